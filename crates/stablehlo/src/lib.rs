@@ -1,0 +1,4 @@
+//! Reads StableHLO programs into a typed IR.
+#![forbid(unsafe_code)]
+
+pub mod ir;
