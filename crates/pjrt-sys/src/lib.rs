@@ -1,1 +1,137 @@
-//! Placeholder.
+//! Raw declarations of the PJRT C API, OpenXLA's device plugin interface.
+//!
+//! [`bindings`] holds the C declarations, [`slot`] one marker type per function of [`PJRT_Api`], and [`AbiStruct`]
+//! the size each struct announces in its first word. Everything is generated from the upstream headers by
+//! `cargo xtask codegen` and committed, so that a build needs neither the headers nor libclang; `NOTICE` says which
+//! headers. The crate has no dependencies, allocates nothing and supports 64-bit targets, as PJRT does.
+//!
+//! # Rules of the interface
+//!
+//! - Every struct begins with its size. A struct from the other side may be shorter or longer than ours; only the
+//!   bytes both sides know may be touched ([`AbiStruct::STRUCT_SIZE`] is the header's `_STRUCT_SIZE`, which is
+//!   smaller than `size_of` where the last field is narrower than the struct's alignment).
+//! - A C `bool` is a [`Bool`]: reading a byte that is neither 0 nor 1 is defined.
+#![no_std]
+
+#[allow(
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    unnameable_types,
+    clippy::all,
+    clippy::missing_safety_doc,
+    reason = "generated from C headers, whose names they keep"
+)]
+#[rustfmt::skip]
+pub mod bindings;
+#[allow(non_camel_case_types, unused_qualifications, clippy::all, clippy::undocumented_unsafe_blocks, reason = "generated; the markers carry the header's names")]
+#[rustfmt::skip]
+mod slots;
+
+pub use bindings::*;
+pub use slots::*;
+
+/// A C `bool` as it crosses the interface: any byte is a valid value, and every byte but 0 means true.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Bool(u8);
+
+impl Bool {
+    /// Whether the byte is not 0.
+    pub const fn get(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl From<bool> for Bool {
+    fn from(value: bool) -> Self {
+        Self(u8::from(value))
+    }
+}
+
+impl core::fmt::Debug for Bool {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+/// A struct of the interface whose first word is its size.
+///
+/// # Safety
+///
+/// The implementor is `repr(C)`, begins with a `usize` for its size (its own `struct_size`, or that of its
+/// `PJRT_Extension_Base`), `STRUCT_SIZE` is at most `size_of::<Self>()`, and any bytes, zero or not, are a valid value.
+pub unsafe trait AbiStruct: Copy + 'static {
+    /// Name in the header.
+    const NAME: &'static str;
+    /// The header's `_STRUCT_SIZE`: end of the last field, without padding after it.
+    const STRUCT_SIZE: usize;
+    /// For each API minor that made the struct longer, the size that callers before that minor announce, ascending.
+    const HISTORY: &'static [(u32, usize)];
+
+    /// The size announced by a caller or plugin of that API minor.
+    fn size_at(minor: u32) -> usize {
+        let newer = Self::HISTORY.iter().find(|(since, _)| *since > minor);
+        newer.map_or(Self::STRUCT_SIZE, |(_, size)| *size)
+    }
+
+    /// All-zero but for its size.
+    #[must_use]
+    fn new() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the home of zeroed interface structs")]
+        // SAFETY: all-zero bytes are a valid value by this trait's contract.
+        let mut new: Self = unsafe { core::mem::zeroed() };
+        // SAFETY: the struct begins with a `usize` by this trait's contract, and `new` is ours alone.
+        unsafe { (&raw mut new).cast::<usize>().write(Self::STRUCT_SIZE) };
+        new
+    }
+}
+
+/// A function of a table of the interface: [`PJRT_Api`] or an extension's.
+///
+/// # Safety
+///
+/// `OFFSET` is the offset in `Table` of a nullable pointer to `unsafe extern "C" fn(*mut Args) -> Return`.
+pub unsafe trait Slot: 'static {
+    /// The table that holds the function.
+    type Table: Copy + 'static;
+    /// Its single argument.
+    type Args: AbiStruct;
+    /// `*mut PJRT_Error`, or `()` for the two functions that cannot fail.
+    type Return: Copy;
+    /// Name in the header.
+    const NAME: &'static str;
+    /// Position among the table's functions, from 0.
+    const INDEX: usize;
+    /// Offset in the table, in bytes.
+    const OFFSET: usize;
+    /// First API minor with this function; 0 when older than 0.29.
+    const SINCE: u32;
+
+    /// The function pointer of a table of our own size.
+    fn get(table: &Self::Table) -> Option<unsafe extern "C" fn(*mut Self::Args) -> Self::Return>;
+}
+
+/// An extension struct: a node of the chain that starts at [`PJRT_Api::extension_start`].
+///
+/// # Safety
+///
+/// The implementor begins with a [`PJRT_Extension_Base`] and is what a node of type `TYPE` points to.
+pub unsafe trait Extension: AbiStruct {
+    /// Value of [`PJRT_Extension_Base::type_`].
+    const TYPE: PJRT_Extension_Type;
+}
+
+/// Layout of a struct of the headers, for checks and dumps.
+#[derive(Clone, Copy, Debug)]
+pub struct StructInfo {
+    /// Name in the header.
+    pub name: &'static str,
+    /// `sizeof`.
+    pub size: usize,
+    /// `_STRUCT_SIZE`.
+    pub struct_size: usize,
+    /// Name and offset of each field, in order.
+    pub fields: &'static [(&'static str, usize)],
+}

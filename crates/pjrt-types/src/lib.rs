@@ -1,1 +1,51 @@
-//! Placeholder.
+//! The words both sides of the PJRT C API share.
+//!
+//! A framework (`pjrt`) and a plugin (`device-plugin`) say the same things with these types: [`ErrorCode`],
+//! [`ElementType`], [`Shape`], [`Layout`], [`NamedValue`], [`ApiVersion`], [`CompileOptions`]. Nothing here touches
+//! the C structs; conversions to and from the raw numbers are by value.
+#![forbid(unsafe_code)]
+
+mod element;
+mod error_code;
+mod layout;
+mod named_value;
+mod options;
+mod proto;
+mod shape;
+mod version;
+
+pub use element::{Element, ElementType, UnknownElementType};
+pub use error_code::ErrorCode;
+pub use layout::Layout;
+pub use named_value::{NamedValue, Value};
+pub use options::{CompileOptions, DecodeError, DeviceAssignment, OptionOverride};
+pub use shape::Shape;
+pub use version::{ApiVersion, MIN_MINOR};
+
+/// What a plugin may do with host memory it was given, and until when; values of `PJRT_HostBufferSemantics`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HostBufferSemantics {
+    /// The data may be read only during the call.
+    ImmutableOnlyDuringCall = 0,
+    /// The data may be read until the done-with-host-buffer event.
+    ImmutableUntilTransferCompletes = 1,
+    /// The buffer may alias the data, never writing it, until the done-with-host-buffer event.
+    ImmutableZeroCopy = 2,
+    /// The buffer may alias and write the data until the done-with-host-buffer event.
+    MutableZeroCopy = 3,
+}
+
+impl HostBufferSemantics {
+    /// The semantics of that number in the C API.
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        [
+            Self::ImmutableOnlyDuringCall,
+            Self::ImmutableUntilTransferCompletes,
+            Self::ImmutableZeroCopy,
+            Self::MutableZeroCopy,
+        ]
+        .into_iter()
+        .find(|semantics| *semantics as u32 == raw)
+    }
+}

@@ -1,0 +1,47 @@
+//! The version ledger against table sizes that real plugins of those versions announce.
+#![allow(missing_docs, reason = "a test")]
+
+use pjrt_sys::*;
+
+/// Size of a table with every function of that minor: 40 bytes of header, 8 per function.
+fn table_size(minor: u32) -> usize {
+    40 + 8 * SLOTS.iter().filter(|(_, since)| *since <= minor).count()
+}
+
+#[test]
+fn table_sizes_are_those_of_real_plugins() {
+    assert_eq!(table_size(81), 984);
+    assert_eq!(table_size(106), 1128);
+    assert_eq!(table_size(114), 1144);
+    assert_eq!(PJRT_Api::STRUCT_SIZE, 1144);
+    assert_eq!(NUM_SLOTS, 138);
+}
+
+#[test]
+fn struct_sizes_are_those_real_plugins_demand() {
+    assert_eq!(PJRT_Device_MemoryStats_Args::size_at(81), 185);
+    assert_eq!(PJRT_Device_MemoryStats_Args::size_at(112), 185);
+    assert_eq!(PJRT_Device_MemoryStats_Args::size_at(113), 201);
+    assert_eq!(PJRT_Executable_DeserializeAndLoad_Args::size_at(81), 64);
+    assert_eq!(PJRT_Executable_DeserializeAndLoad_Args::size_at(114), 72);
+    assert_eq!(PJRT_Client_CreateErrorBuffer_Args::size_at(102), 96);
+    assert_eq!(PJRT_Client_CreateErrorBuffer_Args::size_at(106), 112);
+    assert_eq!(PJRT_Device_PoisonExecution_Args::size_at(85), 49);
+    assert_eq!(PJRT_Device_PoisonExecution_Args::size_at(106), 72);
+    assert_eq!(PJRT_ExecuteOptions::size_at(75), 80);
+    assert_eq!(PJRT_ExecuteOptions::size_at(81), 112);
+    assert_eq!(PJRT_ExecuteOptions::size_at(114), 144);
+    assert_eq!(PJRT_Client_Create_Args::size_at(60), 72);
+    assert_eq!(PJRT_Client_Create_Args::size_at(61), 88);
+    assert_eq!(PJRT_Layouts_Extension::size_at(81), 72);
+    assert_eq!(PJRT_Layouts_Extension::size_at(93), 80);
+}
+
+#[test]
+fn markers_know_their_place() {
+    assert_eq!(slot::PJRT_Error_Destroy::OFFSET, 40);
+    assert_eq!(slot::PJRT_Error_Destroy::INDEX, 0);
+    assert_eq!(slot::PJRT_TopologyDescription_GetMemorySpaceKindIds::OFFSET, 40 + 8 * 137);
+    assert_eq!(extension_slot::PJRT_Layouts_PJRT_Executable_GetParameterLayouts::OFFSET, 72);
+    assert_eq!(extension_slot::PJRT_Layouts_PJRT_Executable_GetParameterLayouts::SINCE, 93);
+}

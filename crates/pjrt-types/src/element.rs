@@ -1,0 +1,189 @@
+//! `PJRT_Buffer_Type`: element types, and the Rust types that hold them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use bytemuck::{CheckedBitPattern, NoUninit};
+
+macro_rules! element_types {
+    ($($name:ident = $raw:literal, $text:literal, $mlir:literal, $bits:literal;)*) => {
+        /// Type of a buffer's elements. Numbers and names are those of `PJRT_Buffer_Type`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[allow(missing_docs, reason = "the names of the C API")]
+        #[repr(u32)]
+        pub enum ElementType {
+            $($name = $raw,)*
+        }
+
+        impl ElementType {
+            /// Every element type, in the C API's order.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The type of that number in the C API.
+            pub const fn from_raw(raw: u32) -> Option<Self> {
+                match raw {
+                    $($raw => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+
+            /// XLA's name: `f32`, `s32`, `pred`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+
+            /// StableHLO's name: `f32`, `i32`, `i1`.
+            pub const fn stablehlo_name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $mlir,)*
+                }
+            }
+
+            /// Bits of one element; 0 for a token.
+            pub const fn bits(self) -> usize {
+                match self {
+                    $(Self::$name => $bits,)*
+                }
+            }
+        }
+    };
+}
+
+element_types! {
+    Pred = 1, "pred", "i1", 8;
+    S8 = 2, "s8", "i8", 8;
+    S16 = 3, "s16", "i16", 16;
+    S32 = 4, "s32", "i32", 32;
+    S64 = 5, "s64", "i64", 64;
+    U8 = 6, "u8", "ui8", 8;
+    U16 = 7, "u16", "ui16", 16;
+    U32 = 8, "u32", "ui32", 32;
+    U64 = 9, "u64", "ui64", 64;
+    F16 = 10, "f16", "f16", 16;
+    F32 = 11, "f32", "f32", 32;
+    F64 = 12, "f64", "f64", 64;
+    Bf16 = 13, "bf16", "bf16", 16;
+    C64 = 14, "c64", "complex<f32>", 64;
+    C128 = 15, "c128", "complex<f64>", 128;
+    F8E5M2 = 16, "f8e5m2", "f8E5M2", 8;
+    F8E4M3FN = 17, "f8e4m3fn", "f8E4M3FN", 8;
+    F8E4M3B11FNUZ = 18, "f8e4m3b11fnuz", "f8E4M3B11FNUZ", 8;
+    F8E5M2FNUZ = 19, "f8e5m2fnuz", "f8E5M2FNUZ", 8;
+    F8E4M3FNUZ = 20, "f8e4m3fnuz", "f8E4M3FNUZ", 8;
+    S4 = 21, "s4", "i4", 4;
+    U4 = 22, "u4", "ui4", 4;
+    Token = 23, "token", "token", 0;
+    S2 = 24, "s2", "i2", 2;
+    U2 = 25, "u2", "ui2", 2;
+    F8E4M3 = 26, "f8e4m3", "f8E4M3", 8;
+    F8E3M4 = 27, "f8e3m4", "f8E3M4", 8;
+    F8E8M0FNU = 28, "f8e8m0fnu", "f8E8M0FNU", 8;
+    F4E2M1FN = 29, "f4e2m1fn", "f4E2M1FN", 4;
+    S1 = 30, "s1", "si1", 1;
+    U1 = 31, "u1", "ui1", 1;
+    F6E2M3FN = 32, "f6e2m3fn", "f6E2M3FN", 6;
+    F6E3M2FN = 33, "f6e3m2fn", "f6E3M2FN", 6;
+}
+
+impl ElementType {
+    /// The type's number in the C API.
+    pub const fn as_raw(self) -> u32 {
+        self as u32
+    }
+
+    /// Bytes of one element on the host, where sub-byte types take a whole byte; 0 for a token.
+    pub const fn host_size(self) -> usize {
+        self.bits().div_ceil(8)
+    }
+}
+
+impl fmt::Display for ElementType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name no element type has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownElementType(String);
+
+impl fmt::Display for UnknownElementType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<_> = ElementType::ALL.iter().map(|ty| ty.name()).collect();
+        write!(f, "{:?} is not an element type; known are {}", self.0, known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownElementType {}
+
+/// Parses XLA's and StableHLO's names.
+impl FromStr for ElementType {
+    type Err = UnknownElementType;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = |ty: &&Self| ty.name() == text || ty.stablehlo_name() == text;
+        Self::ALL.iter().find(known).copied().ok_or_else(|| UnknownElementType(text.to_owned()))
+    }
+}
+
+/// A Rust type whose slices are host data of one [`ElementType`].
+pub trait Element: NoUninit + CheckedBitPattern + Send + Sync + fmt::Debug {
+    /// The element type.
+    const TYPE: ElementType;
+}
+
+macro_rules! elements {
+    ($($ty:ty = $name:ident),* $(,)?) => {
+        $(impl Element for $ty {
+            const TYPE: ElementType = ElementType::$name;
+        })*
+    };
+}
+elements! {
+    bool = Pred,
+    i8 = S8,
+    i16 = S16,
+    i32 = S32,
+    i64 = S64,
+    u8 = U8,
+    u16 = U16,
+    u32 = U32,
+    u64 = U64,
+    half::f16 = F16,
+    half::bf16 = Bf16,
+    f32 = F32,
+    f64 = F64,
+    num_complex::Complex<f32> = C64,
+    num_complex::Complex<f64> = C128,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_round_trip() {
+        for ty in ElementType::ALL {
+            assert_eq!(ElementType::from_raw(ty.as_raw()), Some(*ty));
+            assert_eq!(ty.name().parse(), Ok(*ty));
+            assert_eq!(ty.stablehlo_name().parse(), Ok(*ty));
+        }
+        assert_eq!(ElementType::from_raw(0), None);
+        assert_eq!(ElementType::from_raw(34), None);
+        assert!("f33".parse::<ElementType>().unwrap_err().to_string().contains("known are pred, s8"));
+    }
+
+    #[test]
+    fn rust_types_have_their_host_size() {
+        fn check<T: Element>() {
+            assert_eq!(size_of::<T>(), T::TYPE.host_size(), "{}", T::TYPE);
+        }
+        check::<bool>();
+        check::<i64>();
+        check::<half::bf16>();
+        check::<num_complex::Complex<f64>>();
+    }
+}

@@ -1,0 +1,291 @@
+//! Compile options and device assignments, and their protobuf form.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use prost::Message;
+
+use crate::proto::{
+    CompileOptionsProto, ComputationDevice, DeviceAssignmentProto, ExecutableBuildOptionsProto, OptionOverrideProto,
+    OptionOverrideValue,
+};
+
+/// Options of a compilation, as frameworks give and plugins read them; the typed part of `CompileOptionsProto`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompileOptions {
+    /// Device the program is compiled for; -1 leaves the choice to the plugin or the device assignment.
+    pub device_ordinal: i64,
+    /// Copies of the program that run on different data.
+    pub num_replicas: i64,
+    /// Devices one copy is spread over.
+    pub num_partitions: i64,
+    /// Partition the program by its sharding annotations.
+    pub use_spmd_partitioning: bool,
+    /// Read the annotations as Shardy's.
+    pub use_shardy_partitioner: bool,
+    /// Which device runs which replica and partition.
+    pub device_assignment: Option<DeviceAssignment>,
+    /// Whether the executable may run on any device, whatever it was compiled for.
+    pub compile_portable_executable: bool,
+    /// Whether all arguments arrive as one tuple.
+    pub parameter_is_tupled_arguments: bool,
+    /// Which outputs' shardings the compiler may choose.
+    pub allow_spmd_sharding_propagation_to_output: Vec<bool>,
+    /// Which parameters' shardings the compiler may choose.
+    pub allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
+    /// Backend options by name, such as JAX's `compiler_options`.
+    pub env_option_overrides: BTreeMap<String, OptionOverride>,
+}
+
+/// Value of a backend option.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "each name is its type")]
+pub enum OptionOverride {
+    String(String),
+    Bool(bool),
+    Int64(i64),
+    Double(f64),
+}
+
+/// Which device runs which replica and partition of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceAssignment {
+    num_replicas: usize,
+    num_partitions: usize,
+    /// Replica-major.
+    devices: Vec<i64>,
+}
+
+/// Why bytes are not compile options or a device assignment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError(String);
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl DeviceAssignment {
+    /// An assignment; `devices[replica * num_partitions + partition]` is a device id. None unless there is exactly
+    /// one device for each replica and partition, and both counts are at least 1.
+    pub fn new(num_replicas: usize, num_partitions: usize, devices: Vec<i64>) -> Option<Self> {
+        let count = num_replicas.checked_mul(num_partitions)?;
+        (count > 0 && count == devices.len()).then_some(Self { num_replicas, num_partitions, devices })
+    }
+
+    /// Number of replicas.
+    pub fn num_replicas(&self) -> usize {
+        self.num_replicas
+    }
+
+    /// Number of partitions.
+    pub fn num_partitions(&self) -> usize {
+        self.num_partitions
+    }
+
+    /// Device ids, replica-major.
+    pub fn devices(&self) -> &[i64] {
+        &self.devices
+    }
+
+    /// Device id of a replica and partition.
+    pub fn device(&self, replica: usize, partition: usize) -> Option<i64> {
+        if partition >= self.num_partitions {
+            return None;
+        }
+        self.devices.get(replica.checked_mul(self.num_partitions)? + partition).copied()
+    }
+
+    /// The serialized `DeviceAssignmentProto`.
+    pub fn encode(&self) -> Vec<u8> {
+        self.to_proto().encode_to_vec()
+    }
+
+    /// Reads a serialized `DeviceAssignmentProto`.
+    ///
+    /// # Errors
+    ///
+    /// Bytes that are no such message, or counts that do not match the listed devices.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let proto = DeviceAssignmentProto::decode(bytes).map_err(|e| DecodeError(format!("device assignment: {e}")))?;
+        Self::from_proto(&proto)
+    }
+
+    fn to_proto(&self) -> DeviceAssignmentProto {
+        let partition = |partition: usize| ComputationDevice {
+            replica_device_ids: (0..self.num_replicas).filter_map(|replica| self.device(replica, partition)).collect(),
+        };
+        DeviceAssignmentProto {
+            replica_count: i32::try_from(self.num_replicas).unwrap_or(i32::MAX),
+            computation_count: i32::try_from(self.num_partitions).unwrap_or(i32::MAX),
+            computation_devices: (0..self.num_partitions).map(partition).collect(),
+        }
+    }
+
+    fn from_proto(proto: &DeviceAssignmentProto) -> Result<Self, DecodeError> {
+        let fault = |what: String| DecodeError(format!("device assignment: {what}"));
+        let count = |n: i32| usize::try_from(n).ok();
+        let (Some(replicas), Some(partitions)) = (count(proto.replica_count), count(proto.computation_count)) else {
+            return Err(fault(format!("{} replicas of {} partitions", proto.replica_count, proto.computation_count)));
+        };
+        if proto.computation_devices.len() != partitions {
+            return Err(fault(format!("{partitions} partitions, but {} lists", proto.computation_devices.len())));
+        }
+        for list in &proto.computation_devices {
+            if list.replica_device_ids.len() != replicas {
+                return Err(fault(format!("{replicas} replicas, but {} devices", list.replica_device_ids.len())));
+            }
+        }
+        let mut devices = Vec::new();
+        for replica in 0..replicas {
+            devices.extend(proto.computation_devices.iter().map(|list| list.replica_device_ids[replica]));
+        }
+        Self::new(replicas, partitions, devices)
+            .ok_or_else(|| fault(format!("{replicas} replicas of {partitions} partitions")))
+    }
+}
+
+/// One replica and one partition, device chosen by the plugin.
+impl Default for CompileOptions {
+    fn default() -> Self {
+        Self {
+            device_ordinal: -1,
+            num_replicas: 1,
+            num_partitions: 1,
+            use_spmd_partitioning: false,
+            use_shardy_partitioner: false,
+            device_assignment: None,
+            compile_portable_executable: false,
+            parameter_is_tupled_arguments: false,
+            allow_spmd_sharding_propagation_to_output: Vec::new(),
+            allow_spmd_sharding_propagation_to_parameters: Vec::new(),
+            env_option_overrides: BTreeMap::new(),
+        }
+    }
+}
+
+impl CompileOptions {
+    /// The serialized `CompileOptionsProto`.
+    pub fn encode(&self) -> Vec<u8> {
+        let overrides = self.env_option_overrides.iter().map(|(name, value)| {
+            let value = match value {
+                OptionOverride::String(value) => OptionOverrideValue::String(value.clone()),
+                OptionOverride::Bool(value) => OptionOverrideValue::Bool(*value),
+                OptionOverride::Int64(value) => OptionOverrideValue::Int(*value),
+                OptionOverride::Double(value) => OptionOverrideValue::Double(*value),
+            };
+            (name.clone(), OptionOverrideProto { value: Some(value) })
+        });
+        CompileOptionsProto {
+            parameter_is_tupled_arguments: self.parameter_is_tupled_arguments,
+            executable_build_options: Some(ExecutableBuildOptionsProto {
+                device_ordinal: self.device_ordinal,
+                num_replicas: self.num_replicas,
+                num_partitions: self.num_partitions,
+                use_spmd_partitioning: self.use_spmd_partitioning,
+                device_assignment: self.device_assignment.as_ref().map(DeviceAssignment::to_proto),
+                allow_spmd_sharding_propagation_to_output: self.allow_spmd_sharding_propagation_to_output.clone(),
+                allow_spmd_sharding_propagation_to_parameters: self
+                    .allow_spmd_sharding_propagation_to_parameters
+                    .clone(),
+                use_shardy_partitioner: self.use_shardy_partitioner,
+            }),
+            compile_portable_executable: self.compile_portable_executable,
+            profile_version: 0,
+            env_option_overrides: overrides.collect(),
+        }
+        .encode_to_vec()
+    }
+
+    /// Reads a serialized `CompileOptionsProto`; no bytes at all are the defaults.
+    ///
+    /// # Errors
+    ///
+    /// Bytes that are no such message, or a device assignment that contradicts itself.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let proto =
+            CompileOptionsProto::decode(bytes).map_err(|error| DecodeError(format!("compile options: {error}")))?;
+        let build = proto.executable_build_options.unwrap_or_else(|| ExecutableBuildOptionsProto {
+            device_ordinal: -1,
+            num_replicas: 1,
+            num_partitions: 1,
+            ..ExecutableBuildOptionsProto::default()
+        });
+        let overrides = proto.env_option_overrides.into_iter().filter_map(|(name, value)| {
+            let value = match value.value? {
+                OptionOverrideValue::String(value) => OptionOverride::String(value),
+                OptionOverrideValue::Bool(value) => OptionOverride::Bool(value),
+                OptionOverrideValue::Int(value) => OptionOverride::Int64(value),
+                OptionOverrideValue::Double(value) => OptionOverride::Double(value),
+            };
+            Some((name, value))
+        });
+        Ok(Self {
+            device_ordinal: build.device_ordinal,
+            num_replicas: build.num_replicas.max(1),
+            num_partitions: build.num_partitions.max(1),
+            use_spmd_partitioning: build.use_spmd_partitioning,
+            use_shardy_partitioner: build.use_shardy_partitioner,
+            device_assignment: build.device_assignment.as_ref().map(DeviceAssignment::from_proto).transpose()?,
+            compile_portable_executable: proto.compile_portable_executable,
+            parameter_is_tupled_arguments: proto.parameter_is_tupled_arguments,
+            allow_spmd_sharding_propagation_to_output: build.allow_spmd_sharding_propagation_to_output,
+            allow_spmd_sharding_propagation_to_parameters: build.allow_spmd_sharding_propagation_to_parameters,
+            env_option_overrides: overrides.collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_round_trip() {
+        let options = CompileOptions {
+            num_replicas: 2,
+            num_partitions: 3,
+            use_spmd_partitioning: true,
+            use_shardy_partitioner: true,
+            device_assignment: DeviceAssignment::new(2, 3, vec![0, 1, 2, 10, 11, 12]),
+            compile_portable_executable: true,
+            allow_spmd_sharding_propagation_to_output: vec![true, false],
+            env_option_overrides: [
+                ("a".to_owned(), OptionOverride::Bool(true)),
+                ("b".to_owned(), OptionOverride::String("x".to_owned())),
+                ("c".to_owned(), OptionOverride::Int64(-4)),
+                ("d".to_owned(), OptionOverride::Double(0.5)),
+            ]
+            .into(),
+            ..CompileOptions::default()
+        };
+        assert_eq!(CompileOptions::decode(&options.encode()).unwrap(), options);
+        assert_eq!(CompileOptions::decode(&[]).unwrap(), CompileOptions::default());
+    }
+
+    #[test]
+    fn unknown_fields_are_skipped_and_garbage_is_an_error() {
+        // Field 11 (compiler_variant) with text, then field 4 = true.
+        let bytes = [0x5a, 3, b'a', b'b', b'c', 0x20, 1];
+        assert!(CompileOptions::decode(&bytes).unwrap().compile_portable_executable);
+        assert!(CompileOptions::decode(&[0xff; 7]).is_err());
+    }
+
+    #[test]
+    fn device_assignments_are_consistent() {
+        let assignment = DeviceAssignment::new(2, 2, vec![3, 2, 1, 0]).unwrap();
+        assert_eq!(assignment.device(0, 1), Some(2));
+        assert_eq!(assignment.device(1, 0), Some(1));
+        assert_eq!(assignment.device(0, 2), None);
+        assert_eq!(DeviceAssignment::decode(&assignment.encode()).unwrap(), assignment);
+        assert!(DeviceAssignment::new(2, 2, vec![1]).is_none());
+        assert!(DeviceAssignment::new(0, 1, vec![]).is_none());
+        // replica_count = 1, computation_count = 1, no list.
+        assert!(DeviceAssignment::decode(&[8, 1, 16, 1]).unwrap_err().to_string().contains("0 lists"));
+        // replica_count = -1.
+        assert!(DeviceAssignment::decode(&[8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1]).is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! The protobuf messages that cross the C API, kept by hand so that no build needs protoc.
+//!
+//! Field numbers are those of XLA's `CompileOptionsProto`; fields this SDK gives no meaning are absent, so whoever
+//! must forward options keeps the original bytes.
+
+use std::collections::HashMap;
+
+use prost::Message;
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CompileOptionsProto {
+    #[prost(bool, tag = "2")]
+    pub(crate) parameter_is_tupled_arguments: bool,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) executable_build_options: Option<ExecutableBuildOptionsProto>,
+    #[prost(bool, tag = "4")]
+    pub(crate) compile_portable_executable: bool,
+    #[prost(int64, tag = "5")]
+    pub(crate) profile_version: i64,
+    #[prost(map = "string, message", tag = "7")]
+    pub(crate) env_option_overrides: HashMap<String, OptionOverrideProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ExecutableBuildOptionsProto {
+    #[prost(int64, tag = "1")]
+    pub(crate) device_ordinal: i64,
+    #[prost(int64, tag = "4")]
+    pub(crate) num_replicas: i64,
+    #[prost(int64, tag = "5")]
+    pub(crate) num_partitions: i64,
+    #[prost(bool, tag = "6")]
+    pub(crate) use_spmd_partitioning: bool,
+    #[prost(message, optional, tag = "9")]
+    pub(crate) device_assignment: Option<DeviceAssignmentProto>,
+    #[prost(bool, repeated, tag = "12")]
+    pub(crate) allow_spmd_sharding_propagation_to_output: Vec<bool>,
+    #[prost(bool, repeated, tag = "18")]
+    pub(crate) allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
+    #[prost(bool, tag = "19")]
+    pub(crate) use_shardy_partitioner: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DeviceAssignmentProto {
+    #[prost(int32, tag = "1")]
+    pub(crate) replica_count: i32,
+    #[prost(int32, tag = "2")]
+    pub(crate) computation_count: i32,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) computation_devices: Vec<ComputationDevice>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ComputationDevice {
+    #[prost(int64, repeated, tag = "1")]
+    pub(crate) replica_device_ids: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct OptionOverrideProto {
+    #[prost(oneof = "OptionOverrideValue", tags = "1, 2, 3, 4")]
+    pub(crate) value: Option<OptionOverrideValue>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(crate) enum OptionOverrideValue {
+    #[prost(string, tag = "1")]
+    String(String),
+    #[prost(bool, tag = "2")]
+    Bool(bool),
+    #[prost(int64, tag = "3")]
+    Int(i64),
+    #[prost(double, tag = "4")]
+    Double(f64),
+}

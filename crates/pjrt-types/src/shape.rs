@@ -1,0 +1,57 @@
+//! Element type and extents of a buffer.
+
+use std::fmt;
+
+use crate::ElementType;
+
+/// Shape of a dense array: element type and extents. No dimensions means a scalar.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Type of the elements.
+    pub element_type: ElementType,
+    /// Extents, most major first as in row-major order; none is negative.
+    pub dimensions: Vec<i64>,
+}
+
+impl Shape {
+    /// A shape of that element type and extents.
+    pub fn new(element_type: ElementType, dimensions: impl Into<Vec<i64>>) -> Self {
+        Self { element_type, dimensions: dimensions.into() }
+    }
+
+    /// Number of elements; none where an extent is negative or the product exceeds `usize`.
+    pub fn num_elements(&self) -> Option<usize> {
+        self.dimensions.iter().try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?))
+    }
+
+    /// Bytes of the elements on the host, where sub-byte types take a whole byte each; none on overflow.
+    pub fn host_size(&self) -> Option<usize> {
+        self.num_elements()?.checked_mul(self.element_type.host_size())
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[", self.element_type)?;
+        for (i, d) in self.dimensions.iter().enumerate() {
+            write!(f, "{}{d}", if i == 0 { "" } else { "," })?;
+        }
+        f.write_str("]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_checked() {
+        let shape = |dimensions: &[i64]| Shape::new(ElementType::F32, dimensions);
+        assert_eq!(shape(&[]).host_size(), Some(4));
+        assert_eq!(shape(&[2, 3]).host_size(), Some(24));
+        assert_eq!(shape(&[2, 0, 3]).host_size(), Some(0));
+        assert_eq!(shape(&[-1]).host_size(), None);
+        assert_eq!(shape(&[i64::MAX, 4]).host_size(), None);
+        assert_eq!(shape(&[2, 3]).to_string(), "f32[2,3]");
+    }
+}

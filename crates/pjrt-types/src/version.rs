@@ -1,0 +1,21 @@
+//! `PJRT_Api_Version`.
+
+use std::fmt;
+
+/// The oldest API minor this SDK drives: 0.57 re-ordered the table, later versions only append.
+pub const MIN_MINOR: i32 = 57;
+
+/// Version of the C API a plugin or framework was built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ApiVersion {
+    /// Raised by incompatible changes; 0 in every release so far.
+    pub major: i32,
+    /// Raised by additions.
+    pub minor: i32,
+}
+
+impl fmt::Display for ApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}

