@@ -3,7 +3,10 @@
 
 mod codegen;
 mod package;
+mod python;
 mod sh;
+mod test;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -14,6 +17,9 @@ const USAGE: &str = "usage: cargo xtask TASK
 
   codegen [--check]   regenerate crates/pjrt-sys/src/{bindings,slots}.rs from the PJRT headers;
                       --check regenerates into memory and fails where the committed files differ
+  plugins             fetch the real XLA CPU plugins and print their paths
+  test                run every test, with the real plugins, JAX and the C++ compiler where they can be had
+  tidy                check the repository's walls: dependencies, unsafe code, file lengths
 ";
 
 fn main() -> ExitCode {
@@ -22,6 +28,9 @@ fn main() -> ExitCode {
     let result = match args.as_slice() {
         ["codegen"] => codegen::run(false),
         ["codegen", "--check"] => codegen::run(true),
+        ["plugins"] => plugins(),
+        ["test"] => test::run(),
+        ["tidy"] => tidy::run(),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);
@@ -34,4 +43,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn plugins() -> Result<(), Error> {
+    for plugin in package::PLUGINS {
+        println!("{} {}", plugin.api, plugin.path()?.display());
+    }
+    Ok(())
 }

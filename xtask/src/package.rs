@@ -30,6 +30,56 @@ pub(crate) const HEADERS: Package = Package {
     source: true,
 };
 
+/// A real PJRT plugin and where its library lies in the package.
+pub(crate) struct Plugin {
+    pub(crate) package: Package,
+    /// API version it announces.
+    pub(crate) api: &'static str,
+    pub(crate) library: &'static str,
+}
+
+/// XLA's CPU plugin, built at three API versions.
+pub(crate) const PLUGINS: &[Plugin] = &[
+    Plugin {
+        package: Package {
+            name: "xla-cpu-pjrt",
+            version: "0.0.1",
+            sha256: "55837b6b7b47daa717f2d9a5a03563ea0ceaa338d06a81a1e2d3f060d960decc",
+            source: false,
+        },
+        api: "0.81",
+        library: "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so",
+    },
+    Plugin {
+        package: Package {
+            name: "fastatomstruct-xla-cpu",
+            version: "2026.6.23",
+            sha256: "88b1c430b341b4bea40a37420311c9c75db6e22b46d2ff95b6986577bee6afe9",
+            source: false,
+        },
+        api: "0.106",
+        library: "fastatomstruct_xla_cpu/libpjrt_cpu.so",
+    },
+    Plugin {
+        package: Package {
+            name: "lammps-jax-pjrt-cpu",
+            version: "0.11.2",
+            sha256: "1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1",
+            source: false,
+        },
+        api: "0.115",
+        library: "lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so",
+    },
+];
+
+impl Plugin {
+    /// Path of the library, fetching the package first where needed.
+    pub(crate) fn path(&self) -> Result<PathBuf, Error> {
+        let path = self.package.unpacked()?.join(self.library);
+        if path.is_file() { Ok(path) } else { Err(format!("{} is missing", path.display()).into()) }
+    }
+}
+
 impl Package {
     /// The folder the package is unpacked in, fetching it first where needed.
     pub(crate) fn unpacked(&self) -> Result<PathBuf, Error> {

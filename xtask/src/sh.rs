@@ -1,5 +1,6 @@
 //! Running other programs.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -12,7 +13,6 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Runs a command with its output shown; an exit status other than 0 is an error naming the command.
-#[expect(dead_code, reason = "the tasks that show output come next")]
 pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     let status = command.status().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
     if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }
@@ -33,4 +33,21 @@ fn show(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|a| a.to_string_lossy().into_owned()));
     words.join(" ")
+}
+
+/// Runs a command, showing its output and handing every line of it to `seen`.
+pub(crate) fn run_watched(command: &mut Command, mut seen: impl FnMut(&str)) -> Result<(), Error> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("cannot start {}: {e}", show(command)))?;
+    let stdout = child.stdout.take().ok_or("no pipe to the command")?;
+    for line in BufReader::new(stdout).lines() {
+        let line = line?;
+        println!("{line}");
+        seen(&line);
+    }
+    let status = child.wait()?;
+    if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }
 }

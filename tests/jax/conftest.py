@@ -1,0 +1,15 @@
+"""JAX, unchanged, with the plugin named by PJRT_CPU_PLUGIN beside its own CPU backend."""
+
+import os
+
+PLUGIN = os.environ.get("PJRT_CPU_PLUGIN")
+if not PLUGIN or not os.path.exists(PLUGIN):
+    raise SystemExit(f"PJRT_CPU_PLUGIN must name the plugin's library, not {PLUGIN!r}")
+
+# Both must stand before JAX makes its first client.
+os.environ["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"pjrt_cpu:{PLUGIN}"
+os.environ["JAX_PLATFORMS"] = "pjrt_cpu,cpu"
+
+import jax  # noqa: E402
+
+jax.config.update("jax_enable_x64", True)

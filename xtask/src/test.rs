@@ -1,0 +1,162 @@
+//! `cargo xtask test`: everything, with the real parts where a package registry can be reached.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::package::PLUGINS;
+use crate::{Error, codegen, python, sh};
+
+/// What was run and what was not.
+#[derive(Default)]
+struct Report {
+    passed: u64,
+    failed: u64,
+    skipped: Vec<String>,
+    broken: Vec<String>,
+}
+
+pub(crate) fn run() -> Result<(), Error> {
+    let mut report = Report::default();
+    let headers = report.part("PJRT headers, compared with the C compiler", codegen::headers());
+    let mut plugins = OsString::new();
+    for plugin in PLUGINS {
+        let part = format!("XLA CPU plugin of API {} ({} {})", plugin.api, plugin.package.name, plugin.package.version);
+        if let Some(path) = report.part(&part, plugin.path()) {
+            if !plugins.is_empty() {
+                plugins.push(":");
+            }
+            plugins.push(path);
+        }
+    }
+    let jax = report.part("JAX 0.10.2 and pypjrt in a Python environment", python::jax());
+
+    step("building the CPU plugin as JAX loads it");
+    sh::run(cargo().args(["build", "--release", "-p", "pjrt-cpu"]))?;
+    let cpu =
+        target().join(format!("release/{}pjrt_cpu{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
+
+    step("Rust tests");
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--no-fail-fast"]);
+    tests.env("PJRT_CPU_PLUGIN", &cpu);
+    if let Some(headers) = headers {
+        tests.env("PJRT_HEADERS", headers);
+    }
+    if !plugins.is_empty() {
+        tests.env("PJRT_TEST_PLUGINS", &plugins);
+    }
+    // Without it a passing test's output, and with it what it skipped, stays hidden.
+    tests.args(["--", "--show-output"]);
+    let outcome = sh::run_watched(&mut tests, |line| report.cargo_line(line));
+    report.check("cargo test", outcome);
+
+    if let Some(python) = jax {
+        step("JAX drives the CPU plugin");
+        let mut pytest = Command::new(&python);
+        pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/jax"));
+        pytest.env("PJRT_CPU_PLUGIN", &cpu).env("PYTHONDONTWRITEBYTECODE", "1");
+        let outcome = sh::run_watched(&mut pytest, |line| report.pytest_line(line));
+        report.check("pytest tests/jax", outcome);
+
+        step("pypjrt.conform on the CPU plugin");
+        let mut conform = Command::new(&python);
+        conform.args(["-m", "pypjrt.conform"]).arg(&cpu);
+        let outcome = sh::run_watched(&mut conform, |_| {});
+        if outcome.is_ok() {
+            report.passed += 1;
+        }
+        report.check("pypjrt.conform", outcome);
+    }
+    report.close()
+}
+
+impl Report {
+    /// A real part that could be had, or a line in the list of what was skipped.
+    fn part<T>(&mut self, name: &str, part: Result<T, Error>) -> Option<T> {
+        part.map_err(|error| {
+            let reason = error.to_string();
+            let reason = reason.lines().next().unwrap_or_default();
+            eprintln!("SKIPPED {name}: {reason}");
+            self.skipped.push(format!("{name}: {reason}"));
+        })
+        .ok()
+    }
+
+    fn check(&mut self, name: &str, outcome: Result<(), Error>) {
+        if let Err(error) = outcome {
+            eprintln!("{error}");
+            self.broken.push(name.to_owned());
+        }
+    }
+
+    /// Counts `test result: ok. 3 passed; 0 failed; …` and `SKIPPED …`.
+    fn cargo_line(&mut self, line: &str) {
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            self.passed += number_before(counts, " passed");
+            self.failed += number_before(counts, " failed");
+        } else if let Some(what) = line.strip_prefix("SKIPPED ") {
+            self.skipped.push(what.to_owned());
+        }
+    }
+
+    /// Counts pytest's closing line, `5 passed, 1 skipped in 3.21s`.
+    fn pytest_line(&mut self, line: &str) {
+        if line.contains(" in ") && (line.contains(" passed") || line.contains(" failed")) {
+            self.passed += number_before(line, " passed");
+            self.failed += number_before(line, " failed");
+        } else if line.starts_with("SKIPPED ") {
+            self.skipped.push(line.to_owned());
+        }
+    }
+
+    fn close(self) -> Result<(), Error> {
+        println!();
+        for skipped in &self.skipped {
+            println!("skipped: {skipped}");
+        }
+        println!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped.len());
+        if self.failed == 0 && self.broken.is_empty() {
+            return Ok(());
+        }
+        Err(format!("{} failed", if self.broken.is_empty() { "tests".to_owned() } else { self.broken.join(", ") })
+            .into())
+    }
+}
+
+fn number_before(text: &str, word: &str) -> u64 {
+    let Some(end) = text.find(word) else { return 0 };
+    let digits: String = text[..end].chars().rev().take_while(char::is_ascii_digit).collect();
+    digits.chars().rev().collect::<String>().parse().unwrap_or(0)
+}
+
+fn step(name: &str) {
+    println!("\n== {name}");
+}
+
+fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(sh::root());
+    cargo
+}
+
+/// Cargo's target folder.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| sh::root().join("target"), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_counted() {
+        let mut report = Report::default();
+        report.cargo_line("test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out");
+        report.cargo_line("SKIPPED layout: no headers");
+        report.pytest_line("1 failed, 7 passed in 3.21s");
+        assert_eq!((report.passed, report.failed), (19, 4));
+        assert_eq!(report.skipped, ["layout: no headers"]);
+        assert!(report.close().is_err());
+    }
+}
