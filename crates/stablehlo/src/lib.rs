@@ -12,6 +12,7 @@ pub mod ir;
 mod literal;
 mod location;
 mod ops;
+mod text;
 mod typed;
 mod types;
 
@@ -25,8 +26,5 @@ const MAX_NESTING: usize = 64;
 /// Reads a program: a portable artifact of StableHLO 0.9.0 or later, or text.
 pub fn parse(program: impl Into<Bytes>) -> Result<ir::Module> {
     let program = program.into();
-    if program.starts_with(&bytecode::MAGIC) {
-        return bytecode::parse(&program);
-    }
-    Err(Error::at(0, "neither a portable artifact nor text"))
+    if program.starts_with(&bytecode::MAGIC) { bytecode::parse(&program) } else { text::parse(&program) }
 }

@@ -214,6 +214,25 @@ impl fmt::Display for Type {
     }
 }
 
+/// Any type MLIR writes: of values, of elements, of functions.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Ty {
+    Element(ElementType),
+    Value(Type),
+    Function(Vec<Type>, Vec<Type>),
+}
+
+impl Ty {
+    /// As the type of a value or of a type attribute.
+    pub(crate) fn into_type(self) -> Type {
+        match self {
+            Self::Element(element) => Type::Other(element.name().to_owned()),
+            Self::Value(ty) => ty,
+            Self::Function(inputs, outputs) => Type::Other(function_text(&inputs, &outputs)),
+        }
+    }
+}
+
 /// Types separated by commas, as MLIR writes lists.
 pub(crate) fn write_list(f: &mut impl fmt::Write, types: &[Type]) -> fmt::Result {
     for (i, ty) in types.iter().enumerate() {

@@ -10,37 +10,18 @@ use super::cursor::Cursor;
 use crate::attributes::{Budget, enumeration, type_weight, weight};
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type};
-use crate::types::function_text;
+use crate::types::Ty;
 
 /// Deepest nesting of attributes and types.
 const MAX_DEPTH: usize = 32;
 
-/// A decoded type entry.
-#[derive(Clone, Debug)]
-pub(super) enum Ty {
-    Element(ElementType),
-    Value(Type),
-    Function(Vec<Type>, Vec<Type>),
-}
-
-impl Ty {
-    /// As the type of a value or of a type attribute.
-    pub(super) fn into_type(self) -> Type {
-        match self {
-            Self::Element(element) => Type::Other(element.name().to_owned()),
-            Self::Value(ty) => ty,
-            Self::Function(inputs, outputs) => Type::Other(function_text(&inputs, &outputs)),
+fn ty_weight(ty: &Ty) -> usize {
+    size_of::<Ty>()
+        + match ty {
+            Ty::Element(_) => 0,
+            Ty::Value(ty) => type_weight(ty),
+            Ty::Function(inputs, outputs) => inputs.iter().chain(outputs).map(type_weight).sum(),
         }
-    }
-
-    fn weight(&self) -> usize {
-        size_of::<Self>()
-            + match self {
-                Self::Element(_) => 0,
-                Self::Value(ty) => type_weight(ty),
-                Self::Function(inputs, outputs) => inputs.iter().chain(outputs).map(type_weight).sum(),
-            }
-    }
 }
 
 /// The tables, what is decoded of them, and what may still be spent.
@@ -460,7 +441,7 @@ impl<'a> Tables<'a> {
             let text = self.assembly(entry.range);
             ElementType::from_name(&text).map_or(Ty::Value(Type::Other(text)), Ty::Element)
         };
-        let weight = ty.weight();
+        let weight = ty_weight(&ty);
         self.charge(cursor.pos(), 2 * weight)?;
         self.types[index] = Some((ty.clone(), weight));
         Ok(ty)
