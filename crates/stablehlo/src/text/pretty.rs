@@ -234,9 +234,20 @@ impl<'a> Parser<'a> {
             _ if code == Code::Other => word,
             _ => return Err(Error::at(start, format!("unknown word `{word}`"))),
         };
-        let value = self.attribute()?;
+        let value = self.bare_value()?;
         op.list(name, value);
         Ok(())
+    }
+
+    /// A value without a type of its own: the colon that may follow begins the types of the op.
+    fn bare_value(&mut self) -> Result<Attribute> {
+        if self.peek() == b'"' {
+            return Ok(Attribute::String(self.string()?));
+        }
+        if self.at_number() {
+            return Ok(Attribute::Integer(self.integer()?));
+        }
+        self.attribute()
     }
 
     /// `[0] x [1]`.
