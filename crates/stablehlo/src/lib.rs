@@ -15,10 +15,12 @@ mod ops;
 mod text;
 mod typed;
 mod types;
+mod verify;
 
 use bytes::Bytes;
 
 pub use error::{Error, Result};
+pub use verify::verify;
 
 /// Deepest nesting of regions, attributes and types a program may have. Reading needs stack in proportion.
 const MAX_NESTING: usize = 64;
@@ -26,5 +28,7 @@ const MAX_NESTING: usize = 64;
 /// Reads a program: a portable artifact of StableHLO 0.9.0 or later, or text.
 pub fn parse(program: impl Into<Bytes>) -> Result<ir::Module> {
     let program = program.into();
-    if program.starts_with(&bytecode::MAGIC) { bytecode::parse(&program) } else { text::parse(&program) }
+    let module = if program.starts_with(&bytecode::MAGIC) { bytecode::parse(&program)? } else { text::parse(&program)? };
+    verify(&module)?;
+    Ok(module)
 }
