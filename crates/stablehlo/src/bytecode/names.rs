@@ -4,6 +4,9 @@ use super::container::Container;
 use crate::error::{Error, Result};
 use crate::ops::{Code, shardy_attributes, vhlo_attributes};
 
+/// Newest version of any op; one more would add attributes under names not known here.
+const NEWEST_OP: u32 = 2;
+
 /// How the reader treats an op.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Role {
@@ -46,7 +49,11 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
         _ => match full.strip_prefix("vhlo.") {
             None => other(Role::Op, Code::Other),
             Some(versioned) => {
-                let base = versioned.rsplit_once("_v").filter(|(_, v)| v.bytes().all(|b| b.is_ascii_digit())).map_or(versioned, |(base, _)| base);
+                let split = versioned.rsplit_once("_v").and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
+                let (base, version) = split.unwrap_or((versioned, 1));
+                if version > NEWEST_OP {
+                    return Err(Error::new(format!("{full} in an artifact of {} is newer than this reader", container.producer)));
+                }
                 Name {
                     full: format!("stablehlo.{base}"),
                     role: Role::Op,

@@ -228,8 +228,13 @@ impl<'a> Walk<'a> {
         } else {
             self.region(cursor, &mut scope, 1)?
         };
+        if body.ops.is_empty() {
+            // A declaration: a name others may refer to, but nothing to run.
+            self.module.symbols.push(("func.func".to_owned(), f.own.into_iter().chain(f.discardable).collect()));
+            return Ok(());
+        }
         let Some(Op { kind: OpKind::Return, operands, .. }) = body.ops.last() else {
-            return Err(Error::new("a function must have a body that ends in a return"));
+            return Err(Error::new("a function must end in a return"));
         };
         // The declared type is a type attribute, which keeps function types as text.
         let types = |ids: &[ValueId]| ids.iter().map(|v| scope.values[v.0 as usize].clone()).collect::<Vec<_>>();

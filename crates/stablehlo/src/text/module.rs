@@ -153,24 +153,32 @@ impl<'a> Parser<'a> {
             _ => true,
         };
         let name = self.symbol()?;
-        let func = self.func_body(start, public, &name).map_err(|e| e.with_func(&name))?;
-        module.funcs.push(func);
+        match self.func_body(start, public, &name).map_err(|e| e.with_func(&name))? {
+            Some(func) => module.funcs.push(func),
+            // A declaration: a name others may refer to, but nothing to run.
+            None => module.symbols.push(("func.func".to_owned(), vec![("sym_name".to_owned(), Attribute::String(name.into_bytes().into()))])),
+        }
         Ok(())
     }
 
-    fn func_body(&mut self, start: usize, public: bool, name: &str) -> Result<Func> {
+    /// The rest of a function after its name; `None` for a declaration.
+    fn func_body(&mut self, start: usize, public: bool, name: &str) -> Result<Option<Func>> {
         let mut scope = Scope::default();
-        let arguments = self.list("(", ")", Self::func_argument)?;
+        let arguments = self.list("(", ")", Self::declared_argument)?;
         let (names, typed): (Vec<_>, Vec<_>) = arguments.into_iter().unzip();
         let (types, arg_attributes): (Vec<_>, Vec<_>) = typed.into_iter().unzip();
         let args = scope.add(types)?;
         for (name, value) in names.iter().zip(&args) {
-            scope.define(name, std::slice::from_ref(value))?;
+            scope.define(name, std::slice::from_ref(value)).map_err(|e| e.with_offset(start))?;
         }
         let (results, result_attributes): (Vec<_>, Vec<_>) = if self.eat("->") { self.func_results()? } else { Vec::new() }.into_iter().unzip();
         let attributes = if self.keyword("attributes") { self.dictionary()? } else { Attributes::new() };
         if self.peek() != b'{' {
-            return Err(self.error("a function without a body cannot be run"));
+            self.optional_location()?;
+            return Ok(None);
+        }
+        if names.contains(&"") {
+            return Err(Error::at(start, "the arguments of a function with a body must be named"));
         }
         let place = self.place(start);
         let location = self.add_location(place)?;
@@ -178,7 +186,7 @@ impl<'a> Parser<'a> {
         let ops = self.block(&mut scope)?;
         self.expect("}")?;
         let location = self.optional_location()?.unwrap_or(location);
-        Ok(Func {
+        Ok(Some(Func {
             name: name.to_owned(),
             public,
             arg_attributes,
@@ -188,7 +196,12 @@ impl<'a> Parser<'a> {
             body: Region { args, ops },
             values: scope.values,
             location,
-        })
+        }))
+    }
+
+    /// An argument, or only the type of one in a declaration.
+    fn declared_argument(&mut self) -> Result<(&'a str, (Type, Attributes))> {
+        if self.peek() == b'%' { self.func_argument() } else { Ok(("", (self.value_type()?, self.optional_dictionary()?))) }
     }
 
     fn func_argument(&mut self) -> Result<(&'a str, (Type, Attributes))> {

@@ -2,7 +2,7 @@
 
 use super::canonical::convolution;
 use super::ops::{GenericOp, canonical_name, code_of};
-use super::parser::Parser;
+use super::parser::{Parser, parse_integer};
 use super::scope::Scope;
 use crate::attributes::enumeration;
 use crate::error::{Error, Result};
@@ -245,7 +245,11 @@ impl<'a> Parser<'a> {
             return Ok(Attribute::String(self.string()?));
         }
         if self.at_number() {
-            return Ok(Attribute::Integer(self.integer()?));
+            let start = self.pos;
+            let text = self.number()?;
+            let float = text.contains('.').then(|| text.parse().ok().map(Attribute::Float));
+            let number = float.unwrap_or_else(|| parse_integer(text).map(Attribute::Integer));
+            return number.ok_or_else(|| Error::at(start, format!("`{text}` is out of range")));
         }
         self.attribute()
     }

@@ -28,6 +28,10 @@ impl<'a> Scope<'a> {
     /// Gives values a name.
     pub(super) fn define(&mut self, name: &'a str, values: &[ValueId]) -> Result<()> {
         let Some(&first) = values.first() else { return Ok(()) };
+        // Arguments of a declaration have no names.
+        if name.is_empty() {
+            return Ok(());
+        }
         if self.names.insert(name, (first, values.len())).is_some() {
             return Err(Error::new(format!("value %{name} is defined twice")));
         }

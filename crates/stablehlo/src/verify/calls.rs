@@ -52,7 +52,7 @@ fn collect(module: &Module, by_name: &HashMap<&str, usize>, region: &Region, fun
         let place = |e: Error| e.with_op(&op.kind.name()).with_location(module.location(op.location));
         if let OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } = &op.kind {
             let Some(&index) = by_name.get(callee.as_str()) else {
-                return Err(place(Error::new(format!("calls @{callee}, which does not exist"))));
+                return Err(place(Error::new(format!("calls @{callee}, which does not exist or has no body"))));
             };
             callees.push(index);
             check_types(func, op, &module.funcs[index]).map_err(place)?;

@@ -102,7 +102,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             for (input, init) in site.operands().zip(site.operands().skip(inputs)) {
                 let (Type::Tensor(input), Type::Tensor(init)) = (input, init) else { continue };
                 ensure!(init.shape.is_empty(), "initial value of type {init} must be a scalar");
-                ensure!(init.element == input.element, "input of type {input} does not fit initial value of type {init}");
+                promotes(input, init)?;
             }
             reducer(&op.regions[0], site, inputs)
         }
@@ -110,11 +110,18 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             let inputs = op.operands.len() / 2;
             ensure!(inputs * 2 + 1 == op.operands.len(), "must have inputs, indices, and as many updates as inputs");
             ensure!(inputs == op.results.len(), "must have as many results as inputs");
-            ensure!(site.operands().take(inputs).eq(site.results()), "results must have the types of the inputs");
+            for (input, result) in site.operands().zip(site.results()) {
+                let (Type::Tensor(input), Type::Tensor(result)) = (input, result) else { continue };
+                ensure!(super::shapes::agree(&input.shape, &result.shape), "the result {result} must have the shape of the input {input}");
+                promotes(input, result)?;
+            }
             reducer(&op.regions[0], site, inputs)
         }
         OpKind::SelectAndScatter { .. } => {
-            ensure!(site.operand(0)? == site.result(0)?, "the result must have the type of the operand");
+            if let (Type::Tensor(operand), Type::Tensor(result)) = (site.operand(0)?, site.result(0)?) {
+                ensure!(super::shapes::agree(&operand.shape, &result.shape), "the result {result} must have the shape of the operand {operand}");
+                promotes(operand, result)?;
+            }
             predicate(&op.regions[0], site, "the selection")?;
             reducer(&op.regions[1], site, 1)
         }
@@ -178,6 +185,14 @@ fn branches(site: &Site<'_>) -> Result<()> {
         takes(region, site, &[], "a branch")?;
         yields(region, site, site.results(), "a branch")?;
     }
+    Ok(())
+}
+
+/// A reduction may accumulate in a wider type of the same kind.
+fn promotes(from: &TensorType, to: &TensorType) -> Result<()> {
+    let (a, b) = (from.element, to.element);
+    let kind = |e: ElementType| (e == ElementType::Bool, e.is_signed_integer(), e.is_unsigned_integer(), e.is_float(), e.is_complex());
+    ensure!(a == b || (kind(a) == kind(b) && a.bit_width() <= b.bit_width()), "{from} cannot be accumulated in {to}");
     Ok(())
 }
 
