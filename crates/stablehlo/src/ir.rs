@@ -80,7 +80,7 @@ pub enum Type {
 pub struct ValueId(pub u32);
 
 /// A source location: an index into the module's location table, resolved by [`Module::location`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LocationId(pub u32);
 
 /// A constant tensor. `data` is row-major little-endian, one whole byte per element for sub-byte types and for

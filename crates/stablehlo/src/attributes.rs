@@ -1,0 +1,231 @@
+//! Reading an op's raw attributes by name: what both readers hand over before an op gets its type.
+
+use crate::error::{Error, Result};
+use crate::ir::{Attribute, Type};
+
+/// The attributes of one op under the portable artifact's names, whichever reader they came from.
+#[derive(Clone, Copy)]
+pub(crate) struct Named<'a>(pub(crate) &'a [(&'a str, &'a Attribute)]);
+
+impl<'a> Named<'a> {
+    pub(crate) fn find(self, name: &str) -> Option<&'a Attribute> {
+        self.0.iter().find(|(n, _)| *n == name).map(|(_, a)| *a)
+    }
+
+    fn required<T>(self, name: &str, what: &str, read: impl Fn(&'a Attribute) -> Option<T>) -> Result<T> {
+        let Some(attribute) = self.find(name) else {
+            return Err(Error::new(format!("attribute `{name}` is missing")));
+        };
+        read(attribute).ok_or_else(|| Error::new(format!("attribute `{name}` must be {what}")))
+    }
+
+    fn or<T>(self, name: &str, what: &str, default: T, read: impl Fn(&'a Attribute) -> Option<T>) -> Result<T> {
+        if self.find(name).is_none() { Ok(default) } else { self.required(name, what, read) }
+    }
+
+    /// A list of integers.
+    pub(crate) fn ints(self, name: &str) -> Result<Vec<i64>> {
+        self.required(name, "a list of integers", ints)
+    }
+
+    /// A list of integers; `default` where absent.
+    pub(crate) fn ints_or(self, name: &str, default: impl Into<Vec<i64>>) -> Result<Vec<i64>> {
+        self.or(name, "a list of integers", default.into(), ints)
+    }
+
+    /// A list of dimensions.
+    pub(crate) fn dims(self, name: &str) -> Result<Vec<usize>> {
+        self.required(name, "a list of dimensions", dims)
+    }
+
+    /// A list of dimensions; empty where absent.
+    pub(crate) fn dims_or_empty(self, name: &str) -> Result<Vec<usize>> {
+        self.or(name, "a list of dimensions", Vec::new(), dims)
+    }
+
+    /// Pairs such as padding; `count` pairs of zeros where absent.
+    pub(crate) fn pairs(self, name: &str, count: usize) -> Result<Vec<(i64, i64)>> {
+        let flat = self.ints_or(name, vec![0; count.saturating_mul(2)])?;
+        let (pairs, rest) = flat.as_chunks::<2>();
+        if !rest.is_empty() {
+            return Err(Error::new(format!("attribute `{name}` must hold pairs")));
+        }
+        Ok(pairs.iter().map(|&[low, high]| (low, high)).collect())
+    }
+
+    /// A list of booleans; `default` where absent.
+    pub(crate) fn bools_or(self, name: &str, default: Vec<bool>) -> Result<Vec<bool>> {
+        self.or(name, "a list of booleans", default, |a| Some(ints(a)?.iter().map(|&v| v != 0).collect()))
+    }
+
+    /// An integer.
+    pub(crate) fn int(self, name: &str) -> Result<i64> {
+        self.required(name, "an integer", int)
+    }
+
+    /// An integer; `default` where absent.
+    pub(crate) fn int_or(self, name: &str, default: i64) -> Result<i64> {
+        self.or(name, "an integer", default, int)
+    }
+
+    /// A dimension or a position.
+    pub(crate) fn dim(self, name: &str) -> Result<usize> {
+        self.required(name, "an integer that is not negative", |a| usize::try_from(int(a)?).ok())
+    }
+
+    /// A dimension or a position; 0 where absent, as MLIR omits it in structured attributes.
+    pub(crate) fn dim_or_zero(self, name: &str) -> Result<usize> {
+        self.or(name, "an integer that is not negative", 0, |a| usize::try_from(int(a)?).ok())
+    }
+
+    /// A number of bits.
+    pub(crate) fn bits(self, name: &str) -> Result<u32> {
+        self.required(name, "a number of bits", |a| u32::try_from(int(a)?).ok())
+    }
+
+    /// A boolean; `false` where absent.
+    pub(crate) fn flag(self, name: &str) -> Result<bool> {
+        self.flag_or(name, false)
+    }
+
+    /// A boolean; `default` where absent.
+    pub(crate) fn flag_or(self, name: &str, default: bool) -> Result<bool> {
+        self.or(name, "a boolean", default, |a| match a {
+            Attribute::Unit => Some(true),
+            Attribute::Bool(value) => Some(*value),
+            Attribute::Integer(value @ (0 | 1)) => Some(*value == 1),
+            _ => None,
+        })
+    }
+
+    /// A string or symbol, as text.
+    pub(crate) fn text(self, name: &str) -> Result<String> {
+        self.required(name, "a string", text)
+    }
+
+    /// The word of an enumeration: `EQ` of `#stablehlo<comparison_direction EQ>`. `default` where absent.
+    pub(crate) fn word_or(self, name: &str, default: &'a str) -> Result<&'a str> {
+        self.or(name, "an enumeration", default, word)
+    }
+
+    /// The word of an enumeration.
+    pub(crate) fn word(self, name: &str) -> Result<&'a str> {
+        self.required(name, "an enumeration", word)
+    }
+
+    /// The words of a list of enumerations; empty where absent.
+    pub(crate) fn words(self, name: &str) -> Result<Vec<&'a str>> {
+        self.or(name, "a list of enumerations", Vec::new(), |a| match a {
+            Attribute::Array(items) => items.iter().map(word).collect(),
+            _ => None,
+        })
+    }
+}
+
+/// A list of integers or booleans in any of MLIR's spellings; nested lists are flattened.
+pub(crate) fn ints(attribute: &Attribute) -> Option<Vec<i64>> {
+    match attribute {
+        Attribute::Tensor(literal) => literal.integers(),
+        Attribute::Array(items) => {
+            let mut values = Vec::with_capacity(items.len());
+            for item in items {
+                match item {
+                    Attribute::Array(inner) => {
+                        for item in inner {
+                            values.push(int(item)?);
+                        }
+                    }
+                    item => values.push(int(item)?),
+                }
+            }
+            Some(values)
+        }
+        _ => None,
+    }
+}
+
+fn dims(attribute: &Attribute) -> Option<Vec<usize>> {
+    ints(attribute)?.into_iter().map(|v| usize::try_from(v).ok()).collect()
+}
+
+fn int(attribute: &Attribute) -> Option<i64> {
+    match attribute {
+        Attribute::Integer(value) => Some(*value),
+        Attribute::Bool(value) => Some(i64::from(*value)),
+        _ => None,
+    }
+}
+
+fn text(attribute: &Attribute) -> Option<String> {
+    match attribute {
+        Attribute::String(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Attribute::Symbol(name) => Some(name.clone()),
+        _ => None,
+    }
+}
+
+fn word(attribute: &Attribute) -> Option<&str> {
+    match attribute {
+        Attribute::Other(text) => text.trim_end_matches('>').rsplit([' ', '<']).next(),
+        _ => None,
+    }
+}
+
+/// An enumeration in the form [`Named::word`] reads and MLIR writes.
+pub(crate) fn enumeration(family: &str, word: &str) -> Attribute {
+    Attribute::Other(format!("#stablehlo<{family} {word}>"))
+}
+
+/// Whether a type attribute spells "absent".
+pub(crate) fn is_none_type(attribute: &Attribute) -> bool {
+    matches!(attribute, Attribute::Type(Type::Other(text)) if text == "none")
+}
+
+/// Rough heap size of an attribute, for [`Budget`].
+pub(crate) fn weight(attribute: &Attribute) -> usize {
+    let node = size_of::<Attribute>();
+    node + match attribute {
+        Attribute::String(bytes) => bytes.len().min(64),
+        Attribute::Symbol(text) | Attribute::Other(text) => text.len(),
+        Attribute::Type(ty) => type_weight(ty),
+        Attribute::Array(items) => items.iter().map(weight).sum(),
+        Attribute::Dictionary(entries) => entries.iter().map(|(name, value)| name.len() + weight(value)).sum(),
+        Attribute::Tensor(literal) => 8 * literal.ty.shape.len(),
+        _ => 0,
+    }
+}
+
+/// Rough heap size of a type, for [`Budget`].
+pub(crate) fn type_weight(ty: &Type) -> usize {
+    size_of::<Type>()
+        + match ty {
+            Type::Tensor(tensor) => 8 * tensor.shape.len(),
+            Type::Tuple(types) => types.iter().map(type_weight).sum(),
+            Type::Other(text) => text.len(),
+            Type::Token => 0,
+        }
+}
+
+/// How much heap a program may take. Small programs can name one large attribute many times, or nest names so that
+/// the expansion grows exponentially; honest ones stay far below the limit.
+pub(crate) struct Budget {
+    left: usize,
+}
+
+impl Budget {
+    /// The limit for a program of that many bytes.
+    pub(crate) fn new(program_bytes: usize) -> Self {
+        Self { left: program_bytes.saturating_mul(128).saturating_add(1 << 20) }
+    }
+
+    /// Takes some of it.
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(Error::new("the program expands to far more than its size; its attributes or types repeat without bound")),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The file's sections: tables that the ops refer to by number.
+
+use std::ops::Range;
+
+use super::cursor::Cursor;
+use crate::error::{Error, Result};
+use crate::ir::Version;
+
+/// First bytes of every file.
+pub(crate) const MAGIC: [u8; 4] = *b"ML\xEFR";
+/// Newest bytecode version this reader knows.
+const NEWEST: u64 = 6;
+
+/// Section ids.
+mod id {
+    pub(super) const STRINGS: usize = 0;
+    pub(super) const DIALECTS: usize = 1;
+    pub(super) const ENTRIES: usize = 2;
+    pub(super) const ENTRY_OFFSETS: usize = 3;
+    pub(super) const IR: usize = 4;
+    pub(super) const RESOURCES: usize = 5;
+    pub(super) const RESOURCE_OFFSETS: usize = 6;
+    pub(super) const PROPERTIES: usize = 8;
+    pub(super) const COUNT: usize = 9;
+}
+
+/// Section id of the nested regions of an isolated op.
+pub(super) const IR_SECTION: u8 = 4;
+
+/// The dialects whose encodings this reader knows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Dialect {
+    Builtin,
+    Vhlo,
+    Shardy,
+    Other,
+}
+
+/// One encoded attribute or type.
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) dialect: Dialect,
+    /// In the dialect's own encoding; otherwise MLIR assembly text.
+    pub(super) encoded: bool,
+    pub(super) range: Range<usize>,
+}
+
+/// One op name.
+pub(super) struct OpName {
+    /// `vhlo.add_v1`.
+    pub(super) full: String,
+}
+
+/// A blob kept beside the program.
+#[derive(Clone)]
+pub(super) enum Resource {
+    Blob(Range<usize>),
+    Other,
+}
+
+/// The tables of a file.
+pub(super) struct Container<'a> {
+    pub(super) file: &'a [u8],
+    pub(super) bytecode_version: u64,
+    /// From a producer of the form `StableHLO_v1.2.3`.
+    pub(super) stablehlo_version: Option<Version>,
+    pub(super) producer: String,
+    strings: Vec<Range<usize>>,
+    pub(super) op_names: Vec<OpName>,
+    pub(super) attributes: Vec<Entry>,
+    pub(super) types: Vec<Entry>,
+    pub(super) properties: Vec<Range<usize>>,
+    pub(super) resources: Vec<Resource>,
+    pub(super) ir: Cursor<'a>,
+}
+
+impl<'a> Container<'a> {
+    pub(super) fn read(file: &'a [u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(file, 0..file.len());
+        if file.len() < 4 || file[..4] != MAGIC {
+            return Err(Error::at(0, "not an MLIR bytecode file: the first four bytes differ"));
+        }
+        cursor.take(4)?;
+        let bytecode_version = cursor.varint()?;
+        if bytecode_version > NEWEST {
+            return Err(cursor.error(format!("bytecode version {bytecode_version} is newer than {NEWEST}, the newest this reader knows")));
+        }
+        let producer = cursor.c_string()?;
+        let producer = String::from_utf8_lossy(&file[producer]).into_owned();
+        let mut sections: [Option<Cursor<'a>>; id::COUNT] = Default::default();
+        while !cursor.is_empty() {
+            let start = cursor.pos();
+            let (id, content) = cursor.section()?;
+            match sections.get_mut(usize::from(id)) {
+                Some(slot @ None) => *slot = Some(content),
+                Some(Some(_)) => return Err(Error::at(start, format!("section {id} occurs twice"))),
+                None => return Err(Error::at(start, format!("unknown section {id}"))),
+            }
+        }
+        let mut section = |id: usize, name: &str| {
+            sections[id].take().ok_or_else(|| Error::at(file.len(), format!("the {name} section is missing")))
+        };
+        let mut this = Self {
+            file,
+            bytecode_version,
+            stablehlo_version: stablehlo_version(&producer),
+            producer,
+            strings: Vec::new(),
+            op_names: Vec::new(),
+            attributes: Vec::new(),
+            types: Vec::new(),
+            properties: Vec::new(),
+            resources: Vec::new(),
+            ir: section(id::IR, "IR")?,
+        };
+        this.read_strings(section(id::STRINGS, "string")?)?;
+        let dialects = this.read_dialects(section(id::DIALECTS, "dialect")?)?;
+        this.read_entries(&dialects, section(id::ENTRY_OFFSETS, "attribute and type offset")?, section(id::ENTRIES, "attribute and type")?)?;
+        if bytecode_version >= 5 {
+            this.read_properties(section(id::PROPERTIES, "property")?)?;
+        }
+        if let (Some(offsets), Some(data)) = (sections[id::RESOURCE_OFFSETS].take(), sections[id::RESOURCES].take()) {
+            this.read_resources(offsets, data)?;
+        }
+        Ok(this)
+    }
+
+    /// The string of that number, which need not be UTF-8.
+    pub(super) fn string(&self, cursor: &mut Cursor<'_>) -> Result<Range<usize>> {
+        let index = cursor.index()?;
+        match self.strings.get(index) {
+            Some(range) => Ok(range.clone()),
+            None => Err(cursor.error(format!("string {index} does not exist; the program has {}", self.strings.len()))),
+        }
+    }
+
+    /// The string of that number as text.
+    pub(super) fn text(&self, cursor: &mut Cursor<'_>) -> Result<String> {
+        let range = self.string(cursor)?;
+        Ok(String::from_utf8_lossy(&self.file[range]).into_owned())
+    }
+
+    /// Sizes come last string first, the bytes in order up to the end of the section.
+    fn read_strings(&mut self, mut cursor: Cursor<'a>) -> Result<()> {
+        let mut sizes = cursor.list(Cursor::index)?;
+        sizes.reverse();
+        self.strings.reserve(sizes.len());
+        for size in sizes {
+            let mut range = cursor.take(size)?;
+            if range.is_empty() || self.file[range.end - 1] != 0 {
+                return Err(cursor.error("a string does not end in NUL"));
+            }
+            range.end -= 1;
+            self.strings.push(range);
+        }
+        self.finish(&cursor, "string")
+    }
+
+    fn finish(&self, cursor: &Cursor<'_>, name: &str) -> Result<()> {
+        if cursor.is_empty() { Ok(()) } else { Err(cursor.error(format!("{} bytes left over in the {name} section", cursor.remaining()))) }
+    }
+
+    fn read_dialects(&mut self, mut cursor: Cursor<'a>) -> Result<Vec<Dialect>> {
+        let count = cursor.count()?;
+        let mut dialects = Vec::with_capacity(count.min(64));
+        let mut names = Vec::with_capacity(count.min(64));
+        for _ in 0..count {
+            let versioned = if self.bytecode_version >= 1 {
+                // The flag shares its number with the string index.
+                let (index, versioned) = cursor.flagged()?;
+                let range = usize::try_from(index).ok().and_then(|i| self.strings.get(i)).cloned();
+                names.push(range.ok_or_else(|| cursor.error(format!("string {index} does not exist")))?);
+                versioned
+            } else {
+                names.push(self.string(&mut cursor)?);
+                false
+            };
+            if versioned {
+                cursor.section()?;
+            }
+            let name = names.last().map_or(&[][..], |range| &self.file[range.clone()]);
+            dialects.push(match name {
+                b"builtin" => Dialect::Builtin,
+                b"vhlo" => Dialect::Vhlo,
+                b"sdy" => Dialect::Shardy,
+                _ => Dialect::Other,
+            });
+        }
+        if self.bytecode_version >= 4 {
+            cursor.count()?;
+        }
+        while !cursor.is_empty() {
+            let dialect = self.dialect_index(&mut cursor, dialects.len())?;
+            let dialect = String::from_utf8_lossy(&self.file[names[dialect].clone()]).into_owned();
+            for _ in 0..cursor.count()? {
+                let name = if self.bytecode_version >= 5 {
+                    let (index, _registered) = cursor.flagged()?;
+                    let range = usize::try_from(index).ok().and_then(|i| self.strings.get(i)).cloned();
+                    range.ok_or_else(|| cursor.error(format!("string {index} does not exist")))?
+                } else {
+                    self.string(&mut cursor)?
+                };
+                // Names are far shorter than this; the bound keeps a long string named often from multiplying.
+                if name.len() + dialect.len() > 256 {
+                    return Err(cursor.error("an op name is longer than 256 bytes"));
+                }
+                let name = String::from_utf8_lossy(&self.file[name]);
+                let full = if name.is_empty() { dialect.clone() } else { format!("{dialect}.{name}") };
+                self.op_names.push(OpName { full });
+            }
+        }
+        Ok(dialects)
+    }
+
+    fn dialect_index(&self, cursor: &mut Cursor<'_>, count: usize) -> Result<usize> {
+        let index = cursor.index()?;
+        if index < count { Ok(index) } else { Err(cursor.error(format!("dialect {index} does not exist; the program has {count}"))) }
+    }
+
+    fn read_entries(&mut self, dialects: &[Dialect], mut offsets: Cursor<'a>, mut data: Cursor<'a>) -> Result<()> {
+        let attribute_count = offsets.count()?;
+        let type_count = offsets.count()?;
+        for (count, is_type) in [(attribute_count, false), (type_count, true)] {
+            let mut entries = Vec::with_capacity(count);
+            while entries.len() < count {
+                let dialect = dialects[self.dialect_index(&mut offsets, dialects.len())?];
+                for _ in 0..offsets.count()? {
+                    let (size, encoded) = offsets.flagged()?;
+                    let size = usize::try_from(size).map_err(|_| offsets.error("an attribute is larger than memory"))?;
+                    entries.push(Entry { dialect, encoded, range: data.take(size)? });
+                }
+            }
+            if entries.len() > count {
+                return Err(offsets.error("more attributes or types than announced"));
+            }
+            *(if is_type { &mut self.types } else { &mut self.attributes }) = entries;
+        }
+        self.finish(&offsets, "attribute and type offset")?;
+        self.finish(&data, "attribute and type")
+    }
+
+    fn read_properties(&mut self, mut cursor: Cursor<'a>) -> Result<()> {
+        self.properties = cursor.list(Cursor::blob)?;
+        self.finish(&cursor, "property")
+    }
+
+    /// External resources come first; attributes number only those of dialects.
+    fn read_resources(&mut self, mut offsets: Cursor<'a>, mut data: Cursor<'a>) -> Result<()> {
+        if offsets.is_empty() {
+            return Ok(());
+        }
+        let external = offsets.count()?;
+        let mut group = 0;
+        while !offsets.is_empty() {
+            offsets.index()?;
+            for _ in 0..offsets.count()? {
+                offsets.index()?;
+                let size = offsets.index()?;
+                let kind = offsets.byte()?;
+                let range = data.take(size)?;
+                if group < external {
+                    continue;
+                }
+                self.resources.push(if kind == 0 {
+                    let mut payload = Cursor::new(self.file, range);
+                    let alignment = payload.varint()?;
+                    let length = payload.index()?;
+                    payload.align(alignment)?;
+                    Resource::Blob(payload.take(length)?)
+                } else {
+                    Resource::Other
+                });
+            }
+            group += 1;
+        }
+        Ok(())
+    }
+}
+
+fn stablehlo_version(producer: &str) -> Option<Version> {
+    let mut parts = producer.strip_prefix("StableHLO_v")?.split('.').map(|part| part.parse().ok());
+    let version = Version(parts.next()??, parts.next()??, parts.next()??);
+    parts.next().is_none().then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn producers() {
+        assert_eq!(stablehlo_version("StableHLO_v1.17.0"), Some(Version(1, 17, 0)));
+        assert_eq!(stablehlo_version("StableHLO_v1.17"), None);
+        assert_eq!(stablehlo_version("MLIR23.0.0git"), None);
+    }
+}

@@ -1,0 +1,227 @@
+//! Reading the primitives of the format, never beyond the end of a section.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+
+/// A position in a part of the file. Offsets are always those of the whole file.
+#[derive(Clone)]
+pub(super) struct Cursor<'a> {
+    file: &'a [u8],
+    pos: usize,
+    end: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Reads `range` of `file`; the range must lie inside it.
+    pub(super) fn new(file: &'a [u8], range: Range<usize>) -> Self {
+        debug_assert!(range.start <= range.end && range.end <= file.len(), "ranges come from `take`");
+        Self { file, pos: range.start, end: range.end }
+    }
+
+    /// Offset of the next byte.
+    pub(super) fn pos(&self) -> usize {
+        self.pos
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pos == self.end
+    }
+
+    pub(super) fn remaining(&self) -> usize {
+        self.end - self.pos
+    }
+
+    /// An error here.
+    #[cold]
+    pub(super) fn error(&self, message: impl Into<String>) -> Error {
+        Error::at(self.pos, message)
+    }
+
+    #[cold]
+    fn ended(&self) -> Error {
+        self.error("the program ends in the middle of a field")
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8> {
+        if self.pos >= self.end {
+            return Err(self.ended());
+        }
+        let byte = self.file[self.pos];
+        self.pos += 1;
+        Ok(byte)
+    }
+
+    /// `count` bytes.
+    pub(super) fn take(&mut self, count: usize) -> Result<Range<usize>> {
+        if count > self.remaining() {
+            return Err(self.ended());
+        }
+        let start = self.pos;
+        self.pos += count;
+        Ok(start..self.pos)
+    }
+
+    /// An unsigned integer in the prefix encoding: the zero bits that end the first byte count the bytes that follow.
+    pub(super) fn varint(&mut self) -> Result<u64> {
+        let first = self.byte()?;
+        if first & 1 == 1 {
+            return Ok(u64::from(first >> 1));
+        }
+        let extra = if first == 0 { 8 } else { first.trailing_zeros() as usize };
+        let range = self.take(extra)?;
+        let mut bytes = [0; 8];
+        if first == 0 {
+            bytes.copy_from_slice(&self.file[range]);
+            return Ok(u64::from_le_bytes(bytes));
+        }
+        bytes[..extra].copy_from_slice(&self.file[range]);
+        let high = u64::from_le_bytes(bytes);
+        // The first byte holds 7 - extra value bits above the marker.
+        Ok(high << (7 - extra) | u64::from(first) >> (extra + 1))
+    }
+
+    /// A signed integer in zig-zag form.
+    pub(super) fn svarint(&mut self) -> Result<i64> {
+        let raw = self.varint()?;
+        Ok((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
+    }
+
+    /// A number and a flag in its lowest bit.
+    pub(super) fn flagged(&mut self) -> Result<(u64, bool)> {
+        let raw = self.varint()?;
+        Ok((raw >> 1, raw & 1 == 1))
+    }
+
+    /// A number that indexes memory.
+    pub(super) fn index(&mut self) -> Result<usize> {
+        let value = self.varint()?;
+        usize::try_from(value).map_err(|_| self.error(format!("index {value} is out of range")))
+    }
+
+    /// How many items follow; each takes at least one byte, so more than the rest of the section is an error.
+    pub(super) fn count(&mut self) -> Result<usize> {
+        let value = self.varint()?;
+        self.check_count(value)
+    }
+
+    /// See [`Self::count`].
+    pub(super) fn check_count(&self, value: u64) -> Result<usize> {
+        usize::try_from(value)
+            .ok()
+            .filter(|&n| n <= self.remaining())
+            .ok_or_else(|| self.error(format!("a list of {value} items does not fit into the {} bytes left", self.remaining())))
+    }
+
+    /// A list with a count in front.
+    pub(super) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let count = self.count()?;
+        let mut items = Vec::with_capacity(count.min(64));
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    /// A length and that many bytes.
+    pub(super) fn blob(&mut self) -> Result<Range<usize>> {
+        let length = self.index()?;
+        self.take(length)
+    }
+
+    /// Bytes up to a NUL.
+    pub(super) fn c_string(&mut self) -> Result<Range<usize>> {
+        let start = self.pos;
+        let length = self.file[start..self.end].iter().position(|&b| b == 0).ok_or_else(|| self.ended())?;
+        self.pos += length + 1;
+        Ok(start..start + length)
+    }
+
+    /// An integer whose width both sides know.
+    pub(super) fn int_of_width(&mut self, width: u32) -> Result<i64> {
+        match width {
+            0 => Ok(0),
+            1..=8 => {
+                let byte = self.byte()?;
+                // Narrow values may come without their sign bits.
+                let shift = 8 - width;
+                Ok(i64::from((byte << shift).cast_signed() >> shift))
+            }
+            9..=64 => self.svarint(),
+            _ => {
+                let words = self.list(Self::svarint)?;
+                Ok(words.first().copied().unwrap_or(0))
+            }
+        }
+    }
+
+    /// Skips padding so that the next byte lies at a multiple of `alignment` in the file.
+    pub(super) fn align(&mut self, alignment: u64) -> Result<()> {
+        let Some(alignment) = usize::try_from(alignment).ok().filter(|a| a.is_power_of_two()) else {
+            return Err(self.error(format!("alignment {alignment} is not a power of two")));
+        };
+        while self.pos & (alignment - 1) != 0 {
+            if self.byte()? != 0xCB {
+                return Err(Error::at(self.pos - 1, "alignment padding must be 0xCB"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A section: its id and the cursor over its content.
+    pub(super) fn section(&mut self) -> Result<(u8, Cursor<'a>)> {
+        let head = self.byte()?;
+        let length = self.index()?;
+        if head & 0x80 != 0 {
+            let alignment = self.varint()?;
+            self.align(alignment)?;
+        }
+        let range = self.take(length)?;
+        Ok((head & 0x7F, Cursor::new(self.file, range)))
+    }
+
+    /// The bytes of a range this cursor handed out.
+    pub(super) fn bytes(&self, range: Range<usize>) -> &'a [u8] {
+        &self.file[range]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cursor(bytes: &[u8]) -> Cursor<'_> {
+        Cursor::new(bytes, 0..bytes.len())
+    }
+
+    #[test]
+    fn varints_of_every_length() {
+        assert_eq!(cursor(&[2 * 5 + 1]).varint().unwrap(), 5);
+        // 300 << 2 | 0b10 in two bytes.
+        assert_eq!(cursor(&[0xB2, 0x04]).varint().unwrap(), 300);
+        for extra in 1..8u32 {
+            let value = (1u64 << (7 * (extra + 1))) - 1;
+            let raw = u128::from(value) << (extra + 1) | 1 << extra;
+            assert_eq!(cursor(&raw.to_le_bytes()[..=extra as usize]).varint().unwrap(), value, "{extra}");
+        }
+        assert_eq!(cursor(&[0, 1, 2, 3, 4, 5, 6, 7, 8]).varint().unwrap(), 0x0807_0605_0403_0201);
+        assert!(cursor(&[0, 1]).varint().is_err());
+        assert!(cursor(&[]).varint().is_err());
+    }
+
+    #[test]
+    fn signed_integers() {
+        assert_eq!(cursor(&[1]).svarint().unwrap(), 0);
+        assert_eq!(cursor(&[3]).svarint().unwrap(), -1);
+        assert_eq!(cursor(&[5]).svarint().unwrap(), 1);
+        assert_eq!(cursor(&[0, 255, 255, 255, 255, 255, 255, 255, 255]).svarint().unwrap(), i64::MIN);
+        assert_eq!(cursor(&[0x0F]).int_of_width(4).unwrap(), -1);
+        assert_eq!(cursor(&[0xFF]).int_of_width(8).unwrap(), -1);
+    }
+
+    #[test]
+    fn counts_are_capped_by_what_is_left() {
+        assert!(cursor(&[2 * 3 + 1, 0, 0]).count().is_err());
+        assert_eq!(cursor(&[2 * 2 + 1, 0, 0]).count().unwrap(), 2);
+    }
+}

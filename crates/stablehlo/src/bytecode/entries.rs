@@ -1,0 +1,605 @@
+//! The attribute and type tables: entries are decoded when first named, then kept.
+//!
+//! Entries name each other by number, so a hostile file can nest them without end or fan out exponentially. Depth is
+//! bounded, and every copy is charged to a [`Budget`].
+
+use bytes::Bytes;
+
+use super::container::{Container, Dialect, Resource};
+use super::cursor::Cursor;
+use crate::attributes::{Budget, enumeration, type_weight, weight};
+use crate::error::{Error, Result};
+use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type};
+use crate::types::Ty;
+
+/// Deepest nesting of attributes and types.
+const MAX_DEPTH: usize = 32;
+
+fn ty_weight(ty: &Ty) -> usize {
+    size_of::<Ty>()
+        + match ty {
+            Ty::Element(_) => 0,
+            Ty::Value(ty) => type_weight(ty),
+            Ty::Function(inputs, outputs) => inputs.iter().chain(outputs).map(type_weight).sum(),
+        }
+}
+
+/// The tables, what is decoded of them, and what may still be spent.
+pub(super) struct Tables<'a> {
+    pub(super) container: Container<'a>,
+    program: &'a Bytes,
+    attributes: Vec<Option<(Attribute, usize)>>,
+    types: Vec<Option<(Ty, usize)>>,
+    pub(super) budget: Budget,
+}
+
+impl<'a> Tables<'a> {
+    pub(super) fn new(program: &'a Bytes) -> Result<Self> {
+        let container = Container::read(program)?;
+        Ok(Self {
+            attributes: vec![None; container.attributes.len()],
+            types: vec![None; container.types.len()],
+            container,
+            program,
+            budget: Budget::new(program.len()),
+        })
+    }
+
+    /// Decodes an attribute, if that has not happened, and charges for one copy of it.
+    pub(super) fn load(&mut self, cursor: &Cursor<'_>, index: usize) -> Result<()> {
+        self.load_attribute(cursor.pos(), index, 0)?;
+        let weight = self.attributes[index].as_ref().map_or(0, |(_, weight)| *weight);
+        self.charge(cursor.pos(), weight)
+    }
+
+    /// A loaded attribute.
+    pub(super) fn loaded(&self, index: usize) -> &Attribute {
+        const MISSING: &Attribute = &Attribute::Unit;
+        self.attributes.get(index).and_then(Option::as_ref).map_or(MISSING, |(attribute, _)| attribute)
+    }
+
+    /// A type, copied.
+    pub(super) fn ty(&mut self, cursor: &mut Cursor<'_>) -> Result<Ty> {
+        let index = cursor.index()?;
+        self.type_at(cursor.pos(), index, 0)
+    }
+
+    /// A type of that number, copied.
+    pub(super) fn ty_at(&mut self, cursor: &Cursor<'_>, index: u64) -> Result<Ty> {
+        let index = usize::try_from(index).map_err(|_| cursor.error("type number out of range"))?;
+        self.type_at(cursor.pos(), index, 0)
+    }
+
+    fn charge(&mut self, offset: usize, weight: usize) -> Result<()> {
+        self.budget.charge(weight).map_err(|e| e.with_offset(offset))
+    }
+
+    /// Entry of an attribute number, or why there is none.
+    pub(super) fn attribute_entry(&self, offset: usize, index: usize) -> Result<super::container::Entry> {
+        let entries = &self.container.attributes;
+        entries
+            .get(index)
+            .cloned()
+            .ok_or_else(|| Error::at(offset, format!("attribute {index} does not exist; the program has {}", entries.len())))
+    }
+
+    fn load_attribute(&mut self, offset: usize, index: usize, depth: usize) -> Result<()> {
+        if let Some(Some(_)) = self.attributes.get(index) {
+            return Ok(());
+        }
+        let entry = self.attribute_entry(offset, index)?;
+        if depth > MAX_DEPTH {
+            return Err(Error::at(entry.range.start, format!("attributes nest deeper than {MAX_DEPTH}")));
+        }
+        let mut cursor = Cursor::new(self.container.file, entry.range.clone());
+        let attribute = if entry.encoded {
+            let attribute = match entry.dialect {
+                Dialect::Builtin => self.builtin_attribute(&mut cursor, depth)?,
+                Dialect::Vhlo => self.vhlo_attribute(&mut cursor, depth)?,
+                Dialect::Shardy => self.shardy_attribute(&mut cursor, depth)?,
+                Dialect::Other => {
+                    return Err(cursor.error("an attribute of a dialect other than vhlo, builtin and sdy"));
+                }
+            };
+            if !cursor.is_empty() {
+                return Err(cursor.error(format!("{} bytes left over in an attribute", cursor.remaining())));
+            }
+            attribute
+        } else {
+            Attribute::Other(self.assembly(entry.range))
+        };
+        let weight = weight(&attribute);
+        self.charge(cursor.pos(), weight)?;
+        self.attributes[index] = Some((attribute, weight));
+        Ok(())
+    }
+
+    /// A NUL-terminated piece of MLIR text.
+    fn assembly(&self, range: std::ops::Range<usize>) -> String {
+        let bytes = &self.container.file[range];
+        String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(bytes)).into_owned()
+    }
+
+    /// A copy of the attribute whose number comes next.
+    pub(super) fn child(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        let index = cursor.index()?;
+        self.child_at(cursor, index, depth)
+    }
+
+    /// A copy of the attribute of that number.
+    pub(super) fn child_at(&mut self, cursor: &Cursor<'_>, index: usize, depth: usize) -> Result<Attribute> {
+        self.load_attribute(cursor.pos(), index, depth + 1)?;
+        let weight = self.attributes[index].as_ref().map_or(0, |(_, weight)| *weight);
+        self.charge(cursor.pos(), weight)?;
+        Ok(self.loaded(index).clone())
+    }
+
+    pub(super) fn children(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Attribute>> {
+        cursor.list(|cursor| self.child(cursor, depth))
+    }
+
+    /// A string attribute as text.
+    pub(super) fn child_text(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<String> {
+        match self.child(cursor, depth)? {
+            Attribute::String(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Attribute::Symbol(name) => Ok(name),
+            _ => Err(cursor.error("expected a string attribute")),
+        }
+    }
+
+    fn child_type(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Ty> {
+        let index = cursor.index()?;
+        self.type_at(cursor.pos(), index, depth + 1)
+    }
+
+    fn string(&self, cursor: &mut Cursor<'_>) -> Result<Bytes> {
+        Ok(self.program.slice(self.container.string(cursor)?))
+    }
+
+    fn builtin_attribute(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        Ok(match cursor.varint()? {
+            0 => Attribute::Array(self.children(cursor, depth)?),
+            1 => self.dictionary(cursor, depth)?,
+            2 => Attribute::String(self.string(cursor)?),
+            3 => {
+                let string = self.string(cursor)?;
+                cursor.index()?;
+                Attribute::String(string)
+            }
+            4 => Attribute::Symbol(self.child_text(cursor, depth)?),
+            5 => {
+                let mut name = self.child_text(cursor, depth)?;
+                for nested in self.children(cursor, depth)? {
+                    if let Attribute::Symbol(nested) = nested {
+                        name = format!("{name}::@{nested}");
+                    }
+                }
+                Attribute::Symbol(name)
+            }
+            6 => Attribute::Type(self.child_type(cursor, depth)?.into_type()),
+            7 => Attribute::Unit,
+            8 => self.integer(cursor, depth)?,
+            9 => self.float(cursor, depth)?,
+            10 | 11 | 12 | 13 | 14 | 15 | 22 => {
+                // A location in the place of an attribute: kept by name only.
+                cursor.take(cursor.remaining())?;
+                Attribute::Other("loc".to_owned())
+            }
+            16 => self.dense_resource(cursor, depth)?,
+            17 => self.dense_array(cursor, depth)?,
+            18 => self.dense(cursor, depth)?,
+            21 => self.child(cursor, depth)?,
+            code => return Err(self.unknown(cursor, "builtin attribute", code)),
+        })
+    }
+
+    /// An error for a code of a newer producer.
+    fn unknown(&self, cursor: &Cursor<'_>, what: &str, code: u64) -> Error {
+        cursor.error(format!("unknown {what} code {code} in an artifact of {}", self.container.producer))
+    }
+
+    fn dictionary(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        let entries: Attributes = cursor.list(|cursor| Ok((self.child_text(cursor, depth)?, self.child(cursor, depth)?)))?;
+        Ok(Attribute::Dictionary(entries))
+    }
+
+    fn integer(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        let ty = self.child_type(cursor, depth)?;
+        let (width, element) = match &ty {
+            Ty::Element(element) => (element.bit_width(), Some(*element)),
+            Ty::Value(Type::Other(text)) => {
+                let width = text.trim_start_matches(['s', 'u', 'i']).parse().ok();
+                (width.ok_or_else(|| cursor.error(format!("an integer of type {text}")))?, None)
+            }
+            other => return Err(cursor.error(format!("an integer of type {}", other.clone().into_type()))),
+        };
+        let value = cursor.int_of_width(width)?;
+        Ok(match element {
+            Some(ElementType::Bool) => Attribute::Bool(value & 1 == 1),
+            Some(element) if element.is_unsigned_integer() && width < 64 => Attribute::Integer(value & ((1 << width) - 1)),
+            _ => Attribute::Integer(value),
+        })
+    }
+
+    fn float(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        let Ty::Element(element) = self.child_type(cursor, depth)? else {
+            return Err(cursor.error("a float of a type that is not one"));
+        };
+        if !element.is_float() {
+            return Err(cursor.error(format!("a float of type {element}")));
+        }
+        let bits = cursor.int_of_width(element.bit_width())?.cast_unsigned();
+        let low = (bits & 0xFFFF_FFFF).to_le_bytes();
+        let low = u32::from_le_bytes([low[0], low[1], low[2], low[3]]);
+        Ok(match element {
+            ElementType::F64 => Attribute::Float(f64::from_bits(bits)),
+            ElementType::F32 => Attribute::Float(f64::from(f32::from_bits(low))),
+            ElementType::Bf16 => Attribute::Float(f64::from(f32::from_bits(low << 16))),
+            _ => {
+                let mask = (1u64 << element.bit_width()) - 1;
+                Attribute::Other(format!("0x{:X} : {element}", bits & mask))
+            }
+        })
+    }
+
+    /// The tensor type of a dense constant; `Err` holds the text of one this crate does not model.
+    fn tensor_type(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<TensorType, String>> {
+        Ok(match self.child_type(cursor, depth)?.into_type() {
+            Type::Tensor(tensor) => Ok(tensor),
+            other => Err(other.to_string()),
+        })
+    }
+
+    /// Constant data: a slice of the program.
+    fn dense(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        let ty = self.tensor_type(cursor, depth)?;
+        let offset = cursor.pos();
+        let raw = self.program.slice(cursor.blob()?);
+        self.literal(offset, ty, raw)
+    }
+
+    fn literal(&mut self, offset: usize, ty: Result<TensorType, String>, raw: Bytes) -> Result<Attribute> {
+        match ty {
+            Ok(ty) => Ok(Attribute::Tensor(Literal::from_raw(ty, raw).map_err(|e| e.with_offset(offset))?)),
+            Err(text) => Ok(Attribute::Other(format!("dense<...> : {text}"))),
+        }
+    }
+
+    fn dense_resource(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        let ty = self.tensor_type(cursor, depth)?;
+        let index = cursor.index()?;
+        match self.container.resources.get(index).cloned() {
+            Some(Resource::Blob(range)) => {
+                let offset = range.start;
+                let raw = self.program.slice(range);
+                self.literal(offset, ty, raw)
+            }
+            _ => Err(cursor.error(format!("resource {index} does not exist or is not a blob"))),
+        }
+    }
+
+    fn dense_array(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        let ty = self.child_type(cursor, depth)?;
+        let count = cursor.varint()?;
+        let offset = cursor.pos();
+        let raw = self.program.slice(cursor.blob()?);
+        let Ty::Element(element) = ty else { return Err(cursor.error("an array of a type that is not a number")) };
+        let count = i64::try_from(count).map_err(|_| cursor.error("an array too long"))?;
+        if usize::try_from(count).ok().and_then(|n| n.checked_mul(element.byte_size())) != Some(raw.len()) {
+            return Err(Error::at(offset, format!("an array of {count} {element} holds {} bytes", raw.len())));
+        }
+        // Arrays keep a byte per boolean.
+        let literal = Literal::new(TensorType::new([count], element), raw).map_err(|e| e.with_offset(offset))?;
+        let Some(values) = literal.integers() else { return Ok(Attribute::Tensor(literal)) };
+        let boolean = element == ElementType::Bool;
+        let item = |&v: &i64| if boolean { Attribute::Bool(v != 0) } else { Attribute::Integer(v) };
+        Ok(Attribute::Array(values.iter().map(item).collect()))
+    }
+
+    fn vhlo_attribute(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        Ok(match cursor.varint()? {
+            1 => Attribute::Array(self.children(cursor, depth)?),
+            2 => Attribute::Bool(cursor.varint()? != 0),
+            3 => self.word(cursor, "comparison_direction", &["EQ", "NE", "GE", "GT", "LE", "LT"])?,
+            4 => self.word(cursor, "comparison_type", &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"])?,
+            5 => Attribute::Integer(i64::try_from(cursor.varint()?).unwrap_or(-1)),
+            6 => self.dictionary(cursor, depth)?,
+            7 => self.word(cursor, "fft_type", &["FFT", "IFFT", "RFFT", "IRFFT"])?,
+            8 => self.float(cursor, depth)?,
+            9 => self.integer(cursor, depth)?,
+            10 => {
+                let output = cursor.list(Cursor::svarint)?;
+                let operand = cursor.svarint()?;
+                let inner = cursor.list(Cursor::svarint)?;
+                Attribute::Other(format!(
+                    "#stablehlo.output_operand_alias<output_tuple_indices = {output:?}, operand_index = {operand}, operand_tuple_indices = {inner:?}>"
+                ))
+            }
+            11 => self.word(cursor, "precision", &["DEFAULT", "HIGH", "HIGHEST"])?,
+            12 => self.word(cursor, "rng_algorithm", &["DEFAULT", "THREE_FRY", "PHILOX"])?,
+            13 => self.word(cursor, "rng_distribution", &["", "UNIFORM", "NORMAL"])?,
+            14 => Attribute::String(self.string(cursor)?),
+            15 => self.dense(cursor, depth)?,
+            16 => self.word(cursor, "transpose", &["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])?,
+            17 => Attribute::Type(self.child_type(cursor, depth)?.into_type()),
+            18 => {
+                let bounds = cursor.list(Cursor::svarint)?;
+                let bounds: Vec<_> = bounds.iter().map(|&b| if b == i64::MIN { "?".to_owned() } else { b.to_string() }).collect();
+                Attribute::Other(format!("#stablehlo.bounds<{}>", bounds.join(", ")))
+            }
+            19 => self.word(cursor, "result_accuracy_mode", &["DEFAULT", "HIGHEST", "TOLERANCE"])?,
+            20 => {
+                let (atol, rtol) = (cursor.svarint()?.cast_unsigned(), cursor.svarint()?.cast_unsigned());
+                let ulps = cursor.svarint()?;
+                let Attribute::Other(mode) = self.child(cursor, depth)? else {
+                    return Err(cursor.error("a result accuracy without a mode"));
+                };
+                let mode = mode.trim_end_matches('>').rsplit(' ').next().unwrap_or_default().to_owned();
+                Attribute::Other(format!(
+                    "#stablehlo.result_accuracy<atol = {:?}, rtol = {:?}, ulps = {ulps}, mode = #stablehlo.result_accuracy_mode<{mode}>>",
+                    f64::from_bits(atol),
+                    f64::from_bits(rtol),
+                ))
+            }
+            21 => {
+                let (pre, size) = (cursor.svarint()?, cursor.svarint()?);
+                Attribute::Other(format!("({pre}){size}"))
+            }
+            22 => {
+                let name = self.child_text(cursor, depth)?;
+                let sub = if cursor.varint()? != 0 { format!(":{}", self.child_other(cursor, depth)?) } else { String::new() };
+                Attribute::Other(format!("\"{name}\"{sub}"))
+            }
+            23 => {
+                let mesh = self.child(cursor, depth)?;
+                let mesh = match mesh {
+                    Attribute::String(name) => format!("@{}", String::from_utf8_lossy(&name)),
+                    Attribute::Symbol(name) => format!("@{name}"),
+                    Attribute::Other(text) => text,
+                    _ => return Err(cursor.error("expected a mesh")),
+                };
+                let axes = self.child_list(cursor, depth)?;
+                Attribute::Other(format!("#stablehlo.replica_group_mesh_axes<mesh = {mesh}, axes = [{axes}]>"))
+            }
+            24 => {
+                let name = self.child_text(cursor, depth)?;
+                Attribute::Other(format!("\"{name}\"={}", cursor.svarint()?))
+            }
+            25 => {
+                let axes = self.child_list(cursor, depth)?;
+                let (index, present) = cursor.flagged()?;
+                if present {
+                    let index = usize::try_from(index).map_err(|_| cursor.error("attribute index out of range"))?;
+                    self.load_attribute(cursor.pos(), index, depth + 1)?;
+                }
+                Attribute::Other(format!("#stablehlo.mesh<axes = [{axes}]>"))
+            }
+            code => return Err(self.unknown(cursor, "vhlo attribute", code)),
+        })
+    }
+
+    fn word(&self, cursor: &mut Cursor<'_>, family: &str, words: &[&str]) -> Result<Attribute> {
+        let value = cursor.index()?;
+        match words.get(value) {
+            Some(word) => Ok(enumeration(family, word)),
+            None => Err(cursor.error(format!("unknown {family} {value}"))),
+        }
+    }
+
+    /// The text of an attribute kept as text.
+    pub(super) fn child_other(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<String> {
+        match self.child(cursor, depth)? {
+            Attribute::Other(text) => Ok(text),
+            _ => Err(cursor.error("an attribute of an unexpected kind")),
+        }
+    }
+
+    fn child_list(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<String> {
+        match self.child(cursor, depth)? {
+            Attribute::Array(items) => {
+                let texts: Vec<String> = items
+                    .into_iter()
+                    .map(|item| match item {
+                        Attribute::Other(text) => Ok(text),
+                        _ => Err(cursor.error("an attribute of an unexpected kind")),
+                    })
+                    .collect::<Result<_>>()?;
+                Ok(texts.join(", "))
+            }
+            _ => Err(cursor.error("expected an array attribute")),
+        }
+    }
+
+    fn type_at(&mut self, offset: usize, index: usize, depth: usize) -> Result<Ty> {
+        let known = match self.types.get(index) {
+            Some(Some((ty, weight))) => Some((ty.clone(), *weight)),
+            Some(None) => None,
+            None => return Err(Error::at(offset, format!("type {index} does not exist; the program has {}", self.types.len()))),
+        };
+        if let Some((ty, weight)) = known {
+            self.charge(offset, weight)?;
+            return Ok(ty);
+        }
+        let entry = self.container.types[index].clone();
+        if depth > MAX_DEPTH {
+            return Err(Error::at(entry.range.start, format!("types nest deeper than {MAX_DEPTH}")));
+        }
+        let mut cursor = Cursor::new(self.container.file, entry.range.clone());
+        let ty = if entry.encoded {
+            let ty = match entry.dialect {
+                Dialect::Builtin => self.builtin_type(&mut cursor, depth)?,
+                Dialect::Vhlo => self.vhlo_type(&mut cursor, depth)?,
+                Dialect::Shardy | Dialect::Other => {
+                    return Err(cursor.error("a type of a dialect other than vhlo and builtin"));
+                }
+            };
+            if !cursor.is_empty() {
+                return Err(cursor.error(format!("{} bytes left over in a type", cursor.remaining())));
+            }
+            ty
+        } else {
+            let text = self.assembly(entry.range);
+            ElementType::from_name(&text).map_or(Ty::Value(Type::Other(text)), Ty::Element)
+        };
+        let weight = ty_weight(&ty);
+        self.charge(cursor.pos(), 2 * weight)?;
+        self.types[index] = Some((ty.clone(), weight));
+        Ok(ty)
+    }
+
+    fn types(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Type>> {
+        cursor.list(|cursor| Ok(self.child_type(cursor, depth)?.into_type()))
+    }
+
+    fn function(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Ty> {
+        Ok(Ty::Function(self.types(cursor, depth)?, self.types(cursor, depth)?))
+    }
+
+    fn complex(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Ty> {
+        Ok(match self.child_type(cursor, depth)? {
+            Ty::Element(ElementType::F32) => Ty::Element(ElementType::ComplexF32),
+            Ty::Element(ElementType::F64) => Ty::Element(ElementType::ComplexF64),
+            other => Ty::Value(Type::Other(format!("complex<{}>", other.into_type()))),
+        })
+    }
+
+    /// A tensor; one of unknown element type or with an encoding is kept as text.
+    fn tensor(&mut self, cursor: &mut Cursor<'_>, depth: usize, encoding: Option<String>) -> Result<Ty> {
+        let shape = cursor.list(Cursor::svarint)?;
+        let element = self.child_type(cursor, depth)?;
+        if let (Ty::Element(element), None) = (&element, &encoding) {
+            return Ok(Ty::Value(Type::Tensor(TensorType { shape, element: *element })));
+        }
+        let mut text = String::from("tensor<");
+        for extent in shape {
+            text.push_str(&if extent == i64::MIN { "?x".to_owned() } else { format!("{extent}x") });
+        }
+        text.push_str(&element.into_type().to_string());
+        if let Some(encoding) = encoding {
+            text.push_str(", ");
+            text.push_str(&encoding);
+        }
+        text.push('>');
+        Ok(Ty::Value(Type::Other(text)))
+    }
+
+    fn encoding(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Option<String>> {
+        Ok(Some(match self.child(cursor, depth)? {
+            Attribute::Other(text) => text,
+            Attribute::String(bytes) => format!("{:?}", String::from_utf8_lossy(&bytes)),
+            _ => "#unknown".to_owned(),
+        }))
+    }
+
+    fn builtin_type(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Ty> {
+        use ElementType as E;
+        Ok(match cursor.varint()? {
+            0 => {
+                let raw = cursor.varint()?;
+                let (width, sign) = (raw >> 2, if raw & 3 == 2 { "ui" } else { "i" });
+                let name = format!("{sign}{width}");
+                ElementType::from_name(&name).map_or(Ty::Value(Type::Other(name)), Ty::Element)
+            }
+            1 => Ty::Element(E::Index),
+            2 => self.function(cursor, depth)?,
+            3 => Ty::Element(E::Bf16),
+            4 => Ty::Element(E::F16),
+            5 => Ty::Element(E::F32),
+            6 => Ty::Element(E::F64),
+            9 => self.complex(cursor, depth)?,
+            12 => Ty::Value(Type::Other("none".to_owned())),
+            13 => self.tensor(cursor, depth, None)?,
+            14 => {
+                let encoding = self.encoding(cursor, depth)?;
+                self.tensor(cursor, depth, encoding)?
+            }
+            15 => Ty::Value(Type::Tuple(self.types(cursor, depth)?)),
+            18 => Ty::Value(Type::Other(format!("tensor<*x{}>", self.child_type(cursor, depth)?.into_type()))),
+            code => return Err(self.unknown(cursor, "builtin type", code)),
+        })
+    }
+
+    fn vhlo_type(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Ty> {
+        use ElementType as E;
+        Ok(match cursor.varint()? {
+            0 => Ty::Element(E::Bool),
+            1 => self.complex(cursor, depth)?,
+            2 => Ty::Element(E::Bf16),
+            3 => Ty::Element(E::F16),
+            4 => Ty::Element(E::F32),
+            5 => Ty::Element(E::F64),
+            6 => Ty::Element(E::F8E4M3FN),
+            7 => Ty::Element(E::F8E5M2),
+            8 => self.function(cursor, depth)?,
+            9 => Ty::Element(E::Index),
+            10 => Ty::Element(E::I4),
+            11 => Ty::Element(E::I8),
+            12 => Ty::Element(E::I16),
+            13 => Ty::Element(E::I32),
+            14 => Ty::Element(E::I64),
+            15 => Ty::Element(E::Ui4),
+            16 => Ty::Element(E::Ui8),
+            17 => Ty::Element(E::Ui16),
+            18 => Ty::Element(E::Ui32),
+            19 => Ty::Element(E::Ui64),
+            20 => self.tensor(cursor, depth, None)?,
+            21 => {
+                let encoding = self.encoding(cursor, depth)?;
+                self.tensor(cursor, depth, encoding)?
+            }
+            22 => Ty::Value(Type::Token),
+            23 => Ty::Value(Type::Tuple(self.types(cursor, depth)?)),
+            24 => self.quantized(cursor, depth, false)?,
+            25 => Ty::Value(Type::Other(format!("tensor<*x{}>", self.child_type(cursor, depth)?.into_type()))),
+            26 => Ty::Value(Type::Other("!shape.witness".to_owned())),
+            27 => Ty::Element(E::F8E4M3FNUZ),
+            28 => Ty::Element(E::F8E5M2FNUZ),
+            29 => Ty::Element(E::F8E4M3B11FNUZ),
+            30 => self.quantized(cursor, depth, true)?,
+            31 => Ty::Element(E::I2),
+            32 => Ty::Element(E::Ui2),
+            33 => Ty::Value(Type::Other("none".to_owned())),
+            34 => Ty::Element(E::Tf32),
+            35 => Ty::Element(E::F8E4M3),
+            36 => Ty::Element(E::F8E3M4),
+            37 => Ty::Element(E::F4E2M1FN),
+            38 => Ty::Element(E::F6E2M3FN),
+            39 => Ty::Element(E::F6E3M2FN),
+            40 => Ty::Element(E::F8E8M0FNU),
+            41 => {
+                let Ty::Value(tensor) = self.tensor(cursor, depth, None)? else {
+                    return Err(cursor.error("a buffer type without a shape"));
+                };
+                Ty::Value(Type::Other(tensor.to_string().replacen("tensor<", "memref<", 1)))
+            }
+            42 => {
+                let mut text = String::from("!stablehlo.future<");
+                let _ = crate::types::write_list(&mut text, &self.types(cursor, depth)?);
+                text.push('>');
+                Ty::Value(Type::Other(text))
+            }
+            code => return Err(self.unknown(cursor, "vhlo type", code)),
+        })
+    }
+
+    fn quantized(&mut self, cursor: &mut Cursor<'_>, depth: usize, per_axis: bool) -> Result<Ty> {
+        cursor.varint()?;
+        let storage = self.child_type(cursor, depth)?.into_type();
+        let expressed = self.child_type(cursor, depth)?.into_type();
+        let f64_of = |cursor: &mut Cursor<'_>| Ok(f64::from_bits(cursor.svarint()?.cast_unsigned()));
+        let text = if per_axis {
+            let dimension = cursor.varint()?;
+            let (min, max) = (cursor.svarint()?, cursor.svarint()?);
+            let scales = cursor.list(f64_of)?;
+            let zeros = cursor.list(Cursor::svarint)?;
+            let steps: Vec<_> = scales.iter().zip(&zeros).map(|(scale, zero)| format!("{scale:?}:{zero}")).collect();
+            format!("!quant.uniform<{storage}<{min}:{max}>:{expressed}:{dimension}, {{{}}}>", steps.join(","))
+        } else {
+            let scale = f64_of(cursor)?;
+            let zero = cursor.svarint()?;
+            let (min, max) = (cursor.svarint()?, cursor.svarint()?);
+            format!("!quant.uniform<{storage}<{min}:{max}>:{expressed}, {scale:?}:{zero}>")
+        };
+        Ok(Ty::Value(Type::Other(text)))
+    }
+}

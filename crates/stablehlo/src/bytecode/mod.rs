@@ -1,0 +1,24 @@
+//! Portable artifacts: MLIR bytecode holding the VHLO dialect, every version.
+//!
+//! [`container`] indexes the sections, [`entries`] decodes attributes and types when first named, [`walk`] reads the
+//! ops. Constants stay slices of the program.
+
+mod container;
+mod cursor;
+mod entries;
+mod locations;
+mod names;
+mod shardy;
+mod walk;
+
+use bytes::Bytes;
+
+pub(crate) use container::MAGIC;
+
+use crate::error::Result;
+use crate::ir::Module;
+
+/// Reads a portable artifact.
+pub(crate) fn parse(program: &Bytes) -> Result<Module> {
+    walk::Walk::new(entries::Tables::new(program)?)?.run()
+}

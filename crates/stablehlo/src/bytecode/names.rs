@@ -1,0 +1,67 @@
+//! What each op name of a file means, worked out once per name.
+
+use super::container::Container;
+use crate::error::{Error, Result};
+use crate::ops::{Code, shardy_attributes, vhlo_attributes};
+
+/// Newest version of any op; one more would add attributes under names not known here.
+const NEWEST_OP: u32 = 2;
+
+/// How the reader treats an op.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Role {
+    Module,
+    Func,
+    /// `builtin.unrealized_conversion_cast`: its results are its operands.
+    Cast,
+    Op,
+}
+
+/// One op name.
+pub(super) struct Name {
+    /// Name without version: `stablehlo.add`, `sdy.mesh`.
+    pub(super) full: String,
+    pub(super) role: Role,
+    pub(super) code: Code,
+    /// Attributes in the order the properties hold them, where known.
+    pub(super) attributes: Option<&'static [&'static str]>,
+    pub(super) vhlo: bool,
+}
+
+pub(super) fn resolve(container: &Container<'_>) -> Result<Vec<Name>> {
+    container.op_names.iter().map(|name| resolve_one(container, &name.full)).collect()
+}
+
+fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
+    let other = |role, code| Name { full: full.to_owned(), role, code, attributes: shardy_attributes(full), vhlo: false };
+    Ok(match full {
+        "builtin.module" => other(Role::Module, Code::Other),
+        "builtin.unrealized_conversion_cast" => other(Role::Cast, Code::Other),
+        "sdy.return" => other(Role::Op, Code::Return),
+        "vhlo.func_v1" => Name { full: "func.func".into(), role: Role::Func, code: Code::Other, attributes: vhlo_attributes("func_v1"), vhlo: true },
+        _ if full.starts_with("stablehlo.") || full.starts_with("func.") => {
+            return Err(Error::new(format!(
+                "{full} in a file by {}: this is StableHLO's own bytecode, which has no stability guarantee; \
+                 write a portable artifact (stablehlo.serialize_portable_artifact) or text instead",
+                container.producer
+            )));
+        }
+        _ => match full.strip_prefix("vhlo.") {
+            None => other(Role::Op, Code::Other),
+            Some(versioned) => {
+                let split = versioned.rsplit_once("_v").and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
+                let (base, version) = split.unwrap_or((versioned, 1));
+                if version > NEWEST_OP {
+                    return Err(Error::new(format!("{full} in an artifact of {} is newer than this reader", container.producer)));
+                }
+                Name {
+                    full: format!("stablehlo.{base}"),
+                    role: Role::Op,
+                    code: Code::from_name(base),
+                    attributes: vhlo_attributes(versioned),
+                    vhlo: true,
+                }
+            }
+        },
+    })
+}

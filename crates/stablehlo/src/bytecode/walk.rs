@@ -1,0 +1,561 @@
+//! The IR section: module, functions, regions and ops.
+
+use std::ops::Range;
+
+use super::container::IR_SECTION;
+use super::cursor::Cursor;
+use super::entries::Tables;
+use super::locations::Locations;
+use super::names::{Name, Role, resolve};
+use crate::MAX_NESTING;
+use crate::attributes::Named;
+use crate::error::{Error, Result};
+use crate::ir::*;
+use crate::ops::is_attribute;
+use crate::typed::{Raw, kind};
+use crate::types::function_text;
+
+/// A slot that is numbered but not defined yet.
+const UNDEFINED: ValueId = ValueId(u32::MAX);
+
+/// The values of one function and how the file numbers them.
+#[derive(Default)]
+struct Scope {
+    /// Value of each number in use.
+    slots: Vec<ValueId>,
+    /// Numbers taken by the regions open now.
+    extent: usize,
+    /// Types of all values of the function.
+    values: Vec<Type>,
+}
+
+impl Scope {
+    fn add(&mut self, ty: Type) -> Result<ValueId> {
+        let id = u32::try_from(self.values.len()).map_err(|_| Error::new("a function has more than 2^32 values"))?;
+        self.values.push(ty);
+        Ok(ValueId(id))
+    }
+
+    fn define(&mut self, slot: usize, value: ValueId) {
+        if self.slots.len() <= slot {
+            self.slots.resize(slot + 1, UNDEFINED);
+        }
+        self.slots[slot] = value;
+    }
+}
+
+/// The numbers of the values a region defines, in order of appearance.
+struct Numbers {
+    next: usize,
+    end: usize,
+}
+
+impl Numbers {
+    fn take(&mut self, cursor: &Cursor<'_>) -> Result<usize> {
+        if self.next == self.end {
+            return Err(cursor.error("a region defines more values than announced"));
+        }
+        self.next += 1;
+        Ok(self.next - 1)
+    }
+}
+
+/// The fields of an op before its regions.
+struct Head {
+    offset: usize,
+    name: usize,
+    location: LocationId,
+    /// Attribute number of the dictionary.
+    dictionary: Option<usize>,
+    properties: Option<Range<usize>>,
+    results: Vec<Type>,
+    operands: Vec<usize>,
+    regions: usize,
+    isolated: bool,
+}
+
+/// One op with its attributes by name.
+struct Gathered {
+    /// Numbers of the attributes in the op's properties.
+    own: Vec<(&'static str, usize)>,
+    /// The same, of files that have no properties.
+    named: Attributes,
+    discardable: Attributes,
+}
+
+/// The attributes of a function.
+struct FuncAttributes {
+    own: Attributes,
+    discardable: Attributes,
+}
+
+impl FuncAttributes {
+    fn find(&self, name: &str) -> Option<&Attribute> {
+        self.own.iter().find(|(n, _)| n == name).map(|(_, a)| a)
+    }
+
+    fn text(&self, name: &str) -> Result<String> {
+        self.find(name).and_then(symbol).ok_or_else(|| Error::new(format!("attribute `{name}` must be a string")))
+    }
+
+    /// One dictionary per argument or result; an absent or shorter list means none.
+    fn lists(&self, name: &str, count: usize) -> Result<Vec<Attributes>> {
+        let wrong = || Error::new(format!("attribute `{name}` must be a list of at most {count} dictionaries"));
+        let items = match self.find(name) {
+            None => return Ok(vec![Attributes::new(); count]),
+            Some(Attribute::Array(items)) if items.len() <= count => items,
+            Some(_) => return Err(wrong()),
+        };
+        let mut lists = Vec::with_capacity(count);
+        for item in items {
+            match item {
+                Attribute::Dictionary(entries) => lists.push(entries.clone()),
+                _ => return Err(wrong()),
+            }
+        }
+        lists.resize(count, Attributes::new());
+        Ok(lists)
+    }
+}
+
+pub(super) struct Walk<'a> {
+    tables: Tables<'a>,
+    names: Vec<Name>,
+    locations: Locations,
+    module: Module,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(tables: Tables<'a>) -> Result<Self> {
+        let names = resolve(&tables.container)?;
+        let locations = Locations::new(tables.container.attributes.len());
+        let module = Module { version: tables.container.stablehlo_version, ..Module::default() };
+        Ok(Self { tables, names, locations, module })
+    }
+
+    /// Reads the whole section: an implicit block with one module.
+    pub(super) fn run(mut self) -> Result<Module> {
+        let mut cursor = self.tables.container.ir.clone();
+        let (ops, has_args) = cursor.flagged()?;
+        if ops != 1 || has_args {
+            return Err(cursor.error(format!("expected one module, found {ops} top-level ops")));
+        }
+        let head = self.head(&mut cursor)?;
+        if self.names[head.name].role != Role::Module {
+            return Err(Error::at(head.offset, format!("expected a module, found {}", self.names[head.name].full)));
+        }
+        self.module_attributes(&head)?;
+        if head.regions != 1 {
+            return Err(cursor.error(format!("a module must have one region, not {}", head.regions)));
+        }
+        if self.has_section(&head) {
+            let mut inner = self.section(&mut cursor)?;
+            self.module_body(&mut inner)?;
+            finished(&inner)?;
+        } else {
+            self.module_body(&mut cursor)?;
+        }
+        finished(&cursor)?;
+        self.module.locations = self.locations.finish(&mut self.tables)?;
+        Ok(self.module)
+    }
+
+    fn module_attributes(&mut self, head: &Head) -> Result<()> {
+        let mut attributes = self.dictionary(head)?;
+        // Old files keep the symbol name among the other attributes, newer ones in two optional properties.
+        if let Some(at) = attributes.iter().position(|(name, _)| name == "sym_name") {
+            self.module.name = symbol(&attributes.remove(at).1);
+        }
+        if let Some(range) = head.properties.clone() {
+            let mut cursor = Cursor::new(self.tables.container.file, range);
+            let (index, present) = cursor.flagged()?;
+            if present {
+                let index = usize::try_from(index).map_err(|_| cursor.error("attribute index out of range"))?;
+                self.tables.load(&cursor, index)?;
+                self.module.name = symbol(self.tables.loaded(index));
+            }
+        }
+        self.module.attributes = attributes;
+        Ok(())
+    }
+
+    fn module_body(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        let blocks = cursor.varint()?;
+        if blocks != 1 {
+            return Err(cursor.error(format!("a module must have one block, not {blocks}")));
+        }
+        cursor.varint()?;
+        let (ops, has_args) = cursor.flagged()?;
+        if has_args {
+            return Err(cursor.error("a module takes no arguments"));
+        }
+        for _ in 0..cursor.check_count(ops)? {
+            let head = self.head(cursor)?;
+            let role = self.names[head.name].role;
+            if role == Role::Func {
+                self.func(cursor, &head)?;
+                continue;
+            }
+            let name = self.names[head.name].full.clone();
+            if role == Role::Module || head.regions > 0 || !head.operands.is_empty() || !head.results.is_empty() {
+                return Err(Error::at(head.offset, "only functions and symbols may stand at the top of a module").with_op(&name));
+            }
+            let gathered = self.gather(&head)?;
+            let own = gathered.own.iter().map(|&(name, index)| (name.to_owned(), self.tables.loaded(index).clone()));
+            let attributes = own.chain(gathered.discardable).collect();
+            self.module.symbols.push((name, attributes));
+        }
+        Ok(())
+    }
+
+    fn func(&mut self, cursor: &mut Cursor<'a>, head: &Head) -> Result<()> {
+        let name = self.func_attributes(head).and_then(|f| Ok((f.text("sym_name")?, f)));
+        let (name, f) = name.map_err(|e| e.with_offset(head.offset).with_op("func.func"))?;
+        self.named_func(cursor, head, &name, f).map_err(|e| e.with_offset(head.offset).with_op("func.func").with_func(&name))
+    }
+
+    fn named_func(&mut self, cursor: &mut Cursor<'a>, head: &Head, name: &str, f: FuncAttributes) -> Result<()> {
+        let public = f.find("sym_visibility").and_then(symbol).is_none_or(|v| v != "private" && v != "nested");
+        let mut scope = Scope::default();
+        if head.regions != 1 {
+            return Err(Error::new(format!("a function must have one body, not {}", head.regions)));
+        }
+        let body = if self.has_section(head) {
+            let mut inner = self.section(cursor)?;
+            let body = self.region(&mut inner, &mut scope, 1)?;
+            finished(&inner)?;
+            body
+        } else {
+            self.region(cursor, &mut scope, 1)?
+        };
+        if body.ops.is_empty() {
+            // A declaration: a name others may refer to, but nothing to run.
+            self.module.symbols.push(("func.func".to_owned(), f.own.into_iter().chain(f.discardable).collect()));
+            return Ok(());
+        }
+        let Some(Op { kind: OpKind::Return, operands, .. }) = body.ops.last() else {
+            return Err(Error::new("a function must end in a return"));
+        };
+        // The declared type is a type attribute, which keeps function types as text.
+        let types = |ids: &[ValueId]| ids.iter().map(|v| scope.values[v.0 as usize].clone()).collect::<Vec<_>>();
+        let (inputs, results) = (types(&body.args), types(operands));
+        let actual = function_text(&inputs, &results);
+        match f.find("function_type") {
+            Some(Attribute::Type(Type::Other(declared))) if *declared == actual => {}
+            Some(Attribute::Type(declared)) => return Err(Error::new(format!("is declared as {declared} but its body is {actual}"))),
+            _ => return Err(Error::new("attribute `function_type` must be a type")),
+        }
+        self.module.funcs.push(Func {
+            name: name.to_owned(),
+            public,
+            arg_attributes: f.lists("arg_attrs", inputs.len())?,
+            result_attributes: f.lists("res_attrs", results.len())?,
+            results,
+            attributes: f.discardable,
+            body,
+            values: scope.values,
+            location: head.location,
+        });
+        Ok(())
+    }
+
+    fn func_attributes(&mut self, head: &Head) -> Result<FuncAttributes> {
+        let gathered = self.gather(head)?;
+        let own = gathered.own.iter().map(|&(name, index)| (name.to_owned(), self.tables.loaded(index).clone()));
+        Ok(FuncAttributes { own: own.chain(gathered.named).collect(), discardable: gathered.discardable })
+    }
+
+    fn head(&mut self, cursor: &mut Cursor<'a>) -> Result<Head> {
+        let offset = cursor.pos();
+        let name = cursor.index()?;
+        if name >= self.names.len() {
+            return Err(cursor.error(format!("op name {name} does not exist; the program has {}", self.names.len())));
+        }
+        let mask = cursor.byte()?;
+        if mask & 0x80 != 0 {
+            return Err(cursor.error(format!("unknown op field in mask {mask:#04x}")));
+        }
+        let location = self.locations.read(cursor)?;
+        let has = |bit: u8| mask & bit != 0;
+        let dictionary = if has(0x01) { Some(cursor.index()?) } else { None };
+        let properties = if has(0x40) {
+            let index = cursor.index()?;
+            let all = &self.tables.container.properties;
+            let range = all.get(index).cloned();
+            Some(range.ok_or_else(|| cursor.error(format!("properties {index} do not exist; the program has {}", all.len())))?)
+        } else {
+            None
+        };
+        let results = if has(0x02) { cursor.list(|cursor| Ok(self.tables.ty(cursor)?.into_type()))? } else { Vec::new() };
+        let operands = if has(0x04) { cursor.list(Cursor::index)? } else { Vec::new() };
+        if has(0x08) && !cursor.list(Cursor::index)?.is_empty() {
+            return Err(cursor.error("branches between blocks have no place in StableHLO").with_op(&self.names[name].full));
+        }
+        if has(0x20) {
+            use_lists(cursor, results.len())?;
+        }
+        let (regions, isolated) = if has(0x10) { cursor.flagged()? } else { (0, false) };
+        let regions = cursor.check_count(regions)?;
+        Ok(Head { offset, name, location, dictionary, properties, results, operands, regions, isolated })
+    }
+
+    /// Whether an op's regions are in a section of their own.
+    fn has_section(&self, head: &Head) -> bool {
+        head.isolated && self.tables.container.bytecode_version >= 2
+    }
+
+    fn section(&self, cursor: &mut Cursor<'a>) -> Result<Cursor<'a>> {
+        match cursor.section()? {
+            (IR_SECTION, content) => Ok(content),
+            (id, _) => Err(cursor.error(format!("section {id} in the place of regions"))),
+        }
+    }
+
+    /// The attributes in the dictionary, copied.
+    fn dictionary(&mut self, head: &Head) -> Result<Attributes> {
+        let Some(index) = head.dictionary else { return Ok(Attributes::new()) };
+        let here = Cursor::new(self.tables.container.file, head.offset..head.offset);
+        self.tables.load(&here, index)?;
+        match self.tables.loaded(index) {
+            Attribute::Dictionary(entries) => Ok(entries.clone()),
+            _ => Err(Error::at(head.offset, "an op's attributes must be a dictionary")),
+        }
+    }
+
+    /// Sorts an op's attributes into its own and discardable ones, and loads them.
+    fn gather(&mut self, head: &Head) -> Result<Gathered> {
+        const POSITIONAL: [&str; 8] = ["attr0", "attr1", "attr2", "attr3", "attr4", "attr5", "attr6", "attr7"];
+        let mut own = Vec::new();
+        if let Some(range) = head.properties.clone() {
+            let mut cursor = Cursor::new(self.tables.container.file, range);
+            let name = &self.names[head.name];
+            let names = name.attributes.unwrap_or(&POSITIONAL);
+            for &attribute in names {
+                if cursor.is_empty() {
+                    break;
+                }
+                // Only portable artifacts promise plain references; other dialects may have a richer layout.
+                let index = cursor.index()?;
+                if !name.vhlo && name.attributes.is_none() && index >= self.tables.container.attributes.len() {
+                    return Ok(Gathered { own: Vec::new(), named: Attributes::new(), discardable: self.dictionary(head)? });
+                }
+                self.tables.load(&cursor, index)?;
+                own.push((attribute, index));
+            }
+            let name = &self.names[head.name];
+            if name.vhlo && (!cursor.is_empty() || name.attributes.is_some_and(|names| names.len() != own.len())) {
+                let expected = name.attributes.map_or(own.len(), <[_]>::len);
+                return Err(Error::at(head.offset, format!("the op's properties do not hold the {expected} attributes expected")));
+            }
+            return Ok(Gathered { own, named: Attributes::new(), discardable: self.dictionary(head)? });
+        }
+        let all = self.dictionary(head)?;
+        let name = &self.names[head.name];
+        if !name.vhlo {
+            return Ok(Gathered { own, named: Attributes::new(), discardable: all });
+        }
+        // Artifacts before properties keep every attribute in the dictionary.
+        let base = name.full.split_once('.').map_or("", |(_, base)| base);
+        let (named, discardable) = all.into_iter().partition(|(attribute, _)| is_attribute(base, attribute));
+        Ok(Gathered { own, named, discardable })
+    }
+
+    fn region(&mut self, cursor: &mut Cursor<'a>, scope: &mut Scope, depth: usize) -> Result<Region> {
+        let blocks = cursor.varint()?;
+        if blocks == 0 {
+            return Ok(Region::default());
+        }
+        if blocks != 1 {
+            return Err(cursor.error(format!("a region must have one block, not {blocks}")));
+        }
+        if depth > MAX_NESTING {
+            return Err(cursor.error(format!("regions nest deeper than {MAX_NESTING}")));
+        }
+        let count = cursor.count()?;
+        let base = scope.extent;
+        let end = base + count;
+        // Every number open at once belongs to a value that takes bytes of its own.
+        if end > self.tables.container.file.len() {
+            return Err(cursor.error(format!("a region announces {count} values, more than the program can hold")));
+        }
+        scope.extent = end;
+        let mut numbers = Numbers { next: base, end };
+        let mut region = Region::default();
+        let (ops, has_args) = cursor.flagged()?;
+        if has_args {
+            region.args = self.block_arguments(cursor, scope, &mut numbers)?;
+        }
+        for _ in 0..cursor.check_count(ops)? {
+            if let Some(op) = self.op(cursor, scope, &mut numbers, depth)? {
+                region.ops.push(op);
+            }
+        }
+        if numbers.next != end {
+            return Err(cursor.error(format!("a region announces {count} values but defines {}", numbers.next - base)));
+        }
+        scope.extent = base;
+        scope.slots.truncate(base);
+        Ok(region)
+    }
+
+    fn block_arguments(&mut self, cursor: &mut Cursor<'a>, scope: &mut Scope, numbers: &mut Numbers) -> Result<Vec<ValueId>> {
+        let version = self.tables.container.bytecode_version;
+        let count = cursor.count()?;
+        let mut args = Vec::with_capacity(count.min(64));
+        for _ in 0..count {
+            let (ty, located) = if version >= 4 {
+                let (index, located) = cursor.flagged()?;
+                (self.tables.ty_at(cursor, index)?, located)
+            } else {
+                (self.tables.ty(cursor)?, true)
+            };
+            if located {
+                // Arguments keep no location.
+                cursor.index()?;
+            }
+            let value = scope.add(ty.into_type())?;
+            scope.define(numbers.take(cursor)?, value);
+            args.push(value);
+        }
+        if version >= 3 && cursor.byte()? != 0 {
+            use_lists(cursor, count)?;
+        }
+        Ok(args)
+    }
+
+    /// Reads an op; `None` for a cast, which only renames values.
+    fn op(&mut self, cursor: &mut Cursor<'a>, scope: &mut Scope, numbers: &mut Numbers, depth: usize) -> Result<Option<Op>> {
+        let head = self.head(cursor)?;
+        match self.op_body(cursor, scope, numbers, depth, head) {
+            Ok(op) => Ok(op),
+            Err((e, offset, name)) => Err(e.with_offset(offset).with_op(&self.names[name].full)),
+        }
+    }
+
+    fn op_body(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        scope: &mut Scope,
+        numbers: &mut Numbers,
+        depth: usize,
+        head: Head,
+    ) -> Result<Option<Op>, (Error, usize, usize)> {
+        let at = (head.offset, head.name);
+        let place = |e: Error| (e, at.0, at.1);
+        match self.names[head.name].role {
+            Role::Module | Role::Func => return Err(place(Error::new("may only stand at the top of a module"))),
+            Role::Cast => return self.cast(cursor, scope, numbers, &head).map(|()| None).map_err(place),
+            Role::Op => {}
+        }
+        let mut op = self.shallow(cursor, scope, numbers, head).map_err(place)?;
+        if op.regions > 0 {
+            self.regions(cursor, scope, depth, &mut op).map_err(place)?;
+        }
+        Ok(Some(op.op))
+    }
+
+    /// The results of a cast are its operands under other names.
+    fn cast(&mut self, cursor: &Cursor<'_>, scope: &mut Scope, numbers: &mut Numbers, head: &Head) -> Result<()> {
+        if head.operands.len() != head.results.len() || head.regions > 0 {
+            return Err(Error::new("must have as many results as operands"));
+        }
+        for (&slot, ty) in head.operands.iter().zip(&head.results) {
+            let value = resolve_slot(scope, slot)?;
+            let actual = &scope.values[value.0 as usize];
+            if actual != ty {
+                return Err(Error::new(format!("casts {actual} to {ty}, which are different types")));
+            }
+            scope.define(numbers.take(cursor)?, value);
+        }
+        Ok(())
+    }
+
+    /// The op without its regions.
+    fn shallow(&mut self, cursor: &Cursor<'_>, scope: &mut Scope, numbers: &mut Numbers, head: Head) -> Result<Shallow> {
+        let operands = head.operands.iter().map(|&slot| resolve_slot(scope, slot)).collect::<Result<Vec<_>>>()?;
+        let mut gathered = self.gather(&head)?;
+        let mut results = Vec::with_capacity(head.results.len());
+        for ty in head.results {
+            let value = scope.add(ty)?;
+            scope.define(numbers.take(cursor)?, value);
+            results.push(value);
+        }
+        let name = &self.names[head.name];
+        let mut named: Vec<(&str, &Attribute)> = gathered.own.iter().map(|&(name, index)| (name, self.tables.loaded(index))).collect();
+        named.extend(gathered.named.iter().map(|(name, value)| (name.as_str(), value)));
+        let raw = Raw { code: name.code, name: &name.full, attributes: Named(&named), operands: &operands, values: &scope.values };
+        let (kind, mut extra) = kind(&raw)?;
+        let attributes = if extra.is_empty() {
+            gathered.discardable
+        } else {
+            extra.append(&mut gathered.discardable);
+            extra
+        };
+        let op = Op { kind, operands, results, regions: Vec::new(), attributes, location: head.location };
+        Ok(Shallow { op, regions: head.regions, isolated: head.isolated })
+    }
+
+    fn regions(&mut self, cursor: &mut Cursor<'a>, scope: &mut Scope, depth: usize, shallow: &mut Shallow) -> Result<()> {
+        if !shallow.isolated {
+            for _ in 0..shallow.regions {
+                shallow.op.regions.push(self.region(cursor, scope, depth + 1)?);
+            }
+            return Ok(());
+        }
+        // Isolated regions number their values from zero again, though they are values of the same function.
+        let (slots, extent) = (std::mem::take(&mut scope.slots), std::mem::take(&mut scope.extent));
+        if self.tables.container.bytecode_version >= 2 {
+            let mut inner = self.section(cursor)?;
+            for _ in 0..shallow.regions {
+                shallow.op.regions.push(self.region(&mut inner, scope, depth + 1)?);
+            }
+            finished(&inner)?;
+        } else {
+            for _ in 0..shallow.regions {
+                shallow.op.regions.push(self.region(cursor, scope, depth + 1)?);
+            }
+        }
+        (scope.slots, scope.extent) = (slots, extent);
+        Ok(())
+    }
+}
+
+struct Shallow {
+    op: Op,
+    regions: usize,
+    isolated: bool,
+}
+
+fn resolve_slot(scope: &Scope, slot: usize) -> Result<ValueId> {
+    match scope.slots.get(slot) {
+        Some(&value) if value != UNDEFINED => Ok(value),
+        _ => Err(Error::new(format!("operand number {slot} is used before it is defined"))),
+    }
+}
+
+/// Use-list orders restore a C++ data structure; they are read and dropped.
+fn use_lists(cursor: &mut Cursor<'_>, values: usize) -> Result<()> {
+    let lists = if values > 1 { cursor.count()? } else { 1 };
+    for _ in 0..lists {
+        if values > 1 {
+            cursor.varint()?;
+        }
+        let (count, _pairs) = cursor.flagged()?;
+        for _ in 0..cursor.check_count(count)? {
+            cursor.varint()?;
+        }
+    }
+    Ok(())
+}
+
+fn symbol(attribute: &Attribute) -> Option<String> {
+    match attribute {
+        Attribute::String(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Attribute::Symbol(name) => Some(name.clone()),
+        _ => None,
+    }
+}
+
+fn finished(cursor: &Cursor<'_>) -> Result<()> {
+    if cursor.is_empty() { Ok(()) } else { Err(cursor.error(format!("{} bytes left over after the last op", cursor.remaining()))) }
+}

@@ -1,0 +1,126 @@
+//! Why a program could not be read.
+
+use std::fmt;
+
+/// Why a program could not be read: what is wrong, and where.
+///
+/// One pointer wide, so that the readers' hot paths stay cheap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Inner {
+    message: String,
+    offset: Option<usize>,
+    line_column: Option<(usize, usize)>,
+    op: Option<String>,
+    func: Option<String>,
+    location: Option<String>,
+}
+
+/// What every fallible function of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error that knows no place yet.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { message: message.into(), ..Inner::default() }))
+    }
+
+    /// An error at a byte of the program.
+    pub(crate) fn at(offset: usize, message: impl Into<String>) -> Self {
+        Self::new(message).with_offset(offset)
+    }
+
+    /// Names the byte, unless a nearer one is already named.
+    pub(crate) fn with_offset(mut self, offset: usize) -> Self {
+        self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    /// Names the op, unless an inner one is already named.
+    pub(crate) fn with_op(mut self, op: &str) -> Self {
+        self.0.op.get_or_insert_with(|| op.to_owned());
+        self
+    }
+
+    /// Names the function.
+    pub(crate) fn with_func(mut self, func: &str) -> Self {
+        self.0.func.get_or_insert_with(|| func.to_owned());
+        self
+    }
+
+    /// Names the source location the producer recorded.
+    pub(crate) fn with_location(mut self, location: String) -> Self {
+        if !location.is_empty() {
+            self.0.location.get_or_insert(location);
+        }
+        self
+    }
+
+    /// Turns the byte offset into line and column of a text program.
+    pub(crate) fn with_text(mut self, text: &str) -> Self {
+        if let Some(offset) = self.0.offset {
+            let before = &text.as_bytes()[..offset.min(text.len())];
+            let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1);
+            let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
+            self.0.line_column = Some((line, before.len() - line_start + 1));
+        }
+        self
+    }
+
+    /// What is wrong, without the place.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Byte of the program at which reading stopped; `None` where the error is not about one byte.
+    pub fn offset(&self) -> Option<usize> {
+        self.0.offset
+    }
+
+    /// Line and column of [`Error::offset`] in a text program, both from 1, columns in bytes.
+    pub fn line_column(&self) -> Option<(usize, usize)> {
+        self.0.line_column
+    }
+
+    /// Full name of the op concerned, such as `stablehlo.add`.
+    pub fn op(&self) -> Option<&str> {
+        self.0.op.as_deref()
+    }
+
+    /// Symbol name of the function concerned.
+    pub fn func(&self) -> Option<&str> {
+        self.0.func.as_deref()
+    }
+
+    /// Source location the producer recorded for the op concerned.
+    pub fn location(&self) -> Option<&str> {
+        self.0.location.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let e = &*self.0;
+        if let Some(op) = &e.op {
+            write!(f, "{op}: ")?;
+        }
+        f.write_str(&e.message)?;
+        let mut places = Vec::new();
+        match (e.line_column, e.offset) {
+            (Some((line, column)), _) => places.push(format!("line {line}, column {column}")),
+            (None, Some(offset)) => places.push(format!("byte {offset}")),
+            (None, None) => {}
+        }
+        if let Some(func) = &e.func {
+            places.push(format!("in @{func}"));
+        }
+        if let Some(location) = &e.location {
+            places.push(location.clone());
+        }
+        if places.is_empty() { Ok(()) } else { write!(f, " ({})", places.join(", ")) }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,152 @@
+//! Bit patterns of the floating-point element types, for decimal numbers in text programs.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bit patterns: every cast is of a value this module just bounded"
+)]
+
+use crate::ir::ElementType;
+
+/// What a format does with values beyond its largest finite one, and with "not a number".
+#[derive(Clone, Copy, PartialEq)]
+enum Special {
+    /// Infinity and NaN as in IEEE 754.
+    Ieee,
+    /// No infinity; NaN is all ones.
+    Fn,
+    /// No infinity, no negative zero; NaN is the pattern of negative zero.
+    Fnuz,
+    /// Neither.
+    Finite,
+}
+
+struct Format {
+    exponent_bits: u32,
+    mantissa_bits: u32,
+    bias: i32,
+    special: Special,
+}
+
+fn format(element: ElementType) -> Option<Format> {
+    use ElementType as E;
+    use Special::*;
+    let (exponent_bits, mantissa_bits, bias, special) = match element {
+        E::F4E2M1FN => (2, 1, 1, Finite),
+        E::F6E2M3FN => (2, 3, 1, Finite),
+        E::F6E3M2FN => (3, 2, 3, Finite),
+        E::F8E3M4 => (3, 4, 3, Ieee),
+        E::F8E4M3 => (4, 3, 7, Ieee),
+        E::F8E4M3FN => (4, 3, 7, Fn),
+        E::F8E4M3FNUZ => (4, 3, 8, Fnuz),
+        E::F8E4M3B11FNUZ => (4, 3, 11, Fnuz),
+        E::F8E5M2 => (5, 2, 15, Ieee),
+        E::F8E5M2FNUZ => (5, 2, 16, Fnuz),
+        E::Bf16 => (8, 7, 127, Ieee),
+        E::F16 => (5, 10, 15, Ieee),
+        E::Tf32 => (8, 10, 127, Ieee),
+        _ => return None,
+    };
+    Some(Format { exponent_bits, mantissa_bits, bias, special })
+}
+
+/// The bit pattern of `value` rounded to nearest, ties to even. `None` for a type that is not a real float,
+/// and for NaN in a format that has none. Too large values become infinity, or NaN, or the largest finite value,
+/// whichever the format has first.
+pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
+    match element {
+        ElementType::F64 => return Some(value.to_bits()),
+        ElementType::F32 => return Some(u64::from((value as f32).to_bits())),
+        ElementType::F8E8M0FNU => return Some(encode_e8m0(value)),
+        _ => {}
+    }
+    let f = format(element)?;
+    let width = f.exponent_bits + f.mantissa_bits;
+    let sign = u64::from(value.is_sign_negative()) << width;
+    let ones = (1u64 << width) - 1;
+    let infinity = ((1u64 << f.exponent_bits) - 1) << f.mantissa_bits;
+    if value.is_nan() {
+        return match f.special {
+            Special::Ieee => Some(infinity | 1 << (f.mantissa_bits - 1)),
+            Special::Fn => Some(ones),
+            Special::Fnuz => Some(1 << width),
+            Special::Finite => None,
+        };
+    }
+    let magnitude = value.abs();
+    let largest = match f.special {
+        Special::Ieee => infinity - 1,
+        Special::Fn => ones - 1,
+        Special::Fnuz | Special::Finite => ones,
+    };
+    let smallest_exponent = 1 - f.bias;
+    let bits = if magnitude.is_infinite() {
+        largest + 1
+    } else {
+        let exponent = (((magnitude.to_bits() >> 52) as i32) - 1023).max(smallest_exponent);
+        // The unit in the last place; the quotient is exact, a power of two apart from `magnitude`.
+        let scale = exponent - f.mantissa_bits as i32;
+        let quotient = magnitude * (2f64).powi(-(scale / 2)) * (2f64).powi(-(scale - scale / 2));
+        let rounded = quotient.round_ties_even() as u64;
+        // For normal numbers `rounded` holds the hidden bit, which carries into the exponent field.
+        (((exponent + f.bias - 1) as u64) << f.mantissa_bits) + rounded
+    };
+    if bits > largest {
+        return Some(match f.special {
+            Special::Ieee => sign | infinity,
+            Special::Fn => sign | ones,
+            Special::Fnuz => 1 << width,
+            Special::Finite => sign | largest,
+        });
+    }
+    if bits == 0 && f.special == Special::Fnuz {
+        return Some(0);
+    }
+    Some(sign | bits)
+}
+
+/// `f8E8M0FNU` holds powers of two only: the exponent alone, 0xFF is NaN.
+fn encode_e8m0(value: f64) -> u64 {
+    if value.is_nan() || value < 0.0 {
+        return 0xFF;
+    }
+    if value.is_infinite() {
+        return 0xFF;
+    }
+    let exponent = ((value.to_bits() >> 52) as i32) - 1023;
+    // Halfway between two powers of two is 1.5 times the lower one; ties go to the even pattern.
+    let mantissa = value.to_bits() & ((1 << 52) - 1);
+    let half = 1u64 << 51;
+    let floor = exponent + 127;
+    let up = mantissa > half || (mantissa == half && floor & 1 == 1);
+    let biased = floor + i32::from(up);
+    if biased > 0xFE { 0xFF } else { biased.max(0) as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(element: ElementType, cases: &[(f64, u64)]) {
+        for &(value, bits) in cases {
+            assert_eq!(encode(value, element), Some(bits), "{value} as {element}");
+        }
+    }
+
+    #[test]
+    fn known_patterns() {
+        check(ElementType::F32, &[(1.0, 0x3F80_0000), (0.1, 0x3DCC_CCCD)]);
+        check(ElementType::Bf16, &[(1.0, 0x3F80), (-2.0, 0xC000), (3.0e38, 0x7F62), (1e39, 0x7F80), (-0.0, 0x8000)]);
+        check(ElementType::F16, &[(1.0, 0x3C00), (65504.0, 0x7BFF), (65520.0, 0x7C00), (5.96e-8, 1), (6.104e-5, 0x0400)]);
+        check(ElementType::F16, &[(1.00048828125, 0x3C00), (1.00146484375, 0x3C02)]);
+        check(ElementType::F8E4M3FN, &[(448.0, 0x7E), (1e9, 0x7F), (-1.0, 0xB8), (0.001953125, 1)]);
+        check(ElementType::F8E5M2, &[(57344.0, 0x7B), (1e9, 0x7C), (1.0, 0x3C)]);
+        check(ElementType::F8E4M3FNUZ, &[(-0.0, 0), (1.0, 0x40), (1e9, 0x80)]);
+        check(ElementType::F8E4M3B11FNUZ, &[(1.0, 0x58)]);
+        check(ElementType::F4E2M1FN, &[(6.0, 7), (100.0, 7), (-0.5, 9), (1.0, 2)]);
+        check(ElementType::F6E3M2FN, &[(28.0, 0x1F)]);
+        check(ElementType::F8E8M0FNU, &[(1.0, 127), (2.0, 128), (1.5, 128), (3.0, 128), (0.0, 0)]);
+        assert_eq!(encode(f64::NAN, ElementType::F4E2M1FN), None);
+        assert_eq!(encode(f64::NAN, ElementType::F8E4M3FN), Some(0x7F));
+        assert_eq!(encode(1.0, ElementType::I32), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! Constants: checked construction and element access.
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::ir::{ElementType, Literal, TensorType};
+
+/// Longest list an op attribute may spell out through a splat. Such lists have one entry per dimension.
+const MAX_LIST: usize = 4096;
+
+impl Literal {
+    /// A constant of `data` in the form [`Literal`] describes: all elements, or exactly one.
+    ///
+    /// Fails when the type is not static or the number of bytes fits neither reading. One element of a one-element
+    /// tensor is not a splat.
+    pub fn new(ty: TensorType, data: impl Into<Bytes>) -> Result<Self> {
+        let data = data.into();
+        let Some(count) = ty.num_elements() else {
+            return Err(Error::new(format!("a constant of type {ty} has no fixed number of elements")));
+        };
+        let size = ty.element.byte_size();
+        let splat = data.len() == size && count > 1;
+        if splat || count.checked_mul(size) == Some(data.len()) {
+            return Ok(Self { ty, data, splat });
+        }
+        Err(Error::new(format!("a constant of type {ty} holds {} bytes, neither {count} elements nor one", data.len())))
+    }
+
+    /// A constant from MLIR's raw form, which packs booleans eight to a byte and leaves the unused bits of sub-byte
+    /// elements unspecified.
+    pub(crate) fn from_raw(ty: TensorType, raw: Bytes) -> Result<Self> {
+        let data = match ty.element {
+            ElementType::Bool => unpack_booleans(&ty, raw)?,
+            ElementType::I2 | ElementType::I4 | ElementType::Ui2 | ElementType::Ui4 => normalise(ty.element, raw),
+            _ => raw,
+        };
+        Self::new(ty, data)
+    }
+
+    /// The elements as integers, if they are integers or booleans and, for a splat, not absurdly many.
+    pub fn integers(&self) -> Option<Vec<i64>> {
+        let element = self.ty.element;
+        if !(element.is_integer() || element == ElementType::Bool) {
+            return None;
+        }
+        let size = element.byte_size();
+        let signed = element.is_signed_integer();
+        let mut values: Vec<i64> = self.data.chunks_exact(size).map(|chunk| integer(chunk, signed)).collect();
+        if self.splat {
+            let count = self.ty.num_elements().filter(|&n| n <= MAX_LIST)?;
+            values = vec![values[0]; count];
+        }
+        Some(values)
+    }
+}
+
+/// One little-endian integer of up to eight bytes.
+fn integer(bytes: &[u8], signed: bool) -> i64 {
+    let negative = signed && bytes.last().is_some_and(|b| b & 0x80 != 0);
+    let mut wide = [if negative { 0xFF } else { 0 }; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    i64::from_le_bytes(wide)
+}
+
+/// One byte per boolean. MLIR packs them least significant bit first and spells a splat 0x00 or 0xFF; some producers
+/// wrote a byte each.
+fn unpack_booleans(ty: &TensorType, raw: Bytes) -> Result<Bytes> {
+    let Some(count) = ty.num_elements() else { return Ok(raw) };
+    let packed = count.div_ceil(8);
+    match raw[..] {
+        [byte @ (0 | 1 | 0xFF)] if count > 8 || byte != 1 => Ok(Bytes::from(vec![byte & 1])),
+        _ if raw.len() == packed => {
+            let mut data = Vec::with_capacity(count);
+            data.extend((0..count).map(|i| raw[i / 8] >> (i % 8) & 1));
+            Ok(Bytes::from(data))
+        }
+        _ if raw.len() == count && raw.iter().all(|&b| b <= 1) => Ok(raw),
+        _ if raw.len() == count => Ok(raw.iter().map(|&b| u8::from(b != 0)).collect()),
+        _ => Err(Error::new(format!("a constant of type {ty} holds {} bytes, expected {packed}", raw.len()))),
+    }
+}
+
+/// Sign- or zero-extends sub-byte integers to their byte.
+pub(crate) fn normalise(element: ElementType, raw: Bytes) -> Bytes {
+    let width = element.bit_width();
+    let fix = |byte: u8| {
+        let shifted = byte << (8 - width);
+        if element.is_signed_integer() { (shifted.cast_signed() >> (8 - width)).cast_unsigned() } else { shifted >> (8 - width) }
+    };
+    if raw.iter().all(|&b| fix(b) == b) { raw } else { raw.iter().map(|&b| fix(b)).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(shape: &[i64], element: ElementType, bytes: &[u8]) -> Result<(Vec<u8>, bool)> {
+        let literal = Literal::from_raw(TensorType::new(shape, element), Bytes::copy_from_slice(bytes))?;
+        Ok((literal.data.to_vec(), literal.splat))
+    }
+
+    #[test]
+    fn booleans_unpack() {
+        let b = ElementType::Bool;
+        assert_eq!(raw(&[3], b, &[0b101]).unwrap(), (vec![1, 0, 1], false));
+        assert_eq!(raw(&[9], b, &[0xFF, 1]).unwrap(), (vec![1; 9], false));
+        assert_eq!(raw(&[9], b, &[0xFF]).unwrap(), (vec![1], true));
+        assert_eq!(raw(&[4], b, &[0]).unwrap(), (vec![0], true));
+        assert_eq!(raw(&[], b, &[0xFF]).unwrap(), (vec![1], false));
+        assert_eq!(raw(&[1], b, &[1]).unwrap(), (vec![1], false));
+        assert_eq!(raw(&[4], b, &[1, 0, 1, 1]).unwrap(), (vec![1, 0, 1, 1], false));
+        assert_eq!(raw(&[0], b, &[]).unwrap(), (vec![], false));
+        assert!(raw(&[9], b, &[1, 2, 3]).is_err());
+        assert!(raw(&[20], b, &[7]).is_err());
+    }
+
+    #[test]
+    fn sizes_are_checked() {
+        let f = ElementType::F32;
+        assert_eq!(raw(&[2, 2], f, &[0; 16]).unwrap(), (vec![0; 16], false));
+        assert_eq!(raw(&[2, 2], f, &[0; 4]).unwrap(), (vec![0; 4], true));
+        assert_eq!(raw(&[0], f, &[]).unwrap(), (vec![], false));
+        assert!(raw(&[0], f, &[0; 4]).is_err());
+        assert!(raw(&[2, 2], f, &[0; 15]).is_err());
+        assert!(raw(&[2, 2], f, &[0; 8]).is_err());
+        assert!(raw(&[crate::ir::DYNAMIC], f, &[0; 4]).is_err());
+        assert!(raw(&[i64::MAX, 8], f, &[0; 12]).is_err());
+    }
+
+    #[test]
+    fn sub_byte_integers_fill_their_byte() {
+        assert_eq!(raw(&[2], ElementType::I4, &[0x0F, 0x07]).unwrap().0, vec![0xFF, 0x07]);
+        assert_eq!(raw(&[2], ElementType::Ui4, &[0xFF, 0x07]).unwrap().0, vec![0x0F, 0x07]);
+    }
+
+    #[test]
+    fn integers_expand_splats_within_reason() {
+        let list = |n: i64| Literal::new(TensorType::new([n], ElementType::I64), (-5i64).to_le_bytes().to_vec()).unwrap();
+        assert_eq!(list(3).integers(), Some(vec![-5; 3]));
+        assert_eq!(list(1 << 40).integers(), None);
+    }
+}

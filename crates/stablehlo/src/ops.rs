@@ -1,0 +1,319 @@
+//! Op names and what they mean; the attribute lists of the portable artifact's ops.
+
+use crate::ir::{Binary, OpKind, Unary};
+
+/// What an op name stands for, resolved once per name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    Unary(Unary),
+    Binary(Binary),
+    Constant,
+    Iota,
+    PartitionId,
+    ReplicaId,
+    Compare,
+    Select,
+    Clamp,
+    Convert,
+    BitcastConvert,
+    ReducePrecision,
+    Broadcast,
+    BroadcastInDim,
+    Reshape,
+    Transpose,
+    Slice,
+    DynamicSlice,
+    DynamicUpdateSlice,
+    Concatenate,
+    Pad,
+    Reverse,
+    GetDimensionSize,
+    Gather,
+    Scatter,
+    Sort,
+    Dot,
+    DotGeneral,
+    Convolution,
+    Reduce,
+    ReduceWindow,
+    SelectAndScatter,
+    Cholesky,
+    TriangularSolve,
+    Fft,
+    RngBitGenerator,
+    Call,
+    While,
+    If,
+    Case,
+    Composite,
+    CustomCall,
+    OptimizationBarrier,
+    Tuple,
+    GetTupleElement,
+    CreateToken,
+    AfterAll,
+    Return,
+    Other,
+}
+
+macro_rules! elementwise {
+    ($kind:ident { $($variant:ident $name:literal)* }) => {
+        impl $kind {
+            /// Every op of the kind.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// Name without dialect, such as `add`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// The op of that name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+elementwise!(Unary {
+    Abs "abs" Cbrt "cbrt" Ceil "ceil" CountLeadingZeros "count_leading_zeros" Cosine "cosine"
+    Exponential "exponential" ExponentialMinusOne "exponential_minus_one" Floor "floor" Imag "imag"
+    IsFinite "is_finite" Log "log" LogPlusOne "log_plus_one" Logistic "logistic" Negate "negate" Not "not"
+    Popcnt "popcnt" Real "real" RoundNearestAfz "round_nearest_afz" RoundNearestEven "round_nearest_even"
+    Rsqrt "rsqrt" Sign "sign" Sine "sine" Sqrt "sqrt" Tan "tan" Tanh "tanh"
+});
+
+elementwise!(Binary {
+    Add "add" And "and" Atan2 "atan2" Complex "complex" Divide "divide" Maximum "maximum" Minimum "minimum"
+    Multiply "multiply" Or "or" Power "power" Remainder "remainder" ShiftLeft "shift_left"
+    ShiftRightArithmetic "shift_right_arithmetic" ShiftRightLogical "shift_right_logical" Subtract "subtract"
+    Xor "xor"
+});
+
+impl Code {
+    /// The code of a StableHLO op, named without dialect and version.
+    pub(crate) fn from_name(name: &str) -> Self {
+        if let Some(binary) = Binary::from_name(name) {
+            return Self::Binary(binary);
+        }
+        match name {
+            "constant" => Self::Constant,
+            "iota" => Self::Iota,
+            "partition_id" => Self::PartitionId,
+            "replica_id" => Self::ReplicaId,
+            "compare" => Self::Compare,
+            "select" => Self::Select,
+            "clamp" => Self::Clamp,
+            "convert" => Self::Convert,
+            "bitcast_convert" => Self::BitcastConvert,
+            "reduce_precision" => Self::ReducePrecision,
+            "broadcast" => Self::Broadcast,
+            "broadcast_in_dim" => Self::BroadcastInDim,
+            "reshape" => Self::Reshape,
+            "transpose" => Self::Transpose,
+            "slice" => Self::Slice,
+            "dynamic_slice" => Self::DynamicSlice,
+            "dynamic_update_slice" => Self::DynamicUpdateSlice,
+            "concatenate" => Self::Concatenate,
+            "pad" => Self::Pad,
+            "reverse" => Self::Reverse,
+            "get_dimension_size" => Self::GetDimensionSize,
+            "gather" => Self::Gather,
+            "scatter" => Self::Scatter,
+            "sort" => Self::Sort,
+            "dot" => Self::Dot,
+            "dot_general" => Self::DotGeneral,
+            "convolution" => Self::Convolution,
+            "reduce" => Self::Reduce,
+            "reduce_window" => Self::ReduceWindow,
+            "select_and_scatter" => Self::SelectAndScatter,
+            "cholesky" => Self::Cholesky,
+            "triangular_solve" => Self::TriangularSolve,
+            "fft" => Self::Fft,
+            "rng_bit_generator" => Self::RngBitGenerator,
+            "call" => Self::Call,
+            "while" => Self::While,
+            "if" => Self::If,
+            "case" => Self::Case,
+            "composite" => Self::Composite,
+            "custom_call" => Self::CustomCall,
+            "optimization_barrier" => Self::OptimizationBarrier,
+            "tuple" => Self::Tuple,
+            "get_tuple_element" => Self::GetTupleElement,
+            "create_token" => Self::CreateToken,
+            "after_all" => Self::AfterAll,
+            "return" => Self::Return,
+            _ => Unary::from_name(name).map_or(Self::Other, Self::Unary),
+        }
+    }
+}
+
+impl OpKind {
+    /// Full name of the op, such as `stablehlo.add`; `func.call` is `stablehlo.call` here.
+    pub fn name(&self) -> String {
+        let name = match self {
+            Self::Other { name, .. } => return name.clone(),
+            Self::Unary(unary) => unary.name(),
+            Self::Binary(binary) => binary.name(),
+            Self::Constant(_) => "constant",
+            Self::Iota { .. } => "iota",
+            Self::PartitionId => "partition_id",
+            Self::ReplicaId => "replica_id",
+            Self::Compare { .. } => "compare",
+            Self::Select => "select",
+            Self::Clamp => "clamp",
+            Self::Convert => "convert",
+            Self::BitcastConvert => "bitcast_convert",
+            Self::ReducePrecision { .. } => "reduce_precision",
+            Self::BroadcastInDim { .. } => "broadcast_in_dim",
+            Self::Reshape => "reshape",
+            Self::Transpose { .. } => "transpose",
+            Self::Slice { .. } => "slice",
+            Self::DynamicSlice { .. } => "dynamic_slice",
+            Self::DynamicUpdateSlice => "dynamic_update_slice",
+            Self::Concatenate { .. } => "concatenate",
+            Self::Pad { .. } => "pad",
+            Self::Reverse { .. } => "reverse",
+            Self::GetDimensionSize { .. } => "get_dimension_size",
+            Self::Gather { .. } => "gather",
+            Self::Scatter { .. } => "scatter",
+            Self::Sort { .. } => "sort",
+            Self::DotGeneral { .. } => "dot_general",
+            Self::Convolution { .. } => "convolution",
+            Self::Reduce { .. } => "reduce",
+            Self::ReduceWindow { .. } => "reduce_window",
+            Self::SelectAndScatter { .. } => "select_and_scatter",
+            Self::Cholesky { .. } => "cholesky",
+            Self::TriangularSolve { .. } => "triangular_solve",
+            Self::Fft { .. } => "fft",
+            Self::RngBitGenerator { .. } => "rng_bit_generator",
+            Self::Call { .. } => "call",
+            Self::While => "while",
+            Self::If => "if",
+            Self::Case => "case",
+            Self::Composite { .. } => "composite",
+            Self::CustomCall { .. } => "custom_call",
+            Self::OptimizationBarrier => "optimization_barrier",
+            Self::Tuple => "tuple",
+            Self::GetTupleElement { .. } => "get_tuple_element",
+            Self::CreateToken => "create_token",
+            Self::AfterAll => "after_all",
+            Self::Return => "return",
+        };
+        format!("stablehlo.{name}")
+    }
+}
+
+/// Attributes of a portable artifact's op, in the order its properties hold them. Ops without attributes are not
+/// listed; `None` therefore means none known.
+pub(crate) fn vhlo_attributes(versioned: &str) -> Option<&'static [&'static str]> {
+    VHLO.iter().find(|row| row.0 == versioned).map(|row| row.1)
+}
+
+/// Whether some version of the op (named without dialect and version) has an attribute of that name.
+pub(crate) fn is_attribute(op: &str, attribute: &str) -> bool {
+    VHLO.iter().any(|(name, attributes)| {
+        name.strip_prefix(op).is_some_and(|rest| rest == "_v1" || rest == "_v2") && attributes.contains(&attribute)
+    })
+}
+
+/// Attributes of Shardy's ops whose properties are plain references, in the order of the properties.
+pub(crate) fn shardy_attributes(name: &str) -> Option<&'static [&'static str]> {
+    Some(match name {
+        "sdy.mesh" => &["mesh", "sym_name"],
+        "sdy.sharding_constraint" | "sdy.reshard" => &["sharding"],
+        "sdy.manual_computation" => &["in_shardings", "manual_axes", "out_shardings"],
+        "sdy.return" => &[],
+        _ => return None,
+    })
+}
+
+#[rustfmt::skip]
+const VHLO: &[(&str, &[&str])] = &[
+    ("all_gather_v1", &["all_gather_dim", "channel_id", "replica_groups", "use_global_device_ids"]),
+    ("all_gather_v2", &["all_gather_dim", "channel_id", "replica_groups", "use_global_device_ids"]),
+    ("all_reduce_v1", &["channel_id", "replica_groups", "use_global_device_ids"]),
+    ("all_reduce_v2", &["channel_id", "replica_groups", "use_global_device_ids"]),
+    ("all_to_all_v1", &["channel_id", "concat_dimension", "replica_groups", "split_count", "split_dimension"]),
+    ("all_to_all_v2", &["channel_id", "concat_dimension", "replica_groups", "split_count", "split_dimension"]),
+    ("batch_norm_grad_v1", &["epsilon", "feature_index"]),
+    ("batch_norm_inference_v1", &["epsilon", "feature_index"]),
+    ("batch_norm_training_v1", &["epsilon", "feature_index"]),
+    ("broadcast_in_dim_v1", &["broadcast_dimensions"]),
+    ("broadcast_v1", &["broadcast_sizes"]),
+    ("call_v1", &["callee"]),
+    ("cbrt_v2", &["result_accuracy"]),
+    ("cholesky_v1", &["lower"]),
+    ("collective_broadcast_v1", &["channel_id", "replica_groups"]),
+    ("collective_broadcast_v2", &["channel_id", "has_dynamic_root", "replica_groups"]),
+    ("collective_reduce_v1", &["channel_id", "has_dynamic_root", "replica_groups", "use_global_device_ids"]),
+    ("collective_permute_v1", &["channel_id", "source_target_pairs"]),
+    ("compare_v1", &["compare_type", "comparison_direction"]),
+    ("composite_v1", &["composite_attributes", "decomposition", "name", "version"]),
+    ("composite_v2", &["composite_attributes", "decomposition", "name", "version"]),
+    ("concatenate_v1", &["dimension"]),
+    ("constant_v1", &["value"]),
+    ("convolution_v1", &["batch_group_count", "feature_group_count", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions", "lhs_dilation", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "padding", "precision_config", "rhs_dilation", "window_reversal", "window_strides"]),
+    ("cosine_v2", &["result_accuracy"]),
+    ("cross-replica-sum_v1", &["replica_groups"]),
+    ("custom_call_v1", &["api_version", "backend_config", "call_target_name", "called_computations", "has_side_effect", "operand_layouts", "output_operand_aliases", "result_layouts"]),
+    ("custom_call_v2", &["api_version", "backend_config", "call_target_name", "called_computations", "has_side_effect", "operand_layouts", "output_operand_aliases", "result_layouts", "result_tilings"]),
+    ("dot_general_v1", &["lhs_batching_dimensions", "lhs_contracting_dimensions", "precision_config", "rhs_batching_dimensions", "rhs_contracting_dimensions"]),
+    ("dot_general_v2", &["accumulation_type", "allow_imprecise_accumulation", "lhs_batching_dimensions", "lhs_component_count", "lhs_contracting_dimensions", "lhs_precision_type", "num_primitive_operations", "precision_config", "rhs_batching_dimensions", "rhs_component_count", "rhs_contracting_dimensions", "rhs_precision_type"]),
+    ("dot_v1", &["precision_config"]),
+    ("dynamic_broadcast_in_dim_v1", &["broadcast_dimensions", "known_expanding_dimensions", "known_nonexpanding_dimensions"]),
+    ("dynamic_conv_v1", &["batch_group_count", "feature_group_count", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions", "lhs_dilation", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "padding", "precision_config", "rhs_dilation", "window_reversal", "window_strides"]),
+    ("dynamic_conv_v2", &["batch_group_count", "feature_group_count", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions", "lhs_dilation", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "precision_config", "rhs_dilation", "window_reversal", "window_strides"]),
+    ("dynamic_gather_v1", &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "start_index_map"]),
+    ("dynamic_gather_v2", &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "operand_batching_dims", "start_index_map", "start_indices_batching_dims"]),
+    ("dynamic_iota_v1", &["iota_dimension"]),
+    ("dynamic_slice_v1", &["slice_sizes"]),
+    ("einsum_v1", &["einsum_config"]),
+    ("exponential_minus_one_v2", &["result_accuracy"]),
+    ("exponential_v2", &["result_accuracy"]),
+    ("fft_v1", &["fft_length", "fft_type"]),
+    ("func_v1", &["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"]),
+    ("gather_v1", &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "slice_sizes", "start_index_map"]),
+    ("gather_v2", &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "operand_batching_dims", "slice_sizes", "start_index_map", "start_indices_batching_dims"]),
+    ("get_dimension_size_v1", &["dimension"]),
+    ("get_tuple_element_v1", &["index"]),
+    ("infeed_v1", &["infeed_config", "layout"]),
+    ("iota_v1", &["iota_dimension"]),
+    ("log_plus_one_v2", &["result_accuracy"]),
+    ("logistic_v2", &["result_accuracy"]),
+    ("log_v2", &["result_accuracy"]),
+    ("map_v1", &["dimensions"]),
+    ("outfeed_v1", &["outfeed_config"]),
+    ("pad_v1", &["edge_padding_high", "edge_padding_low", "interior_padding"]),
+    ("recv_v1", &["channel_id", "channel_type", "is_host_transfer"]),
+    ("recv_v2", &["channel_id", "channel_type", "is_host_transfer", "source_target_pairs"]),
+    ("reduce_v1", &["dimensions"]),
+    ("reduce_precision_v1", &["exponent_bits", "mantissa_bits"]),
+    ("reduce_scatter_v1", &["channel_id", "replica_groups", "scatter_dimension", "use_global_device_ids"]),
+    ("reduce_window_v1", &["base_dilations", "padding", "window_dilations", "window_dimensions", "window_strides"]),
+    ("reverse_v1", &["dimensions"]),
+    ("rng_bit_generator_v1", &["rng_algorithm"]),
+    ("rng_v1", &["rng_distribution"]),
+    ("rsqrt_v2", &["result_accuracy"]),
+    ("scatter_v1", &["index_vector_dim", "indices_are_sorted", "inserted_window_dims", "scatter_dims_to_operand_dims", "unique_indices", "update_window_dims"]),
+    ("scatter_v2", &["index_vector_dim", "indices_are_sorted", "input_batching_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "scatter_indices_batching_dims", "unique_indices", "update_window_dims"]),
+    ("select_and_scatter_v1", &["padding", "window_dimensions", "window_strides"]),
+    ("send_v1", &["channel_id", "channel_type", "is_host_transfer"]),
+    ("send_v2", &["channel_id", "channel_type", "is_host_transfer", "source_target_pairs"]),
+    ("set_dimension_size_v1", &["dimension"]),
+    ("sine_v2", &["result_accuracy"]),
+    ("slice_v1", &["limit_indices", "start_indices", "strides"]),
+    ("sort_v1", &["dimension", "is_stable"]),
+    ("sqrt_v2", &["result_accuracy"]),
+    ("tan_v2", &["result_accuracy"]),
+    ("tanh_v2", &["result_accuracy"]),
+    ("torch_index_select_v1", &["batch_dims", "dim"]),
+    ("transpose_v1", &["permutation"]),
+    ("triangular_solve_v1", &["left_side", "lower", "transpose_a", "unit_diagonal"]),
+    ("unary_einsum_v1", &["einsum_config"]),
+];

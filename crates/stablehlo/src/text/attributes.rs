@@ -1,0 +1,297 @@
+//! Attributes and locations.
+
+use super::parser::{Parser, parse_integer};
+use crate::attributes::weight;
+use crate::error::{Error, Result};
+use crate::ir::{Attribute, Attributes, ElementType, Location, LocationId, TensorType};
+use crate::types::Ty;
+
+impl<'a> Parser<'a> {
+    /// Any attribute.
+    pub(super) fn attribute(&mut self) -> Result<Attribute> {
+        self.enter()?;
+        let attribute = match self.peek() {
+            b'"' => self.string_attribute(),
+            b'[' => self.list("[", "]", Self::attribute).map(Attribute::Array),
+            b'{' => self.dictionary().map(Attribute::Dictionary),
+            b'@' => self.symbol().map(Attribute::Symbol),
+            b'#' => self.hash_attribute(),
+            b'!' | b'(' => self.ty().map(|ty| Attribute::Type(ty.into_type())),
+            b'-' | b'0'..=b'9' => self.number_attribute(),
+            _ => self.word_attribute(),
+        };
+        self.leave();
+        attribute
+    }
+
+    fn string_attribute(&mut self) -> Result<Attribute> {
+        let string = self.string()?;
+        if self.peek() == b':' && !self.looking_at("::") {
+            self.pos += 1;
+            self.ty()?;
+        }
+        Ok(Attribute::String(string))
+    }
+
+    fn word_attribute(&mut self) -> Result<Attribute> {
+        let start = self.pos;
+        let word = self.word();
+        match word {
+            "true" | "false" => {
+                self.pos += word.len();
+                Ok(Attribute::Bool(word == "true"))
+            }
+            "unit" => {
+                self.pos += word.len();
+                Ok(Attribute::Unit)
+            }
+            "dense" => self.dense(),
+            "dense_resource" => self.dense_resource(),
+            "array" => self.array(),
+            "loc" => {
+                self.location()?;
+                Ok(Attribute::Other("loc".to_owned()))
+            }
+            "affine_map" | "affine_set" | "sparse" | "strided" | "opaque" | "distinct" => {
+                self.pos += word.len();
+                if self.peek() != b'<' {
+                    return Err(self.expected("`<`"));
+                }
+                self.angle_body()?;
+                if self.eat(":") {
+                    self.ty()?;
+                }
+                Ok(Attribute::Other(self.text[start..self.pos].to_owned()))
+            }
+            "" => Err(self.expected("an attribute")),
+            _ => Ok(Attribute::Type(self.ty()?.into_type())),
+        }
+    }
+
+    /// `#alias`, `#dialect<...>` or `#dialect.name<...>`.
+    fn hash_attribute(&mut self) -> Result<Attribute> {
+        let start = self.pos;
+        let name = self.sigil(b'#', "an attribute")?;
+        if self.here() == b'<' {
+            self.angle_body()?;
+            return Ok(Attribute::Other(self.text[start..self.pos].to_owned()));
+        }
+        let Some(attribute) = self.attribute_aliases.get(name) else {
+            return Ok(Attribute::Other(self.text[start..self.pos].to_owned()));
+        };
+        self.budget.charge(weight(attribute)).map_err(|e| e.with_offset(start))?;
+        Ok(attribute.clone())
+    }
+
+    fn number_attribute(&mut self) -> Result<Attribute> {
+        let start = self.pos;
+        let text = self.number()?;
+        let ty = if self.eat(":") { Some(self.ty()?) } else { None };
+        let wrong = || Error::at(start, format!("`{text}` is out of range"));
+        let element = match ty {
+            Some(Ty::Element(element)) => Some(element),
+            _ => None,
+        };
+        if element.is_some_and(ElementType::is_float) || text.contains('.') {
+            return Ok(Attribute::Float(self.float_value(text, element.unwrap_or(ElementType::F64)).ok_or_else(wrong)?));
+        }
+        Ok(Attribute::Integer(parse_integer(text).ok_or_else(wrong)?))
+    }
+
+    /// The value of a float of that type: rounded to it, or given by its bits in hexadecimal.
+    fn float_value(&self, text: &str, element: ElementType) -> Option<f64> {
+        if let Some(digits) = text.strip_prefix("0x") {
+            let bits = u64::from_str_radix(digits, 16).ok()?;
+            return match element {
+                ElementType::F64 => Some(f64::from_bits(bits)),
+                ElementType::F32 => Some(f64::from(f32::from_bits(u32::try_from(bits).ok()?))),
+                ElementType::Bf16 => Some(f64::from(f32::from_bits(u32::try_from(bits).ok()? << 16))),
+                _ => None,
+            };
+        }
+        if element == ElementType::F32 {
+            let bits = crate::float::encode(text.parse().ok()?, element)?;
+            return Some(f64::from(f32::from_bits(u32::try_from(bits).ok()?)));
+        }
+        text.parse().ok()
+    }
+
+    /// `array<i64: 1, 2>`.
+    fn array(&mut self) -> Result<Attribute> {
+        self.keyword("array");
+        self.expect("<")?;
+        self.ty()?;
+        let mut items = Vec::new();
+        if self.eat(":") {
+            loop {
+                items.push(match self.word() {
+                    "true" => Attribute::Bool(true),
+                    "false" => Attribute::Bool(false),
+                    _ => self.array_number()?,
+                });
+                if let Some(Attribute::Bool(_)) = items.last() {
+                    self.pos += self.word().len();
+                }
+                if !self.eat(",") {
+                    break;
+                }
+            }
+        }
+        self.expect(">")?;
+        Ok(Attribute::Array(items))
+    }
+
+    fn array_number(&mut self) -> Result<Attribute> {
+        let start = self.pos;
+        let text = self.number()?;
+        let wrong = || Error::at(start, format!("`{text}` is out of range"));
+        if text.contains('.') {
+            return Ok(Attribute::Float(text.parse().map_err(|_| wrong())?));
+        }
+        Ok(Attribute::Integer(parse_integer(text).ok_or_else(wrong)?))
+    }
+
+    /// `{name = attribute, unit}`.
+    pub(super) fn dictionary(&mut self) -> Result<Attributes> {
+        self.list("{", "}", Self::entry)
+    }
+
+    fn entry(&mut self) -> Result<(String, Attribute)> {
+        let name = if self.peek() == b'"' {
+            String::from_utf8_lossy(&self.string()?).into_owned()
+        } else {
+            self.ident("an attribute name")?.to_owned()
+        };
+        let value = if self.eat("=") { self.attribute()? } else { Attribute::Unit };
+        Ok((name, value))
+    }
+
+    /// `{...}` if it comes next.
+    pub(super) fn optional_dictionary(&mut self) -> Result<Attributes> {
+        if self.peek() == b'{' { self.dictionary() } else { Ok(Attributes::new()) }
+    }
+
+    /// `name = attribute, ...` up to the end of this parser's text: the inside of a structured attribute.
+    pub(super) fn fields(&mut self) -> Result<Attributes> {
+        let mut fields = Attributes::new();
+        while !self.at_end() {
+            let name = self.ident("a field name")?.to_owned();
+            let value = if !self.eat("=") {
+                Attribute::Unit
+            } else if self.peek() == b'<' {
+                Attribute::Other(self.angle_body()?.to_owned())
+            } else {
+                self.attribute()?
+            };
+            fields.push((name, value));
+            if !self.eat(",") && !self.at_end() {
+                return Err(self.expected("`,`"));
+            }
+        }
+        Ok(fields)
+    }
+
+    /// The tensor type after `:`.
+    pub(super) fn constant_type(&mut self) -> Result<Result<TensorType, String>> {
+        self.expect(":")?;
+        Ok(match self.ty()?.into_type() {
+            crate::ir::Type::Tensor(tensor) => Ok(tensor),
+            other => Err(other.to_string()),
+        })
+    }
+
+    /// A trailing `loc(...)` if it comes next.
+    pub(super) fn optional_location(&mut self) -> Result<Option<LocationId>> {
+        if self.word() == "loc" { self.location().map(Some) } else { Ok(None) }
+    }
+
+    /// `loc(...)`.
+    pub(super) fn location(&mut self) -> Result<LocationId> {
+        if !self.keyword("loc") {
+            return Err(self.expected("`loc`"));
+        }
+        self.expect("(")?;
+        let id = self.location_body()?;
+        self.expect(")")?;
+        Ok(id)
+    }
+
+    fn location_body(&mut self) -> Result<LocationId> {
+        self.enter()?;
+        let id = match self.peek() {
+            b'#' => {
+                let name = self.sigil(b'#', "a location alias")?;
+                self.location_alias(name)
+            }
+            b'"' => self.named_location(),
+            _ => self.word_location(),
+        };
+        self.leave();
+        id
+    }
+
+    /// The id of an alias, which may be defined further down.
+    pub(super) fn location_alias(&mut self, name: &'a str) -> Result<LocationId> {
+        if let Some(&id) = self.location_aliases.get(name) {
+            return Ok(id);
+        }
+        let id = self.add_location(Location::Unknown)?;
+        self.location_aliases.insert(name, id);
+        Ok(id)
+    }
+
+    fn named_location(&mut self) -> Result<LocationId> {
+        let name = String::from_utf8_lossy(&self.string()?).into_owned();
+        if self.eat("(") {
+            let child = self.location_body()?;
+            self.expect(")")?;
+            return self.add_location(Location::Name(name, child));
+        }
+        if !self.eat(":") {
+            return self.add_location(Location::Name(name, LocationId(0)));
+        }
+        let line = self.position()?;
+        let column = if self.eat(":") { self.position()? } else { 0 };
+        if self.keyword("to") {
+            if self.at_number() {
+                self.position()?;
+            }
+            if self.eat(":") {
+                self.position()?;
+            }
+        }
+        self.add_location(Location::File { file: name, line, column })
+    }
+
+    fn position(&mut self) -> Result<u64> {
+        let value = self.integer()?;
+        u64::try_from(value).map_err(|_| self.error("lines and columns are not negative"))
+    }
+
+    fn word_location(&mut self) -> Result<LocationId> {
+        if self.keyword("unknown") {
+            return Ok(LocationId(0));
+        }
+        if self.keyword("callsite") {
+            self.expect("(")?;
+            let callee = self.location_body()?;
+            if !self.keyword("at") {
+                return Err(self.expected("`at`"));
+            }
+            let caller = self.location_body()?;
+            self.expect(")")?;
+            return self.add_location(Location::CallSite(callee, caller));
+        }
+        if self.keyword("fused") {
+            if self.peek() == b'<' {
+                self.angle_body()?;
+            }
+            let places = self.list("[", "]", Self::location_body)?;
+            return self.add_location(Location::Fused(places));
+        }
+        if self.word() == "loc" {
+            return self.location();
+        }
+        Err(self.expected("a location"))
+    }
+}

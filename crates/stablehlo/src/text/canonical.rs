@@ -1,0 +1,110 @@
+//! From text's attribute names to the portable artifact's, which the rest of the crate speaks.
+
+use super::parser::Parser;
+use crate::error::{Error, Result};
+use crate::ir::{Attribute, Attributes};
+use crate::ops::is_attribute;
+
+/// Splits an op's attributes into its own, under the artifact's names, and discardable ones.
+///
+/// `listed` are the attributes an op wrote in `<{...}>` or in words of its own; `rest` those in its dictionary, which
+/// may hold either.
+pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<(Attributes, Attributes)> {
+    let Some(base) = name.strip_prefix("stablehlo.") else {
+        // Ops of other dialects: what they list is theirs; if they list nothing, so is the dictionary.
+        return Ok(if listed.is_empty() { (rest, listed) } else { (listed, rest) });
+    };
+    let mut own = Attributes::with_capacity(listed.len());
+    let mut discardable = Attributes::new();
+    for (attribute, value) in listed.into_iter().chain(rest) {
+        match attribute.as_str() {
+            "operandSegmentSizes" | "resultSegmentSizes" | "operand_segment_sizes" | "result_segment_sizes" => {}
+            "dimension_numbers" if matches!(base, "convolution" | "dynamic_conv") => own.extend(convolution(body(&value)?)?),
+            "dimension_numbers" | "dot_dimension_numbers" | "scatter_dimension_numbers" => own.extend(Parser::new(body(&value)?).fields()?),
+            "channel_handle" => {
+                for (field, value) in Parser::new(body(&value)?).fields()? {
+                    match field.as_str() {
+                        "handle" => own.push(("channel_id".to_owned(), value)),
+                        "type" if is_attribute(base, "channel_type") => own.push(("channel_type".to_owned(), value)),
+                        _ => {}
+                    }
+                }
+            }
+            "algorithm" if base == "dot_general" => own.push((attribute, value)),
+            // Unit attributes are booleans in artifacts.
+            "use_global_device_ids" | "has_dynamic_root" | "is_host_transfer" => {
+                own.push((attribute, if value == Attribute::Unit { Attribute::Bool(true) } else { value }));
+            }
+            _ if is_attribute(base, &attribute) => own.push((attribute, value)),
+            _ => discardable.push((attribute, value)),
+        }
+    }
+    Ok((own, discardable))
+}
+
+/// The inside of `#stablehlo.name<...>`.
+fn body(value: &Attribute) -> Result<&str> {
+    let inside = match value {
+        Attribute::Other(text) => text.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>')),
+        _ => None,
+    };
+    inside.ok_or_else(|| Error::new("expected an attribute of the form `#stablehlo.name<...>`"))
+}
+
+/// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
+pub(super) fn convolution(text: &str) -> Result<Attributes> {
+    let wrong = || Error::new(format!("`{text}` is not of the form `[b, 0, f]x[0, i, o]->[b, 0, f]`"));
+    let (inputs, output) = text.split_once("->").ok_or_else(wrong)?;
+    let (input, kernel) = inputs.split_once('x').ok_or_else(wrong)?;
+    let mut attributes = Attributes::new();
+    for (list, prefix, labels) in [
+        (input, "input", [("b", "batch"), ("f", "feature")]),
+        (kernel, "kernel", [("i", "input_feature"), ("o", "output_feature")]),
+        (output, "output", [("b", "batch"), ("f", "feature")]),
+    ] {
+        let list = list.trim().strip_prefix('[').and_then(|l| l.strip_suffix(']')).ok_or_else(wrong)?;
+        let items: Vec<&str> = list.split(',').map(str::trim).collect();
+        let mut spatial = vec![None; items.len()];
+        let mut named = [None; 2];
+        for (position, &item) in items.iter().enumerate() {
+            let position = i64::try_from(position).map_err(|_| wrong())?;
+            let slot = match labels.iter().position(|(label, _)| *label == item) {
+                Some(which) => &mut named[which],
+                None if item == "?" => continue,
+                None => spatial.get_mut(item.parse::<usize>().map_err(|_| wrong())?).ok_or_else(wrong)?,
+            };
+            if slot.replace(position).is_some() {
+                return Err(wrong());
+            }
+        }
+        for (which, (_, name)) in labels.iter().enumerate() {
+            let position = named[which].ok_or_else(wrong)?;
+            attributes.push((format!("{prefix}_{name}_dimension"), Attribute::Integer(position)));
+        }
+        let count = spatial.iter().take_while(|s| s.is_some()).count();
+        if spatial[count..].iter().any(Option::is_some) {
+            return Err(wrong());
+        }
+        let spatial = spatial.into_iter().flatten().map(Attribute::Integer).collect();
+        attributes.push((format!("{prefix}_spatial_dimensions"), Attribute::Array(spatial)));
+    }
+    Ok(attributes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn convolution_dimensions() {
+        let attributes = convolution("[b, 1, 0, f]x[0, 1, i, o]->[f, b, 0, 1]").unwrap();
+        let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, a)| a.clone());
+        let ints = |list: &[i64]| Some(Attribute::Array(list.iter().map(|&v| Attribute::Integer(v)).collect()));
+        assert_eq!(find("input_spatial_dimensions"), ints(&[2, 1]));
+        assert_eq!(find("output_feature_dimension"), Some(Attribute::Integer(0)));
+        assert_eq!(find("kernel_output_feature_dimension"), Some(Attribute::Integer(3)));
+        for bad in ["", "[b]x[i]", "[b, f, 0, 0]x[i, o, 0]->[b, f, 0]", "[b, f, 7]x[i, o, 0]->[b, f, 0]", "[b, f]x[i, o]->[b, b]"] {
+            assert!(convolution(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Programs as text: the pretty and the generic form of StableHLO, as MLIR prints them and people write them.
+//!
+//! One recursive-descent parser. [`parser`] holds its state and tokens, [`ops`] what all ops share, [`pretty`] the
+//! words of each op's own form.
+
+mod attributes;
+mod canonical;
+mod dense;
+mod module;
+mod ops;
+mod parser;
+mod pretty;
+mod regions;
+mod scope;
+mod types;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::ir::Module;
+
+/// Reads a text program.
+pub(crate) fn parse(program: &Bytes) -> Result<Module> {
+    let text = std::str::from_utf8(program)
+        .map_err(|e| Error::at(e.valid_up_to(), "the program is neither a portable artifact nor UTF-8 text"))?;
+    parser::Parser::new(text).program().map_err(|e| e.with_text(text))
+}

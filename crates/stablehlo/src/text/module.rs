@@ -1,0 +1,424 @@
+//! The module, its functions, and regions.
+
+use super::dense::decode_hex;
+use super::ops::GenericOp;
+use super::parser::Parser;
+use super::scope::Scope;
+use crate::error::{Error, Result};
+use crate::ir::*;
+use crate::types::function_text;
+
+impl<'a> Parser<'a> {
+    /// The whole program.
+    pub(crate) fn program(mut self) -> Result<Module> {
+        let mut module = Module::default();
+        self.find_resources()?;
+        self.top_level(&mut module, true)?;
+        if !self.at_end() {
+            return Err(self.expected("an op or the end of the program"));
+        }
+        if module.funcs.is_empty() {
+            return Err(Error::new("the program holds no function"));
+        }
+        module.locations = self.locations;
+        Ok(module)
+    }
+
+    /// Functions, symbols and definitions, up to the end or a closing brace; once also the module that wraps them.
+    fn top_level(&mut self, module: &mut Module, outermost: bool) -> Result<()> {
+        loop {
+            match self.peek() {
+                0 if self.at_end() => return Ok(()),
+                b'}' => return Ok(()),
+                b'#' => self.attribute_definition()?,
+                b'!' => self.type_definition()?,
+                b'{' if self.looking_at("{-#") => self.skip_resources()?,
+                b'"' => self.generic_top_level(module, outermost)?,
+                _ => match self.word() {
+                    "module" | "builtin.module" if outermost => self.module(module)?,
+                    "func.func" | "func" => self.func(module)?,
+                    "sdy.mesh" => self.mesh(module)?,
+                    _ => return Err(self.expected("`module`, `func.func` or a definition")),
+                },
+            }
+        }
+    }
+
+    fn module(&mut self, module: &mut Module) -> Result<()> {
+        self.ident("`module`")?;
+        if self.peek() == b'@' {
+            module.name = Some(self.symbol()?);
+        }
+        if self.keyword("attributes") {
+            module.attributes = self.dictionary()?;
+        }
+        self.expect("{")?;
+        self.top_level(module, false)?;
+        self.expect("}")?;
+        self.optional_location()?;
+        Ok(())
+    }
+
+    fn mesh(&mut self, module: &mut Module) -> Result<()> {
+        self.ident("`sdy.mesh`")?;
+        let name = self.symbol()?;
+        self.expect("=")?;
+        if self.peek() != b'<' {
+            return Err(self.expected("`<`"));
+        }
+        let mesh = format!("#sdy.mesh{}", self.angle_body()?);
+        let mut attributes = vec![
+            ("mesh".to_owned(), Attribute::Other(mesh)),
+            ("sym_name".to_owned(), Attribute::String(name.into_bytes().into())),
+        ];
+        attributes.extend(self.optional_dictionary()?);
+        self.optional_location()?;
+        module.symbols.push(("sdy.mesh".to_owned(), attributes));
+        Ok(())
+    }
+
+    /// `#name = attribute` or `#name = loc(...)`.
+    fn attribute_definition(&mut self) -> Result<()> {
+        let name = self.sigil(b'#', "an alias")?;
+        self.expect("=")?;
+        if self.word() != "loc" {
+            let attribute = self.attribute()?;
+            self.attribute_aliases.insert(name, attribute);
+            return Ok(());
+        }
+        let id = self.location_alias(name)?;
+        let definition = self.location()?;
+        // The alias may have been named before; its id stays and takes over the definition.
+        self.locations[id.0 as usize] = if definition == id { Location::Unknown } else { self.locations[definition.0 as usize].clone() };
+        Ok(())
+    }
+
+    fn type_definition(&mut self) -> Result<()> {
+        let name = self.sigil(b'!', "an alias")?;
+        self.expect("=")?;
+        let ty = self.ty()?;
+        self.type_aliases.insert(name, ty);
+        Ok(())
+    }
+
+    /// Reads the blobs of the `{-# ... #-}` section, which stands after the constants that name them.
+    fn find_resources(&mut self) -> Result<()> {
+        let Some(start) = self.text.rfind("{-#") else { return Ok(()) };
+        let mut inner = Parser::new(self.text);
+        inner.pos = start + 3;
+        inner.resource_entries(&mut self.resources, 0)
+    }
+
+    /// `key: { ... }` or `key: "0x..."`, nested three deep, up to the closing mark.
+    fn resource_entries(&mut self, resources: &mut std::collections::HashMap<&'a str, bytes::Bytes>, depth: usize) -> Result<()> {
+        while !self.looking_at("#-}") && !self.looking_at("}") {
+            let key = self.ident("a resource key")?;
+            self.expect(":")?;
+            if self.peek() != b'{' {
+                let raw = self.raw_string()?;
+                // The first four bytes hold the alignment.
+                if let Some(bytes) = raw.strip_prefix(b"0x").and_then(decode_hex).filter(|b| b.len() >= 4) {
+                    resources.insert(key, bytes.slice(4..));
+                }
+            } else if depth < 4 {
+                self.expect("{")?;
+                self.resource_entries(resources, depth + 1)?;
+                self.expect("}")?;
+            } else {
+                return Err(self.error("resources nest too deep"));
+            }
+            self.eat(",");
+        }
+        Ok(())
+    }
+
+    fn skip_resources(&mut self) -> Result<()> {
+        match self.text[self.pos..].find("#-}") {
+            Some(length) => {
+                self.pos += length + 3;
+                Ok(())
+            }
+            None => Err(self.error("`{-#` is never closed")),
+        }
+    }
+
+    fn func(&mut self, module: &mut Module) -> Result<()> {
+        let start = self.pos;
+        self.ident("`func.func`")?;
+        let public = match self.word() {
+            word @ ("public" | "private" | "nested") => {
+                self.pos += word.len();
+                word == "public"
+            }
+            _ => true,
+        };
+        let name = self.symbol()?;
+        match self.func_body(start, public, &name).map_err(|e| e.with_func(&name))? {
+            Some(func) => module.funcs.push(func),
+            // A declaration: a name others may refer to, but nothing to run.
+            None => module.symbols.push(("func.func".to_owned(), vec![("sym_name".to_owned(), Attribute::String(name.into_bytes().into()))])),
+        }
+        Ok(())
+    }
+
+    /// The rest of a function after its name; `None` for a declaration.
+    fn func_body(&mut self, start: usize, public: bool, name: &str) -> Result<Option<Func>> {
+        let mut scope = Scope::default();
+        let arguments = self.list("(", ")", Self::declared_argument)?;
+        let (names, typed): (Vec<_>, Vec<_>) = arguments.into_iter().unzip();
+        let (types, arg_attributes): (Vec<_>, Vec<_>) = typed.into_iter().unzip();
+        let args = scope.add(types)?;
+        for (name, value) in names.iter().zip(&args) {
+            scope.define(name, std::slice::from_ref(value)).map_err(|e| e.with_offset(start))?;
+        }
+        let (results, result_attributes): (Vec<_>, Vec<_>) = if self.eat("->") { self.func_results()? } else { Vec::new() }.into_iter().unzip();
+        let attributes = if self.keyword("attributes") { self.dictionary()? } else { Attributes::new() };
+        if self.peek() != b'{' {
+            self.optional_location()?;
+            return Ok(None);
+        }
+        if names.contains(&"") {
+            return Err(Error::at(start, "the arguments of a function with a body must be named"));
+        }
+        let place = self.place(start);
+        let location = self.add_location(place)?;
+        self.expect("{")?;
+        let ops = self.block(&mut scope)?;
+        self.expect("}")?;
+        let location = self.optional_location()?.unwrap_or(location);
+        Ok(Some(Func {
+            name: name.to_owned(),
+            public,
+            arg_attributes,
+            results,
+            result_attributes,
+            attributes,
+            body: Region { args, ops },
+            values: scope.values,
+            location,
+        }))
+    }
+
+    /// An argument, or only the type of one in a declaration.
+    fn declared_argument(&mut self) -> Result<(&'a str, (Type, Attributes))> {
+        if self.peek() == b'%' { self.func_argument() } else { Ok(("", (self.value_type()?, self.optional_dictionary()?))) }
+    }
+
+    fn func_argument(&mut self) -> Result<(&'a str, (Type, Attributes))> {
+        let name = self.sigil(b'%', "an argument such as `%arg0: tensor<f32>`")?;
+        self.expect(":")?;
+        let ty = self.value_type()?;
+        let attributes = self.optional_dictionary()?;
+        self.optional_location()?;
+        Ok((name, (ty, attributes)))
+    }
+
+    fn func_results(&mut self) -> Result<Vec<(Type, Attributes)>> {
+        if self.peek() != b'(' {
+            return Ok(vec![(self.value_type()?, Attributes::new())]);
+        }
+        self.list("(", ")", |p| Ok((p.value_type()?, p.optional_dictionary()?)))
+    }
+
+    /// Ops up to the closing brace.
+    pub(super) fn block(&mut self, scope: &mut Scope<'a>) -> Result<Vec<Op>> {
+        let mut ops = Vec::new();
+        loop {
+            match self.peek() {
+                b'}' => return Ok(ops),
+                0 if self.at_end() => return Err(self.expected("`}`")),
+                b'^' => return Err(self.error("a region must have one block")),
+                _ => ops.push(self.op(scope)?),
+            }
+        }
+    }
+
+    /// `{ ^bb0(%a: T): ops }`, the label optional.
+    pub(super) fn region(&mut self, scope: &mut Scope<'a>) -> Result<Region> {
+        let mark = scope.mark();
+        self.expect("{")?;
+        let args = if self.peek() == b'^' { self.block_label(scope)? } else { Vec::new() };
+        self.region_rest(scope, mark, args)
+    }
+
+    /// The rest of a region whose arguments are defined, and the end of its scope.
+    pub(super) fn region_rest(&mut self, scope: &mut Scope<'a>, mark: usize, args: Vec<ValueId>) -> Result<Region> {
+        self.enter()?;
+        let ops = self.block(scope)?;
+        self.leave();
+        self.expect("}")?;
+        scope.forget(mark);
+        Ok(Region { args, ops })
+    }
+
+    fn block_label(&mut self, scope: &mut Scope<'a>) -> Result<Vec<ValueId>> {
+        self.sigil(b'^', "a block label")?;
+        let mut args = Vec::new();
+        if self.peek() == b'(' {
+            let named = self.list("(", ")", |p| p.block_argument())?;
+            args = self.define_arguments(scope, named)?;
+        }
+        self.expect(":")?;
+        Ok(args)
+    }
+
+    /// `%name: type`.
+    pub(super) fn block_argument(&mut self) -> Result<(&'a str, Type)> {
+        let (name, (ty, _)) = self.func_argument()?;
+        Ok((name, ty))
+    }
+
+    /// New values for named block arguments.
+    pub(super) fn define_arguments(&mut self, scope: &mut Scope<'a>, named: Vec<(&'a str, Type)>) -> Result<Vec<ValueId>> {
+        let (names, types): (Vec<_>, Vec<_>) = named.into_iter().unzip();
+        let args = scope.add(types)?;
+        for (name, value) in names.iter().zip(&args) {
+            scope.define(name, std::slice::from_ref(value)).map_err(|e| e.with_offset(self.pos))?;
+        }
+        Ok(args)
+    }
+
+    /// A module or function in generic form: `"func.func"() <{...}> ({...}) : () -> ()`.
+    fn generic_top_level(&mut self, module: &mut Module, outermost: bool) -> Result<()> {
+        let start = self.pos;
+        let name = String::from_utf8_lossy(self.raw_string()?).into_owned();
+        self.list("(", ")", |p| Err::<(), _>(p.expected("`)`")))?;
+        let properties = if self.eat("<") { self.generic_properties()? } else { Attributes::new() };
+        match name.as_str() {
+            "builtin.module" if outermost => {
+                module.name = text(&properties, "sym_name");
+                self.expect("(")?;
+                self.expect("{")?;
+                self.top_level(module, false)?;
+                self.expect("}")?;
+                self.expect(")")?;
+                module.attributes = self.optional_dictionary()?;
+                if module.name.is_none() {
+                    module.name = text(&module.attributes, "sym_name");
+                    module.attributes.retain(|(name, _)| name != "sym_name");
+                }
+            }
+            "func.func" => {
+                let place = self.place(start);
+                let location = self.add_location(place)?;
+                let mut scope = Scope::default();
+                self.expect("(")?;
+                let body = self.region(&mut scope)?;
+                self.expect(")")?;
+                let rest = self.optional_dictionary()?;
+                let func = generic_func(scope, body, properties, rest, location).map_err(|e| e.with_offset(start).with_op("func.func"))?;
+                module.funcs.push(func);
+            }
+            _ => {
+                let rest = self.optional_dictionary()?;
+                module.symbols.push((name, properties.into_iter().chain(rest).collect()));
+            }
+        }
+        self.expect(":")?;
+        self.ty()?;
+        self.optional_location()?;
+        Ok(())
+    }
+
+    /// The inside of `<{...}>` and its closing bracket.
+    pub(super) fn generic_properties(&mut self) -> Result<Attributes> {
+        let properties = self.dictionary()?;
+        self.expect(">")?;
+        Ok(properties)
+    }
+
+    /// Any op with its trailing location, in a function.
+    pub(super) fn op(&mut self, scope: &mut Scope<'a>) -> Result<Op> {
+        self.ws();
+        let start = self.pos;
+        let named = if self.here() == b'%' { self.result_names()? } else { Vec::new() };
+        // Before the regions, so that places come in order.
+        let place = self.place(start);
+        let location = self.add_location(place)?;
+        let reserved = scope.add(named.iter().flat_map(|&(_, count)| std::iter::repeat_n(Type::Token, count)))?;
+        let mut op = GenericOp { start, location, reserved, ..GenericOp::default() };
+        if self.peek() == b'"' {
+            self.generic_op(scope, &mut op)?;
+        } else {
+            self.pretty_op(scope, &mut op)?;
+        }
+        let op = self.finish_op(scope, op)?;
+        let mut results = &op.results[..];
+        for (name, count) in named {
+            let (these, rest) = results.split_at(count);
+            scope.define(name, these).map_err(|e| e.with_offset(start))?;
+            results = rest;
+        }
+        Ok(op)
+    }
+
+    /// `%a, %b:2 =`.
+    fn result_names(&mut self) -> Result<Vec<(&'a str, usize)>> {
+        let mut names = Vec::new();
+        loop {
+            let name = self.sigil(b'%', "a result name")?;
+            let mut count = 1;
+            if self.eat(":") {
+                let number = self.integer()?;
+                // Each result has a type of its own further on, so the rest of the text bounds the count.
+                let left = self.text.len() - self.pos;
+                count = usize::try_from(number).ok().filter(|n| (1..=left).contains(n)).ok_or_else(|| self.error(format!("{number} results")))?;
+            }
+            names.push((name, count));
+            if !self.eat(",") {
+                break;
+            }
+        }
+        self.expect("=")?;
+        Ok(names)
+    }
+}
+
+fn text(attributes: &Attributes, name: &str) -> Option<String> {
+    attributes.iter().find(|(n, _)| n == name).and_then(|(_, value)| match value {
+        Attribute::String(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Attribute::Symbol(name) => Some(name.clone()),
+        _ => None,
+    })
+}
+
+/// A function from its generic attributes.
+fn generic_func(scope: Scope<'_>, body: Region, properties: Attributes, rest: Attributes, location: LocationId) -> Result<Func> {
+    let types = |ids: &[ValueId]| ids.iter().map(|&v| scope.ty(v).clone()).collect::<Vec<_>>();
+    let Some(Op { kind: OpKind::Return, operands, .. }) = body.ops.last() else {
+        return Err(Error::new("a function must have a body that ends in a return"));
+    };
+    let (inputs, results) = (types(&body.args), types(operands));
+    let (mut own, mut attributes) = (properties, Attributes::new());
+    for (name, value) in rest {
+        let known = matches!(name.as_str(), "sym_name" | "sym_visibility" | "function_type" | "arg_attrs" | "res_attrs");
+        if known { own.push((name, value)) } else { attributes.push((name, value)) }
+    }
+    let actual = function_text(&inputs, &results);
+    match own.iter().find(|(name, _)| name == "function_type") {
+        Some((_, Attribute::Type(Type::Other(declared)))) if *declared == actual => {}
+        Some((_, Attribute::Type(declared))) => return Err(Error::new(format!("is declared as {declared} but its body is {actual}"))),
+        _ => return Err(Error::new("attribute `function_type` must be a type")),
+    }
+    let lists = |name: &str, count: usize| {
+        let mut lists = Vec::with_capacity(count);
+        if let Some((_, Attribute::Array(items))) = own.iter().find(|(n, _)| n == name) {
+            for item in items.iter().take(count) {
+                lists.push(if let Attribute::Dictionary(entries) = item { entries.clone() } else { Attributes::new() });
+            }
+        }
+        lists.resize(count, Attributes::new());
+        lists
+    };
+    Ok(Func {
+        name: text(&own, "sym_name").ok_or_else(|| Error::new("attribute `sym_name` must be a string"))?,
+        public: text(&own, "sym_visibility").is_none_or(|v| v != "private" && v != "nested"),
+        arg_attributes: lists("arg_attrs", inputs.len()),
+        result_attributes: lists("res_attrs", results.len()),
+        results,
+        attributes,
+        body,
+        values: scope.values,
+        location,
+    })
+}

@@ -1,0 +1,378 @@
+//! The parser's state and its tokens. MLIR's lexing depends on what is expected, so tokens are read on demand.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use crate::MAX_NESTING;
+use crate::attributes::Budget;
+use crate::error::{Error, Result};
+use crate::ir::{Attribute, Location, LocationId};
+use crate::types::Ty;
+
+/// A position in the program and what has been read so far.
+pub(crate) struct Parser<'a> {
+    pub(super) text: &'a str,
+    pub(super) pos: usize,
+    depth: usize,
+    pub(super) locations: Vec<Location>,
+    pub(super) location_aliases: HashMap<&'a str, LocationId>,
+    pub(super) attribute_aliases: HashMap<&'a str, Attribute>,
+    pub(super) type_aliases: HashMap<&'a str, Ty>,
+    /// Blobs of the `{-# ... #-}` section.
+    pub(super) resources: HashMap<&'a str, Bytes>,
+    pub(super) budget: Budget,
+    /// Line and start of line at a position, advanced as ops are read.
+    line: (usize, u64, usize),
+}
+
+fn is_name_start(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_'
+}
+
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.')
+}
+
+impl<'a> Parser<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            pos: 0,
+            depth: 0,
+            locations: vec![Location::Unknown],
+            location_aliases: HashMap::new(),
+            attribute_aliases: HashMap::new(),
+            type_aliases: HashMap::new(),
+            resources: HashMap::new(),
+            budget: Budget::new(text.len()),
+            line: (0, 1, 0),
+        }
+    }
+
+    /// An error here.
+    #[cold]
+    pub(super) fn error(&self, message: impl Into<String>) -> Error {
+        Error::at(self.pos, message)
+    }
+
+    /// An error that says what was expected and what stands there instead.
+    #[cold]
+    pub(super) fn expected(&mut self, what: &str) -> Error {
+        self.ws();
+        let rest = &self.text[self.pos..];
+        let found: String = rest.chars().take(20).take_while(|c| *c != '\n').collect();
+        let found = if found.is_empty() { "the end of the line or program".to_owned() } else { format!("`{found}`") };
+        self.error(format!("expected {what}, found {found}"))
+    }
+
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.text.as_bytes()
+    }
+
+    /// Skips white space and comments.
+    pub(super) fn ws(&mut self) {
+        let bytes = self.bytes();
+        while let Some(&byte) = bytes.get(self.pos) {
+            match byte {
+                b' ' | b'\n' | b'\t' | b'\r' => self.pos += 1,
+                b'/' if bytes.get(self.pos + 1) == Some(&b'/') => {
+                    self.pos += bytes[self.pos..].iter().position(|&b| b == b'\n').unwrap_or(bytes.len() - self.pos);
+                }
+                _ => break,
+            }
+        }
+    }
+
+    /// The next byte that is not white space; 0 at the end.
+    pub(super) fn peek(&mut self) -> u8 {
+        self.ws();
+        self.here()
+    }
+
+    /// The very next byte; 0 at the end.
+    pub(super) fn here(&self) -> u8 {
+        self.bytes().get(self.pos).copied().unwrap_or(0)
+    }
+
+    pub(super) fn at_end(&mut self) -> bool {
+        self.ws();
+        self.pos >= self.text.len()
+    }
+
+    /// Whether punctuation comes next.
+    pub(super) fn looking_at(&mut self, token: &str) -> bool {
+        self.ws();
+        self.bytes()[self.pos..].starts_with(token.as_bytes())
+    }
+
+    /// Takes punctuation if it comes next.
+    pub(super) fn eat(&mut self, token: &str) -> bool {
+        let found = self.looking_at(token);
+        if found {
+            self.pos += token.len();
+        }
+        found
+    }
+
+    pub(super) fn expect(&mut self, token: &str) -> Result<()> {
+        if self.eat(token) { Ok(()) } else { Err(self.expected(&format!("`{token}`"))) }
+    }
+
+    /// The bare word that comes next, without taking it; empty if none.
+    pub(super) fn word(&mut self) -> &'a str {
+        self.ws();
+        let bytes = &self.bytes()[self.pos..];
+        if !bytes.first().copied().is_some_and(is_name_start) {
+            return "";
+        }
+        let length = bytes.iter().position(|&b| !is_name(b)).unwrap_or(bytes.len());
+        &self.text[self.pos..self.pos + length]
+    }
+
+    /// Takes a bare word if it is this one.
+    pub(super) fn keyword(&mut self, word: &str) -> bool {
+        let found = self.word() == word;
+        if found {
+            self.pos += word.len();
+        }
+        found
+    }
+
+    /// Takes a bare word.
+    pub(super) fn ident(&mut self, what: &str) -> Result<&'a str> {
+        let word = self.word();
+        if word.is_empty() {
+            return Err(self.expected(what));
+        }
+        self.pos += word.len();
+        Ok(word)
+    }
+
+    /// Takes the name after a sigil such as `%`; the sigil must be here.
+    pub(super) fn sigil(&mut self, sigil: u8, what: &str) -> Result<&'a str> {
+        if self.peek() != sigil {
+            return Err(self.expected(what));
+        }
+        let start = self.pos + 1;
+        let bytes = self.bytes();
+        let mut end = start;
+        while let Some(&byte) = bytes.get(end) {
+            // `-` belongs to a name unless it starts an arrow.
+            if is_name(byte) || (byte == b'-' && bytes.get(end + 1) != Some(&b'>')) {
+                end += 1;
+            } else {
+                break;
+            }
+        }
+        if end == start {
+            return Err(self.expected(what));
+        }
+        self.pos = end;
+        Ok(&self.text[start..end])
+    }
+
+    /// Takes `@name` or `@"name"`, nested ones joined.
+    pub(super) fn symbol(&mut self) -> Result<String> {
+        if self.peek() != b'@' {
+            return Err(self.expected("a symbol such as `@name`"));
+        }
+        let mut name = self.symbol_part()?;
+        while self.bytes()[self.pos..].starts_with(b"::@") {
+            self.pos += 2;
+            name.push_str("::@");
+            name.push_str(&self.symbol_part()?);
+        }
+        Ok(name)
+    }
+
+    fn symbol_part(&mut self) -> Result<String> {
+        if self.bytes().get(self.pos + 1) == Some(&b'"') {
+            self.pos += 1;
+            return Ok(String::from_utf8_lossy(&self.string()?).into_owned());
+        }
+        Ok(self.sigil(b'@', "a symbol such as `@name`")?.to_owned())
+    }
+
+    /// Takes a string and resolves its escapes.
+    pub(super) fn string(&mut self) -> Result<Bytes> {
+        let raw = self.raw_string()?;
+        if !raw.contains(&b'\\') {
+            return Ok(Bytes::copy_from_slice(raw));
+        }
+        let mut value = Vec::with_capacity(raw.len());
+        let mut rest = raw;
+        while let Some((&byte, tail)) = rest.split_first() {
+            rest = tail;
+            if byte != b'\\' {
+                value.push(byte);
+                continue;
+            }
+            let (byte, used) = match *rest {
+                [b'n', ..] => (b'\n', 1),
+                [b't', ..] => (b'\t', 1),
+                [b'r', ..] => (b'\r', 1),
+                [c @ (b'"' | b'\\'), ..] => (c, 1),
+                [high, low, ..] => match (hex(high), hex(low)) {
+                    (Some(high), Some(low)) => (high << 4 | low, 2),
+                    _ => return Err(self.error("a string holds an unknown escape")),
+                },
+                _ => return Err(self.error("a string holds an unknown escape")),
+            };
+            value.push(byte);
+            rest = &rest[used..];
+        }
+        Ok(value.into())
+    }
+
+    /// Takes a string as it stands.
+    pub(super) fn raw_string(&mut self) -> Result<&'a [u8]> {
+        if self.peek() != b'"' {
+            return Err(self.expected("a string"));
+        }
+        let start = self.pos + 1;
+        let bytes = self.bytes();
+        let mut end = start;
+        loop {
+            match bytes.get(end) {
+                Some(b'"') => break,
+                Some(b'\\') => end += 2,
+                Some(b'\n') | None => return Err(self.error("a string does not end")),
+                Some(_) => end += 1,
+            }
+        }
+        self.pos = end + 1;
+        Ok(&bytes[start..end])
+    }
+
+    /// Whether a number comes next.
+    pub(super) fn at_number(&mut self) -> bool {
+        let byte = self.peek();
+        byte.is_ascii_digit() || (byte == b'-' && self.bytes().get(self.pos + 1).is_some_and(u8::is_ascii_digit))
+    }
+
+    /// Takes a number as text: decimal or hexadecimal integer, or decimal float.
+    pub(super) fn number(&mut self) -> Result<&'a str> {
+        if !self.at_number() {
+            return Err(self.expected("a number"));
+        }
+        let bytes = self.bytes();
+        let start = self.pos;
+        let mut end = start + usize::from(bytes[start] == b'-');
+        let digits = |mut end: usize, hex: bool| {
+            while bytes.get(end).is_some_and(|b| if hex { b.is_ascii_hexdigit() } else { b.is_ascii_digit() }) {
+                end += 1;
+            }
+            end
+        };
+        if bytes[end] == b'0' && bytes.get(end + 1) == Some(&b'x') && bytes.get(end + 2).is_some_and(u8::is_ascii_hexdigit) {
+            end = digits(end + 2, true);
+        } else {
+            end = digits(end, false);
+            if bytes.get(end) == Some(&b'.') {
+                end = digits(end + 1, false);
+                if let Some(b'e' | b'E') = bytes.get(end) {
+                    let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+                    if bytes.get(end + 1 + sign).is_some_and(u8::is_ascii_digit) {
+                        end = digits(end + 1 + sign, false);
+                    }
+                }
+            }
+        }
+        self.pos = end;
+        Ok(&self.text[start..end])
+    }
+
+    /// Takes an integer. Unsigned 64-bit numbers beyond the signed range keep their bits.
+    pub(super) fn integer(&mut self) -> Result<i64> {
+        let start = self.pos;
+        let text = self.number()?;
+        parse_integer(text).ok_or_else(|| Error::at(start, format!("`{text}` is not a 64-bit integer")))
+    }
+
+    /// Takes a balanced `<...>` and returns it with its brackets. Strings and arrows do not count.
+    pub(super) fn angle_body(&mut self) -> Result<&'a str> {
+        let start = self.pos;
+        let mut depth = 0usize;
+        loop {
+            match self.here() {
+                b'<' => depth += 1,
+                b'>' => depth -= 1,
+                b'"' => {
+                    self.raw_string()?;
+                    continue;
+                }
+                b'-' if self.bytes().get(self.pos + 1) == Some(&b'>') => self.pos += 1,
+                0 if self.pos >= self.text.len() => return Err(Error::at(start, "`<` is never closed")),
+                _ => {}
+            }
+            self.pos += 1;
+            if depth == 0 {
+                return Ok(&self.text[start..self.pos]);
+            }
+        }
+    }
+
+    /// Takes items between brackets, separated by commas.
+    pub(super) fn list<T>(&mut self, open: &str, close: &str, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        self.expect(open)?;
+        let mut items = Vec::new();
+        if self.eat(close) {
+            return Ok(items);
+        }
+        loop {
+            items.push(item(self)?);
+            if !self.eat(",") {
+                self.expect(close)?;
+                return Ok(items);
+            }
+        }
+    }
+
+    /// Goes one level down, as far as that is allowed.
+    pub(super) fn enter(&mut self) -> Result<()> {
+        if self.depth >= MAX_NESTING {
+            return Err(self.error(format!("the program nests deeper than {MAX_NESTING}")));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    /// Adds a location.
+    pub(super) fn add_location(&mut self, location: Location) -> Result<LocationId> {
+        let id = u32::try_from(self.locations.len()).map_err(|_| self.error("too many locations"))?;
+        self.locations.push(location);
+        Ok(LocationId(id))
+    }
+
+    /// The location of an op that names none: its place in the text. Positions must not decrease between calls.
+    pub(super) fn place(&mut self, pos: usize) -> Location {
+        let (from, mut line, mut start) = self.line;
+        for (i, &byte) in self.bytes()[from.min(pos)..pos].iter().enumerate() {
+            if byte == b'\n' {
+                line += 1;
+                start = from + i + 1;
+            }
+        }
+        self.line = (pos, line, start);
+        Location::File { file: String::new(), line, column: u64::try_from(pos - start).unwrap_or(0) + 1 }
+    }
+}
+
+pub(super) fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
+}
+
+/// A decimal or hexadecimal integer of 64 bits, signed or unsigned.
+pub(super) fn parse_integer(text: &str) -> Option<i64> {
+    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |d| (true, d));
+    let magnitude = match digits.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
+        None => digits.parse::<u64>().ok()?,
+    };
+    if negative { 0i64.checked_sub_unsigned(magnitude) } else { Some(magnitude.cast_signed()) }
+}

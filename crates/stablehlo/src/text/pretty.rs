@@ -1,0 +1,285 @@
+//! The words of each op's own form. About forty forms share the loop in [`Parser::items`].
+
+use super::canonical::convolution;
+use super::ops::{GenericOp, canonical_name, code_of};
+use super::parser::{Parser, parse_integer};
+use super::scope::Scope;
+use crate::attributes::enumeration;
+use crate::error::{Error, Result};
+use crate::ir::Attribute;
+use crate::ops::Code;
+
+impl<'a> Parser<'a> {
+    /// An op in its own form.
+    pub(super) fn pretty_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
+        op.name = canonical_name(self.ident("an op")?);
+        self.pretty_form(scope, op).map_err(|e| if op.regions.is_empty() { e.with_op(&op.name) } else { e })
+    }
+
+    fn pretty_form(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
+        let code = code_of(&op.name);
+        match code {
+            Code::While => return self.while_op(scope, op),
+            Code::Reduce => return self.reduce_op(scope, op),
+            Code::Other if op.name == "sdy.manual_computation" => return self.manual_computation(scope, op),
+            Code::Constant => return self.constant_op(op),
+            Code::Compare => self.compare(scope, op)?,
+            Code::Call | Code::CustomCall => self.callee(scope, op, code)?,
+            Code::Composite => {
+                let name = self.string()?;
+                op.list("name", Attribute::String(name));
+                self.items(scope, op, code)?;
+            }
+            Code::Convolution => self.convolution_op(scope, op)?,
+            _ => self.items(scope, op, code)?,
+        }
+        let dictionary = self.optional_dictionary()?;
+        op.rest.extend(dictionary);
+        self.types_tail(op)
+    }
+
+    /// `{attributes} dense<...> : T`; the type is the value's.
+    fn constant_op(&mut self, op: &mut GenericOp) -> Result<()> {
+        op.rest = self.optional_dictionary()?;
+        let value = self.attribute()?;
+        op.list("value", value);
+        Ok(())
+    }
+
+    /// `EQ, %0, %1, FLOAT`.
+    fn compare(&mut self, scope: &Scope<'a>, op: &mut GenericOp) -> Result<()> {
+        let direction = self.ident("a comparison direction such as `EQ`")?;
+        op.list("comparison_direction", enumeration("comparison_direction", direction));
+        for _ in 0..2 {
+            self.expect(",")?;
+            op.operands.push(self.operand(scope)?);
+        }
+        if self.eat(",") {
+            let compare_type = self.ident("a comparison type such as `FLOAT`")?;
+            op.list("compare_type", enumeration("comparison_type", compare_type));
+        }
+        Ok(())
+    }
+
+    /// `@name(%0, %1)`.
+    fn callee(&mut self, scope: &Scope<'a>, op: &mut GenericOp, code: Code) -> Result<()> {
+        let name = self.symbol()?;
+        let attribute = if code == Code::Call { "callee" } else { "call_target_name" };
+        op.list(attribute, Attribute::String(name.into_bytes().into()));
+        op.operands = self.list("(", ")", |p| p.operand(scope))?;
+        Ok(())
+    }
+
+    /// `(%0, %1) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {...}`.
+    fn convolution_op(&mut self, scope: &Scope<'a>, op: &mut GenericOp) -> Result<()> {
+        op.operands = self.list("(", ")", |p| p.operand(scope))?;
+        if !(self.keyword("dim_numbers") && self.eat("=")) {
+            return Err(self.expected("`dim_numbers =`"));
+        }
+        self.ws();
+        let start = self.pos;
+        for part in 0..3 {
+            if part == 1 {
+                self.expect("x")?;
+            } else if part == 2 {
+                self.expect("->")?;
+            }
+            self.skip_brackets()?;
+        }
+        op.listed.extend(convolution(&self.text[start..self.pos]).map_err(|e| e.with_offset(start))?);
+        self.expect(",")?;
+        if !(self.keyword("window") && self.eat("=")) {
+            return Err(self.expected("`window =`"));
+        }
+        let fields = self.list("{", "}", |p| {
+            let start = p.pos;
+            let name = match p.ident("a window field")? {
+                "stride" => "window_strides",
+                "pad" => "padding",
+                "lhs_dilate" => "lhs_dilation",
+                "rhs_dilate" => "rhs_dilation",
+                "reverse" => "window_reversal",
+                other => return Err(Error::at(start, format!("unknown window field `{other}`"))),
+            };
+            p.expect("=")?;
+            Ok((name.to_owned(), p.attribute()?))
+        })?;
+        op.listed.extend(fields);
+        Ok(())
+    }
+
+    fn skip_brackets(&mut self) -> Result<()> {
+        self.expect("[")?;
+        let rest = &self.bytes()[self.pos..];
+        match rest.iter().position(|&b| b == b']') {
+            Some(length) => {
+                self.pos += length + 1;
+                Ok(())
+            }
+            None => Err(self.expected("`]`")),
+        }
+    }
+
+    /// Operands and `word = value` pairs, separated by commas; and what some ops put in between.
+    fn items(&mut self, scope: &Scope<'a>, op: &mut GenericOp, code: Code) -> Result<()> {
+        // A few ops of other dialects wrap their operands: `chlo.top_k(%0, k = 2)`.
+        let wrapped = self.eat("(");
+        loop {
+            match self.peek() {
+                b'%' => {
+                    op.operands.push(self.operand(scope)?);
+                    self.after_operand(op, code)?;
+                }
+                _ if self.word() == "dense" => {
+                    let value = self.attribute()?;
+                    op.list("value", value);
+                }
+                _ if !self.word().is_empty() && self.word() != "loc" && self.word_is_key() => {
+                    let start = self.pos;
+                    let word = self.ident("a word")?;
+                    self.expect("=")?;
+                    self.item(op, code, word, start)?;
+                }
+                _ => break,
+            }
+            if !self.eat(",") {
+                break;
+            }
+        }
+        if wrapped { self.expect(")") } else { Ok(()) }
+    }
+
+    /// Whether the word that comes next is followed by `=`. An op without operands or types may end at the start of
+    /// the next op, whose name is no key.
+    fn word_is_key(&mut self) -> bool {
+        let start = self.pos;
+        self.pos += self.word().len();
+        let key = self.peek() == b'=';
+        self.pos = start;
+        key
+    }
+
+    /// `%0 [1:2]` of slice, `%0[1]` of get_tuple_element, `%0 <@mesh, [...]>` of Shardy's constraint.
+    fn after_operand(&mut self, op: &mut GenericOp, code: Code) -> Result<()> {
+        match (code, self.peek()) {
+            (Code::Slice, b'[') => {
+                let bounds = self.list("[", "]", Self::slice_bounds)?;
+                for (i, name) in ["start_indices", "limit_indices", "strides"].into_iter().enumerate() {
+                    let list = bounds.iter().map(|b| Attribute::Integer(b[i])).collect();
+                    op.list(name, Attribute::Array(list));
+                }
+            }
+            (Code::GetTupleElement, b'[') => {
+                self.expect("[")?;
+                let index = self.integer()?;
+                self.expect("]")?;
+                op.list("index", Attribute::Integer(index));
+            }
+            (Code::Other, b'<') if op.name.starts_with("sdy.") => {
+                let sharding = format!("#sdy.sharding{}", self.angle_body()?);
+                op.list("sharding", Attribute::Other(sharding));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// `start:limit` or `start:limit:stride`.
+    fn slice_bounds(&mut self) -> Result<[i64; 3]> {
+        let start = self.integer()?;
+        self.expect(":")?;
+        let limit = self.integer()?;
+        let stride = if self.eat(":") { self.integer()? } else { 1 };
+        Ok([start, limit, stride])
+    }
+
+    /// The value after `word =`, under the artifact's attribute name.
+    fn item(&mut self, op: &mut GenericOp, code: Code, word: &str, start: usize) -> Result<()> {
+        let base = op.name.strip_prefix("stablehlo.").unwrap_or_default().to_owned();
+        let name = match (word, base.as_str()) {
+            ("batching_dims", _) => return self.crossed(op, "batching_dimensions"),
+            ("contracting_dims", _) => return self.crossed(op, "contracting_dimensions"),
+            ("precision", _) => {
+                let words = self.list("[", "]", |p| Ok(enumeration("precision", p.ident("a precision")?)))?;
+                op.list("precision_config", Attribute::Array(words));
+                return Ok(());
+            }
+            ("algorithm", "dot_general") => {
+                if self.peek() != b'<' {
+                    return Err(self.expected("`<`"));
+                }
+                let algorithm = format!("#stablehlo.dot_algorithm{}", self.angle_body()?);
+                op.list("algorithm", Attribute::Other(algorithm));
+                return Ok(());
+            }
+            ("algorithm", "rng_bit_generator") => return self.enumerated(op, "rng_algorithm", "rng_algorithm"),
+            ("distribution", "rng") => return self.enumerated(op, "rng_distribution", "rng_distribution"),
+            ("type", "fft") => return self.enumerated(op, "fft_type", "fft_type"),
+            ("format", "reduce_precision") => return self.format(op),
+            ("dim", "iota" | "dynamic_iota") => "iota_dimension",
+            ("dim", "torch_index_select") => "dim",
+            ("dim", _) if !base.is_empty() => "dimension",
+            ("dims", "broadcast_in_dim" | "dynamic_broadcast_in_dim") => "broadcast_dimensions",
+            ("dims", "transpose") => "permutation",
+            ("dims", "reverse" | "map") => "dimensions",
+            ("sizes", "broadcast") => "broadcast_sizes",
+            ("sizes", "dynamic_slice") => "slice_sizes",
+            ("low", "pad") => "edge_padding_low",
+            ("high", "pad") => "edge_padding_high",
+            ("interior", "pad") => "interior_padding",
+            ("length", "fft") => "fft_length",
+            ("config", "einsum" | "unary_einsum") => "einsum_config",
+            ("lower", "cholesky") | ("batch_dims", "torch_index_select") => word,
+            // Ops of other dialects keep their words.
+            _ if code == Code::Other => word,
+            _ => return Err(Error::at(start, format!("unknown word `{word}`"))),
+        };
+        let value = self.bare_value()?;
+        op.list(name, value);
+        Ok(())
+    }
+
+    /// A value without a type of its own: the colon that may follow begins the types of the op.
+    fn bare_value(&mut self) -> Result<Attribute> {
+        if self.peek() == b'"' {
+            return Ok(Attribute::String(self.string()?));
+        }
+        if self.at_number() {
+            let start = self.pos;
+            let text = self.number()?;
+            let float = text.contains('.').then(|| text.parse().ok().map(Attribute::Float));
+            let number = float.unwrap_or_else(|| parse_integer(text).map(Attribute::Integer));
+            return number.ok_or_else(|| Error::at(start, format!("`{text}` is out of range")));
+        }
+        self.attribute()
+    }
+
+    /// `[0] x [1]`.
+    fn crossed(&mut self, op: &mut GenericOp, name: &str) -> Result<()> {
+        let lhs = self.attribute()?;
+        self.expect("x")?;
+        let rhs = self.attribute()?;
+        op.list(&format!("lhs_{name}"), lhs);
+        op.list(&format!("rhs_{name}"), rhs);
+        Ok(())
+    }
+
+    fn enumerated(&mut self, op: &mut GenericOp, attribute: &str, family: &str) -> Result<()> {
+        let word = self.ident("a word")?;
+        op.list(attribute, enumeration(family, word));
+        Ok(())
+    }
+
+    /// `e5m10`.
+    fn format(&mut self, op: &mut GenericOp) -> Result<()> {
+        let start = self.pos;
+        let word = self.ident("a format such as `e5m10`")?;
+        let parts = word.strip_prefix('e').and_then(|rest| rest.split_once('m'));
+        let (Some(Ok(exponent)), Some(Ok(mantissa))) = (parts.map(|p| p.0.parse()), parts.map(|p| p.1.parse())) else {
+            return Err(Error::at(start, format!("`{word}` is not a format such as `e5m10`")));
+        };
+        op.list("exponent_bits", Attribute::Integer(exponent));
+        op.list("mantissa_bits", Attribute::Integer(mantissa));
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Ops whose own form holds regions: `while`, `reduce`, Shardy's manual computation.
+
+use super::ops::{GenericOp, Types, canonical_name, code_of};
+use super::parser::Parser;
+use super::scope::Scope;
+use crate::attributes::Named;
+use crate::error::{Error, Result};
+use crate::ir::*;
+use crate::ops::Code;
+use crate::typed::{Raw, kind};
+use crate::types::Ty;
+
+impl<'a> Parser<'a> {
+    /// `(%a = %0, %b = %1) : T, T attributes {...} cond {...} do {...}`.
+    pub(super) fn while_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
+        let pairs = self.list("(", ")", |p| {
+            let name = p.sigil(b'%', "an argument such as `%iterArg = %0`")?;
+            p.expect("=")?;
+            Ok((name, p.operand(scope)?))
+        })?;
+        let (names, operands): (Vec<&str>, Vec<ValueId>) = pairs.into_iter().unzip();
+        let types: Vec<Type> = operands.iter().map(|&v| scope.ty(v).clone()).collect();
+        op.operands = operands;
+        self.types_tail(op)?;
+        match &op.types {
+            Types::List(written) if *written != types => return Err(self.error("the written types differ from those of the operands")),
+            _ => op.types = Types::List(types.clone()),
+        }
+        if self.keyword("attributes") {
+            op.rest = self.dictionary()?;
+        }
+        for word in ["cond", "do"] {
+            if !self.keyword(word) {
+                return Err(self.expected(&format!("`{word}`")));
+            }
+            let mark = scope.mark();
+            let args = self.define_arguments(scope, names.iter().copied().zip(types.iter().cloned()).collect())?;
+            self.expect("{")?;
+            let region = self.region_rest(scope, mark, args)?;
+            op.regions.push(region);
+        }
+        Ok(())
+    }
+
+    /// `(%a init: %b), (%c init: %d) across dimensions = [0] : ... reducer(%x: T, %y: T) (...) {...}`, or with
+    /// `applies stablehlo.add` in front of `across`.
+    pub(super) fn reduce_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
+        let mut inits = Vec::new();
+        loop {
+            self.expect("(")?;
+            op.operands.push(self.operand(scope)?);
+            if !(self.keyword("init") && self.eat(":")) {
+                return Err(self.expected("`init:`"));
+            }
+            inits.push(self.operand(scope)?);
+            self.expect(")")?;
+            if !self.eat(",") {
+                break;
+            }
+        }
+        let inputs = op.operands.len();
+        op.operands.append(&mut inits);
+        let applied = if self.keyword("applies") { Some(canonical_name(self.ident("an op name")?)) } else { None };
+        if !(self.keyword("across") && self.keyword("dimensions")) {
+            return Err(self.expected("`across dimensions`"));
+        }
+        self.expect("=")?;
+        let dimensions = self.attribute()?;
+        op.list("dimensions", dimensions);
+        op.rest = self.optional_dictionary()?;
+        self.types_tail(op)?;
+        // The location of the compact form belongs to the op it applies, too.
+        let region = match applied {
+            Some(name) => self.applied_region(scope, op, &name)?,
+            None => self.reducer(scope, inputs)?,
+        };
+        op.regions.push(region);
+        Ok(())
+    }
+
+    /// The region that `applies` abbreviates: the op on two arguments.
+    fn applied_region(&mut self, scope: &mut Scope<'a>, op: &GenericOp, name: &str) -> Result<Region> {
+        let &[_, init] = &op.operands[..] else {
+            return Err(self.error("`applies` takes one input"));
+        };
+        if !matches!(code_of(name), Code::Binary(_)) {
+            return Err(self.error(format!("`applies` takes an op of two operands, not {name}")));
+        }
+        let ty = scope.ty(init).clone();
+        let args = scope.add([ty.clone(), ty.clone()])?;
+        let result = scope.add([ty])?;
+        let raw = Raw { code: code_of(name), name, attributes: Named(&[]), operands: &args, values: &scope.values };
+        let (kind, attributes) = kind(&raw)?;
+        let location = op.location;
+        let body = Op { kind, operands: args.clone(), results: result.clone(), regions: Vec::new(), attributes, location };
+        let ret = Op { kind: OpKind::Return, operands: result, results: Vec::new(), regions: Vec::new(), attributes: Attributes::new(), location };
+        Ok(Region { args, ops: vec![body, ret] })
+    }
+
+    /// `reducer(%x: T, %y: T) (%z: T, %w: T) {...}`: one pair per input, the first of each pair come first.
+    fn reducer(&mut self, scope: &mut Scope<'a>, inputs: usize) -> Result<Region> {
+        if !self.keyword("reducer") {
+            return Err(self.expected("`reducer`"));
+        }
+        let mark = scope.mark();
+        let (mut firsts, mut seconds) = (Vec::new(), Vec::new());
+        for _ in 0..inputs {
+            let pair = self.list("(", ")", |p| p.block_argument())?;
+            let Ok([first, second]) = <[_; 2]>::try_from(pair) else {
+                return Err(self.error("a reducer takes two arguments per input"));
+            };
+            firsts.push(first);
+            seconds.push(second);
+        }
+        firsts.append(&mut seconds);
+        let args = self.define_arguments(scope, firsts)?;
+        self.expect("{")?;
+        self.region_rest(scope, mark, args)
+    }
+
+    /// `(%0) in_shardings=[...] out_shardings=[...] manual_axes={...} (%a: T) {...} : (T) -> T`.
+    pub(super) fn manual_computation(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
+        op.operands = self.list("(", ")", |p| p.operand(scope))?;
+        let mut texts = [""; 3];
+        for (word, text) in ["in_shardings", "out_shardings", "manual_axes"].iter().zip(&mut texts) {
+            if !(self.keyword(word) && self.eat("=")) {
+                return Err(self.expected(&format!("`{word}=`")));
+            }
+            *text = self.balanced()?;
+        }
+        let [inputs, outputs, axes] = texts;
+        op.list("in_shardings", Attribute::Other(format!("#sdy.sharding_per_value<{inputs}>")));
+        op.list("manual_axes", Attribute::Other(format!("#sdy<manual_axes{axes}>")));
+        op.list("out_shardings", Attribute::Other(format!("#sdy.sharding_per_value<{outputs}>")));
+        let mark = scope.mark();
+        let named = self.list("(", ")", |p| p.block_argument())?;
+        let args = self.define_arguments(scope, named)?;
+        self.expect("{")?;
+        let region = self.region_rest(scope, mark, args)?;
+        op.regions.push(region);
+        op.rest = self.optional_dictionary()?;
+        self.expect(":")?;
+        let start = self.pos;
+        match self.ty()? {
+            Ty::Function(inputs, outputs) => op.types = Types::Function(inputs, outputs),
+            _ => return Err(Error::at(start, "expected a type of the form `(T) -> T`")),
+        }
+        Ok(())
+    }
+
+    /// Takes text between balanced brackets, of any kind.
+    fn balanced(&mut self) -> Result<&'a str> {
+        self.ws();
+        let start = self.pos;
+        let mut depth = 0usize;
+        loop {
+            match self.here() {
+                b'[' | b'{' | b'<' | b'(' => depth += 1,
+                b']' | b'}' | b'>' | b')' => depth = depth.saturating_sub(1),
+                b'"' => {
+                    self.raw_string()?;
+                    continue;
+                }
+                0 if self.pos >= self.text.len() => return Err(Error::at(start, "a bracket is never closed")),
+                _ => {}
+            }
+            self.pos += 1;
+            if depth == 0 {
+                return Ok(&self.text[start..self.pos]);
+            }
+        }
+    }
+}

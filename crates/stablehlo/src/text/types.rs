@@ -1,0 +1,147 @@
+//! Types.
+
+use super::parser::Parser;
+use crate::error::Result;
+use crate::ir::{DYNAMIC, ElementType, TensorType, Type};
+use crate::types::Ty;
+
+impl Parser<'_> {
+    /// The type of a value.
+    pub(super) fn value_type(&mut self) -> Result<Type> {
+        let start = self.pos;
+        match self.ty()? {
+            Ty::Value(ty) => Ok(ty),
+            other => {
+                self.pos = start;
+                Err(self.error(format!("{} is not the type of a value", other.into_type())))
+            }
+        }
+    }
+
+    /// Any type.
+    pub(super) fn ty(&mut self) -> Result<Ty> {
+        self.enter()?;
+        let ty = match self.peek() {
+            b'(' => self.function_type(),
+            b'!' => self.dialect_type(),
+            _ => self.named_type(),
+        };
+        self.leave();
+        ty
+    }
+
+    fn function_type(&mut self) -> Result<Ty> {
+        let inputs = self.list("(", ")", Self::value_type)?;
+        self.expect("->")?;
+        Ok(Ty::Function(inputs, self.result_types()?))
+    }
+
+    /// `T` or `(T, T)`.
+    pub(super) fn result_types(&mut self) -> Result<Vec<Type>> {
+        if self.peek() == b'(' { self.list("(", ")", Self::value_type) } else { Ok(vec![self.value_type()?]) }
+    }
+
+    fn dialect_type(&mut self) -> Result<Ty> {
+        let start = self.pos;
+        let name = self.sigil(b'!', "a type")?;
+        if self.here() == b'<' {
+            self.angle_body()?;
+            return Ok(Ty::Value(Type::Other(self.text[start..self.pos].to_owned())));
+        }
+        match name {
+            "stablehlo.token" | "mhlo.token" => Ok(Ty::Value(Type::Token)),
+            _ => match self.type_aliases.get(name).cloned() {
+                Some(ty) => {
+                    self.budget.charge(self.pos - start + 64).map_err(|e| e.with_offset(start))?;
+                    Ok(ty)
+                }
+                None => Ok(Ty::Value(Type::Other(format!("!{name}")))),
+            },
+        }
+    }
+
+    fn named_type(&mut self) -> Result<Ty> {
+        let start = self.pos;
+        let name = self.word();
+        if name.is_empty() {
+            return Err(self.expected("a type"));
+        }
+        self.pos += name.len();
+        match name {
+            "tensor" => self.tensor_type(start),
+            "tuple" => Ok(Ty::Value(Type::Tuple(self.list("<", ">", Self::value_type)?))),
+            "complex" => self.complex_type(start),
+            "none" => Ok(Ty::Value(Type::Other("none".to_owned()))),
+            _ if self.here() == b'<' => {
+                self.angle_body()?;
+                Ok(Ty::Value(Type::Other(self.text[start..self.pos].to_owned())))
+            }
+            _ => match ElementType::from_name(name) {
+                Some(element) => Ok(Ty::Element(element)),
+                // Integers of any width are MLIR types.
+                None if name.trim_start_matches(['s', 'u', 'i']).parse::<u32>().is_ok() => Ok(Ty::Value(Type::Other(name.to_owned()))),
+                None => {
+                    self.pos = start;
+                    Err(self.error(format!("unknown type `{name}`")))
+                }
+            },
+        }
+    }
+
+    fn complex_type(&mut self, start: usize) -> Result<Ty> {
+        self.expect("<")?;
+        let part = self.ty()?;
+        self.expect(">")?;
+        Ok(match part {
+            Ty::Element(ElementType::F32) => Ty::Element(ElementType::ComplexF32),
+            Ty::Element(ElementType::F64) => Ty::Element(ElementType::ComplexF64),
+            _ => Ty::Value(Type::Other(self.text[start..self.pos].to_owned())),
+        })
+    }
+
+    /// The rest of `tensor<2x?xf32>`; one this crate has no model of is kept as text.
+    fn tensor_type(&mut self, start: usize) -> Result<Ty> {
+        self.expect("<")?;
+        if self.eat("*x") {
+            self.ty()?;
+            self.expect(">")?;
+            return Ok(Ty::Value(Type::Other(self.text[start..self.pos].to_owned())));
+        }
+        let mut shape = Vec::new();
+        loop {
+            let extent = match self.peek() {
+                b'?' => {
+                    self.pos += 1;
+                    DYNAMIC
+                }
+                b'0'..=b'9' => self.extent()?,
+                _ => break,
+            };
+            shape.push(extent);
+            if self.here() != b'x' {
+                return Err(self.expected("`x` after an extent"));
+            }
+            self.pos += 1;
+        }
+        let element = self.ty()?;
+        let encoded = self.eat(",");
+        if encoded {
+            self.attribute()?;
+        }
+        self.expect(">")?;
+        match element {
+            Ty::Element(element) if !encoded => Ok(Ty::Value(Type::Tensor(TensorType { shape, element }))),
+            _ => Ok(Ty::Value(Type::Other(self.text[start..self.pos].to_owned()))),
+        }
+    }
+
+    /// Decimal digits only: in `0x4xf32` the `x` separates.
+    fn extent(&mut self) -> Result<i64> {
+        let rest = &self.bytes()[self.pos..];
+        let length = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
+        let text = &self.text[self.pos..self.pos + length];
+        let extent = text.parse().map_err(|_| self.error(format!("extent `{text}` is too large")))?;
+        self.pos += length;
+        Ok(extent)
+    }
+}

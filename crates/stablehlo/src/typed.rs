@@ -1,0 +1,402 @@
+//! From an op's name and raw attributes to its [`OpKind`]: the one place both readers share.
+//!
+//! Attributes come under the portable artifact's names. An absent attribute takes the specification's default, which
+//! also upgrades artifacts of versions that did not have it yet.
+
+use crate::attributes::{Named, enumeration, is_none_type};
+use crate::error::{Error, Result};
+use crate::ir::*;
+use crate::ops::Code;
+
+/// One op before it is typed.
+pub(crate) struct Raw<'a> {
+    pub(crate) code: Code,
+    /// Full name without version, such as `stablehlo.add`.
+    pub(crate) name: &'a str,
+    pub(crate) attributes: Named<'a>,
+    pub(crate) operands: &'a [ValueId],
+    /// Types of all values of the function so far, the op's results included.
+    pub(crate) values: &'a [Type],
+}
+
+impl Raw<'_> {
+    fn rank(&self, operand: usize) -> Result<usize> {
+        let ty = self.operands.get(operand).map(|v| &self.values[v.0 as usize]);
+        match ty {
+            Some(Type::Tensor(tensor)) => Ok(tensor.rank()),
+            Some(other) => Err(Error::new(format!("operand {operand} must be a tensor, not {other}"))),
+            None => Err(Error::new(format!("operand {operand} is missing"))),
+        }
+    }
+}
+
+/// The op's kind, and attributes the kind has no field for.
+pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
+    let a = raw.attributes;
+    let mut extra = Attributes::new();
+    let kind = match raw.code {
+        Code::Unary(unary) => {
+            keep(a, &mut extra, &["result_accuracy"]);
+            OpKind::Unary(unary)
+        }
+        Code::Binary(binary) => OpKind::Binary(binary),
+        Code::Constant => OpKind::Constant(constant(a)?),
+        Code::Iota => OpKind::Iota { iota_dimension: a.dim("iota_dimension")? },
+        Code::PartitionId => OpKind::PartitionId,
+        Code::ReplicaId => OpKind::ReplicaId,
+        Code::Compare => OpKind::Compare { direction: direction(a)?, compare_type: compare_type(a)? },
+        Code::Select => OpKind::Select,
+        Code::Clamp => OpKind::Clamp,
+        Code::Convert => OpKind::Convert,
+        Code::BitcastConvert => OpKind::BitcastConvert,
+        Code::ReducePrecision => OpKind::ReducePrecision { exponent_bits: a.bits("exponent_bits")?, mantissa_bits: a.bits("mantissa_bits")? },
+        // `broadcast` puts new dimensions in front of the operand's.
+        Code::Broadcast => {
+            let new = a.ints("broadcast_sizes")?.len();
+            OpKind::BroadcastInDim { broadcast_dimensions: (new..new + raw.rank(0)?).collect() }
+        }
+        Code::BroadcastInDim => OpKind::BroadcastInDim { broadcast_dimensions: a.dims("broadcast_dimensions")? },
+        Code::Reshape => OpKind::Reshape,
+        Code::Transpose => OpKind::Transpose { permutation: a.dims("permutation")? },
+        Code::Slice => OpKind::Slice {
+            start_indices: a.ints("start_indices")?,
+            limit_indices: a.ints("limit_indices")?,
+            strides: a.ints("strides")?,
+        },
+        Code::DynamicSlice => OpKind::DynamicSlice { slice_sizes: a.ints("slice_sizes")? },
+        Code::DynamicUpdateSlice => OpKind::DynamicUpdateSlice,
+        Code::Concatenate => OpKind::Concatenate { dimension: a.dim("dimension")? },
+        Code::Pad => OpKind::Pad {
+            edge_padding_low: a.ints("edge_padding_low")?,
+            edge_padding_high: a.ints("edge_padding_high")?,
+            interior_padding: a.ints("interior_padding")?,
+        },
+        Code::Reverse => OpKind::Reverse { dimensions: a.dims("dimensions")? },
+        Code::GetDimensionSize => OpKind::GetDimensionSize { dimension: a.dim("dimension")? },
+        Code::Gather => OpKind::Gather {
+            dimensions: gather_dimensions(a)?,
+            slice_sizes: a.ints("slice_sizes")?,
+            indices_are_sorted: a.flag("indices_are_sorted")?,
+        },
+        Code::Scatter => OpKind::Scatter {
+            dimensions: scatter_dimensions(a)?,
+            indices_are_sorted: a.flag("indices_are_sorted")?,
+            unique_indices: a.flag("unique_indices")?,
+        },
+        Code::Sort => OpKind::Sort { dimension: sort_dimension(raw)?, is_stable: a.flag("is_stable")? },
+        Code::Dot => OpKind::DotGeneral { dimensions: dot_dimensions(raw)?, precision: precision(a)? },
+        Code::DotGeneral => {
+            extra.extend(dot_algorithm(a)?);
+            OpKind::DotGeneral { dimensions: dot_general_dimensions(a)?, precision: precision(a)? }
+        }
+        Code::Convolution => convolution(a)?,
+        Code::Reduce => OpKind::Reduce { dimensions: a.dims("dimensions")? },
+        Code::ReduceWindow | Code::SelectAndScatter => {
+            let window = window(a, raw.rank(0)?)?;
+            if raw.code == Code::ReduceWindow { OpKind::ReduceWindow { window } } else { OpKind::SelectAndScatter { window } }
+        }
+        Code::Cholesky => OpKind::Cholesky { lower: a.flag("lower")? },
+        Code::TriangularSolve => OpKind::TriangularSolve {
+            left_side: a.flag("left_side")?,
+            lower: a.flag("lower")?,
+            unit_diagonal: a.flag("unit_diagonal")?,
+            transpose_a: transpose_a(a)?,
+        },
+        Code::Fft => OpKind::Fft { fft_type: fft_type(a)?, fft_length: a.ints("fft_length")? },
+        Code::RngBitGenerator => OpKind::RngBitGenerator { algorithm: rng_algorithm(a)? },
+        Code::Call => OpKind::Call { callee: a.text("callee")? },
+        Code::While => OpKind::While,
+        Code::If => OpKind::If,
+        Code::Case => OpKind::Case,
+        Code::Composite => {
+            if a.int_or("version", 0)? != 0 {
+                keep(a, &mut extra, &["version"]);
+            }
+            let composite_attributes = match a.find("composite_attributes") {
+                Some(Attribute::Dictionary(entries)) => entries.clone(),
+                Some(_) => return Err(Error::new("attribute `composite_attributes` must be a dictionary")),
+                None => Attributes::new(),
+            };
+            OpKind::Composite { name: a.text("name")?, decomposition: a.text("decomposition")?, composite_attributes }
+        }
+        Code::CustomCall => {
+            keep(a, &mut extra, &["called_computations", "operand_layouts", "output_operand_aliases", "result_layouts", "result_tilings"]);
+            OpKind::CustomCall {
+                call_target_name: a.text("call_target_name")?,
+                has_side_effect: a.flag("has_side_effect")?,
+                backend_config: a.find("backend_config").cloned().unwrap_or(Attribute::String(bytes::Bytes::new())),
+                // The specification's API_VERSION_ORIGINAL.
+                api_version: a.int_or("api_version", 1)?,
+            }
+        }
+        Code::OptimizationBarrier => OpKind::OptimizationBarrier,
+        Code::Tuple => OpKind::Tuple,
+        Code::GetTupleElement => OpKind::GetTupleElement { index: a.dim("index")? },
+        Code::CreateToken => OpKind::CreateToken,
+        Code::AfterAll => OpKind::AfterAll,
+        Code::Return => OpKind::Return,
+        Code::Other => OpKind::Other { name: raw.name.to_owned(), attributes: other(raw) },
+    };
+    Ok((kind, extra))
+}
+
+/// Keeps attributes that say something: not an empty list, not a default accuracy.
+fn keep(a: Named<'_>, extra: &mut Attributes, names: &[&str]) {
+    for &name in names {
+        match a.find(name) {
+            None => {}
+            Some(Attribute::Array(items)) if items.is_empty() => {}
+            Some(Attribute::Other(text)) if text.contains("result_accuracy_mode<DEFAULT>") => {}
+            Some(attribute) => extra.push((name.to_owned(), attribute.clone())),
+        }
+    }
+}
+
+fn constant(a: Named<'_>) -> Result<Literal> {
+    match a.find("value") {
+        Some(Attribute::Tensor(literal)) => Ok(literal.clone()),
+        Some(_) => Err(Error::new("attribute `value` must be a tensor of a known element type")),
+        None => Err(Error::new("attribute `value` is missing")),
+    }
+}
+
+fn unknown<T>(what: &str, word: &str) -> Result<T> {
+    Err(Error::new(format!("unknown {what} `{word}`")))
+}
+
+fn direction(a: Named<'_>) -> Result<ComparisonDirection> {
+    use ComparisonDirection::*;
+    Ok(match a.word("comparison_direction")? {
+        "EQ" => Eq,
+        "NE" => Ne,
+        "GE" => Ge,
+        "GT" => Gt,
+        "LE" => Le,
+        "LT" => Lt,
+        other => return unknown("comparison direction", other),
+    })
+}
+
+fn compare_type(a: Named<'_>) -> Result<ComparisonType> {
+    use ComparisonType::*;
+    Ok(match a.word_or("compare_type", "NOTYPE")? {
+        "NOTYPE" => NoType,
+        "FLOAT" => Float,
+        "TOTALORDER" => TotalOrder,
+        "SIGNED" => Signed,
+        "UNSIGNED" => Unsigned,
+        other => return unknown("comparison type", other),
+    })
+}
+
+/// Always one entry per operand: an absent or shorter list means the default.
+fn precision(a: Named<'_>) -> Result<Vec<Precision>> {
+    let mut list = Vec::with_capacity(2);
+    for word in a.words("precision_config")? {
+        list.push(match word {
+            "DEFAULT" => Precision::Default,
+            "HIGH" => Precision::High,
+            "HIGHEST" => Precision::Highest,
+            other => return unknown("precision", other),
+        });
+    }
+    if list.len() > 2 {
+        return Err(Error::new("attribute `precision_config` must have at most two entries"));
+    }
+    list.resize(2, Precision::Default);
+    Ok(list)
+}
+
+fn transpose_a(a: Named<'_>) -> Result<TransposeA> {
+    Ok(match a.word_or("transpose_a", "NO_TRANSPOSE")? {
+        "NO_TRANSPOSE" => TransposeA::NoTranspose,
+        "TRANSPOSE" => TransposeA::Transpose,
+        "ADJOINT" => TransposeA::Adjoint,
+        other => return unknown("transpose_a", other),
+    })
+}
+
+fn fft_type(a: Named<'_>) -> Result<FftType> {
+    Ok(match a.word("fft_type")? {
+        "FFT" => FftType::Fft,
+        "IFFT" => FftType::Ifft,
+        "RFFT" => FftType::Rfft,
+        "IRFFT" => FftType::Irfft,
+        other => return unknown("FFT type", other),
+    })
+}
+
+fn rng_algorithm(a: Named<'_>) -> Result<RngAlgorithm> {
+    Ok(match a.word("rng_algorithm")? {
+        "DEFAULT" => RngAlgorithm::Default,
+        "THREE_FRY" => RngAlgorithm::ThreeFry,
+        "PHILOX" => RngAlgorithm::Philox,
+        other => return unknown("random number algorithm", other),
+    })
+}
+
+fn gather_dimensions(a: Named<'_>) -> Result<GatherDimensions> {
+    Ok(GatherDimensions {
+        offset_dims: a.dims_or_empty("offset_dims")?,
+        collapsed_slice_dims: a.dims_or_empty("collapsed_slice_dims")?,
+        operand_batching_dims: a.dims_or_empty("operand_batching_dims")?,
+        start_indices_batching_dims: a.dims_or_empty("start_indices_batching_dims")?,
+        start_index_map: a.dims_or_empty("start_index_map")?,
+        index_vector_dim: a.dim_or_zero("index_vector_dim")?,
+    })
+}
+
+fn scatter_dimensions(a: Named<'_>) -> Result<ScatterDimensions> {
+    Ok(ScatterDimensions {
+        update_window_dims: a.dims_or_empty("update_window_dims")?,
+        inserted_window_dims: a.dims_or_empty("inserted_window_dims")?,
+        input_batching_dims: a.dims_or_empty("input_batching_dims")?,
+        scatter_indices_batching_dims: a.dims_or_empty("scatter_indices_batching_dims")?,
+        scatter_dims_to_operand_dims: a.dims_or_empty("scatter_dims_to_operand_dims")?,
+        index_vector_dim: a.dim_or_zero("index_vector_dim")?,
+    })
+}
+
+fn sort_dimension(raw: &Raw<'_>) -> Result<usize> {
+    let rank = raw.rank(0)?;
+    let dimension = raw.attributes.int_or("dimension", -1)?;
+    let signed_rank = i64::try_from(rank).unwrap_or(i64::MAX);
+    let normal = if dimension < 0 { dimension.saturating_add(signed_rank) } else { dimension };
+    usize::try_from(normal)
+        .ok()
+        .filter(|&d| d < rank)
+        .ok_or_else(|| Error::new(format!("attribute `dimension` is {dimension}, outside the {rank} dimensions of the operands")))
+}
+
+/// `dot` contracts the last dimension of the left with the first of the right.
+fn dot_dimensions(raw: &Raw<'_>) -> Result<DotDimensions> {
+    let (lhs, rhs) = (raw.rank(0)?, raw.rank(1)?);
+    if !(1..=2).contains(&lhs) || !(1..=2).contains(&rhs) {
+        return Err(Error::new(format!("operands must be vectors or matrices, not of rank {lhs} and {rhs}")));
+    }
+    Ok(DotDimensions { lhs_contracting: vec![lhs - 1], rhs_contracting: vec![0], ..DotDimensions::default() })
+}
+
+fn dot_general_dimensions(a: Named<'_>) -> Result<DotDimensions> {
+    Ok(DotDimensions {
+        lhs_batching: a.dims_or_empty("lhs_batching_dimensions")?,
+        rhs_batching: a.dims_or_empty("rhs_batching_dimensions")?,
+        lhs_contracting: a.dims_or_empty("lhs_contracting_dimensions")?,
+        rhs_contracting: a.dims_or_empty("rhs_contracting_dimensions")?,
+    })
+}
+
+/// The algorithm, which artifacts spread over seven attributes, as MLIR writes it in text.
+fn dot_algorithm(a: Named<'_>) -> Result<Option<(String, Attribute)>> {
+    if let Some(whole) = a.find("algorithm") {
+        return Ok(Some(("algorithm".into(), whole.clone())));
+    }
+    let ty = |name| match a.find(name) {
+        Some(attribute) if is_none_type(attribute) => None,
+        Some(Attribute::Type(ty)) => Some(ty),
+        _ => None,
+    };
+    let (Some(lhs), Some(rhs), Some(accumulation)) = (ty("lhs_precision_type"), ty("rhs_precision_type"), ty("accumulation_type")) else {
+        return Ok(None);
+    };
+    let text = format!(
+        "#stablehlo.dot_algorithm<lhs_precision_type = {lhs}, rhs_precision_type = {rhs}, accumulation_type = {accumulation}, \
+         lhs_component_count = {}, rhs_component_count = {}, num_primitive_operations = {}, allow_imprecise_accumulation = {}>",
+        a.int_or("lhs_component_count", 1)?,
+        a.int_or("rhs_component_count", 1)?,
+        a.int_or("num_primitive_operations", 1)?,
+        a.flag("allow_imprecise_accumulation")?,
+    );
+    Ok(Some(("algorithm".into(), Attribute::Other(text))))
+}
+
+fn convolution(a: Named<'_>) -> Result<OpKind> {
+    let dimensions = ConvDimensions {
+        input_batch: a.dim("input_batch_dimension")?,
+        input_feature: a.dim("input_feature_dimension")?,
+        input_spatial: a.dims("input_spatial_dimensions")?,
+        kernel_input_feature: a.dim("kernel_input_feature_dimension")?,
+        kernel_output_feature: a.dim("kernel_output_feature_dimension")?,
+        kernel_spatial: a.dims("kernel_spatial_dimensions")?,
+        output_batch: a.dim("output_batch_dimension")?,
+        output_feature: a.dim("output_feature_dimension")?,
+        output_spatial: a.dims("output_spatial_dimensions")?,
+    };
+    let n = dimensions.input_spatial.len();
+    let window = Window {
+        dimensions: Vec::new(),
+        strides: a.ints_or("window_strides", vec![1; n])?,
+        base_dilations: a.ints_or("lhs_dilation", vec![1; n])?,
+        window_dilations: a.ints_or("rhs_dilation", vec![1; n])?,
+        padding: a.pairs("padding", n)?,
+        reversal: a.bools_or("window_reversal", vec![false; n])?,
+    };
+    Ok(OpKind::Convolution {
+        dimensions,
+        window,
+        feature_group_count: a.int_or("feature_group_count", 1)?,
+        batch_group_count: a.int_or("batch_group_count", 1)?,
+        precision: precision(a)?,
+    })
+}
+
+fn window(a: Named<'_>, rank: usize) -> Result<Window> {
+    Ok(Window {
+        dimensions: a.ints_or("window_dimensions", vec![1; rank])?,
+        strides: a.ints_or("window_strides", vec![1; rank])?,
+        base_dilations: a.ints_or("base_dilations", vec![1; rank])?,
+        window_dilations: a.ints_or("window_dilations", vec![1; rank])?,
+        padding: a.pairs("padding", rank)?,
+        reversal: Vec::new(),
+    })
+}
+
+/// Raw attributes of an op without a kind of its own. Those of StableHLO ops are brought to one form, so that a
+/// device meets the same whichever way the program came: artifact names, sorted, with defaults, index lists as arrays.
+fn other(raw: &Raw<'_>) -> Attributes {
+    let mut attributes: Attributes = raw.attributes.0.iter().map(|&(name, value)| (name.to_owned(), value.clone())).collect();
+    let Some(name) = raw.name.strip_prefix("stablehlo.") else { return attributes };
+    for (attribute, value) in &mut attributes {
+        if let Attribute::Tensor(literal) = value
+            && literal.ty.rank() == 1
+            && matches!(literal.ty.element, ElementType::I64 | ElementType::Bool)
+            && !matches!(attribute.as_str(), "padding" | "replica_groups" | "source_target_pairs" | "value")
+            && let Some(list) = literal.integers()
+        {
+            let boolean = literal.ty.element == ElementType::Bool;
+            *value = Attribute::Array(list.iter().map(|&v| if boolean { Attribute::Bool(v != 0) } else { Attribute::Integer(v) }).collect());
+        }
+    }
+    for (attribute, default) in defaults(name) {
+        if raw.attributes.find(attribute).is_none() {
+            attributes.push((attribute.into(), default));
+        }
+    }
+    attributes.sort_by(|a, b| a.0.cmp(&b.0));
+    attributes
+}
+
+fn defaults(name: &str) -> Vec<(&'static str, Attribute)> {
+    let channel = || ("channel_id", Attribute::Integer(0));
+    let off = |name| (name, Attribute::Bool(false));
+    let empty = |name| (name, Attribute::Array(Vec::new()));
+    match name {
+        "all_gather" | "all_reduce" | "reduce_scatter" => vec![channel(), off("use_global_device_ids")],
+        "all_to_all" | "collective_permute" => vec![channel()],
+        "collective_broadcast" => vec![channel(), off("has_dynamic_root")],
+        "collective_reduce" => vec![channel(), off("has_dynamic_root"), off("use_global_device_ids")],
+        "dynamic_broadcast_in_dim" => vec![empty("known_expanding_dimensions"), empty("known_nonexpanding_dimensions")],
+        "dynamic_gather" => vec![
+            empty("offset_dims"),
+            empty("collapsed_slice_dims"),
+            empty("operand_batching_dims"),
+            empty("start_indices_batching_dims"),
+            empty("start_index_map"),
+            ("index_vector_dim", Attribute::Integer(0)),
+            off("indices_are_sorted"),
+        ],
+        "send" | "recv" => vec![off("is_host_transfer"), ("channel_type", Attribute::Integer(0))],
+        "rng" => vec![("rng_distribution", enumeration("rng_distribution", "UNIFORM"))],
+        _ => Vec::new(),
+    }
+}

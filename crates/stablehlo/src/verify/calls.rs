@@ -1,0 +1,85 @@
+//! The call graph: callees exist and none calls itself, directly or through others.
+
+use std::collections::HashMap;
+
+use super::ensure;
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// Longest chain of calls. A device that walks calls needs stack in proportion.
+const MAX_CALL_DEPTH: usize = 256;
+
+pub(super) fn verify(module: &Module) -> Result<()> {
+    let mut by_name = HashMap::with_capacity(module.funcs.len());
+    for (i, func) in module.funcs.iter().enumerate() {
+        ensure!(by_name.insert(func.name.as_str(), i).is_none(), "function @{} is defined twice", func.name);
+    }
+    let mut edges = Vec::with_capacity(module.funcs.len());
+    for func in &module.funcs {
+        let mut callees = Vec::new();
+        collect(module, &by_name, &func.body, func, &mut callees).map_err(|e| e.with_func(&func.name))?;
+        callees.sort_unstable();
+        callees.dedup();
+        edges.push(callees);
+    }
+    // Depth-first with a stack of its own: (function, next callee). `height` is the longest chain below a function.
+    let mut height = vec![None; edges.len()];
+    let mut on_path = vec![false; edges.len()];
+    for root in 0..edges.len() {
+        let mut path = if height[root].is_none() { vec![(root, 0)] } else { Vec::new() };
+        while let Some(&mut (func, ref mut next)) = path.last_mut() {
+            on_path[func] = true;
+            if let Some(&callee) = edges[func].get(*next) {
+                *next += 1;
+                ensure!(!on_path[callee], "function @{} calls itself, directly or through others", module.funcs[callee].name);
+                if height[callee].is_none() {
+                    path.push((callee, 0));
+                }
+                continue;
+            }
+            let below = edges[func].iter().filter_map(|&c| height[c]).max().unwrap_or(0usize);
+            ensure!(below < MAX_CALL_DEPTH, "calls nest deeper than {MAX_CALL_DEPTH} at function @{}", module.funcs[func].name);
+            height[func] = Some(below + 1);
+            on_path[func] = false;
+            path.pop();
+        }
+    }
+    Ok(())
+}
+
+fn collect(module: &Module, by_name: &HashMap<&str, usize>, region: &Region, func: &Func, callees: &mut Vec<usize>) -> Result<()> {
+    for op in &region.ops {
+        let place = |e: Error| e.with_op(&op.kind.name()).with_location(module.location(op.location));
+        if let OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } = &op.kind {
+            let Some(&index) = by_name.get(callee.as_str()) else {
+                return Err(place(Error::new(format!("calls @{callee}, which does not exist or has no body"))));
+            };
+            callees.push(index);
+            check_types(func, op, &module.funcs[index]).map_err(place)?;
+        }
+        for region in &op.regions {
+            collect(module, by_name, region, func, callees)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_types(func: &Func, op: &Op, callee: &Func) -> Result<()> {
+    let types = |func: &Func, ids: &[ValueId]| super::list(ids.iter().map(|&v| func.ty(v)));
+    let same = |a: &[ValueId], b: &mut dyn Iterator<Item = &Type>| a.iter().map(|&v| func.ty(v)).eq(b);
+    ensure!(
+        same(&op.operands, &mut callee.args().iter().map(|&v| callee.ty(v))),
+        "passes ({}) to @{}, which takes ({})",
+        types(func, &op.operands),
+        callee.name,
+        types(callee, callee.args())
+    );
+    ensure!(
+        same(&op.results, &mut callee.results.iter()),
+        "takes ({}) from @{}, which returns ({})",
+        types(func, &op.results),
+        callee.name,
+        super::list(&callee.results)
+    );
+    Ok(())
+}

@@ -1,0 +1,268 @@
+//! What contractions, reductions, windows, gather and scatter promise about dimension numbers and shapes.
+
+use super::shapes::{agree, distinct, extents_agree, per_dimension, shape_is, tensors, within};
+use super::{Site, ensure};
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+pub(super) fn verify(site: &Site<'_>) -> Result<()> {
+    match &site.op.kind {
+        OpKind::DotGeneral { dimensions, .. } => dot_general(site, dimensions),
+        OpKind::Convolution { dimensions, window, feature_group_count, batch_group_count, .. } => {
+            convolution(site, dimensions, window, *feature_group_count, *batch_group_count)
+        }
+        OpKind::Reduce { dimensions } => reduce(site, dimensions),
+        OpKind::ReduceWindow { window } => reduce_window(site, window),
+        OpKind::SelectAndScatter { window } => {
+            let (operand, source) = tensors!(site.operand_tensor(0), site.operand_tensor(1));
+            let shape = windowed(&operand.shape, &window.dimensions, window)?;
+            ensure!(agree(&source.shape, &shape), "the source is {source} but must be {}", TensorType::new(shape, source.element));
+            Ok(())
+        }
+        OpKind::Gather { dimensions, slice_sizes, .. } => gather(site, dimensions, slice_sizes),
+        OpKind::Scatter { dimensions, .. } => scatter(site, dimensions),
+        OpKind::Cholesky { .. } => {
+            let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+            square(operand)?;
+            shape_is(result, &operand.shape)
+        }
+        OpKind::TriangularSolve { left_side, .. } => triangular_solve(site, *left_side),
+        OpKind::Fft { fft_type, fft_length } => fft(site, *fft_type, fft_length),
+        OpKind::RngBitGenerator { .. } => {
+            let (operand, state) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+            ensure!(operand == state, "the new state {state} must have the type of the old, {operand}");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn dot_general(site: &Site<'_>, d: &DotDimensions) -> Result<()> {
+    let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+    let mut shape = Vec::with_capacity(result.rank());
+    for (left, right, name) in [(&d.lhs_batching, &d.rhs_batching, "batching"), (&d.lhs_contracting, &d.rhs_contracting, "contracting")] {
+        ensure!(left.len() == right.len(), "the two sides have {} and {} {name} dimensions", left.len(), right.len());
+    }
+    let lhs_used = [&d.lhs_batching[..], &d.lhs_contracting].concat();
+    let rhs_used = [&d.rhs_batching[..], &d.rhs_contracting].concat();
+    distinct(&lhs_used, lhs.rank(), "lhs dimensions")?;
+    distinct(&rhs_used, rhs.rank(), "rhs dimensions")?;
+    for (&l, &r) in lhs_used.iter().zip(&rhs_used) {
+        ensure!(extents_agree(lhs.shape[l], rhs.shape[r]), "dimension {l} of {lhs} and dimension {r} of {rhs} differ");
+    }
+    shape.extend(d.lhs_batching.iter().map(|&i| lhs.shape[i]));
+    shape.extend(rest(&lhs.shape, &lhs_used));
+    shape.extend(rest(&rhs.shape, &rhs_used));
+    shape_is(result, &shape)
+}
+
+/// Extents of the dimensions not listed.
+fn rest<'a>(shape: &'a [i64], used: &'a [usize]) -> impl Iterator<Item = i64> + 'a {
+    shape.iter().enumerate().filter(|(i, _)| !used.contains(i)).map(|(_, &extent)| extent)
+}
+
+fn reduce(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
+    let inputs = site.op.results.len();
+    let first = tensors!(site.operand_tensor(0));
+    distinct(dimensions, first.rank(), "dimensions")?;
+    for i in 0..inputs {
+        let (input, result) = tensors!(site.operand_tensor(i), site.result_tensor(i));
+        ensure!(agree(&input.shape, &first.shape), "inputs {first} and {input} differ in shape");
+        let shape: Vec<i64> = rest(&input.shape, dimensions).collect();
+        shape_is(result, &shape)?;
+    }
+    Ok(())
+}
+
+/// The shape of the window positions over `shape`.
+fn windowed(shape: &[i64], sizes: &[i64], window: &Window) -> Result<Vec<i64>> {
+    let rank = shape.len();
+    per_dimension(sizes.len(), rank, "window_dimensions")?;
+    per_dimension(window.strides.len(), rank, "window_strides")?;
+    per_dimension(window.base_dilations.len(), rank, "base_dilations")?;
+    per_dimension(window.window_dilations.len(), rank, "window_dilations")?;
+    per_dimension(window.padding.len(), rank, "padding")?;
+    (0..rank)
+        .map(|d| {
+            let (stride, base, dilation) = (window.strides[d], window.base_dilations[d], window.window_dilations[d]);
+            ensure!(stride > 0 && base > 0 && dilation > 0, "strides and dilations of dimension {d} must be positive");
+            if shape[d] == DYNAMIC || sizes[d] == DYNAMIC {
+                return Ok(DYNAMIC);
+            }
+            ensure!(sizes[d] >= 0, "window size {} of dimension {d} must not be negative", sizes[d]);
+            // In 128 bits, since the numbers are any 64-bit ones.
+            let dilate = |size: i64, by: i64| if size == 0 { 0 } else { i128::from(size - 1) * i128::from(by) + 1 };
+            let (low, high) = window.padding[d];
+            let padded = dilate(shape[d], base) + i128::from(low) + i128::from(high);
+            let span = dilate(sizes[d], dilation);
+            let positions = if padded <= 0 || span > padded { 0 } else { (padded - span) / i128::from(stride) + 1 };
+            i64::try_from(positions).map_err(|_| Error::new(format!("the window has too many positions in dimension {d}")))
+        })
+        .collect()
+}
+
+fn reduce_window(site: &Site<'_>, window: &Window) -> Result<()> {
+    for i in 0..site.op.results.len() {
+        let (input, result) = tensors!(site.operand_tensor(i), site.result_tensor(i));
+        shape_is(result, &windowed(&input.shape, &window.dimensions, window)?)?;
+    }
+    Ok(())
+}
+
+fn convolution(site: &Site<'_>, d: &ConvDimensions, window: &Window, feature_groups: i64, batch_groups: i64) -> Result<()> {
+    let (input, kernel, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+    let all = |first: usize, second: usize, spatial: &[usize]| [&[first, second], spatial].concat();
+    for (tensor, dimensions, name) in [
+        (input, all(d.input_batch, d.input_feature, &d.input_spatial), "input dimensions"),
+        (kernel, all(d.kernel_input_feature, d.kernel_output_feature, &d.kernel_spatial), "kernel dimensions"),
+        (result, all(d.output_batch, d.output_feature, &d.output_spatial), "output dimensions"),
+    ] {
+        per_dimension(dimensions.len(), tensor.rank(), name)?;
+        distinct(&dimensions, tensor.rank(), name)?;
+    }
+    let spatial = d.input_spatial.len();
+    ensure!(d.kernel_spatial.len() == spatial && d.output_spatial.len() == spatial, "input, kernel and output have different numbers of spatial dimensions");
+    per_dimension(window.reversal.len(), spatial, "window_reversal")?;
+    ensure!(feature_groups > 0 && batch_groups > 0, "group counts must be positive");
+    ensure!(feature_groups == 1 || batch_groups == 1, "feature and batch groups cannot both be more than one");
+    let (batch, feature) = (input.shape[d.input_batch], input.shape[d.input_feature]);
+    let (kernel_in, kernel_out) = (kernel.shape[d.kernel_input_feature], kernel.shape[d.kernel_output_feature]);
+    let divides = |extent: i64, groups: i64| extent == DYNAMIC || extent % groups == 0;
+    ensure!(divides(feature, feature_groups) && divides(kernel_out, feature_groups), "features cannot be split into {feature_groups} groups");
+    ensure!(divides(batch, batch_groups) && divides(kernel_out, batch_groups), "batch or kernel cannot be split into {batch_groups} groups");
+    let per_group = if feature == DYNAMIC { DYNAMIC } else { feature / feature_groups };
+    ensure!(extents_agree(per_group, kernel_in), "the kernel {kernel} does not take the {per_group} features of {input} per group");
+    let sizes = |tensor: &TensorType, dimensions: &[usize]| dimensions.iter().map(|&i| tensor.shape[i]).collect::<Vec<_>>();
+    let positions = windowed(&sizes(input, &d.input_spatial), &sizes(kernel, &d.kernel_spatial), window)?;
+    let mut shape = vec![DYNAMIC; result.rank()];
+    shape[d.output_batch] = if batch == DYNAMIC { DYNAMIC } else { batch / batch_groups };
+    shape[d.output_feature] = kernel_out;
+    for (&dimension, extent) in d.output_spatial.iter().zip(positions) {
+        shape[dimension] = extent;
+    }
+    shape_is(result, &shape)
+}
+
+fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
+    let (operand, indices, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+    let rank = operand.rank();
+    ensure!(indices.element.is_integer(), "indices must be integers, not {indices}");
+    ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
+    per_dimension(slice_sizes.len(), rank, "slice_sizes")?;
+    let dropped = [&d.collapsed_slice_dims[..], &d.operand_batching_dims].concat();
+    distinct(&dropped, rank, "collapsed_slice_dims and operand_batching_dims")?;
+    distinct(&[&d.start_index_map[..], &d.operand_batching_dims].concat(), rank, "start_index_map and operand_batching_dims")?;
+    for (&size, &extent) in slice_sizes.iter().zip(&operand.shape) {
+        ensure!(size >= 0 && (extent == DYNAMIC || size <= extent), "slice size {size} is outside {operand}");
+    }
+    for &dimension in &dropped {
+        ensure!(slice_sizes[dimension] <= 1, "slice size of collapsed dimension {dimension} must be at most 1");
+    }
+    let batch = index_batch(indices, d.index_vector_dim, d.start_index_map.len(), &d.start_indices_batching_dims)?;
+    batching(operand, indices, &d.operand_batching_dims, &d.start_indices_batching_dims)?;
+    let offsets: Vec<i64> = rest(slice_sizes, &dropped).collect();
+    per_dimension(d.offset_dims.len(), offsets.len(), "offset_dims")?;
+    distinct(&d.offset_dims, result.rank(), "offset_dims")?;
+    per_dimension(batch.len() + offsets.len(), result.rank(), "result")?;
+    shape_is(result, &interleave(&batch, &offsets, &d.offset_dims))
+}
+
+/// The extents of the indices apart from the dimension that holds the index vectors.
+fn index_batch(indices: &TensorType, vector: usize, length: usize, batching: &[usize]) -> Result<Vec<i64>> {
+    ensure!(vector <= indices.rank(), "`index_vector_dim` is {vector}, outside {indices}");
+    distinct(batching, indices.rank(), "indices batching dimensions")?;
+    ensure!(!batching.contains(&vector), "`index_vector_dim` {vector} cannot be a batching dimension");
+    let extent = indices.shape.get(vector).copied().unwrap_or(1);
+    let fits = extent == DYNAMIC || usize::try_from(extent) == Ok(length);
+    ensure!(fits, "index vectors have {extent} components, but {length} dimensions are indexed");
+    Ok(rest(&indices.shape, &[vector]).collect())
+}
+
+fn batching(operand: &TensorType, indices: &TensorType, of_operand: &[usize], of_indices: &[usize]) -> Result<()> {
+    ensure!(of_operand.len() == of_indices.len(), "operand and indices have different numbers of batching dimensions");
+    for (&a, &b) in of_operand.iter().zip(of_indices) {
+        ensure!(extents_agree(operand.shape[a], indices.shape[b]), "batching dimension {a} of {operand} and {b} of {indices} differ");
+    }
+    Ok(())
+}
+
+/// A shape with `window` at the dimensions listed, in order, and `batch` at the others.
+fn interleave(batch: &[i64], window: &[i64], window_dims: &[usize]) -> Vec<i64> {
+    let (mut batch, mut window) = (batch.iter(), window.iter());
+    let total = batch.len() + window.len();
+    (0..total).filter_map(|d| if window_dims.contains(&d) { window.next() } else { batch.next() }.copied()).collect()
+}
+
+fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
+    let inputs = site.op.results.len();
+    let (input, indices) = tensors!(site.operand_tensor(0), site.operand_tensor(inputs));
+    let rank = input.rank();
+    ensure!(indices.element.is_integer(), "indices must be integers, not {indices}");
+    let inserted = [&d.inserted_window_dims[..], &d.input_batching_dims].concat();
+    distinct(&inserted, rank, "inserted_window_dims and input_batching_dims")?;
+    distinct(&[&d.scatter_dims_to_operand_dims[..], &d.input_batching_dims].concat(), rank, "scatter_dims_to_operand_dims and input_batching_dims")?;
+    let batch = index_batch(indices, d.index_vector_dim, d.scatter_dims_to_operand_dims.len(), &d.scatter_indices_batching_dims)?;
+    batching(input, indices, &d.input_batching_dims, &d.scatter_indices_batching_dims)?;
+    let bounds: Vec<i64> = rest(&input.shape, &inserted).collect();
+    per_dimension(d.update_window_dims.len(), bounds.len(), "update_window_dims")?;
+    for i in 0..inputs {
+        let (other, update) = tensors!(site.operand_tensor(i), site.operand_tensor(inputs + 1 + i));
+        ensure!(agree(&other.shape, &input.shape), "inputs {input} and {other} differ in shape");
+        ensure!(other.element == update.element, "element types of {other} and {update} differ");
+        distinct(&d.update_window_dims, update.rank(), "update_window_dims")?;
+        per_dimension(batch.len() + bounds.len(), update.rank(), "updates")?;
+        let limits = interleave(&batch, &bounds, &d.update_window_dims);
+        for (dimension, (&extent, &limit)) in update.shape.iter().zip(&limits).enumerate() {
+            // Windows may be smaller than the input, batches have the extents of the indices.
+            let window = d.update_window_dims.contains(&dimension);
+            let fits = extents_agree(extent, limit) || (window && extent <= limit);
+            ensure!(fits, "dimension {dimension} of updates {update} does not fit inputs {input} and indices {indices}");
+        }
+    }
+    Ok(())
+}
+
+fn square(tensor: &TensorType) -> Result<()> {
+    match tensor.shape[..] {
+        [.., rows, columns] if extents_agree(rows, columns) => Ok(()),
+        _ => Err(Error::new(format!("{tensor} must hold square matrices"))),
+    }
+}
+
+fn triangular_solve(site: &Site<'_>, left_side: bool) -> Result<()> {
+    let (a, b, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+    square(a)?;
+    ensure!(a.rank() == b.rank(), "{a} and {b} differ in rank");
+    let rank = a.rank();
+    let side = if left_side { rank - 2 } else { rank - 1 };
+    let fits = agree(&a.shape[..rank - 2], &b.shape[..rank - 2]) && extents_agree(a.shape[rank - 1], b.shape[side]);
+    ensure!(fits, "{a} cannot be solved for {b}");
+    shape_is(result, &b.shape)
+}
+
+fn fft(site: &Site<'_>, fft_type: FftType, length: &[i64]) -> Result<()> {
+    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+    ensure!((1..=3).contains(&length.len()), "`fft_length` must have one to three entries, not {}", length.len());
+    let Some(first) = operand.rank().checked_sub(length.len()) else {
+        return within(length.len(), operand.rank() + 1, "fft_length");
+    };
+    let mut shape = operand.shape.clone();
+    shape[first..].copy_from_slice(length);
+    // Real transforms keep the non-negative frequencies of the last dimension.
+    let half = match length[length.len() - 1] {
+        0 => 0,
+        last => last / 2 + 1,
+    };
+    let time = shape.clone();
+    if let Some(last) = shape.last_mut() {
+        *last = half;
+    }
+    let (from, to) = match fft_type {
+        FftType::Fft | FftType::Ifft => (&time, &time),
+        FftType::Rfft => (&time, &shape),
+        FftType::Irfft => (&shape, &time),
+    };
+    let fits = agree(&operand.shape, from) && agree(&result.shape, to);
+    ensure!(fits, "{operand} cannot be transformed to {result} with lengths {length:?}");
+    Ok(())
+}

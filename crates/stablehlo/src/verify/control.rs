@@ -1,0 +1,221 @@
+//! Operand, result and region counts, and types where control passes between an op and its regions.
+
+use super::{Site, ensure, list, returned};
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// How many of something an op has.
+#[derive(Clone, Copy)]
+enum Count {
+    Exactly(usize),
+    AtLeast(usize),
+}
+
+use Count::{AtLeast, Exactly};
+
+/// Operands, results, regions.
+fn counts(kind: &OpKind) -> Option<(Count, Count, usize)> {
+    let one = Exactly(1);
+    Some(match kind {
+        OpKind::Constant(_) | OpKind::Iota { .. } | OpKind::PartitionId | OpKind::ReplicaId | OpKind::CreateToken => (Exactly(0), one, 0),
+        OpKind::Unary(_)
+        | OpKind::Convert
+        | OpKind::BitcastConvert
+        | OpKind::ReducePrecision { .. }
+        | OpKind::BroadcastInDim { .. }
+        | OpKind::Reshape
+        | OpKind::Transpose { .. }
+        | OpKind::Slice { .. }
+        | OpKind::Reverse { .. }
+        | OpKind::GetDimensionSize { .. }
+        | OpKind::Cholesky { .. }
+        | OpKind::Fft { .. }
+        | OpKind::GetTupleElement { .. } => (one, one, 0),
+        OpKind::Binary(_)
+        | OpKind::Compare { .. }
+        | OpKind::Pad { .. }
+        | OpKind::Gather { .. }
+        | OpKind::DotGeneral { .. }
+        | OpKind::Convolution { .. }
+        | OpKind::TriangularSolve { .. } => (Exactly(2), one, 0),
+        OpKind::Select | OpKind::Clamp => (Exactly(3), one, 0),
+        OpKind::DynamicSlice { .. } => (AtLeast(1), one, 0),
+        OpKind::DynamicUpdateSlice => (AtLeast(2), one, 0),
+        OpKind::Concatenate { .. } => (AtLeast(1), one, 0),
+        OpKind::Tuple | OpKind::AfterAll => (AtLeast(0), one, 0),
+        OpKind::RngBitGenerator { .. } => (one, Exactly(2), 0),
+        OpKind::SelectAndScatter { .. } => (Exactly(3), one, 2),
+        OpKind::Sort { .. } => (AtLeast(1), AtLeast(1), 1),
+        OpKind::Scatter { .. } => (AtLeast(3), AtLeast(1), 1),
+        OpKind::Reduce { .. } | OpKind::ReduceWindow { .. } => (AtLeast(2), AtLeast(1), 1),
+        OpKind::While => (AtLeast(0), AtLeast(0), 2),
+        OpKind::If => (one, AtLeast(0), 2),
+        OpKind::Call { .. } | OpKind::Composite { .. } | OpKind::OptimizationBarrier => (AtLeast(0), AtLeast(0), 0),
+        OpKind::Return => (AtLeast(0), Exactly(0), 0),
+        OpKind::Case | OpKind::CustomCall { .. } | OpKind::Other { .. } => return None,
+    })
+}
+
+fn check_count(count: Count, actual: usize, what: &str) -> Result<()> {
+    match count {
+        Exactly(n) => ensure!(actual == n, "must have {n} {what}, not {actual}"),
+        AtLeast(n) => ensure!(actual >= n, "must have at least {n} {what}, not {actual}"),
+    }
+    Ok(())
+}
+
+pub(super) fn verify(site: &Site<'_>) -> Result<()> {
+    let op = site.op;
+    if let Some((operands, results, regions)) = counts(&op.kind) {
+        check_count(operands, op.operands.len(), "operands")?;
+        check_count(results, op.results.len(), "results")?;
+        // A composite may carry regions of its own, which say no more than its decomposition.
+        if !matches!(op.kind, OpKind::Composite { .. }) {
+            check_count(Exactly(regions), op.regions.len(), "regions")?;
+        }
+    }
+    for region in &op.regions {
+        ensure!(!region.ops.is_empty() || matches!(op.kind, OpKind::Composite { .. } | OpKind::Other { .. }), "a region must end in a return");
+    }
+    match &op.kind {
+        OpKind::While => verify_while(site),
+        OpKind::If => {
+            scalar(site.operand(0)?, ElementType::Bool, "the condition")?;
+            branches(site)
+        }
+        OpKind::Case => {
+            check_count(Exactly(1), op.operands.len(), "operands")?;
+            check_count(AtLeast(1), op.regions.len(), "regions")?;
+            scalar(site.operand(0)?, ElementType::I32, "the index")?;
+            branches(site)
+        }
+        OpKind::Sort { .. } => {
+            ensure!(op.operands.len() == op.results.len(), "must have as many results as operands");
+            let elements = element_types(site.operands().flat_map(|ty| [ty, ty]))?;
+            takes(&op.regions[0], site, &elements, "the comparator")?;
+            predicate(&op.regions[0], site, "the comparator")
+        }
+        OpKind::Reduce { .. } | OpKind::ReduceWindow { .. } => {
+            let inputs = op.operands.len() / 2;
+            ensure!(inputs * 2 == op.operands.len(), "must have as many initial values as inputs");
+            ensure!(inputs == op.results.len(), "must have as many results as inputs");
+            for (input, init) in site.operands().zip(site.operands().skip(inputs)) {
+                let (Type::Tensor(input), Type::Tensor(init)) = (input, init) else { continue };
+                ensure!(init.shape.is_empty(), "initial value of type {init} must be a scalar");
+                promotes(input, init)?;
+            }
+            reducer(&op.regions[0], site, inputs)
+        }
+        OpKind::Scatter { .. } => {
+            let inputs = op.operands.len() / 2;
+            ensure!(inputs * 2 + 1 == op.operands.len(), "must have inputs, indices, and as many updates as inputs");
+            ensure!(inputs == op.results.len(), "must have as many results as inputs");
+            for (input, result) in site.operands().zip(site.results()) {
+                let (Type::Tensor(input), Type::Tensor(result)) = (input, result) else { continue };
+                ensure!(super::shapes::agree(&input.shape, &result.shape), "the result {result} must have the shape of the input {input}");
+                promotes(input, result)?;
+            }
+            reducer(&op.regions[0], site, inputs)
+        }
+        OpKind::SelectAndScatter { .. } => {
+            if let (Type::Tensor(operand), Type::Tensor(result)) = (site.operand(0)?, site.result(0)?) {
+                ensure!(super::shapes::agree(&operand.shape, &result.shape), "the result {result} must have the shape of the operand {operand}");
+                promotes(operand, result)?;
+            }
+            predicate(&op.regions[0], site, "the selection")?;
+            reducer(&op.regions[1], site, 1)
+        }
+        OpKind::OptimizationBarrier => {
+            ensure!(site.operands().eq(site.results()), "results must have the types of the operands");
+            Ok(())
+        }
+        OpKind::Tuple => {
+            let types: Vec<Type> = site.operands().cloned().collect();
+            ensure!(*site.result(0)? == Type::Tuple(types), "the result must be the tuple of the operands' types");
+            Ok(())
+        }
+        OpKind::GetTupleElement { index } => {
+            let Type::Tuple(types) = site.operand(0)? else {
+                return Err(Error::new("the operand must be a tuple"));
+            };
+            ensure!(types.get(*index) == Some(site.result(0)?), "element {index} does not exist or differs from the result type");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn scalar(ty: &Type, element: ElementType, what: &str) -> Result<()> {
+    match ty {
+        Type::Tensor(tensor) if tensor.shape.is_empty() && tensor.element == element => Ok(()),
+        _ => Err(Error::new(format!("{what} must be a tensor<{element}>, not {ty}"))),
+    }
+}
+
+fn args<'a>(region: &'a Region, site: &'a Site<'_>) -> impl Iterator<Item = &'a Type> + Clone {
+    region.args.iter().map(|&v| site.func.ty(v))
+}
+
+fn takes(region: &Region, site: &Site<'_>, types: &[Type], what: &str) -> Result<()> {
+    ensure!(args(region, site).eq(types), "{what} takes ({}) but must take ({})", list(args(region, site)), list(types));
+    Ok(())
+}
+
+fn yields<'t>(region: &Region, site: &Site<'_>, types: impl Iterator<Item = &'t Type> + Clone, what: &str) -> Result<()> {
+    let actual = returned(region)?.iter().map(|&v| site.func.ty(v));
+    ensure!(actual.clone().eq(types.clone()), "{what} returns ({}) but must return ({})", list(actual), list(types));
+    Ok(())
+}
+
+fn predicate(region: &Region, site: &Site<'_>, what: &str) -> Result<()> {
+    yields(region, site, [Type::Tensor(TensorType::new([], ElementType::Bool))].iter(), what)
+}
+
+fn verify_while(site: &Site<'_>) -> Result<()> {
+    ensure!(site.operands().eq(site.results()), "results must have the types of the operands");
+    let types: Vec<Type> = site.operands().cloned().collect();
+    takes(&site.op.regions[0], site, &types, "the condition")?;
+    takes(&site.op.regions[1], site, &types, "the body")?;
+    predicate(&site.op.regions[0], site, "the condition")?;
+    yields(&site.op.regions[1], site, types.iter(), "the body")
+}
+
+fn branches(site: &Site<'_>) -> Result<()> {
+    for region in &site.op.regions {
+        takes(region, site, &[], "a branch")?;
+        yields(region, site, site.results(), "a branch")?;
+    }
+    Ok(())
+}
+
+/// A reduction may accumulate in a wider type of the same kind.
+fn promotes(from: &TensorType, to: &TensorType) -> Result<()> {
+    let (a, b) = (from.element, to.element);
+    let kind = |e: ElementType| (e == ElementType::Bool, e.is_signed_integer(), e.is_unsigned_integer(), e.is_float(), e.is_complex());
+    ensure!(a == b || (kind(a) == kind(b) && a.bit_width() <= b.bit_width()), "{from} cannot be accumulated in {to}");
+    Ok(())
+}
+
+/// Scalars of the element types of tensors.
+fn element_types<'a>(types: impl Iterator<Item = &'a Type>) -> Result<Vec<Type>> {
+    types
+        .map(|ty| match ty {
+            Type::Tensor(tensor) => Ok(Type::Tensor(TensorType::new([], tensor.element))),
+            Type::Other(_) => Ok(ty.clone()),
+            other => Err(Error::new(format!("operands must be tensors, not {other}"))),
+        })
+        .collect()
+}
+
+/// A reducer takes two scalars per input, in whatever type it accumulates, and returns one each.
+fn reducer(region: &Region, site: &Site<'_>, inputs: usize) -> Result<()> {
+    ensure!(region.args.len() == 2 * inputs, "the reducer must take {} arguments, not {}", 2 * inputs, region.args.len());
+    for ty in args(region, site) {
+        if let Type::Tensor(tensor) = ty {
+            ensure!(tensor.shape.is_empty(), "the reducer must take scalars, not {ty}");
+        }
+    }
+    let first: Vec<&Type> = args(region, site).take(inputs).collect();
+    ensure!(args(region, site).skip(inputs).eq(first.iter().copied()), "the two halves of the reducer's arguments must have the same types");
+    yields(region, site, first.iter().copied(), "the reducer")
+}

@@ -1,0 +1,196 @@
+//! Checks both readers share, so that a device can trust the IR it walks.
+//!
+//! [`verify`] checks structure: values are defined before use and in scope, regions end in a return and there are as
+//! many as the op needs, callees exist and do not recurse, types agree where control passes from op to op. `shapes`
+//! and `contractions` check what single ops promise about shapes and dimension numbers. Full shape inference is not
+//! attempted; a rule is added by adding an arm there.
+
+mod calls;
+mod contractions;
+mod control;
+mod shapes;
+
+use crate::MAX_NESTING;
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// Checks a module. [`parse`](crate::parse) has done so already; this is for modules built or changed by hand.
+pub fn verify(module: &Module) -> Result<()> {
+    for func in &module.funcs {
+        verify_func(module, func).map_err(|e| e.with_func(&func.name))?;
+    }
+    calls::verify(module)
+}
+
+/// What the checks of one op see.
+pub(super) struct Site<'a> {
+    pub(super) module: &'a Module,
+    pub(super) func: &'a Func,
+    pub(super) op: &'a Op,
+}
+
+impl<'a> Site<'a> {
+    /// Type of an operand.
+    pub(super) fn operand(&self, index: usize) -> Result<&'a Type> {
+        match self.op.operands.get(index) {
+            Some(&value) => Ok(self.func.ty(value)),
+            None => Err(Error::new(format!("needs at least {} operands, has {}", index + 1, self.op.operands.len()))),
+        }
+    }
+
+    /// Type of a result.
+    pub(super) fn result(&self, index: usize) -> Result<&'a Type> {
+        match self.op.results.get(index) {
+            Some(&value) => Ok(self.func.ty(value)),
+            None => Err(Error::new(format!("needs at least {} results, has {}", index + 1, self.op.results.len()))),
+        }
+    }
+
+    /// Tensor type of an operand; `None` for a type this crate has no model of, about which nothing is checked.
+    pub(super) fn operand_tensor(&self, index: usize) -> Result<Option<&'a TensorType>> {
+        tensor(self.operand(index)?, "operand", index)
+    }
+
+    /// Tensor type of a result, likewise.
+    pub(super) fn result_tensor(&self, index: usize) -> Result<Option<&'a TensorType>> {
+        tensor(self.result(index)?, "result", index)
+    }
+
+    pub(super) fn operands(&self) -> impl ExactSizeIterator<Item = &'a Type> + Clone {
+        self.op.operands.iter().map(|&v| self.func.ty(v))
+    }
+
+    pub(super) fn results(&self) -> impl ExactSizeIterator<Item = &'a Type> + Clone {
+        self.op.results.iter().map(|&v| self.func.ty(v))
+    }
+}
+
+fn tensor<'a>(ty: &'a Type, what: &str, index: usize) -> Result<Option<&'a TensorType>> {
+    match ty {
+        Type::Tensor(tensor) => Ok(Some(tensor)),
+        Type::Other(_) => Ok(None),
+        other => Err(Error::new(format!("{what} {index} must be a tensor, not {other}"))),
+    }
+}
+
+/// Fails with a message unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err($crate::error::Error::new(format!($($message)+)));
+        }
+    };
+}
+pub(super) use ensure;
+
+fn verify_func(module: &Module, func: &Func) -> Result<()> {
+    let args = func.body.args.len();
+    ensure!(func.arg_attributes.len() == args, "{} attribute dictionaries for {args} arguments", func.arg_attributes.len());
+    let (attributes, results) = (func.result_attributes.len(), func.results.len());
+    ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
+    func.values.iter().try_for_each(shapes::verify_type)?;
+    let mut walk = Walk { module, func, state: vec![State::New; func.values.len()], scope: Vec::new() };
+    walk.region(&func.body, 0)?;
+    let returned = returned(&func.body)?;
+    let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
+    ensure!(
+        actual.iter().copied().eq(&func.results),
+        "returns ({}) but is declared to return ({})",
+        list(actual.iter().copied()),
+        list(&func.results)
+    );
+    Ok(())
+}
+
+/// Operands of the return that ends a region.
+pub(super) fn returned(region: &Region) -> Result<&[ValueId]> {
+    match region.ops.last() {
+        Some(Op { kind: OpKind::Return, operands, .. }) => Ok(operands),
+        _ => Err(Error::new("a region must end in a return")),
+    }
+}
+
+/// Types separated by commas.
+pub(super) fn list<'a>(types: impl IntoIterator<Item = &'a Type>) -> String {
+    types.into_iter().map(Type::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    New,
+    InScope,
+    Gone,
+}
+
+struct Walk<'a> {
+    module: &'a Module,
+    func: &'a Func,
+    state: Vec<State>,
+    /// Values in scope, in order of definition.
+    scope: Vec<ValueId>,
+}
+
+impl<'a> Walk<'a> {
+    fn region(&mut self, region: &'a Region, depth: usize) -> Result<()> {
+        ensure!(depth <= MAX_NESTING, "regions nest deeper than {MAX_NESTING}");
+        let mark = self.scope.len();
+        for &value in &region.args {
+            self.define(value)?;
+        }
+        let last = region.ops.len().saturating_sub(1);
+        for (i, op) in region.ops.iter().enumerate() {
+            self.op(op, i == last, depth)?;
+        }
+        for value in self.scope.drain(mark..) {
+            self.state[value.0 as usize] = State::Gone;
+        }
+        Ok(())
+    }
+
+    fn define(&mut self, value: ValueId) -> Result<()> {
+        match self.state.get_mut(value.0 as usize) {
+            Some(state @ State::New) => *state = State::InScope,
+            Some(_) => return Err(Error::new(format!("value {} is defined twice", value.0))),
+            None => return Err(Error::new(format!("value {} has no type", value.0))),
+        }
+        self.scope.push(value);
+        Ok(())
+    }
+
+    fn op(&mut self, op: &'a Op, last: bool, depth: usize) -> Result<()> {
+        self.flat(op, last).map_err(|e| self.place(e, op))?;
+        for region in &op.regions {
+            self.region(region, depth + 1)?;
+        }
+        self.finish(op).map_err(|e| self.place(e, op))
+    }
+
+    /// Checks that look at the op alone.
+    fn flat(&self, op: &'a Op, last: bool) -> Result<()> {
+        ensure!(matches!(op.kind, OpKind::Return) == last, "{}", if last { "a region must end in a return" } else { "a return must end its region" });
+        for &value in &op.operands {
+            match self.state.get(value.0 as usize) {
+                Some(State::InScope) => {}
+                Some(State::New) | None => return Err(Error::new(format!("operand value {} is used before it is defined", value.0))),
+                Some(State::Gone) => return Err(Error::new(format!("operand value {} is used outside its region", value.0))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that need the op's regions to be sound, then brings its results into scope.
+    fn finish(&mut self, op: &'a Op) -> Result<()> {
+        for &value in &op.results {
+            self.define(value)?;
+        }
+        let site = Site { module: self.module, func: self.func, op };
+        control::verify(&site)?;
+        shapes::verify(&site)?;
+        contractions::verify(&site)
+    }
+
+    #[cold]
+    fn place(&self, error: Error, op: &Op) -> Error {
+        error.with_op(&op.kind.name()).with_location(self.module.location(op.location))
+    }
+}

@@ -1,0 +1,339 @@
+//! What elementwise, shape and indexing ops promise about shapes.
+
+use super::{Site, ensure};
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// Same rank, and extents that agree where both are known.
+pub(super) fn agree(a: &[i64], b: &[i64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| extents_agree(a, b))
+}
+
+pub(super) fn extents_agree(a: i64, b: i64) -> bool {
+    a == b || a == DYNAMIC || b == DYNAMIC
+}
+
+/// Extents are not negative and the whole fits into memory's address range.
+pub(super) fn verify_type(ty: &Type) -> Result<()> {
+    match ty {
+        Type::Tensor(tensor) => {
+            let sound = tensor.shape.iter().all(|&d| d >= 0 || d == DYNAMIC);
+            ensure!(sound, "{tensor} has a negative extent");
+            ensure!(!tensor.is_static() || tensor.byte_size().is_some(), "{tensor} is too large to address");
+            Ok(())
+        }
+        Type::Tuple(types) => types.iter().try_for_each(verify_type),
+        _ => Ok(()),
+    }
+}
+
+/// Dimensions lie within the rank and none occurs twice.
+pub(super) fn distinct(dimensions: &[usize], rank: usize, name: &str) -> Result<()> {
+    let mut seen = vec![false; rank];
+    for &dimension in dimensions {
+        match seen.get_mut(dimension) {
+            Some(seen @ false) => *seen = true,
+            Some(_) => return Err(Error::new(format!("dimension {dimension} occurs twice in `{name}`"))),
+            None => return Err(Error::new(format!("dimension {dimension} in `{name}` is outside the {rank} dimensions of the tensor"))),
+        }
+    }
+    Ok(())
+}
+
+/// One dimension lies within the rank.
+pub(super) fn within(dimension: usize, rank: usize, name: &str) -> Result<()> {
+    ensure!(dimension < rank, "`{name}` is {dimension}, outside the {rank} dimensions of the tensor");
+    Ok(())
+}
+
+/// A list has one entry per dimension.
+pub(super) fn per_dimension(length: usize, rank: usize, name: &str) -> Result<()> {
+    ensure!(length == rank, "`{name}` has {length} entries for {rank} dimensions");
+    Ok(())
+}
+
+/// The result's shape is the one computed.
+pub(super) fn shape_is(result: &TensorType, expected: &[i64]) -> Result<()> {
+    let expected_type = || TensorType::new(expected, result.element);
+    ensure!(agree(&result.shape, expected), "the result is {result} but must be {}", expected_type());
+    Ok(())
+}
+
+fn same_element(a: &TensorType, b: &TensorType) -> Result<()> {
+    ensure!(a.element == b.element, "element types of {a} and {b} differ");
+    Ok(())
+}
+
+/// The tensor types of an operand and a result; ends the check where one is not modelled.
+macro_rules! tensors {
+    ($($tensor:expr),+) => {
+        ($(match $tensor? {
+            Some(tensor) => tensor,
+            None => return Ok(()),
+        }),+)
+    };
+}
+pub(super) use tensors;
+
+pub(super) fn verify(site: &Site<'_>) -> Result<()> {
+    match &site.op.kind {
+        OpKind::Constant(literal) => constant(site, literal),
+        OpKind::Iota { iota_dimension } => {
+            let result = tensors!(site.result_tensor(0));
+            within(*iota_dimension, result.rank(), "iota_dimension")
+        }
+        OpKind::Unary(unary) => elementwise_unary(site, *unary),
+        OpKind::Binary(binary) => elementwise_binary(site, *binary),
+        OpKind::Compare { .. } => {
+            let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+            same_element(lhs, rhs)?;
+            ensure!(agree(&lhs.shape, &rhs.shape), "operands {lhs} and {rhs} differ in shape");
+            ensure!(result.element == ElementType::Bool, "the result must be booleans, not {result}");
+            shape_is(result, &lhs.shape)
+        }
+        OpKind::Select => select(site),
+        OpKind::Clamp => clamp(site),
+        OpKind::Convert => same_shape(site),
+        OpKind::ReducePrecision { exponent_bits, .. } => {
+            ensure!(*exponent_bits > 0, "`exponent_bits` must be at least 1");
+            same_shape(site)?;
+            let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+            same_element(operand, result)
+        }
+        OpKind::BitcastConvert => bitcast(site),
+        OpKind::BroadcastInDim { broadcast_dimensions } => broadcast(site, broadcast_dimensions),
+        OpKind::Reshape => {
+            let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+            same_element(operand, result)?;
+            let equal = !operand.is_static() || !result.is_static() || operand.num_elements() == result.num_elements();
+            ensure!(equal, "{operand} and {result} hold different numbers of elements");
+            Ok(())
+        }
+        OpKind::Transpose { permutation } => {
+            let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+            same_element(operand, result)?;
+            per_dimension(permutation.len(), operand.rank(), "permutation")?;
+            distinct(permutation, operand.rank(), "permutation")?;
+            let shape: Vec<i64> = permutation.iter().map(|&d| operand.shape[d]).collect();
+            shape_is(result, &shape)
+        }
+        OpKind::Slice { start_indices, limit_indices, strides } => slice(site, start_indices, limit_indices, strides),
+        OpKind::DynamicSlice { slice_sizes } => dynamic_slice(site, slice_sizes),
+        OpKind::DynamicUpdateSlice => dynamic_update_slice(site),
+        OpKind::Concatenate { dimension } => concatenate(site, *dimension),
+        OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => pad(site, edge_padding_low, edge_padding_high, interior_padding),
+        OpKind::Reverse { dimensions } => {
+            let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+            distinct(dimensions, operand.rank(), "dimensions")?;
+            same_element(operand, result)?;
+            shape_is(result, &operand.shape)
+        }
+        OpKind::GetDimensionSize { dimension } => {
+            let operand = tensors!(site.operand_tensor(0));
+            within(*dimension, operand.rank(), "dimension")
+        }
+        OpKind::Sort { dimension, .. } => sort(site, *dimension),
+        _ => Ok(()),
+    }
+}
+
+fn constant(site: &Site<'_>, literal: &Literal) -> Result<()> {
+    let checked = Literal::new(literal.ty.clone(), literal.data.clone())?;
+    ensure!(checked.splat == literal.splat, "{literal:?} says the wrong thing about being a splat");
+    let result = tensors!(site.result_tensor(0));
+    ensure!(*result == literal.ty, "the value is {} but the result is {result}", literal.ty);
+    Ok(())
+}
+
+fn same_shape(site: &Site<'_>) -> Result<()> {
+    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+    shape_is(result, &operand.shape)
+}
+
+fn elementwise_unary(site: &Site<'_>, unary: Unary) -> Result<()> {
+    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+    shape_is(result, &operand.shape)?;
+    let element = match unary {
+        Unary::IsFinite => ElementType::Bool,
+        Unary::Abs | Unary::Real | Unary::Imag => operand.element.complex_part().unwrap_or(operand.element),
+        _ => operand.element,
+    };
+    ensure!(result.element == element, "the result is {result} but must hold {element}");
+    Ok(())
+}
+
+fn elementwise_binary(site: &Site<'_>, binary: Binary) -> Result<()> {
+    let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+    same_element(lhs, rhs)?;
+    ensure!(agree(&lhs.shape, &rhs.shape), "operands {lhs} and {rhs} differ in shape");
+    shape_is(result, &lhs.shape)?;
+    match binary {
+        Binary::Complex => {
+            ensure!(result.element.complex_part() == Some(lhs.element), "the result of parts {lhs} cannot be {result}");
+            Ok(())
+        }
+        _ => same_element(lhs, result),
+    }
+}
+
+fn select(site: &Site<'_>) -> Result<()> {
+    let (pred, on_true, on_false, result) =
+        tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2), site.result_tensor(0));
+    ensure!(pred.element == ElementType::Bool, "the predicate must be booleans, not {pred}");
+    same_element(on_true, on_false)?;
+    same_element(on_true, result)?;
+    ensure!(agree(&on_true.shape, &on_false.shape), "operands {on_true} and {on_false} differ in shape");
+    ensure!(pred.shape.is_empty() || agree(&pred.shape, &on_true.shape), "the predicate {pred} must be a scalar or have the shape of {on_true}");
+    shape_is(result, &on_true.shape)
+}
+
+fn clamp(site: &Site<'_>) -> Result<()> {
+    let (min, operand, max, result) =
+        tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2), site.result_tensor(0));
+    for bound in [min, max] {
+        same_element(bound, operand)?;
+        ensure!(bound.shape.is_empty() || agree(&bound.shape, &operand.shape), "the bound {bound} must be a scalar or have the shape of {operand}");
+    }
+    same_element(operand, result)?;
+    shape_is(result, &operand.shape)
+}
+
+/// Between types of different widths, the narrower has a last dimension that makes up for it.
+fn bitcast(site: &Site<'_>) -> Result<()> {
+    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+    let (from, to) = (operand.element.bit_width(), result.element.bit_width());
+    let (wide, narrow, ratio) = if from >= to { (operand, result, from / to.max(1)) } else { (result, operand, to / from.max(1)) };
+    let mut expected = wide.shape.clone();
+    if from != to {
+        expected.push(i64::from(ratio));
+        ensure!(from.max(to) % from.min(to) == 0, "{operand} and {result} have element widths that do not divide");
+    }
+    ensure!(agree(&narrow.shape, &expected), "{operand} cannot be reinterpreted as {result}");
+    Ok(())
+}
+
+fn broadcast(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
+    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+    same_element(operand, result)?;
+    per_dimension(dimensions.len(), operand.rank(), "broadcast_dimensions")?;
+    distinct(dimensions, result.rank(), "broadcast_dimensions")?;
+    for (&from, &dimension) in operand.shape.iter().zip(dimensions) {
+        let to = result.shape[dimension];
+        ensure!(from == 1 || extents_agree(from, to), "{operand} cannot be broadcast to {result}: extent {from} does not fit {to}");
+    }
+    Ok(())
+}
+
+fn slice(site: &Site<'_>, start: &[i64], limit: &[i64], strides: &[i64]) -> Result<()> {
+    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+    same_element(operand, result)?;
+    let rank = operand.rank();
+    per_dimension(start.len(), rank, "start_indices")?;
+    per_dimension(limit.len(), rank, "limit_indices")?;
+    per_dimension(strides.len(), rank, "strides")?;
+    let mut shape = Vec::with_capacity(rank);
+    for (d, &extent) in operand.shape.iter().enumerate() {
+        let (start, limit, stride) = (start[d], limit[d], strides[d]);
+        let bounded = extent == DYNAMIC || limit <= extent;
+        ensure!(0 <= start && start <= limit && bounded, "slice {start}:{limit} of dimension {d} is outside {operand}");
+        ensure!(stride > 0, "stride {stride} of dimension {d} must be positive");
+        // Without overflow, since the stride is at least one.
+        let length = limit - start;
+        shape.push(length / stride + i64::from(length % stride != 0));
+    }
+    shape_is(result, &shape)
+}
+
+/// Start indices are scalars of one integer type, one per dimension.
+fn start_indices(site: &Site<'_>, first: usize, rank: usize) -> Result<()> {
+    per_dimension(site.op.operands.len() - first, rank, "start_indices")?;
+    for ty in site.operands().skip(first) {
+        let Type::Tensor(tensor) = ty else { continue };
+        ensure!(tensor.shape.is_empty() && tensor.element.is_integer(), "a start index must be an integer scalar, not {ty}");
+    }
+    Ok(())
+}
+
+fn dynamic_slice(site: &Site<'_>, sizes: &[i64]) -> Result<()> {
+    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+    same_element(operand, result)?;
+    per_dimension(sizes.len(), operand.rank(), "slice_sizes")?;
+    start_indices(site, 1, operand.rank())?;
+    for (&size, &extent) in sizes.iter().zip(&operand.shape) {
+        ensure!(size >= 0 && (extent == DYNAMIC || size <= extent), "slice size {size} is outside {operand}");
+    }
+    shape_is(result, sizes)
+}
+
+fn dynamic_update_slice(site: &Site<'_>) -> Result<()> {
+    let (operand, update, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+    same_element(operand, update)?;
+    same_element(operand, result)?;
+    per_dimension(update.rank(), operand.rank(), "update")?;
+    start_indices(site, 2, operand.rank())?;
+    for (&size, &extent) in update.shape.iter().zip(&operand.shape) {
+        ensure!(size == DYNAMIC || extent == DYNAMIC || size <= extent, "update {update} is larger than {operand}");
+    }
+    shape_is(result, &operand.shape)
+}
+
+fn concatenate(site: &Site<'_>, dimension: usize) -> Result<()> {
+    let (first, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+    within(dimension, first.rank(), "dimension")?;
+    let mut shape = first.shape.clone();
+    let mut total = Some(0i64);
+    for i in 0..site.op.operands.len() {
+        let operand = tensors!(site.operand_tensor(i));
+        same_element(first, operand)?;
+        per_dimension(operand.rank(), first.rank(), "operand")?;
+        for (d, extent) in shape.iter_mut().enumerate().filter(|(d, _)| *d != dimension) {
+            ensure!(extents_agree(*extent, operand.shape[d]), "operands {first} and {operand} differ in dimension {d}");
+            *extent = if *extent == DYNAMIC { operand.shape[d] } else { *extent };
+        }
+        let extent = operand.shape[dimension];
+        total = if extent == DYNAMIC { None } else { total.map(|t| t.saturating_add(extent)) };
+        if total.is_none() {
+            break;
+        }
+    }
+    shape[dimension] = total.unwrap_or(DYNAMIC);
+    same_element(first, result)?;
+    shape_is(result, &shape)
+}
+
+fn pad(site: &Site<'_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<()> {
+    let (operand, value, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+    same_element(operand, value)?;
+    same_element(operand, result)?;
+    ensure!(value.shape.is_empty(), "the padding value must be a scalar, not {value}");
+    let rank = operand.rank();
+    per_dimension(low.len(), rank, "edge_padding_low")?;
+    per_dimension(high.len(), rank, "edge_padding_high")?;
+    per_dimension(interior.len(), rank, "interior_padding")?;
+    let mut shape = Vec::with_capacity(rank);
+    for (d, &extent) in operand.shape.iter().enumerate() {
+        ensure!(interior[d] >= 0, "interior padding {} must not be negative", interior[d]);
+        if extent == DYNAMIC {
+            shape.push(DYNAMIC);
+            continue;
+        }
+        // In 128 bits, since the paddings are any 64-bit numbers.
+        let gaps = i128::from((extent - 1).max(0)) * i128::from(interior[d]);
+        let padded = i128::from(extent) + gaps + i128::from(low[d]) + i128::from(high[d]);
+        let padded = i64::try_from(padded).ok().filter(|&p| p >= 0);
+        shape.push(padded.ok_or_else(|| Error::new(format!("padding makes dimension {d} of {operand} negative or too large")))?);
+    }
+    shape_is(result, &shape)
+}
+
+fn sort(site: &Site<'_>, dimension: usize) -> Result<()> {
+    let first = tensors!(site.operand_tensor(0));
+    within(dimension, first.rank(), "dimension")?;
+    for i in 0..site.op.operands.len() {
+        let (operand, result) = tensors!(site.operand_tensor(i), site.result_tensor(i));
+        ensure!(agree(&operand.shape, &first.shape), "operands {first} and {operand} differ in shape");
+        same_element(operand, result)?;
+        shape_is(result, &operand.shape)?;
+    }
+    Ok(())
+}
