@@ -1,0 +1,138 @@
+//! `convert` and `reduce_precision`.
+
+use std::sync::Arc;
+
+use half::{bf16, f16};
+
+use super::map::{map1, scalar1};
+use super::num::{Cast, narrowed};
+use super::{Map, One};
+use crate::engine::dtype::{DType, Pred};
+
+macro_rules! from {
+    ($t:ty, $to:expr) => {{
+        let f: One = match $to {
+            DType::Bool => |a, o| scalar1::<$t, Pred>(a, o, Cast::cast),
+            DType::I8 => |a, o| scalar1::<$t, i8>(a, o, Cast::cast),
+            DType::I16 => |a, o| scalar1::<$t, i16>(a, o, Cast::cast),
+            DType::I32 => |a, o| map1::<$t, i32>(a, o, Cast::cast),
+            DType::I64 => |a, o| scalar1::<$t, i64>(a, o, Cast::cast),
+            DType::U8 => |a, o| scalar1::<$t, u8>(a, o, Cast::cast),
+            DType::U16 => |a, o| scalar1::<$t, u16>(a, o, Cast::cast),
+            DType::U32 => |a, o| scalar1::<$t, u32>(a, o, Cast::cast),
+            DType::U64 => |a, o| scalar1::<$t, u64>(a, o, Cast::cast),
+            DType::F16 => |a, o| scalar1::<$t, f16>(a, o, Cast::cast),
+            DType::Bf16 => |a, o| map1::<$t, bf16>(a, o, Cast::cast),
+            DType::F32 => |a, o| map1::<$t, f32>(a, o, Cast::cast),
+            DType::F64 => |a, o| scalar1::<$t, f64>(a, o, Cast::cast),
+            _ => return None,
+        };
+        f
+    }};
+}
+
+/// `convert` between two dtypes.
+pub(crate) fn convert(from: DType, to: DType) -> Option<Map> {
+    Some(Map::One(match from {
+        DType::Bool => from!(Pred, to),
+        DType::I8 => from!(i8, to),
+        DType::I16 => from!(i16, to),
+        DType::I32 => from!(i32, to),
+        DType::I64 => from!(i64, to),
+        DType::U8 => from!(u8, to),
+        DType::U16 => from!(u16, to),
+        DType::U32 => from!(u32, to),
+        DType::U64 => from!(u64, to),
+        DType::F16 => from!(f16, to),
+        DType::Bf16 => from!(bf16, to),
+        DType::F32 => from!(f32, to),
+        DType::F64 => from!(f64, to),
+        _ => return None,
+    }))
+}
+
+/// `reduce_precision`: rounds to a float of fewer bits, keeping the type.
+pub(crate) fn reduce_precision(
+    dtype: DType,
+    exponent_bits: u32,
+    mantissa_bits: u32,
+) -> Option<Map> {
+    let (e, m) = (exponent_bits, mantissa_bits);
+    Some(Map::With(match dtype {
+        DType::F64 => Arc::new(move |a, o| {
+            scalar1::<f64, f64>(a, o, |x| f64::from_bits(reduce(x.to_bits(), 11, 52, e, m)))
+        }),
+        DType::F32 => Arc::new(move |a, o| scalar1::<f32, f32>(a, o, |x| reduce_f32(x, e, m))),
+        DType::Bf16 => Arc::new(move |a, o| {
+            scalar1::<bf16, bf16>(a, o, |x| narrowed(reduce_f32(x.to_f32(), e, m)))
+        }),
+        DType::F16 => Arc::new(move |a, o| {
+            scalar1::<f16, f16>(a, o, |x| narrowed(reduce_f32(x.to_f32(), e, m)))
+        }),
+        _ => return None,
+    }))
+}
+
+fn reduce_f32(x: f32, exponent_bits: u32, mantissa_bits: u32) -> f32 {
+    let bits = reduce(u64::from(x.to_bits()), 8, 23, exponent_bits, mantissa_bits);
+    f32::from_bits(u32::try_from(bits).unwrap_or(u32::MAX))
+}
+
+/// Rounds the bits of a float with `has_e` exponent and `has_m` mantissa bits to `want_e` and `want_m` of them.
+fn reduce(bits: u64, has_e: u32, has_m: u32, want_e: u32, want_m: u32) -> u64 {
+    let sign = bits & (1 << (has_e + has_m));
+    let mut magnitude = bits ^ sign;
+    let infinity = ((1 << has_e) - 1) << has_m;
+    if magnitude > infinity {
+        // Without a mantissa a NaN is indistinguishable from infinity.
+        return if want_m == 0 { sign | infinity } else { bits };
+    }
+    if want_m < has_m {
+        let drop = has_m - want_m;
+        let odd = (magnitude >> drop) & 1;
+        magnitude = (magnitude + (1 << (drop - 1)) - 1 + odd) & !((1 << drop) - 1);
+    }
+    if want_e < has_e {
+        let bias = (1u64 << (has_e - 1)) - 1;
+        let reach = if want_e == 0 {
+            0
+        } else {
+            (1u64 << (want_e - 1)) - 1
+        };
+        let exponent = magnitude >> has_m;
+        if exponent > bias + reach {
+            magnitude = infinity;
+        } else if exponent + reach <= bias {
+            // Subnormal numbers of the narrow format are flushed.
+            magnitude = 0;
+        }
+    }
+    sign | magnitude
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reduce_precision_to_half_and_bfloat() {
+        for x in [
+            1.0f32,
+            1.001,
+            -3.14159,
+            65504.0,
+            1e-3,
+            0.1,
+            -0.0,
+            f32::INFINITY,
+        ] {
+            assert_eq!(reduce_f32(x, 5, 10), f16::from_f32(x).to_f32(), "{x}");
+            assert_eq!(reduce_f32(x, 8, 7), bf16::from_f32(x).to_f32(), "{x}");
+        }
+        assert_eq!(reduce_f32(65520.0, 5, 10), f32::INFINITY);
+        assert_eq!(reduce_f32(-1e30, 5, 10), f32::NEG_INFINITY);
+        assert_eq!(reduce_f32(1e-6, 5, 10), 0.0);
+        assert!(reduce_f32(f32::NAN, 5, 10).is_nan());
+        assert_eq!(reduce_f32(f32::NAN, 5, 0), f32::INFINITY);
+    }
+}

@@ -1,0 +1,101 @@
+//! Plain loops over slices, compiled for the best vector instructions of the machine.
+
+use std::sync::LazyLock;
+
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use pulp::{Arch, NullaryFnOnce};
+
+/// The vector instructions found on this machine.
+pub(crate) fn arch() -> Arch {
+    static ARCH: LazyLock<Arch> = LazyLock::new(Arch::new);
+    *ARCH
+}
+
+struct One<'a, T, R, F>(&'a [T], &'a mut [R], F);
+
+impl<T: Copy, R, F: Fn(T) -> R> NullaryFnOnce for One<'_, T, R, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (o, &a) in self.1.iter_mut().zip(self.0) {
+            *o = (self.2)(a);
+        }
+    }
+}
+
+struct Two<'a, T, R, F>(&'a [T], &'a [T], &'a mut [R], F);
+
+impl<T: Copy, R, F: Fn(T, T) -> R> NullaryFnOnce for Two<'_, T, R, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for ((o, &a), &b) in self.2.iter_mut().zip(self.0).zip(self.1) {
+            *o = (self.3)(a, b);
+        }
+    }
+}
+
+struct Three<'a, S, T, R, F>(&'a [S], &'a [T], &'a [T], &'a mut [R], F);
+
+impl<S: Copy, T: Copy, R, F: Fn(S, T, T) -> R> NullaryFnOnce for Three<'_, S, T, R, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (((o, &s), &a), &b) in self.3.iter_mut().zip(self.0).zip(self.1).zip(self.2) {
+            *o = (self.4)(s, a, b);
+        }
+    }
+}
+
+/// `o[i] = f(a[i])`.
+#[inline(always)]
+pub(crate) fn map1<T: Pod, R: Pod>(a: &[u8], o: &mut [u8], f: impl Fn(T) -> R) {
+    arch().dispatch(One(cast_slice::<u8, T>(a), cast_slice_mut::<u8, R>(o), f));
+}
+
+/// `o[i] = f(a[i], b[i])`.
+#[inline(always)]
+pub(crate) fn map2<T: Pod, R: Pod>(a: &[u8], b: &[u8], o: &mut [u8], f: impl Fn(T, T) -> R) {
+    arch().dispatch(Two(
+        cast_slice::<u8, T>(a),
+        cast_slice::<u8, T>(b),
+        cast_slice_mut::<u8, R>(o),
+        f,
+    ));
+}
+
+/// `o[i] = f(s[i], a[i], b[i])`.
+#[inline(always)]
+pub(crate) fn map3<S: Pod, T: Pod, R: Pod>(
+    s: &[u8],
+    a: &[u8],
+    b: &[u8],
+    o: &mut [u8],
+    f: impl Fn(S, T, T) -> R,
+) {
+    let (s, a, b) = (
+        cast_slice::<u8, S>(s),
+        cast_slice::<u8, T>(a),
+        cast_slice::<u8, T>(b),
+    );
+    arch().dispatch(Three(s, a, b, cast_slice_mut::<u8, R>(o), f));
+}
+
+/// [`map1`] for functions that call into the standard library or never fit vectors: one compiled copy only.
+pub(crate) fn scalar1<T: Pod, R: Pod>(a: &[u8], o: &mut [u8], f: impl Fn(T) -> R) {
+    One(cast_slice::<u8, T>(a), cast_slice_mut::<u8, R>(o), f).call();
+}
+
+/// [`map2`], one compiled copy only.
+pub(crate) fn scalar2<T: Pod, R: Pod>(a: &[u8], b: &[u8], o: &mut [u8], f: impl Fn(T, T) -> R) {
+    Two(
+        cast_slice::<u8, T>(a),
+        cast_slice::<u8, T>(b),
+        cast_slice_mut::<u8, R>(o),
+        f,
+    )
+    .call();
+}

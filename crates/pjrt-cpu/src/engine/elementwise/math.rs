@@ -1,0 +1,211 @@
+//! Elementary functions of `f32` without branches or calls, so that loops over them become vector code.
+//!
+//! Each is within a few units in the last place; `f64` and rarely used functions go to the standard library.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "exponents are extracted from floats already clamped to their range"
+)]
+#![expect(
+    clippy::cast_sign_loss,
+    reason = "bit patterns of floats are assembled from signed exponents"
+)]
+
+const LOG2_E: f32 = std::f32::consts::LOG2_E;
+/// ln 2 split so that `n * LN2_HI` is exact for every exponent `n`.
+const LN2_HI: f32 = 0.693_359_4;
+const LN2_LO: f32 = -2.121_944_4e-4;
+
+/// `2^n` for -126 <= n <= 127.
+#[inline(always)]
+fn exp2i(n: i32) -> f32 {
+    f32::from_bits(((n + 127) as u32) << 23)
+}
+
+/// Rounds to the nearest integer for |x| < 2^22, by pushing the fraction out of the mantissa.
+#[inline(always)]
+fn round_small(x: f32) -> f32 {
+    const MAGIC: f32 = 12_582_912.0;
+    (x + MAGIC) - MAGIC
+}
+
+/// `(p, n)` with exp(x) = (1 + p) * 2^n and |ln(1 + p)| <= ln(2)/2. `x` is clamped and not NaN.
+#[inline(always)]
+fn exp_parts(x: f32) -> (f32, i32) {
+    let n = round_small(x * LOG2_E);
+    let r = (x - n * LN2_HI) - n * LN2_LO;
+    // Taylor series of exp(r) - 1; the first term left out is below a tenth of a unit in the last place.
+    let q = 1.0 / 5040.0;
+    let q = q * r + 1.0 / 720.0;
+    let q = q * r + 1.0 / 120.0;
+    let q = q * r + 1.0 / 24.0;
+    let q = q * r + 1.0 / 6.0;
+    let q = q * r + 0.5;
+    (q * r * r + r, n as i32)
+}
+
+/// e^x.
+#[inline(always)]
+pub(super) fn exp(x: f32) -> f32 {
+    // Beyond these the result is 0 or infinite whatever the rest does.
+    let clamped = x.clamp(-104.0, 89.0);
+    let (p, n) = exp_parts(if x.is_nan() { 0.0 } else { clamped });
+    // In two factors, for results below the smallest normal number and for n = 128.
+    let half = n >> 1;
+    let y = (1.0 + p) * exp2i(half) * exp2i(n - half);
+    if x.is_nan() { x } else { y }
+}
+
+/// e^x - 1, accurate near 0.
+#[inline(always)]
+pub(super) fn exp_m1(x: f32) -> f32 {
+    let clamped = x.clamp(-20.0, 89.0);
+    let (p, n) = exp_parts(if x.is_nan() { 0.0 } else { clamped });
+    let half = n >> 1;
+    let (a, b) = (exp2i(half), exp2i(n - half));
+    // p * 2^n + (2^n - 1); 2^128 is reached in two factors, where the -1 no longer counts.
+    let small = p * (a * b) + (a * b - 1.0);
+    let large = (1.0 + p) * a * b;
+    let y = if n > 64 { large } else { small };
+    // x itself where it is too small to matter: keeps -0.0 and subnormal numbers.
+    if x.is_nan() || x.abs() < 1e-8 { x } else { y }
+}
+
+/// Hyperbolic tangent.
+#[inline(always)]
+pub(super) fn tanh(x: f32) -> f32 {
+    let magnitude = x.abs().min(10.0);
+    let em1 = exp_m1(2.0 * magnitude);
+    let y = (em1 / (em1 + 2.0)).copysign(x);
+    if x.is_nan() || x.abs() < 1e-4 { x } else { y }
+}
+
+/// 1 / (1 + e^-x).
+#[inline(always)]
+pub(super) fn logistic(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
+/// ln x.
+#[inline(always)]
+pub(super) fn ln(x: f32) -> f32 {
+    const TINY: f32 = f32::MIN_POSITIVE;
+    // Subnormal numbers are scaled into the normal range first.
+    let (scaled, bias) = if x < TINY {
+        (x * 8_388_608.0, -23)
+    } else {
+        (x, 0)
+    };
+    // Split so that the mantissa is in [sqrt(1/2), sqrt(2)).
+    let bits = scaled.to_bits().wrapping_sub(0x3F35_04F3);
+    let e = ((bits as i32) >> 23) + bias;
+    let m = f32::from_bits((bits & 0x007F_FFFF).wrapping_add(0x3F35_04F3));
+    let e = e as f32;
+    // ln m = 2 atanh(s), with f = m - 1: f - s * (f - R) keeps the leading term exact.
+    let f = m - 1.0;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let r =
+        z * (2.0 / 3.0 + z * (2.0 / 5.0 + z * (2.0 / 7.0 + z * (2.0 / 9.0 + z * (2.0 / 11.0)))));
+    let half = 0.5 * f * f;
+    let y = e * LN2_HI + ((f - (half - s * (half + r))) + e * LN2_LO);
+    let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
+    let y = if x < 0.0 { f32::NAN } else { y };
+    if x == f32::INFINITY || x.is_nan() {
+        x
+    } else {
+        y
+    }
+}
+
+/// ln(1 + x), accurate near 0.
+#[inline(always)]
+pub(super) fn ln_1p(x: f32) -> f32 {
+    let u = 1.0 + x;
+    // ln(u) * x / (u - 1) cancels the rounding of `1 + x`.
+    let y = ln(u) * (x / (u - 1.0));
+    let y = if u == f32::INFINITY || u <= 0.0 {
+        ln(u)
+    } else {
+        y
+    };
+    if u == 1.0 || x.is_nan() { x } else { y }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Largest error in units in the last place over a sweep of the whole exponent range.
+    fn worst(f: fn(f32) -> f32, exact: fn(f64) -> f64, domain: impl Fn(f32) -> bool) -> f64 {
+        let mut worst = 0.0f64;
+        for bits in (0..u32::MAX).step_by(9973) {
+            let x = f32::from_bits(bits);
+            if !domain(x) {
+                continue;
+            }
+            let want = exact(f64::from(x));
+            let got = f(x);
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "rounding to f32 is the point"
+            )]
+            let rounded = want as f32;
+            if rounded.is_infinite() || rounded == 0.0 || !rounded.is_normal() {
+                assert!(
+                    (f64::from(got) - want).abs() < 1e-38 || got == rounded,
+                    "f({x:e}) = {got:e}, want {want:e}"
+                );
+                continue;
+            }
+            let ulp = f64::from(rounded.abs()) * f64::from(f32::EPSILON);
+            let error = (f64::from(got) - want).abs() / ulp;
+            assert!(error.is_finite(), "f({x:e}) = {got:e}, want {want:e}");
+            worst = worst.max(error);
+        }
+        worst
+    }
+
+    #[test]
+    fn errors_stay_within_a_few_ulp() {
+        let finite = |x: f32| x.is_finite();
+        assert!(worst(exp, f64::exp, finite) < 1.5);
+        assert!(worst(exp_m1, f64::exp_m1, finite) < 2.5);
+        assert!(worst(tanh, f64::tanh, finite) < 3.0);
+        assert!(worst(ln, f64::ln, |x| x > 0.0 && x.is_finite()) < 1.5);
+        assert!(worst(ln_1p, f64::ln_1p, |x| x > -1.0 && x.is_finite()) < 3.0);
+        assert!(
+            worst(
+                logistic,
+                |x| 1.0 / (1.0 + (-x).exp()),
+                |x| x.is_finite() && x > -87.0
+            ) < 3.0
+        );
+    }
+
+    #[test]
+    fn edges() {
+        for f in [exp, exp_m1, tanh, ln, ln_1p, logistic] {
+            assert!(f(f32::NAN).is_nan());
+        }
+        assert_eq!(exp(f32::INFINITY), f32::INFINITY);
+        assert_eq!(exp(f32::NEG_INFINITY), 0.0);
+        assert_eq!(exp(0.0), 1.0);
+        assert_eq!(exp_m1(f32::NEG_INFINITY), -1.0);
+        assert_eq!(exp_m1(f32::INFINITY), f32::INFINITY);
+        assert!(exp_m1(-0.0).is_sign_negative());
+        assert_eq!(tanh(f32::INFINITY), 1.0);
+        assert_eq!(tanh(f32::NEG_INFINITY), -1.0);
+        assert!(tanh(-0.0).is_sign_negative());
+        assert_eq!(ln(0.0), f32::NEG_INFINITY);
+        assert_eq!(ln(-0.0), f32::NEG_INFINITY);
+        assert!(ln(-1.0).is_nan());
+        assert_eq!(ln(f32::INFINITY), f32::INFINITY);
+        assert_eq!(ln(1.0), 0.0);
+        assert_eq!(ln_1p(-1.0), f32::NEG_INFINITY);
+        assert!(ln_1p(-2.0).is_nan());
+        assert!(ln_1p(-0.0).is_sign_negative());
+        assert_eq!(ln_1p(f32::INFINITY), f32::INFINITY);
+        assert_eq!(logistic(f32::NEG_INFINITY), 0.0);
+        assert_eq!(logistic(f32::INFINITY), 1.0);
+    }
+}

@@ -1,0 +1,42 @@
+//! Elementwise ops as loops over slices: (op, dtype) is resolved to a function once, at compile time.
+
+mod convert;
+pub(crate) mod map;
+mod math;
+pub(crate) mod num;
+mod table;
+
+use std::sync::Arc;
+
+pub(crate) use convert::{convert, reduce_precision};
+pub(crate) use table::{binary, clamp, compare, select, unary};
+
+/// A function of one operand.
+pub(crate) type One = fn(&[u8], &mut [u8]);
+/// A function of two operands.
+pub(crate) type Two = fn(&[u8], &[u8], &mut [u8]);
+/// A function of three operands.
+pub(crate) type Three = fn(&[u8], &[u8], &[u8], &mut [u8]);
+
+/// A loop over as many elements as its slices hold.
+#[derive(Clone)]
+pub(crate) enum Map {
+    One(One),
+    Two(Two),
+    Three(Three),
+    /// With parameters fixed at compile time.
+    With(Arc<dyn Fn(&[u8], &mut [u8]) + Send + Sync>),
+}
+
+impl Map {
+    /// Runs the loop; operands the function does not take are ignored.
+    #[inline]
+    pub(crate) fn run(&self, a: &[u8], b: &[u8], c: &[u8], out: &mut [u8]) {
+        match self {
+            Map::One(f) => f(a, out),
+            Map::Two(f) => f(a, b, out),
+            Map::Three(f) => f(a, b, c, out),
+            Map::With(f) => f(a, out),
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! Arithmetic of each element type, as the StableHLO specification words it.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "StableHLO's convert is Rust's `as`: wrapping between integers, saturating from floats, NaN to 0"
+)]
+
+use bytemuck::Pod;
+use half::{bf16, f16};
+
+use super::math;
+use crate::engine::dtype::Pred;
+
+/// What `add` .. `power` need; wrapping for integers, or/and for truth values.
+pub(crate) trait Num: Pod + PartialOrd + Send + Sync {
+    fn add(self, o: Self) -> Self;
+    fn sub(self, o: Self) -> Self;
+    fn mul(self, o: Self) -> Self;
+    fn div(self, o: Self) -> Self;
+    fn rem(self, o: Self) -> Self;
+    fn max(self, o: Self) -> Self;
+    fn min(self, o: Self) -> Self;
+    fn pow(self, o: Self) -> Self;
+    /// A key whose unsigned order is the type's total order (`-NaN < -inf < .. < -0 < +0 < .. < inf < NaN`).
+    fn order(self) -> u64;
+}
+
+/// Integers and truth values.
+pub(crate) trait Bits: Num {
+    fn and(self, o: Self) -> Self;
+    fn or(self, o: Self) -> Self;
+    fn xor(self, o: Self) -> Self;
+    fn not(self) -> Self;
+}
+
+/// Integers.
+pub(crate) trait Int: Bits {
+    fn shl(self, o: Self) -> Self;
+    fn shr_arithmetic(self, o: Self) -> Self;
+    fn shr_logical(self, o: Self) -> Self;
+    fn popcnt(self) -> Self;
+    fn clz(self) -> Self;
+    fn neg(self) -> Self;
+    fn abs(self) -> Self;
+    fn sign(self) -> Self;
+}
+
+/// Floats.
+pub(crate) trait Real: Num {
+    fn abs(self) -> Self;
+    fn neg(self) -> Self;
+    fn sign(self) -> Self;
+    fn atan2(self, o: Self) -> Self;
+    fn cbrt(self) -> Self;
+    fn ceil(self) -> Self;
+    fn floor(self) -> Self;
+    fn round_afz(self) -> Self;
+    fn round_even(self) -> Self;
+    fn cos(self) -> Self;
+    fn sin(self) -> Self;
+    fn tan(self) -> Self;
+    fn tanh(self) -> Self;
+    fn exp(self) -> Self;
+    fn exp_m1(self) -> Self;
+    fn ln(self) -> Self;
+    fn ln_1p(self) -> Self;
+    fn logistic(self) -> Self;
+    fn rsqrt(self) -> Self;
+    fn sqrt(self) -> Self;
+    fn is_finite(self) -> bool;
+}
+
+macro_rules! int {
+    ($($t:ty, $u:ty, $signed:literal;)*) => {$(
+        impl Num for $t {
+            #[inline(always)]
+            fn add(self, o: Self) -> Self { self.wrapping_add(o) }
+            #[inline(always)]
+            fn sub(self, o: Self) -> Self { self.wrapping_sub(o) }
+            #[inline(always)]
+            fn mul(self, o: Self) -> Self { self.wrapping_mul(o) }
+            #[inline(always)]
+            fn div(self, o: Self) -> Self { if o == 0 { !0 } else { self.wrapping_div(o) } }
+            #[inline(always)]
+            fn rem(self, o: Self) -> Self { if o == 0 { self } else { self.wrapping_rem(o) } }
+            #[inline(always)]
+            fn max(self, o: Self) -> Self { Ord::max(self, o) }
+            #[inline(always)]
+            fn min(self, o: Self) -> Self { Ord::min(self, o) }
+            #[inline]
+            fn pow(self, o: Self) -> Self {
+                #[allow(unused_comparisons, reason = "never true for the unsigned types")]
+                if $signed && o < 0 {
+                    // 1 / self^-o, rounded towards zero.
+                    return match self {
+                        1 => 1,
+                        _ if self == !0 => if o & 1 == 0 { 1 } else { !0 },
+                        _ => 0,
+                    };
+                }
+                let (mut base, mut exponent, mut result) = (self, o, 1);
+                while exponent != 0 {
+                    if exponent & 1 != 0 { result = <$t>::wrapping_mul(result, base); }
+                    base = base.wrapping_mul(base);
+                    exponent >>= 1;
+                }
+                result
+            }
+            #[inline(always)]
+            fn order(self) -> u64 { if $signed { (self as i64 as u64) ^ (1 << 63) } else { self as u64 } }
+        }
+        impl Bits for $t {
+            #[inline(always)]
+            fn and(self, o: Self) -> Self { self & o }
+            #[inline(always)]
+            fn or(self, o: Self) -> Self { self | o }
+            #[inline(always)]
+            fn xor(self, o: Self) -> Self { self ^ o }
+            #[inline(always)]
+            fn not(self) -> Self { !self }
+        }
+        impl Int for $t {
+            #[inline(always)]
+            fn shl(self, o: Self) -> Self { if (o as $u) < <$u>::BITS as $u { self.wrapping_shl(o as u32) } else { 0 } }
+            #[inline(always)]
+            fn shr_arithmetic(self, o: Self) -> Self {
+                // The fill is the sign bit, for unsigned types too: the op is named after the operation, not the type.
+                let filled = if (self as $u) >> (<$u>::BITS - 1) != 0 { !0 } else { 0 };
+                let shift = o as $u;
+                if shift >= <$u>::BITS as $u { return filled; }
+                let low = ((self as $u) >> shift) as $t;
+                if shift == 0 { low } else { low | filled.wrapping_shl(<$u>::BITS - shift as u32) }
+            }
+            #[inline(always)]
+            fn shr_logical(self, o: Self) -> Self {
+                if (o as $u) < <$u>::BITS as $u { ((self as $u) >> (o as $u)) as $t } else { 0 }
+            }
+            #[inline(always)]
+            fn popcnt(self) -> Self { self.count_ones() as $t }
+            #[inline(always)]
+            fn clz(self) -> Self { self.leading_zeros() as $t }
+            #[inline(always)]
+            fn neg(self) -> Self { self.wrapping_neg() }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                #[allow(unused_comparisons, reason = "never true for the unsigned types")]
+                if $signed && self < 0 { self.wrapping_neg() } else { self }
+            }
+            #[inline(always)]
+            fn sign(self) -> Self {
+                #[allow(unused_comparisons, reason = "never true for the unsigned types")]
+                if self == 0 { 0 } else if $signed && self < 0 { !0 } else { 1 }
+            }
+        }
+    )*};
+}
+
+int! {
+    i8, u8, true;
+    i16, u16, true;
+    i32, u32, true;
+    i64, u64, true;
+    u8, u8, false;
+    u16, u16, false;
+    u32, u32, false;
+    u64, u64, false;
+}
+
+impl Num for Pred {
+    #[inline(always)]
+    fn add(self, o: Self) -> Self {
+        Pred(self.0 | o.0)
+    }
+    #[inline(always)]
+    fn sub(self, o: Self) -> Self {
+        Pred(self.0 ^ o.0)
+    }
+    #[inline(always)]
+    fn mul(self, o: Self) -> Self {
+        Pred(self.0 & o.0)
+    }
+    #[inline(always)]
+    fn div(self, o: Self) -> Self {
+        Pred(self.0 & o.0)
+    }
+    #[inline(always)]
+    fn rem(self, _: Self) -> Self {
+        Pred(0)
+    }
+    #[inline(always)]
+    fn max(self, o: Self) -> Self {
+        Pred(self.0 | o.0)
+    }
+    #[inline(always)]
+    fn min(self, o: Self) -> Self {
+        Pred(self.0 & o.0)
+    }
+    #[inline(always)]
+    fn pow(self, o: Self) -> Self {
+        Pred(self.0 | (o.0 ^ 1))
+    }
+    #[inline(always)]
+    fn order(self) -> u64 {
+        u64::from(self.0)
+    }
+}
+
+impl Bits for Pred {
+    #[inline(always)]
+    fn and(self, o: Self) -> Self {
+        Pred(self.0 & o.0)
+    }
+    #[inline(always)]
+    fn or(self, o: Self) -> Self {
+        Pred(self.0 | o.0)
+    }
+    #[inline(always)]
+    fn xor(self, o: Self) -> Self {
+        Pred(self.0 ^ o.0)
+    }
+    #[inline(always)]
+    fn not(self) -> Self {
+        Pred(self.0 ^ 1)
+    }
+}
+
+macro_rules! float {
+    ($($t:ident, $bits:ty, $signed:ty, { $($fast:ident = $path:path;)* };)*) => {$(
+        impl Num for $t {
+            #[inline(always)]
+            fn add(self, o: Self) -> Self { self + o }
+            #[inline(always)]
+            fn sub(self, o: Self) -> Self { self - o }
+            #[inline(always)]
+            fn mul(self, o: Self) -> Self { self * o }
+            #[inline(always)]
+            fn div(self, o: Self) -> Self { self / o }
+            #[inline(always)]
+            fn rem(self, o: Self) -> Self { self % o }
+            #[inline(always)]
+            fn max(self, o: Self) -> Self {
+                // NaN wins, and +0 over -0 (equal numbers differ in the sign bit only: `and` of the bits is +0).
+                let equal = <$t>::from_bits(self.to_bits() & o.to_bits());
+                let larger = if self > o { self } else { o };
+                let number = if self == o { equal } else { larger };
+                if self.is_nan() { self } else { number }
+            }
+            #[inline(always)]
+            fn min(self, o: Self) -> Self {
+                let equal = <$t>::from_bits(self.to_bits() | o.to_bits());
+                let smaller = if self < o { self } else { o };
+                let number = if self == o { equal } else { smaller };
+                if self.is_nan() { self } else { number }
+            }
+            #[inline(always)]
+            fn pow(self, o: Self) -> Self { self.powf(o) }
+            #[inline(always)]
+            fn order(self) -> u64 {
+                let bits = self.to_bits();
+                let mask = ((bits as $signed) >> (<$bits>::BITS - 1)) as $bits | (1 << (<$bits>::BITS - 1));
+                u64::from(bits ^ mask)
+            }
+        }
+        impl Real for $t {
+            #[inline(always)]
+            fn abs(self) -> Self { <$t>::abs(self) }
+            #[inline(always)]
+            fn neg(self) -> Self { -self }
+            #[inline(always)]
+            fn sign(self) -> Self { if self.is_nan() || self == 0.0 { self } else { (1.0 as $t).copysign(self) } }
+            #[inline(always)]
+            fn atan2(self, o: Self) -> Self { <$t>::atan2(self, o) }
+            #[inline(always)]
+            fn cbrt(self) -> Self { <$t>::cbrt(self) }
+            #[inline(always)]
+            fn ceil(self) -> Self { <$t>::ceil(self) }
+            #[inline(always)]
+            fn floor(self) -> Self { <$t>::floor(self) }
+            #[inline(always)]
+            fn round_afz(self) -> Self { <$t>::round(self) }
+            #[inline(always)]
+            fn round_even(self) -> Self { <$t>::round_ties_even(self) }
+            #[inline(always)]
+            fn cos(self) -> Self { <$t>::cos(self) }
+            #[inline(always)]
+            fn sin(self) -> Self { <$t>::sin(self) }
+            #[inline(always)]
+            fn tan(self) -> Self { <$t>::tan(self) }
+            $(
+                #[inline(always)]
+                fn $fast(self) -> Self { $path(self) }
+            )*
+            #[inline(always)]
+            fn rsqrt(self) -> Self { 1.0 / <$t>::sqrt(self) }
+            #[inline(always)]
+            fn sqrt(self) -> Self { <$t>::sqrt(self) }
+            #[inline(always)]
+            fn is_finite(self) -> bool { <$t>::is_finite(self) }
+        }
+    )*};
+}
+
+fn logistic64(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+float! {
+    f32, u32, i32, {
+        tanh = math::tanh; exp = math::exp; exp_m1 = math::exp_m1; ln = math::ln; ln_1p = math::ln_1p;
+        logistic = math::logistic;
+    };
+    f64, u64, i64, {
+        tanh = f64::tanh; exp = f64::exp; exp_m1 = f64::exp_m1; ln = f64::ln; ln_1p = f64::ln_1p;
+        logistic = logistic64;
+    };
+}
+
+macro_rules! narrow {
+    ($($t:ident;)*) => {$(
+        impl Num for $t {
+            narrow!(@two $t: Num add sub mul div rem max min pow);
+            #[inline(always)]
+            fn order(self) -> u64 {
+                let bits = self.to_bits();
+                let mask = ((bits as i16) >> 15) as u16 | 0x8000;
+                u64::from(bits ^ mask)
+            }
+        }
+        impl Real for $t {
+            narrow!(@two $t: Real atan2);
+            narrow!(@one $t: sign cbrt ceil floor round_afz round_even cos sin tan tanh exp exp_m1 ln ln_1p logistic rsqrt sqrt);
+            #[inline(always)]
+            fn abs(self) -> Self { $t::from_bits(self.to_bits() & 0x7FFF) }
+            #[inline(always)]
+            fn neg(self) -> Self { $t::from_bits(self.to_bits() ^ 0x8000) }
+            #[inline(always)]
+            fn is_finite(self) -> bool { self.to_f32().is_finite() }
+        }
+    )*};
+    (@two $t:ident: $tr:ident $($f:ident)*) => {$(
+        #[inline(always)]
+        fn $f(self, o: Self) -> Self { narrowed::<$t>(<f32 as $tr>::$f(self.to_f32(), o.to_f32())) }
+    )*};
+    (@one $t:ident: $($f:ident)*) => {$(
+        #[inline(always)]
+        fn $f(self) -> Self { narrowed::<$t>(<f32 as Real>::$f(self.to_f32())) }
+    )*};
+}
+
+narrow! {
+    bf16;
+    f16;
+}
+
+/// Rounds to the nearest even number of the narrower type.
+#[inline(always)]
+pub(crate) fn narrowed<T: Narrow>(x: f32) -> T {
+    T::narrow(x)
+}
+
+/// Types narrower than `f32` that are computed in it.
+pub(crate) trait Narrow: Sized {
+    fn narrow(x: f32) -> Self;
+}
+
+impl Narrow for bf16 {
+    #[inline(always)]
+    fn narrow(x: f32) -> Self {
+        // Without a branch, so that loops of it become vector code.
+        let bits = x.to_bits();
+        let rounded = bits.wrapping_add(0x7FFF + ((bits >> 16) & 1)) >> 16;
+        let quiet = (bits >> 16) | 0x40;
+        bf16::from_bits((if x.is_nan() { quiet } else { rounded }) as u16)
+    }
+}
+
+impl Narrow for f16 {
+    #[inline(always)]
+    fn narrow(x: f32) -> Self {
+        f16::from_f32(x)
+    }
+}
+
+/// `convert` to `R`.
+pub(crate) trait Cast<R>: Copy {
+    fn cast(self) -> R;
+}
+
+macro_rules! casts {
+    // Every numeric type to every numeric type.
+    ($($t:ty)*) => { $( casts!(@from $t); )* };
+    (@from $t:ty) => {
+        casts!(@as $t: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
+        impl Cast<Pred> for $t {
+            #[inline(always)]
+            fn cast(self) -> Pred { Pred::from(self != (0 as $t)) }
+        }
+        impl Cast<$t> for Pred {
+            #[inline(always)]
+            fn cast(self) -> $t { self.0 as $t }
+        }
+        impl Cast<f16> for $t {
+            #[inline(always)]
+            fn cast(self) -> f16 { f16::from_f64(self as f64) }
+        }
+    };
+    (@as $t:ty: $($r:ty)*) => {$(
+        impl Cast<$r> for $t {
+            #[inline(always)]
+            fn cast(self) -> $r { self as $r }
+        }
+    )*};
+}
+
+casts!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
+
+macro_rules! half_casts {
+    ($($h:ty: $($t:ty)*;)*) => {$(
+        $(
+            impl Cast<$t> for $h {
+                #[inline(always)]
+                fn cast(self) -> $t { self.to_f32() as $t }
+            }
+        )*
+        impl Cast<Pred> for $h {
+            #[inline(always)]
+            fn cast(self) -> Pred { Pred::from(self.to_f32() != 0.0) }
+        }
+        impl Cast<$h> for Pred {
+            #[inline(always)]
+            fn cast(self) -> $h { narrowed(f32::from(self.0)) }
+        }
+    )*};
+}
+
+half_casts! {
+    bf16: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64;
+    f16: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64;
+}
+
+macro_rules! to_bf16 {
+    ($($t:ty)*) => {$(
+        impl Cast<bf16> for $t {
+            #[inline(always)]
+            fn cast(self) -> bf16 { narrowed(self as f32) }
+        }
+    )*};
+}
+
+to_bf16!(i8 i16 i32 i64 u8 u16 u32 u64 f32);
+
+impl Cast<bf16> for f64 {
+    #[inline(always)]
+    fn cast(self) -> bf16 {
+        bf16::from_f64(self)
+    }
+}
+
+impl Cast<bf16> for f16 {
+    #[inline(always)]
+    fn cast(self) -> bf16 {
+        narrowed(self.to_f32())
+    }
+}
+
+impl Cast<f16> for bf16 {
+    #[inline(always)]
+    fn cast(self) -> f16 {
+        narrowed(self.to_f32())
+    }
+}
+
+macro_rules! same {
+    ($($t:ty)*) => {$(
+        impl Cast<$t> for $t {
+            #[inline(always)]
+            fn cast(self) -> $t { self }
+        }
+    )*};
+}
+
+same!(Pred bf16 f16);

@@ -1,0 +1,320 @@
+//! From (op, dtype) to the loop that computes it; `None` where the specification or this engine has no such op.
+
+use half::{bf16, f16};
+use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
+
+use super::map::{map1, map2, map3, scalar1, scalar2};
+use super::num::{Bits, Int, Num, Real};
+use super::{Map, One, Two};
+use crate::engine::dtype::{DType, Pred, with_size};
+
+/// `$op` over the listed dtypes; any other gives `None`.
+macro_rules! over {
+    ($dtype:expr, One, $loop:ident, [$($d:ident = $t:ty),*], $f:expr) => {
+        match $dtype {
+            $(DType::$d => Some(Map::One(|a, o| $loop::<$t, $t>(a, o, $f))),)*
+            _ => None,
+        }
+    };
+    ($dtype:expr, Two, $loop:ident, [$($d:ident = $t:ty),*], $f:expr) => {
+        match $dtype {
+            $(DType::$d => Some(Map::Two(|a, b, o| $loop::<$t, $t>(a, b, o, $f))),)*
+            _ => None,
+        }
+    };
+}
+
+macro_rules! reals {
+    ($dtype:expr, $loop:ident, $f:ident) => {
+        match $dtype {
+            DType::F32 => Some(Map::One(|a, o| $loop::<f32, f32>(a, o, Real::$f))),
+            DType::F64 => Some(Map::One(|a, o| scalar1::<f64, f64>(a, o, Real::$f))),
+            DType::Bf16 => Some(Map::One(|a, o| $loop::<bf16, bf16>(a, o, Real::$f))),
+            DType::F16 => Some(Map::One(|a, o| scalar1::<f16, f16>(a, o, Real::$f))),
+            _ => None,
+        }
+    };
+}
+
+macro_rules! ints {
+    ($dtype:expr, $f:ident) => {
+        over!(
+            $dtype,
+            One,
+            scalar1,
+            [
+                I8 = i8,
+                I16 = i16,
+                I32 = i32,
+                I64 = i64,
+                U8 = u8,
+                U16 = u16,
+                U32 = u32,
+                U64 = u64
+            ],
+            Int::$f
+        )
+    };
+}
+
+macro_rules! ints2 {
+    ($dtype:expr, $f:ident) => {
+        match $dtype {
+            DType::I32 => Some(Map::Two(|a, b, o| map2::<i32, i32>(a, b, o, Int::$f))),
+            DType::U32 => Some(Map::Two(|a, b, o| map2::<u32, u32>(a, b, o, Int::$f))),
+            _ => over!(
+                $dtype,
+                Two,
+                scalar2,
+                [I8 = i8, I16 = i16, I64 = i64, U8 = u8, U16 = u16, U64 = u64],
+                Int::$f
+            ),
+        }
+    };
+}
+
+macro_rules! bits2 {
+    ($dtype:expr, $f:ident) => {
+        over!(
+            $dtype,
+            Two,
+            scalar2,
+            [
+                Bool = Pred,
+                I8 = i8,
+                I16 = i16,
+                I32 = i32,
+                I64 = i64,
+                U8 = u8,
+                U16 = u16,
+                U32 = u32,
+                U64 = u64
+            ],
+            Bits::$f
+        )
+    };
+}
+
+/// `$loop` for the types worth vector code, plain loops for the others.
+macro_rules! nums2 {
+    ($dtype:expr, $loop:ident, $f:ident) => {
+        match $dtype {
+            DType::F32 => Some(Map::Two(|a, b, o| $loop::<f32, f32>(a, b, o, Num::$f))),
+            DType::F64 => Some(Map::Two(|a, b, o| $loop::<f64, f64>(a, b, o, Num::$f))),
+            DType::Bf16 => Some(Map::Two(|a, b, o| $loop::<bf16, bf16>(a, b, o, Num::$f))),
+            DType::I32 => Some(Map::Two(|a, b, o| $loop::<i32, i32>(a, b, o, Num::$f))),
+            DType::U32 => Some(Map::Two(|a, b, o| $loop::<u32, u32>(a, b, o, Num::$f))),
+            _ => over!(
+                $dtype,
+                Two,
+                scalar2,
+                [
+                    F16 = f16,
+                    Bool = Pred,
+                    I8 = i8,
+                    I16 = i16,
+                    I64 = i64,
+                    U8 = u8,
+                    U16 = u16,
+                    U64 = u64
+                ],
+                Num::$f
+            ),
+        }
+    };
+}
+
+/// An op of one operand.
+pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
+    match op {
+        Unary::Abs => reals!(dtype, map1, abs).or_else(|| ints!(dtype, abs)),
+        Unary::Negate => reals!(dtype, map1, neg).or_else(|| ints!(dtype, neg)),
+        Unary::Sign => reals!(dtype, map1, sign).or_else(|| ints!(dtype, sign)),
+        Unary::Cbrt => reals!(dtype, scalar1, cbrt),
+        Unary::Ceil => reals!(dtype, map1, ceil),
+        Unary::Floor => reals!(dtype, map1, floor),
+        Unary::RoundNearestAfz => reals!(dtype, map1, round_afz),
+        Unary::RoundNearestEven => reals!(dtype, map1, round_even),
+        Unary::Cosine => reals!(dtype, scalar1, cos),
+        Unary::Sine => reals!(dtype, scalar1, sin),
+        Unary::Tan => reals!(dtype, scalar1, tan),
+        Unary::Tanh => reals!(dtype, map1, tanh),
+        Unary::Exponential => reals!(dtype, map1, exp),
+        Unary::ExponentialMinusOne => reals!(dtype, map1, exp_m1),
+        Unary::Log => reals!(dtype, map1, ln),
+        Unary::LogPlusOne => reals!(dtype, map1, ln_1p),
+        Unary::Logistic => reals!(dtype, map1, logistic),
+        Unary::Rsqrt => reals!(dtype, map1, rsqrt),
+        Unary::Sqrt => reals!(dtype, map1, sqrt),
+        Unary::CountLeadingZeros => ints!(dtype, clz),
+        Unary::Popcnt => ints!(dtype, popcnt),
+        Unary::Not => over!(
+            dtype,
+            One,
+            scalar1,
+            [
+                Bool = Pred,
+                I8 = i8,
+                I16 = i16,
+                I32 = i32,
+                I64 = i64,
+                U8 = u8,
+                U16 = u16,
+                U32 = u32,
+                U64 = u64
+            ],
+            Bits::not
+        ),
+        Unary::IsFinite => {
+            let f: One = match dtype {
+                DType::F32 => |a, o| map1::<f32, Pred>(a, o, |x| Real::is_finite(x).into()),
+                DType::F64 => |a, o| scalar1::<f64, Pred>(a, o, |x| Real::is_finite(x).into()),
+                DType::Bf16 => |a, o| scalar1::<bf16, Pred>(a, o, |x| Real::is_finite(x).into()),
+                DType::F16 => |a, o| scalar1::<f16, Pred>(a, o, |x| Real::is_finite(x).into()),
+                _ => return None,
+            };
+            Some(Map::One(f))
+        }
+        Unary::Real | Unary::Imag => None,
+    }
+}
+
+/// An op of two operands of one type.
+pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Map> {
+    match op {
+        Binary::Add => nums2!(dtype, map2, add),
+        Binary::Subtract if dtype == DType::Bool => None,
+        Binary::Subtract => nums2!(dtype, map2, sub),
+        Binary::Multiply => nums2!(dtype, map2, mul),
+        Binary::Divide | Binary::Remainder | Binary::Power if dtype == DType::Bool => None,
+        Binary::Divide if dtype.is_float() => nums2!(dtype, map2, div),
+        Binary::Divide => nums2!(dtype, scalar2, div),
+        Binary::Remainder => nums2!(dtype, scalar2, rem),
+        Binary::Power => nums2!(dtype, scalar2, pow),
+        Binary::Maximum => nums2!(dtype, map2, max),
+        Binary::Minimum => nums2!(dtype, map2, min),
+        Binary::And => bits2!(dtype, and),
+        Binary::Or => bits2!(dtype, or),
+        Binary::Xor => bits2!(dtype, xor),
+        Binary::ShiftLeft => ints2!(dtype, shl),
+        Binary::ShiftRightArithmetic => ints2!(dtype, shr_arithmetic),
+        Binary::ShiftRightLogical => ints2!(dtype, shr_logical),
+        Binary::Atan2 => match dtype {
+            DType::F32 => Some(Map::Two(|a, b, o| {
+                scalar2::<f32, f32>(a, b, o, Real::atan2)
+            })),
+            DType::F64 => Some(Map::Two(|a, b, o| {
+                scalar2::<f64, f64>(a, b, o, Real::atan2)
+            })),
+            DType::Bf16 => Some(Map::Two(|a, b, o| {
+                scalar2::<bf16, bf16>(a, b, o, Real::atan2)
+            })),
+            DType::F16 => Some(Map::Two(|a, b, o| {
+                scalar2::<f16, f16>(a, b, o, Real::atan2)
+            })),
+            _ => None,
+        },
+        Binary::Complex => None,
+    }
+}
+
+macro_rules! comparisons {
+    ($t:ty, $loop:ident, $direction:expr) => {{
+        let f: Two = match $direction {
+            ComparisonDirection::Eq => |a, b, o| $loop::<$t, Pred>(a, b, o, |x, y| (x == y).into()),
+            ComparisonDirection::Ne => |a, b, o| $loop::<$t, Pred>(a, b, o, |x, y| (x != y).into()),
+            ComparisonDirection::Ge => |a, b, o| $loop::<$t, Pred>(a, b, o, |x, y| (x >= y).into()),
+            ComparisonDirection::Gt => |a, b, o| $loop::<$t, Pred>(a, b, o, |x, y| (x > y).into()),
+            ComparisonDirection::Le => |a, b, o| $loop::<$t, Pred>(a, b, o, |x, y| (x <= y).into()),
+            ComparisonDirection::Lt => |a, b, o| $loop::<$t, Pred>(a, b, o, |x, y| (x < y).into()),
+        };
+        f
+    }};
+}
+
+macro_rules! total_comparisons {
+    ($t:ty, $direction:expr) => {{
+        let f: Two = match $direction {
+            ComparisonDirection::Eq => {
+                |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() == y.order()).into())
+            }
+            ComparisonDirection::Ne => {
+                |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() != y.order()).into())
+            }
+            ComparisonDirection::Ge => {
+                |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() >= y.order()).into())
+            }
+            ComparisonDirection::Gt => {
+                |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() > y.order()).into())
+            }
+            ComparisonDirection::Le => {
+                |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() <= y.order()).into())
+            }
+            ComparisonDirection::Lt => {
+                |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() < y.order()).into())
+            }
+        };
+        f
+    }};
+}
+
+/// `compare`; the result is a truth value per element.
+pub(crate) fn compare(
+    direction: ComparisonDirection,
+    kind: ComparisonType,
+    dtype: DType,
+) -> Option<Map> {
+    let total = kind == ComparisonType::TotalOrder;
+    let f = match dtype {
+        DType::F32 if total => total_comparisons!(f32, direction),
+        DType::F64 if total => total_comparisons!(f64, direction),
+        DType::Bf16 if total => total_comparisons!(bf16, direction),
+        DType::F16 if total => total_comparisons!(f16, direction),
+        DType::F32 => comparisons!(f32, map2, direction),
+        DType::F64 => comparisons!(f64, scalar2, direction),
+        DType::Bf16 => comparisons!(bf16, scalar2, direction),
+        DType::F16 => comparisons!(f16, scalar2, direction),
+        DType::Bool => comparisons!(Pred, scalar2, direction),
+        DType::I8 => comparisons!(i8, scalar2, direction),
+        DType::I16 => comparisons!(i16, scalar2, direction),
+        DType::I32 => comparisons!(i32, map2, direction),
+        DType::I64 => comparisons!(i64, scalar2, direction),
+        DType::U8 => comparisons!(u8, scalar2, direction),
+        DType::U16 => comparisons!(u16, scalar2, direction),
+        DType::U32 => comparisons!(u32, map2, direction),
+        DType::U64 => comparisons!(u64, scalar2, direction),
+        _ => return None,
+    };
+    Some(Map::Two(f))
+}
+
+/// `select`; moves elements of any type of that size.
+pub(crate) fn select(size: usize) -> Map {
+    with_size!(size, T => Map::Three(|p, a, b, o| map3::<Pred, T, T>(p, a, b, o, |p, a, b| if p.get() { a } else { b })))
+}
+
+/// `clamp`: operands are lower bound, value, upper bound.
+pub(crate) fn clamp(dtype: DType) -> Option<Map> {
+    macro_rules! clamp {
+        ($($d:ident = $t:ty),*) => {
+            match dtype {
+                $(DType::$d => Some(Map::Three(|l, x, h, o| map3::<$t, $t, $t>(l, x, h, o, |l, x, h| Num::min(Num::max(l, x), h)))),)*
+                _ => None,
+            }
+        };
+    }
+    clamp!(
+        F32 = f32,
+        F64 = f64,
+        Bf16 = bf16,
+        F16 = f16,
+        I8 = i8,
+        I16 = i16,
+        I32 = i32,
+        I64 = i64,
+        U8 = u8,
+        U16 = u16,
+        U32 = u32,
+        U64 = u64
+    )
+}

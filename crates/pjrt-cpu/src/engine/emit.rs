@@ -1,0 +1,313 @@
+//! From the graph to steps: fuses, numbers slots, finds last uses.
+
+use std::collections::{HashMap, HashSet};
+
+use super::error::{CompileError, RunError};
+use super::fuse::{Item, compile_group, schedule};
+use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
+use super::pool::{Buffer, Pool};
+use super::program::{Arg, Block, Out, Step};
+use super::tile::fill;
+
+/// What becomes of a graph.
+pub(crate) struct Emitted {
+    pub(crate) block: Block,
+    pub(crate) consts: Vec<Buffer>,
+    pub(crate) slots: usize,
+}
+
+/// Emits the main block, whose arguments are `args` in slots `0..`.
+pub(crate) fn emit(
+    block: BlockGraph,
+    args: &[V],
+    values: &[Value],
+    pool: &Pool,
+) -> Result<Emitted, CompileError> {
+    let mut e = Emitter {
+        values,
+        pool,
+        slot: HashMap::new(),
+        free: Vec::new(),
+        slots: 0,
+        consts: Vec::new(),
+        const_of: HashMap::new(),
+    };
+    for &v in args {
+        let slot = e.slots;
+        e.slots += 1;
+        e.slot.insert(v, slot);
+    }
+    let block = e.block(block, args, &[])?;
+    Ok(Emitted {
+        block,
+        consts: e.consts,
+        slots: e.slots as usize,
+    })
+}
+
+struct Emitter<'a> {
+    values: &'a [Value],
+    pool: &'a Pool,
+    slot: HashMap<V, u32>,
+    /// Slots that may be used again.
+    free: Vec<u32>,
+    slots: u32,
+    consts: Vec<Buffer>,
+    const_of: HashMap<V, u32>,
+}
+
+/// What an item reads and makes.
+fn uses_of(item: &Item) -> (Vec<V>, Vec<V>) {
+    let mut uses = Vec::new();
+    let mut defs = Vec::new();
+    let mut node = |n: &Node| {
+        n.for_each_use(&mut |v| uses.push(v));
+        defs.extend(&n.outs);
+    };
+    match item {
+        Item::Node(n) => node(n),
+        Item::Group(g) => g.nodes.iter().for_each(&mut node),
+    }
+    (uses, defs)
+}
+
+impl Emitter<'_> {
+    /// Emits a block. It owns `args` and what its items make; `pinned` values keep their slots throughout.
+    fn block(
+        &mut self,
+        block: BlockGraph,
+        args: &[V],
+        pinned: &[V],
+    ) -> Result<Block, CompileError> {
+        let (items, results) = schedule(block, self.values);
+        let pinned: HashSet<V> = pinned.iter().copied().collect();
+        let mut owned: HashSet<V> = args.iter().copied().collect();
+        let facts: Vec<(Vec<V>, Vec<V>)> = items.iter().map(uses_of).collect();
+        facts.iter().for_each(|(_, defs)| owned.extend(defs));
+        // From the end: the first time a value is seen, that is its last use.
+        let mut live: HashSet<V> = results.iter().copied().collect();
+        let mut needed_after: Vec<Vec<V>> = vec![Vec::new(); items.len()];
+        let mut dying: Vec<HashSet<V>> = vec![HashSet::new(); items.len()];
+        for (at, (uses, defs)) in facts.iter().enumerate().rev() {
+            needed_after[at] = defs.iter().copied().filter(|v| live.contains(v)).collect();
+            for &v in uses {
+                if owned.contains(&v) && !live.contains(&v) && !defs.contains(&v) {
+                    dying[at].insert(v);
+                }
+            }
+            live.extend(uses);
+        }
+        let mut steps = Vec::with_capacity(items.len());
+        for ((item, dying), needed) in items.into_iter().zip(dying).zip(needed_after) {
+            match item {
+                Item::Group(group) => {
+                    let compiled = compile_group(&group, &[], &needed, self.values);
+                    let args = self.args(&compiled.ins, &dying)?;
+                    let mut taken: Vec<u16> = Vec::new();
+                    let mut outs = Vec::with_capacity(needed.len());
+                    for (&v, reuse) in needed.iter().zip(&compiled.reuse) {
+                        let from = reuse.iter().copied().find(|&i| {
+                            matches!(args[usize::from(i)], Arg::Last(_)) && !taken.contains(&i)
+                        });
+                        taken.extend(from);
+                        outs.push(Out {
+                            slot: self.define(v),
+                            bytes: self.values[v as usize].bytes(),
+                            from,
+                        });
+                    }
+                    let free = self.release(&dying, &pinned);
+                    steps.push(Step::Tile {
+                        program: compiled.program,
+                        n: group.n,
+                        args,
+                        outs,
+                        free,
+                    });
+                }
+                Item::Node(node) => {
+                    let step = self.node(node, &dying, &needed, &pinned)?;
+                    steps.push(step);
+                }
+            }
+        }
+        // A result is moved out where it is the block's own and not named again.
+        let mut out = Vec::with_capacity(results.len());
+        for (at, &v) in results.iter().enumerate() {
+            let last = owned.contains(&v) && !results[at + 1..].contains(&v);
+            out.push(match self.arg(v)? {
+                Arg::Slot(slot) if last => {
+                    if !pinned.contains(&v) {
+                        self.free.push(slot);
+                    }
+                    Arg::Last(slot)
+                }
+                arg => arg,
+            });
+        }
+        Ok(Block {
+            steps,
+            results: out,
+        })
+    }
+
+    fn node(
+        &mut self,
+        node: Node,
+        dying: &HashSet<V>,
+        needed: &[V],
+        pinned: &HashSet<V>,
+    ) -> Result<Step, CompileError> {
+        // What a region captures must stay in its slot, though the step also reads it as an operand.
+        let mut takeable = dying.clone();
+        node.for_each_region_use(&mut |v| {
+            takeable.remove(&v);
+        });
+        let args = self.args(&node.ins, &takeable)?;
+        match node.op {
+            Op::Kernel { kernel, starts } => {
+                let mut outs = Vec::with_capacity(node.outs.len());
+                for (i, &v) in node.outs.iter().enumerate() {
+                    let from = starts.get(i).copied().flatten();
+                    outs.push(Out {
+                        slot: self.define(v),
+                        bytes: self.values[v as usize].bytes(),
+                        from,
+                    });
+                }
+                let mut free = self.release(dying, pinned);
+                free.extend(self.drop_unread(&node.outs, needed));
+                Ok(Step::Kernel {
+                    kernel,
+                    args,
+                    outs,
+                    free,
+                })
+            }
+            Op::While {
+                carried,
+                cond,
+                body,
+            } => {
+                let slots: Vec<u32> = carried.iter().map(|&v| self.define(v)).collect();
+                let cond = self.block(cond, &[], &carried)?;
+                let body = self.block(body, &carried, &carried)?;
+                let outs: Vec<u32> = node.outs.iter().map(|&v| self.define(v)).collect();
+                self.free.extend(&slots);
+                let mut free = self.release(dying, pinned);
+                free.extend(self.drop_unread(&node.outs, needed));
+                Ok(Step::While {
+                    args,
+                    carried: slots,
+                    cond,
+                    body,
+                    outs,
+                    free,
+                })
+            }
+            Op::Case { select, branches } => {
+                let mut blocks = Vec::with_capacity(branches.len());
+                for branch in branches {
+                    blocks.push(self.block(branch, &[], &[])?);
+                }
+                let outs: Vec<u32> = node.outs.iter().map(|&v| self.define(v)).collect();
+                let mut free = self.release(dying, pinned);
+                free.extend(self.drop_unread(&node.outs, needed));
+                let index = args
+                    .first()
+                    .copied()
+                    .ok_or_else(|| CompileError::invalid("a branch without an index"))?;
+                Ok(Step::Case {
+                    index,
+                    select,
+                    branches: blocks,
+                    outs,
+                    free,
+                })
+            }
+            Op::Map(_) | Op::Load(_) | Op::Iota(_) | Op::Copy => Err(CompileError::invalid(
+                "an elementwise node was left out of the groups",
+            )),
+        }
+    }
+
+    /// A slot for a value that is about to exist.
+    fn define(&mut self, v: V) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots += 1;
+            self.slots - 1
+        });
+        self.slot.insert(v, slot);
+        slot
+    }
+
+    /// Slots to empty after a step; they are free for later values, unless pinned.
+    fn release(&mut self, dying: &HashSet<V>, pinned: &HashSet<V>) -> Vec<u32> {
+        let mut slots = Vec::with_capacity(dying.len());
+        for v in dying {
+            if let Some(&slot) = self.slot.get(v) {
+                slots.push(slot);
+                if !pinned.contains(v) {
+                    self.free.push(slot);
+                }
+            }
+        }
+        slots.sort_unstable();
+        slots
+    }
+
+    /// Slots of results nobody reads.
+    fn drop_unread(&mut self, outs: &[V], needed: &[V]) -> Vec<u32> {
+        let unread: HashSet<V> = outs
+            .iter()
+            .copied()
+            .filter(|v| !needed.contains(v))
+            .collect();
+        self.release(&unread, &HashSet::new())
+    }
+
+    fn args(&mut self, ins: &[V], dying: &HashSet<V>) -> Result<Vec<Arg>, CompileError> {
+        let mut args = Vec::with_capacity(ins.len());
+        for &v in ins {
+            // Only a value named once may be taken, or another operand would find its slot empty.
+            let last = dying.contains(&v) && ins.iter().filter(|&&i| i == v).count() == 1;
+            args.push(match self.arg(v)? {
+                Arg::Slot(slot) if last => Arg::Last(slot),
+                arg => arg,
+            });
+        }
+        Ok(args)
+    }
+
+    fn arg(&mut self, v: V) -> Result<Arg, CompileError> {
+        let value = &self.values[v as usize];
+        let Some(constant) = &value.constant else {
+            return self
+                .slot
+                .get(&v)
+                .map(|&slot| Arg::Slot(slot))
+                .ok_or_else(|| {
+                    CompileError::invalid(format!("value {v} is used before it is defined"))
+                });
+        };
+        if let Some(&at) = self.const_of.get(&v) {
+            return Ok(Arg::Const(at));
+        }
+        let buffer = match constant {
+            Constant::Dense(buffer) => buffer.clone(),
+            Constant::Splat(element) => self
+                .splat(element, value)
+                .map_err(|e| CompileError::unsupported(e.to_string()))?,
+        };
+        let at = u32::try_from(self.consts.len()).unwrap_or(u32::MAX);
+        self.consts.push(buffer);
+        self.const_of.insert(v, at);
+        Ok(Arg::Const(at))
+    }
+
+    fn splat(&self, element: &[u8; 16], value: &Value) -> Result<Buffer, RunError> {
+        let mut buffer = self.pool.alloc(value.bytes())?;
+        fill(buffer.write()?, &element[..usize::from(value.size)]);
+        Ok(buffer)
+    }
+}

@@ -1,0 +1,418 @@
+//! Groups elementwise nodes into fused tile programs.
+
+use std::collections::HashMap;
+
+use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
+use super::tile::{Dst, Instr, Splat, SplatValue, Src, TileOp, TileProgram};
+
+/// Largest group: beyond this many nodes a tile's registers leave the first-level cache anyway.
+const MAX_NODES: usize = 128;
+/// Most buffers a group reads: more streams than this defeat the prefetchers.
+const MAX_INPUTS: usize = 24;
+
+/// A scheduled piece of a block.
+pub(crate) enum Item {
+    Node(Node),
+    Group(Group),
+}
+
+/// Nodes over the same number of elements.
+pub(crate) struct Group {
+    pub(crate) n: usize,
+    pub(crate) nodes: Vec<Node>,
+}
+
+struct Open {
+    n: usize,
+    /// With their place in the block, which orders them.
+    nodes: Vec<(usize, Node)>,
+    inputs: Vec<V>,
+}
+
+/// Groups under construction.
+struct Fuser<'a> {
+    values: &'a [Value],
+    groups: Vec<Option<Open>>,
+    /// The open group that makes a value.
+    maker: HashMap<V, usize>,
+    /// An open group that reads a value element by element.
+    reader: HashMap<V, usize>,
+    /// The open group of one-element nodes.
+    scalars: Option<usize>,
+    items: Vec<Item>,
+}
+
+/// Schedules a block: fused groups where possible, everything else in program order.
+pub(crate) fn schedule(block: BlockGraph, values: &[Value]) -> (Vec<Item>, Vec<V>) {
+    let mut fuser = Fuser {
+        values,
+        groups: Vec::new(),
+        maker: HashMap::new(),
+        reader: HashMap::new(),
+        scalars: None,
+        items: Vec::with_capacity(block.nodes.len()),
+    };
+    for (at, node) in block.nodes.into_iter().enumerate() {
+        if node.is_elementwise() {
+            fuser.add(at, node);
+        } else {
+            let mut needed = Vec::new();
+            node.for_each_use(&mut |v| needed.extend(fuser.maker.get(&v).copied()));
+            needed.sort_unstable();
+            needed.dedup();
+            needed.into_iter().for_each(|g| fuser.close(g));
+            fuser.items.push(Item::Node(node));
+        }
+    }
+    for group in 0..fuser.groups.len() {
+        fuser.close(group);
+    }
+    (fuser.items, block.results)
+}
+
+impl Fuser<'_> {
+    /// Adds an elementwise node to the groups it can join, which become one, or to a new one.
+    fn add(&mut self, at: usize, node: Node) {
+        let n = self.values[node.outs[0] as usize].n;
+        let by_element = |v: V| matches!(node.op, Op::Map(_)) && self.values[v as usize].n == n;
+        let mut join: Vec<usize> = Vec::new();
+        let mut close: Vec<usize> = Vec::new();
+        for &v in &node.ins {
+            if let Some(&g) = self.maker.get(&v) {
+                if by_element(v) {
+                    join.push(g)
+                } else {
+                    close.push(g)
+                }
+            } else if let Some(&g) = self.reader.get(&v)
+                && by_element(v)
+            {
+                join.push(g);
+            }
+        }
+        if n == 1 {
+            join.extend(self.scalars);
+        }
+        close.sort_unstable();
+        close.dedup();
+        for &g in &close {
+            self.close(g);
+        }
+        join.sort_unstable();
+        join.dedup();
+        join.retain(|&g| self.groups[g].as_ref().is_some_and(|o| o.n == n));
+        let mut target: Option<usize> = None;
+        for g in join {
+            target = match target {
+                None => Some(g),
+                Some(t) => Some(self.merge(t, g)),
+            };
+        }
+        // Whatever could not be joined must be finished before this node reads it.
+        for &v in &node.ins {
+            if let Some(&g) = self.maker.get(&v)
+                && Some(g) != target
+            {
+                self.close(g);
+            }
+        }
+        let full = |open: &Open| {
+            open.nodes.len() >= MAX_NODES || open.inputs.len() + node.ins.len() > MAX_INPUTS
+        };
+        if let Some(t) = target
+            && self.groups[t].as_ref().is_none_or(full)
+        {
+            self.close(t);
+            target = None;
+        }
+        let g = target.unwrap_or_else(|| {
+            self.groups.push(Some(Open {
+                n,
+                nodes: Vec::new(),
+                inputs: Vec::new(),
+            }));
+            self.groups.len() - 1
+        });
+        if n == 1 {
+            self.scalars = Some(g);
+        }
+        for &v in &node.ins {
+            if self.maker.get(&v) == Some(&g) {
+                continue;
+            }
+            let elementwise = matches!(node.op, Op::Map(_)) && self.values[v as usize].n == n;
+            if elementwise && n > 1 && self.values[v as usize].constant.is_none() {
+                self.reader.insert(v, g);
+            }
+            if let Some(open) = &mut self.groups[g]
+                && self.values[v as usize].constant.is_none()
+                && !open.inputs.contains(&v)
+            {
+                open.inputs.push(v);
+            }
+        }
+        for &v in &node.outs {
+            self.maker.insert(v, g);
+        }
+        if let Some(open) = &mut self.groups[g] {
+            open.nodes.push((at, node));
+        }
+    }
+
+    /// Makes two open groups one: nothing outside has read what either makes, so their order is free.
+    fn merge(&mut self, a: usize, b: usize) -> usize {
+        let fits = match (&self.groups[a], &self.groups[b]) {
+            (Some(x), Some(y)) => {
+                x.nodes.len() + y.nodes.len() < MAX_NODES
+                    && x.inputs.len() + y.inputs.len() < MAX_INPUTS
+            }
+            _ => false,
+        };
+        if !fits {
+            return a;
+        }
+        if let Some(from) = self.groups[b].take() {
+            for (_, node) in &from.nodes {
+                self.maker.extend(node.outs.iter().map(|&v| (v, a)));
+            }
+            for (_, g) in self.reader.iter_mut().filter(|(_, g)| **g == b) {
+                *g = a;
+            }
+            if self.scalars == Some(b) {
+                self.scalars = Some(a);
+            }
+            if let Some(into) = &mut self.groups[a] {
+                into.nodes.extend(from.nodes);
+                for v in from.inputs {
+                    if !into.inputs.contains(&v) {
+                        into.inputs.push(v);
+                    }
+                }
+            }
+        }
+        a
+    }
+
+    /// Schedules an open group here.
+    fn close(&mut self, group: usize) {
+        let Some(mut open) = self.groups[group].take() else {
+            return;
+        };
+        open.nodes.sort_by_key(|&(at, _)| at);
+        for (_, node) in &open.nodes {
+            for v in &node.outs {
+                self.maker.remove(v);
+            }
+        }
+        for v in &open.inputs {
+            if self.reader.get(v) == Some(&group) {
+                self.reader.remove(v);
+            }
+        }
+        if self.scalars == Some(group) {
+            self.scalars = None;
+        }
+        let nodes = open.nodes.into_iter().map(|(_, node)| node).collect();
+        self.items.push(Item::Group(Group { n: open.n, nodes }));
+    }
+}
+
+/// A group compiled to a tile program.
+pub(crate) struct Compiled {
+    pub(crate) program: TileProgram,
+    /// Values the program reads, in input order.
+    pub(crate) ins: Vec<V>,
+    /// For each output, an input read element by element with elements of the same size.
+    pub(crate) reuse: Vec<Vec<u16>>,
+}
+
+/// Compiles a group. `fixed` inputs come first, in that order; `wanted` are its outputs, a value may be named twice
+/// and may be an input.
+pub(crate) fn compile_group(
+    group: &Group,
+    fixed: &[V],
+    wanted: &[V],
+    values: &[Value],
+) -> Compiled {
+    let mut c = GroupCompiler {
+        values,
+        n: group.n,
+        fixed: fixed.len(),
+        program: TileProgram::default(),
+        ins: fixed.to_vec(),
+        place: HashMap::new(),
+        free: Vec::new(),
+        by_element: Vec::new(),
+    };
+    c.program.outs = wanted.iter().map(|&v| values[v as usize].size).collect();
+    let mut last_use: HashMap<V, usize> = HashMap::new();
+    for (at, node) in group.nodes.iter().enumerate() {
+        last_use.extend(node.ins.iter().map(|&v| (v, at)));
+    }
+    let mut written = vec![false; wanted.len()];
+    for (at, node) in group.nodes.iter().enumerate() {
+        let out = node.outs[0];
+        let size = values[out as usize].size;
+        let op = match &node.op {
+            Op::Map(map) => {
+                let mut srcs = [Src::None; 3];
+                for (src, &v) in srcs.iter_mut().zip(&node.ins) {
+                    *src = c.src(v);
+                }
+                TileOp::Map(map.clone(), srcs)
+            }
+            Op::Load(view) => TileOp::Load(c.input(node.ins[0]), view.clone()),
+            Op::Iota(iota) => TileOp::Iota(*iota),
+            _ => TileOp::Copy(c.src(node.ins[0])),
+        };
+        let position = wanted.iter().position(|&w| w == out);
+        let dst = match position {
+            Some(o) => {
+                written[o] = true;
+                let o = narrow(o);
+                c.place.insert(out, Src::Out(o, size));
+                Dst::Out(o)
+            }
+            None => {
+                let reg = c.reg();
+                c.place.insert(out, Src::Reg(reg, size));
+                Dst::Reg(reg)
+            }
+        };
+        c.program.instrs.push(Instr { op, dst, size });
+        // Registers are freed after the destination is chosen: an instruction never writes what it reads.
+        let mut done: Vec<V> = node
+            .ins
+            .iter()
+            .copied()
+            .filter(|v| last_use.get(v) == Some(&at))
+            .collect();
+        done.sort_unstable();
+        done.dedup();
+        for v in done
+            .into_iter()
+            .chain((!last_use.contains_key(&out)).then_some(out))
+        {
+            if let Some(&Src::Reg(reg, _)) = c.place.get(&v)
+                && !c.is_splat(reg)
+            {
+                c.free.push(reg);
+                c.place.remove(&v);
+            }
+        }
+    }
+    for (o, &v) in wanted.iter().enumerate().filter(|&(o, _)| !written[o]) {
+        let src = c.src(v);
+        c.program.instrs.push(Instr {
+            op: TileOp::Copy(src),
+            dst: Dst::Out(narrow(o)),
+            size: values[v as usize].size,
+        });
+    }
+    let scattered: Vec<u16> = c
+        .program
+        .instrs
+        .iter()
+        .filter_map(|i| {
+            if let TileOp::Load(input, _) = i.op {
+                Some(input)
+            } else {
+                None
+            }
+        })
+        .chain(c.program.splats.iter().filter_map(|s| {
+            if let SplatValue::Input(i) = s.value {
+                Some(i)
+            } else {
+                None
+            }
+        }))
+        .collect();
+    let reuse = wanted
+        .iter()
+        .map(|&w| {
+            let fits = |&&i: &&u16| {
+                let v = &values[c.ins[usize::from(i)] as usize];
+                v.size == values[w as usize].size && !scattered.contains(&i)
+            };
+            c.by_element.iter().filter(fits).copied().collect()
+        })
+        .collect();
+    Compiled {
+        program: c.program,
+        ins: c.ins,
+        reuse,
+    }
+}
+
+fn narrow(index: usize) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
+}
+
+struct GroupCompiler<'a> {
+    values: &'a [Value],
+    n: usize,
+    fixed: usize,
+    program: TileProgram,
+    ins: Vec<V>,
+    place: HashMap<V, Src>,
+    /// Registers free for reuse.
+    free: Vec<u16>,
+    /// Inputs read element by element.
+    by_element: Vec<u16>,
+}
+
+impl GroupCompiler<'_> {
+    fn reg(&mut self) -> u16 {
+        self.free.pop().unwrap_or_else(|| {
+            self.program.regs += 1;
+            narrow(self.program.regs - 1)
+        })
+    }
+
+    fn is_splat(&self, reg: u16) -> bool {
+        self.program.splats.iter().any(|s| s.reg == reg)
+    }
+
+    fn input(&mut self, v: V) -> u16 {
+        let at = self.ins.iter().position(|&i| i == v).unwrap_or_else(|| {
+            self.ins.push(v);
+            self.ins.len() - 1
+        });
+        narrow(at)
+    }
+
+    /// Where an operand is read: a value of the group, an input, or a register filled with its only element.
+    fn src(&mut self, v: V) -> Src {
+        if let Some(&src) = self.place.get(&v) {
+            return src;
+        }
+        let value = &self.values[v as usize];
+        let (n, size) = (value.n, value.size);
+        let splat = match &value.constant {
+            Some(Constant::Splat(bytes)) => Some(SplatValue::Constant(*bytes)),
+            // The arguments of a scalar region are vectors when it runs, whatever their declared size.
+            _ if self.ins[..self.fixed].contains(&v) => None,
+            _ if n != self.n || self.fixed > 0 => Some(SplatValue::Input(self.input(v))),
+            _ => None,
+        };
+        let src = match splat {
+            Some(value) => {
+                // Splats keep their register for the whole run: it is filled before the first tile.
+                self.program.regs += 1;
+                let reg = narrow(self.program.regs - 1);
+                self.program.splats.push(Splat { reg, size, value });
+                Src::Reg(reg, size)
+            }
+            None => {
+                let input = self.input(v);
+                if !self.by_element.contains(&input) {
+                    self.by_element.push(input);
+                }
+                Src::In(input, size)
+            }
+        };
+        self.place.insert(v, src);
+        src
+    }
+}

@@ -1,0 +1,137 @@
+//! The program between the StableHLO IR and the steps: calls inlined, types resolved, elementwise ops as loops.
+//!
+//! A value is a buffer; its extents live only in the ops that need them, so `reshape` and same-width
+//! `bitcast_convert` are no ops at all: their result is the operand's value.
+
+use super::elementwise::Map;
+use super::kernels::Kernel;
+use super::pool::Buffer;
+use super::program::Select;
+use super::tile::Iota;
+use super::view::View;
+
+/// A value of the program: an index into [`Graph::values`].
+pub(crate) type V = u32;
+
+pub(crate) struct Value {
+    /// Bytes of an element.
+    pub(crate) size: u8,
+    /// Number of elements.
+    pub(crate) n: usize,
+    pub(crate) constant: Option<Constant>,
+}
+
+impl Value {
+    pub(crate) fn bytes(&self) -> usize {
+        self.n * usize::from(self.size)
+    }
+}
+
+#[derive(Clone)]
+pub(crate) enum Constant {
+    /// All elements equal.
+    Splat([u8; 16]),
+    Dense(Buffer),
+}
+
+pub(crate) enum Op {
+    /// Elementwise; an operand of one element stands for all.
+    Map(Map),
+    /// The operand through a strided view.
+    Load(View),
+    Iota(Iota),
+    /// The operand, a constant of equal elements, written out.
+    Copy,
+    Kernel {
+        kernel: Box<dyn Kernel>,
+        starts: Vec<Option<u16>>,
+    },
+    While {
+        carried: Vec<V>,
+        cond: BlockGraph,
+        body: BlockGraph,
+    },
+    Case {
+        select: Select,
+        branches: Vec<BlockGraph>,
+    },
+}
+
+pub(crate) struct Node {
+    pub(crate) op: Op,
+    pub(crate) ins: Vec<V>,
+    pub(crate) outs: Vec<V>,
+}
+
+impl Node {
+    /// The node can be part of a fused tile program.
+    pub(crate) fn is_elementwise(&self) -> bool {
+        matches!(self.op, Op::Map(_) | Op::Load(_) | Op::Iota(_) | Op::Copy)
+    }
+
+    /// Every value the node reads, those its regions capture included (and their own values, harmlessly).
+    pub(crate) fn for_each_use(&self, f: &mut impl FnMut(V)) {
+        self.ins.iter().for_each(|&v| f(v));
+        self.for_each_region_use(f);
+    }
+
+    /// Every value the node's regions read.
+    pub(crate) fn for_each_region_use(&self, f: &mut impl FnMut(V)) {
+        match &self.op {
+            Op::While { cond, body, .. } => {
+                cond.for_each_use(f);
+                body.for_each_use(f);
+            }
+            Op::Case { branches, .. } => branches.iter().for_each(|b| b.for_each_use(f)),
+            _ => {}
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct BlockGraph {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) results: Vec<V>,
+}
+
+impl BlockGraph {
+    pub(crate) fn for_each_use(&self, f: &mut impl FnMut(V)) {
+        for node in &self.nodes {
+            node.for_each_use(f);
+        }
+        self.results.iter().for_each(|&v| f(v));
+    }
+
+    /// Drops nodes whose results nobody reads. Ops have no side effects here.
+    pub(crate) fn remove_dead(&mut self, live: &mut Vec<bool>) {
+        for &v in &self.results {
+            live[v as usize] = true;
+        }
+        let mut kept = Vec::with_capacity(self.nodes.len());
+        while let Some(mut node) = self.nodes.pop() {
+            if !node.outs.iter().any(|&v| live[v as usize]) {
+                continue;
+            }
+            match &mut node.op {
+                Op::While {
+                    cond,
+                    body,
+                    carried,
+                } => {
+                    // A carried value may be read by the next iteration only.
+                    carried.iter().for_each(|&v| live[v as usize] = true);
+                    body.remove_dead(live);
+                    cond.remove_dead(live);
+                }
+                Op::Case { branches, .. } => branches.iter_mut().for_each(|b| b.remove_dead(live)),
+                _ => {}
+            }
+            for &v in &node.ins {
+                live[v as usize] = true;
+            }
+            kept.push(node);
+        }
+        kept.reverse();
+        self.nodes = kept;
+    }
+}

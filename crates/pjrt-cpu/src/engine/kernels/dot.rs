@@ -1,0 +1,183 @@
+//! `dot_general`, normalised to a batch of matrix products.
+
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use half::{bf16, f16};
+
+use super::Kernel;
+use super::gemm::{Matrix, Operand, gemm};
+use crate::engine::dtype::{DType, Pred};
+use crate::engine::elementwise::num::{Cast, Num};
+use crate::engine::error::RunError;
+use crate::engine::par;
+use crate::engine::pool::Pool;
+
+/// Strides of one operand as a batch of matrices.
+#[derive(Clone, Debug)]
+pub(crate) struct Side {
+    /// Offset of each batch.
+    pub(crate) batch: Vec<usize>,
+    /// Stride along the dimension that stays, and along the one that is summed over.
+    pub(crate) free: usize,
+    pub(crate) contract: usize,
+}
+
+/// A batch of `m x k` by `k x n` products; the output is row-major `[batch, m, n]`.
+pub(crate) struct Dot {
+    pub(crate) m: usize,
+    pub(crate) k: usize,
+    pub(crate) n: usize,
+    pub(crate) lhs: Side,
+    pub(crate) rhs: Side,
+    pub(crate) run: DotFn,
+}
+
+pub(crate) type DotFn = fn(&Dot, &[u8], &[u8], &mut [u8], &Pool) -> Result<(), RunError>;
+
+/// The loop for operands and result of these types.
+pub(crate) fn dot_fn(operand: DType, result: DType) -> Option<DotFn> {
+    Some(match (operand, result) {
+        (DType::F32, DType::F32) => direct::<f32>,
+        (DType::F64, DType::F64) => direct::<f64>,
+        (DType::Bf16, DType::F32) => direct::<bf16>,
+        (DType::F16, DType::F32) => direct::<f16>,
+        (DType::Bf16, DType::Bf16) => narrowing::<bf16>,
+        (DType::F16, DType::F16) => narrowing::<f16>,
+        (DType::Bool, DType::Bool) => plain::<Pred, Pred>,
+        (DType::I8, DType::I8) => plain::<i8, i8>,
+        (DType::I8, DType::I32) => plain::<i8, i32>,
+        (DType::I16, DType::I16) => plain::<i16, i16>,
+        (DType::I16, DType::I32) => plain::<i16, i32>,
+        (DType::I32, DType::I32) => plain::<i32, i32>,
+        (DType::I64, DType::I64) => plain::<i64, i64>,
+        (DType::U8, DType::U8) => plain::<u8, u8>,
+        (DType::U8, DType::U32) => plain::<u8, u32>,
+        (DType::U8, DType::I32) => plain::<u8, i32>,
+        (DType::U16, DType::U16) => plain::<u16, u16>,
+        (DType::U32, DType::U32) => plain::<u32, u32>,
+        (DType::U64, DType::U64) => plain::<u64, u64>,
+        _ => return None,
+    })
+}
+
+impl Kernel for Dot {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
+        (self.run)(self, ins[0], ins[1], outs[0], pool)
+    }
+}
+
+impl Dot {
+    fn work(&self) -> usize {
+        self.lhs
+            .batch
+            .len()
+            .saturating_mul(self.m)
+            .saturating_mul(self.k)
+            .saturating_mul(self.n)
+    }
+
+    fn matrices<'a, T>(
+        &self,
+        batch: usize,
+        a: &'a [T],
+        b: &'a [T],
+    ) -> (Matrix<'a, T>, Matrix<'a, T>) {
+        let a = Matrix {
+            data: a,
+            offset: self.lhs.batch[batch],
+            row: self.lhs.free,
+            column: self.lhs.contract,
+        };
+        let b = Matrix {
+            data: b,
+            offset: self.rhs.batch[batch],
+            row: self.rhs.contract,
+            column: self.rhs.free,
+        };
+        (a, b)
+    }
+}
+
+fn direct<T: Operand + Pod>(
+    dot: &Dot,
+    a: &[u8],
+    b: &[u8],
+    out: &mut [u8],
+    _: &Pool,
+) -> Result<(), RunError>
+where
+    T::Wide: Pod,
+{
+    products::<T>(dot, cast_slice(a), cast_slice(b), cast_slice_mut(out));
+    Ok(())
+}
+
+fn narrowing<T: Operand<Wide = f32> + Pod>(
+    dot: &Dot,
+    a: &[u8],
+    b: &[u8],
+    out: &mut [u8],
+    pool: &Pool,
+) -> Result<(), RunError>
+where
+    f32: Cast<T>,
+{
+    let out: &mut [T] = cast_slice_mut(out);
+    let mut wide = pool.alloc(out.len() * 4)?;
+    let wide: &mut [f32] = cast_slice_mut(wide.write()?);
+    products::<T>(dot, cast_slice(a), cast_slice(b), wide);
+    par::chunks(out, 4096, wide.len() * 4, |start, part| {
+        for (o, &w) in part.iter_mut().zip(&wide[start..]) {
+            *o = w.cast();
+        }
+    });
+    Ok(())
+}
+
+fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide]) {
+    let size = dot.m * dot.n;
+    if size == 0 {
+        return;
+    }
+    let one = |(batch, out): (usize, &mut [T::Wide])| {
+        let (a, b) = dot.matrices(batch, a, b);
+        gemm(dot.m, dot.k, dot.n, a, b, out);
+    };
+    let tasks: Vec<_> = out.chunks_exact_mut(size).enumerate().collect();
+    par::each(tasks, dot.work(), one);
+}
+
+/// Any other numbers: rows of B scaled and added up, which keeps the inner loop contiguous in the output.
+fn plain<T: Pod + Send + Sync + Cast<R>, R: Num>(
+    dot: &Dot,
+    a: &[u8],
+    b: &[u8],
+    out: &mut [u8],
+    _: &Pool,
+) -> Result<(), RunError> {
+    let (a, b): (&[T], &[T]) = (cast_slice(a), cast_slice(b));
+    let out: &mut [R] = cast_slice_mut(out);
+    if dot.m * dot.n == 0 {
+        return Ok(());
+    }
+    par::chunks(out, dot.n, dot.work().saturating_mul(4), |start, part| {
+        for (row, out) in part.chunks_exact_mut(dot.n).enumerate() {
+            let row = start / dot.n + row;
+            let (batch, i) = (row / dot.m, row % dot.m);
+            out.fill(R::zeroed());
+            for p in 0..dot.k {
+                let x: R = a[dot.lhs.batch[batch] + i * dot.lhs.free + p * dot.lhs.contract].cast();
+                let at = dot.rhs.batch[batch] + p * dot.rhs.contract;
+                if dot.rhs.free == 1 {
+                    for (o, &y) in out.iter_mut().zip(&b[at..at + dot.n]) {
+                        *o = o.add(x.mul(y.cast()));
+                    }
+                } else {
+                    for (j, o) in out.iter_mut().enumerate() {
+                        *o = o.add(x.mul(b[at + j * dot.rhs.free].cast()));
+                    }
+                }
+            }
+        }
+    });
+    Ok(())
+}

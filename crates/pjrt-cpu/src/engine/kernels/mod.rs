@@ -1,0 +1,16 @@
+//! Ops that are not elementwise, one file per family: a shape-resolved description and the loop that runs it.
+
+pub(crate) mod dot;
+pub(crate) mod gemm;
+pub(crate) mod reduce;
+pub(crate) mod shape;
+
+use super::error::RunError;
+use super::pool::Pool;
+
+/// A step of a program with all shapes resolved.
+pub(crate) trait Kernel: Send + Sync {
+    /// Computes `outs` from `ins`. An output that starts as a copy of an input holds that copy already; that
+    /// input's own slice may then be empty.
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError>;
+}

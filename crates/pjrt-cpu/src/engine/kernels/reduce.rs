@@ -1,0 +1,508 @@
+//! `reduce`: fast loops for the common bodies, and any other body as a vector program.
+
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use half::{bf16, f16};
+use pulp::NullaryFnOnce;
+use stablehlo::ir::Binary;
+
+use super::Kernel;
+use super::shape::read_all;
+use crate::engine::dtype::{DType, Pred, with_size};
+use crate::engine::elementwise::map::arch;
+use crate::engine::elementwise::num::{Bits, Num, narrowed};
+use crate::engine::error::RunError;
+use crate::engine::lower::ScalarFn;
+use crate::engine::par;
+use crate::engine::pool::{Buffer, Pool};
+use crate::engine::tile::fill;
+use crate::engine::view::View;
+
+/// A reduction of `[outer, reduced, inner]` to `[outer, inner]`.
+pub(crate) struct Reduce {
+    pub(crate) outer: usize,
+    pub(crate) reduced: usize,
+    pub(crate) inner: usize,
+    pub(crate) run: ReduceFn,
+}
+
+pub(crate) type ReduceFn = fn(&Reduce, &[u8], &[u8], &mut [u8]);
+
+impl Kernel for Reduce {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        (self.run)(self, ins[0], ins[1], outs[0]);
+        Ok(())
+    }
+}
+
+/// Elements accumulated in another type: narrow floats in `f32`.
+trait Accumulate: Pod + Send + Sync {
+    type Acc: Num;
+    fn widen(self) -> Self::Acc;
+    fn narrow(acc: Self::Acc) -> Self;
+}
+
+macro_rules! accumulate {
+    ($($t:ty)*) => {$(
+        impl Accumulate for $t {
+            type Acc = $t;
+            #[inline(always)]
+            fn widen(self) -> $t { self }
+            #[inline(always)]
+            fn narrow(acc: $t) -> $t { acc }
+        }
+    )*};
+}
+
+accumulate!(Pred i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
+
+macro_rules! accumulate_narrow {
+    ($($t:ty)*) => {$(
+        impl Accumulate for $t {
+            type Acc = f32;
+            #[inline(always)]
+            fn widen(self) -> f32 { self.to_f32() }
+            #[inline(always)]
+            fn narrow(acc: f32) -> $t { narrowed(acc) }
+        }
+    )*};
+}
+
+accumulate_narrow!(bf16 f16);
+
+/// An associative, commutative operation with an identity.
+trait Monoid<A>: Send + Sync {
+    fn identity() -> A;
+    fn apply(a: A, b: A) -> A;
+}
+
+struct Add;
+struct Mul;
+struct Max;
+struct Min;
+struct And;
+struct Or;
+struct Xor;
+
+macro_rules! monoids {
+    ($($t:ty: $zero:expr, $one:expr, $lowest:expr, $highest:expr;)*) => {$(
+        impl Monoid<$t> for Add {
+            #[inline(always)]
+            fn identity() -> $t { $zero }
+            #[inline(always)]
+            fn apply(a: $t, b: $t) -> $t { Num::add(a, b) }
+        }
+        impl Monoid<$t> for Mul {
+            #[inline(always)]
+            fn identity() -> $t { $one }
+            #[inline(always)]
+            fn apply(a: $t, b: $t) -> $t { Num::mul(a, b) }
+        }
+        impl Monoid<$t> for Max {
+            #[inline(always)]
+            fn identity() -> $t { $lowest }
+            #[inline(always)]
+            fn apply(a: $t, b: $t) -> $t { Num::max(a, b) }
+        }
+        impl Monoid<$t> for Min {
+            #[inline(always)]
+            fn identity() -> $t { $highest }
+            #[inline(always)]
+            fn apply(a: $t, b: $t) -> $t { Num::min(a, b) }
+        }
+    )*};
+}
+
+monoids! {
+    // Negative zero is what leaves every float unchanged.
+    f32: -0.0, 1.0, f32::NEG_INFINITY, f32::INFINITY;
+    f64: -0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY;
+    i8: 0, 1, i8::MIN, i8::MAX;
+    i16: 0, 1, i16::MIN, i16::MAX;
+    i32: 0, 1, i32::MIN, i32::MAX;
+    i64: 0, 1, i64::MIN, i64::MAX;
+    u8: 0, 1, u8::MIN, u8::MAX;
+    u16: 0, 1, u16::MIN, u16::MAX;
+    u32: 0, 1, u32::MIN, u32::MAX;
+    u64: 0, 1, u64::MIN, u64::MAX;
+    Pred: Pred(0), Pred(1), Pred(0), Pred(1);
+}
+
+macro_rules! bit_monoids {
+    ($($t:ty: $none:expr, $all:expr;)*) => {$(
+        impl Monoid<$t> for And {
+            #[inline(always)]
+            fn identity() -> $t { $all }
+            #[inline(always)]
+            fn apply(a: $t, b: $t) -> $t { Bits::and(a, b) }
+        }
+        impl Monoid<$t> for Or {
+            #[inline(always)]
+            fn identity() -> $t { $none }
+            #[inline(always)]
+            fn apply(a: $t, b: $t) -> $t { Bits::or(a, b) }
+        }
+        impl Monoid<$t> for Xor {
+            #[inline(always)]
+            fn identity() -> $t { $none }
+            #[inline(always)]
+            fn apply(a: $t, b: $t) -> $t { Bits::xor(a, b) }
+        }
+    )*};
+}
+
+bit_monoids! {
+    Pred: Pred(0), Pred(1);
+    i8: 0, !0; i16: 0, !0; i32: 0, !0; i64: 0, !0;
+    u8: 0, !0; u16: 0, !0; u32: 0, !0; u64: 0, !0;
+}
+
+/// The loop for a body `op(a, b)` on this dtype.
+pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
+    macro_rules! pick {
+        ($m:ident, [$($d:ident = $t:ty),*]) => {
+            match dtype { $(DType::$d => Some(reduce::<$t, $m> as ReduceFn),)* _ => None }
+        };
+    }
+    macro_rules! numbers {
+        ($m:ident) => {
+            pick!(
+                $m,
+                [
+                    F32 = f32,
+                    F64 = f64,
+                    Bf16 = bf16,
+                    F16 = f16,
+                    I8 = i8,
+                    I16 = i16,
+                    I32 = i32,
+                    I64 = i64,
+                    U8 = u8,
+                    U16 = u16,
+                    U32 = u32,
+                    U64 = u64,
+                    Bool = Pred
+                ]
+            )
+        };
+    }
+    macro_rules! bits {
+        ($m:ident) => {
+            pick!(
+                $m,
+                [
+                    I8 = i8,
+                    I16 = i16,
+                    I32 = i32,
+                    I64 = i64,
+                    U8 = u8,
+                    U16 = u16,
+                    U32 = u32,
+                    U64 = u64,
+                    Bool = Pred
+                ]
+            )
+        };
+    }
+    match op {
+        Binary::Add => numbers!(Add),
+        Binary::Multiply => numbers!(Mul),
+        Binary::Maximum => numbers!(Max),
+        Binary::Minimum => numbers!(Min),
+        Binary::And => bits!(And),
+        Binary::Or => bits!(Or),
+        Binary::Xor => bits!(Xor),
+        _ => None,
+    }
+}
+
+/// Columns accumulated at a time: their accumulators stay in the first-level cache.
+const COLUMNS: usize = 1024;
+/// Rows after which a running sum starts afresh, so that rounding errors grow with the square root of the length.
+const FRESH: usize = 64;
+/// Accumulators of a contiguous reduction.
+const LANES: usize = 32;
+/// Elements of a part of a long reduction; fixed, so that results do not depend on the number of cores.
+const PART: usize = 1 << 18;
+
+fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
+    shape: &Reduce,
+    src: &[u8],
+    init: &[u8],
+    out: &mut [u8],
+) {
+    let src: &[T] = cast_slice(src);
+    let init = cast_slice::<u8, T>(init)[0].widen();
+    let out: &mut [T] = cast_slice_mut(out);
+    let (reduced, inner) = (shape.reduced, shape.inner);
+    if out.is_empty() {
+        return;
+    }
+    if reduced == 0 {
+        return out.fill(T::narrow(init));
+    }
+    let bytes = size_of_val(src);
+    let finish = |acc| T::narrow(M::apply(init, acc));
+    if out.len() * 64 < src.len() && out.len() < 4096 && src.len() > PART {
+        return parts::<T, M>(shape, src, out, finish);
+    }
+    if inner == 1 {
+        return par::chunks(out, 1, bytes, |first, part| {
+            for (i, o) in part.iter_mut().enumerate() {
+                let row = &src[(first + i) * reduced..][..reduced];
+                *o = finish(contiguous::<T, M>(row));
+            }
+        });
+    }
+    // Rows of the output where there are several, pieces of its only row otherwise.
+    let unit = if shape.outer > 1 { inner } else { COLUMNS };
+    par::chunks(out, unit, bytes, |first, part| {
+        let mut acc = [M::identity(); COLUMNS];
+        let mut done = 0;
+        while done < part.len() {
+            let (o, i) = ((first + done) / inner, (first + done) % inner);
+            let width = COLUMNS.min(inner - i).min(part.len() - done);
+            columns::<T, M>(
+                &src[o * reduced * inner + i..],
+                reduced,
+                inner,
+                &mut acc[..width],
+            );
+            for (o, &a) in part[done..done + width].iter_mut().zip(&acc) {
+                *o = finish(a);
+            }
+            done += width;
+        }
+    });
+}
+
+/// Few outputs from many elements: parts of the reduced dimension are reduced on their own, then combined.
+fn parts<T: Accumulate, M: Monoid<T::Acc>>(
+    shape: &Reduce,
+    src: &[T],
+    out: &mut [T],
+    finish: impl Fn(T::Acc) -> T,
+) {
+    let (reduced, inner) = (shape.reduced, shape.inner);
+    let rows = (PART / inner).max(1);
+    let count = reduced.div_ceil(rows);
+    let mut partial = vec![M::identity(); out.len() * count];
+    let tasks: Vec<_> = partial.chunks_mut(inner).enumerate().collect();
+    par::each(tasks, size_of_val(src), |(task, acc)| {
+        let (o, part) = (task / count, task % count);
+        let (from, to) = (part * rows, reduced.min((part + 1) * rows));
+        let src = &src[(o * reduced + from) * inner..(o * reduced + to) * inner];
+        if inner == 1 {
+            acc[0] = contiguous::<T, M>(src);
+        } else {
+            for (piece, acc) in acc.chunks_mut(COLUMNS).enumerate() {
+                columns::<T, M>(&src[piece * COLUMNS..], to - from, inner, acc);
+            }
+        }
+    });
+    for (at, o) in out.iter_mut().enumerate() {
+        let first = (at / inner) * count * inner + at % inner;
+        let acc = (0..count).fold(M::identity(), |acc, p| {
+            M::apply(acc, partial[first + p * inner])
+        });
+        *o = finish(acc);
+    }
+}
+
+struct Contiguous<'a, T, M>(&'a [T], std::marker::PhantomData<M>);
+
+impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Contiguous<'_, T, M> {
+    type Output = T::Acc;
+
+    #[inline(always)]
+    fn call(self) -> T::Acc {
+        let mut total = M::identity();
+        for block in self.0.chunks(LANES * FRESH) {
+            let mut lanes = [M::identity(); LANES];
+            let mut steps = block.chunks_exact(LANES);
+            for step in &mut steps {
+                for (lane, &x) in lanes.iter_mut().zip(step) {
+                    *lane = M::apply(*lane, x.widen());
+                }
+            }
+            for (lane, &x) in lanes.iter_mut().zip(steps.remainder()) {
+                *lane = M::apply(*lane, x.widen());
+            }
+            let mut width = LANES / 2;
+            while width > 0 {
+                for i in 0..width {
+                    lanes[i] = M::apply(lanes[i], lanes[i + width]);
+                }
+                width /= 2;
+            }
+            total = M::apply(total, lanes[0]);
+        }
+        total
+    }
+}
+
+fn contiguous<T: Accumulate, M: Monoid<T::Acc>>(row: &[T]) -> T::Acc {
+    if row.len() < LANES {
+        return row
+            .iter()
+            .fold(M::identity(), |acc, &x| M::apply(acc, x.widen()));
+    }
+    arch().dispatch(Contiguous::<T, M>(row, std::marker::PhantomData))
+}
+
+struct Columns<'a, T: Accumulate, M> {
+    src: &'a [T],
+    rows: usize,
+    stride: usize,
+    acc: &'a mut [T::Acc],
+    monoid: std::marker::PhantomData<M>,
+}
+
+impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Columns<'_, T, M> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Columns {
+            src,
+            rows,
+            stride,
+            acc,
+            ..
+        } = self;
+        acc.fill(M::identity());
+        let mut fresh = [M::identity(); COLUMNS];
+        let fresh = &mut fresh[..acc.len()];
+        for block in (0..rows).step_by(FRESH) {
+            fresh.fill(M::identity());
+            for row in block..rows.min(block + FRESH) {
+                let row = &src[row * stride..][..fresh.len()];
+                for (f, &x) in fresh.iter_mut().zip(row) {
+                    *f = M::apply(*f, x.widen());
+                }
+            }
+            for (a, &f) in acc.iter_mut().zip(&*fresh) {
+                *a = M::apply(*a, f);
+            }
+        }
+    }
+}
+
+/// Reduces `rows` rows of `acc.len()` columns, `stride` elements apart.
+fn columns<T: Accumulate, M: Monoid<T::Acc>>(
+    src: &[T],
+    rows: usize,
+    stride: usize,
+    acc: &mut [T::Acc],
+) {
+    arch().dispatch(Columns::<T, M> {
+        src,
+        rows,
+        stride,
+        acc,
+        monoid: std::marker::PhantomData,
+    });
+}
+
+/// A reduction with any body over any number of tensors. Inputs are the tensors, their initial values, and the
+/// scalars the body captures.
+pub(crate) struct ReduceAny {
+    /// Each tensor as `[reduced, kept]`.
+    pub(crate) view: View,
+    pub(crate) reduced: usize,
+    pub(crate) kept: usize,
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) body: ScalarFn,
+}
+
+impl Kernel for ReduceAny {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
+        let count = self.sizes.len();
+        let (tensors, rest) = ins.split_at(count);
+        let (inits, captured) = rest.split_at(count);
+        for ((out, init), &size) in outs.iter_mut().zip(inits).zip(&self.sizes) {
+            fill(out, &init[..size]);
+        }
+        if self.reduced == 0 || self.kept == 0 {
+            return Ok(());
+        }
+        let mut rows: Vec<Buffer> = Vec::with_capacity(count);
+        for (tensor, &size) in tensors.iter().zip(&self.sizes) {
+            let mut buffer = pool.alloc(self.reduced * self.kept * size)?;
+            let bytes = buffer.write()?;
+            with_size!(size, T => read_all::<T>(&self.view, cast_slice(tensor), cast_slice_mut(bytes)));
+            rows.push(buffer);
+        }
+        let mut left = self.reduced;
+        while left > 1 {
+            left = self.shorten(&mut rows, left, captured, pool)?;
+        }
+        let finals: Vec<&[u8]> = rows
+            .iter()
+            .zip(&self.sizes)
+            .map(|(r, &size)| &r.bytes()[..self.kept * size])
+            .collect();
+        self.apply(self.kept, outs, &finals, captured);
+        Ok(())
+    }
+}
+
+impl ReduceAny {
+    /// `acc[i] = body(acc[i], x[i])` for `n` elements.
+    fn apply(&self, n: usize, acc: &mut [&mut [u8]], x: &[&[u8]], captured: &[&[u8]]) {
+        let count = self.sizes.len();
+        let mut ins: Vec<&[u8]> = vec![&[]; count];
+        ins.extend(x);
+        ins.extend(captured);
+        let alias: Vec<Option<u16>> = (0..count).map(|i| u16::try_from(i).ok()).collect();
+        self.body.program.run(n, &ins, acc, &alias);
+    }
+
+    /// Reduces `left` rows to fewer, in order: rows are cut into segments whose running results form one long
+    /// vector. Returns how many rows are left.
+    fn shorten(
+        &self,
+        rows: &mut [Buffer],
+        left: usize,
+        captured: &[&[u8]],
+        pool: &Pool,
+    ) -> Result<usize, RunError> {
+        let kept = self.kept;
+        let segments = if kept >= 512 || left < 8 {
+            1
+        } else {
+            left.isqrt().min(2048 / kept).max(1)
+        };
+        let steps = left / segments;
+        let over = left - segments * steps;
+        let n = segments * kept;
+        let mut step: Vec<Buffer> = Vec::with_capacity(rows.len());
+        let mut acc: Vec<Buffer> = Vec::with_capacity(rows.len());
+        for &size in &self.sizes {
+            step.push(pool.alloc(n * size)?);
+            acc.push(pool.alloc((segments + over) * kept * size)?);
+        }
+        let stride = |x: usize| isize::try_from(x).unwrap_or(isize::MAX);
+        for t in 0..steps {
+            let view = View::new(&[segments, kept], &[stride(steps * kept), 1], t * kept);
+            for (i, &size) in self.sizes.iter().enumerate() {
+                let target = if t == 0 { &mut acc[i] } else { &mut step[i] };
+                let target = &mut target.write()?[..n * size];
+                with_size!(size, T => view.read::<T>(cast_slice(rows[i].bytes()), 0, cast_slice_mut(target)));
+            }
+            if t > 0 {
+                let mut targets = Vec::with_capacity(acc.len());
+                for (a, &size) in acc.iter_mut().zip(&self.sizes) {
+                    targets.push(&mut a.write()?[..n * size]);
+                }
+                let xs: Vec<&[u8]> = step.iter().map(Buffer::bytes).collect();
+                self.apply(n, &mut targets, &xs, captured);
+            }
+        }
+        for ((a, row), &size) in acc.iter_mut().zip(rows.iter_mut()).zip(&self.sizes) {
+            let tail = &row.bytes()[segments * steps * kept * size..left * kept * size];
+            a.write()?[n * size..].copy_from_slice(tail);
+            *row = a.clone();
+        }
+        Ok(segments + over)
+    }
+}

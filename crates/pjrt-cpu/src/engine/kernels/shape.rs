@@ -1,0 +1,198 @@
+//! Ops that only move elements.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+
+use super::Kernel;
+use crate::engine::dtype::{DType, with_size};
+use crate::engine::error::RunError;
+use crate::engine::par;
+use crate::engine::pool::Pool;
+use crate::engine::tile::fill;
+use crate::engine::view::View;
+
+/// The output is the first input under another type.
+pub(crate) struct Reinterpret;
+
+impl Kernel for Reinterpret {
+    fn run(&self, _: &[&[u8]], _: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        Ok(())
+    }
+}
+
+/// A strided view of the input, written out: transpose and reverse.
+pub(crate) struct Gathered {
+    pub(crate) view: View,
+    pub(crate) size: usize,
+}
+
+impl Kernel for Gathered {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        with_size!(self.size, T => read_all::<T>(&self.view, cast_slice(ins[0]), cast_slice_mut(outs[0])));
+        Ok(())
+    }
+}
+
+/// Writes out a view on all cores.
+pub(crate) fn read_all<T: Copy + Send + Sync>(view: &View, src: &[T], dst: &mut [T]) {
+    let bytes = size_of_val(dst);
+    let threads = par::threads(bytes);
+    let Some(&outer) = view.dims().first() else {
+        return view.read_all(src, dst);
+    };
+    if threads == 1 || outer < 2 {
+        return view.read_all(src, dst);
+    }
+    let mut rest = dst;
+    let mut tasks = Vec::new();
+    // Multiples of 16 rows keep the blocks of a transpose whole.
+    for (_, part) in view.split(outer.div_ceil(threads * 4).next_multiple_of(16)) {
+        let (head, tail) = rest.split_at_mut(part.len());
+        tasks.push((part, head));
+        rest = tail;
+    }
+    par::each(tasks, bytes, |(part, out)| part.read_all(src, out));
+}
+
+/// `concatenate`.
+pub(crate) struct Concatenate {
+    /// Bytes each operand contributes to one step of the outer dimensions.
+    pub(crate) chunks: Vec<usize>,
+    pub(crate) row: usize,
+}
+
+impl Kernel for Concatenate {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        if self.row == 0 {
+            return Ok(());
+        }
+        let bytes = outs[0].len();
+        par::chunks(outs[0], self.row, bytes, |start, part| {
+            for (i, row) in part.chunks_exact_mut(self.row).enumerate() {
+                let outer = start / self.row + i;
+                let mut at = 0;
+                for (input, &chunk) in ins.iter().zip(&self.chunks) {
+                    row[at..at + chunk].copy_from_slice(&input[outer * chunk..(outer + 1) * chunk]);
+                    at += chunk;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// `pad`: inputs are the operand and the padding element.
+pub(crate) struct Pad {
+    /// What is left of the operand after negative padding.
+    pub(crate) from: View,
+    /// Where that goes.
+    pub(crate) to: View,
+    pub(crate) size: usize,
+}
+
+impl Kernel for Pad {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
+        fill(outs[0], &ins[1][..self.size]);
+        if self.from.len() == 0 {
+            return Ok(());
+        }
+        if self.from.is_contiguous() {
+            with_size!(self.size, T => {
+                let src: &[T] = &cast_slice(ins[0])[self.from.offset()..][..self.from.len()];
+                self.to.write(src, cast_slice_mut::<u8, T>(outs[0]));
+            });
+            return Ok(());
+        }
+        let mut kept = pool.alloc(self.from.len() * self.size)?;
+        let kept = kept.write()?;
+        with_size!(self.size, T => {
+            self.from.read_all::<T>(cast_slice(ins[0]), cast_slice_mut(kept));
+            self.to.write::<T>(cast_slice(kept), cast_slice_mut(outs[0]));
+        });
+        Ok(())
+    }
+}
+
+/// Reads integers of any type as `i64`; unsigned numbers beyond its range saturate.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadIndex {
+    dtype: DType,
+}
+
+impl ReadIndex {
+    pub(crate) fn new(dtype: DType) -> Option<Self> {
+        dtype.is_integer().then_some(ReadIndex { dtype })
+    }
+
+    /// Element `i`.
+    pub(crate) fn get(self, bytes: &[u8], i: usize) -> i64 {
+        macro_rules! read {
+            ($t:ty) => {
+                i64::from(cast_slice::<u8, $t>(bytes)[i])
+            };
+        }
+        match self.dtype {
+            DType::I8 => read!(i8),
+            DType::I16 => read!(i16),
+            DType::I32 => read!(i32),
+            DType::U8 => read!(u8),
+            DType::U16 => read!(u16),
+            DType::U32 => read!(u32),
+            DType::U64 => i64::try_from(cast_slice::<u8, u64>(bytes)[i]).unwrap_or(i64::MAX),
+            _ => cast_slice::<u8, i64>(bytes)[i],
+        }
+    }
+
+    /// Element `i`, clamped to `0..=max`.
+    pub(crate) fn clamped(self, bytes: &[u8], i: usize, max: usize) -> usize {
+        usize::try_from(self.get(bytes, i).max(0))
+            .unwrap_or(usize::MAX)
+            .min(max)
+    }
+}
+
+/// Start of a slice along one dimension, given at run time.
+pub(crate) struct Start {
+    pub(crate) read: ReadIndex,
+    /// Largest start that keeps the slice inside.
+    pub(crate) max: usize,
+    /// Elements per step.
+    pub(crate) stride: usize,
+}
+
+fn offset(starts: &[Start], ins: &[&[u8]]) -> usize {
+    starts
+        .iter()
+        .zip(ins)
+        .map(|(s, bytes)| s.read.clamped(bytes, 0, s.max) * s.stride)
+        .sum()
+}
+
+/// `dynamic_slice`: inputs are the operand and the starts.
+pub(crate) struct DynamicSlice {
+    pub(crate) view: View,
+    pub(crate) starts: Vec<Start>,
+    pub(crate) size: usize,
+}
+
+impl Kernel for DynamicSlice {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        let view = self.view.shifted(offset(&self.starts, &ins[1..]));
+        with_size!(self.size, T => read_all::<T>(&view, cast_slice(ins[0]), cast_slice_mut(outs[0])));
+        Ok(())
+    }
+}
+
+/// `dynamic_update_slice`: inputs are the operand (which the output starts as), the update and the starts.
+pub(crate) struct DynamicUpdateSlice {
+    pub(crate) view: View,
+    pub(crate) starts: Vec<Start>,
+    pub(crate) size: usize,
+}
+
+impl Kernel for DynamicUpdateSlice {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        let view = self.view.shifted(offset(&self.starts, &ins[2..]));
+        with_size!(self.size, T => view.write::<T>(cast_slice(ins[1]), cast_slice_mut(outs[0])));
+        Ok(())
+    }
+}

@@ -1,0 +1,229 @@
+//! Calls, loops, branches, tuples and the ops that are the identity on one device.
+
+use stablehlo::ir::Region;
+
+use super::{Bind, Cx, Result, Tv};
+use crate::engine::dtype::{DType, TensorType};
+use crate::engine::error::CompileError;
+use crate::engine::graph::{BlockGraph, Node, Op, V};
+use crate::engine::program::Select;
+
+impl<'m> Cx<'_, 'm> {
+    fn binds(&self) -> Result<Vec<Bind>> {
+        self.op
+            .operands
+            .iter()
+            .map(|&id| self.frame.get(id))
+            .collect()
+    }
+
+    fn bind_all(&mut self, binds: Vec<Bind>) -> Result<()> {
+        let (want, got) = (self.op.results.len(), binds.len());
+        self.ensure(want == got, || {
+            format!("makes {got} results, {want} are declared")
+        })?;
+        for (i, bind) in binds.into_iter().enumerate() {
+            if let Bind::Tensor(tv) = &bind {
+                let declared = self.result_type(i)?;
+                self.ensure(declared == tv.ty, || {
+                    format!("makes a {}, a {declared} is declared", tv.ty)
+                })?;
+            }
+            self.bind(i, bind)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn call(&mut self, callee: &str) -> Result<()> {
+        let func = self.l.module.func(callee);
+        let func = func.ok_or_else(|| self.invalid(format!("no function is named `{callee}`")))?;
+        let args = self.binds()?;
+        let results = self.l.inline(func, args, self.out)?;
+        self.bind_all(results)
+    }
+
+    /// Results are the operands.
+    pub(super) fn pass_through(&mut self) -> Result<()> {
+        let binds = self.binds()?;
+        self.bind_all(binds)
+    }
+
+    pub(super) fn tuple(&mut self) -> Result<()> {
+        let binds = self.binds()?;
+        self.bind(0, Bind::Tuple(binds))
+    }
+
+    pub(super) fn get_tuple_element(&mut self, index: usize) -> Result<()> {
+        match self.binds()?.pop() {
+            Some(Bind::Tuple(mut elements)) if index < elements.len() => {
+                let element = elements.swap_remove(index);
+                self.bind_all(vec![element])
+            }
+            _ => Err(self.invalid(format!("the operand is no tuple with an element {index}"))),
+        }
+    }
+
+    pub(super) fn custom_call(&mut self, target: &str) -> Result<()> {
+        match target {
+            // Annotations for partitioners; on one device there is nothing to do.
+            "Sharding"
+            | "SPMDFullToShardShape"
+            | "SPMDShardToFullShape"
+            | "annotate_device_placement" => self.pass_through(),
+            _ => Err(self.unsupported()),
+        }
+    }
+
+    fn nested(&mut self, region: &'m Region, args: Vec<Bind>) -> Result<(BlockGraph, Vec<Bind>)> {
+        let mut nodes = Vec::new();
+        let results = self.l.region(self.frame, region, args, &mut nodes)?;
+        let mut block = BlockGraph {
+            nodes,
+            results: Vec::new(),
+        };
+        for result in &results {
+            if let Bind::Tensor(tv) = result {
+                block
+                    .results
+                    .push(self.l.written_out(tv.v, &mut block.nodes));
+            }
+        }
+        Ok((block, results))
+    }
+
+    fn regions<const N: usize>(&self) -> Result<[&'m Region; N]> {
+        let regions: Vec<&'m Region> = self.op.regions.iter().collect();
+        let got = regions.len();
+        regions
+            .try_into()
+            .map_err(|_| self.invalid(format!("has {N} regions, {got} are given")))
+    }
+
+    pub(super) fn while_loop(&mut self) -> Result<()> {
+        let [cond, body] = self.regions()?;
+        let inits = self.binds()?;
+        let mut ins: Vec<V> = Vec::new();
+        let mut carried: Vec<V> = Vec::new();
+        let mut args: Vec<Bind> = Vec::new();
+        for init in &inits {
+            args.push(match init {
+                Bind::Tensor(tv) => {
+                    ins.push(self.l.written_out(tv.v, self.out));
+                    let v = self.l.value(&tv.ty);
+                    carried.push(v);
+                    Bind::Tensor(Tv {
+                        v,
+                        ty: tv.ty.clone(),
+                    })
+                }
+                Bind::Token => Bind::Token,
+                Bind::Tuple(_) => return Err(self.unsupported()),
+            });
+        }
+        let (cond, preds) = self.nested(cond, args.clone())?;
+        let scalar = TensorType {
+            dtype: DType::Bool,
+            dims: [].into(),
+        };
+        let fits = matches!(&preds[..], [Bind::Tensor(tv)] if tv.ty == scalar);
+        self.ensure(fits, || format!("the condition must be a {scalar}"))?;
+        let (body, results) = self.nested(body, args)?;
+        self.same_types(&inits, &results)?;
+        let outs: Vec<V> = tensors(&inits).map(|tv| self.l.value(&tv.ty)).collect();
+        let mut made = outs.iter();
+        let binds = inits
+            .iter()
+            .map(|init| match init {
+                Bind::Tensor(tv) => made.next().map_or(Bind::Token, |&v| {
+                    Bind::Tensor(Tv {
+                        v,
+                        ty: tv.ty.clone(),
+                    })
+                }),
+                other => other.clone(),
+            })
+            .collect();
+        self.out.push(Node {
+            op: Op::While {
+                carried,
+                cond,
+                body,
+            },
+            ins,
+            outs,
+        });
+        self.bind_all(binds)
+    }
+
+    fn same_types(&self, a: &[Bind], b: &[Bind]) -> Result<()> {
+        let same = a.len() == b.len()
+            && a.iter().zip(b).all(|pair| match pair {
+                (Bind::Tensor(x), Bind::Tensor(y)) => x.ty == y.ty,
+                (Bind::Token, Bind::Token) => true,
+                _ => false,
+            });
+        self.ensure(same, || {
+            format!("values of different types meet: {:?} and {:?}", a, b)
+        })
+    }
+
+    pub(super) fn branches(&mut self, select: Select) -> Result<()> {
+        let [index] = self.take()?;
+        let dtype = match select {
+            Select::Pred => DType::Bool,
+            Select::Index => DType::I32,
+        };
+        self.ensure(index.ty.rank() == 0 && index.ty.dtype == dtype, || {
+            format!("an index of type {}", index.ty)
+        })?;
+        let regions = &self.op.regions;
+        let enough = if matches!(select, Select::Pred) {
+            regions.len() == 2
+        } else {
+            !regions.is_empty()
+        };
+        self.ensure(enough, || format!("{} branches", regions.len()))?;
+        let mut branches = Vec::with_capacity(regions.len());
+        let mut first: Option<Vec<Bind>> = None;
+        for region in regions {
+            let (block, results) = self.nested(region, Vec::new())?;
+            match &first {
+                Some(first) => self.same_types(first, &results)?,
+                None => first = Some(results),
+            }
+            branches.push(block);
+        }
+        let first = first.unwrap_or_default();
+        let mut outs = Vec::new();
+        let mut binds = Vec::new();
+        for result in first {
+            binds.push(match result {
+                Bind::Tensor(tv) => {
+                    let v = self.l.value(&tv.ty);
+                    outs.push(v);
+                    Bind::Tensor(Tv { v, ty: tv.ty })
+                }
+                Bind::Token => Bind::Token,
+                Bind::Tuple(_) => {
+                    return Err(CompileError::unsupported("a tuple as a branch's result"));
+                }
+            });
+        }
+        self.out.push(Node {
+            op: Op::Case { select, branches },
+            ins: vec![index.v],
+            outs,
+        });
+        self.bind_all(binds)
+    }
+}
+
+fn tensors(binds: &[Bind]) -> impl Iterator<Item = &Tv> {
+    binds.iter().filter_map(|b| {
+        if let Bind::Tensor(tv) = b {
+            Some(tv)
+        } else {
+            None
+        }
+    })
+}

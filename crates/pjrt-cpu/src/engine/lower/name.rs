@@ -1,0 +1,75 @@
+//! Names of ops and places for error messages.
+
+use stablehlo::ir::{Func, Location, LocationId, Module, Op, OpKind, Type};
+
+use super::tensor_type;
+
+/// The specification's name of an op, such as `dot_general`.
+pub(super) fn op(kind: &OpKind) -> String {
+    let debug = match kind {
+        OpKind::Constant(_) => return "constant".into(),
+        OpKind::Other { name, .. } => return name.clone(),
+        OpKind::CustomCall {
+            call_target_name, ..
+        } => return format!("custom_call @{call_target_name}"),
+        OpKind::Unary(op) => format!("{op:?}"),
+        OpKind::Binary(op) => format!("{op:?}"),
+        kind => format!("{kind:?}"),
+    };
+    let mut name = String::new();
+    for c in debug.chars().take_while(|c| c.is_alphanumeric()) {
+        if c.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.extend(c.to_lowercase());
+    }
+    name
+}
+
+/// An op with its types and its place in the user's program.
+pub(super) fn place(module: &Module, func: &Func, op: &Op) -> String {
+    let types = |ids: &[stablehlo::ir::ValueId]| {
+        let texts: Vec<String> = ids
+            .iter()
+            .map(|id| match func.values.get(id.0 as usize) {
+                Some(ty @ Type::Tensor(_)) => {
+                    tensor_type(ty).map_or_else(|_| format!("{ty:?}"), |t| t.to_string())
+                }
+                Some(ty) => format!("{ty:?}"),
+                None => "?".into(),
+            })
+            .collect();
+        format!("({})", texts.join(", "))
+    };
+    let (name, ins, outs) = (self::op(&op.kind), types(&op.operands), types(&op.results));
+    let at = location(module, op.location, 0);
+    let at = if at.is_empty() {
+        at
+    } else {
+        format!(" at {at}")
+    };
+    format!("{name} : {ins} -> {outs} of function `{}`{at}", func.name)
+}
+
+/// The first file position or name a location leads to.
+fn location(module: &Module, id: LocationId, depth: usize) -> String {
+    if depth > 32 {
+        return String::new();
+    }
+    match module.locations.get(id.0 as usize) {
+        Some(Location::File { file, line, column }) => format!("{file}:{line}:{column}"),
+        Some(Location::Name(name, inner)) => {
+            let inner = location(module, *inner, depth + 1);
+            if inner.is_empty() {
+                name.clone()
+            } else {
+                format!("{name} ({inner})")
+            }
+        }
+        Some(Location::CallSite(callee, _)) => location(module, *callee, depth + 1),
+        Some(Location::Fused(parts)) => parts
+            .first()
+            .map_or_else(String::new, |&p| location(module, p, depth + 1)),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,149 @@
+//! `reduce`.
+
+use super::linear::rest;
+use super::region::{Combine, combine};
+use super::{Cx, Result, Tv};
+use crate::engine::dtype::TensorType;
+use crate::engine::graph::V;
+use crate::engine::kernels::reduce::{Reduce, ReduceAny, reduce_fn};
+use crate::engine::view::{View, strides_of};
+
+impl<'m> Cx<'_, 'm> {
+    /// Operands split into inputs and initial values, which must be scalars of the inputs' types.
+    pub(super) fn inputs_and_inits(&self) -> Result<(Vec<Tv>, Vec<Tv>)> {
+        let mut inputs = self.operands()?;
+        let count = inputs.len() / 2;
+        self.ensure(count > 0 && inputs.len() == 2 * count, || {
+            format!("{} operands", inputs.len())
+        })?;
+        let inits = inputs.split_off(count);
+        for (x, init) in inputs.iter().zip(&inits) {
+            let fits = x.ty.dims == inputs[0].ty.dims
+                && init.ty.rank() == 0
+                && init.ty.dtype == x.ty.dtype;
+            self.ensure(fits, || {
+                format!(
+                    "an initial value of type {} for {} beside {}",
+                    init.ty, x.ty, inputs[0].ty
+                )
+            })?;
+        }
+        Ok((inputs, inits))
+    }
+
+    /// The only region.
+    pub(super) fn body(&self) -> Result<&'m stablehlo::ir::Region> {
+        match &self.op.regions[..] {
+            [body] => Ok(body),
+            regions => Err(self.invalid(format!("{} regions where one is needed", regions.len()))),
+        }
+    }
+
+    /// Scalars of the tensors' element types, twice: what a reducer takes.
+    pub(super) fn reducer_types(&self, inputs: &[Tv]) -> Result<Vec<TensorType>> {
+        let once: Result<Vec<TensorType>> =
+            inputs.iter().map(|x| self.typed(x.ty.dtype, &[])).collect();
+        let once = once?;
+        Ok([once.clone(), once].concat())
+    }
+
+    pub(super) fn reduce(&mut self, dimensions: &[usize]) -> Result<()> {
+        let (inputs, inits) = self.inputs_and_inits()?;
+        let body = self.body()?;
+        let first = inputs[0].clone();
+        let rank = first.ty.rank();
+        self.distinct(dimensions, rank, "dimensions")?;
+        let kept = rest(rank, dimensions, &[]);
+        let dims: Vec<usize> = kept.iter().map(|&d| first.ty.dims[d]).collect();
+        if let (1, Some(Combine::Op(op))) = (inputs.len(), combine(body))
+            && let Some(run) = reduce_fn(op, first.ty.dtype)
+        {
+            let ty = self.typed(first.ty.dtype, &dims)?;
+            let (x, [outer, reduced, inner]) = self.three_parts(&first, dimensions, &kept)?;
+            let v = self.kernel(
+                Reduce {
+                    outer,
+                    reduced,
+                    inner,
+                    run,
+                },
+                &[x, inits[0].v],
+                &[],
+                std::slice::from_ref(&ty),
+            )[0];
+            return self.finish_one(v, ty);
+        }
+        let types = self.reducer_types(&inputs)?;
+        let body = self.scalar_fn(body, &types)?;
+        self.ensure(body.results[..] == types[..inputs.len()], || {
+            format!("a body returning {:?}", body.results)
+        })?;
+        let order: Vec<usize> = {
+            let mut d = dimensions.to_vec();
+            d.sort_unstable();
+            d.extend(&kept);
+            d
+        };
+        let own = strides_of(&first.ty.dims);
+        let sizes: Vec<usize> = order.iter().map(|&d| first.ty.dims[d]).collect();
+        let strides: Vec<isize> = order.iter().map(|&d| own[d]).collect();
+        let mut ins: Vec<V> = inputs.iter().chain(&inits).map(|t| t.v).collect();
+        ins.extend(&body.captured);
+        let results: Result<Vec<TensorType>> = inputs
+            .iter()
+            .map(|x| self.typed(x.ty.dtype, &dims))
+            .collect();
+        let results = results?;
+        let kernel = ReduceAny {
+            view: View::new(&sizes, &strides, 0),
+            reduced: sizes[..dimensions.len()].iter().product(),
+            kept: dims.iter().product(),
+            sizes: inputs.iter().map(|x| x.ty.dtype.size()).collect(),
+            body,
+        };
+        let outs = self.kernel(kernel, &ins, &[], &results);
+        self.finish(
+            outs.into_iter()
+                .zip(results)
+                .map(|(v, ty)| Tv { v, ty })
+                .collect(),
+        )
+    }
+
+    /// `x` as `[outer, reduced, inner]`; rearranged where reduced and kept dimensions alternate more than that.
+    fn three_parts(
+        &mut self,
+        x: &Tv,
+        reduced: &[usize],
+        kept: &[usize],
+    ) -> Result<(V, [usize; 3])> {
+        // Runs of dimensions of the same kind; those of extent one fit any run.
+        let mut runs: Vec<(bool, usize)> = Vec::new();
+        for (d, &dim) in x.ty.dims.iter().enumerate().filter(|&(_, &dim)| dim != 1) {
+            let kind = reduced.contains(&d);
+            match runs.last_mut() {
+                Some((last, extent)) if *last == kind => *extent *= dim,
+                _ => runs.push((kind, dim)),
+            }
+        }
+        let parts = match runs[..] {
+            [] => Some([1, 1, 1]),
+            [(false, kept)] => Some([1, 1, kept]),
+            [(true, r)] => Some([1, r, 1]),
+            [(true, r), (false, i)] => Some([1, r, i]),
+            [(false, o), (true, r)] => Some([o, r, 1]),
+            [(false, o), (true, r), (false, i)] => Some([o, r, i]),
+            _ => None,
+        };
+        if let Some(parts) = parts {
+            return Ok((x.v, parts));
+        }
+        let order: Vec<usize> = kept.iter().chain(reduced).copied().collect();
+        let y = self.permuted(x, &order)?;
+        let outer: usize = kept.iter().map(|&d| x.ty.dims[d]).product();
+        Ok((
+            y.v,
+            [outer, reduced.iter().map(|&d| x.ty.dims[d]).product(), 1],
+        ))
+    }
+}

@@ -1,0 +1,119 @@
+//! Regions that compute scalars from scalars: reducers, scatter updates, comparators.
+
+use stablehlo::ir::{Binary, OpKind, Region};
+
+use super::{Bind, Cx, Result, Tv, tensor_type, type_of};
+use crate::engine::dtype::TensorType;
+use crate::engine::fuse::{Compiled, Group, compile_group};
+use crate::engine::graph::{BlockGraph, Op, V};
+use crate::engine::tile::TileProgram;
+
+/// A scalar region as a vector program: the same computation for many elements at once.
+pub(crate) struct ScalarFn {
+    /// Inputs are the region's arguments, then `captured` scalars.
+    pub(crate) program: TileProgram,
+    pub(crate) captured: Vec<V>,
+    pub(crate) results: Vec<TensorType>,
+}
+
+/// What a region of two arguments computes, where it is one of the common cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Combine {
+    Op(Binary),
+    /// The second argument.
+    Second,
+}
+
+/// Recognises `op(a, b)` and `b`.
+pub(crate) fn combine(region: &Region) -> Option<Combine> {
+    let &[a, b] = &region.args[..] else {
+        return None;
+    };
+    match &region.ops[..] {
+        [ret] if ret.operands == [b] => Some(Combine::Second),
+        [op, ret]
+            if ret.operands == op.results && (op.operands == [a, b] || op.operands == [b, a]) =>
+        {
+            match op.kind {
+                OpKind::Binary(
+                    op @ (Binary::Add
+                    | Binary::Multiply
+                    | Binary::Maximum
+                    | Binary::Minimum
+                    | Binary::And
+                    | Binary::Or
+                    | Binary::Xor),
+                ) => Some(Combine::Op(op)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+impl<'m> Cx<'_, 'm> {
+    /// Compiles a region whose arguments are scalars of the given types.
+    pub(super) fn scalar_fn(
+        &mut self,
+        region: &'m Region,
+        types: &[TensorType],
+    ) -> Result<ScalarFn> {
+        self.ensure(region.args.len() == types.len(), || {
+            format!(
+                "a region of {} arguments where {} are needed",
+                region.args.len(),
+                types.len()
+            )
+        })?;
+        let mut args = Vec::with_capacity(types.len());
+        for (ty, &id) in types.iter().zip(&region.args) {
+            let declared = tensor_type(type_of(self.frame.func, id)?)?;
+            self.ensure(declared == *ty, || {
+                format!("a region's argument of type {declared} where {ty} is needed")
+            })?;
+            args.push(Tv {
+                v: self.l.value(ty),
+                ty: ty.clone(),
+            });
+        }
+        let mut nodes = Vec::new();
+        let binds = args.iter().cloned().map(Bind::Tensor).collect();
+        let results = self.l.region(self.frame, region, binds, &mut nodes)?;
+        if nodes.iter().any(|n| {
+            !matches!(n.op, Op::Map(_) | Op::Copy)
+                || n.outs.iter().any(|&v| self.l.values[v as usize].n != 1)
+        }) {
+            return Err(super::CompileError::unsupported(
+                "a region that is not a straight line of scalar elementwise ops",
+            ));
+        }
+        let mut wanted = Vec::with_capacity(results.len());
+        let mut kinds = Vec::with_capacity(results.len());
+        for result in results {
+            let Bind::Tensor(tv) = result else {
+                return Err(self.invalid("a region returns a token"));
+            };
+            self.ensure(tv.ty.elements() == 1, || {
+                format!("a region returns a {}", tv.ty)
+            })?;
+            wanted.push(tv.v);
+            kinds.push(tv.ty);
+        }
+        let fixed: Vec<V> = args.iter().map(|a| a.v).collect();
+        let mut block = BlockGraph {
+            nodes,
+            results: wanted.clone(),
+        };
+        block.remove_dead(&mut vec![false; self.l.values.len()]);
+        let group = Group {
+            n: 1,
+            nodes: block.nodes,
+        };
+        let Compiled { program, ins, .. } = compile_group(&group, &fixed, &wanted, &self.l.values);
+        Ok(ScalarFn {
+            program,
+            captured: ins[fixed.len()..].to_vec(),
+            results: kinds,
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Compiles StableHLO programs and runs them on this machine's cores.
+//!
+//! [`compile`] resolves every shape, inlines calls, fuses elementwise ops into tile programs and lays the rest out
+//! as a flat list of steps; whatever it accepts runs without further checks of the program. [`Program::run`] walks
+//! the steps. Memory comes from a [`Pool`], is shared by reference count and updated in place by its only owner.
+//!
+//! The way of a program, file by file: `lower` (StableHLO to `graph`), `fuse` and `emit` (graph to steps),
+//! `program` (running them), with `elementwise` and `kernels` holding the loops.
+
+mod dtype;
+mod elementwise;
+mod emit;
+mod error;
+mod fuse;
+mod graph;
+mod kernels;
+mod lower;
+mod par;
+mod pool;
+mod program;
+mod tensor;
+mod tile;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use stablehlo::ir::{Attribute, Module};
+
+pub use dtype::{DType, TensorType};
+pub use error::{CompileError, CompileErrorKind, RunError};
+pub use pool::Pool;
+pub use program::{Parameter, Program};
+pub use tensor::Tensor;
+
+use lower::{Lower, Lowered, tensor_type};
+
+/// Compiles a program whose buffers come from [`Pool::global`].
+pub fn compile(module: &Module) -> Result<Program, CompileError> {
+    compile_in(module, Pool::global())
+}
+
+/// Compiles a program whose buffers come from `pool`.
+pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program, CompileError> {
+    let func = module.entry().ok_or_else(|| {
+        CompileError::invalid(
+            "the module has no entry: name one function `main`, or make exactly one public",
+        )
+    })?;
+    let mut lower = Lower::new(module, pool);
+    let Lowered {
+        block,
+        args,
+        results,
+    } = lower.entry(func)?;
+    for (declared, ty) in func.results.iter().zip(&results) {
+        let declared = tensor_type(declared)?;
+        if declared != *ty {
+            return Err(CompileError::invalid(format!(
+                "the entry function declares a result {declared} and returns a {ty}"
+            )));
+        }
+    }
+    let parameters = args.iter().enumerate().map(|(i, arg)| {
+        let attributes = func.arg_attributes.get(i).map_or(&[][..], |a| a);
+        Parameter {
+            ty: arg.ty.clone(),
+            alias_output: alias_output(attributes),
+            donor: donor(attributes),
+        }
+    });
+    let parameters: Vec<Parameter> = parameters.collect();
+    if let Some(p) = parameters
+        .iter()
+        .find(|p| p.alias_output.is_some_and(|o| o >= results.len()))
+    {
+        return Err(CompileError::invalid(format!(
+            "a parameter of type {} aliases an output that does not exist",
+            p.ty
+        )));
+    }
+    let args: Vec<graph::V> = args.iter().map(|a| a.v).collect();
+    let emitted = emit::emit(block, &args, &lower.values, pool)?;
+    Ok(Program {
+        name: module.name.clone().unwrap_or_else(|| func.name.clone()),
+        parameters,
+        outputs: results,
+        consts: emitted.consts,
+        slots: emitted.slots,
+        block: emitted.block,
+        pool: pool.clone(),
+    })
+}
+
+fn alias_output(attributes: &[(String, Attribute)]) -> Option<usize> {
+    attributes.iter().find_map(|(name, value)| match value {
+        Attribute::Integer(output) if name == "tf.aliasing_output" => usize::try_from(*output).ok(),
+        _ => None,
+    })
+}
+
+fn donor(attributes: &[(String, Attribute)]) -> bool {
+    attributes
+        .iter()
+        .any(|(name, value)| name == "jax.buffer_donor" && *value != Attribute::Bool(false))
+}

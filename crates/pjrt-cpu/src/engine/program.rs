@@ -1,0 +1,405 @@
+//! A compiled program: a flat list of steps over numbered slots, and the loop that runs it.
+
+use std::fmt;
+
+use super::dtype::TensorType;
+use super::error::RunError;
+use super::kernels::Kernel;
+use super::pool::{Buffer, Pool};
+use super::tensor::Tensor;
+use super::tile::TileProgram;
+
+/// A value a step reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arg {
+    /// Read only.
+    Slot(u32),
+    /// The last read of this slot: the buffer may be taken.
+    Last(u32),
+    Const(u32),
+}
+
+/// A value a step makes.
+#[derive(Clone, Debug)]
+pub(crate) struct Out {
+    pub(crate) slot: u32,
+    pub(crate) bytes: usize,
+    /// Tile steps: the input whose buffer may be overwritten. Kernel steps: the input this output starts as.
+    pub(crate) from: Option<u16>,
+}
+
+pub(crate) enum Step {
+    Tile {
+        program: TileProgram,
+        n: usize,
+        args: Vec<Arg>,
+        outs: Vec<Out>,
+        free: Vec<u32>,
+    },
+    Kernel {
+        kernel: Box<dyn Kernel>,
+        args: Vec<Arg>,
+        outs: Vec<Out>,
+        free: Vec<u32>,
+    },
+    While {
+        args: Vec<Arg>,
+        carried: Vec<u32>,
+        cond: Block,
+        body: Block,
+        outs: Vec<u32>,
+        free: Vec<u32>,
+    },
+    Case {
+        index: Arg,
+        select: Select,
+        branches: Vec<Block>,
+        outs: Vec<u32>,
+        free: Vec<u32>,
+    },
+}
+
+/// How the index operand of a branch is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Select {
+    /// `if`: a truth value, true is the first branch.
+    Pred,
+    /// `case`: an i32; out of range is the last branch.
+    Index,
+}
+
+#[derive(Default)]
+pub(crate) struct Block {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) results: Vec<Arg>,
+}
+
+/// A parameter of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Parameter {
+    /// Element type and extents.
+    pub ty: TensorType,
+    /// Output the caller wants to take over this parameter's memory (`tf.aliasing_output`).
+    pub alias_output: Option<usize>,
+    /// The caller gives the memory away for any use (`jax.buffer_donor`).
+    pub donor: bool,
+}
+
+/// A compiled program; running it never changes it.
+pub struct Program {
+    pub(crate) name: String,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) outputs: Vec<TensorType>,
+    pub(crate) consts: Vec<Buffer>,
+    pub(crate) slots: usize,
+    pub(crate) block: Block,
+    pub(crate) pool: Pool,
+}
+
+impl Program {
+    /// The module's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What [`Program::run`] takes.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// What [`Program::run`] returns.
+    pub fn outputs(&self) -> &[TensorType] {
+        &self.outputs
+    }
+
+    /// Bytes of the constants the program holds.
+    pub fn constant_bytes(&self) -> usize {
+        self.consts.iter().map(|c| c.bytes().len()).sum()
+    }
+
+    /// Steps of the outermost block, for tests and diagnostics.
+    pub fn step_count(&self) -> usize {
+        self.block.steps.len()
+    }
+
+    /// Runs the program. An input no other [`Tensor`] shares may be overwritten: to keep one, pass a clone.
+    pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RunError> {
+        if inputs.len() != self.parameters.len() {
+            let (want, got) = (self.parameters.len(), inputs.len());
+            return Err(RunError::Input(format!(
+                "program `{}` takes {want} inputs, {got} were given",
+                self.name
+            )));
+        }
+        let mut env = Env {
+            consts: &self.consts,
+            slots: Vec::with_capacity(self.slots),
+            pool: &self.pool,
+        };
+        for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
+            if input.ty() != &parameter.ty {
+                let (want, got) = (&parameter.ty, input.ty());
+                return Err(RunError::Input(format!(
+                    "input {i} of program `{}` is a {want}, a {got} was given",
+                    self.name
+                )));
+            }
+            env.slots.push(Some(input.into_buffer()));
+        }
+        env.slots.resize(self.slots, None);
+        env.run(&self.block)?;
+        self.block
+            .results
+            .iter()
+            .zip(&self.outputs)
+            .map(|(&result, ty)| Ok(Tensor::from_parts(ty.clone(), env.take(result)?)))
+            .collect()
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program")
+            .field("name", &self.name)
+            .field("parameters", &self.parameters)
+            .field("outputs", &self.outputs)
+            .field("steps", &self.block.steps.len())
+            .finish()
+    }
+}
+
+/// The values of a run.
+struct Env<'p> {
+    consts: &'p [Buffer],
+    slots: Vec<Option<Buffer>>,
+    pool: &'p Pool,
+}
+
+fn empty(slot: u32) -> RunError {
+    RunError::Internal(format!("slot {slot} was read while empty"))
+}
+
+impl Env<'_> {
+    fn get(&self, arg: Arg) -> Result<&Buffer, RunError> {
+        match arg {
+            Arg::Slot(s) | Arg::Last(s) => self.slots[s as usize].as_ref().ok_or_else(|| empty(s)),
+            Arg::Const(c) => Ok(&self.consts[c as usize]),
+        }
+    }
+
+    /// The value, moved out of its slot on its last use.
+    fn take(&mut self, arg: Arg) -> Result<Buffer, RunError> {
+        match arg {
+            Arg::Last(s) => self.slots[s as usize].take().ok_or_else(|| empty(s)),
+            _ => self.get(arg).cloned(),
+        }
+    }
+
+    fn free(&mut self, slots: &[u32]) {
+        for &slot in slots {
+            self.slots[slot as usize] = None;
+        }
+    }
+
+    fn run(&mut self, block: &Block) -> Result<(), RunError> {
+        for step in &block.steps {
+            match step {
+                Step::Tile {
+                    program,
+                    n,
+                    args,
+                    outs,
+                    free,
+                } => {
+                    self.tile(program, *n, args, outs)?;
+                    self.free(free);
+                }
+                Step::Kernel {
+                    kernel,
+                    args,
+                    outs,
+                    free,
+                } => {
+                    self.kernel(&**kernel, args, outs)?;
+                    self.free(free);
+                }
+                Step::While {
+                    args,
+                    carried,
+                    cond,
+                    body,
+                    outs,
+                    free,
+                } => {
+                    self.repeat(args, carried, cond, body, outs)?;
+                    self.free(free);
+                }
+                Step::Case {
+                    index,
+                    select,
+                    branches,
+                    outs,
+                    free,
+                } => {
+                    let branch = self.choose(*index, *select, branches)?;
+                    self.run(branch)?;
+                    // All are taken before the first is stored: their slots may overlap.
+                    let mut values = Vec::with_capacity(outs.len());
+                    for &result in &branch.results {
+                        values.push(self.take(result)?);
+                    }
+                    for (&slot, value) in outs.iter().zip(values) {
+                        self.slots[slot as usize] = Some(value);
+                    }
+                    self.free(free);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The buffer of an input whose last use this is, if nobody else holds it.
+    fn steal(&mut self, args: &[Arg], from: Option<u16>) -> Option<Buffer> {
+        let Arg::Last(slot) = args[usize::from(from?)] else {
+            return None;
+        };
+        let slot = &mut self.slots[slot as usize];
+        if slot.as_mut()?.is_unique() {
+            slot.take()
+        } else {
+            None
+        }
+    }
+
+    fn tile(
+        &mut self,
+        program: &TileProgram,
+        n: usize,
+        args: &[Arg],
+        outs: &[Out],
+    ) -> Result<(), RunError> {
+        let mut buffers = Vec::with_capacity(outs.len());
+        let mut alias = Vec::new();
+        for (o, out) in outs.iter().enumerate() {
+            match self.steal(args, out.from) {
+                Some(buffer) => {
+                    if alias.is_empty() {
+                        alias.resize(outs.len(), None);
+                    }
+                    alias[o] = out.from;
+                    buffers.push(buffer);
+                }
+                None => buffers.push(self.pool.alloc(out.bytes)?),
+            }
+        }
+        {
+            let ins = self.inputs(args, &alias)?;
+            let mut targets = targets(&mut buffers)?;
+            program.run(n, &ins, &mut targets, &alias);
+        }
+        for (out, buffer) in outs.iter().zip(buffers) {
+            self.slots[out.slot as usize] = Some(buffer);
+        }
+        Ok(())
+    }
+
+    fn kernel(&mut self, kernel: &dyn Kernel, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
+        let mut buffers = Vec::with_capacity(outs.len());
+        let mut alias = Vec::new();
+        for (o, out) in outs.iter().enumerate() {
+            match (self.steal(args, out.from), out.from) {
+                (Some(buffer), from) => {
+                    alias.resize(outs.len(), None);
+                    alias[o] = from;
+                    buffers.push(buffer);
+                }
+                (None, Some(from)) => {
+                    buffers.push(Buffer::copy_of(
+                        self.pool,
+                        self.get(args[usize::from(from)])?.bytes(),
+                    )?);
+                }
+                (None, None) => buffers.push(self.pool.alloc(out.bytes)?),
+            }
+        }
+        {
+            let ins = self.inputs(args, &alias)?;
+            let mut targets = targets(&mut buffers)?;
+            kernel.run(&ins, &mut targets, self.pool)?;
+        }
+        for (out, buffer) in outs.iter().zip(buffers) {
+            self.slots[out.slot as usize] = Some(buffer);
+        }
+        Ok(())
+    }
+
+    /// The bytes of all inputs; those taken over by an output are empty.
+    fn inputs(&self, args: &[Arg], alias: &[Option<u16>]) -> Result<Vec<&[u8]>, RunError> {
+        let mut ins = Vec::with_capacity(args.len());
+        for (i, &arg) in args.iter().enumerate() {
+            let taken = alias.iter().any(|a| a.is_some_and(|a| usize::from(a) == i));
+            ins.push(if taken { &[] } else { self.get(arg)?.bytes() });
+        }
+        Ok(ins)
+    }
+
+    fn repeat(
+        &mut self,
+        args: &[Arg],
+        carried: &[u32],
+        cond: &Block,
+        body: &Block,
+        outs: &[u32],
+    ) -> Result<(), RunError> {
+        let mut values = Vec::with_capacity(args.len());
+        for &arg in args {
+            values.push(self.take(arg)?);
+        }
+        loop {
+            for (&slot, value) in carried.iter().zip(values.drain(..)) {
+                self.slots[slot as usize] = Some(value);
+            }
+            self.run(cond)?;
+            let Some(&pred) = cond.results.first() else {
+                break;
+            };
+            if self.take(pred)?.bytes().first() != Some(&1) {
+                break;
+            }
+            self.run(body)?;
+            for &result in &body.results {
+                values.push(self.take(result)?);
+            }
+        }
+        for (&slot, &from) in outs.iter().zip(carried) {
+            let value = self.slots[from as usize].take();
+            self.slots[slot as usize] = value;
+        }
+        Ok(())
+    }
+
+    fn choose<'b>(
+        &self,
+        index: Arg,
+        select: Select,
+        branches: &'b [Block],
+    ) -> Result<&'b Block, RunError> {
+        let bytes = self.get(index)?.bytes();
+        let last = branches.len().wrapping_sub(1);
+        let chosen = match select {
+            Select::Pred => usize::from(bytes.first() != Some(&1)),
+            Select::Index => {
+                let index = bytes.first_chunk().map_or(-1, |b| i32::from_ne_bytes(*b));
+                usize::try_from(index).unwrap_or(last).min(last)
+            }
+        };
+        branches
+            .get(chosen)
+            .ok_or_else(|| RunError::Internal("a branch without cases".into()))
+    }
+}
+
+fn targets(buffers: &mut [Buffer]) -> Result<Vec<&mut [u8]>, RunError> {
+    buffers.iter_mut().map(Buffer::write).collect()
+}

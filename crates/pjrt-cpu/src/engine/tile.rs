@@ -1,0 +1,292 @@
+//! Fused elementwise programs, run tile by tile so that intermediate values never leave the first-level cache.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+
+use super::dtype::{DType, with_dtype, with_size};
+use super::elementwise::{Map, num::Cast};
+use super::par;
+use super::pool::{LINE, Line};
+use super::view::View;
+
+/// Elements per tile: a dozen `f32` registers of this length fit the first-level cache.
+pub(crate) const TILE: usize = 1024;
+
+/// Where an instruction reads: an index and the size of an element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Src {
+    /// An operand the function does not take.
+    None,
+    /// An input with as many elements as the program runs over.
+    In(u16, u8),
+    Reg(u16, u8),
+    Out(u16, u8),
+}
+
+/// Where an instruction writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dst {
+    Reg(u16),
+    Out(u16),
+}
+
+/// What an instruction does.
+pub(crate) enum TileOp {
+    Map(Map, [Src; 3]),
+    /// Elements of an input through a strided view.
+    Load(u16, View),
+    Iota(Iota),
+    Copy(Src),
+}
+
+pub(crate) struct Instr {
+    pub(crate) op: TileOp,
+    pub(crate) dst: Dst,
+    /// Size of an element written.
+    pub(crate) size: u8,
+}
+
+/// A register that holds one value in all its elements.
+pub(crate) struct Splat {
+    pub(crate) reg: u16,
+    pub(crate) size: u8,
+    pub(crate) value: SplatValue,
+}
+
+pub(crate) enum SplatValue {
+    Constant([u8; 16]),
+    /// The first element of an input.
+    Input(u16),
+}
+
+/// Positions along one dimension: `(i / inner) % extent` for the flat index `i`.
+#[derive(Clone, Copy)]
+pub(crate) struct Iota {
+    fill: fn(usize, usize, usize, &mut [u8]),
+    inner: usize,
+    extent: usize,
+}
+
+impl Iota {
+    pub(crate) fn new(dtype: DType, inner: usize, extent: usize) -> Option<Self> {
+        fn fill<T: bytemuck::Pod>(start: usize, inner: usize, extent: usize, out: &mut [u8])
+        where
+            u64: Cast<T>,
+        {
+            let mut position = (start / inner) % extent;
+            let mut within = start % inner;
+            for o in cast_slice_mut::<u8, T>(out) {
+                *o = (position as u64).cast();
+                within += 1;
+                if within == inner {
+                    within = 0;
+                    position += 1;
+                    if position == extent {
+                        position = 0;
+                    }
+                }
+            }
+        }
+        let (inner, extent) = (inner.max(1), extent.max(1));
+        with_dtype!(dtype, T => Some(Iota { fill: fill::<T>, inner, extent }), _ => None)
+    }
+}
+
+/// A straight-line program over equally long vectors.
+#[derive(Default)]
+pub(crate) struct TileProgram {
+    pub(crate) splats: Vec<Splat>,
+    pub(crate) instrs: Vec<Instr>,
+    pub(crate) regs: usize,
+    /// Size of an element of each output.
+    pub(crate) outs: Vec<u8>,
+}
+
+thread_local! {
+    /// Registers, kept between runs.
+    static REGISTERS: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl TileProgram {
+    /// Runs over `n` elements, on several threads if there are many. `alias[o]` names the input whose elements
+    /// output `o` holds already and overwrites; that input's slice is not read.
+    pub(crate) fn run(
+        &self,
+        n: usize,
+        ins: &[&[u8]],
+        outs: &mut [&mut [u8]],
+        alias: &[Option<u16>],
+    ) {
+        let bytes = n
+            * self.outs.iter().map(|&s| usize::from(s)).sum::<usize>()
+            * (2 + self.instrs.len() / 4);
+        let threads = par::threads(bytes);
+        if threads == 1 || n <= 2 * TILE {
+            return self.run_range(0..n, ins, outs, alias);
+        }
+        let chunk = n.div_ceil(threads * 4).next_multiple_of(TILE);
+        let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|o| &mut **o).collect();
+        let mut tasks = Vec::with_capacity(threads * 4);
+        for start in (0..n).step_by(chunk) {
+            let count = chunk.min(n - start);
+            let mut mine = Vec::with_capacity(rest.len());
+            for (out, &size) in rest.iter_mut().zip(&self.outs) {
+                let (head, tail) = std::mem::take(out).split_at_mut(count * usize::from(size));
+                mine.push(head);
+                *out = tail;
+            }
+            tasks.push((start..start + count, mine));
+        }
+        par::each(tasks, bytes, |(range, mut outs)| {
+            self.run_range(range, ins, &mut outs, alias)
+        });
+    }
+
+    /// Runs over the elements of `range`; `outs` hold just those, `ins` all.
+    fn run_range(
+        &self,
+        range: Range<usize>,
+        ins: &[&[u8]],
+        outs: &mut [&mut [u8]],
+        alias: &[Option<u16>],
+    ) {
+        let mut regs = REGISTERS.take();
+        let aliased = alias.iter().any(Option::is_some);
+        let count = self.regs + if aliased { outs.len() } else { 0 };
+        if regs.len() < count {
+            regs.resize_with(count, Vec::new);
+        }
+        let width = TILE.min(range.len());
+        for splat in &self.splats {
+            let size = usize::from(splat.size);
+            let value = match &splat.value {
+                SplatValue::Constant(bytes) => &bytes[..size],
+                SplatValue::Input(i) => &ins[usize::from(*i)][..size],
+            };
+            fill(
+                reserve(&mut regs[usize::from(splat.reg)], width * size),
+                value,
+            );
+        }
+        let mut start = range.start;
+        while start < range.end {
+            let len = TILE.min(range.end - start);
+            if aliased {
+                for (o, _) in alias.iter().enumerate().filter(|(_, a)| a.is_some()) {
+                    let size = usize::from(self.outs[o]);
+                    let at = (start - range.start) * size;
+                    reserve(&mut regs[self.regs + o], len * size)
+                        .copy_from_slice(&outs[o][at..at + len * size]);
+                }
+            }
+            let mut tile = Tile {
+                first: self.regs,
+                regs: &mut regs,
+                ins,
+                outs,
+                alias,
+                start,
+                base: range.start,
+                len,
+            };
+            for instr in &self.instrs {
+                tile.step(instr);
+            }
+            start += len;
+        }
+        REGISTERS.set(regs);
+    }
+}
+
+/// One tile of a run.
+struct Tile<'a, 'b> {
+    /// Registers from here on hold the old contents of outputs written in place.
+    first: usize,
+    regs: &'a mut [Vec<Line>],
+    ins: &'a [&'a [u8]],
+    outs: &'a mut [&'b mut [u8]],
+    alias: &'a [Option<u16>],
+    /// First element of the tile, and of the outputs' slices.
+    start: usize,
+    base: usize,
+    len: usize,
+}
+
+impl Tile<'_, '_> {
+    #[inline]
+    fn src(&self, src: Src) -> &[u8] {
+        let (from, size) = match src {
+            Src::None => return &[],
+            Src::In(i, size) => {
+                let size = usize::from(size);
+                if let Some(o) = self.alias.iter().position(|&a| a == Some(i)) {
+                    return &cast_slice(&self.regs[self.first + o])[..self.len * size];
+                }
+                (&self.ins[usize::from(i)][self.start * size..], size)
+            }
+            Src::Reg(r, size) => (cast_slice(&self.regs[usize::from(r)]), usize::from(size)),
+            Src::Out(o, size) => {
+                let size = usize::from(size);
+                (
+                    &self.outs[usize::from(o)][(self.start - self.base) * size..],
+                    size,
+                )
+            }
+        };
+        &from[..self.len * size]
+    }
+
+    #[inline]
+    fn step(&mut self, instr: &Instr) {
+        let size = usize::from(instr.size);
+        // The destination is taken out while it is written, so the sources can be borrowed.
+        match instr.dst {
+            Dst::Reg(r) => {
+                let r = usize::from(r);
+                let mut reg = std::mem::take(&mut self.regs[r]);
+                self.compute(&instr.op, size, reserve(&mut reg, self.len * size));
+                self.regs[r] = reg;
+            }
+            Dst::Out(o) => {
+                let o = usize::from(o);
+                let out = std::mem::take(&mut self.outs[o]);
+                let at = (self.start - self.base) * size;
+                self.compute(&instr.op, size, &mut out[at..at + self.len * size]);
+                self.outs[o] = out;
+            }
+        }
+    }
+
+    #[inline]
+    fn compute(&self, op: &TileOp, size: usize, dst: &mut [u8]) {
+        match op {
+            TileOp::Map(map, [a, b, c]) => map.run(self.src(*a), self.src(*b), self.src(*c), dst),
+            TileOp::Load(input, view) => {
+                let src = self.ins[usize::from(*input)];
+                with_size!(size, T => view.read(cast_slice::<u8, T>(src), self.start, cast_slice_mut(dst)));
+            }
+            TileOp::Iota(iota) => (iota.fill)(self.start, iota.inner, iota.extent, dst),
+            TileOp::Copy(src) => dst.copy_from_slice(self.src(*src)),
+        }
+    }
+}
+
+/// The first `bytes` bytes of a register, grown if needed.
+#[inline]
+fn reserve(reg: &mut Vec<Line>, bytes: usize) -> &mut [u8] {
+    let lines = bytes.div_ceil(LINE);
+    if reg.len() < lines {
+        reg.resize(lines, bytemuck::Zeroable::zeroed());
+    }
+    &mut cast_slice_mut(reg)[..bytes]
+}
+
+/// Fills `out` with one element.
+pub(crate) fn fill(out: &mut [u8], element: &[u8]) {
+    with_size!(element.len(), T => {
+        let value = bytemuck::pod_read_unaligned::<T>(element);
+        cast_slice_mut::<u8, T>(out).fill(value);
+    });
+}
