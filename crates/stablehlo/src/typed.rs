@@ -34,7 +34,11 @@ impl Raw<'_> {
 pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
     let a = raw.attributes;
     let mut extra = Attributes::new();
-    let kind = match raw.code {
+    // Where the form of an op depends on the rank of operands, the rank must be known.
+    let needs_rank = matches!(raw.code, Code::Broadcast | Code::Dot | Code::ReduceWindow | Code::SelectAndScatter | Code::Sort);
+    let opaque = |v: &ValueId| matches!(raw.values[v.0 as usize], Type::Other(_));
+    let code = if needs_rank && raw.operands.iter().any(opaque) { Code::Other } else { raw.code };
+    let kind = match code {
         Code::Unary(unary) => {
             keep(a, &mut extra, &["result_accuracy"]);
             OpKind::Unary(unary)
@@ -93,7 +97,7 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
         Code::Reduce => OpKind::Reduce { dimensions: a.dims("dimensions")? },
         Code::ReduceWindow | Code::SelectAndScatter => {
             let window = window(a, raw.rank(0)?)?;
-            if raw.code == Code::ReduceWindow { OpKind::ReduceWindow { window } } else { OpKind::SelectAndScatter { window } }
+            if code == Code::ReduceWindow { OpKind::ReduceWindow { window } } else { OpKind::SelectAndScatter { window } }
         }
         Code::Cholesky => OpKind::Cholesky { lower: a.flag("lower")? },
         Code::TriangularSolve => OpKind::TriangularSolve {

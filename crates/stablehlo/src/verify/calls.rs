@@ -66,16 +66,16 @@ fn collect(module: &Module, by_name: &HashMap<&str, usize>, region: &Region, fun
 
 fn check_types(func: &Func, op: &Op, callee: &Func) -> Result<()> {
     let types = |func: &Func, ids: &[ValueId]| super::list(ids.iter().map(|&v| func.ty(v)));
-    let same = |a: &[ValueId], b: &mut dyn Iterator<Item = &Type>| a.iter().map(|&v| func.ty(v)).eq(b);
+    let own = |ids: &'_ [ValueId]| ids.iter().map(|&v| func.ty(v)).collect::<Vec<_>>();
     ensure!(
-        same(&op.operands, &mut callee.args().iter().map(|&v| callee.ty(v))),
+        super::all_compatible(own(&op.operands), callee.args().iter().map(|&v| callee.ty(v))),
         "passes ({}) to @{}, which takes ({})",
         types(func, &op.operands),
         callee.name,
         types(callee, callee.args())
     );
     ensure!(
-        same(&op.results, &mut callee.results.iter()),
+        super::all_compatible(own(&op.results), &callee.results),
         "takes ({}) from @{}, which returns ({})",
         types(func, &op.results),
         callee.name,

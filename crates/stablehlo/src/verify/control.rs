@@ -1,6 +1,6 @@
 //! Operand, result and region counts, and types where control passes between an op and its regions.
 
-use super::{Site, ensure, list, returned};
+use super::{Site, all_compatible, ensure, list, returned};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
@@ -126,7 +126,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             reducer(&op.regions[1], site, 1)
         }
         OpKind::OptimizationBarrier => {
-            ensure!(site.operands().eq(site.results()), "results must have the types of the operands");
+            ensure!(all_compatible(site.operands(), site.results()), "results must have the types of the operands");
             Ok(())
         }
         OpKind::Tuple => {
@@ -157,13 +157,13 @@ fn args<'a>(region: &'a Region, site: &'a Site<'_>) -> impl Iterator<Item = &'a 
 }
 
 fn takes(region: &Region, site: &Site<'_>, types: &[Type], what: &str) -> Result<()> {
-    ensure!(args(region, site).eq(types), "{what} takes ({}) but must take ({})", list(args(region, site)), list(types));
+    ensure!(all_compatible(args(region, site), types), "{what} takes ({}) but must take ({})", list(args(region, site)), list(types));
     Ok(())
 }
 
-fn yields<'t>(region: &Region, site: &Site<'_>, types: impl Iterator<Item = &'t Type> + Clone, what: &str) -> Result<()> {
+fn yields<'t>(region: &Region, site: &Site<'t>, types: impl Iterator<Item = &'t Type> + Clone, what: &str) -> Result<()> {
     let actual = returned(region)?.iter().map(|&v| site.func.ty(v));
-    ensure!(actual.clone().eq(types.clone()), "{what} returns ({}) but must return ({})", list(actual), list(types));
+    ensure!(all_compatible(actual.clone(), types.clone()), "{what} returns ({}) but must return ({})", list(actual), list(types));
     Ok(())
 }
 
@@ -172,7 +172,7 @@ fn predicate(region: &Region, site: &Site<'_>, what: &str) -> Result<()> {
 }
 
 fn verify_while(site: &Site<'_>) -> Result<()> {
-    ensure!(site.operands().eq(site.results()), "results must have the types of the operands");
+    ensure!(all_compatible(site.operands(), site.results()), "results must have the types of the operands");
     let types: Vec<Type> = site.operands().cloned().collect();
     takes(&site.op.regions[0], site, &types, "the condition")?;
     takes(&site.op.regions[1], site, &types, "the body")?;

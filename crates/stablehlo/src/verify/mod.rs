@@ -94,7 +94,7 @@ fn verify_func(module: &Module, func: &Func) -> Result<()> {
     let returned = returned(&func.body)?;
     let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
     ensure!(
-        actual.iter().copied().eq(&func.results),
+        all_compatible(actual.iter().copied(), &func.results),
         "returns ({}) but is declared to return ({})",
         list(actual.iter().copied()),
         list(&func.results)
@@ -107,6 +107,26 @@ pub(super) fn returned(region: &Region) -> Result<&[ValueId]> {
     match region.ops.last() {
         Some(Op { kind: OpKind::Return, operands, .. }) => Ok(operands),
         _ => Err(Error::new("a region must end in a return")),
+    }
+}
+
+/// Types that agree wherever both are known: a value of static shape may go where a dynamic one is taken.
+pub(super) fn compatible(a: &Type, b: &Type) -> bool {
+    match (a, b) {
+        (Type::Tensor(a), Type::Tensor(b)) => a.element == b.element && shapes::agree(&a.shape, &b.shape),
+        (a, b) => a == b,
+    }
+}
+
+/// [`compatible`] for lists.
+pub(super) fn all_compatible<'a>(a: impl IntoIterator<Item = &'a Type>, b: impl IntoIterator<Item = &'a Type>) -> bool {
+    let (mut a, mut b) = (a.into_iter(), b.into_iter());
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return true,
+            (Some(a), Some(b)) if compatible(a, b) => {}
+            _ => return false,
+        }
     }
 }
 
