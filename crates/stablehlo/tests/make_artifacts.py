@@ -201,6 +201,17 @@ def transformer(layers, x):
     return jax.grad(run)(layers)
 
 
+def nested(depth=60):
+    """Regions as deep as the reader allows."""
+    lines = ["func.func @main(%p: tensor<i1>, %x: tensor<f32>) -> tensor<f32> {"]
+    lines += [f'%r{i} = "stablehlo.if"(%p) ({{' for i in range(depth)]
+    lines.append("stablehlo.return %x : tensor<f32>")
+    for i in reversed(range(depth)):
+        lines.append("}, { stablehlo.return %x : tensor<f32> }) : (tensor<i1>) -> tensor<f32>")
+        lines.append(f"{'stablehlo.return' if i else 'return'} %r{i} : tensor<f32>")
+    return "\n".join(lines + ["}"])
+
+
 def serialize(module, version, mixed):
     text = str(module.operation.get_asm(enable_debug_info=True))
     if mixed and tuple(map(int, version.split("."))) >= (1, 11, 0):
@@ -237,6 +248,8 @@ def main():
                     (out / f"{name}.mlir").write_text(text)
                     if options.corpus:
                         (out / f"{name}.generic.mlir").write_text(again.operation.get_asm(print_generic_op_form=True))
+    deep = _jax.mlir.serialize_portable_artifact(nested(), NEWEST, False)
+    (out / f"nested.{NEWEST}.bc").write_bytes(deep)
 
 
 main()
