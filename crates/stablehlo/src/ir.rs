@@ -83,8 +83,9 @@ pub struct ValueId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LocationId(pub u32);
 
-/// A constant tensor. `data` is row-major little-endian, one whole byte per element for sub-byte types and for
-/// bool (0 or 1), real then imaginary part for complex; either all elements, or exactly one (a splat).
+/// A constant tensor. `data` is row-major little-endian, one whole byte per element for sub-byte types (sign- or
+/// zero-extended) and for bool (0 or 1), real then imaginary part for complex; either all elements, or exactly one (a
+/// splat; a tensor of one element is none).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Literal {
     /// Type of the tensor.
@@ -558,6 +559,16 @@ impl Module {
 }
 
 impl Func {
+    /// An attribute of an argument, such as `tf.aliasing_output`.
+    pub fn arg_attribute(&self, index: usize, name: &str) -> Option<&Attribute> {
+        self.arg_attributes.get(index)?.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+
+    /// An attribute of a result, such as `jax.result_info`.
+    pub fn result_attribute(&self, index: usize, name: &str) -> Option<&Attribute> {
+        self.result_attributes.get(index)?.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+
     /// Argument values.
     pub fn args(&self) -> &[ValueId] {
         &self.body.args

@@ -28,7 +28,8 @@ const MAX_NESTING: usize = 64;
 /// Reads a program: a portable artifact of StableHLO 0.9.0 or later, or text.
 pub fn parse(program: impl Into<Bytes>) -> Result<ir::Module> {
     let program = program.into();
-    let module = if program.starts_with(&bytecode::MAGIC) { bytecode::parse(&program)? } else { text::parse(&program)? };
+    let module =
+        if program.starts_with(&bytecode::MAGIC) { bytecode::parse(&program)? } else { text::parse(&program)? };
     verify(&module)?;
     Ok(module)
 }

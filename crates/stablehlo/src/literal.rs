@@ -85,7 +85,11 @@ pub(crate) fn normalise(element: ElementType, raw: Bytes) -> Bytes {
     let width = element.bit_width();
     let fix = |byte: u8| {
         let shifted = byte << (8 - width);
-        if element.is_signed_integer() { (shifted.cast_signed() >> (8 - width)).cast_unsigned() } else { shifted >> (8 - width) }
+        if element.is_signed_integer() {
+            (shifted.cast_signed() >> (8 - width)).cast_unsigned()
+        } else {
+            shifted >> (8 - width)
+        }
     };
     if raw.iter().all(|&b| fix(b) == b) { raw } else { raw.iter().map(|&b| fix(b)).collect() }
 }
@@ -135,7 +139,8 @@ mod tests {
 
     #[test]
     fn integers_expand_splats_within_reason() {
-        let list = |n: i64| Literal::new(TensorType::new([n], ElementType::I64), (-5i64).to_le_bytes().to_vec()).unwrap();
+        let list =
+            |n: i64| Literal::new(TensorType::new([n], ElementType::I64), (-5i64).to_le_bytes().to_vec()).unwrap();
         assert_eq!(list(3).integers(), Some(vec![-5; 3]));
         assert_eq!(list(1 << 40).integers(), None);
     }

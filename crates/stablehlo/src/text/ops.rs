@@ -192,7 +192,11 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp, code: Code, own: &Attribu
             Code::Return => {
                 let actual: Vec<Type> = op.operands.iter().map(|&v| scope.ty(v).clone()).collect();
                 if actual != types {
-                    return Err(Error::new(format!("operands are written as {} but are {}", type_list(&types), type_list(&actual))));
+                    return Err(Error::new(format!(
+                        "operands are written as {} but are {}",
+                        type_list(&types),
+                        type_list(&actual)
+                    )));
                 }
                 Ok(Vec::new())
             }

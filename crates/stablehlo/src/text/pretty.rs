@@ -40,6 +40,12 @@ impl<'a> Parser<'a> {
 
     /// `{attributes} dense<...> : T`; the type is the value's.
     fn constant_op(&mut self, op: &mut GenericOp) -> Result<()> {
+        if self.eat("(") {
+            // As an op without a form of its own would be: `() {value = dense<...> : T} : () -> T`.
+            self.expect(")")?;
+            op.rest = if self.eat("<") { self.generic_properties()? } else { self.optional_dictionary()? };
+            return self.types_tail(op);
+        }
         op.rest = self.optional_dictionary()?;
         let value = self.attribute()?;
         op.list("value", value);

@@ -23,7 +23,9 @@ impl<'a> Parser<'a> {
         op.operands = operands;
         self.types_tail(op)?;
         match &op.types {
-            Types::List(written) if *written != types => return Err(self.error("the written types differ from those of the operands")),
+            Types::List(written) if *written != types => {
+                return Err(self.error("the written types differ from those of the operands"));
+            }
             _ => op.types = Types::List(types.clone()),
         }
         if self.keyword("attributes") {
@@ -92,8 +94,16 @@ impl<'a> Parser<'a> {
         let raw = Raw { code: code_of(name), name, attributes: Named(&[]), operands: &args, values: &scope.values };
         let (kind, attributes) = kind(&raw)?;
         let location = op.location;
-        let body = Op { kind, operands: args.clone(), results: result.clone(), regions: Vec::new(), attributes, location };
-        let ret = Op { kind: OpKind::Return, operands: result, results: Vec::new(), regions: Vec::new(), attributes: Attributes::new(), location };
+        let body =
+            Op { kind, operands: args.clone(), results: result.clone(), regions: Vec::new(), attributes, location };
+        let ret = Op {
+            kind: OpKind::Return,
+            operands: result,
+            results: Vec::new(),
+            regions: Vec::new(),
+            attributes: Attributes::new(),
+            location,
+        };
         Ok(Region { args, ops: vec![body, ret] })
     }
 
