@@ -20,7 +20,7 @@ use super::kernels::Kernel;
 use super::pool::{Buffer, Pool};
 use super::view::{MAX_RANK, View};
 
-pub(crate) use region::ScalarFn;
+pub(crate) use region::{Combine, ScalarFn};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
