@@ -1,9 +1,15 @@
 //! Ops that are not elementwise, one file per family: a shape-resolved description and the loop that runs it.
 
+pub(crate) mod combine;
+pub(crate) mod conv;
 pub(crate) mod dot;
 pub(crate) mod gemm;
+pub(crate) mod index;
+pub(crate) mod linalg;
 pub(crate) mod reduce;
 pub(crate) mod shape;
+pub(crate) mod sort;
+pub(crate) mod window;
 
 use super::error::RunError;
 use super::pool::Pool;

@@ -1,12 +1,13 @@
 //! Contractions.
 #![expect(clippy::cast_sign_loss, reason = "row-major strides are not negative")]
 
-use stablehlo::ir::DotDimensions;
+use stablehlo::ir::{DotDimensions, TransposeA};
 
 use super::{Cx, Result, Tv};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
 use crate::engine::kernels::dot::{Dot, Side, dot_fn};
+use crate::engine::kernels::linalg::{Cholesky, TriangularSolve};
 use crate::engine::view::strides_of;
 
 impl Cx<'_, '_> {
@@ -141,4 +142,70 @@ pub(super) fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<
             .collect();
     }
     all
+}
+
+impl Cx<'_, '_> {
+    /// Whether floats of this type are computed as `f64`; narrow ones are not supported by the dense solvers.
+    fn is_wide(&self, ty: &TensorType) -> Result<bool> {
+        match ty.dtype {
+            DType::F32 => Ok(false),
+            DType::F64 => Ok(true),
+            _ => Err(self.unsupported()),
+        }
+    }
+
+    pub(super) fn cholesky(&mut self, lower: bool) -> Result<()> {
+        let [a] = self.take()?;
+        let wide = self.is_wide(&a.ty)?;
+        let (Some(&n), true) = (a.ty.dims.last(), a.ty.rank() >= 2) else {
+            return Err(self.invalid(format!("of {}", a.ty)));
+        };
+        self.ensure(a.ty.dims[a.ty.rank() - 2] == n, || format!("of {}", a.ty))?;
+        let v = self.kernel(
+            Cholesky { n, lower, wide },
+            &[a.v],
+            &[],
+            std::slice::from_ref(&a.ty),
+        )[0];
+        self.finish_one(v, a.ty)
+    }
+
+    pub(super) fn triangular_solve(
+        &mut self,
+        left: bool,
+        lower: bool,
+        unit: bool,
+        transpose: TransposeA,
+    ) -> Result<()> {
+        let [a, b] = self.take()?;
+        let wide = self.is_wide(&a.ty)?;
+        let rank = a.ty.rank();
+        self.ensure(
+            rank >= 2 && b.ty.rank() == rank && a.ty.dtype == b.ty.dtype,
+            || format!("{} and {}", a.ty, b.ty),
+        )?;
+        let (n, rows, columns) = (
+            a.ty.dims[rank - 1],
+            b.ty.dims[rank - 2],
+            b.ty.dims[rank - 1],
+        );
+        let fits = a.ty.dims[rank - 2] == n
+            && a.ty.dims[..rank - 2] == b.ty.dims[..rank - 2]
+            && n == if left { rows } else { columns };
+        self.ensure(fits, || format!("{} and {}", a.ty, b.ty))?;
+        // For real numbers the adjoint is the transpose.
+        let transpose = transpose != TransposeA::NoTranspose;
+        let kernel = TriangularSolve {
+            n,
+            rows,
+            columns,
+            left,
+            lower,
+            unit,
+            transpose,
+            wide,
+        };
+        let v = self.kernel(kernel, &[a.v, b.v], &[Some(1)], std::slice::from_ref(&b.ty))[0];
+        self.finish_one(v, b.ty)
+    }
 }

@@ -20,7 +20,7 @@ use super::kernels::Kernel;
 use super::pool::{Buffer, Pool};
 use super::view::{MAX_RANK, View};
 
-pub(crate) use region::ScalarFn;
+pub(crate) use region::{Combine, ScalarFn};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
@@ -386,7 +386,6 @@ impl<'m> Cx<'_, 'm> {
                 unit_diagonal,
                 transpose_a,
             } => self.triangular_solve(*left_side, *lower, *unit_diagonal, *transpose_a),
-            OpKind::RngBitGenerator { algorithm } => self.rng_bit_generator(*algorithm),
             OpKind::Call { callee } => self.call(callee),
             OpKind::Composite { decomposition, .. } => self.call(decomposition),
             OpKind::While => self.while_loop(),

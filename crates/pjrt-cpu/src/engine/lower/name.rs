@@ -1,6 +1,6 @@
 //! Names of ops and places for error messages.
 
-use stablehlo::ir::{Func, Location, LocationId, Module, Op, OpKind, Type};
+use stablehlo::ir::{Func, Module, Op, OpKind, Type};
 
 use super::tensor_type;
 
@@ -42,34 +42,9 @@ pub(super) fn place(module: &Module, func: &Func, op: &Op) -> String {
         format!("({})", texts.join(", "))
     };
     let (name, ins, outs) = (self::op(&op.kind), types(&op.operands), types(&op.results));
-    let at = location(module, op.location, 0);
-    let at = if at.is_empty() {
-        at
-    } else {
-        format!(" at {at}")
-    };
-    format!("{name} : {ins} -> {outs} of function `{}`{at}", func.name)
-}
-
-/// The first file position or name a location leads to.
-fn location(module: &Module, id: LocationId, depth: usize) -> String {
-    if depth > 32 {
-        return String::new();
-    }
-    match module.locations.get(id.0 as usize) {
-        Some(Location::File { file, line, column }) => format!("{file}:{line}:{column}"),
-        Some(Location::Name(name, inner)) => {
-            let inner = location(module, *inner, depth + 1);
-            if inner.is_empty() {
-                name.clone()
-            } else {
-                format!("{name} ({inner})")
-            }
-        }
-        Some(Location::CallSite(callee, _)) => location(module, *callee, depth + 1),
-        Some(Location::Fused(parts)) => parts
-            .first()
-            .map_or_else(String::new, |&p| location(module, p, depth + 1)),
-        _ => String::new(),
-    }
+    let at = module.location(op.location);
+    format!(
+        "{name} : {ins} -> {outs} of function `{}` at {at}",
+        func.name
+    )
 }

@@ -1,11 +1,12 @@
 //! Regions that compute scalars from scalars: reducers, scatter updates, comparators.
 
-use stablehlo::ir::{Binary, OpKind, Region};
+use stablehlo::ir::{Binary, OpKind, Region, ValueId};
 
 use super::{Bind, Cx, Result, Tv, tensor_type, type_of};
 use crate::engine::dtype::TensorType;
+use crate::engine::error::CompileError;
 use crate::engine::fuse::{Compiled, Group, compile_group};
-use crate::engine::graph::{BlockGraph, Op, V};
+use crate::engine::graph::{BlockGraph, Node, Op, V};
 use crate::engine::tile::TileProgram;
 
 /// A scalar region as a vector program: the same computation for many elements at once.
@@ -84,6 +85,61 @@ impl<'m> Cx<'_, 'm> {
                 || n.outs.iter().any(|&v| self.l.values[v as usize].n != 1)
         }) {
             return Err(super::CompileError::unsupported(
+                "a region that is not a straight line of scalar elementwise ops",
+            ));
+        }
+        self.vector_program(&args, nodes, results)
+    }
+
+    /// The part of a region that makes `wanted` from its argument `from` alone, as a vector program.
+    pub(super) fn scalar_cone(
+        &mut self,
+        region: &'m Region,
+        from: ValueId,
+        wanted: ValueId,
+        ty: &TensorType,
+    ) -> Result<Option<ScalarFn>> {
+        let arg = Tv {
+            v: self.l.value(ty),
+            ty: ty.clone(),
+        };
+        self.frame.bind(from, Bind::Tensor(arg.clone()))?;
+        let mut needed = vec![wanted];
+        let mut ops = Vec::new();
+        for op in region.ops.iter().rev() {
+            if op.results.iter().any(|r| needed.contains(r)) {
+                needed.extend(&op.operands);
+                ops.push(op);
+            }
+        }
+        if needed.iter().any(|v| *v != from && region.args.contains(v)) {
+            return Ok(None);
+        }
+        let mut nodes = Vec::new();
+        for op in ops.into_iter().rev() {
+            Cx {
+                l: self.l,
+                frame: self.frame,
+                out: &mut nodes,
+                op,
+            }
+            .lower()?;
+        }
+        let result = self.frame.get(wanted)?;
+        self.vector_program(&[arg], nodes, vec![result]).map(Some)
+    }
+
+    fn vector_program(
+        &mut self,
+        args: &[Tv],
+        nodes: Vec<Node>,
+        results: Vec<Bind>,
+    ) -> Result<ScalarFn> {
+        let vectorizable = |n: &Node| {
+            matches!(n.op, Op::Map(_) | Op::Copy) && self.l.values[n.outs[0] as usize].n == 1
+        };
+        if !nodes.iter().all(vectorizable) {
+            return Err(CompileError::unsupported(
                 "a region that is not a straight line of scalar elementwise ops",
             ));
         }

@@ -1,1 +1,1 @@
-//! Tests.
+//! Tests of the engine through its public API.

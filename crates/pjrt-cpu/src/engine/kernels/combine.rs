@@ -1,0 +1,63 @@
+//! `acc = body(acc, x)` over vectors: the inner loop of scatters and windows.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use stablehlo::ir::Binary;
+
+use crate::engine::dtype::{DType, with_dtype};
+use crate::engine::elementwise::num::Num;
+use crate::engine::lower::{Combine, ScalarFn};
+
+/// A body of `2 n` arguments that combines `n` running values with `n` new ones.
+pub(crate) enum Body {
+    /// One value, a common operation.
+    Fast(fn(&mut [u8], &[u8])),
+    Any(ScalarFn),
+}
+
+impl Body {
+    /// The loop for a recognised body.
+    pub(crate) fn fast(combine: Combine, dtype: DType) -> Option<Body> {
+        fn each<T: Num>(acc: &mut [u8], x: &[u8], f: impl Fn(T, T) -> T) {
+            for (a, &x) in cast_slice_mut::<u8, T>(acc)
+                .iter_mut()
+                .zip(cast_slice::<u8, T>(x))
+            {
+                *a = f(*a, x);
+            }
+        }
+        let op = match combine {
+            Combine::Second => return Some(Body::Fast(|acc, x| acc.copy_from_slice(x))),
+            Combine::Op(op) => op,
+        };
+        with_dtype!(dtype, T => Some(Body::Fast(match op {
+            Binary::Add => |acc, x| each::<T>(acc, x, Num::add),
+            Binary::Multiply => |acc, x| each::<T>(acc, x, Num::mul),
+            Binary::Maximum => |acc, x| each::<T>(acc, x, Num::max),
+            Binary::Minimum => |acc, x| each::<T>(acc, x, Num::min),
+            _ => return None,
+        })), _ => None)
+    }
+
+    /// Scalars the body reads besides its arguments.
+    pub(crate) fn captured(&self) -> &[u32] {
+        match self {
+            Body::Fast(_) => &[],
+            Body::Any(f) => &f.captured,
+        }
+    }
+
+    /// Combines `n` elements.
+    pub(crate) fn apply(&self, n: usize, acc: &mut [&mut [u8]], x: &[&[u8]], captured: &[&[u8]]) {
+        match self {
+            Body::Fast(f) => f(acc[0], x[0]),
+            Body::Any(body) => {
+                let count = acc.len();
+                let mut ins: Vec<&[u8]> = vec![&[]; count];
+                ins.extend(x);
+                ins.extend(captured);
+                let alias: Vec<Option<u16>> = (0..count).map(|i| u16::try_from(i).ok()).collect();
+                body.program.run(n, &ins, acc, &alias);
+            }
+        }
+    }
+}

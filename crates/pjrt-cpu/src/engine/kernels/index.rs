@@ -1,0 +1,131 @@
+//! `gather` and `scatter`.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+
+use super::Kernel;
+use super::combine::Body;
+use super::shape::ReadIndex;
+use crate::engine::dtype::with_size;
+use crate::engine::error::RunError;
+use crate::engine::par;
+use crate::engine::pool::Pool;
+
+/// Windows of a tensor whose places are read from an index tensor of shape `[windows, parts]`.
+pub(crate) struct Windows {
+    pub(crate) read: ReadIndex,
+    /// Number of windows.
+    pub(crate) count: usize,
+    /// For each part of an index vector: the largest start that keeps the window inside, and its stride.
+    pub(crate) parts: Vec<(usize, usize)>,
+    /// Where the batching dimensions put each window; empty if there are none.
+    pub(crate) base: Vec<usize>,
+    /// Offsets of the contiguous runs of a window, and their length.
+    pub(crate) runs: Vec<usize>,
+    pub(crate) run: usize,
+}
+
+impl Windows {
+    fn base(&self, window: usize) -> usize {
+        self.base.get(window).copied().unwrap_or(0)
+    }
+
+    /// Offset of a window moved inside the tensor.
+    fn clamped(&self, indices: &[u8], window: usize) -> usize {
+        let first = window * self.parts.len();
+        let starts = self.parts.iter().enumerate();
+        self.base(window)
+            + starts
+                .map(|(i, &(max, stride))| self.read.clamped(indices, first + i, max) * stride)
+                .sum::<usize>()
+    }
+
+    /// Offset of a window, if it lies inside the tensor.
+    fn inside(&self, indices: &[u8], window: usize) -> Option<usize> {
+        let first = window * self.parts.len();
+        let mut at = self.base(window);
+        for (i, &(max, stride)) in self.parts.iter().enumerate() {
+            let start = usize::try_from(self.read.get(indices, first + i))
+                .ok()
+                .filter(|&s| s <= max)?;
+            at += start * stride;
+        }
+        Some(at)
+    }
+
+    fn len(&self) -> usize {
+        self.runs.len() * self.run
+    }
+}
+
+/// `gather` to `[windows, window]`; starts outside the operand are moved inside. Inputs: operand, indices.
+pub(crate) struct Gather {
+    pub(crate) windows: Windows,
+    pub(crate) size: usize,
+}
+
+impl Kernel for Gather {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        let w = &self.windows;
+        if w.len() == 0 {
+            return Ok(());
+        }
+        with_size!(self.size, T => {
+            let src: &[T] = cast_slice(ins[0]);
+            let bytes = outs[0].len();
+            let out: &mut [T] = cast_slice_mut(outs[0]);
+            par::chunks(out, w.len(), bytes, |start, part| {
+                for (i, out) in part.chunks_exact_mut(w.len()).enumerate() {
+                    let at = w.clamped(ins[1], start / w.len() + i);
+                    for (out, &offset) in out.chunks_exact_mut(w.run).zip(&w.runs) {
+                        out.copy_from_slice(&src[at + offset..][..w.run]);
+                    }
+                }
+            });
+        });
+        Ok(())
+    }
+}
+
+/// `scatter` of updates `[windows, window]`, in order; a window that is not wholly inside is skipped. Inputs: the
+/// tensors (which the outputs start as), indices, one update per tensor, and the scalars the body captures.
+pub(crate) struct Scatter {
+    pub(crate) windows: Windows,
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) body: Body,
+}
+
+impl Kernel for Scatter {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        let w = &self.windows;
+        let count = self.sizes.len();
+        let (indices, updates, captured) = (
+            ins[count],
+            &ins[count + 1..2 * count + 1],
+            &ins[2 * count + 1..],
+        );
+        for window in 0..if w.len() == 0 { 0 } else { w.count } {
+            let Some(at) = w.inside(indices, window) else {
+                continue;
+            };
+            for (r, &offset) in w.runs.iter().enumerate() {
+                let to = at + offset;
+                let from = window * w.len() + r * w.run;
+                if let (Body::Fast(f), &[size]) = (&self.body, &self.sizes[..]) {
+                    f(
+                        &mut outs[0][to * size..][..w.run * size],
+                        &updates[0][from * size..][..w.run * size],
+                    );
+                    continue;
+                }
+                let mut acc: Vec<&mut [u8]> = Vec::with_capacity(count);
+                let mut x: Vec<&[u8]> = Vec::with_capacity(count);
+                for ((out, update), &size) in outs.iter_mut().zip(updates).zip(&self.sizes) {
+                    acc.push(&mut out[to * size..][..w.run * size]);
+                    x.push(&update[from * size..][..w.run * size]);
+                }
+                self.body.apply(w.run, &mut acc, &x, captured);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,229 @@
+//! `sort`, always stable.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+
+use super::Kernel;
+use crate::engine::dtype::{DType, with_dtype, with_size};
+use crate::engine::elementwise::num::Num;
+use crate::engine::error::RunError;
+use crate::engine::lower::ScalarFn;
+use crate::engine::par;
+use crate::engine::pool::Pool;
+use crate::engine::tile::TileProgram;
+
+/// Sorts `[outer, n, inner]` tensors along the middle, all by the same comparator.
+pub(crate) struct Sort {
+    pub(crate) outer: usize,
+    pub(crate) n: usize,
+    pub(crate) inner: usize,
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) order: Order,
+}
+
+/// How rows are compared.
+pub(crate) enum Order {
+    /// By one key computed from one operand.
+    Key {
+        operand: usize,
+        key: Option<TileProgram>,
+        size: usize,
+        dtype: DType,
+        descending: bool,
+        total: bool,
+    },
+    /// By a comparator of two elements of every operand, interleaved.
+    Comparator(ScalarFn),
+}
+
+impl Kernel for Sort {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        let count = self.sizes.len();
+        let (tensors, captured) = ins.split_at(count);
+        if self.n == 0 || self.inner == 0 {
+            return Ok(());
+        }
+        // One task per outer row: its elements are contiguous in every output.
+        let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|o| &mut **o).collect();
+        let mut tasks = Vec::with_capacity(self.outer);
+        for outer in 0..self.outer {
+            let mut mine = Vec::with_capacity(count);
+            for (out, &size) in rest.iter_mut().zip(&self.sizes) {
+                let (head, tail) = std::mem::take(out).split_at_mut(self.n * self.inner * size);
+                mine.push(head);
+                *out = tail;
+            }
+            tasks.push((outer, mine));
+        }
+        let bytes = tensors
+            .iter()
+            .map(|t| t.len())
+            .sum::<usize>()
+            .saturating_mul(16);
+        par::each(tasks, bytes, |(outer, mut outs)| {
+            let mut rows: Vec<Vec<u128>> = self
+                .sizes
+                .iter()
+                .map(|&s| vec![0; (self.n * s).div_ceil(16)])
+                .collect();
+            for inner in 0..self.inner {
+                for ((tensor, row), &size) in tensors.iter().zip(&mut rows).zip(&self.sizes) {
+                    with_size!(size, T => {
+                        let src: &[T] = &cast_slice::<u8, T>(tensor)[outer * self.n * self.inner + inner..];
+                        let row = &mut cast_slice_mut::<u128, T>(row)[..self.n];
+                        row.iter_mut().zip(src.iter().step_by(self.inner)).for_each(|(r, &s)| *r = s);
+                    });
+                }
+                let rows: Vec<&[u8]> = rows
+                    .iter()
+                    .zip(&self.sizes)
+                    .map(|(r, &s)| &cast_slice(r)[..self.n * s])
+                    .collect();
+                let order = self.permutation(&rows, captured);
+                for ((out, row), &size) in outs.iter_mut().zip(&rows).zip(&self.sizes) {
+                    with_size!(size, T => {
+                        let row: &[T] = cast_slice(row);
+                        let out = cast_slice_mut::<u8, T>(out)[inner..].iter_mut().step_by(self.inner);
+                        out.zip(&order).for_each(|(o, &i)| *o = row[i as usize]);
+                    });
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Sort {
+    /// The positions of one row's elements in sorted order.
+    fn permutation(&self, rows: &[&[u8]], captured: &[&[u8]]) -> Vec<u32> {
+        match &self.order {
+            Order::Key {
+                operand,
+                key,
+                size,
+                dtype,
+                descending,
+                total,
+            } => {
+                let mut computed: Vec<u128> = Vec::new();
+                let keys = match key {
+                    None => rows[*operand],
+                    Some(program) => {
+                        computed.resize((self.n * size).div_ceil(16), 0);
+                        let out: &mut [u8] = &mut cast_slice_mut(&mut computed)[..self.n * size];
+                        let ins: Vec<&[u8]> = std::iter::once(rows[*operand])
+                            .chain(captured.iter().copied())
+                            .collect();
+                        program.run(self.n, &ins, &mut [out], &[]);
+                        &cast_slice(&computed)[..self.n * size]
+                    }
+                };
+                let flip = if *descending { u64::MAX } else { 0 };
+                let mut pairs: Vec<(u64, u32)> = with_dtype!(*dtype, T => {
+                    let zero = T::order(bytemuck::Zeroable::zeroed());
+                    cast_slice::<u8, T>(keys).iter().zip(0..).map(|(&k, i)| {
+                        // Outside the total order -0 and +0 are equal; -0 comes right before +0 in it.
+                        let order = k.order();
+                        let order = if !*total && dtype.is_float() && order.wrapping_add(1) == zero { zero } else { order };
+                        (order ^ flip, i)
+                    }).collect()
+                }, _ => Vec::new());
+                // The position breaks ties, so this is stable.
+                pairs.sort_unstable();
+                pairs.into_iter().map(|(_, i)| i).collect()
+            }
+            Order::Comparator(body) => self.merge(body, rows, captured),
+        }
+    }
+
+    /// Merge sort whose merges find every element's place by binary search, all searches at once, so that the
+    /// comparator runs over vectors.
+    fn merge(&self, body: &ScalarFn, rows: &[&[u8]], captured: &[&[u8]]) -> Vec<u32> {
+        let n = self.n;
+        let mut order: Vec<u32> = (0..u32::try_from(n).unwrap_or(u32::MAX)).collect();
+        let mut next = order.clone();
+        let (mut low, mut high) = (vec![0usize; n], vec![0usize; n]);
+        let (mut first, mut second) = (vec![0u32; n], vec![0u32; n]);
+        let mut pairs: Vec<Vec<u128>> = self
+            .sizes
+            .iter()
+            .flat_map(|&s| [s, s])
+            .map(|s| vec![0; (n * s).div_ceil(16)])
+            .collect();
+        let mut less = vec![0u8; n];
+        let mut width = 1;
+        while width < n {
+            // The run an element's place is searched in: the other one of its pair.
+            for (at, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
+                let left = at / (2 * width) * (2 * width);
+                let middle = (left + width).min(n);
+                (*low, *high) = if at < middle {
+                    (middle, (left + 2 * width).min(n))
+                } else {
+                    (left, middle)
+                };
+            }
+            loop {
+                let mut open = false;
+                for at in 0..n {
+                    let (mine, mut other) = (order[at], order[at]);
+                    if low[at] < high[at] {
+                        open = true;
+                        other = order[(low[at] + high[at]) / 2];
+                    }
+                    // Left elements go before equal ones of the right run: they pass those strictly smaller.
+                    let in_left = at % (2 * width) < width;
+                    (first[at], second[at]) = if in_left {
+                        (other, mine)
+                    } else {
+                        (mine, other)
+                    };
+                }
+                if !open {
+                    break;
+                }
+                for (operand, &size) in self.sizes.iter().enumerate() {
+                    for (side, positions) in [&first, &second].into_iter().enumerate() {
+                        with_size!(size, T => {
+                            let row: &[T] = cast_slice(rows[operand]);
+                            let to = cast_slice_mut::<u128, T>(&mut pairs[2 * operand + side]);
+                            to.iter_mut().zip(positions).for_each(|(t, &p)| *t = row[p as usize]);
+                        });
+                    }
+                }
+                let sizes = self.sizes.iter().flat_map(|&s| [s, s]);
+                let mut ins: Vec<&[u8]> = pairs
+                    .iter()
+                    .zip(sizes)
+                    .map(|(p, s)| &cast_slice(p)[..n * s])
+                    .collect();
+                ins.extend(captured);
+                body.program.run(n, &ins, &mut [&mut less], &[]);
+                for at in 0..n {
+                    if low[at] < high[at] {
+                        let middle = (low[at] + high[at]) / 2;
+                        let in_left = at % (2 * width) < width;
+                        // Left: is the other smaller? Right: is the other not greater?
+                        if (less[at] != 0) == in_left {
+                            low[at] = middle + 1
+                        } else {
+                            high[at] = middle
+                        }
+                    }
+                }
+            }
+            for at in 0..n {
+                let left = at / (2 * width) * (2 * width);
+                let middle = (left + width).min(n);
+                let place = if at < middle {
+                    at + (low[at] - middle)
+                } else {
+                    (at - middle) + low[at]
+                };
+                next[place] = order[at];
+            }
+            std::mem::swap(&mut order, &mut next);
+            width *= 2;
+        }
+        order
+    }
+}

@@ -1,0 +1,262 @@
+//! `reduce_window`, running reductions, and `select_and_scatter`.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+
+use super::Kernel;
+use super::combine::Body;
+use super::shape::Pad;
+use crate::engine::dtype::with_size;
+use crate::engine::error::RunError;
+use crate::engine::lower::ScalarFn;
+use crate::engine::par;
+use crate::engine::pool::{Buffer, Pool};
+use crate::engine::tile::{TILE, fill};
+use crate::engine::view::View;
+
+/// A sliding window over a padded tensor.
+pub(crate) struct Sliding {
+    /// The padding, and elements of the padded tensor; `None` where nothing is padded.
+    pub(crate) pad: Option<(Pad, usize)>,
+    /// The first element of every window.
+    pub(crate) firsts: View,
+    /// Offsets of a window's elements from its first.
+    pub(crate) offsets: Vec<usize>,
+}
+
+impl Sliding {
+    /// The padded tensor, if it needs padding.
+    fn padded(
+        &self,
+        x: &[u8],
+        element: &[u8],
+        size: usize,
+        pool: &Pool,
+    ) -> Result<Option<Buffer>, RunError> {
+        let Some((pad, elements)) = &self.pad else {
+            return Ok(None);
+        };
+        let mut padded = pool.alloc(elements * size)?;
+        pad.run(&[x, element], &mut [padded.write()?], pool)?;
+        Ok(Some(padded))
+    }
+}
+
+/// `reduce_window`. Inputs: the tensors, their initial values, and the scalars the body captures.
+pub(crate) struct ReduceWindow {
+    pub(crate) slidings: Vec<Sliding>,
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) body: Body,
+}
+
+impl Kernel for ReduceWindow {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
+        let count = self.sizes.len();
+        let (tensors, rest) = ins.split_at(count);
+        let (inits, captured) = rest.split_at(count);
+        let n = outs[0].len() / self.sizes[0];
+        if n == 0 {
+            return Ok(());
+        }
+        let mut padded = Vec::with_capacity(count);
+        for i in 0..count {
+            padded.push(self.slidings[i].padded(tensors[i], inits[i], self.sizes[i], pool)?);
+        }
+        let sources: Vec<&[u8]> = padded
+            .iter()
+            .zip(tensors)
+            .map(|(p, &t)| p.as_ref().map_or(t, Buffer::bytes))
+            .collect();
+        // Tile by tile, so that the running values stay in the first-level cache.
+        let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|o| &mut **o).collect();
+        let mut tasks = Vec::new();
+        for start in (0..n).step_by(TILE) {
+            let len = TILE.min(n - start);
+            let mut mine = Vec::with_capacity(count);
+            for (out, &size) in rest.iter_mut().zip(&self.sizes) {
+                let (head, tail) = std::mem::take(out).split_at_mut(len * size);
+                mine.push(head);
+                *out = tail;
+            }
+            tasks.push((start, len, mine));
+        }
+        let work = n
+            .saturating_mul(self.slidings[0].offsets.len())
+            .saturating_mul(self.sizes[0]);
+        par::each(tasks, work, |(start, len, mut acc)| {
+            let mut x: Vec<Vec<u128>> = self
+                .sizes
+                .iter()
+                .map(|&s| vec![0; (len * s).div_ceil(16)])
+                .collect();
+            for ((acc, init), &size) in acc.iter_mut().zip(inits).zip(&self.sizes) {
+                fill(acc, &init[..size]);
+            }
+            for at in 0..self.slidings[0].offsets.len() {
+                for (i, &size) in self.sizes.iter().enumerate() {
+                    let view = self.slidings[i]
+                        .firsts
+                        .shifted(self.slidings[i].offsets[at]);
+                    with_size!(size, T => {
+                        let to = &mut cast_slice_mut::<u128, T>(&mut x[i])[..len];
+                        view.read::<T>(cast_slice(sources[i]), start, to);
+                    });
+                }
+                let xs: Vec<&[u8]> = x
+                    .iter()
+                    .zip(&self.sizes)
+                    .map(|(x, &s)| &cast_slice(x)[..len * s])
+                    .collect();
+                self.body.apply(len, &mut acc, &xs, captured);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// A running reduction along the middle of `[outer, n, inner]`: what `reduce_window` computes when its window
+/// reaches from each element to one end. Inputs: the tensor, its initial value, and the scalars the body captures.
+pub(crate) struct Running {
+    pub(crate) outer: usize,
+    pub(crate) n: usize,
+    pub(crate) inner: usize,
+    pub(crate) size: usize,
+    pub(crate) backwards: bool,
+    pub(crate) body: Body,
+}
+
+impl Kernel for Running {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
+        let (x, init, captured) = (ins[0], ins[1], &ins[2..]);
+        let (outer, n, inner, size) = (self.outer, self.n, self.inner, self.size);
+        if outer * n * inner == 0 {
+            return Ok(());
+        }
+        // Vectors across what is not accumulated: inner dimensions as they are, or the outer one turned inside.
+        if inner == 1 && outer > 1 {
+            let stride = |s: usize| isize::try_from(s).unwrap_or(isize::MAX);
+            let (mut turned, mut result) = (pool.alloc(x.len())?, pool.alloc(x.len())?);
+            with_size!(size, T => {
+                View::new(&[n, outer], &[1, stride(n)], 0).read_all::<T>(cast_slice(x), cast_slice_mut(turned.write()?));
+                self.rows(turned.bytes(), init, captured, result.write()?, 1, outer);
+                View::new(&[outer, n], &[1, stride(outer)], 0).read_all::<T>(cast_slice(result.bytes()), cast_slice_mut(outs[0]));
+            });
+        } else {
+            self.rows(x, init, captured, outs[0], outer, inner);
+        }
+        Ok(())
+    }
+}
+
+impl Running {
+    fn rows(
+        &self,
+        x: &[u8],
+        init: &[u8],
+        captured: &[&[u8]],
+        out: &mut [u8],
+        outer: usize,
+        inner: usize,
+    ) {
+        let row = inner * self.size;
+        for o in 0..outer {
+            let first = o * self.n * row;
+            for step in 0..self.n {
+                let at = if self.backwards {
+                    self.n - 1 - step
+                } else {
+                    step
+                };
+                let here = first + at * row;
+                if step == 0 {
+                    fill(&mut out[here..here + row], &init[..self.size]);
+                } else {
+                    let before = if self.backwards {
+                        here + row
+                    } else {
+                        here - row
+                    };
+                    out.copy_within(before..before + row, here);
+                }
+                self.body.apply(
+                    inner,
+                    &mut [&mut out[here..here + row]],
+                    &[&x[here..here + row]],
+                    captured,
+                );
+            }
+        }
+    }
+}
+
+/// `select_and_scatter`. Inputs: operand, source, initial value, and the scalars the bodies capture.
+pub(crate) struct SelectAndScatter {
+    pub(crate) sliding: Sliding,
+    /// The same windows over positions; padding has none.
+    pub(crate) positions: Sliding,
+    pub(crate) size: usize,
+    pub(crate) select: ScalarFn,
+    pub(crate) scatter: Body,
+}
+
+impl Kernel for SelectAndScatter {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
+        const NOWHERE: u64 = u64::MAX;
+        let (x, source, init, size) = (ins[0], ins[1], ins[2], self.size);
+        let (for_select, for_scatter) = ins[3..].split_at(self.select.captured.len());
+        fill(outs[0], &init[..size]);
+        let positions: Vec<u64> = (0..).take(x.len() / size).collect();
+        let padded_x = self.sliding.padded(x, &init[..size], size, pool)?;
+        let padded_at =
+            self.positions
+                .padded(cast_slice(&positions), &NOWHERE.to_ne_bytes(), 8, pool)?;
+        let x = padded_x.as_ref().map_or(x, Buffer::bytes);
+        let at: &[u64] = padded_at
+            .as_ref()
+            .map_or(&positions, |p| cast_slice(p.bytes()));
+        let n = source.len() / size;
+        for start in (0..n).step_by(TILE) {
+            let len = TILE.min(n - start);
+            let mut best = vec![0u128; (len * size).div_ceil(16)];
+            let mut next = best.clone();
+            let (mut best_at, mut next_at) = (vec![NOWHERE; len], vec![NOWHERE; len]);
+            let mut keep = vec![0u8; len];
+            for (&here, &there) in self.sliding.offsets.iter().zip(&self.positions.offsets) {
+                self.positions
+                    .firsts
+                    .shifted(there)
+                    .read(at, start, &mut next_at);
+                with_size!(size, T => {
+                    let next = &mut cast_slice_mut::<u128, T>(&mut next)[..len];
+                    self.sliding.firsts.shifted(here).read::<T>(cast_slice(x), start, next);
+                });
+                let mut operands: Vec<&[u8]> = vec![
+                    &cast_slice(&best)[..len * size],
+                    &cast_slice(&next)[..len * size],
+                ];
+                operands.extend(for_select);
+                self.select
+                    .program
+                    .run(len, &operands, &mut [&mut keep], &[]);
+                with_size!(size, T => {
+                    let (best, next) = (cast_slice_mut::<u128, T>(&mut best), cast_slice::<u128, T>(&next));
+                    for i in 0..len {
+                        if next_at[i] != NOWHERE && (best_at[i] == NOWHERE || keep[i] == 0) {
+                            (best[i], best_at[i]) = (next[i], next_at[i]);
+                        }
+                    }
+                });
+            }
+            for (i, &to) in best_at.iter().enumerate().filter(|&(_, &to)| to != NOWHERE) {
+                let to = usize::try_from(to).unwrap_or(0) * size;
+                let from = (start + i) * size;
+                self.scatter.apply(
+                    1,
+                    &mut [&mut outs[0][to..to + size]],
+                    &[&source[from..from + size]],
+                    for_scatter,
+                );
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! Runs programs with inputs and compares with the results JAX computed (see `make_expected.py`).
+//!
+//! `PJRT_CPU_CASES=DIR` runs the cases of another directory instead of those committed.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use half::{bf16, f16};
+use pjrt_cpu::engine::{CompileErrorKind, DType, Pool, Tensor, compile};
+
+/// How far a result may be from the expected one: |got - want| <= atol + rtol * |want|.
+struct Tolerance {
+    relative: f64,
+    absolute: f64,
+}
+
+fn tolerance(text: &str) -> Option<Tolerance> {
+    let line = text.lines().next()?.strip_prefix("// rtol=")?;
+    let (relative, absolute) = line.split_once(" atol=")?;
+    Some(Tolerance {
+        relative: relative.parse().ok()?,
+        absolute: absolute.parse().ok()?,
+    })
+}
+
+/// Elements as `f64`, for floats.
+fn floats(dtype: DType, bytes: &[u8]) -> Option<Vec<f64>> {
+    fn wide<T, const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> T) -> Vec<T> {
+        bytes.as_chunks::<N>().0.iter().map(|c| f(*c)).collect()
+    }
+    Some(match dtype {
+        DType::F64 => wide(bytes, f64::from_ne_bytes),
+        DType::F32 => wide(bytes, |b| f64::from(f32::from_ne_bytes(b))),
+        DType::Bf16 => wide(bytes, |b| bf16::from_ne_bytes(b).to_f64()),
+        DType::F16 => wide(bytes, |b| f16::from_ne_bytes(b).to_f64()),
+        _ => return None,
+    })
+}
+
+fn difference(dtype: DType, got: &[u8], want: &[u8], tolerance: &Tolerance) -> Option<String> {
+    let (Some(g), Some(w)) = (floats(dtype, got), floats(dtype, want)) else {
+        let at = got
+            .chunks(dtype.size())
+            .zip(want.chunks(dtype.size()))
+            .position(|(g, w)| g != w)?;
+        let range = at * dtype.size()..(at + 1) * dtype.size();
+        return Some(format!(
+            "element {at} is {:?}, want {:?}",
+            &got[range.clone()],
+            &want[range]
+        ));
+    };
+    let close = |g: f64, w: f64| {
+        g == w
+            || (g.is_nan() && w.is_nan())
+            || (g - w).abs() <= tolerance.absolute + tolerance.relative * w.abs()
+    };
+    let at = g.iter().zip(&w).position(|(&g, &w)| !close(g, w))?;
+    Some(format!("element {at} is {:e}, want {:e}", g[at], w[at]))
+}
+
+/// The program did what it should, or what went wrong.
+fn run(program: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(program).map_err(|e| e.to_string())?;
+    let mut data = &std::fs::read(program.with_extension("bin")).map_err(|e| e.to_string())?[..];
+    let tolerance = tolerance(&text).ok_or("the first line gives no tolerances")?;
+    let module = stablehlo::parse(text).map_err(|e| format!("parse: {e}"))?;
+    let compiled = compile(&module).map_err(|e| match e.kind() {
+        CompileErrorKind::Unsupported => format!("UNSUPPORTED {e}"),
+        _ => format!("INVALID {e}"),
+    })?;
+    let mut next = |bytes: usize| data.split_off(..bytes).ok_or("the data file is too short");
+    let mut inputs = Vec::new();
+    for parameter in compiled.parameters() {
+        let bytes = next(parameter.ty.bytes())?;
+        let tensor = Tensor::from_bytes(
+            Pool::global(),
+            parameter.ty.dtype,
+            &parameter.ty.dims,
+            bytes,
+        );
+        inputs.push(tensor.map_err(|e| e.to_string())?);
+    }
+    // Once with shared inputs, once giving them away: results may not depend on what is updated in place.
+    let kept = compiled.run(inputs.clone()).map_err(|e| e.to_string())?;
+    let given = compiled.run(inputs).map_err(|e| e.to_string())?;
+    for (i, (kept, given)) in kept.iter().zip(&given).enumerate() {
+        let want = next(kept.bytes().len())?;
+        for (how, got) in [("shared", kept), ("donated", given)] {
+            if let Some(difference) = difference(got.dtype(), got.bytes(), want, &tolerance) {
+                return Err(format!(
+                    "output {i} ({:?}, {how} inputs): {difference}",
+                    got.ty()
+                ));
+            }
+        }
+    }
+    if !data.is_empty() {
+        return Err(format!("{} bytes of data are left over", data.len()));
+    }
+    Ok(())
+}
+
+#[test]
+fn results_match_jax() {
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let folder = std::env::var_os("PJRT_CPU_CASES").map_or(committed, PathBuf::from);
+    let mut programs: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|e| e == "mlir"))
+        .collect();
+    programs.sort();
+    assert!(
+        !programs.is_empty(),
+        "{} holds no programs",
+        folder.display()
+    );
+    let mut failures = String::new();
+    let mut failed = 0;
+    for program in &programs {
+        if let Err(message) = run(program) {
+            failed += 1;
+            let name = program.file_stem().unwrap_or_default().to_string_lossy();
+            writeln!(failures, "{name}: {message}").expect("writing to a string");
+        }
+    }
+    assert!(
+        failed == 0,
+        "{failed} of {} programs failed:\n{failures}",
+        programs.len()
+    );
+}
