@@ -1,0 +1,333 @@
+//! What a `PJRT_Buffer*` points to: a value that can be deleted while others use it.
+
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use pjrt_sys::PJRT_Buffer;
+
+use crate::abi::client_state::Client;
+use crate::abi::counted::{Counted, Ref};
+use crate::abi::lists::drop_contained;
+use crate::abi::raw::handles;
+use crate::{Backend, ElementType, Error, Event, Placement, Result, Shape};
+
+/// A buffer of the framework.
+///
+/// `state` counts who uses the value, the framework included until it deletes the buffer, and carries two flags. The
+/// value is dropped by whoever takes the count to zero. No lock is needed to use a buffer: an execution adds one and
+/// takes it away.
+pub(crate) struct BufferHandle<B: Backend> {
+    state: AtomicUsize,
+    value: UnsafeCell<Value<B>>,
+    /// References that other libraries hold on the memory; each is also a use.
+    external: AtomicUsize,
+    pub(crate) ready: Event,
+    pub(crate) client: Ref<Client<B>>,
+    pub(crate) placement: Placement,
+    pub(crate) element_type: ElementType,
+    dims: Dims,
+}
+
+/// The backend's part of a buffer.
+pub(crate) enum Value<B: Backend> {
+    Now(B::Buffer),
+    /// Set before the buffer's event is ready.
+    Later(Arc<OnceLock<B::Buffer>>),
+    Gone,
+}
+
+impl<B: Backend> Value<B> {
+    /// The value; none when it was taken, or is yet to come.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&B::Buffer> {
+        match self {
+            Self::Now(value) => Some(value),
+            Self::Later(value) => value.get(),
+            Self::Gone => None,
+        }
+    }
+
+    /// The value, or an error that only a broken promise can bring about.
+    pub(crate) fn expect(&self) -> Result<&B::Buffer> {
+        self.get().ok_or_else(|| Error::internal("the buffer is ready, but has no value"))
+    }
+
+    fn take(&mut self) -> Option<B::Buffer> {
+        match std::mem::replace(self, Self::Gone) {
+            Self::Now(value) => Some(value),
+            Self::Later(value) => value.get().cloned(),
+            Self::Gone => None,
+        }
+    }
+}
+
+impl<B: Backend> Clone for Value<B> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Now(value) => Self::Now(value.clone()),
+            Self::Later(value) => Self::Later(Arc::clone(value)),
+            Self::Gone => Self::Gone,
+        }
+    }
+}
+
+/// The framework deleted the buffer, or an execution took it: no new uses.
+const DELETED: usize = 1 << (usize::BITS - 1);
+/// The framework destroyed the handle: the last user frees it.
+const DESTROYED: usize = 1 << (usize::BITS - 2);
+const USES: usize = DESTROYED - 1;
+
+handles! {
+    PJRT_Buffer => BufferHandle<P::Backend>;
+}
+
+// SAFETY: the value is shared while the count of uses is not zero, and changed only by the one who owns it alone.
+unsafe impl<B: Backend> Send for BufferHandle<B> {}
+// SAFETY: as above.
+unsafe impl<B: Backend> Sync for BufferHandle<B> {}
+
+/// Extents, without an allocation for the usual ranks: outputs are made in every execution.
+#[derive(Clone)]
+enum Dims {
+    Few(u8, [i64; Dims::FEW]),
+    Many(Box<[i64]>),
+}
+
+impl Dims {
+    const FEW: usize = 6;
+
+    #[inline]
+    fn new(dims: &[i64]) -> Self {
+        match u8::try_from(dims.len()) {
+            Ok(rank) if dims.len() <= Self::FEW => {
+                let mut few = [0; Self::FEW];
+                few[..dims.len()].copy_from_slice(dims);
+                Self::Few(rank, few)
+            }
+            _ => Self::Many(dims.into()),
+        }
+    }
+
+    #[inline]
+    fn as_slice(&self) -> &[i64] {
+        match self {
+            Self::Few(rank, few) => &few[..usize::from(*rank)],
+            Self::Many(many) => many,
+        }
+    }
+}
+
+impl<B: Backend> BufferHandle<B> {
+    /// A buffer of the framework.
+    #[inline]
+    pub(crate) fn new(
+        client: Ref<Client<B>>,
+        value: Value<B>,
+        shape: &Shape,
+        placement: Placement,
+        ready: Event,
+    ) -> Box<Self> {
+        Box::new(Self {
+            state: AtomicUsize::new(1),
+            value: UnsafeCell::new(value),
+            external: AtomicUsize::new(0),
+            ready,
+            client,
+            placement,
+            element_type: shape.element_type,
+            dims: Dims::new(&shape.dimensions),
+        })
+    }
+
+    /// Gives the buffer to the framework.
+    #[inline]
+    pub(crate) fn into_raw(self: Box<Self>) -> *mut PJRT_Buffer {
+        Box::into_raw(self).cast()
+    }
+
+    #[inline]
+    pub(crate) fn dims(&self) -> &[i64] {
+        self.dims.as_slice()
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        Shape::new(self.element_type, self.dims())
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.state.load(Ordering::Acquire) & DELETED != 0
+    }
+
+    /// Uses the buffer.
+    #[inline]
+    pub(crate) fn hold(&self) -> Result<Held<'_, B>> {
+        let mut state = self.state.load(Ordering::Relaxed);
+        loop {
+            if state & DELETED != 0 {
+                return Err(deleted());
+            }
+            match self.state.compare_exchange_weak(state, state + 1, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Ok(Held { buffer: self, donated: false }),
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Gives up the framework's use; false if that was done before.
+    pub(crate) fn delete(&self) -> bool {
+        let mut state = self.state.load(Ordering::Relaxed);
+        loop {
+            if state & DELETED != 0 {
+                return false;
+            }
+            // The framework's own use goes with the flag.
+            let next = (state | DELETED) - 1;
+            match self.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    if next & USES == 0 {
+                        // SAFETY: V7, the last use is gone and the flag keeps new ones away.
+                        drop_contained(unsafe { self.take_value() });
+                    }
+                    return true;
+                }
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Nobody else uses the value, now or later.
+    #[inline]
+    unsafe fn take_value(&self) -> Option<B::Buffer> {
+        // SAFETY: the caller's contract.
+        let value = unsafe { &mut *self.value.get() };
+        value.take()
+    }
+
+    /// Frees the framework's handle, now or with the last use.
+    ///
+    /// # Safety
+    ///
+    /// V2: the handle came from [`BufferHandle::into_raw`] and is given up.
+    pub(crate) unsafe fn destroy(this: NonNull<Self>) {
+        // SAFETY: V2, live until the end of this function.
+        let buffer = unsafe { this.as_ref() };
+        // Alone, or deleted and unused: the usual case, which needs no further atomic operation.
+        if matches!(buffer.state.load(Ordering::Acquire), 1 | DELETED) {
+            // SAFETY: V2 and V7; `into_raw` made it from a box.
+            drop(unsafe { Box::from_raw(this.as_ptr()) });
+            return;
+        }
+        buffer.delete();
+        let before = buffer.state.fetch_or(DESTROYED, Ordering::AcqRel);
+        if before & USES == 0 {
+            // SAFETY: V7; with no use left, none of them frees it.
+            drop(unsafe { Box::from_raw(this.as_ptr()) });
+        }
+    }
+
+    /// Keeps the memory for another library.
+    pub(crate) fn add_external(&self) -> Result<()> {
+        let held = self.hold()?;
+        self.external.fetch_add(1, Ordering::Relaxed);
+        // The use is given back by `remove_external`.
+        std::mem::forget(held);
+        Ok(())
+    }
+
+    pub(crate) fn remove_external(&self) -> Result<()> {
+        let removed = self.external.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+        removed.map_err(|_| {
+            Error::failed_precondition("the buffer has no external reference; increase the count first").unnamed()
+        })?;
+        drop(Held { buffer: self, donated: false });
+        Ok(())
+    }
+}
+
+fn deleted() -> Error {
+    Error::invalid_argument("the buffer was deleted or donated").unnamed()
+}
+
+/// A use of a buffer: its value stays until this is dropped.
+pub(crate) struct Held<'a, B: Backend> {
+    buffer: &'a BufferHandle<B>,
+    donated: bool,
+}
+
+impl<'a, B: Backend> Held<'a, B> {
+    pub(crate) fn handle(&self) -> &'a BufferHandle<B> {
+        self.buffer
+    }
+
+    pub(crate) fn donate(mut self) -> Self {
+        self.donated = true;
+        self
+    }
+
+    pub(crate) fn is_donated(&self) -> bool {
+        self.donated
+    }
+
+    /// The value, present or to come.
+    #[inline]
+    pub(crate) fn value(&self) -> &Value<B> {
+        // SAFETY: this use keeps the value from being taken or dropped.
+        unsafe { &*self.buffer.value.get() }
+    }
+
+    /// Waits until the buffer can be given to the backend: until it is ready, or not at all where the device keeps
+    /// the order itself.
+    #[inline]
+    pub(crate) fn wait(&self) -> Result<()> {
+        let ready = &self.buffer.ready;
+        if ready.is_born_ready() {
+            return Ok(());
+        }
+        match ready.result() {
+            Some(result) => result,
+            None if B::QUEUED && self.value().get().is_some() => Ok(()),
+            None => ready.wait(),
+        }
+    }
+
+    /// Takes the value of a donated buffer, which is deleted thereby.
+    pub(crate) fn take(&mut self) -> Option<B::Buffer> {
+        if !std::mem::take(&mut self.donated) {
+            return None;
+        }
+        // The framework's use and this one are two: then nobody else is left, and nobody comes.
+        if self.buffer.state.compare_exchange(2, DELETED | 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            // SAFETY: V7, this is the only use; `&mut self` says that no reference to the value is out.
+            return unsafe { self.buffer.take_value() };
+        }
+        let value = self.value().get().cloned();
+        // Another execution took it in between: then it is not ours to give.
+        if self.buffer.delete() { value } else { None }
+    }
+}
+
+impl<B: Backend> Drop for Held<'_, B> {
+    #[inline]
+    fn drop(&mut self) {
+        let before = self.buffer.state.fetch_sub(1, Ordering::AcqRel);
+        if before & DELETED != 0 && before & USES == 1 {
+            let this = NonNull::from(self.buffer);
+            // SAFETY: V7, this was the last use, and the flag keeps new ones away.
+            drop_contained(unsafe { self.buffer.take_value() });
+            if before & DESTROYED != 0 {
+                // SAFETY: V7, the framework left the freeing to the last use.
+                drop(unsafe { Box::from_raw(this.as_ptr()) });
+            }
+        }
+    }
+}
+
+/// The client a handle belongs to must be the one it is used with.
+#[inline]
+pub(crate) fn same_client<B: Backend>(buffer: &BufferHandle<B>, client: &Counted<Client<B>>) -> Result<()> {
+    if buffer.client.is(client) { Ok(()) } else { Err(Error::argument("the buffer belongs to another client")) }
+}

@@ -1,0 +1,167 @@
+//! `PJRT_Client`: creation, devices, compilation.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pjrt_sys::PJRT_Program;
+
+use crate::abi::client_state::Client;
+use crate::abi::counted::{Counted, Ref};
+use crate::abi::entry::entries;
+use crate::abi::executable_state::{Executable, default_assignment};
+use crate::abi::key_value::KeyValueStore;
+use crate::abi::raw;
+use crate::{CreateOptions, Error, Program, Result};
+
+/// Copies a program: the one copy there is, of which everything else is a slice.
+///
+/// # Safety
+///
+/// V1 and V3 for the program.
+unsafe fn read_program(program: *const PJRT_Program) -> Result<Program> {
+    // SAFETY: the caller's contract.
+    let program = unsafe { raw::nested(program, "program") }?;
+    // SAFETY: the caller's contract.
+    let format = unsafe { raw::text(program.format, program.format_size, "program->format") }?;
+    // SAFETY: the caller's contract.
+    let code = unsafe { raw::slice(program.code.cast::<u8>().cast_const(), program.code_size, "program->code") }?;
+    Ok(Program { format: format.to_owned(), code: Bytes::copy_from_slice(code) })
+}
+
+/// A count of replicas or partitions.
+fn count(n: i32, field: &str) -> Result<usize> {
+    let count = usize::try_from(n).ok().filter(|n| *n > 0);
+    count.ok_or_else(|| Error::argument(format!("{field} is {n}, but must be at least 1")))
+}
+
+entries! {
+    PJRT_Client_Create(args) {
+        // SAFETY: V1 and V3.
+        let values = unsafe { raw::named_values(args.create_options, args.num_options, "create_options") }?;
+        let mut options = CreateOptions::new(values);
+        // Only the options tell whether the callbacks were set: a single process leaves them uninitialized.
+        if options.get("node_id").is_some() && options.get("num_nodes").is_some() {
+            // SAFETY: V4, in a distributed run.
+            options = options.with_key_value(unsafe { KeyValueStore::new(args) });
+        }
+        args.client = Client::create::<P>(&options)?.into_raw().cast();
+        Ok(())
+    }
+
+    PJRT_Client_Destroy(args) {
+        if let Some(client) = NonNull::new(args.client.cast::<Counted<Client<P::Backend>>>()) {
+            // SAFETY: V2, this came from `Ref::into_raw` and is given up.
+            drop(unsafe { Ref::from_raw(client) });
+        }
+        Ok(())
+    }
+
+    PJRT_Client_PlatformName(args, client) {
+        args.platform_name = client.topology.platform_name.as_ptr().cast();
+        args.platform_name_size = client.topology.platform_name.len();
+        Ok(())
+    }
+
+    PJRT_Client_PlatformVersion(args, client) {
+        args.platform_version = client.topology.platform_version.as_ptr().cast();
+        args.platform_version_size = client.topology.platform_version.len();
+        Ok(())
+    }
+
+    PJRT_Client_ProcessIndex(args, client) {
+        args.process_index = client.process_index;
+        Ok(())
+    }
+
+    PJRT_Client_TopologyDescription(args, client) {
+        args.topology = Arc::as_ptr(&client.topology).cast_mut().cast();
+        Ok(())
+    }
+
+    PJRT_Client_Devices(args, client) {
+        args.devices = client.device_handles.as_slice().as_ptr();
+        args.num_devices = client.device_handles.as_slice().len();
+        Ok(())
+    }
+
+    PJRT_Client_AddressableDevices(args, client) {
+        args.addressable_devices = client.addressable_handles.as_slice().as_ptr();
+        args.num_addressable_devices = client.addressable_handles.as_slice().len();
+        Ok(())
+    }
+
+    PJRT_Client_AddressableMemories(args, client) {
+        args.addressable_memories = client.memory_handles.as_slice().as_ptr();
+        args.num_addressable_memories = client.memory_handles.as_slice().len();
+        Ok(())
+    }
+
+    PJRT_Client_LookupDevice(args, client) {
+        let device = client.device_of_id(args.id.into())?;
+        args.device = client.device_handles.as_slice()[device];
+        Ok(())
+    }
+
+    PJRT_Client_LookupAddressableDevice(args, client) {
+        let id = args.local_hardware_id;
+        let found = client.topology.descriptions.iter().position(|device| {
+            device.info.addressable && device.info.local_hardware_id == id
+        });
+        let found = found.ok_or_else(|| {
+            Error::invalid_argument(format!("no addressable device has the local hardware id {id}"))
+        })?;
+        args.addressable_device = client.device_handles.as_slice()[found];
+        Ok(())
+    }
+
+    PJRT_Client_UpdateGlobalProcessInfo(_args) {
+        // Frameworks report which processes are alive, and abort when that fails. No backend asks yet.
+        Ok(())
+    }
+
+    PJRT_Client_DefaultDeviceAssignment(args, client) {
+        let replicas = count(args.num_replicas, "num_replicas")?;
+        let partitions = count(args.num_partitions, "num_partitions")?;
+        let assignment = default_assignment(client, replicas, partitions)?;
+        let devices = assignment.devices();
+        if args.default_assignment_size < devices.len() {
+            return Err(Error::argument(format!(
+                "default_assignment_size is {}, but the assignment needs {}", args.default_assignment_size, devices.len()
+            )));
+        }
+        // SAFETY: V3.
+        let out = unsafe { raw::slice_mut(args.default_assignment, devices.len(), "default_assignment") }?;
+        for (out, id) in out.iter_mut().zip(devices) {
+            *out = i32::try_from(*id).map_err(|_| Error::internal(format!("device id {id}")))?;
+        }
+        Ok(())
+    }
+
+    PJRT_Client_Compile(args, client) {
+        // SAFETY: V1 and V3.
+        let program = unsafe { read_program(args.program) }?;
+        // SAFETY: V3.
+        let options = unsafe {
+            raw::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options")
+        }?;
+        args.executable = Executable::compile(client, program, options)?.load();
+        Ok(())
+    }
+
+    PJRT_Client_Load(args, client) {
+        if args.executable.is_null() {
+            return Err(Error::argument("executable is null"));
+        }
+        let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
+        // SAFETY: V2 and V5; the new reference is taken below.
+        unsafe { Arc::increment_strong_count(executable) };
+        // SAFETY: the reference was added above.
+        let executable = unsafe { Arc::from_raw(executable) };
+        if !executable.client.is(client) {
+            return Err(Error::argument("the executable was compiled by another client; serialize and deserialize it"));
+        }
+        args.loaded_executable = executable.load();
+        Ok(())
+    }
+}

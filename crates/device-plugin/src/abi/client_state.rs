@@ -1,0 +1,164 @@
+//! What a `PJRT_Client*` points to.
+
+use std::sync::Arc;
+
+use pjrt_sys::{PJRT_Device, PJRT_Memory};
+
+use crate::abi::counted::{Counted, Ref};
+use crate::abi::device::Device;
+use crate::abi::lists::Pointers;
+use crate::abi::memory::Memory;
+use crate::abi::raw::handles;
+use crate::abi::topology::Topology;
+use crate::{Backend, CreateOptions, DevicePlugin, Error, Placement, Result};
+
+/// A client: the backend, and the objects that stand for its devices and memories as long as it lives. Buffers and
+/// executables keep it alive, so a framework may destroy them after it.
+pub(crate) struct Client<B> {
+    pub(crate) backend: B,
+    pub(crate) process_index: i32,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) device_handles: Pointers<PJRT_Device>,
+    pub(crate) addressable_handles: Pointers<PJRT_Device>,
+    pub(crate) memories: Vec<Memory>,
+    pub(crate) memory_handles: Pointers<PJRT_Memory>,
+}
+
+handles! {
+    PJRT_Client => Counted<Client<P::Backend>>;
+}
+
+impl<B: Backend> Client<B> {
+    pub(crate) fn create<P: DevicePlugin<Backend = B>>(options: &CreateOptions) -> Result<Ref<Self>> {
+        let backend = B::create(options)?;
+        let infos = backend.devices();
+        if infos.is_empty() {
+            return Err(Error::internal("the backend lists no devices"));
+        }
+        for (i, info) in infos.iter().enumerate() {
+            if infos[..i].iter().any(|other| other.id == info.id) {
+                return Err(Error::internal(format!("the backend lists two devices of id {}", info.id)));
+            }
+        }
+        let ids: Vec<i32> = infos.iter().map(|info| info.id).collect();
+        let addressable: Vec<bool> = infos.iter().map(|info| info.addressable).collect();
+        let name = backend.platform_name().unwrap_or_else(|| P::NAME.to_owned());
+        let version = backend.platform_version();
+        let topology = Arc::new(Topology::new(name, version, infos, backend.topology_attributes()));
+
+        let mut memories = Vec::new();
+        for (id, info) in backend.memories().into_iter().enumerate() {
+            let find = |device: &i32| {
+                ids.iter().position(|id| id == device).ok_or_else(|| {
+                    Error::internal(format!(
+                        "memory {id} of kind {:?} belongs to the unknown device {device}",
+                        info.kind
+                    ))
+                })
+            };
+            let devices = info.devices.iter().map(find).collect::<Result<Vec<_>>>()?;
+            if devices.is_empty() {
+                return Err(Error::internal(format!("memory {id} of kind {:?} belongs to no device", info.kind)));
+            }
+            memories.push(Memory::new(id, info, devices));
+        }
+        let memories_of = |device: usize| {
+            let with = memories.iter().enumerate().filter(move |(_, memory)| memory.device_indices.contains(&device));
+            with.map(|(i, _)| i).collect::<Vec<_>>()
+        };
+        let devices: Vec<Device> =
+            (0..ids.len()).map(|index| Device::new(Arc::clone(&topology), index, memories_of(index))).collect();
+        if let Some(device) = (0..ids.len()).find(|i| addressable[*i] && devices[*i].memory_indices.is_empty()) {
+            return Err(Error::internal(format!("the addressable device {} has no memory", ids[device])));
+        }
+
+        let device_handles = Pointers::of(&devices);
+        let memory_handles = Pointers::of(&memories);
+        let addressable_handles =
+            Pointers::of(devices.iter().zip(&addressable).filter(|(_, yes)| **yes).map(|(device, _)| device));
+        for device in &devices {
+            device.link_memories(memory_handles.as_slice());
+        }
+        for memory in &memories {
+            memory.link_devices(device_handles.as_slice());
+        }
+        let process_index = backend.process_index();
+        let client = Ref::new(Self {
+            backend,
+            process_index,
+            topology,
+            devices,
+            device_handles,
+            addressable_handles,
+            memories,
+            memory_handles,
+        });
+        for device in &client.devices {
+            device.link_client(&client);
+        }
+        Ok(client)
+    }
+
+    /// Index of a device of this client.
+    pub(crate) fn device_index(&self, device: *mut PJRT_Device) -> Result<usize> {
+        self.device_handles.position(device).ok_or_else(|| {
+            Error::argument(if device.is_null() { "device is null" } else { "device is none of this client" })
+        })
+    }
+
+    /// Index of a memory of this client.
+    pub(crate) fn memory_index(&self, memory: *mut PJRT_Memory) -> Result<usize> {
+        self.memory_handles.position(memory).ok_or_else(|| {
+            Error::argument(if memory.is_null() { "memory is null" } else { "memory is none of this client" })
+        })
+    }
+
+    /// Index of the device of that id.
+    pub(crate) fn device_of_id(&self, id: i64) -> Result<usize> {
+        let find = self.topology.descriptions.iter().position(|device| i64::from(device.info.id) == id);
+        find.ok_or_else(|| {
+            let ids: Vec<_> = self.topology.descriptions.iter().map(|device| device.info.id.to_string()).collect();
+            Error::invalid_argument(format!("there is no device of id {id}; known are {}", ids.join(", ")))
+        })
+    }
+
+    /// The default memory of a device.
+    pub(crate) fn default_placement(&self, device: usize) -> Result<Placement> {
+        let memory = self.devices.get(device).and_then(|device| device.memory_indices.first());
+        let memory = memory.ok_or_else(|| self.not_addressable(device))?;
+        Ok(Placement { device, memory: *memory })
+    }
+
+    /// The memory of a device of that kind; the default one for an empty kind.
+    pub(crate) fn placement_of_kind(&self, device: usize, kind: &str) -> Result<Placement> {
+        if kind.is_empty() {
+            return self.default_placement(device);
+        }
+        let indices = self.devices.get(device).map_or(&[][..], |device| &device.memory_indices);
+        let memory = indices.iter().find(|memory| self.memories[**memory].info.kind == kind);
+        let memory = memory.ok_or_else(|| {
+            Error::invalid_argument(format!("device {} has no memory of kind {kind:?}", self.device_id(device)))
+        })?;
+        Ok(Placement { device, memory: *memory })
+    }
+
+    /// Where a framework asks for a buffer by memory, by device, or both.
+    pub(crate) fn placement(&self, device: *mut PJRT_Device, memory: *mut PJRT_Memory) -> Result<Placement> {
+        if memory.is_null() {
+            return self.default_placement(self.device_index(device)?);
+        }
+        let memory = self.memory_index(memory)?;
+        let devices = &self.memories[memory].device_indices;
+        let asked = self.device_handles.position(device).filter(|device| devices.contains(device));
+        Ok(Placement { device: asked.unwrap_or(devices[0]), memory })
+    }
+
+    pub(crate) fn device_id(&self, device: usize) -> i32 {
+        self.topology.descriptions.get(device).map_or(-1, |device| device.info.id)
+    }
+
+    fn not_addressable(&self, device: usize) -> Error {
+        Error::invalid_argument(format!("device {} is not addressable by this process", self.device_id(device)))
+    }
+}

@@ -1,0 +1,120 @@
+//! The one body of every function of the table.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
+
+use pjrt_sys::{AbiStruct, PJRT_Error, Slot};
+
+use crate::abi::error::into_raw;
+use crate::{Error, Result};
+
+/// The plugin `P` seen through the C table.
+pub(crate) struct Shim<P>(PhantomData<P>);
+
+/// What a function of the table does with its arguments.
+pub(crate) trait Entry<S: Slot> {
+    /// Reads the inputs, does the work, and writes every output on success. Outputs arrive uninitialized.
+    ///
+    /// # Safety
+    ///
+    /// V1 to V4 hold for what `args` was copied from.
+    unsafe fn call(args: &mut S::Args) -> Result<()>;
+}
+
+/// How a function of the table reports an error.
+pub(crate) trait Outcome: Copy {
+    fn from_result(result: Result<()>) -> Self;
+}
+
+impl Outcome for *mut PJRT_Error {
+    fn from_result(result: Result<()>) -> Self {
+        match result {
+            Ok(()) => std::ptr::null_mut(),
+            Err(error) => into_raw(error),
+        }
+    }
+}
+
+/// Two functions of the table cannot report one.
+impl Outcome for () {
+    fn from_result(_: Result<()>) -> Self {}
+}
+
+/// The function in slot `S` of the table.
+///
+/// A struct from a framework of another version may be shorter or longer than ours: the bytes both know are copied
+/// into a zeroed local and, on success, back. A panic becomes an error that names the function.
+///
+/// # Safety
+///
+/// V1 to V4 hold for `args`.
+pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(args: *mut S::Args) -> S::Return {
+    let call = || {
+        if args.is_null() {
+            return Err(Error::argument("args is null"));
+        }
+        // SAFETY: V1, every struct begins with its size.
+        let size = unsafe { args.cast::<usize>().read() };
+        let oldest = S::Args::HISTORY.first().map_or(S::Args::STRUCT_SIZE, |(_, size)| *size);
+        if size < oldest {
+            return Err(Error::argument(format!(
+                "args->struct_size is {size}, but even the oldest supported framework passes {oldest}; set it to {}",
+                S::Args::STRUCT_SIZE
+            )));
+        }
+        let known = size.min(S::Args::STRUCT_SIZE);
+        let mut local = S::Args::new();
+        // SAFETY: V1, `known` bytes are readable; `local` is ours and at least that large.
+        unsafe { args.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), known) };
+        // SAFETY: the caller's contract.
+        unsafe { T::call(&mut local) }?;
+        // SAFETY: V1, `known` bytes are writable.
+        unsafe { args.cast::<u8>().copy_from_nonoverlapping((&raw const local).cast(), known) };
+        Ok(())
+    };
+    #[expect(clippy::disallowed_methods, reason = "the one place that contains panics of the table's functions")]
+    let result =
+        std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(&*panic).unnamed()));
+    S::Return::from_result(match result {
+        Err(error) if error.nameless => Err(error.named(S::NAME)),
+        result => result,
+    })
+}
+
+/// Runs vendor code outside the table's functions: a panic becomes an error.
+pub(crate) fn contain<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    #[expect(clippy::disallowed_methods, reason = "vendor code that runs on a completing thread or in a deleter")]
+    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Error::internal(format!("the plugin panicked: {}", text.unwrap_or("(no message)")))
+}
+
+/// Implements functions of the table: `slot(args, handle) { … }` first turns the handle in the field `handle` into a
+/// reference, `slot(args) { … }` has none.
+macro_rules! entries {
+    (in $module:ident; $($slot:ident($args:ident $(, $handle:ident)?) $body:block)*) => {
+        $(impl<P: $crate::DevicePlugin> $crate::abi::entry::Entry<::pjrt_sys::$module::$slot>
+            for $crate::abi::entry::Shim<P>
+        {
+            unsafe fn call(
+                $args: &mut <::pjrt_sys::$module::$slot as ::pjrt_sys::Slot>::Args,
+            ) -> $crate::Result<()> {
+                $(
+                    // SAFETY: V2.
+                    let $handle = unsafe {
+                        $crate::abi::raw::handle::<P, _>($args.$handle, stringify!($handle))
+                    }?;
+                )?
+                $body
+            }
+        })*
+    };
+    ($($entries:tt)*) => {
+        $crate::abi::entry::entries! { in slot; $($entries)* }
+    };
+}
+pub(crate) use entries;

@@ -1,0 +1,147 @@
+//! The layouts extension. Frameworks see every array as dense and row-major; how a device stores it is its own affair.
+
+use pjrt_sys::{
+    AbiStruct, Extension, PJRT_Extension_Base, PJRT_Layouts_Extension, PJRT_Layouts_MemoryLayout, extension_slot,
+};
+
+use crate::abi::entry::{Shim, entries, entry};
+use crate::abi::lists::{Blob, Pointers, delete_blob};
+use crate::abi::raw;
+use crate::abi::raw::handles;
+use crate::abi::shardings;
+use crate::{DevicePlugin, ElementType, Layout, Shape};
+
+/// What a `PJRT_Layouts_MemoryLayout*` points to.
+pub(crate) struct MemoryLayout {
+    text: String,
+    /// Whether the framework is to destroy it; those of an executable go with the executable.
+    owned: bool,
+}
+
+/// The layouts of an executable's parameters or outputs.
+pub(crate) struct LayoutList {
+    /// Backs the handles.
+    _layouts: Vec<MemoryLayout>,
+    handles: Pointers<PJRT_Layouts_MemoryLayout>,
+}
+
+handles! {
+    PJRT_Layouts_MemoryLayout => MemoryLayout;
+}
+
+/// XLA's notation, in which types narrower than a byte name their width.
+fn text(element_type: ElementType, rank: usize) -> String {
+    let layout = Layout::row_major(rank).to_string();
+    match element_type.bits() {
+        bits @ 1..8 => format!("{}:E({bits})}}", layout.trim_end_matches('}')),
+        _ => layout,
+    }
+}
+
+impl MemoryLayout {
+    fn owned(element_type: ElementType, rank: usize) -> *mut PJRT_Layouts_MemoryLayout {
+        Box::into_raw(Box::new(Self { text: text(element_type, rank), owned: true })).cast()
+    }
+}
+
+impl LayoutList {
+    pub(crate) fn of_shapes(shapes: &[Shape]) -> Self {
+        let text = |shape: &Shape| text(shape.element_type, shape.dimensions.len());
+        let layouts: Vec<_> = shapes.iter().map(|shape| MemoryLayout { text: text(shape), owned: false }).collect();
+        Self { handles: Pointers::of(&layouts), _layouts: layouts }
+    }
+
+    fn raw(&self) -> (*mut *mut PJRT_Layouts_MemoryLayout, usize) {
+        let handles = self.handles.as_slice();
+        (handles.as_ptr().cast_mut(), handles.len())
+    }
+}
+
+/// Where the extension lies: first of the chain.
+pub(crate) const fn pointer<P: DevicePlugin>() -> *mut PJRT_Extension_Base {
+    struct Constant<P>(std::marker::PhantomData<P>);
+    impl<P: DevicePlugin> Constant<P> {
+        const EXTENSION: &'static PJRT_Layouts_Extension = &PJRT_Layouts_Extension {
+            base: PJRT_Extension_Base {
+                struct_size: PJRT_Layouts_Extension::STRUCT_SIZE,
+                type_: PJRT_Layouts_Extension::TYPE,
+                next: shardings::pointer::<P>(),
+            },
+            PJRT_Layouts_MemoryLayout_Destroy: Some(
+                entry::<Shim<P>, extension_slot::PJRT_Layouts_MemoryLayout_Destroy>,
+            ),
+            PJRT_Layouts_MemoryLayout_Serialize: Some(
+                entry::<Shim<P>, extension_slot::PJRT_Layouts_MemoryLayout_Serialize>,
+            ),
+            PJRT_Layouts_PJRT_Client_GetDefaultLayout: Some(
+                entry::<Shim<P>, extension_slot::PJRT_Layouts_PJRT_Client_GetDefaultLayout>,
+            ),
+            PJRT_Layouts_PJRT_Buffer_MemoryLayout: Some(
+                entry::<Shim<P>, extension_slot::PJRT_Layouts_PJRT_Buffer_MemoryLayout>,
+            ),
+            PJRT_Layouts_PJRT_Topology_GetDefaultLayout: Some(
+                entry::<Shim<P>, extension_slot::PJRT_Layouts_PJRT_Topology_GetDefaultLayout>,
+            ),
+            PJRT_Layouts_PJRT_Executable_GetOutputLayouts: Some(
+                entry::<Shim<P>, extension_slot::PJRT_Layouts_PJRT_Executable_GetOutputLayouts>,
+            ),
+            PJRT_Layouts_PJRT_Executable_GetParameterLayouts: Some(
+                entry::<Shim<P>, extension_slot::PJRT_Layouts_PJRT_Executable_GetParameterLayouts>,
+            ),
+        };
+    }
+    let pointer: *const PJRT_Layouts_Extension = Constant::<P>::EXTENSION;
+    pointer.cast_mut().cast()
+}
+
+entries! {
+    in extension_slot;
+
+    PJRT_Layouts_MemoryLayout_Destroy(args) {
+        // SAFETY: V2 and V5.
+        let layout = unsafe { args.layout.cast::<MemoryLayout>().as_ref() };
+        if layout.is_some_and(|layout| layout.owned) {
+            // SAFETY: V2, made by `MemoryLayout::owned` and given up.
+            drop(unsafe { Box::from_raw(args.layout.cast::<MemoryLayout>()) });
+        }
+        Ok(())
+    }
+
+    PJRT_Layouts_MemoryLayout_Serialize(args, layout) {
+        let blob = Blob::new(layout.text.clone().into_bytes());
+        args.serialized_bytes = blob.bytes;
+        args.serialized_bytes_size = blob.size;
+        args.serialized_layout = blob.owner.cast();
+        args.serialized_layout_deleter = Some(delete_blob);
+        Ok(())
+    }
+
+    PJRT_Layouts_PJRT_Client_GetDefaultLayout(args) {
+        // SAFETY: V3.
+        let shape = unsafe { raw::shape(args.type_.0, args.dims, args.num_dims) }?;
+        args.layout = MemoryLayout::owned(shape.element_type, shape.dimensions.len());
+        Ok(())
+    }
+
+    PJRT_Layouts_PJRT_Topology_GetDefaultLayout(args) {
+        // SAFETY: V3.
+        let shape = unsafe { raw::shape(args.type_.0, args.dims, args.num_dims) }?;
+        args.layout = MemoryLayout::owned(shape.element_type, shape.dimensions.len());
+        Ok(())
+    }
+
+    PJRT_Layouts_PJRT_Buffer_MemoryLayout(args, buffer) {
+        args.layout = MemoryLayout::owned(buffer.element_type, buffer.dims().len());
+        Ok(())
+    }
+
+    PJRT_Layouts_PJRT_Executable_GetOutputLayouts(args, executable) {
+        (args.layouts, args.num_outputs) = executable.output_layouts.raw();
+        Ok(())
+    }
+
+    PJRT_Layouts_PJRT_Executable_GetParameterLayouts(args, executable) {
+        (args.layouts, args.num_parameters) = executable.parameter_layouts.raw();
+        Ok(())
+    }
+}

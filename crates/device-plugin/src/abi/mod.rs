@@ -1,0 +1,49 @@
+//! The table behind `GetPjrtApi`: the only place with unsafe code.
+//!
+//! Every slot holds `entry` for its marker type; what a function does is its `Entry` implementation in the file of
+//! its noun. The unsafe code relies on these contracts, which the C header states for the framework:
+//!
+//! - **V1** Argument structs: a non-null `args` points to a struct of the function that is readable and writable for
+//!   the `struct_size` bytes in its first word, during the call, and used by no other thread meanwhile.
+//! - **V2** Handles: a non-null handle is one that this plugin gave out, of the C type the field declares, not yet
+//!   destroyed; nobody uses a handle while or after it is destroyed.
+//! - **V3** Arrays and strings: a pointer passed with a length, directly or in a struct, is readable for that many
+//!   elements during the call, or until an event of the call is ready where the header says so; a destination is
+//!   writable, and untouched by others, for as long.
+//! - **V4** Callbacks: a function pointer and its argument may be called as the header says, from any thread.
+//!
+//! And on these, which this module upholds:
+//!
+//! - **V5** Opaque types: each opaque C type stands for one Rust type (`Handle`), and every pointer given out as that
+//!   type points to a live value of it.
+//! - **V6** Lifetimes: what a call returns by pointer lives in the object it was asked of.
+//! - **V7** Counting: an object is freed by whoever takes its count to zero, and only then.
+
+mod buffer;
+pub(crate) mod buffer_handle;
+mod client;
+mod client_state;
+mod counted;
+mod device;
+pub(crate) mod entry;
+mod error;
+mod event;
+mod executable;
+mod executable_state;
+pub(crate) mod execute;
+pub(crate) mod host_alias;
+pub(crate) mod key_value;
+mod layouts;
+mod lists;
+mod loaded;
+mod memory;
+mod plugin;
+mod raw;
+mod shardings;
+mod table;
+mod topology;
+mod transfer;
+mod unsupported;
+
+pub use table::{API_MINOR, api};
+pub use unsupported::UNSUPPORTED;

@@ -1,0 +1,253 @@
+//! Checked reading of what a framework points to.
+
+use std::ffi::c_char;
+
+use pjrt_sys::{
+    AbiStruct, PJRT_Buffer_MemoryLayout, PJRT_Buffer_MemoryLayout_Type, PJRT_NamedValue, PJRT_NamedValue_Type,
+};
+
+use crate::strided::Strided;
+use crate::{ElementType, Error, NamedValue, Result, Shape, Value};
+
+/// An opaque C type and the Rust type it stands for in the plugin `P`.
+///
+/// # Safety
+///
+/// V5: every pointer of the C type that the plugin gives out points to a `Target`.
+pub(crate) unsafe trait Handle<P> {
+    type Target: 'static;
+}
+
+/// `*const T` or `*mut T`: the header is not consistent about handles.
+pub(crate) trait Pointer {
+    type To;
+    fn to_const(self) -> *const Self::To;
+}
+
+impl<T> Pointer for *const T {
+    type To = T;
+    fn to_const(self) -> *const T {
+        self
+    }
+}
+
+impl<T> Pointer for *mut T {
+    type To = T;
+    fn to_const(self) -> *const T {
+        self.cast_const()
+    }
+}
+
+/// The object behind a handle.
+///
+/// # Safety
+///
+/// V2 for `handle`; the reference must not outlive it.
+pub(crate) unsafe fn handle<'a, P, H: Pointer<To: Handle<P>>>(
+    handle: H,
+    field: &str,
+) -> Result<&'a <H::To as Handle<P>>::Target> {
+    // SAFETY: V2 and V5, a handle that is not null points to a live target.
+    let target = unsafe { handle.to_const().cast::<<H::To as Handle<P>>::Target>().as_ref() };
+    target.ok_or_else(|| Error::argument(format!("{field} is null")))
+}
+
+/// Declares handles: `opaque C type => Rust type`.
+macro_rules! handles {
+    ($($raw:ident => $target:ty;)*) => {
+        $(
+            // SAFETY: V5; pointers of the C type are only made from this target.
+            unsafe impl<P: $crate::DevicePlugin> $crate::abi::raw::Handle<P> for ::pjrt_sys::$raw {
+                type Target = $target;
+            }
+        )*
+    };
+}
+pub(crate) use handles;
+
+/// An array passed as pointer and length.
+///
+/// # Safety
+///
+/// V3 for the pointer and length; the reference must not outlive the validity V3 grants.
+#[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
+pub(crate) unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str) -> Result<&'a [T]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    check::<T>(data, len, field)?;
+    // SAFETY: V3, and `check` refused null, misaligned and oversized arrays.
+    Ok(unsafe { std::slice::from_raw_parts(data, len) })
+}
+
+/// A destination passed as pointer and length.
+///
+/// # Safety
+///
+/// V3 for the pointer and length, as a destination.
+#[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
+pub(crate) unsafe fn slice_mut<'a, T: Copy>(data: *mut T, len: usize, field: &str) -> Result<&'a mut [T]> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    check::<T>(data, len, field)?;
+    // SAFETY: V3, and `check` refused null, misaligned and oversized arrays.
+    Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
+}
+
+fn check<T>(data: *const T, len: usize, field: &str) -> Result<()> {
+    if data.is_null() {
+        return Err(Error::argument(format!("{field} is null, but its length is {len}")));
+    }
+    if !data.is_aligned() {
+        return Err(Error::argument(format!("{field} is not aligned")));
+    }
+    if len.checked_mul(size_of::<T>()).is_none_or(|size| isize::try_from(size).is_err()) {
+        return Err(Error::argument(format!("{field} has the impossible length {len}")));
+    }
+    Ok(())
+}
+
+/// UTF-8 text passed as pointer and length.
+///
+/// # Safety
+///
+/// V3 for the pointer and length.
+pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> Result<&'a str> {
+    // SAFETY: the caller's contract.
+    let bytes = unsafe { slice(data.cast::<u8>(), len, field) }?;
+    str::from_utf8(bytes).map_err(|_| Error::argument(format!("{field} is not UTF-8")))
+}
+
+/// A struct inside the arguments, cut or padded to the size this side knows.
+///
+/// # Safety
+///
+/// V1 for the pointer.
+pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result<T> {
+    if data.is_null() {
+        return Err(Error::argument(format!("{field} is null")));
+    }
+    // SAFETY: V1, every struct begins with its size.
+    let size = unsafe { data.cast::<usize>().read() };
+    let mut local = T::new();
+    // SAFETY: V1, the bytes both sides know are readable; `local` is ours and at least that large.
+    unsafe { data.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), size.min(T::STRUCT_SIZE)) };
+    Ok(local)
+}
+
+/// The error of a status code and message in the arguments; none for `OK`.
+///
+/// # Safety
+///
+/// V3 for the message.
+pub(crate) unsafe fn status(code: u32, message: *const c_char, len: usize) -> Result<Option<Error>> {
+    if code == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract.
+    let bytes = unsafe { slice(message.cast::<u8>(), len, "error_message") }?;
+    Ok(Some(Error::new(crate::ErrorCode::from_raw(code), String::from_utf8_lossy(bytes))))
+}
+
+/// Element type and extents.
+///
+/// # Safety
+///
+/// V3 for `dims`.
+pub(crate) unsafe fn shape(element_type: u32, dims: *const i64, num_dims: usize) -> Result<Shape> {
+    let known = ElementType::from_raw(element_type)
+        .ok_or_else(|| Error::argument(format!("{element_type} is no element type this plugin knows")))?;
+    // SAFETY: the caller's contract.
+    let shape = Shape::new(known, unsafe { slice(dims, num_dims, "dims") }?);
+    match shape.host_size() {
+        Some(_) => Ok(shape),
+        None => Err(Error::argument(format!("{shape} has a negative extent or does not fit into memory"))),
+    }
+}
+
+/// Named values, such as options.
+///
+/// # Safety
+///
+/// V1 and V3 for each value.
+pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, field: &str) -> Result<Vec<NamedValue>> {
+    let mut read = Vec::with_capacity(len.min(64));
+    let mut at = values;
+    for i in 0..len {
+        // SAFETY: V3, fewer than `len` values lie before this one.
+        let value = unsafe { nested(at, field) }?;
+        // SAFETY: V3 for what the value points to.
+        read.push(unsafe { named_value(&value) }.map_err(|error| error.context(format_args!("{field}[{i}]")))?);
+        // An array of structs of the framework's version is walked in its steps.
+        // SAFETY: V1, the value is as long as it says.
+        let step = unsafe { at.cast::<usize>().read() };
+        at = at.wrapping_byte_add(step.max(PJRT_NamedValue::STRUCT_SIZE));
+    }
+    Ok(read)
+}
+
+/// # Safety
+///
+/// V3 for what the value points to.
+unsafe fn named_value(value: &PJRT_NamedValue) -> Result<NamedValue> {
+    // SAFETY: the caller's contract.
+    let name = unsafe { text(value.name, value.name_size, "name") }?;
+    let union = value.__bindgen_anon_1;
+    let value = match value.type_ {
+        PJRT_NamedValue_Type::PJRT_NamedValue_kString => {
+            // SAFETY: the type says which field of the union was written.
+            let data = unsafe { union.string_value };
+            // SAFETY: the caller's contract.
+            Value::String(unsafe { text(data, value.value_size, "string_value") }?.to_owned())
+        }
+        PJRT_NamedValue_Type::PJRT_NamedValue_kInt64List => {
+            // SAFETY: the type says which field of the union was written.
+            let data = unsafe { union.int64_array_value };
+            // SAFETY: the caller's contract.
+            Value::Int64List(unsafe { slice(data, value.value_size, "int64_array_value") }?.to_vec())
+        }
+        // SAFETY: the type says which field of the union was written.
+        PJRT_NamedValue_Type::PJRT_NamedValue_kInt64 => Value::Int64(unsafe { union.int64_value }),
+        // SAFETY: the type says which field of the union was written.
+        PJRT_NamedValue_Type::PJRT_NamedValue_kFloat => Value::Float(unsafe { union.float_value }),
+        // SAFETY: the type says which field of the union was written.
+        PJRT_NamedValue_Type::PJRT_NamedValue_kBool => Value::Bool(unsafe { union.bool_value }.get()),
+        other => return Err(Error::argument(format!("{name:?} has the unknown type {}", other.0))),
+    };
+    Ok(NamedValue::new(name, value))
+}
+
+/// How a framework wants an array laid out; none for a null `layout`, which means row-major.
+///
+/// # Safety
+///
+/// V3 for the struct, which is as long as the header declares whatever its `struct_size`: frameworks leave that of
+/// layouts uninitialized.
+pub(crate) unsafe fn layout(layout: *const PJRT_Buffer_MemoryLayout, shape: &Shape) -> Result<Option<Strided>> {
+    if layout.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract; all of its bytes are a valid value.
+    let layout = unsafe { layout.read() };
+    match layout.type_ {
+        PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled => {
+            // SAFETY: the type says which field of the union was written.
+            let tiled = unsafe { layout.__bindgen_anon_1.tiled };
+            if tiled.num_tiles != 0 {
+                return Err(Error::unimplemented("tiled layouts; this plugin stores arrays untiled"));
+            }
+            // SAFETY: V3.
+            let order = unsafe { slice(tiled.minor_to_major, tiled.minor_to_major_size, "minor_to_major") }?;
+            Strided::minor_to_major(shape, order).map(Some)
+        }
+        PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Strides => {
+            // SAFETY: the type says which field of the union was written.
+            let strides = unsafe { layout.__bindgen_anon_1.strides };
+            // SAFETY: V3.
+            let strides = unsafe { slice(strides.byte_strides, strides.num_byte_strides, "byte_strides") }?;
+            Strided::new(shape, strides).map(Some)
+        }
+        other => Err(Error::argument(format!("{} is no kind of layout", other.0))),
+    }
+}

@@ -1,0 +1,43 @@
+//! The table itself.
+
+use std::marker::PhantomData;
+
+use pjrt_sys::{AbiStruct, PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, for_each_slot, slot};
+
+use crate::DevicePlugin;
+use crate::abi::entry::{Shim, entry};
+use crate::abi::layouts;
+
+/// The minor version the table reports: that of the headers it was written against.
+pub const API_MINOR: i32 = 114;
+
+// A newer header needs a decision about each new slot; the compiler asks for it by a missing `Entry`.
+const _: () = assert!(API_MINOR as u32 == PJRT_API_MINOR);
+
+struct Table<P>(PhantomData<P>);
+
+/// The literal lists every slot, so no slot can be null.
+macro_rules! table {
+    ($($slot:ident),* $(,)?) => {
+        impl<P: DevicePlugin> Table<P> {
+            const API: &'static PJRT_Api = &PJRT_Api {
+                struct_size: PJRT_Api::STRUCT_SIZE,
+                extension_start: layouts::pointer::<P>(),
+                pjrt_api_version: PJRT_Api_Version {
+                    struct_size: PJRT_Api_Version::STRUCT_SIZE,
+                    extension_start: std::ptr::null_mut(),
+                    major_version: PJRT_API_MAJOR.cast_signed(),
+                    minor_version: API_MINOR,
+                },
+                $($slot: Some(entry::<Shim<P>, slot::$slot>),)*
+            };
+        }
+    };
+}
+for_each_slot!(table);
+
+/// The table of the plugin `P`, for a program that embeds it; a shared library exports it with
+/// [`macro@crate::device_plugin`].
+pub fn api<P: DevicePlugin>() -> &'static PJRT_Api {
+    Table::<P>::API
+}

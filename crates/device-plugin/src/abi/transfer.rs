@@ -1,0 +1,281 @@
+//! Transfers between host and device, and between devices.
+
+use std::ptr::null_mut;
+use std::sync::{Arc, OnceLock};
+
+use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args};
+
+use crate::abi::buffer_handle::{BufferHandle, Value};
+use crate::abi::client_state::Client;
+use crate::abi::counted::Counted;
+use crate::abi::entry::{contain, entries};
+use crate::abi::event::into_raw;
+use crate::abi::host_alias::AliasSource;
+use crate::abi::lists::drop_contained;
+use crate::abi::raw;
+use crate::strided::Strided;
+use crate::{Backend, Completer, Error, Event, HostArray, HostBufferSemantics, Placement, Result, Shape};
+
+/// Memory of the framework that is written before an event of the call is ready.
+struct Destination {
+    data: *mut u8,
+    size: usize,
+}
+
+// SAFETY: V3, the memory is the plugin's until the event, on whatever thread.
+unsafe impl Send for Destination {}
+
+impl Destination {
+    /// # Safety
+    ///
+    /// V3 for the destination, until the event of the call, which comes after the last use of the slice.
+    unsafe fn slice(&mut self) -> Result<&mut [u8]> {
+        // SAFETY: the caller's contract.
+        unsafe { raw::slice_mut(self.data, self.size, "dst") }
+    }
+}
+
+/// Reads a whole buffer into the framework's memory, in the layout it asked for.
+fn read<B: Backend>(
+    backend: &B,
+    value: &Value<B>,
+    shape: &Shape,
+    layout: Option<&Strided>,
+    to: &mut [u8],
+) -> Result<()> {
+    let value = value.expect()?;
+    let size = shape.host_size().unwrap_or(0);
+    let Some(layout) = layout.filter(|layout| !layout.is_dense()) else {
+        return backend.read(value, &mut to[..size]);
+    };
+    match backend.host_bytes(value).filter(|bytes| bytes.len() == size) {
+        Some(bytes) => layout.scatter(bytes, to),
+        None => {
+            let mut dense = vec![0; size];
+            backend.read(value, &mut dense)?;
+            layout.scatter(&dense, to);
+        }
+    }
+    Ok(())
+}
+
+/// Runs `work` on the value of a buffer once that is ready, now or on the thread that makes it ready, and gives the
+/// event of its end. Errors of the buffer and of the work are the event's.
+fn when_ready<B: Backend>(
+    buffer: &BufferHandle<B>,
+    work: impl FnOnce(&Client<B>, &Value<B>) -> Result<()> + Send + 'static,
+) -> Result<Event> {
+    let held = buffer.hold()?;
+    match buffer.ready.result() {
+        Some(Ok(())) => match work(&buffer.client, held.value()) {
+            Ok(()) => Ok(Event::ready()),
+            Err(error) => Ok(Event::failed(error)),
+        },
+        Some(Err(error)) => Ok(Event::failed(error)),
+        None => {
+            let (event, completer) = Event::pending();
+            // The framework may destroy the buffer before it is ready.
+            let (client, value) = (buffer.client.share(), held.value().clone());
+            buffer.ready.on_ready(move |ready| {
+                let result = ready.clone().and_then(|()| contain(|| work(&client, &value)));
+                drop_contained((client, value));
+                completer.complete(result);
+            });
+            Ok(event)
+        }
+    }
+}
+
+/// Copies a buffer to another place.
+fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT_Buffer> {
+    let client = &buffer.client;
+    let shape = buffer.shape();
+    let held = buffer.hold()?;
+    if buffer.ready.is_ready() || (B::QUEUED && held.value().get().is_some()) {
+        held.wait()?;
+        let new = client.backend.copy(held.value().expect()?, &shape, to)?;
+        let ready = buffer.ready.clone();
+        return Ok(BufferHandle::new(client.share(), Value::Now(new), &shape, to, ready).into_raw());
+    }
+    let late = Late::new(client, &shape, to);
+    let (handle, mut late) = late;
+    let done = when_ready(buffer, move |client, value| {
+        late.set(client.backend.copy(value.expect()?, &shape, to));
+        Ok(())
+    })?;
+    drop(done);
+    Ok(handle)
+}
+
+/// The maker's end of a buffer whose value comes later.
+pub(crate) struct Late<B: Backend> {
+    value: Arc<OnceLock<B::Buffer>>,
+    completer: Option<Completer>,
+}
+
+impl<B: Backend> Late<B> {
+    /// A buffer for the framework, and the means to give it a value.
+    pub(crate) fn new(client: &Counted<Client<B>>, shape: &Shape, to: Placement) -> (*mut PJRT_Buffer, Self) {
+        let value = Arc::new(OnceLock::new());
+        let (ready, completer) = Event::pending();
+        let handle = BufferHandle::new(client.share(), Value::Later(Arc::clone(&value)), shape, to, ready);
+        (handle.into_raw(), Self { value, completer: Some(completer) })
+    }
+
+    /// Gives the buffer its value or its error; the first call counts.
+    pub(crate) fn set(&mut self, result: Result<B::Buffer>) {
+        if let Some(completer) = self.completer.take() {
+            completer.complete(result.map(|value| drop(self.value.set(value))));
+        }
+    }
+}
+
+/// # Safety
+///
+/// V2 and V3 for the arguments.
+unsafe fn from_host<B: Backend>(
+    client: &Counted<Client<B>>,
+    args: &mut PJRT_Client_BufferFromHostBuffer_Args,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    let shape = unsafe { raw::shape(args.type_.0, args.dims, args.num_dims) }?;
+    let to = client.placement(args.device, args.memory)?;
+    // SAFETY: the caller's contract.
+    let device_layout = unsafe { raw::layout(args.device_layout, &shape) }?;
+    if device_layout.is_some_and(|layout| !layout.is_dense()) {
+        return Err(Error::unimplemented("device_layout: this plugin stores arrays row-major").unnamed());
+    }
+    let semantics = HostBufferSemantics::from_raw(args.host_buffer_semantics.0)
+        .ok_or_else(|| Error::argument(format!("host_buffer_semantics is {}", args.host_buffer_semantics.0)))?;
+    let strided = if args.num_byte_strides == 0 {
+        None
+    } else {
+        // SAFETY: the caller's contract.
+        let strides = unsafe { raw::slice(args.byte_strides, args.num_byte_strides, "byte_strides") }?;
+        Some(Strided::new(&shape, strides)?).filter(|strided| !strided.is_dense())
+    };
+    let data = args.data.cast::<u8>();
+    let (buffer, done) = match strided {
+        Some(strided) => {
+            // SAFETY: the caller's contract: strided data spans these bytes around its first element.
+            let from = unsafe { raw::slice(data.wrapping_sub(strided.before), strided.span, "data") }?;
+            let mut dense = vec![0; shape.host_size().unwrap_or(0)];
+            strided.gather(from, &mut dense);
+            (client.backend.buffer_from_host(HostArray::new(&shape, dense)?, to)?, Event::ready())
+        }
+        None => {
+            let size = shape.host_size().unwrap_or(0);
+            // SAFETY: the caller's contract.
+            let bytes = unsafe { raw::slice(data, size, "data") }?;
+            let host = HostArray::new(&shape, bytes)?;
+            let lends =
+                matches!(semantics, HostBufferSemantics::ImmutableZeroCopy | HostBufferSemantics::MutableZeroCopy);
+            if lends {
+                // SAFETY: V3, these semantics lend the data until the event.
+                let source = unsafe { AliasSource::new(data, size) }?;
+                let buffer = client.backend.buffer_from_host(host.with_alias(&source), to)?;
+                (buffer, source.done())
+            } else {
+                (client.backend.buffer_from_host(host, to)?, Event::ready())
+            }
+        }
+    };
+    args.done_with_host_buffer = into_raw(done);
+    args.buffer = BufferHandle::new(client.share(), Value::Now(buffer), &shape, to, Event::ready()).into_raw();
+    Ok(())
+}
+
+/// Checks a range of a buffer's bytes.
+fn range<B: Backend>(buffer: &BufferHandle<B>, offset: i64, size: i64) -> Result<std::ops::Range<usize>> {
+    let all = buffer.shape().host_size().unwrap_or(0);
+    let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
+    let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
+    range
+        .filter(|range| range.end <= all)
+        .ok_or_else(|| Error::argument(format!("{size} bytes from offset {offset} are not within the buffer's {all}")))
+}
+
+fn read_range<B: Backend>(
+    backend: &B,
+    value: &Value<B>,
+    shape: &Shape,
+    range: std::ops::Range<usize>,
+    to: &mut [u8],
+) -> Result<()> {
+    let value = value.expect()?;
+    let size = shape.host_size().unwrap_or(0);
+    if range == (0..size) {
+        return backend.read(value, to);
+    }
+    match backend.host_bytes(value).and_then(|bytes| bytes.get(range.clone())) {
+        Some(bytes) => to.copy_from_slice(bytes),
+        None => {
+            let mut all = vec![0; size];
+            backend.read(value, &mut all)?;
+            to.copy_from_slice(&all[range]);
+        }
+    }
+    Ok(())
+}
+
+entries! {
+    PJRT_Client_BufferFromHostBuffer(args, client) {
+        // SAFETY: V2 and V3.
+        unsafe { from_host(client, args) }
+    }
+
+    PJRT_Buffer_ToHostBuffer(args, src) {
+        let src: &BufferHandle<P::Backend> = src;
+        let shape = src.shape();
+        // SAFETY: V3.
+        let layout = unsafe { raw::layout(args.host_layout, &shape) }?;
+        if layout.as_ref().is_some_and(|layout| layout.before > 0) {
+            return Err(Error::unimplemented("negative strides of host_layout").unnamed());
+        }
+        let size = layout.as_ref().map_or(shape.host_size().unwrap_or(0), |layout| layout.span);
+        args.event = null_mut();
+        if args.dst.is_null() {
+            if src.is_deleted() {
+                return Err(Error::argument("the buffer was deleted or donated"));
+            }
+            args.dst_size = size;
+            return Ok(());
+        }
+        if args.dst_size < size {
+            return Err(Error::argument(format!("dst_size is {}, but {shape} needs {size} bytes", args.dst_size)));
+        }
+        let mut to = Destination { data: args.dst.cast(), size };
+        args.event = into_raw(when_ready(src, move |client, value| {
+            // SAFETY: V3, the event of the call is completed after this.
+            read(&client.backend, value, &shape, layout.as_ref(), unsafe { to.slice() }?)
+        })?);
+        Ok(())
+    }
+
+    PJRT_Buffer_CopyRawToHost(args, buffer) {
+        let buffer: &BufferHandle<P::Backend> = buffer;
+        let shape = buffer.shape();
+        let range = range(buffer, args.offset, args.transfer_size)?;
+        let mut to = Destination { data: args.dst.cast(), size: range.len() };
+        if args.dst.is_null() && to.size > 0 {
+            return Err(Error::argument("dst is null"));
+        }
+        args.event = into_raw(when_ready(buffer, move |client, value| {
+            // SAFETY: V3, the event of the call is completed after this.
+            read_range(&client.backend, value, &shape, range, unsafe { to.slice() }?)
+        })?);
+        Ok(())
+    }
+
+    PJRT_Buffer_CopyToDevice(args, buffer) {
+        let device = buffer.client.device_index(args.dst_device)?;
+        args.dst_buffer = copy(buffer, buffer.client.default_placement(device)?)?;
+        Ok(())
+    }
+
+    PJRT_Buffer_CopyToMemory(args, buffer) {
+        let to = buffer.client.placement(null_mut(), args.dst_memory)?;
+        args.dst_buffer = copy(buffer, to)?;
+        Ok(())
+    }
+}

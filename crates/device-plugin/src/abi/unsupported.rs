@@ -1,0 +1,53 @@
+//! Functions this SDK does not offer: frameworks learn so from the code, people from the message.
+
+use crate::abi::entry::{Entry, Shim};
+use crate::{DevicePlugin, Error, Result};
+
+macro_rules! unsupported {
+    ($($slot:ident)*) => {
+        $(impl<P: DevicePlugin> Entry<pjrt_sys::slot::$slot> for Shim<P> {
+            unsafe fn call(_: &mut <pjrt_sys::slot::$slot as pjrt_sys::Slot>::Args) -> Result<()> {
+                Err(Error::unimplemented("the plugin does not implement this function").unnamed())
+            }
+        })*
+        /// Names of the functions of the table that answer `UNIMPLEMENTED`.
+        pub const UNSUPPORTED: &[&str] = &[$(stringify!($slot)),*];
+    };
+}
+
+unsupported! {
+    PJRT_CopyToDeviceStream_Destroy
+    PJRT_CopyToDeviceStream_AddChunk
+    PJRT_CopyToDeviceStream_TotalBytes
+    PJRT_CopyToDeviceStream_GranuleSize
+    PJRT_CopyToDeviceStream_CurrentBytes
+    PJRT_Compile
+    PJRT_Client_CreateViewOfDeviceBuffer
+    PJRT_ExecuteContext_Create
+    PJRT_ExecuteContext_Destroy
+    PJRT_AsyncHostToDeviceTransferManager_Destroy
+    PJRT_AsyncHostToDeviceTransferManager_TransferData
+    PJRT_Client_CreateBuffersForAsyncHostToDevice
+    PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer
+    PJRT_AsyncHostToDeviceTransferManager_Device
+    PJRT_AsyncHostToDeviceTransferManager_BufferCount
+    PJRT_AsyncHostToDeviceTransferManager_BufferSize
+    PJRT_AsyncHostToDeviceTransferManager_SetBufferError
+    PJRT_AsyncHostToDeviceTransferManager_AddMetadata
+    PJRT_AsyncHostToDeviceTransferManager_TransferLiteral
+    PJRT_Client_DmaMap
+    PJRT_Client_DmaUnmap
+    PJRT_Client_CreateUninitializedBuffer
+    PJRT_Client_CreateAliasBuffer
+    PJRT_Client_FulfillAliasBuffer
+    PJRT_Client_CreateErrorBuffer
+    PJRT_Device_PoisonExecution
+    PJRT_Device_CreateAsyncTrackingEvent
+    PJRT_AsyncTrackingEvent_Destroy
+    PJRT_Buffer_DonateWithControlDependency
+    PJRT_Buffer_Bitcast
+    PJRT_Device_ClearMemoryStats
+    PJRT_Buffer_CopyRawToHostFuture
+    PJRT_TopologyDescription_GetMemorySpaceKindIds
+    PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace
+}

@@ -1,0 +1,313 @@
+//! The traits a vendor implements.
+
+use std::sync::Arc;
+
+use crate::program::total_size;
+use crate::{
+    CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo, HostArray, KeyValueStore,
+    Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program, Result, Shape, TopologyInfo, Value,
+};
+
+/// A plugin: its name and its [`Backend`]. Exported with [`macro@crate::device_plugin`].
+pub trait DevicePlugin: 'static {
+    /// Platform name, by which frameworks select the plugin and its lowering rules: short, lower case.
+    const NAME: &'static str;
+
+    /// The device.
+    type Backend: Backend;
+
+    /// Set-up that must happen once in a process, before the first client.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the plugin from working on this machine.
+    fn initialize() -> Result<()> {
+        Ok(())
+    }
+
+    /// The StableHLO versions the backend reads. Frameworks serialize programs for the current one, so a backend that
+    /// pins it keeps working with newer frameworks. None leaves the choice to the framework.
+    fn stablehlo_versions() -> Option<StablehloVersions> {
+        None
+    }
+
+    /// Further attributes of the plugin.
+    fn attributes() -> Vec<NamedValue> {
+        Vec::new()
+    }
+}
+
+/// Versions of StableHLO, as major, minor and patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StablehloVersions {
+    /// Newest version the backend reads.
+    pub current: [i64; 3],
+    /// Oldest version the backend reads.
+    pub minimum: [i64; 3],
+}
+
+/// A device, or a group of devices driven together.
+///
+/// Methods are called from any thread and overlap; those that work on one buffer or executable get it shared. A panic
+/// in a method becomes an `INTERNAL` error of the call.
+pub trait Backend: Sized + Send + Sync + 'static {
+    /// A reference to device memory, cheap to clone: an `Arc`, or a handle that counts. The SDK drops its clone when
+    /// the framework deletes the buffer; whatever still runs keeps its own clone.
+    type Buffer: Clone + Send + Sync + 'static;
+
+    /// A compiled program.
+    type Executable: Send + Sync + 'static;
+
+    /// Whether the device runs work in the order of submission, so that `execute`, `read` and `copy` may be given
+    /// buffers whose event is still pending. By default the SDK waits for the buffers first.
+    const QUEUED: bool = false;
+
+    /// Opens the devices.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the devices from being used, and options the backend does not know.
+    fn create(options: &CreateOptions) -> Result<Self>;
+
+    /// Name of the platform, where it is not [`DevicePlugin::NAME`].
+    fn platform_name(&self) -> Option<String> {
+        None
+    }
+
+    /// Version of the platform, such as the driver's, as people read it.
+    fn platform_version(&self) -> String {
+        String::new()
+    }
+
+    /// Index of this process among those that drive devices together.
+    fn process_index(&self) -> i32 {
+        0
+    }
+
+    /// The devices, addressable or not, in a fixed order; at least one. Asked once.
+    fn devices(&self) -> Vec<DeviceInfo>;
+
+    /// The memories of the addressable devices, in a fixed order. Asked once. By default each addressable device has
+    /// one memory of kind `device`.
+    fn memories(&self) -> Vec<MemoryInfo> {
+        let addressable = self.devices().into_iter().filter(|device| device.addressable);
+        addressable.map(|device| MemoryInfo::new("device", 0, [device.id])).collect()
+    }
+
+    /// Attributes of the topology the devices form.
+    fn topology_attributes(&self) -> Vec<NamedValue> {
+        Vec::new()
+    }
+
+    /// Use of a device's memory.
+    ///
+    /// # Errors
+    ///
+    /// `UNIMPLEMENTED` unless the backend counts.
+    fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
+        Err(Error::unimplemented(format!("no memory statistics of device {device}")))
+    }
+
+    /// Copies host data to a device.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED` where it does not fit, `UNIMPLEMENTED` for element types the device lacks.
+    fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<Self::Buffer>;
+
+    /// Copies a buffer to the host: dense, row-major, sub-byte types in one byte per element. `to` has the size of the
+    /// buffer's shape.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device reports.
+    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()>;
+
+    /// The bytes of a buffer in host memory, in the layout of [`Backend::read`]. They must neither move nor change as
+    /// long as the buffer or a clone of it lives. None where the host cannot see them.
+    fn host_bytes<'a>(&self, buffer: &'a Self::Buffer) -> Option<&'a [u8]> {
+        let _ = buffer;
+        None
+    }
+
+    /// Address of a buffer on the device; for memory that the host sees, by default that of its bytes.
+    fn device_pointer(&self, buffer: &Self::Buffer) -> Option<usize> {
+        self.host_bytes(buffer).map(|bytes| bytes.as_ptr().addr())
+    }
+
+    /// Bytes a buffer takes on the device, where that is not its size on the host.
+    fn size_on_device(&self, buffer: &Self::Buffer) -> Option<usize> {
+        let _ = buffer;
+        None
+    }
+
+    /// Copies a buffer to another memory or device; by default through the host.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Backend::read`] and [`Backend::buffer_from_host`].
+    fn copy(&self, buffer: &Self::Buffer, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
+        let size = shape.host_size().ok_or_else(|| Error::invalid_argument(format!("{shape} is too large")))?;
+        let mut bytes = vec![0; size];
+        self.read(buffer, &mut bytes)?;
+        self.buffer_from_host(HostArray::new(shape, bytes)?, to)
+    }
+
+    /// Compiles a program.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` for a broken program, `UNIMPLEMENTED` for what the device cannot do, naming the operation.
+    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<Self::Executable>>;
+
+    /// Runs a program on one device: reads or takes the inputs of the launch and pushes its outputs, in order.
+    ///
+    /// May return before the outputs are computed; then the event completes when they are, and an error it completes
+    /// with becomes that of the outputs. Inputs an execution needs after it returns must be cloned or taken.
+    ///
+    /// # Errors
+    ///
+    /// What can be told at once; the outputs then do not exist.
+    fn execute(&self, executable: &Arc<Self::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event>;
+
+    /// Runs a program on several devices at once: one launch for each device it was compiled for, in the order of the
+    /// device assignment. Returns one event for each.
+    ///
+    /// # Errors
+    ///
+    /// `UNIMPLEMENTED` unless the backend overrides this.
+    fn execute_all(&self, executable: &Arc<Self::Executable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
+        match launches {
+            [launch] => Ok(vec![self.execute(executable, launch)?]),
+            _ => Err(Error::unimplemented(format!("execution on {} devices at once", launches.len()))),
+        }
+    }
+
+    /// Costs of a program by name, such as `flops` and `bytes accessed`.
+    ///
+    /// # Errors
+    ///
+    /// `UNIMPLEMENTED` unless the backend counts.
+    fn cost_analysis(&self, executable: &Self::Executable) -> Result<Vec<NamedValue>> {
+        let _ = executable;
+        Err(Error::unimplemented("no cost analysis"))
+    }
+
+    /// Memory an execution of a program needs; by default only what its signature tells.
+    ///
+    /// # Errors
+    ///
+    /// `UNIMPLEMENTED` from backends that cannot tell.
+    fn compiled_memory_stats(
+        &self,
+        executable: &Self::Executable,
+        info: &ExecutableInfo,
+    ) -> Result<CompiledMemoryStats> {
+        let _ = executable;
+        let (argument_size, output_size) = (total_size(&info.parameters), total_size(&info.outputs));
+        Ok(CompiledMemoryStats {
+            generated_code_size: info.code_size.max(0),
+            argument_size,
+            output_size,
+            peak_memory: argument_size.saturating_add(output_size),
+            ..CompiledMemoryStats::default()
+        })
+    }
+
+    /// Serializes a compiled program for this very version of the backend. None makes the SDK store the program as
+    /// received and compile it again.
+    ///
+    /// # Errors
+    ///
+    /// Whatever prevents it.
+    fn serialize(&self, executable: &Self::Executable) -> Result<Option<Vec<u8>>> {
+        let _ = executable;
+        Ok(None)
+    }
+
+    /// Loads what [`Backend::serialize`] made of a program.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` for data of another version or device.
+    fn deserialize(&self, data: &[u8], options: &CompileOptions) -> Result<Compiled<Self::Executable>> {
+        let _ = (data, options);
+        Err(Error::unimplemented("this backend serializes no compiled programs"))
+    }
+
+    /// Describes devices that need not be present.
+    ///
+    /// # Errors
+    ///
+    /// `UNIMPLEMENTED` unless the backend overrides this.
+    fn topology(name: &str, options: &[NamedValue]) -> Result<TopologyInfo> {
+        let _ = options;
+        Err(Error::unimplemented(format!("no topology {name:?}: this plugin describes only devices that are present")))
+    }
+}
+
+/// What a framework passes when it creates a client.
+#[derive(Debug, Default)]
+pub struct CreateOptions {
+    values: Vec<NamedValue>,
+    key_value: Option<KeyValueStore>,
+}
+
+impl CreateOptions {
+    /// Options without a key-value store.
+    pub fn new(values: impl Into<Vec<NamedValue>>) -> Self {
+        Self { values: values.into(), key_value: None }
+    }
+
+    pub(crate) fn with_key_value(mut self, store: KeyValueStore) -> Self {
+        self.key_value = Some(store);
+        self
+    }
+
+    /// All options.
+    pub fn values(&self) -> &[NamedValue] {
+        &self.values
+    }
+
+    /// The value of that name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.values.iter().find(|value| value.name == name).map(|value| &value.value)
+    }
+
+    /// The integer of that name; text that spells one counts, because frameworks pass options from the environment as
+    /// text.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` when the option is there and no integer.
+    pub fn int(&self, name: &str) -> Result<Option<i64>> {
+        let fault = |value: &Value| Error::invalid_argument(format!("option {name} is no integer: {value}"));
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Int64(value)) => Ok(Some(*value)),
+            Some(value @ Value::String(text)) => text.trim().parse().map(Some).map_err(|_| fault(value)),
+            Some(value) => Err(fault(value)),
+        }
+    }
+
+    /// Refuses options that are not among `known`, naming those that are.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` with the first unknown name.
+    pub fn expect_only(&self, known: &[&str]) -> Result<()> {
+        match self.values.iter().find(|value| !known.contains(&value.name.as_str())) {
+            None => Ok(()),
+            Some(unknown) => Err(Error::invalid_argument(format!(
+                "unknown option {:?}; known are {}",
+                unknown.name,
+                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            ))),
+        }
+    }
+
+    /// The store shared by the processes of a distributed run; none in a single process.
+    pub fn key_value(&self) -> Option<&KeyValueStore> {
+        self.key_value.as_ref()
+    }
+}

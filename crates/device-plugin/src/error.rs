@@ -1,0 +1,109 @@
+//! The error of every fallible operation of a plugin.
+
+use std::fmt;
+
+use crate::ErrorCode;
+
+/// What a plugin answers when an operation fails: a status code, a message for the user, and named payloads.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error {
+    code: ErrorCode,
+    message: String,
+    payloads: Vec<(String, Vec<u8>)>,
+    /// Whether the message lacks the name of the C function, which the choke point adds.
+    pub(crate) nameless: bool,
+}
+
+/// Result of a plugin's operations.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of that code. [`ErrorCode::OK`] is no error and becomes [`ErrorCode::UNKNOWN`].
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        let code = if code == ErrorCode::OK { ErrorCode::UNKNOWN } else { code };
+        Self { code, message: message.into(), payloads: Vec::new(), nameless: false }
+    }
+
+    /// The caller passed something wrong.
+    pub fn invalid_argument(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::INVALID_ARGUMENT, message)
+    }
+
+    /// A fault in the arguments of a C function, whose name goes before the message.
+    pub(crate) fn argument(message: impl Into<String>) -> Self {
+        Self::invalid_argument(message).unnamed()
+    }
+
+    /// Asks the choke point to put the name of the C function before the message.
+    pub(crate) fn unnamed(self) -> Self {
+        Self { nameless: true, ..self }
+    }
+
+    /// Puts the name of the C function before the message.
+    pub(crate) fn named(self, function: &str) -> Self {
+        Self { nameless: false, ..self.context(function) }
+    }
+
+    /// The plugin does not do this; frameworks fall back where they can.
+    pub fn unimplemented(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::UNIMPLEMENTED, message)
+    }
+
+    /// The operation is right, but not in the present state of the object.
+    pub fn failed_precondition(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::FAILED_PRECONDITION, message)
+    }
+
+    /// The plugin or the device broke a promise of its own.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::INTERNAL, message)
+    }
+
+    /// The device has no memory left, or another resource ran out.
+    pub fn resource_exhausted(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::RESOURCE_EXHAUSTED, message)
+    }
+
+    /// Adds a named payload, which frameworks can list.
+    #[must_use]
+    pub fn with_payload(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        self.payloads.push((name.into(), value.into()));
+        self
+    }
+
+    /// Puts `context: ` before the message.
+    #[must_use]
+    pub fn context(mut self, context: impl fmt::Display) -> Self {
+        self.message = format!("{context}: {}", self.message);
+        self
+    }
+
+    /// The status code.
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// The message.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Names and values of the payloads.
+    pub fn payloads(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.payloads.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}

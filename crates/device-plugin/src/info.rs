@@ -1,0 +1,120 @@
+//! What a backend says about its devices, memories and topology.
+
+use crate::NamedValue;
+
+/// A device, as [`Backend::devices`](crate::Backend::devices) lists it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// Unique among the devices of all processes.
+    pub id: i32,
+    /// The process that can address the device.
+    pub process_index: i32,
+    /// Number of the device on its host, as the driver counts; -1 when it has none.
+    pub local_hardware_id: i32,
+    /// Whether this process can address the device.
+    pub addressable: bool,
+    /// Vendor's name of the kind of device, such as `Example v2`; devices of one kind are alike.
+    pub kind: String,
+    /// Long description; `kind(id=…)` when empty.
+    pub debug_string: String,
+    /// Short description; `kind:id` when empty.
+    pub to_string: String,
+    /// Attributes: text, integers and integer lists. Frameworks abort on other types, so others are left out.
+    pub attributes: Vec<NamedValue>,
+}
+
+impl DeviceInfo {
+    /// An addressable device of process 0 whose hardware number is its id.
+    pub fn new(id: i32, kind: impl Into<String>) -> Self {
+        Self {
+            id,
+            process_index: 0,
+            local_hardware_id: id,
+            addressable: true,
+            kind: kind.into(),
+            debug_string: String::new(),
+            to_string: String::new(),
+            attributes: Vec::new(),
+        }
+    }
+}
+
+/// A memory, as [`Backend::memories`](crate::Backend::memories) lists it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct MemoryInfo {
+    /// Frameworks select memories by this name: `device`, `pinned_host`.
+    pub kind: String,
+    /// Number of the kind, the same for all memories of a kind.
+    pub kind_id: i32,
+    /// Ids of the devices that can address the memory. The first memory that lists a device is its default one.
+    pub devices: Vec<i32>,
+    /// Whether the host can read buffers in place. If so,
+    /// [`Backend::host_bytes`](crate::Backend::host_bytes) must give them.
+    pub on_host: bool,
+}
+
+impl MemoryInfo {
+    /// A memory of that kind for those devices, out of the host's reach.
+    pub fn new(kind: impl Into<String>, kind_id: i32, devices: impl Into<Vec<i32>>) -> Self {
+        Self { kind: kind.into(), kind_id, devices: devices.into(), on_host: false }
+    }
+
+    /// Makes buffers in this memory readable by the host in place.
+    #[must_use]
+    pub fn on_host(mut self) -> Self {
+        self.on_host = true;
+        self
+    }
+}
+
+/// Where a buffer lives: indices into the lists of [`Backend::devices`](crate::Backend::devices) and
+/// [`Backend::memories`](crate::Backend::memories).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Placement {
+    /// Index of the device.
+    pub device: usize,
+    /// Index of the memory.
+    pub memory: usize,
+}
+
+/// Use of a device's memory, in bytes where not stated otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of the C API, which says no more")]
+pub struct MemoryStats {
+    pub bytes_in_use: i64,
+    pub peak_bytes_in_use: Option<i64>,
+    /// A count.
+    pub num_allocs: Option<i64>,
+    pub largest_alloc_size: Option<i64>,
+    pub bytes_limit: Option<i64>,
+    pub bytes_reserved: Option<i64>,
+    pub peak_bytes_reserved: Option<i64>,
+    pub bytes_reservable_limit: Option<i64>,
+    pub largest_free_block_bytes: Option<i64>,
+    pub pool_bytes: Option<i64>,
+    pub peak_pool_bytes: Option<i64>,
+    pub peak_allocated_bytes: Option<i64>,
+}
+
+/// Memory a compiled program needs, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of the C API, which says no more")]
+pub struct CompiledMemoryStats {
+    pub generated_code_size: i64,
+    pub argument_size: i64,
+    pub output_size: i64,
+    pub alias_size: i64,
+    pub temp_size: i64,
+    pub peak_memory: i64,
+}
+
+/// Devices that need not be present, for compiling ahead of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopologyInfo {
+    /// The devices.
+    pub devices: Vec<DeviceInfo>,
+    /// Attributes of the whole: text, integers and integer lists.
+    pub attributes: Vec<NamedValue>,
+}

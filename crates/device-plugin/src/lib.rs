@@ -1,0 +1,101 @@
+//! Write a PJRT plugin in safe Rust.
+//!
+//! PJRT is the C interface through which JAX, PyTorch/XLA and others drive devices: one table of function pointers
+//! that a shared library returns from `GetPjrtApi`. This crate fills the table from two small traits:
+//! [`DevicePlugin`] names the plugin, [`Backend`] is the device (devices, transfers, compile, execute). Events,
+//! errors, strings that outlive a call, strided host data, donation, deletion, reference counts, layouts, memory
+//! kinds and serialization are done here, and a panic in a backend becomes an error of the call it happened in.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use device_plugin::{
+//!     Backend, Compiled, CompileOptions, CreateOptions, DeviceInfo, DevicePlugin, Event, ExecutableInfo, HostArray,
+//!     Launch, Placement, Program, Result, device_plugin,
+//! };
+//!
+//! /// A device that returns its inputs.
+//! pub struct Echo;
+//!
+//! #[device_plugin]
+//! impl DevicePlugin for Echo {
+//!     const NAME: &'static str = "echo";
+//!     type Backend = EchoDevice;
+//! }
+//!
+//! pub struct EchoDevice;
+//!
+//! impl Backend for EchoDevice {
+//!     type Buffer = Arc<Vec<u8>>;
+//!     type Executable = ();
+//!
+//!     fn create(_: &CreateOptions) -> Result<Self> {
+//!         Ok(Self)
+//!     }
+//!     fn devices(&self) -> Vec<DeviceInfo> {
+//!         vec![DeviceInfo::new(0, "echo")]
+//!     }
+//!     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
+//!         Ok(Arc::new(host.into_bytes()))
+//!     }
+//!     fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
+//!         to.copy_from_slice(buffer);
+//!         Ok(())
+//!     }
+//!     fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+//!         Ok(Compiled { executable: (), info: ExecutableInfo::new("echo", [], []) })
+//!     }
+//!     fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+//!         for i in 0..launch.inputs.len() {
+//!             launch.outputs.push(launch.inputs[i].clone())?;
+//!         }
+//!         Ok(Event::ready())
+//!     }
+//! }
+//!
+//! let api = device_plugin::api::<Echo>();
+//! assert_eq!(api.pjrt_api_version.minor_version, 114);
+//! ```
+
+// The attribute's expansion names this crate, also inside it.
+extern crate self as device_plugin;
+
+pub mod abi;
+mod backend;
+mod envelope;
+mod error;
+mod event;
+mod host;
+mod info;
+mod launch;
+mod program;
+mod strided;
+
+pub use abi::api;
+pub use abi::host_alias::HostAlias;
+pub use abi::key_value::KeyValueStore;
+pub use backend::{Backend, CreateOptions, DevicePlugin, StablehloVersions};
+pub use bytes::Bytes;
+pub use error::{Error, Result};
+pub use event::{Completer, Event};
+pub use host::HostArray;
+pub use info::{CompiledMemoryStats, DeviceInfo, MemoryInfo, MemoryStats, Placement, TopologyInfo};
+pub use launch::{ExecuteOptions, Inputs, Launch, Outputs};
+pub use pjrt_types::{
+    ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
+    NamedValue, OptionOverride, Shape, Value,
+};
+pub use plugin_macros::device_plugin;
+pub use program::{Compiled, ExecutableInfo, Program};
+
+/// What the expansion of [`macro@device_plugin`] calls; not for other use.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::abi::api;
+    pub use pjrt_sys::PJRT_Api;
+
+    use crate::DevicePlugin;
+
+    /// Fails to compile, naming the trait, where the attribute is on the implementation of another one.
+    pub const fn assert_device_plugin<P: DevicePlugin>() {}
+}

@@ -1,0 +1,88 @@
+//! Programs, and what a backend makes of them.
+
+use bytes::Bytes;
+
+use crate::{ElementType, Shape};
+
+/// A program as a framework hands it over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// `mlir` for StableHLO (a portable artifact or text), `hlo` or `hlo_with_config` for HLO protos.
+    pub format: String,
+    /// The program; slices of it share its memory.
+    pub code: Bytes,
+}
+
+/// Result of [`Backend::compile`](crate::Backend::compile).
+#[derive(Clone, Debug)]
+pub struct Compiled<E> {
+    /// What the backend needs to run the program.
+    pub executable: E,
+    /// What frameworks ask about it.
+    pub info: ExecutableInfo,
+}
+
+/// What frameworks ask about a compiled program. The SDK checks the arguments of each execution against it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ExecutableInfo {
+    /// Name of the program, such as its module's.
+    pub name: String,
+    /// Shapes of the parameters, in order.
+    pub parameters: Vec<Shape>,
+    /// Shapes of the outputs, in order.
+    pub outputs: Vec<Shape>,
+    /// Indices of the parameters whose buffers an execution uses up, unless its caller forbids it.
+    pub donated: Vec<usize>,
+    /// Memory kinds of the outputs; empty when all are in the default memory.
+    pub output_memory_kinds: Vec<String>,
+    /// The same for the parameters.
+    pub parameter_memory_kinds: Vec<String>,
+    /// Identifies the program for caches; the SDK hashes program and options when it is none.
+    pub fingerprint: Option<String>,
+    /// Bytes of generated code; -1 when unknown.
+    pub code_size: i64,
+    /// Serialized `OpSharding` messages of the parameters, for programs that run on several devices.
+    pub parameter_shardings: Option<Vec<Vec<u8>>>,
+    /// The same for the outputs.
+    pub output_shardings: Option<Vec<Vec<u8>>>,
+    /// The program after optimization; the one received when it is none.
+    pub optimized: Option<Program>,
+}
+
+impl ExecutableInfo {
+    /// A program of that name and signature that uses up no parameter.
+    pub fn new(
+        name: impl Into<String>,
+        parameters: impl IntoIterator<Item = Shape>,
+        outputs: impl IntoIterator<Item = Shape>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            parameters: parameters.into_iter().collect(),
+            outputs: outputs.into_iter().collect(),
+            donated: Vec::new(),
+            output_memory_kinds: Vec::new(),
+            parameter_memory_kinds: Vec::new(),
+            fingerprint: None,
+            code_size: -1,
+            parameter_shardings: None,
+            output_shardings: None,
+            optimized: None,
+        }
+    }
+
+    /// Names the parameters whose buffers an execution uses up.
+    #[must_use]
+    pub fn donating(mut self, parameters: impl IntoIterator<Item = usize>) -> Self {
+        self.donated = parameters.into_iter().collect();
+        self
+    }
+}
+
+/// Bytes of the shapes on the host, for statistics.
+pub(crate) fn total_size(shapes: &[Shape]) -> i64 {
+    let size =
+        |shape: &Shape| if shape.element_type == ElementType::Token { 0 } else { shape.host_size().unwrap_or(0) };
+    shapes.iter().map(size).fold(0i64, |sum, size| sum.saturating_add(i64::try_from(size).unwrap_or(i64::MAX)))
+}
