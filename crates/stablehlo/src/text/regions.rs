@@ -181,7 +181,9 @@ impl<'a> Parser<'a> {
 
     /// Takes text between balanced brackets, of any kind.
     fn balanced(&mut self) -> Result<&'a str> {
-        self.ws();
+        if !matches!(self.peek(), b'[' | b'{') {
+            return Err(self.expected("`[` or `{`"));
+        }
         let start = self.pos;
         let mut depth = 0usize;
         loop {
