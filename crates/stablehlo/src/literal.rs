@@ -30,6 +30,8 @@ impl Literal {
     /// elements unspecified.
     pub(crate) fn from_raw(ty: TensorType, raw: Bytes) -> Result<Self> {
         let data = match ty.element {
+            // Producers write a splat for an empty tensor, too.
+            element if raw.len() == element.byte_size() && ty.num_elements() == Some(0) => Bytes::new(),
             ElementType::Bool => unpack_booleans(&ty, raw)?,
             ElementType::I2 | ElementType::I4 | ElementType::Ui2 | ElementType::Ui4 => normalise(ty.element, raw),
             _ => raw,
@@ -124,7 +126,8 @@ mod tests {
         assert_eq!(raw(&[2, 2], f, &[0; 16]).unwrap(), (vec![0; 16], false));
         assert_eq!(raw(&[2, 2], f, &[0; 4]).unwrap(), (vec![0; 4], true));
         assert_eq!(raw(&[0], f, &[]).unwrap(), (vec![], false));
-        assert!(raw(&[0], f, &[0; 4]).is_err());
+        assert_eq!(raw(&[3, 0], f, &[0; 4]).unwrap(), (vec![], false));
+        assert!(raw(&[0], f, &[0; 8]).is_err());
         assert!(raw(&[2, 2], f, &[0; 15]).is_err());
         assert!(raw(&[2, 2], f, &[0; 8]).is_err());
         assert!(raw(&[crate::ir::DYNAMIC], f, &[0; 4]).is_err());

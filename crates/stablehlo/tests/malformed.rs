@@ -197,6 +197,22 @@ fn huge_announced_sizes_cost_nothing() {
 }
 
 #[test]
+fn text_beyond_ascii_is_cut_between_characters() {
+    for text in [
+        "func.func @main() { sdy.manual_computation() in_shardings=\u{e9}",
+        "func.func @main() { \u{e9}",
+        "func.func @\u{e9}() { return }",
+        "func.func @main() { %0 = stablehlo.constant dense<\u{e9}> : tensor<f32>",
+        "module attributes {a = #x<\u{e9}",
+        "module attributes {a = \"\\\u{e9}\"}",
+        "{-# \u{e9}",
+    ] {
+        let e = stablehlo::parse(text).expect_err(text);
+        assert!(e.line_column().is_some(), "{e}");
+    }
+}
+
+#[test]
 fn neither_format() {
     let e = stablehlo::parse(vec![0xFF, 0xFE, 0]).unwrap_err();
     assert!(e.to_string().contains("neither"), "{e}");

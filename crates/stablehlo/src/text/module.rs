@@ -247,7 +247,7 @@ impl<'a> Parser<'a> {
                 b'}' => return Ok(ops),
                 0 if self.at_end() => return Err(self.expected("`}`")),
                 b'^' => return Err(self.error("a region must have one block")),
-                _ => ops.push(self.op(scope)?),
+                _ => self.op(scope, &mut ops)?,
             }
         }
     }
@@ -351,21 +351,39 @@ impl<'a> Parser<'a> {
         Ok(properties)
     }
 
-    /// Any op with its trailing location, in a function.
-    pub(super) fn op(&mut self, scope: &mut Scope<'a>) -> Result<Op> {
-        self.ws();
-        let start = self.pos;
-        let named = if self.here() == b'%' { self.result_names()? } else { Vec::new() };
-        // Before the regions, so that places come in order.
-        let place = self.place(start);
-        let location = self.add_location(place)?;
-        let reserved = scope.add(named.iter().flat_map(|&(_, count)| std::iter::repeat_n(Type::Token, count)))?;
-        let mut op = GenericOp { start, location, reserved, ..GenericOp::default() };
+    /// Any op with its trailing location, in a function. What needs much stack is in functions that have returned
+    /// before regions are read.
+    pub(super) fn op(&mut self, scope: &mut Scope<'a>, ops: &mut Vec<Op>) -> Result<()> {
+        let mut op = Box::default();
+        let named = self.op_start(scope, &mut op)?;
         if self.peek() == b'"' {
             self.generic_op(scope, &mut op)?;
         } else {
             self.pretty_op(scope, &mut op)?;
         }
+        self.op_end(scope, named, op, ops)
+    }
+
+    /// The names of the results and the place.
+    fn op_start(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<Vec<(&'a str, usize)>> {
+        self.ws();
+        op.start = self.pos;
+        let named = if self.here() == b'%' { self.result_names()? } else { Vec::new() };
+        // Before the regions, so that places come in order.
+        let place = self.place(op.start);
+        op.location = self.add_location(place)?;
+        op.reserved = scope.add(named.iter().flat_map(|&(_, count)| std::iter::repeat_n(Type::Token, count)))?;
+        Ok(named)
+    }
+
+    fn op_end(
+        &mut self,
+        scope: &mut Scope<'a>,
+        named: Vec<(&'a str, usize)>,
+        op: Box<GenericOp>,
+        ops: &mut Vec<Op>,
+    ) -> Result<()> {
+        let start = op.start;
         let op = self.finish_op(scope, op)?;
         let mut results = &op.results[..];
         for (name, count) in named {
@@ -373,7 +391,8 @@ impl<'a> Parser<'a> {
             scope.define(name, these).map_err(|e| e.with_offset(start))?;
             results = rest;
         }
-        Ok(op)
+        ops.push(op);
+        Ok(())
     }
 
     /// `%a, %b:2 =`.
