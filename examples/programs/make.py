@@ -1,7 +1,8 @@
 """Writes the example programs, their inputs and the outputs NumPy computes for them.
 
 Run with JAX 0.10.2 (the environment `cargo xtask test` makes): python make.py
-Each program NAME gets NAME.mlir (StableHLO text as JAX lowers it), and NAME/ with in0.npy, ... and out0.npy, ...
+Each program NAME gets NAME.mlir (StableHLO text as JAX lowers it), NAME.mlirbc (the same as a portable artifact of
+StableHLO 1.0.0), and NAME/ with in0.npy, ... and out0.npy, ...
 The outputs are computed here with NumPy in double precision, not by JAX.
 """
 
@@ -10,6 +11,7 @@ import pathlib
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxlib.mlir.dialects import stablehlo
 
 HERE = pathlib.Path(__file__).parent
 F = np.float32
@@ -68,6 +70,8 @@ def main():
     for function, expected, inputs in programs:
         text = jax.jit(function, keep_unused=True).lower(*inputs).as_text()
         (HERE / f"{function.__name__}.mlir").write_text(text)
+        artifact = stablehlo.serialize_portable_artifact_str(text, "1.0.0")
+        (HERE / f"{function.__name__}.mlirbc").write_bytes(artifact)
         folder = HERE / function.__name__
         folder.mkdir(exist_ok=True)
         for i, value in enumerate(inputs):

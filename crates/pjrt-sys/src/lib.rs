@@ -28,9 +28,11 @@ pub mod bindings;
 #[allow(non_camel_case_types, unused_qualifications, clippy::all, clippy::undocumented_unsafe_blocks, reason = "generated; the markers carry the header's names")]
 #[rustfmt::skip]
 mod slots;
+mod static_api;
 
 pub use bindings::*;
 pub use slots::*;
+pub use static_api::StaticApi;
 
 /// A C `bool` as it crosses the interface: any byte is a valid value, and every byte but 0 means true.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

@@ -1,0 +1,273 @@
+//! The function table of a plugin: the one place that reads it and calls through it.
+
+use std::ffi::c_void;
+use std::panic::AssertUnwindSafe;
+
+use pjrt_sys::*;
+use pjrt_types::{ApiVersion, ErrorCode, MIN_MINOR};
+
+use crate::error::Error;
+use crate::handle::Foreign;
+use crate::load_error::LoadErrorKind;
+use crate::read;
+
+/// Longest extension chain that is walked; the interface names 25 extensions.
+const MAX_EXTENSIONS: usize = 128;
+
+/// A plugin's functions: a copy of its `PJRT_Api`, cut to what both sides know and zero beyond.
+pub struct Api {
+    table: Foreign<PJRT_Api>,
+    raw: Foreign<*const PJRT_Api>,
+    struct_size: usize,
+}
+
+/// A node of the extension chain.
+#[derive(Clone, Copy)]
+pub(crate) struct ExtensionNode {
+    pub(crate) ty: u32,
+    pub(crate) struct_size: usize,
+    raw: Foreign<*const PJRT_Extension_Base>,
+}
+
+/// A function of the main table that reports errors.
+pub trait Function: Slot<Table = PJRT_Api, Return = *mut PJRT_Error> {}
+impl<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>> Function for S {}
+
+impl Api {
+    /// Copies a plugin's table.
+    ///
+    /// # Errors
+    ///
+    /// A null or misaligned pointer, a table too short for its version or for the functions that read errors, and
+    /// versions this crate cannot drive.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is null or keeps contracts C1 to C9 of `docs/safety.md`, which every later call relies on.
+    pub unsafe fn from_raw(raw: *const PJRT_Api) -> Result<Self, LoadErrorKind> {
+        const HEADER: usize = std::mem::offset_of!(PJRT_Api, PJRT_Error_Destroy);
+        if raw.is_null() {
+            return Err(LoadErrorKind::NullTable);
+        }
+        if !raw.is_aligned() {
+            return Err(LoadErrorKind::MisalignedTable);
+        }
+        // SAFETY: C1: a table that is not null begins with its size.
+        let struct_size = unsafe { raw.cast::<usize>().read() };
+        if struct_size < HEADER {
+            return Err(LoadErrorKind::TruncatedTable { struct_size, needed: HEADER });
+        }
+        // A size between two slots would give half a pointer.
+        let known = struct_size.min(PJRT_Api::STRUCT_SIZE) / size_of::<usize>() * size_of::<usize>();
+        let mut table = PJRT_Api::new();
+        // SAFETY: C1: the table is readable for the size it announces; ours has at least `known` bytes.
+        unsafe { std::ptr::copy_nonoverlapping(raw.cast::<u8>(), (&raw mut table).cast::<u8>(), known) };
+        let version =
+            ApiVersion { major: table.pjrt_api_version.major_version, minor: table.pjrt_api_version.minor_version };
+        if version.major != 0 {
+            return Err(LoadErrorKind::MajorVersion { found: version });
+        }
+        if version.minor < MIN_MINOR {
+            return Err(LoadErrorKind::MinorVersion { found: version });
+        }
+        let required = [
+            (slot::PJRT_Error_Destroy::NAME, table.PJRT_Error_Destroy.is_some()),
+            (slot::PJRT_Error_Message::NAME, table.PJRT_Error_Message.is_some()),
+            (slot::PJRT_Error_GetCode::NAME, table.PJRT_Error_GetCode.is_some()),
+        ];
+        if let Some((function, _)) = required.iter().find(|(_, present)| !present) {
+            return Err(LoadErrorKind::MissingFunction { function });
+        }
+        Ok(Self { table: Foreign(table), raw: Foreign(raw), struct_size })
+    }
+
+    /// The plugin's own table.
+    pub fn as_raw(&self) -> *const PJRT_Api {
+        self.raw.0
+    }
+
+    /// API version the plugin was built with.
+    pub fn version(&self) -> ApiVersion {
+        let version = &self.table.0.pjrt_api_version;
+        ApiVersion { major: version.major_version, minor: version.minor_version }
+    }
+
+    /// Size the plugin's table announces, in bytes.
+    pub fn struct_size(&self) -> usize {
+        self.struct_size
+    }
+
+    /// Whether the plugin has that function. It may still answer that it is not implemented.
+    pub fn supports<S: Slot<Table = PJRT_Api>>(&self) -> bool {
+        S::get(&self.table.0).is_some()
+    }
+
+    /// Calls a function.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the plugin lacks the function, otherwise what
+    /// the plugin reports.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are what the header asks for: objects are live and of this plugin, pointers are valid for the
+    /// sizes beside them, and whatever the function keeps after it returns stays valid as long as the header says.
+    #[inline]
+    pub unsafe fn call<S: Function>(&self, args: &mut S::Args) -> Result<(), Error> {
+        // SAFETY: this function's contract.
+        unsafe { self.call_in::<S>(&self.table.0, args) }
+    }
+
+    /// Calls a function of an extension's table.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Api::call`], and `table` is a copy of this plugin's extension.
+    #[inline]
+    pub(crate) unsafe fn call_in<S: Slot<Return = *mut PJRT_Error>>(
+        &self,
+        table: &S::Table,
+        args: &mut S::Args,
+    ) -> Result<(), Error> {
+        let Some(function) = S::get(table) else {
+            return Err(Error::missing(S::NAME, S::SINCE, self.version()));
+        };
+        // SAFETY: C1: the table holds a function of this type; the arguments are right by this function's contract.
+        let error = unsafe { function(args) };
+        if error.is_null() {
+            return Ok(());
+        }
+        // SAFETY: C2: an error a function returned is live and ours.
+        Err(unsafe { self.take_error(S::NAME, error) })
+    }
+
+    /// Turns a plugin's error into an owned one and destroys it.
+    ///
+    /// # Safety
+    ///
+    /// `error` is a live error of this plugin that the caller owns.
+    #[cold]
+    pub(crate) unsafe fn take_error(&self, function: &'static str, error: *mut PJRT_Error) -> Error {
+        let table = &self.table.0;
+        let mut message = String::new();
+        if let Some(get) = table.PJRT_Error_Message {
+            let mut args = PJRT_Error_Message_Args::new();
+            args.error = error;
+            // SAFETY: C2: the error is live.
+            unsafe { get(&mut args) };
+            // SAFETY: C3: the text lives as long as the error, and is copied before that ends.
+            let text = unsafe { read::text(args.message, args.message_size) };
+            message = text.map_or_else(|broken| format!("<{broken}>"), String::from);
+        }
+        let mut code = ErrorCode::UNKNOWN;
+        if let Some(get) = table.PJRT_Error_GetCode {
+            let mut args = PJRT_Error_GetCode_Args::new();
+            args.error = error;
+            // SAFETY: C2: the error is live.
+            let second = unsafe { get(&mut args) };
+            if second.is_null() {
+                code = ErrorCode::from_raw(args.code.0);
+            } else {
+                // SAFETY: C2: the error is live and ours.
+                unsafe { self.destroy_error(second) };
+            }
+        }
+        let mut payloads: Vec<(String, Vec<u8>)> = Vec::new();
+        if let Some(each) = table.PJRT_Error_ForEachPayload {
+            let mut args = PJRT_Error_ForEachPayload_Args::new();
+            args.error = error;
+            args.visitor = Some(collect_payload);
+            args.user_arg = (&raw mut payloads).cast();
+            // SAFETY: C2: the error is live, and the visitor is called with `payloads` during this call only.
+            let second = unsafe { each(&mut args) };
+            if !second.is_null() {
+                // SAFETY: C2: the error is live and ours.
+                unsafe { self.destroy_error(second) };
+            }
+        }
+        // SAFETY: this function's contract.
+        unsafe { self.destroy_error(error) };
+        Error::plugin(function, code, message, payloads)
+    }
+
+    /// # Safety
+    ///
+    /// `error` is a live error of this plugin that the caller owns.
+    unsafe fn destroy_error(&self, error: *mut PJRT_Error) {
+        if let Some(destroy) = self.table.0.PJRT_Error_Destroy {
+            let mut args = PJRT_Error_Destroy_Args::new();
+            args.error = error;
+            // SAFETY: C2: the error is live, and nothing uses it afterwards.
+            unsafe { destroy(&mut args) };
+        }
+    }
+
+    /// Walks the extension chain. A chain that turns back on itself or whose nodes are broken is cut there.
+    pub(crate) fn extensions(&self) -> Vec<ExtensionNode> {
+        let mut nodes: Vec<ExtensionNode> = Vec::new();
+        let mut next: *const PJRT_Extension_Base = self.table.0.extension_start;
+        while !next.is_null() {
+            let seen = nodes.iter().any(|node| node.raw.0 == next);
+            if seen || nodes.len() == MAX_EXTENSIONS || !next.is_aligned() {
+                tracing::warn!(nodes = nodes.len(), "the plugin's extension chain is broken; the rest is ignored");
+                break;
+            }
+            // SAFETY: C1: a node begins with its size.
+            let struct_size = unsafe { next.cast::<usize>().read() };
+            if struct_size < PJRT_Extension_Base::STRUCT_SIZE {
+                tracing::warn!(struct_size, "an extension of the plugin is too short; the rest is ignored");
+                break;
+            }
+            // SAFETY: C1: the node is readable for its size, which holds a base.
+            let base = unsafe { next.read() };
+            nodes.push(ExtensionNode { ty: base.type_.0, struct_size, raw: Foreign(next) });
+            next = base.next;
+        }
+        nodes
+    }
+}
+
+impl ExtensionNode {
+    /// A copy of the extension struct, zero where the plugin's is shorter than ours.
+    pub(crate) fn copy<E: Extension>(&self) -> Option<Foreign<E>> {
+        if self.ty != E::TYPE.0 {
+            return None;
+        }
+        let known = self.struct_size.min(E::STRUCT_SIZE) / size_of::<usize>() * size_of::<usize>();
+        let mut copy = E::new();
+        // SAFETY: C1: a node of this type is readable for its size; ours has at least `known` bytes.
+        unsafe { std::ptr::copy_nonoverlapping(self.raw.0.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };
+        Some(Foreign(copy))
+    }
+}
+
+/// `PJRT_Error_PayloadVisitor`: appends to the list `user_arg` points to.
+unsafe extern "C" fn collect_payload(
+    key: *const std::ffi::c_char,
+    key_size: usize,
+    value: *const std::ffi::c_char,
+    value_size: usize,
+    user_arg: *mut c_void,
+) {
+    contain(|| {
+        // SAFETY: C2: the visitor's text is valid during the visit.
+        let key = unsafe { read::text(key, key_size) };
+        // SAFETY: C2: as above.
+        let value = unsafe { read::slice(value.cast::<u8>(), value_size) };
+        // SAFETY: C2: the visitor runs within `take_error`, which gave this pointer and does not touch the list then.
+        let payloads = unsafe { &mut *user_arg.cast::<Vec<(String, Vec<u8>)>>() };
+        if let (Ok(key), Ok(value)) = (key, value) {
+            payloads.push((key.into_owned(), value.to_vec()));
+        }
+    });
+}
+
+/// Runs code that a plugin called, so that a panic ends here and not in the plugin's frames.
+pub(crate) fn contain(f: impl FnOnce()) {
+    #[expect(clippy::disallowed_methods, reason = "the home of panics on a plugin's stack")]
+    if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(f)) {
+        // Its destructor might panic again; the panic hook has already reported it.
+        std::mem::forget(panic);
+    }
+}

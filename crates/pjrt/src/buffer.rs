@@ -1,0 +1,348 @@
+//! `PJRT_Buffer_*`: an array on a device.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use pjrt_sys::*;
+use pjrt_types::{ElementType, Layout, Shape};
+
+use crate::client::{Client, ClientInner};
+use crate::device::Device;
+use crate::error::Error;
+use crate::event::Event;
+use crate::handle::{Foreign, Handle, Owned};
+use crate::memory::Memory;
+use crate::read;
+
+/// An array on a device. Its contents may still be on their way; whatever uses the buffer waits for them.
+pub struct Buffer {
+    raw: Owned<PJRT_Buffer, Arc<ClientInner>>,
+    shape: OnceLock<Shape>,
+    device: OnceLock<Foreign<NonNull<PJRT_Device>>>,
+    deleted: AtomicBool,
+}
+
+impl Buffer {
+    /// # Safety
+    ///
+    /// `raw` is a live buffer of that client that the caller owns.
+    pub(crate) unsafe fn new(
+        raw: NonNull<PJRT_Buffer>,
+        client: Arc<ClientInner>,
+        device: Option<Foreign<NonNull<PJRT_Device>>>,
+    ) -> Self {
+        Self {
+            // SAFETY: this function's contract.
+            raw: unsafe { Owned::new(raw, client) },
+            shape: OnceLock::new(),
+            device: device.map_or_else(OnceLock::new, OnceLock::from),
+            deleted: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn handle(&self) -> &Handle<PJRT_Buffer, Arc<ClientInner>> {
+        &self.raw
+    }
+
+    /// The buffer for a use of its contents.
+    pub(crate) fn live(&self) -> Result<&Handle<PJRT_Buffer, Arc<ClientInner>>, Error> {
+        if self.deleted.load(Ordering::Acquire) {
+            return Err(Error::invalid("the buffer has been deleted"));
+        }
+        Ok(&self.raw)
+    }
+
+    /// The client this buffer belongs to.
+    pub fn client(&self) -> Client {
+        Client::from_inner(self.raw.owner().clone())
+    }
+
+    /// Element type and extents.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports, and element types this crate does not know.
+    #[doc(alias = "PJRT_Buffer_ElementType")]
+    #[doc(alias = "PJRT_Buffer_Dimensions")]
+    pub fn shape(&self) -> Result<&Shape, Error> {
+        if let Some(shape) = self.shape.get() {
+            return Ok(shape);
+        }
+        let live = self.live()?;
+        let raw = live.query::<slot::PJRT_Buffer_ElementType>()?.0;
+        let element_type = ElementType::from_raw(raw).ok_or_else(|| {
+            let message = format!("the buffer's element type has number {raw}, which this program does not know");
+            Error::malformed_text(slot::PJRT_Buffer_ElementType::NAME, message)
+        })?;
+        let dimensions = live.query::<slot::PJRT_Buffer_Dimensions>()?;
+        Ok(self.shape.get_or_init(|| Shape::new(element_type, dimensions)))
+    }
+
+    /// Type of the elements.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Buffer::shape`].
+    pub fn element_type(&self) -> Result<ElementType, Error> {
+        self.shape().map(|shape| shape.element_type)
+    }
+
+    /// Extents; none for a scalar.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Buffer::shape`].
+    pub fn dimensions(&self) -> Result<&[i64], Error> {
+        self.shape().map(|shape| shape.dimensions.as_slice())
+    }
+
+    /// The extents in use; smaller than [`Buffer::dimensions`] where a dimension is dynamic.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Buffer_UnpaddedDimensions")]
+    pub fn unpadded_dimensions(&self) -> Result<Vec<i64>, Error> {
+        self.live()?.query::<slot::PJRT_Buffer_UnpaddedDimensions>().map(<[i64]>::to_vec)
+    }
+
+    /// Which dimensions are dynamic.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Buffer_DynamicDimensionIndices")]
+    pub fn dynamic_dimension_indices(&self) -> Result<Vec<usize>, Error> {
+        self.live()?.query::<slot::PJRT_Buffer_DynamicDimensionIndices>().map(<[usize]>::to_vec)
+    }
+
+    /// How the elements lie in the device's memory; none where the plugin describes it by strides that are not those
+    /// of a dense array.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Buffer_GetMemoryLayout")]
+    pub fn memory_layout(&self) -> Result<Option<Layout>, Error> {
+        type Function = slot::PJRT_Buffer_GetMemoryLayout;
+        let malformed = |broken| Error::malformed(Function::NAME, broken);
+        let shape = self.shape()?;
+        let layout = self.live()?.query::<Function>()?.layout;
+        if layout.type_ == PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled {
+            // SAFETY: the type says which member is set; any bytes are valid for it.
+            let tiled = unsafe { layout.__bindgen_anon_1.tiled };
+            // SAFETY: C3: the array lives as long as the buffer.
+            let order = unsafe { read::slice(tiled.minor_to_major, tiled.minor_to_major_size) }.map_err(malformed)?;
+            // SAFETY: C3: as above.
+            let sizes = unsafe { read::slice(tiled.tile_dim_sizes, tiled.num_tiles) }.map_err(malformed)?;
+            let total = sizes.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
+            let total = total.ok_or_else(|| malformed(read::Malformed("more tile dimensions than memory")))?;
+            // SAFETY: C3: as above; the tiles' dimensions are concatenated.
+            let mut rest = unsafe { read::slice(tiled.tile_dims, total) }.map_err(malformed)?;
+            let mut tiles = Vec::with_capacity(sizes.len());
+            for size in sizes {
+                let (tile, others) = rest.split_at(*size);
+                tiles.push(tile.to_vec());
+                rest = others;
+            }
+            return Ok(Some(Layout { minor_to_major: order.to_vec(), tiles }));
+        }
+        // SAFETY: the type says which member is set; any bytes are valid for it.
+        let strided = unsafe { layout.__bindgen_anon_1.strides };
+        // SAFETY: C3: the array lives as long as the buffer.
+        let strides = unsafe { read::slice(strided.byte_strides, strided.num_byte_strides) }.map_err(malformed)?;
+        Ok(dense_order(strides, shape))
+    }
+
+    /// Bytes the buffer takes on the device.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Buffer_OnDeviceSizeInBytes")]
+    pub fn on_device_size(&self) -> Result<usize, Error> {
+        self.live()?.query::<slot::PJRT_Buffer_OnDeviceSizeInBytes>()
+    }
+
+    /// The device whose memory holds the buffer.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Buffer_Device")]
+    pub fn device(&self) -> Result<Device, Error> {
+        let raw = self.device_raw()?;
+        // SAFETY: C3: the device belongs to the buffer's client.
+        Ok(unsafe { Device::new(raw.0, self.raw.owner().clone()) })
+    }
+
+    pub(crate) fn device_raw(&self) -> Result<Foreign<NonNull<PJRT_Device>>, Error> {
+        if let Some(device) = self.device.get() {
+            return Ok(*device);
+        }
+        let device = Foreign(self.live()?.query::<slot::PJRT_Buffer_Device>()?);
+        Ok(*self.device.get_or_init(|| device))
+    }
+
+    /// The memory that holds the buffer.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Buffer_Memory")]
+    pub fn memory(&self) -> Result<Memory, Error> {
+        let raw = self.live()?.query::<slot::PJRT_Buffer_Memory>()?;
+        // SAFETY: C3: the memory belongs to the buffer's client.
+        Ok(unsafe { Memory::new(raw, self.raw.owner().clone()) })
+    }
+
+    /// Frees the device's memory, once operations under way are done with it, while handles remain. Dropping the
+    /// buffer does the same.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Buffer_Delete")]
+    pub fn delete(&self) -> Result<(), Error> {
+        if self.deleted.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.raw.query::<slot::PJRT_Buffer_Delete>()
+    }
+
+    /// Whether [`Buffer::delete`] was called, or the plugin has taken the memory.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Buffer_IsDeleted")]
+    pub fn is_deleted(&self) -> Result<bool, Error> {
+        if self.deleted.load(Ordering::Acquire) {
+            return Ok(true);
+        }
+        self.raw.query::<slot::PJRT_Buffer_IsDeleted>()
+    }
+
+    /// A copy on another device of the client.
+    ///
+    /// # Errors
+    ///
+    /// A device of another client, and what the plugin reports, such as a device that holds the buffer already.
+    #[doc(alias = "PJRT_Buffer_CopyToDevice")]
+    pub fn copy_to_device(&self, device: &Device) -> Result<Self, Error> {
+        if !Arc::ptr_eq(self.raw.owner(), device.handle().owner()) {
+            return Err(Error::invalid("the device belongs to another client than the buffer"));
+        }
+        let mut args = PJRT_Buffer_CopyToDevice_Args::new();
+        args.buffer = self.live()?.as_ptr();
+        args.dst_device = device.handle().as_ptr();
+        // SAFETY: C2: buffer and device are live and of one client.
+        unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToDevice>(&mut args) }?;
+        let raw = read::object(args.dst_buffer)
+            .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToDevice::NAME, broken))?;
+        // SAFETY: C3: the plugin made the buffer for us.
+        Ok(unsafe { Self::new(raw, self.raw.owner().clone(), Some(device.raw())) })
+    }
+
+    /// A copy in another memory of the client.
+    ///
+    /// # Errors
+    ///
+    /// A memory of another client, and what the plugin reports, such as a memory that holds the buffer already.
+    #[doc(alias = "PJRT_Buffer_CopyToMemory")]
+    pub fn copy_to_memory(&self, memory: &Memory) -> Result<Self, Error> {
+        if !Arc::ptr_eq(self.raw.owner(), memory.handle().owner()) {
+            return Err(Error::invalid("the memory belongs to another client than the buffer"));
+        }
+        let mut args = PJRT_Buffer_CopyToMemory_Args::new();
+        args.buffer = self.live()?.as_ptr();
+        args.dst_memory = memory.handle().as_ptr();
+        // SAFETY: C2: buffer and memory are live and of one client.
+        unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToMemory>(&mut args) }?;
+        let raw = read::object(args.dst_buffer)
+            .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToMemory::NAME, broken))?;
+        // SAFETY: C3: the plugin made the buffer for us.
+        Ok(unsafe { Self::new(raw, self.raw.owner().clone(), None) })
+    }
+
+    /// Whether the buffer is in memory of the host's processor.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Buffer_IsOnCpu")]
+    pub fn is_on_cpu(&self) -> Result<bool, Error> {
+        self.live()?.query::<slot::PJRT_Buffer_IsOnCpu>()
+    }
+
+    /// An event for when the contents are there, or failed to be computed.
+    ///
+    /// # Errors
+    ///
+    /// A deleted buffer, and what the plugin reports.
+    #[doc(alias = "PJRT_Buffer_ReadyEvent")]
+    pub fn ready_event(&self) -> Result<Event, Error> {
+        let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
+        // SAFETY: C3: the plugin made the event for us.
+        Ok(unsafe { Event::new(raw, self.raw.owner().clone()) })
+    }
+
+    /// Blocks until the contents are there.
+    ///
+    /// # Errors
+    ///
+    /// The error of the operation that should have computed them.
+    pub fn wait(&self) -> Result<(), Error> {
+        self.ready_event()?.wait()
+    }
+}
+
+/// The dimension order of a dense array with those strides, if there is one.
+fn dense_order(strides: &[i64], shape: &Shape) -> Option<Layout> {
+    if strides.len() != shape.dimensions.len() {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..strides.len()).collect();
+    // Later dimensions first among equals, so that extents of 1 do not disturb row-major order.
+    order.sort_by_key(|i| (strides[*i], std::cmp::Reverse(*i)));
+    let mut expected = i64::try_from(shape.element_type.host_size()).ok()?;
+    for i in &order {
+        if shape.dimensions[*i] != 1 && strides[*i] != expected {
+            return None;
+        }
+        expected = expected.checked_mul(shape.dimensions[*i].max(1))?;
+    }
+    let minor_to_major = order.into_iter().map(i64::try_from).collect::<Result<_, _>>().ok()?;
+    Some(Layout { minor_to_major, tiles: Vec::new() })
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Buffer");
+        match self.shape() {
+            Ok(shape) => debug.field("shape", &format_args!("{shape}")),
+            Err(error) => debug.field("shape", &format_args!("<{error}>")),
+        };
+        debug.field("raw", &self.raw).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strides_of_dense_arrays_give_an_order() {
+        let order = |strides: &[i64], dims: &[i64]| {
+            dense_order(strides, &Shape::new(ElementType::F32, dims)).map(|layout| layout.minor_to_major)
+        };
+        assert_eq!(order(&[12, 4], &[2, 3]), Some(vec![1, 0]));
+        assert_eq!(order(&[4, 8], &[2, 3]), Some(vec![0, 1]));
+        assert_eq!(order(&[4, 4], &[3, 1]), Some(vec![1, 0]));
+        assert_eq!(order(&[16, 4], &[2, 3]), None);
+        assert_eq!(order(&[4], &[2, 3]), None);
+        assert_eq!(order(&[], &[]), Some(vec![]));
+    }
+}

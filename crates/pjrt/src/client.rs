@@ -1,0 +1,329 @@
+//! `PJRT_Client_*`: a plugin's devices, held by this process.
+
+use std::ffi::{c_char, c_int};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pjrt_sys::*;
+use pjrt_types::{CompileOptions, DeviceAssignment};
+
+use crate::api::Api;
+use crate::device::Device;
+use crate::error::Error;
+use crate::executable::Executable;
+use crate::handle::{Foreign, Handle, Owned, Owner};
+use crate::key_value::Store;
+use crate::loaded_executable::LoadedExecutable;
+use crate::memory::Memory;
+use crate::named_value;
+use crate::options::ClientOptions;
+use crate::plugin::{Plugin, PluginInner};
+use crate::program::Program;
+use crate::read;
+use crate::topology::{Parent, TopologyDescription};
+
+/// A plugin's devices, held by this process. Clones are the same client, which is destroyed when its last buffer,
+/// executable, device handle and clone are gone.
+#[derive(Clone)]
+pub struct Client(Arc<ClientInner>);
+
+pub(crate) struct ClientInner {
+    raw: Owned<PJRT_Client, Arc<PluginInner>>,
+    /// First addressable device; where data goes when nothing else is said.
+    default_device: Option<Foreign<NonNull<PJRT_Device>>>,
+    /// Dropped after `raw`: the client may call it until it is destroyed.
+    _store: Option<Store>,
+}
+
+impl Owner for ClientInner {
+    fn api(&self) -> &Api {
+        self.raw.api()
+    }
+}
+
+impl ClientInner {
+    pub(crate) fn raw(&self) -> &Handle<PJRT_Client, Arc<PluginInner>> {
+        &self.raw
+    }
+}
+
+impl Client {
+    pub(crate) fn create(plugin: &Plugin, options: &ClientOptions) -> Result<Self, Error> {
+        let values = named_value::raw(&options.values);
+        let store = options.store.clone().map(Store::new);
+        let mut args = PJRT_Client_Create_Args::new();
+        args.create_options = values.as_ptr();
+        args.num_options = values.len();
+        if let Some(store) = &store {
+            store.fill(&mut args);
+        }
+        // SAFETY: C2, C9: the options live through the call, the store until the client is destroyed. Should the
+        // call fail, no client is left that could use the store.
+        unsafe { plugin.api().call::<slot::PJRT_Client_Create>(&mut args) }?;
+        let raw =
+            read::object(args.client).map_err(|broken| Error::malformed(slot::PJRT_Client_Create::NAME, broken))?;
+        // SAFETY: C3: the plugin created the client for us.
+        let raw = unsafe { Owned::new(raw, plugin.inner().clone()) };
+        let devices = raw.query::<slot::PJRT_Client_AddressableDevices>()?;
+        let default_device = devices.first().and_then(|device| NonNull::new(*device)).map(Foreign);
+        Ok(Self(Arc::new(ClientInner { raw, default_device, _store: store })))
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<ClientInner> {
+        &self.0
+    }
+
+    pub(crate) fn from_inner(inner: Arc<ClientInner>) -> Self {
+        Self(inner)
+    }
+
+    /// The plugin that made this client.
+    pub fn plugin(&self) -> Plugin {
+        Plugin::from_inner(self.0.raw.owner().clone())
+    }
+
+    pub(crate) fn api(&self) -> &Api {
+        self.0.raw.api()
+    }
+
+    /// Kind of platform, such as `cpu` or `tpu`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Client_PlatformName")]
+    pub fn platform_name(&self) -> Result<String, Error> {
+        self.0.raw.query::<slot::PJRT_Client_PlatformName>().map(String::from)
+    }
+
+    /// Index of this process among those of a distributed program; 0 for a single process.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Client_ProcessIndex")]
+    pub fn process_index(&self) -> Result<i32, Error> {
+        self.0.raw.query::<slot::PJRT_Client_ProcessIndex>()
+    }
+
+    /// The platform's own words on its version.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Client_PlatformVersion")]
+    pub fn platform_version(&self) -> Result<String, Error> {
+        self.0.raw.query::<slot::PJRT_Client_PlatformVersion>().map(String::from)
+    }
+
+    /// The topology this client runs on.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Client_TopologyDescription")]
+    pub fn topology(&self) -> Result<TopologyDescription, Error> {
+        let raw = self.0.raw.query::<slot::PJRT_Client_TopologyDescription>()?;
+        // SAFETY: C3: the topology belongs to the client and lives as long.
+        let handle = unsafe { Handle::new(raw, Parent::Client(self.0.clone())) };
+        Ok(TopologyDescription::borrowed(handle))
+    }
+
+    /// All devices, also those of other processes.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Client_Devices")]
+    pub fn devices(&self) -> Result<Vec<Device>, Error> {
+        Device::list(&self.0, self.0.raw.query::<slot::PJRT_Client_Devices>()?, slot::PJRT_Client_Devices::NAME)
+    }
+
+    /// The devices this client can run programs on.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Client_AddressableDevices")]
+    pub fn addressable_devices(&self) -> Result<Vec<Device>, Error> {
+        let devices = self.0.raw.query::<slot::PJRT_Client_AddressableDevices>()?;
+        Device::list(&self.0, devices, slot::PJRT_Client_AddressableDevices::NAME)
+    }
+
+    /// The first addressable device, where data goes when nothing else is said.
+    ///
+    /// # Errors
+    ///
+    /// A client without addressable devices.
+    pub fn default_device(&self) -> Result<Device, Error> {
+        let raw = self.default_device_raw()?;
+        // SAFETY: C3: the device belongs to the client and lives as long.
+        Ok(unsafe { Device::new(raw.0, self.0.clone()) })
+    }
+
+    pub(crate) fn default_device_raw(&self) -> Result<Foreign<NonNull<PJRT_Device>>, Error> {
+        self.0.default_device.ok_or_else(|| Error::invalid("the client has no addressable device to place data on"))
+    }
+
+    /// The device of that id; see [`Device::id`].
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports, such as an unknown id.
+    #[doc(alias = "PJRT_Client_LookupDevice")]
+    pub fn lookup_device(&self, id: i32) -> Result<Device, Error> {
+        let mut args = PJRT_Client_LookupDevice_Args::new();
+        args.client = self.0.raw.as_ptr();
+        args.id = id;
+        // SAFETY: C2: the client is live.
+        unsafe { self.api().call::<slot::PJRT_Client_LookupDevice>(&mut args) }?;
+        let raw = read::object(args.device)
+            .map_err(|broken| Error::malformed(slot::PJRT_Client_LookupDevice::NAME, broken))?;
+        // SAFETY: C3: the device belongs to the client and lives as long.
+        Ok(unsafe { Device::new(raw, self.0.clone()) })
+    }
+
+    /// The addressable device of that hardware id; see [`Device::local_hardware_id`].
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports, such as an unknown id.
+    #[doc(alias = "PJRT_Client_LookupAddressableDevice")]
+    pub fn lookup_addressable_device(&self, local_hardware_id: i32) -> Result<Device, Error> {
+        let mut args = PJRT_Client_LookupAddressableDevice_Args::new();
+        args.client = self.0.raw.as_ptr();
+        args.local_hardware_id = local_hardware_id;
+        // SAFETY: C2: the client is live.
+        unsafe { self.api().call::<slot::PJRT_Client_LookupAddressableDevice>(&mut args) }?;
+        let raw = read::object(args.addressable_device)
+            .map_err(|broken| Error::malformed(slot::PJRT_Client_LookupAddressableDevice::NAME, broken))?;
+        // SAFETY: C3: the device belongs to the client and lives as long.
+        Ok(unsafe { Device::new(raw, self.0.clone()) })
+    }
+
+    /// The memories this client can transfer data to and from.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Client_AddressableMemories")]
+    pub fn memories(&self) -> Result<Vec<Memory>, Error> {
+        let memories = self.0.raw.query::<slot::PJRT_Client_AddressableMemories>()?;
+        Memory::list(&self.0, memories, slot::PJRT_Client_AddressableMemories::NAME)
+    }
+
+    /// Compiles a program for this client's devices.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports: programs it cannot read, operations it lacks, options it refuses.
+    #[doc(alias = "PJRT_Client_Compile")]
+    pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable, Error> {
+        self.compile_with_raw_options(program, &options.encode())
+    }
+
+    /// Compiles a program with options given as a serialized `CompileOptionsProto`, for options that
+    /// [`CompileOptions`] does not name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::compile`].
+    pub fn compile_with_raw_options(&self, program: &Program, options: &[u8]) -> Result<LoadedExecutable, Error> {
+        let program = program.raw();
+        let mut args = PJRT_Client_Compile_Args::new();
+        args.client = self.0.raw.as_ptr();
+        args.program = &raw const program;
+        args.compile_options = options.as_ptr().cast::<c_char>();
+        args.compile_options_size = options.len();
+        // SAFETY: C2: the client is live; program and options live through the call, which only reads them.
+        unsafe { self.api().call::<slot::PJRT_Client_Compile>(&mut args) }?;
+        // SAFETY: C3: the plugin made the executable for us.
+        unsafe { LoadedExecutable::new(args.executable, self, slot::PJRT_Client_Compile::NAME) }
+    }
+
+    /// Loads an executable that was compiled ahead of time, such as by [`TopologyDescription::compile`].
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports, and executables of another plugin.
+    #[doc(alias = "PJRT_Client_Load")]
+    pub fn load_executable(
+        &self,
+        executable: &Executable,
+        options: &CompileOptions,
+    ) -> Result<LoadedExecutable, Error> {
+        if !std::ptr::eq(executable.handle().api(), self.api()) {
+            return Err(Error::invalid("the executable was compiled by another plugin than the client's"));
+        }
+        let options = options.encode();
+        let mut args = PJRT_Client_Load_Args::new();
+        args.client = self.0.raw.as_ptr();
+        args.executable = executable.handle().as_ptr();
+        args.compile_options = options.as_ptr().cast::<c_char>();
+        args.compile_options_size = options.len();
+        // SAFETY: C2: client and executable are live and of one plugin; the options live through the call.
+        unsafe { self.api().call::<slot::PJRT_Client_Load>(&mut args) }?;
+        // SAFETY: C3: the plugin made the executable for us.
+        unsafe { LoadedExecutable::new(args.loaded_executable, self, slot::PJRT_Client_Load::NAME) }
+    }
+
+    /// Loads what [`Executable::serialize`] gave, in this process or another with the same version of the plugin.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports, such as bytes of another version.
+    #[doc(alias = "PJRT_Executable_DeserializeAndLoad")]
+    pub fn deserialize_and_load(&self, bytes: &[u8]) -> Result<LoadedExecutable, Error> {
+        let mut args = PJRT_Executable_DeserializeAndLoad_Args::new();
+        args.client = self.0.raw.as_ptr();
+        args.serialized_executable = bytes.as_ptr().cast::<c_char>();
+        args.serialized_executable_size = bytes.len();
+        // SAFETY: C2: the client is live; the bytes live through the call.
+        unsafe { self.api().call::<slot::PJRT_Executable_DeserializeAndLoad>(&mut args) }?;
+        let name = slot::PJRT_Executable_DeserializeAndLoad::NAME;
+        // SAFETY: C3: the plugin made the executable for us.
+        unsafe { LoadedExecutable::new(args.loaded_executable, self, name) }
+    }
+
+    /// The device each replica and partition runs on when nothing else is said.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports, such as more replicas and partitions than devices.
+    #[doc(alias = "PJRT_Client_DefaultDeviceAssignment")]
+    pub fn default_device_assignment(
+        &self,
+        num_replicas: usize,
+        num_partitions: usize,
+    ) -> Result<DeviceAssignment, Error> {
+        let wrong = || Error::invalid(format!("{num_replicas} replicas of {num_partitions} partitions"));
+        let count = num_replicas.checked_mul(num_partitions).filter(|n| (1..=1 << 24).contains(n)).ok_or_else(wrong)?;
+        let mut devices: Vec<c_int> = vec![0; count];
+        let mut args = PJRT_Client_DefaultDeviceAssignment_Args::new();
+        args.client = self.0.raw.as_ptr();
+        args.num_replicas = c_int::try_from(num_replicas).map_err(|_| wrong())?;
+        args.num_partitions = c_int::try_from(num_partitions).map_err(|_| wrong())?;
+        args.default_assignment_size = devices.len();
+        args.default_assignment = devices.as_mut_ptr();
+        // SAFETY: C2: the client is live; the array has the size given and lives through the call.
+        unsafe { self.api().call::<slot::PJRT_Client_DefaultDeviceAssignment>(&mut args) }?;
+        let devices = devices.into_iter().map(i64::from).collect();
+        DeviceAssignment::new(num_replicas, num_partitions, devices).ok_or_else(wrong)
+    }
+}
+
+/// The same client.
+impl PartialEq for Client {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Client {}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Client").field(&self.0.raw).finish()
+    }
+}

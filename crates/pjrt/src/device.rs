@@ -1,0 +1,299 @@
+//! `PJRT_Device_*` and `PJRT_DeviceDescription_*`.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pjrt_sys::*;
+use pjrt_types::NamedValue;
+
+use crate::client::{Client, ClientInner};
+use crate::error::Error;
+use crate::handle::{Foreign, Handle};
+use crate::memory::Memory;
+use crate::named_value;
+use crate::read;
+use crate::topology::Parent;
+
+/// A device of a client.
+#[derive(Clone)]
+pub struct Device(Handle<PJRT_Device, Arc<ClientInner>>);
+
+impl Device {
+    /// # Safety
+    ///
+    /// `raw` is a live device of that client.
+    pub(crate) unsafe fn new(raw: NonNull<PJRT_Device>, client: Arc<ClientInner>) -> Self {
+        // SAFETY: this function's contract.
+        Self(unsafe { Handle::new(raw, client) })
+    }
+
+    pub(crate) fn list(
+        client: &Arc<ClientInner>,
+        devices: &[*mut PJRT_Device],
+        function: &'static str,
+    ) -> Result<Vec<Self>, Error> {
+        let one = |raw: &*mut PJRT_Device| {
+            let raw = read::object(*raw).map_err(|broken| Error::malformed(function, broken))?;
+            // SAFETY: C3: the devices a plugin lists belong to the client.
+            Ok(unsafe { Self::new(raw, client.clone()) })
+        };
+        devices.iter().map(one).collect()
+    }
+
+    pub(crate) fn handle(&self) -> &Handle<PJRT_Device, Arc<ClientInner>> {
+        &self.0
+    }
+
+    pub(crate) fn raw(&self) -> Foreign<NonNull<PJRT_Device>> {
+        self.0.raw()
+    }
+
+    /// The client this device belongs to.
+    pub fn client(&self) -> Client {
+        Client::from_inner(self.0.owner().clone())
+    }
+
+    /// What kind of device this is, and where.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Device_GetDescription")]
+    pub fn description(&self) -> Result<DeviceDescription, Error> {
+        let raw = self.0.query::<slot::PJRT_Device_GetDescription>()?;
+        // SAFETY: C3: the description belongs to the device, which belongs to the client.
+        Ok(DeviceDescription::new(unsafe { Handle::new(raw, Parent::Client(self.0.owner().clone())) }))
+    }
+
+    /// Id, unique among the devices of all processes; see [`DeviceDescription::id`].
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    pub fn id(&self) -> Result<i32, Error> {
+        self.description()?.id()
+    }
+
+    /// The vendor's name for this kind of device; see [`DeviceDescription::kind`].
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    pub fn kind(&self) -> Result<String, Error> {
+        self.description()?.kind()
+    }
+
+    /// Index of the process the device belongs to; see [`DeviceDescription::process_index`].
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    pub fn process_index(&self) -> Result<i32, Error> {
+        self.description()?.process_index()
+    }
+
+    /// Whether the client can run programs on it.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Device_IsAddressable")]
+    pub fn is_addressable(&self) -> Result<bool, Error> {
+        self.0.query::<slot::PJRT_Device_IsAddressable>()
+    }
+
+    /// The hardware's own number, such as that of a CUDA device; -1 if it has none.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Device_LocalHardwareId")]
+    pub fn local_hardware_id(&self) -> Result<i32, Error> {
+        self.0.query::<slot::PJRT_Device_LocalHardwareId>()
+    }
+
+    /// The memories the device can use.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Device_AddressableMemories")]
+    pub fn memories(&self) -> Result<Vec<Memory>, Error> {
+        let memories = self.0.query::<slot::PJRT_Device_AddressableMemories>()?;
+        Memory::list(self.0.owner(), memories, slot::PJRT_Device_AddressableMemories::NAME)
+    }
+
+    /// The memory its data is in when nothing else is said.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Device_DefaultMemory")]
+    pub fn default_memory(&self) -> Result<Memory, Error> {
+        let raw = self.0.query::<slot::PJRT_Device_DefaultMemory>()?;
+        // SAFETY: C3: the memory belongs to the device, which belongs to the client.
+        Ok(unsafe { Memory::new(raw, self.0.owner().clone()) })
+    }
+
+    /// What the device's allocator has given out.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports; many do not count.
+    #[doc(alias = "PJRT_Device_MemoryStats")]
+    pub fn memory_stats(&self) -> Result<MemoryStats, Error> {
+        let args = self.0.query::<slot::PJRT_Device_MemoryStats>()?;
+        let some = |value: i64, set: Bool| set.get().then_some(value);
+        Ok(MemoryStats {
+            bytes_in_use: args.bytes_in_use,
+            peak_bytes_in_use: some(args.peak_bytes_in_use, args.peak_bytes_in_use_is_set),
+            num_allocs: some(args.num_allocs, args.num_allocs_is_set),
+            largest_alloc_size: some(args.largest_alloc_size, args.largest_alloc_size_is_set),
+            bytes_limit: some(args.bytes_limit, args.bytes_limit_is_set),
+            bytes_reserved: some(args.bytes_reserved, args.bytes_reserved_is_set),
+            peak_bytes_reserved: some(args.peak_bytes_reserved, args.peak_bytes_reserved_is_set),
+            bytes_reservable_limit: some(args.bytes_reservable_limit, args.bytes_reservable_limit_is_set),
+            largest_free_block_bytes: some(args.largest_free_block_bytes, args.largest_free_block_bytes_is_set),
+            pool_bytes: some(args.pool_bytes, args.pool_bytes_is_set),
+            peak_pool_bytes: some(args.peak_pool_bytes, args.peak_pool_bytes_is_set),
+            peak_allocated_bytes: some(args.peak_allocated_bytes, args.peak_allocated_bytes_is_set),
+        })
+    }
+
+    /// Starts the peaks of [`Device::memory_stats`] anew.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Device_ClearMemoryStats")]
+    pub fn clear_memory_stats(&self) -> Result<(), Error> {
+        self.0.query::<slot::PJRT_Device_ClearMemoryStats>()
+    }
+
+    /// What the plugin says about this device; unlike those of the description, these may change.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Device_GetAttributes")]
+    pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
+        let args = self.0.query::<slot::PJRT_Device_GetAttributes>()?;
+        // SAFETY: C3: the values live until the deleter runs.
+        let values = unsafe { named_value::read(args.attributes, args.num_attributes) };
+        if let Some(deleter) = args.attributes_deleter {
+            // SAFETY: C3: the deleter is given its object once.
+            unsafe { deleter(args.device_attributes) };
+        }
+        values.map_err(|broken| Error::malformed(slot::PJRT_Device_GetAttributes::NAME, broken))
+    }
+}
+
+/// The same device.
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_ptr() == other.0.as_ptr()
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Device").field(&self.0).finish()
+    }
+}
+
+/// What a device's allocator has given out, in bytes; what a plugin does not count is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of the C API")]
+pub struct MemoryStats {
+    pub bytes_in_use: i64,
+    pub peak_bytes_in_use: Option<i64>,
+    pub num_allocs: Option<i64>,
+    pub largest_alloc_size: Option<i64>,
+    pub bytes_limit: Option<i64>,
+    pub bytes_reserved: Option<i64>,
+    pub peak_bytes_reserved: Option<i64>,
+    pub bytes_reservable_limit: Option<i64>,
+    pub largest_free_block_bytes: Option<i64>,
+    pub pool_bytes: Option<i64>,
+    pub peak_pool_bytes: Option<i64>,
+    pub peak_allocated_bytes: Option<i64>,
+}
+
+/// What kind of device something is, and where; the device itself may be absent.
+#[derive(Clone)]
+pub struct DeviceDescription(Handle<PJRT_DeviceDescription, Parent>);
+
+impl DeviceDescription {
+    pub(crate) fn new(handle: Handle<PJRT_DeviceDescription, Parent>) -> Self {
+        Self(handle)
+    }
+
+    /// Id, unique among the devices of all processes.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_DeviceDescription_Id")]
+    pub fn id(&self) -> Result<i32, Error> {
+        self.0.query::<slot::PJRT_DeviceDescription_Id>()
+    }
+
+    /// Index of the process the device belongs to.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_DeviceDescription_ProcessIndex")]
+    pub fn process_index(&self) -> Result<i32, Error> {
+        self.0.query::<slot::PJRT_DeviceDescription_ProcessIndex>()
+    }
+
+    /// What the plugin says about this device, such as its coordinates.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_DeviceDescription_Attributes")]
+    pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
+        self.0.query::<slot::PJRT_DeviceDescription_Attributes>()
+    }
+
+    /// The vendor's name for this kind of device.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_DeviceDescription_Kind")]
+    pub fn kind(&self) -> Result<String, Error> {
+        self.0.query::<slot::PJRT_DeviceDescription_Kind>().map(String::from)
+    }
+
+    /// A description for logs: long and unambiguous.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_DeviceDescription_DebugString")]
+    pub fn debug_string(&self) -> Result<String, Error> {
+        self.0.query::<slot::PJRT_DeviceDescription_DebugString>().map(String::from)
+    }
+
+    /// A description for people: short, such as `CpuDevice(id=0)`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_DeviceDescription_ToString")]
+    pub fn display_string(&self) -> Result<String, Error> {
+        self.0.query::<slot::PJRT_DeviceDescription_ToString>().map(String::from)
+    }
+}
+
+impl fmt::Debug for DeviceDescription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DeviceDescription").field(&self.0).finish()
+    }
+}

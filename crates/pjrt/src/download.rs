@@ -1,0 +1,329 @@
+//! Device to host: `PJRT_Buffer_ToHostBuffer`.
+
+use std::ffi::c_void;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytemuck::Zeroable;
+use pjrt_sys::*;
+use pjrt_types::{Element, ElementType, Layout, Shape};
+
+use crate::buffer::Buffer;
+use crate::error::{Error, ErrorKind};
+use crate::event::{Completion, Event};
+use crate::host_array::HostArray;
+use crate::read;
+
+impl Buffer {
+    /// Waits for the contents and copies them to the host, row-major.
+    ///
+    /// # Errors
+    ///
+    /// An element type that is not that of `T`, the error of the operation that should have computed the contents,
+    /// and what the plugin reports.
+    #[doc(alias = "PJRT_Buffer_ToHostBuffer")]
+    pub fn to_host<T: Element>(&self) -> Result<Vec<T>, Error> {
+        let shape = self.typed_shape::<T>()?;
+        let len = elements(shape)?;
+        checked(self.fetch::<T::Bits>(len)?)
+    }
+
+    /// Waits for the contents and copies them into `data`, row-major.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Buffer::to_host`], and `data` of another length than the buffer.
+    pub fn to_host_into<T: Element>(&self, data: &mut [T]) -> Result<(), Error> {
+        let shape = self.typed_shape::<T>()?;
+        let len = elements(shape)?;
+        if len != data.len() {
+            return Err(Error::invalid(format!("{shape} has {len} elements, but the destination {}", data.len())));
+        }
+        if T::TYPE == ElementType::Pred {
+            // Some bytes are no `bool`; they must be seen before they get there.
+            data.copy_from_slice(&checked::<T>(self.fetch::<T::Bits>(len)?)?);
+            return Ok(());
+        }
+        let event = {
+            // SAFETY: every element type but `bool` is valid for any bytes, and the event is waited for below.
+            unsafe { self.start(data.as_mut_ptr().cast::<u8>(), size_of_val(data)) }?
+        };
+        match event.settle() {
+            Ok(result) => result,
+            Err(error) => {
+                // The plugin may write to memory that is only borrowed here: going on would be worse than ending.
+                tracing::error!(%error, "a transfer into borrowed memory can neither be awaited nor stopped");
+                std::process::abort()
+            }
+        }
+    }
+
+    /// Waits for the contents and copies them to the host as bytes: row-major, native byte order, and one byte for
+    /// each element of a type that is smaller than a byte.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Buffer::to_host`], for any element type.
+    pub fn to_host_bytes(&self) -> Result<Vec<u8>, Error> {
+        let shape = self.shape()?;
+        let size = shape.host_size().ok_or_else(|| too_large(shape))?;
+        self.fetch::<u8>(size)
+    }
+
+    /// Waits for the contents and copies them to the host, with their shape.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Buffer::to_host_bytes`].
+    pub fn to_host_array(&self) -> Result<HostArray, Error> {
+        let bytes = self.to_host_bytes()?;
+        HostArray::new(self.shape()?.clone(), bytes)
+    }
+
+    /// Starts copying the contents to the host. The copy goes on, into memory of its own, when the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Buffer::to_host`]; errors of the copy itself come from the future.
+    pub fn to_host_async<T: Element>(&self) -> Result<HostRead<T>, Error>
+    where
+        T::Bits: Send,
+    {
+        let len = elements(self.typed_shape::<T>()?)?;
+        let mut memory = zeroed::<T::Bits>(len);
+        let (data, size) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice()));
+        // SAFETY: `hold` keeps the memory, whose address does not change with its owner's, until the event is ready.
+        let event = unsafe { self.start(data, size) }?;
+        let state = Arc::new(ReadState { completion: Completion::default(), memory: Mutex::default() });
+        let theirs = state.clone();
+        event.hold(memory, move |memory, result| {
+            *theirs.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+            theirs.completion.complete(result);
+        });
+        Ok(HostRead { state })
+    }
+
+    fn typed_shape<T: Element>(&self) -> Result<&Shape, Error> {
+        let shape = self.shape()?;
+        if shape.element_type != T::TYPE {
+            return Err(Error::invalid(format!("the buffer is {shape}, not of element type {}", T::TYPE)));
+        }
+        Ok(shape)
+    }
+
+    /// Copies the contents into fresh memory and waits for it.
+    fn fetch<B: Zeroable>(&self, len: usize) -> Result<Vec<B>, Error> {
+        let mut memory = zeroed::<B>(len);
+        // SAFETY: the memory is valid until the event is ready, or for ever.
+        let event = unsafe { self.start(memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice())) }?;
+        match event.settle() {
+            Ok(result) => result.map(|()| memory),
+            Err(error) => {
+                // Nothing tells when the plugin is done with the memory.
+                std::mem::forget(memory);
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts copying the contents, row-major.
+    ///
+    /// # Safety
+    ///
+    /// `dst` is valid for writes of `size` bytes until the event is ready.
+    unsafe fn start(&self, dst: *mut u8, size: usize) -> Result<Event, Error> {
+        let shape = self.shape()?;
+        let order = RowMajor::new(shape.dimensions.len());
+        let mut layout = order.layout();
+        // SAFETY: this function's contract.
+        match unsafe { self.start_with_layout(dst, size, &raw mut layout) } {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                // A plugin without layouts gives the buffer's own, which is right only if that is row-major.
+                let own = self.memory_layout().ok().flatten();
+                if shape.dimensions.len() > 1 && !own.as_ref().is_some_and(Layout::is_row_major) {
+                    return Err(error);
+                }
+                // SAFETY: this function's contract.
+                unsafe { self.start_with_layout(dst, size, std::ptr::null_mut()) }
+            }
+            other => other,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Buffer::start`]; `layout` is null or valid.
+    unsafe fn start_with_layout(
+        &self,
+        dst: *mut u8,
+        size: usize,
+        layout: *mut PJRT_Buffer_MemoryLayout,
+    ) -> Result<Event, Error> {
+        type Function = slot::PJRT_Buffer_ToHostBuffer;
+        let raw = self.live()?;
+        let mut args = PJRT_Buffer_ToHostBuffer_Args::new();
+        args.src = raw.as_ptr();
+        args.host_layout = layout;
+        if self.shape()?.element_type.bits() % 8 != 0 {
+            // Elements smaller than a byte may be packed or not; ask how many bytes will come.
+            // SAFETY: C2, C5: without a destination the function only answers the size.
+            unsafe { raw.api().call::<Function>(&mut args) }?;
+            if args.dst_size != size {
+                let message = format!("{} takes {size} bytes on the host, but the plugin gives {}", self.shape()?, {
+                    args.dst_size
+                });
+                return Err(Error::malformed_text(Function::NAME, message));
+            }
+        }
+        args.dst = dst.cast::<c_void>();
+        args.dst_size = size;
+        // SAFETY: C2, C5: the buffer is live, the layout valid through the call, the destination until the event.
+        unsafe { raw.api().call::<Function>(&mut args) }?;
+        let event = read::object(args.event).map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        // SAFETY: C3: the plugin made the event for us.
+        Ok(unsafe { Event::new(event, raw.owner().clone()) })
+    }
+}
+
+/// The dimension order of a row-major array, on the stack for the usual ranks.
+struct RowMajor {
+    rank: usize,
+    few: [i64; 8],
+    many: Vec<i64>,
+}
+
+impl RowMajor {
+    fn new(rank: usize) -> Self {
+        let mut order = Self { rank, few: [0; 8], many: Vec::new() };
+        let place = if rank <= order.few.len() {
+            &mut order.few[..rank]
+        } else {
+            order.many.resize(rank, 0);
+            &mut order.many[..]
+        };
+        for (dimension, slot) in (0i64..).zip(place.iter_mut().rev()) {
+            *slot = dimension;
+        }
+        order
+    }
+
+    /// The C struct; it points into `self`.
+    fn layout(&self) -> PJRT_Buffer_MemoryLayout {
+        let order = if self.rank <= self.few.len() { &self.few[..self.rank] } else { &self.many };
+        let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
+        tiled.minor_to_major = order.as_ptr();
+        tiled.minor_to_major_size = order.len();
+        let mut layout = PJRT_Buffer_MemoryLayout::new();
+        layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled;
+        layout.__bindgen_anon_1.tiled = tiled;
+        layout
+    }
+}
+
+fn too_large(shape: &Shape) -> Error {
+    Error::invalid(format!("{shape} has negative extents or more bytes than memory"))
+}
+
+fn elements(shape: &Shape) -> Result<usize, Error> {
+    // The size in bytes must fit as well.
+    shape.host_size().and(shape.num_elements()).ok_or_else(|| too_large(shape))
+}
+
+/// Zeros, which cost nothing until they are overwritten.
+fn zeroed<B: Zeroable>(len: usize) -> Vec<B> {
+    bytemuck::allocation::zeroed_vec(len)
+}
+
+/// The elements, once all are known to be valid.
+fn checked<T: Element>(bits: Vec<T::Bits>) -> Result<Vec<T>, Error> {
+    if !bits.iter().all(T::is_valid_bit_pattern) {
+        let message = format!("the plugin gave bytes that are no {}", T::TYPE);
+        return Err(Error::malformed_text(slot::PJRT_Buffer_ToHostBuffer::NAME, message));
+    }
+    const {
+        assert!(size_of::<T>() == size_of::<T::Bits>());
+        assert!(align_of::<T>() == align_of::<T::Bits>());
+    }
+    let mut bits = ManuallyDrop::new(bits);
+    // SAFETY: the elements were checked; `T` and `T::Bits` have one layout, as `CheckedBitPattern` demands and the
+    // assertions confirm; the parts are those of a vector that is not used again.
+    Ok(unsafe { Vec::from_raw_parts(bits.as_mut_ptr().cast::<T>(), bits.len(), bits.capacity()) })
+}
+
+/// A copy to the host under way, and a future of its elements.
+///
+/// It may be dropped or leaked at any time: the memory the plugin writes to belongs to the copy.
+#[must_use = "the elements come from the future"]
+pub struct HostRead<T: Element> {
+    state: Arc<ReadState<T::Bits>>,
+}
+
+struct ReadState<B> {
+    completion: Completion,
+    /// The memory, once the plugin has written it.
+    memory: Mutex<Option<Vec<B>>>,
+}
+
+impl<T: Element> HostRead<T>
+where
+    T::Bits: Send,
+{
+    /// Whether the copy has ended, well or not.
+    pub fn is_ready(&self) -> bool {
+        self.state.completion.is_complete()
+    }
+
+    /// Blocks until the copy has ended.
+    ///
+    /// # Errors
+    ///
+    /// The error of the copy, or of the operation that should have computed the contents.
+    pub fn wait(self) -> Result<Vec<T>, Error> {
+        self.state.completion.wait()?;
+        self.take()
+    }
+
+    fn take(&self) -> Result<Vec<T>, Error> {
+        let memory = self.state.memory.lock().unwrap_or_else(PoisonError::into_inner).take();
+        checked(memory.ok_or_else(|| Error::invalid("the elements were taken from this future before"))?)
+    }
+}
+
+impl<T: Element> Future for HostRead<T>
+where
+    T::Bits: Send,
+{
+    type Output = Result<Vec<T>, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        ready!(self.state.completion.poll(cx))?;
+        Poll::Ready(self.take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_no_bool_are_refused() {
+        assert_eq!(checked::<bool>(vec![0, 1]).unwrap(), [false, true]);
+        assert!(checked::<bool>(vec![0, 2]).unwrap_err().to_string().contains("no pred"));
+        assert_eq!(checked::<f64>(vec![1.5]).unwrap(), [1.5]);
+    }
+
+    #[test]
+    fn row_major_order_of_any_rank() {
+        for rank in [0usize, 1, 3, 8, 9, 12] {
+            let order = RowMajor::new(rank);
+            // SAFETY: `layout` sets this member.
+            let tiled = unsafe { order.layout().__bindgen_anon_1.tiled };
+            // SAFETY: the array is in `order`.
+            let dims = unsafe { read::slice(tiled.minor_to_major, tiled.minor_to_major_size) }.unwrap();
+            assert_eq!(dims, Layout::row_major(rank).minor_to_major);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What went wrong: in the plugin, in the request, or because the plugin lacks a function.
+
+use std::fmt;
+
+use pjrt_types::{ApiVersion, ErrorCode};
+
+use crate::load_error::LoadError;
+use crate::read::Malformed;
+
+/// Who refused, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The plugin could not be loaded.
+    Load,
+    /// The plugin lacks the function, or answered that it does not implement it.
+    Unsupported,
+    /// This crate refused the request before the plugin saw it.
+    InvalidArgument,
+    /// The plugin reported an error.
+    Plugin,
+    /// The plugin's answer breaks the interface's rules.
+    Malformed,
+}
+
+/// An error of this crate; owns its memory and outlives the plugin's objects.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    code: ErrorCode,
+    function: Option<&'static str>,
+    message: String,
+    payloads: Vec<(String, Vec<u8>)>,
+    load: Option<LoadError>,
+}
+
+impl Error {
+    fn new(kind: ErrorKind, code: ErrorCode, function: Option<&'static str>, message: String) -> Self {
+        Self(Box::new(Inner { kind, code, function, message, payloads: Vec::new(), load: None }))
+    }
+
+    pub(crate) fn plugin(
+        function: &'static str,
+        code: ErrorCode,
+        message: String,
+        payloads: Vec<(String, Vec<u8>)>,
+    ) -> Self {
+        let kind = if code == ErrorCode::UNIMPLEMENTED { ErrorKind::Unsupported } else { ErrorKind::Plugin };
+        let mut error = Self::new(kind, code, Some(function), message);
+        error.0.payloads = payloads;
+        error
+    }
+
+    #[cold]
+    pub(crate) fn missing(function: &'static str, since: u32, plugin: ApiVersion) -> Self {
+        let since = if since == 0 { "every version has it".to_owned() } else { format!("it came with 0.{since}") };
+        let message = format!("the plugin, of API {plugin}, does not have this function; {since}");
+        Self::new(ErrorKind::Unsupported, ErrorCode::UNIMPLEMENTED, Some(function), message)
+    }
+
+    #[cold]
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, ErrorCode::INVALID_ARGUMENT, None, message.into())
+    }
+
+    #[cold]
+    pub(crate) fn malformed(function: &'static str, broken: Malformed) -> Self {
+        let message = format!("the plugin answered with {broken}");
+        Self::new(ErrorKind::Malformed, ErrorCode::INTERNAL, Some(function), message)
+    }
+
+    #[cold]
+    pub(crate) fn malformed_text(function: &'static str, message: String) -> Self {
+        Self::new(ErrorKind::Malformed, ErrorCode::INTERNAL, Some(function), message)
+    }
+
+    /// Who refused.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The status code; errors of this crate have the code that fits best.
+    #[doc(alias = "PJRT_Error_GetCode")]
+    pub fn code(&self) -> ErrorCode {
+        self.0.code
+    }
+
+    /// The C function that reported the error or is missing.
+    pub fn function(&self) -> Option<&'static str> {
+        self.0.function
+    }
+
+    /// The reason, without the code and the function.
+    #[doc(alias = "PJRT_Error_Message")]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Values the plugin attached, by name.
+    #[doc(alias = "PJRT_Error_ForEachPayload")]
+    pub fn payloads(&self) -> &[(String, Vec<u8>)] {
+        &self.0.payloads
+    }
+
+    /// Why the plugin could not be loaded, for errors of kind [`ErrorKind::Load`].
+    pub fn load_error(&self) -> Option<&LoadError> {
+        self.0.load.as_ref()
+    }
+}
+
+impl From<LoadError> for Error {
+    fn from(load: LoadError) -> Self {
+        let mut error = Self::new(ErrorKind::Load, ErrorCode::UNAVAILABLE, None, load.to_string());
+        error.0.load = Some(load);
+        error
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, code, function, message, .. } = &*self.0;
+        if let Some(function) = function {
+            write!(f, "{function}: ")?;
+        }
+        if matches!(kind, ErrorKind::Plugin | ErrorKind::Unsupported) {
+            write!(f, "{code}: ")?;
+        }
+        f.write_str(message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Error");
+        debug.field("kind", &self.0.kind).field("code", &self.0.code);
+        debug.field("function", &self.0.function).field("message", &self.0.message);
+        let names: Vec<&str> = self.0.payloads.iter().map(|(name, _)| name.as_str()).collect();
+        debug.field("payloads", &names).finish()
+    }
+}
+
+impl std::error::Error for Error {}

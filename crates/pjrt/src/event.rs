@@ -1,0 +1,218 @@
+//! `PJRT_Event_*`: the end of something asynchronous.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use pjrt_sys::*;
+
+use crate::api::contain;
+use crate::client::ClientInner;
+use crate::error::Error;
+use crate::handle::{Owned, Owner};
+use crate::plugin::PluginInner;
+
+/// The end of something asynchronous: a transfer, an execution, a buffer becoming ready.
+///
+/// Wait for it with [`Event::wait`] or `.await`; either gives the error the operation ended with. An event may be
+/// dropped at any time: the operation goes on.
+#[must_use = "the operation may fail, which only its event tells"]
+pub struct Event {
+    raw: Owned<PJRT_Event, Arc<ClientInner>>,
+    /// Set when the event was polled before it was ready.
+    completion: Option<Arc<Completion>>,
+}
+
+/// Runs when an event is ready.
+pub(crate) type Callback = Box<dyn FnOnce(Result<(), Error>) + Send>;
+
+/// What the plugin holds until it calls back.
+struct Pending {
+    /// Not the client: its last handle must not go in a callback, on a thread the client may wait for.
+    plugin: Arc<PluginInner>,
+    callback: Callback,
+}
+
+impl Event {
+    /// # Safety
+    ///
+    /// `raw` is a live event of that client that the caller owns.
+    pub(crate) unsafe fn new(raw: NonNull<PJRT_Event>, client: Arc<ClientInner>) -> Self {
+        // SAFETY: this function's contract.
+        Self { raw: unsafe { Owned::new(raw, client) }, completion: None }
+    }
+
+    /// Whether the operation has ended, well or not.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports about the question, not about the operation.
+    #[doc(alias = "PJRT_Event_IsReady")]
+    pub fn is_ready(&self) -> Result<bool, Error> {
+        self.raw.query::<slot::PJRT_Event_IsReady>()
+    }
+
+    /// Blocks until the operation has ended.
+    ///
+    /// # Errors
+    ///
+    /// The error the operation ended with, whether it ended before or during this call.
+    #[doc(alias = "PJRT_Event_Await")]
+    #[doc(alias = "PJRT_Event_Error")]
+    pub fn wait(&self) -> Result<(), Error> {
+        self.raw.query::<slot::PJRT_Event_Await>()
+    }
+
+    /// Runs `callback` once the operation has ended, with its error if it failed: on a thread of the plugin's, or on
+    /// this one before `on_ready` returns. It must not block. A panic in it ends there.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports about the registration; the callback is then dropped without running.
+    #[doc(alias = "PJRT_Event_OnReady")]
+    pub fn on_ready(&self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) -> Result<(), Error> {
+        self.register(Box::new(callback)).map_err(|(error, _)| error)
+    }
+
+    /// Registers a callback, or gives it back.
+    fn register(&self, callback: Callback) -> Result<(), (Error, Callback)> {
+        let plugin = self.raw.owner().raw().owner().clone();
+        let pending = Box::into_raw(Box::new(Pending { plugin, callback }));
+        let mut args = PJRT_Event_OnReady_Args::new();
+        args.event = self.raw.as_ptr();
+        args.callback = Some(on_ready);
+        args.user_arg = pending.cast::<c_void>();
+        // SAFETY: C6: the event is live; the callback owns its argument whenever it is called.
+        let registered = unsafe { self.raw.api().call::<slot::PJRT_Event_OnReady>(&mut args) };
+        registered.map_err(|error| {
+            // SAFETY: C6: a registration that failed never calls back, so the argument is still ours.
+            let pending = unsafe { Box::from_raw(pending) };
+            (error, pending.callback)
+        })
+    }
+
+    /// Keeps `held` alive until the operation has ended, and runs `then` with its outcome.
+    pub(crate) fn hold<T: Send + 'static>(&self, held: T, then: impl FnOnce(T, Result<(), Error>) + Send + 'static) {
+        let callback: Callback = Box::new(move |result| then(held, result));
+        if let Err((_, callback)) = self.register(callback) {
+            // No callbacks in this plugin; wait here instead.
+            match self.settle() {
+                Ok(result) => contain(move || callback(result)),
+                // Nothing tells when the plugin is done with what is held, so it must stay for ever.
+                Err(_) => std::mem::forget(callback),
+            }
+        }
+    }
+
+    /// Waits, and tells the operation's own failure apart from a failure to wait for it.
+    pub(crate) fn settle(&self) -> Result<Result<(), Error>, Error> {
+        match self.wait() {
+            Ok(()) => Ok(Ok(())),
+            Err(error) => match self.is_ready() {
+                Ok(true) => Ok(Err(error)),
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+/// `PJRT_Event_OnReadyCallback`.
+unsafe extern "C" fn on_ready(error: *mut PJRT_Error, user_arg: *mut c_void) {
+    // SAFETY: C6: the argument is the box of `Event::register`, given to at most one call.
+    let Pending { plugin, callback } = *unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
+    contain(move || {
+        let result = if error.is_null() {
+            Ok(())
+        } else {
+            // SAFETY: C6: an error given to the callback is live and the callback's.
+            Err(unsafe { plugin.api().take_error(slot::PJRT_Event_OnReady::NAME, error) })
+        };
+        callback(result);
+    });
+}
+
+/// The operation's outcome; an event that was dropped is no longer waited for.
+impl Future for Event {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(completion) = &self.completion {
+            return completion.poll(cx);
+        }
+        if self.is_ready()? {
+            return Poll::Ready(self.wait());
+        }
+        let completion = Arc::new(Completion::default());
+        let poll = completion.poll(cx);
+        debug_assert!(poll.is_pending());
+        let theirs = completion.clone();
+        self.on_ready(move |result| theirs.complete(result))?;
+        self.completion = Some(completion);
+        Poll::Pending
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Event").field(&self.raw).finish()
+    }
+}
+
+/// An outcome that one thread sets and others wait for.
+#[derive(Default)]
+pub(crate) struct Completion {
+    state: Mutex<State>,
+    ready: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    result: Option<Result<(), Error>>,
+    waker: Option<Waker>,
+}
+
+impl Completion {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn complete(&self, result: Result<(), Error>) {
+        let mut state = self.lock();
+        state.result = Some(result);
+        let waker = state.waker.take();
+        drop(state);
+        self.ready.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let mut state = self.lock();
+        if let Some(result) = &state.result {
+            return Poll::Ready(result.clone());
+        }
+        if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            state.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    pub(crate) fn wait(&self) -> Result<(), Error> {
+        let mut state = self.lock();
+        loop {
+            if let Some(result) = &state.result {
+                return result.clone();
+            }
+            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.lock().result.is_some()
+    }
+}

@@ -1,0 +1,300 @@
+//! `PJRT_Executable_*`: a compiled program, apart from any device.
+
+use std::ffi::c_char;
+use std::fmt;
+
+use pjrt_sys::*;
+use pjrt_types::{CompileOptions, ElementType, NamedValue, Shape};
+
+use crate::error::Error;
+use crate::handle::{Handle, Owned};
+use crate::query::serialized;
+use crate::read::{self, Malformed};
+use crate::topology::Parent;
+
+/// A compiled program: what can be said about it, and its serialized form.
+pub struct Executable(Owned<PJRT_Executable, Parent>);
+
+impl Executable {
+    /// # Safety
+    ///
+    /// `raw` is null or an executable that the caller owns and `parent` keeps valid.
+    pub(crate) unsafe fn new(raw: *mut PJRT_Executable, parent: Parent, function: &'static str) -> Result<Self, Error> {
+        let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
+        // SAFETY: this function's contract.
+        Ok(Self(unsafe { Owned::new(raw, parent) }))
+    }
+
+    pub(crate) fn handle(&self) -> &Handle<PJRT_Executable, Parent> {
+        &self.0
+    }
+
+    /// Name of the program.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Executable_Name")]
+    pub fn name(&self) -> Result<String, Error> {
+        self.0.query::<slot::PJRT_Executable_Name>().map(String::from)
+    }
+
+    /// Copies of the program that run on different data.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Executable_NumReplicas")]
+    pub fn num_replicas(&self) -> Result<usize, Error> {
+        self.0.query::<slot::PJRT_Executable_NumReplicas>()
+    }
+
+    /// Devices one copy is spread over.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Executable_NumPartitions")]
+    pub fn num_partitions(&self) -> Result<usize, Error> {
+        self.0.query::<slot::PJRT_Executable_NumPartitions>()
+    }
+
+    /// The program after the compiler's work, in a format the plugin names; for XLA an `HloModuleProto`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Executable_OptimizedProgram")]
+    pub fn optimized_program(&self) -> Result<OptimizedProgram, Error> {
+        type Function = slot::PJRT_Executable_OptimizedProgram;
+        let mut program = PJRT_Program::new();
+        let mut args = PJRT_Executable_OptimizedProgram_Args::new();
+        args.executable = self.0.as_ptr();
+        args.program = &raw mut program;
+        // SAFETY: C2: the executable is live; the program has no memory yet, which asks for the size.
+        unsafe { self.0.api().call::<Function>(&mut args) }?;
+        let mut code = vec![0u8; program.code_size];
+        program.code = code.as_mut_ptr().cast::<c_char>();
+        // SAFETY: C2: the program has memory of the size the plugin asked for.
+        unsafe { self.0.api().call::<Function>(&mut args) }?;
+        if program.code_size > code.len() {
+            return Err(Error::malformed(Function::NAME, Malformed("a program that grew while it was copied")));
+        }
+        code.truncate(program.code_size);
+        // SAFETY: C3: the format belongs to the plugin and lives as long as the executable.
+        let format = unsafe { read::text(program.format, program.format_size) };
+        let format = format.map_err(|broken| Error::malformed(Function::NAME, broken))?.into_owned();
+        Ok(OptimizedProgram { format, code })
+    }
+
+    /// Number of arrays the program gives on each device.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Executable_NumOutputs")]
+    pub fn num_outputs(&self) -> Result<usize, Error> {
+        self.0.query::<slot::PJRT_Executable_NumOutputs>()
+    }
+
+    /// Bytes of machine code.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Executable_SizeOfGeneratedCodeInBytes")]
+    pub fn size_of_generated_code(&self) -> Result<i64, Error> {
+        self.0.query::<slot::PJRT_Executable_SizeOfGeneratedCodeInBytes>()
+    }
+
+    /// Bytes that executables of equal programs, options and compilers share.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Executable_Fingerprint")]
+    pub fn fingerprint(&self) -> Result<Vec<u8>, Error> {
+        let bytes = self.0.query::<slot::PJRT_Executable_Fingerprint>()?;
+        Ok(bytes.iter().map(|byte| byte.to_ne_bytes()[0]).collect())
+    }
+
+    /// The compiler's estimates of what a run costs.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Executable_GetCostAnalysis")]
+    pub fn cost_analysis(&self) -> Result<Vec<NamedValue>, Error> {
+        self.0.query::<slot::PJRT_Executable_GetCostAnalysis>()
+    }
+
+    /// The memory a run needs.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Executable_GetCompiledMemoryStats")]
+    pub fn compiled_memory_stats(&self) -> Result<CompiledMemoryStats, Error> {
+        let args = self.0.query::<slot::PJRT_Executable_GetCompiledMemoryStats>()?;
+        Ok(CompiledMemoryStats {
+            generated_code_size: args.generated_code_size_in_bytes,
+            argument_size: args.argument_size_in_bytes,
+            output_size: args.output_size_in_bytes,
+            alias_size: args.alias_size_in_bytes,
+            temp_size: args.temp_size_in_bytes,
+            host_generated_code_size: args.host_generated_code_size_in_bytes,
+            host_argument_size: args.host_argument_size_in_bytes,
+            host_output_size: args.host_output_size_in_bytes,
+            host_alias_size: args.host_alias_size_in_bytes,
+            host_temp_size: args.host_temp_size_in_bytes,
+            peak_memory: args.peak_memory_in_bytes,
+            total_size: args.total_size_in_bytes,
+        })
+    }
+
+    /// Shapes of the outputs on each device.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports, and element types this crate does not know.
+    #[doc(alias = "PJRT_Executable_OutputElementTypes")]
+    #[doc(alias = "PJRT_Executable_OutputDimensions")]
+    pub fn output_shapes(&self) -> Result<Vec<Shape>, Error> {
+        type Function = slot::PJRT_Executable_OutputDimensions;
+        let malformed = |broken| Error::malformed(Function::NAME, broken);
+        let types = self.0.query::<slot::PJRT_Executable_OutputElementTypes>()?;
+        let args = self.0.query::<Function>()?;
+        if args.num_outputs != types.len() {
+            return Err(malformed(Malformed("dimensions of another number of outputs than it has types for")));
+        }
+        // SAFETY: C3: the array has an element for each output and lives as long as the executable.
+        let ranks = unsafe { read::slice(args.dim_sizes, types.len()) }.map_err(malformed)?;
+        let total = ranks.iter().try_fold(0usize, |sum, rank| sum.checked_add(*rank));
+        let total = total.ok_or_else(|| malformed(Malformed("more dimensions than memory")))?;
+        // SAFETY: C3: the array has the dimensions of all outputs and lives as long as the executable.
+        let mut rest = unsafe { read::slice(args.dims, total) }.map_err(malformed)?;
+        let mut shapes = Vec::with_capacity(types.len());
+        for (ty, rank) in types.iter().zip(ranks) {
+            let (dimensions, others) = rest.split_at(*rank);
+            rest = others;
+            let element_type = ElementType::from_raw(ty.0)
+                .ok_or_else(|| malformed(Malformed("an element type this program does not know")))?;
+            shapes.push(Shape::new(element_type, dimensions));
+        }
+        Ok(shapes)
+    }
+
+    /// Kinds of memory the parameters are expected in.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Executable_ParameterMemoryKinds")]
+    pub fn parameter_memory_kinds(&self) -> Result<Vec<String>, Error> {
+        type Function = slot::PJRT_Executable_ParameterMemoryKinds;
+        let args = self.0.query::<Function>()?;
+        // SAFETY: C3: the call gave the arrays, with an element for each parameter.
+        unsafe { texts(Function::NAME, args.memory_kinds, args.memory_kind_sizes, args.num_parameters) }
+    }
+
+    /// Kinds of memory the outputs are put in.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Executable_OutputMemoryKinds")]
+    pub fn output_memory_kinds(&self) -> Result<Vec<String>, Error> {
+        type Function = slot::PJRT_Executable_OutputMemoryKinds;
+        let args = self.0.query::<Function>()?;
+        // SAFETY: C3: the call gave the arrays, with an element for each output.
+        unsafe { texts(Function::NAME, args.memory_kinds, args.memory_kind_sizes, args.num_outputs) }
+    }
+
+    /// The executable as bytes, for [`Client::deserialize_and_load`](crate::Client::deserialize_and_load) with the
+    /// same version of the plugin.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Executable_Serialize")]
+    pub fn serialize(&self) -> Result<Vec<u8>, Error> {
+        type Function = slot::PJRT_Executable_Serialize;
+        let args = self.0.query::<Function>()?;
+        let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
+        // SAFETY: the call gave all four.
+        unsafe {
+            serialized(Function::NAME, bytes, len, args.serialized_executable, args.serialized_executable_deleter)
+        }
+    }
+
+    /// The options it was compiled with.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports, and bytes that are no `CompileOptionsProto`.
+    #[doc(alias = "PJRT_Executable_GetCompileOptions")]
+    pub fn compile_options(&self) -> Result<CompileOptions, Error> {
+        type Function = slot::PJRT_Executable_GetCompileOptions;
+        let args = self.0.query::<Function>()?;
+        let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
+        let (owner, deleter) = (args.serialized_compile_options, args.serialized_compile_options_deleter);
+        // SAFETY: the call gave all four.
+        let bytes = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
+        CompileOptions::decode(&bytes).map_err(|error| Error::malformed_text(Function::NAME, error.to_string()))
+    }
+}
+
+/// # Safety
+///
+/// Null, or arrays of `len` texts and their lengths.
+unsafe fn texts(
+    function: &'static str,
+    data: *const *const c_char,
+    lens: *const usize,
+    len: usize,
+) -> Result<Vec<String>, Error> {
+    let malformed = |broken| Error::malformed(function, broken);
+    // SAFETY: this function's contract.
+    let data = unsafe { read::slice(data, len) }.map_err(malformed)?;
+    // SAFETY: this function's contract.
+    let lens = unsafe { read::slice(lens, len) }.map_err(malformed)?;
+    let one = |(data, len): (&*const c_char, &usize)| {
+        // SAFETY: this function's contract.
+        unsafe { read::text(*data, *len) }.map(String::from).map_err(malformed)
+    };
+    data.iter().zip(lens).map(one).collect()
+}
+
+impl fmt::Debug for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Executable").field(&self.0).finish()
+    }
+}
+
+/// A program after the compiler's work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptimizedProgram {
+    /// Name of the format, such as `hlo_with_config` or `mlir`.
+    pub format: String,
+    /// The program.
+    pub code: Vec<u8>,
+}
+
+/// The memory a run needs, in bytes; 0 where the plugin does not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the names of the C API")]
+pub struct CompiledMemoryStats {
+    pub generated_code_size: i64,
+    pub argument_size: i64,
+    pub output_size: i64,
+    pub alias_size: i64,
+    pub temp_size: i64,
+    pub host_generated_code_size: i64,
+    pub host_argument_size: i64,
+    pub host_output_size: i64,
+    pub host_alias_size: i64,
+    pub host_temp_size: i64,
+    pub peak_memory: i64,
+    pub total_size: i64,
+}

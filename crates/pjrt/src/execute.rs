@@ -1,0 +1,373 @@
+//! Running a program: `PJRT_LoadedExecutable_Execute`.
+
+use std::ffi::CString;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use pjrt_sys::*;
+
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::error::Error;
+use crate::event::Event;
+use crate::handle::Foreign;
+use crate::loaded_executable::LoadedExecutable;
+use crate::read::{self, Malformed};
+
+/// An argument of a run.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// The program reads the buffer, which stays as it is, even if the program could update it in place.
+    Borrow(&'a Buffer),
+    /// The program may take the buffer's memory for its outputs; the buffer is given up either way.
+    Donate(Buffer),
+}
+
+impl<'a> From<&'a Buffer> for Input<'a> {
+    fn from(buffer: &'a Buffer) -> Self {
+        Self::Borrow(buffer)
+    }
+}
+
+impl From<Buffer> for Input<'_> {
+    fn from(buffer: Buffer) -> Self {
+        Self::Donate(buffer)
+    }
+}
+
+impl Input<'_> {
+    fn buffer(&self) -> &Buffer {
+        match self {
+            Self::Borrow(buffer) => buffer,
+            Self::Donate(buffer) => buffer,
+        }
+    }
+}
+
+/// How to run a program.
+#[derive(Clone, Debug, Default)]
+pub struct ExecuteOptions {
+    /// Number of a launch that several processes or devices make together; 0 for none.
+    pub launch_id: i32,
+    /// Place in the caller's source, such as `train.rs:12`, for the plugin's messages.
+    pub call_location: Option<CString>,
+    /// Device to run on instead of the one the program was compiled for; needs an executable compiled as portable.
+    pub device: Option<Device>,
+}
+
+/// A run on one device.
+#[derive(Debug)]
+pub struct Execution {
+    /// The outputs, which may still be on their way.
+    pub outputs: Vec<Buffer>,
+    /// The end of the run.
+    pub done: Event,
+}
+
+/// A run on several devices.
+#[derive(Debug)]
+pub struct ShardedExecution {
+    /// The outputs of each device, which may still be on their way.
+    pub outputs: Vec<Vec<Buffer>>,
+    /// The end of the run on each device.
+    pub done: Vec<Event>,
+}
+
+/// Arguments and outputs that fit here need no allocation.
+const FEW: usize = 16;
+
+/// A list of pointers, on the stack while it is short.
+struct Pointers<T> {
+    len: usize,
+    few: [*mut T; FEW],
+    many: Vec<*mut T>,
+}
+
+impl<T> Pointers<T> {
+    #[inline]
+    fn null(len: usize) -> Self {
+        let many = if len > FEW { vec![ptr::null_mut(); len] } else { Vec::new() };
+        Self { len, few: [ptr::null_mut(); FEW], many }
+    }
+
+    #[inline]
+    fn as_mut(&mut self) -> &mut [*mut T] {
+        if self.len > FEW { &mut self.many } else { &mut self.few[..self.len] }
+    }
+}
+
+/// 0, 1, 2, …: every input of a run that gives nothing away.
+static INDICES: [i64; 128] = {
+    let mut indices = [0; 128];
+    let mut i = 0;
+    while i < 128 {
+        indices[i] = i as i64;
+        i += 1;
+    }
+    indices
+};
+
+/// What a call of the plugin's function needs besides the argument lists.
+struct Launch<'a> {
+    num_args: usize,
+    keep: &'a [i64],
+    options: Option<&'a ExecuteOptions>,
+}
+
+impl LoadedExecutable {
+    /// Runs the program on its one device. The buffers stay as they are and can be used again at once.
+    ///
+    /// The outputs may still be on their way when this returns; using them waits for them.
+    ///
+    /// # Errors
+    ///
+    /// Before the plugin is asked: another number of arguments than the program has, an argument of another shape,
+    /// client or device, a deleted buffer. Otherwise what the plugin reports.
+    #[doc(alias = "PJRT_LoadedExecutable_Execute")]
+    pub fn execute(&self, inputs: &[&Buffer]) -> Result<Vec<Buffer>, Error> {
+        let device = self.only_device(None)?;
+        self.check_count(inputs.len())?;
+        let mut arguments = Pointers::null(inputs.len());
+        for (index, (argument, input)) in arguments.as_mut().iter_mut().zip(inputs).enumerate() {
+            *argument = self.check(index, input, device)?;
+        }
+        let more: Vec<i64>;
+        let keep = match INDICES.get(..inputs.len()) {
+            Some(keep) => keep,
+            None => {
+                more = (0i64..).take(inputs.len()).collect();
+                &more
+            }
+        };
+        let launch = Launch { num_args: inputs.len(), keep, options: None };
+        let mut outputs = Pointers::null(self.num_outputs());
+        // SAFETY: `check` has seen every argument, and the list has as many as `launch` says.
+        unsafe { self.launch(&launch, &[arguments.as_mut().as_ptr()], &[outputs.as_mut().as_mut_ptr()], &mut []) }?;
+        // SAFETY: the plugin filled the list.
+        unsafe { self.take_outputs(outputs.as_mut(), device) }
+    }
+
+    /// Runs the program on its one device, with buffers to donate, options, and an event for the end of the run.
+    ///
+    /// # Errors
+    ///
+    /// As for [`LoadedExecutable::execute`]; donated buffers are gone also then.
+    pub fn execute_with<'a>(
+        &self,
+        inputs: impl Into<Vec<Input<'a>>>,
+        options: &ExecuteOptions,
+    ) -> Result<Execution, Error> {
+        let device = self.only_device(options.device.as_ref())?;
+        let mut run = self.run(vec![inputs.into()], &[device], options)?;
+        match (run.outputs.pop(), run.done.pop()) {
+            (Some(outputs), Some(done)) => Ok(Execution { outputs, done }),
+            _ => Err(Error::malformed(slot::PJRT_LoadedExecutable_Execute::NAME, Malformed("no outputs"))),
+        }
+    }
+
+    /// Runs the program on all its addressable devices: one list of inputs for each of
+    /// [`LoadedExecutable::addressable_devices`], in that order.
+    ///
+    /// An input that is borrowed on one device is donated on none.
+    ///
+    /// # Errors
+    ///
+    /// As for [`LoadedExecutable::execute_with`], and another number of lists than devices.
+    pub fn execute_sharded(
+        &self,
+        inputs: Vec<Vec<Input<'_>>>,
+        options: &ExecuteOptions,
+    ) -> Result<ShardedExecution, Error> {
+        let devices = self.addressable_devices();
+        if options.device.is_some() {
+            return Err(Error::invalid("a run on all devices cannot be sent to one; use execute_with"));
+        }
+        if inputs.len() != devices.len() {
+            let (lists, devices) = (inputs.len(), devices.len());
+            return Err(Error::invalid(format!("the program runs on {devices} devices, but has inputs for {lists}")));
+        }
+        let devices: Vec<_> = devices.iter().map(|device| Some(device.raw())).collect();
+        self.run(inputs, &devices, options)
+    }
+
+    fn run(
+        &self,
+        inputs: Vec<Vec<Input<'_>>>,
+        devices: &[Option<Foreign<NonNull<PJRT_Device>>>],
+        options: &ExecuteOptions,
+    ) -> Result<ShardedExecution, Error> {
+        let num_args = inputs.first().map_or(0, Vec::len);
+        let mut arguments: Vec<Vec<*mut PJRT_Buffer>> = Vec::with_capacity(inputs.len());
+        let mut borrowed = vec![false; num_args];
+        for (list, device) in inputs.iter().zip(devices) {
+            self.check_count(list.len())?;
+            if list.len() != num_args {
+                return Err(Error::invalid("the devices have different numbers of inputs"));
+            }
+            let mut pointers = Vec::with_capacity(num_args);
+            for (index, input) in list.iter().enumerate() {
+                pointers.push(self.check(index, input.buffer(), *device)?);
+                borrowed[index] |= matches!(input, Input::Borrow(_));
+            }
+            arguments.push(pointers);
+        }
+        let keep: Vec<i64> = (0i64..).zip(&borrowed).filter_map(|(i, borrowed)| borrowed.then_some(i)).collect();
+        let lists: Vec<_> = arguments.iter().map(|list| list.as_ptr()).collect();
+        let mut outputs = vec![vec![ptr::null_mut::<PJRT_Buffer>(); self.num_outputs()]; devices.len()];
+        let places: Vec<_> = outputs.iter_mut().map(|list| list.as_mut_ptr()).collect();
+        let mut events = vec![ptr::null_mut::<PJRT_Event>(); devices.len()];
+        let launch = Launch { num_args, keep: &keep, options: Some(options) };
+        // SAFETY: `check` has seen every argument, and each list has as many as `launch` says.
+        let launched = unsafe { self.launch(&launch, &lists, &places, &mut events) };
+        // Donated buffers are given up whether the plugin took them or not; what it still uses, it keeps itself.
+        drop(inputs);
+        launched?;
+        let name = slot::PJRT_LoadedExecutable_Execute::NAME;
+        let mut execution = ShardedExecution { outputs: Vec::new(), done: Vec::new() };
+        let mut broken = None;
+        for event in events {
+            match read::object(event) {
+                // SAFETY: C3: the plugin made the event for us.
+                Ok(raw) => execution.done.push(unsafe { Event::new(raw, self.handle().owner().clone()) }),
+                Err(why) => broken = Some(Error::malformed(name, why)),
+            }
+        }
+        for (list, device) in outputs.iter_mut().zip(devices) {
+            // SAFETY: the plugin filled the list.
+            match unsafe { self.take_outputs(list, *device) } {
+                Ok(outputs) => execution.outputs.push(outputs),
+                Err(why) => broken = Some(why),
+            }
+        }
+        broken.map_or(Ok(execution), Err)
+    }
+
+    /// The device a run on one device uses; none where the plugin does not say.
+    #[inline]
+    fn only_device(&self, chosen: Option<&Device>) -> Result<Option<Foreign<NonNull<PJRT_Device>>>, Error> {
+        if let Some(device) = chosen {
+            if !Arc::ptr_eq(device.handle().owner(), self.handle().owner()) {
+                return Err(Error::invalid("the device to run on belongs to another client than the program"));
+            }
+            return Ok(Some(device.raw()));
+        }
+        match self.addressable_devices() {
+            [] => Ok(None),
+            [device] => Ok(Some(device.raw())),
+            devices => {
+                let n = devices.len();
+                Err(Error::invalid(format!("the program runs on {n} devices; use execute_sharded")))
+            }
+        }
+    }
+
+    #[inline]
+    fn check_count(&self, found: usize) -> Result<(), Error> {
+        match self.parameters() {
+            Some(parameters) if parameters.len() != found => {
+                let expected = parameters.len();
+                Err(Error::invalid(format!("the program has {expected} parameters, but {found} arguments were given")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The buffer's pointer, if it may be this argument.
+    #[inline]
+    fn check(
+        &self,
+        index: usize,
+        buffer: &Buffer,
+        device: Option<Foreign<NonNull<PJRT_Device>>>,
+    ) -> Result<*mut PJRT_Buffer, Error> {
+        if !Arc::ptr_eq(buffer.handle().owner(), self.handle().owner()) {
+            return Err(Error::invalid(format!("argument {index} belongs to another client than the program")));
+        }
+        let raw = buffer.live().map_err(|error| Error::invalid(format!("argument {index}: {}", error.message())))?;
+        if let Some(expected) = self.parameters().and_then(|all| all.get(index)).and_then(|one| one.shape()) {
+            let found = buffer.shape()?;
+            if found != expected {
+                return Err(Error::invalid(format!("argument {index} is {found}, but the program expects {expected}")));
+            }
+        }
+        if let (Some(expected), Ok(found)) = (device, buffer.device_raw())
+            && expected != found
+        {
+            return Err(self.wrong_device(index, buffer, expected));
+        }
+        Ok(raw.as_ptr())
+    }
+
+    #[cold]
+    fn wrong_device(&self, index: usize, buffer: &Buffer, expected: Foreign<NonNull<PJRT_Device>>) -> Error {
+        let id = |device: Result<Device, Error>| {
+            device.and_then(|device| device.id()).map_or("?".to_owned(), |id| id.to_string())
+        };
+        // SAFETY: C3: the device belongs to the program's client.
+        let expected = id(Ok(unsafe { Device::new(expected.0, self.handle().owner().clone()) }));
+        let found = id(buffer.device());
+        Error::invalid(format!("argument {index} is on device {found}, but the program runs on device {expected}"))
+    }
+
+    /// Calls the plugin.
+    ///
+    /// # Safety
+    ///
+    /// Each list of `arguments` has `launch.num_args` live buffers of this client, each of `outputs` a place for each
+    /// output; `outputs` has as many lists as `arguments`, `events` as many places or none.
+    #[inline]
+    unsafe fn launch(
+        &self,
+        launch: &Launch<'_>,
+        arguments: &[*const *mut PJRT_Buffer],
+        outputs: &[*mut *mut PJRT_Buffer],
+        events: &mut [*mut PJRT_Event],
+    ) -> Result<(), Error> {
+        let mut options = PJRT_ExecuteOptions::new();
+        options.non_donatable_input_indices = launch.keep.as_ptr();
+        options.num_non_donatable_input_indices = launch.keep.len();
+        let mut args = PJRT_LoadedExecutable_Execute_Args::new();
+        if let Some(given) = launch.options {
+            options.launch_id = given.launch_id;
+            options.call_location = given.call_location.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+            args.execute_device = given.device.as_ref().map_or(ptr::null_mut(), |device| device.handle().as_ptr());
+        }
+        args.executable = self.live()?.as_ptr();
+        args.options = &raw mut options;
+        args.argument_lists = arguments.as_ptr();
+        args.num_devices = arguments.len();
+        args.num_args = launch.num_args;
+        args.output_lists = outputs.as_ptr();
+        if !events.is_empty() {
+            args.device_complete_events = events.as_mut_ptr();
+        }
+        // SAFETY: C2, C7: the executable is live, the lists are as long as the arguments say, and everything lives
+        // through the call.
+        unsafe { self.handle().api().call::<slot::PJRT_LoadedExecutable_Execute>(&mut args) }
+    }
+
+    /// Takes the outputs of one device.
+    ///
+    /// # Safety
+    ///
+    /// Each is null or a buffer of this client that the caller owns.
+    #[inline]
+    unsafe fn take_outputs(
+        &self,
+        raw: &mut [*mut PJRT_Buffer],
+        device: Option<Foreign<NonNull<PJRT_Device>>>,
+    ) -> Result<Vec<Buffer>, Error> {
+        let mut outputs = Vec::with_capacity(raw.len());
+        for raw in raw.iter() {
+            if let Some(raw) = NonNull::new(*raw) {
+                // SAFETY: C7 and this function's contract.
+                outputs.push(unsafe { Buffer::new(raw, self.handle().owner().clone(), device) });
+            }
+        }
+        if outputs.len() != raw.len() {
+            let name = slot::PJRT_LoadedExecutable_Execute::NAME;
+            return Err(Error::malformed(name, Malformed("null for an output")));
+        }
+        Ok(outputs)
+    }
+}

@@ -1,0 +1,197 @@
+//! `PJRT_Layouts_Extension`: how arrays lie in a device's memory.
+
+use pjrt_sys::extension_slot as function;
+use pjrt_sys::*;
+use pjrt_types::Shape;
+
+use super::{PluginExtension, find, sealed};
+use crate::api::Api;
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::error::Error;
+use crate::executable::Executable;
+use crate::handle::Foreign;
+use crate::plugin::Plugin;
+use crate::query::serialized;
+use crate::read;
+use crate::topology::TopologyDescription;
+
+/// Functions about layouts. A layout is text in XLA's notation, such as `{1,0}`.
+#[derive(Clone)]
+pub struct Layouts {
+    plugin: Plugin,
+    table: Foreign<PJRT_Layouts_Extension>,
+}
+
+impl std::fmt::Debug for Layouts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Layouts").field("plugin", &self.plugin).finish_non_exhaustive()
+    }
+}
+
+impl sealed::Sealed for Layouts {}
+
+impl PluginExtension for Layouts {
+    fn of(plugin: &Plugin) -> Option<Self> {
+        Some(Self { plugin: plugin.clone(), table: find(plugin)? })
+    }
+}
+
+impl Layouts {
+    /// Whether the plugin's extension has that function; extensions of older plugins are shorter.
+    pub fn supports<S: Slot<Table = PJRT_Layouts_Extension>>(&self) -> bool {
+        S::get(&self.table.0).is_some()
+    }
+
+    /// The layout a client gives arrays of that shape.
+    ///
+    /// # Errors
+    ///
+    /// A client of another plugin, and what the plugin reports.
+    #[doc(alias = "PJRT_Layouts_PJRT_Client_GetDefaultLayout")]
+    pub fn default_layout(&self, client: &Client, shape: &Shape) -> Result<String, Error> {
+        self.check(client.api())?;
+        let mut args = PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args::new();
+        args.client = client.inner().raw().as_ptr();
+        args.type_ = PJRT_Buffer_Type(shape.element_type.as_raw());
+        args.dims = shape.dimensions.as_ptr();
+        args.num_dims = shape.dimensions.len();
+        // SAFETY: C2: the client is live and of this plugin; the dimensions live through the call.
+        unsafe { self.call::<function::PJRT_Layouts_PJRT_Client_GetDefaultLayout>(&mut args) }?;
+        // SAFETY: C3: the plugin made the layout for us.
+        unsafe { self.take(args.layout) }
+    }
+
+    /// The layout of a buffer.
+    ///
+    /// # Errors
+    ///
+    /// A buffer of another plugin, and what the plugin reports.
+    #[doc(alias = "PJRT_Layouts_PJRT_Buffer_MemoryLayout")]
+    pub fn buffer_layout(&self, buffer: &Buffer) -> Result<String, Error> {
+        self.check(buffer.handle().api())?;
+        let mut args = PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args::new();
+        args.buffer = buffer.live()?.as_ptr();
+        // SAFETY: C2: the buffer is live and of this plugin.
+        unsafe { self.call::<function::PJRT_Layouts_PJRT_Buffer_MemoryLayout>(&mut args) }?;
+        // SAFETY: C3: the plugin made the layout for us.
+        unsafe { self.take(args.layout) }
+    }
+
+    /// The layout devices of a topology give arrays of that shape.
+    ///
+    /// # Errors
+    ///
+    /// A topology of another plugin, and what the plugin reports.
+    #[doc(alias = "PJRT_Layouts_PJRT_Topology_GetDefaultLayout")]
+    pub fn topology_default_layout(&self, topology: &TopologyDescription, shape: &Shape) -> Result<String, Error> {
+        self.check(topology.handle().api())?;
+        let mut args = PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args::new();
+        args.topology_description = topology.handle().as_ptr();
+        args.type_ = PJRT_Buffer_Type(shape.element_type.as_raw());
+        args.dims = shape.dimensions.as_ptr();
+        args.num_dims = shape.dimensions.len();
+        // SAFETY: C2: the topology is live and of this plugin; the dimensions live through the call.
+        unsafe { self.call::<function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout>(&mut args) }?;
+        // SAFETY: C3: the plugin made the layout for us.
+        unsafe { self.take(args.layout) }
+    }
+
+    /// The layouts of a program's outputs.
+    ///
+    /// # Errors
+    ///
+    /// An executable of another plugin, and what the plugin reports.
+    #[doc(alias = "PJRT_Layouts_PJRT_Executable_GetOutputLayouts")]
+    pub fn output_layouts(&self, executable: &Executable) -> Result<Vec<String>, Error> {
+        type Function = function::PJRT_Layouts_PJRT_Executable_GetOutputLayouts;
+        self.check(executable.handle().api())?;
+        let mut args = PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args::new();
+        args.executable = executable.handle().as_ptr();
+        // SAFETY: C2: the executable is live and of this plugin.
+        unsafe { self.call::<Function>(&mut args) }?;
+        // SAFETY: C3: the layouts belong to the executable, so they are not destroyed here.
+        let layouts = unsafe { read::slice(args.layouts, args.num_outputs) };
+        let layouts = layouts.map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        // SAFETY: C3: the executable is live.
+        layouts.iter().map(|layout| unsafe { self.serialize(*layout) }).collect()
+    }
+
+    /// The layouts a program expects its arguments in.
+    ///
+    /// # Errors
+    ///
+    /// An executable of another plugin, and what the plugin reports.
+    #[doc(alias = "PJRT_Layouts_PJRT_Executable_GetParameterLayouts")]
+    pub fn parameter_layouts(&self, executable: &Executable) -> Result<Vec<String>, Error> {
+        // SAFETY: C3: the executable is live.
+        self.parameters(executable)?.iter().map(|layout| unsafe { self.serialize(*layout) }).collect()
+    }
+
+    /// Number of arguments a program expects.
+    pub(crate) fn num_parameters(&self, executable: &Executable) -> Result<usize, Error> {
+        Ok(self.parameters(executable)?.len())
+    }
+
+    fn parameters<'a>(&self, executable: &'a Executable) -> Result<&'a [*mut PJRT_Layouts_MemoryLayout], Error> {
+        type Function = function::PJRT_Layouts_PJRT_Executable_GetParameterLayouts;
+        self.check(executable.handle().api())?;
+        let mut args = PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args::new();
+        args.executable = executable.handle().as_ptr();
+        // SAFETY: C2: the executable is live and of this plugin.
+        unsafe { self.call::<Function>(&mut args) }?;
+        // SAFETY: C3: the layouts belong to the executable and live as long.
+        let layouts = unsafe { read::slice(args.layouts, args.num_parameters) };
+        layouts.map_err(|broken| Error::malformed(Function::NAME, broken))
+    }
+
+    fn check(&self, api: &Api) -> Result<(), Error> {
+        if std::ptr::eq(api, self.plugin.api()) {
+            return Ok(());
+        }
+        Err(Error::invalid("the layouts extension of one plugin was asked about an object of another"))
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Api::call`].
+    unsafe fn call<S: Slot<Table = PJRT_Layouts_Extension, Return = *mut PJRT_Error>>(
+        &self,
+        args: &mut S::Args,
+    ) -> Result<(), Error> {
+        // SAFETY: this function's contract; the table is this plugin's.
+        unsafe { self.plugin.api().call_in::<S>(&self.table.0, args) }
+    }
+
+    /// The text of a layout, which is destroyed.
+    ///
+    /// # Safety
+    ///
+    /// `layout` is null or a live layout of this plugin that the caller owns.
+    unsafe fn take(&self, layout: *mut PJRT_Layouts_MemoryLayout) -> Result<String, Error> {
+        // SAFETY: this function's contract.
+        let text = unsafe { self.serialize(layout) };
+        let mut args = PJRT_Layouts_MemoryLayout_Destroy_Args::new();
+        args.layout = layout;
+        // SAFETY: C2: the layout is live and given up.
+        unsafe { self.call::<function::PJRT_Layouts_MemoryLayout_Destroy>(&mut args) }?;
+        text
+    }
+
+    /// # Safety
+    ///
+    /// `layout` is null or a live layout of this plugin.
+    unsafe fn serialize(&self, layout: *mut PJRT_Layouts_MemoryLayout) -> Result<String, Error> {
+        type Function = function::PJRT_Layouts_MemoryLayout_Serialize;
+        let layout = read::object(layout).map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        let mut args = PJRT_Layouts_MemoryLayout_Serialize_Args::new();
+        args.layout = layout.as_ptr();
+        // SAFETY: C2: the layout is live.
+        unsafe { self.call::<Function>(&mut args) }?;
+        let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
+        // SAFETY: the call gave all four.
+        let bytes =
+            unsafe { serialized(Function::NAME, bytes, len, args.serialized_layout, args.serialized_layout_deleter) }?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}

@@ -1,0 +1,150 @@
+//! Pointers to a plugin's objects: who keeps them alive, who destroys them, and why threads may share them.
+//!
+//! The only `Drop` and the only `unsafe impl Send` and `Sync` of the crate are here.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pjrt_sys::*;
+
+use crate::api::Api;
+use crate::error::Error;
+
+/// A value made of raw pointers into a plugin.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Foreign<T>(pub(crate) T);
+
+// SAFETY: C4: a plugin's objects and functions may be used from any thread, also by several at once.
+unsafe impl<T> Send for Foreign<T> {}
+// SAFETY: C4, as above.
+unsafe impl<T> Sync for Foreign<T> {}
+
+/// What must outlive an object, and the table its functions are in.
+pub(crate) trait Owner {
+    /// The plugin's functions.
+    fn api(&self) -> &Api;
+}
+
+impl<O: Owner> Owner for Arc<O> {
+    fn api(&self) -> &Api {
+        (**self).api()
+    }
+}
+
+/// A live object that belongs to another object of the plugin, which `owner` keeps alive.
+pub(crate) struct Handle<T, O> {
+    raw: Foreign<NonNull<T>>,
+    owner: O,
+}
+
+impl<T, O: Clone> Clone for Handle<T, O> {
+    fn clone(&self) -> Self {
+        Self { raw: self.raw, owner: self.owner.clone() }
+    }
+}
+
+impl<T, O> Handle<T, O> {
+    /// # Safety
+    ///
+    /// `raw` is a live object of the plugin of `owner`, and lives while `owner` does.
+    pub(crate) unsafe fn new(raw: NonNull<T>, owner: O) -> Self {
+        Self { raw: Foreign(raw), owner }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut T {
+        self.raw.0.as_ptr()
+    }
+
+    pub(crate) fn raw(&self) -> Foreign<NonNull<T>> {
+        self.raw
+    }
+
+    pub(crate) fn owner(&self) -> &O {
+        &self.owner
+    }
+}
+
+impl<T, O: Owner> Handle<T, O> {
+    pub(crate) fn api(&self) -> &Api {
+        self.owner.api()
+    }
+}
+
+impl<T, O> fmt::Debug for Handle<T, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.raw.0.fmt(f)
+    }
+}
+
+/// An object its holder must destroy.
+///
+/// # Safety
+///
+/// `destroy` calls the object's destroy function once and nothing else.
+pub(crate) unsafe trait Destroy {
+    /// # Safety
+    ///
+    /// `raw` is a live object of that plugin and nothing uses it afterwards.
+    unsafe fn destroy(api: &Api, raw: *mut Self) -> Result<(), Error>;
+}
+
+macro_rules! destroy {
+    ($($object:ident($function:ident, $args:ident, $field:ident);)*) => {
+        $(
+            // SAFETY: the body is one call of the object's destroy function.
+            unsafe impl Destroy for $object {
+                unsafe fn destroy(api: &Api, raw: *mut Self) -> Result<(), Error> {
+                    let mut args = $args::new();
+                    args.$field = raw;
+                    // SAFETY: C2: the only input is an object that is live and given up, by this function's contract.
+                    unsafe { api.call::<slot::$function>(&mut args) }
+                }
+            }
+        )*
+    };
+}
+
+destroy! {
+    PJRT_Client(PJRT_Client_Destroy, PJRT_Client_Destroy_Args, client);
+    PJRT_Buffer(PJRT_Buffer_Destroy, PJRT_Buffer_Destroy_Args, buffer);
+    PJRT_Event(PJRT_Event_Destroy, PJRT_Event_Destroy_Args, event);
+    PJRT_Executable(PJRT_Executable_Destroy, PJRT_Executable_Destroy_Args, executable);
+    PJRT_LoadedExecutable(PJRT_LoadedExecutable_Destroy, PJRT_LoadedExecutable_Destroy_Args, executable);
+    PJRT_TopologyDescription(PJRT_TopologyDescription_Destroy, PJRT_TopologyDescription_Destroy_Args, topology);
+}
+
+/// A live object whose holder destroys it, before `owner` goes.
+pub(crate) struct Owned<T: Destroy, O: Owner>(Handle<T, O>);
+
+impl<T: Destroy, O: Owner> Owned<T, O> {
+    /// # Safety
+    ///
+    /// `raw` is a live object of the plugin of `owner`, lives while `owner` does, and is the caller's to destroy.
+    pub(crate) unsafe fn new(raw: NonNull<T>, owner: O) -> Self {
+        Self(Handle { raw: Foreign(raw), owner })
+    }
+}
+
+impl<T: Destroy, O: Owner> std::ops::Deref for Owned<T, O> {
+    type Target = Handle<T, O>;
+
+    fn deref(&self) -> &Handle<T, O> {
+        &self.0
+    }
+}
+
+impl<T: Destroy, O: Owner> fmt::Debug for Owned<T, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T: Destroy, O: Owner> Drop for Owned<T, O> {
+    fn drop(&mut self) {
+        // SAFETY: `Owned::new` was given the object to destroy, and no reference to it is left.
+        if let Err(error) = unsafe { T::destroy(self.0.api(), self.0.as_ptr()) } {
+            tracing::warn!(%error, "a plugin object could not be destroyed");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The parameters of a compiled program, from the `HloModuleProto` that plugins built on XLA give.
+//!
+//! The C interface does not say how many parameters a program has, of which shapes. Only what is needed for that is
+//! read from the protobuf; everything else is skipped.
+
+use pjrt_types::{ElementType, Shape};
+
+use crate::loaded_executable::Parameter;
+
+/// XLA's number of the tuple type.
+const TUPLE: u64 = 13;
+
+/// The parameters of a program in the format `hlo` or `hlo_with_config`; none if the bytes are something else.
+pub(crate) fn parameters(format: &str, code: &[u8]) -> Option<Vec<Parameter>> {
+    let module = match format {
+        "hlo" => code,
+        // HloModuleProtoWithConfig.hlo_module.
+        "hlo_with_config" => field(code, 1)?,
+        _ => return None,
+    };
+    // HloModuleProto.host_program_shape.
+    let program = field(module, 4)?;
+    let mut shapes = Vec::new();
+    for message in fields(program) {
+        // ProgramShapeProto.parameters.
+        if let (1, Value::Bytes(shape)) = message? {
+            shapes.push(shape);
+        }
+    }
+    // Arguments that are passed as one tuple are still given one by one.
+    if let [only] = shapes[..]
+        && element_type(only)? == TUPLE
+    {
+        shapes = fields(only).filter_map(|message| tuple_element(message.as_ref())).collect();
+    }
+    shapes.into_iter().map(parameter).collect()
+}
+
+/// ShapeProto.tuple_shapes.
+fn tuple_element<'a>(message: Option<&(u64, Value<'a>)>) -> Option<&'a [u8]> {
+    match message {
+        Some((4, Value::Bytes(shape))) => Some(shape),
+        _ => None,
+    }
+}
+
+/// ShapeProto.element_type.
+fn element_type(shape: &[u8]) -> Option<u64> {
+    let mut found = 0;
+    for message in fields(shape) {
+        if let (2, Value::Varint(number)) = message? {
+            found = number;
+        }
+    }
+    Some(found)
+}
+
+fn parameter(shape: &[u8]) -> Option<Parameter> {
+    let mut dimensions = Vec::new();
+    let mut dynamic = false;
+    for message in fields(shape) {
+        match message? {
+            // ShapeProto.dimensions, packed or not.
+            (3, Value::Varint(extent)) => dimensions.push(extent.cast_signed()),
+            (3, Value::Bytes(packed)) => {
+                let mut rest = packed;
+                while !rest.is_empty() {
+                    dimensions.push(varint(&mut rest)?.cast_signed());
+                }
+            }
+            // ShapeProto.is_dynamic_dimension, packed or not.
+            (6, Value::Varint(flag)) => dynamic |= flag != 0,
+            (6, Value::Bytes(flags)) => dynamic |= flags.iter().any(|flag| *flag != 0),
+            _ => {}
+        }
+    }
+    let known = element_type_of_xla(element_type(shape)?).filter(|_| !dynamic);
+    Some(Parameter::new(known.map(|element_type| Shape::new(element_type, dimensions))))
+}
+
+/// The element type of that number in XLA's `PrimitiveType`, which differs from `PJRT_Buffer_Type`.
+fn element_type_of_xla(number: u64) -> Option<ElementType> {
+    Some(match number {
+        1 => ElementType::Pred,
+        2 => ElementType::S8,
+        3 => ElementType::S16,
+        4 => ElementType::S32,
+        5 => ElementType::S64,
+        6 => ElementType::U8,
+        7 => ElementType::U16,
+        8 => ElementType::U32,
+        9 => ElementType::U64,
+        10 => ElementType::F16,
+        11 => ElementType::F32,
+        12 => ElementType::F64,
+        15 => ElementType::C64,
+        16 => ElementType::Bf16,
+        18 => ElementType::C128,
+        19 => ElementType::F8E5M2,
+        20 => ElementType::F8E4M3FN,
+        21 => ElementType::S4,
+        22 => ElementType::U4,
+        23 => ElementType::F8E4M3B11FNUZ,
+        24 => ElementType::F8E5M2FNUZ,
+        25 => ElementType::F8E4M3FNUZ,
+        _ => return None,
+    })
+}
+
+enum Value<'a> {
+    Varint(u64),
+    Bytes(&'a [u8]),
+    Fixed,
+}
+
+/// The last field of that number that holds bytes.
+fn field(message: &[u8], number: u64) -> Option<&[u8]> {
+    let mut found = None;
+    for field in fields(message) {
+        if let (n, Value::Bytes(bytes)) = field?
+            && n == number
+        {
+            found = Some(bytes);
+        }
+    }
+    found
+}
+
+/// The fields of a protobuf message; ends with none where the bytes are no message.
+fn fields(message: &[u8]) -> impl Iterator<Item = Option<(u64, Value<'_>)>> {
+    let mut rest = message;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let field = next(&mut rest);
+        if field.is_none() {
+            rest = &[];
+        }
+        Some(field)
+    })
+}
+
+fn next<'a>(rest: &mut &'a [u8]) -> Option<(u64, Value<'a>)> {
+    let tag = varint(rest)?;
+    let value = match tag & 7 {
+        0 => Value::Varint(varint(rest)?),
+        1 => {
+            *rest = rest.get(8..)?;
+            Value::Fixed
+        }
+        2 => {
+            let len = usize::try_from(varint(rest)?).ok()?;
+            let (bytes, after) = rest.split_at_checked(len)?;
+            *rest = after;
+            Value::Bytes(bytes)
+        }
+        5 => {
+            *rest = rest.get(4..)?;
+            Value::Fixed
+        }
+        _ => return None,
+    };
+    Some((tag >> 3, value))
+}
+
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, after) = rest.split_first()?;
+        *rest = after;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut out = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap()];
+        out.extend_from_slice(bytes);
+        out
+    }
+
+    fn module(parameters: &[&[u8]]) -> Vec<u8> {
+        let program: Vec<u8> = parameters.iter().flat_map(|shape| message(1, shape)).collect();
+        let mut module = message(1, b"name");
+        module.extend(message(4, &program));
+        module
+    }
+
+    /// element_type = 11 (f32), dimensions = [2, 300] packed.
+    const F32_2_300: &[u8] = &[0x10, 11, 0x1a, 3, 2, 0xac, 2];
+    /// element_type = 4 (s32), no dimensions.
+    const S32: &[u8] = &[0x10, 4];
+
+    fn shapes(code: &[u8]) -> Option<Vec<String>> {
+        let show = |p: &Parameter| p.shape().map_or("?".to_owned(), ToString::to_string);
+        Some(parameters("hlo", code)?.iter().map(show).collect())
+    }
+
+    #[test]
+    fn parameters_are_read() {
+        assert_eq!(shapes(&module(&[F32_2_300, S32])).unwrap(), ["f32[2,300]", "s32[]"]);
+        assert_eq!(shapes(&module(&[])).unwrap(), [""; 0]);
+        let with_config = message(1, &module(&[S32]));
+        assert_eq!(parameters("hlo_with_config", &with_config).unwrap().len(), 1);
+        // Unpacked dimensions, and a dynamic one.
+        assert_eq!(shapes(&module(&[&[0x10, 11, 0x18, 2, 0x18, 3]])).unwrap(), ["f32[2,3]"]);
+        assert_eq!(shapes(&module(&[&[0x10, 11, 0x18, 2, 0x32, 1, 1]])).unwrap(), ["?"]);
+        // An element type that is not known.
+        assert_eq!(shapes(&module(&[&[0x10, 99]])).unwrap(), ["?"]);
+    }
+
+    #[test]
+    fn one_tuple_counts_as_its_elements() {
+        let mut tuple = vec![0x10, 13];
+        tuple.extend(message(4, F32_2_300));
+        tuple.extend(message(4, S32));
+        assert_eq!(shapes(&module(&[&tuple])).unwrap(), ["f32[2,300]", "s32[]"]);
+    }
+
+    #[test]
+    fn other_bytes_are_none() {
+        assert!(parameters("mlir", &module(&[])).is_none());
+        let whole = module(&[F32_2_300]);
+        for len in 0..whole.len() {
+            assert!(parameters("hlo", &whole[..len]).is_none(), "{len}");
+        }
+        assert!(parameters("hlo", &[0xff; 32]).is_none());
+    }
+}

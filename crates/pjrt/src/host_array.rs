@@ -1,0 +1,99 @@
+//! An array on the host: bytes and the shape they have.
+
+use bytemuck::checked;
+use pjrt_types::{Element, Shape};
+
+use crate::error::Error;
+
+/// A row-major array on the host, of any element type. Types smaller than a byte take one byte for each element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostArray {
+    shape: Shape,
+    bytes: Vec<u8>,
+}
+
+impl HostArray {
+    /// An array of those bytes, in native byte order.
+    ///
+    /// # Errors
+    ///
+    /// Bytes that are not as many as the shape has.
+    pub fn new(shape: Shape, bytes: Vec<u8>) -> Result<Self, Error> {
+        if shape.host_size() != Some(bytes.len()) {
+            return Err(Error::invalid(format!("{} bytes are no {shape}", bytes.len())));
+        }
+        Ok(Self { shape, bytes })
+    }
+
+    /// An array of those elements.
+    ///
+    /// # Errors
+    ///
+    /// Elements that are not as many as the dimensions say.
+    pub fn from_elements<T: Element>(data: &[T], dims: &[i64]) -> Result<Self, Error> {
+        Self::new(Shape::new(T::TYPE, dims), bytemuck::cast_slice(data).to_vec())
+    }
+
+    /// Element type and extents.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Gives up the bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The elements.
+    ///
+    /// # Errors
+    ///
+    /// An element type that is not that of `T`, and bytes that are no `bool`.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
+        if self.shape.element_type != T::TYPE {
+            return Err(Error::invalid(format!("the array is {}, not of element type {}", self.shape, T::TYPE)));
+        }
+        let size = size_of::<T>();
+        let one = |bytes| {
+            checked::try_pod_read_unaligned::<T>(bytes)
+                .map_err(|_| Error::invalid(format!("the array has bytes that are no {}", T::TYPE)))
+        };
+        self.bytes.chunks_exact(size).map(one).collect()
+    }
+
+    /// The only element.
+    ///
+    /// # Errors
+    ///
+    /// As for [`HostArray::to_vec`], and arrays of another number of elements than one.
+    pub fn scalar<T: Element>(&self) -> Result<T, Error> {
+        match self.to_vec::<T>()?.as_slice() {
+            [one] => Ok(*one),
+            more => Err(Error::invalid(format!("{} has {} elements, not one", self.shape, more.len()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pjrt_types::ElementType;
+
+    use super::*;
+
+    #[test]
+    fn elements_round_trip_and_types_are_checked() {
+        let array = HostArray::from_elements(&[1i32, -2], &[2]).unwrap();
+        assert_eq!(array.to_vec::<i32>().unwrap(), [1, -2]);
+        assert!(array.to_vec::<f32>().unwrap_err().to_string().contains("s32[2], not of element type f32"));
+        assert!(array.scalar::<i32>().is_err());
+        assert_eq!(HostArray::from_elements(&[7u8], &[]).unwrap().scalar::<u8>().unwrap(), 7);
+        let odd = HostArray::new(Shape::new(ElementType::Pred, [1]), vec![3]).unwrap();
+        assert!(odd.to_vec::<bool>().is_err());
+        assert!(HostArray::new(Shape::new(ElementType::F32, [1]), vec![0; 3]).is_err());
+    }
+}

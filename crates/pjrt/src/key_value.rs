@@ -1,0 +1,181 @@
+//! The key-value store through which the clients of several processes find each other.
+
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pjrt_sys::*;
+use pjrt_types::ErrorCode;
+
+use crate::api::contain;
+use crate::read;
+
+/// A store shared by the processes of one distributed program.
+///
+/// The plugin calls it from any thread, until its client is destroyed. Keys of different plugins must not collide.
+pub trait KeyValueStore: Send + Sync + 'static {
+    /// The value of a key, waiting for it up to `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// `DEADLINE_EXCEEDED` when the key does not appear in time.
+    fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>, (ErrorCode, String)>;
+
+    /// The value of a key, at once.
+    ///
+    /// # Errors
+    ///
+    /// `NOT_FOUND` when the key is absent.
+    fn try_get(&self, key: &str) -> Result<Vec<u8>, (ErrorCode, String)>;
+
+    /// Sets a key.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the store from taking the value.
+    fn put(&self, key: &str, value: &[u8]) -> Result<(), (ErrorCode, String)>;
+}
+
+/// The store at an address that does not move, for the plugin to hold while its client lives.
+pub(crate) struct Store(Box<Arc<dyn KeyValueStore>>);
+
+impl Store {
+    pub(crate) fn new(store: Arc<dyn KeyValueStore>) -> Self {
+        Self(Box::new(store))
+    }
+
+    /// Fills in the callbacks. The client they are given to must be destroyed before `self` is dropped.
+    pub(crate) fn fill(&self, args: &mut PJRT_Client_Create_Args) {
+        let user_arg = (&raw const *self.0).cast_mut().cast::<c_void>();
+        args.kv_get_callback = Some(get);
+        args.kv_get_user_arg = user_arg;
+        args.kv_put_callback = Some(put);
+        args.kv_put_user_arg = user_arg;
+        args.kv_try_get_callback = Some(try_get);
+        args.kv_try_get_user_arg = user_arg;
+    }
+}
+
+/// The store a callback was given.
+///
+/// # Safety
+///
+/// `user_arg` is that of [`Store::fill`], and the store is alive.
+unsafe fn store<'a>(user_arg: *mut c_void) -> &'a Arc<dyn KeyValueStore> {
+    // SAFETY: this function's contract.
+    unsafe { &*user_arg.cast::<Arc<dyn KeyValueStore>>() }
+}
+
+/// Makes an error of the plugin's own kind.
+///
+/// # Safety
+///
+/// `make` is what the plugin gave the callback for this.
+unsafe fn fail(make: *mut PJRT_CallbackError, code: ErrorCode, message: &str) -> *mut PJRT_Error {
+    if make.is_null() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: this function's contract.
+    let Some(make) = (unsafe { *make }) else { return std::ptr::null_mut() };
+    // SAFETY: C9: the function copies the message.
+    unsafe { make(PJRT_Error_Code(code.as_raw()), message.as_ptr().cast::<c_char>(), message.len()) }
+}
+
+/// Gives a value away as pointer and length; [`delete`] takes it back. The length is kept in front of the bytes.
+fn give(value: &[u8]) -> *mut c_char {
+    let mut bytes = Vec::with_capacity(value.len() + size_of::<usize>());
+    bytes.extend_from_slice(&value.len().to_ne_bytes());
+    bytes.extend_from_slice(value);
+    let bytes = Box::into_raw(bytes.into_boxed_slice());
+    bytes.cast::<c_char>().wrapping_add(size_of::<usize>())
+}
+
+unsafe extern "C" fn delete(value: *mut c_char) {
+    if value.is_null() {
+        return;
+    }
+    let start = value.cast::<u8>().wrapping_sub(size_of::<usize>());
+    // SAFETY: C9: `value` came from `give`, which put the length in front.
+    let len = unsafe { start.cast::<usize>().read_unaligned() };
+    let bytes = std::ptr::slice_from_raw_parts_mut(start, len + size_of::<usize>());
+    // SAFETY: C9: `value` came from `give` and is deleted once.
+    drop(unsafe { Box::from_raw(bytes) });
+}
+
+type Answer<T> = Result<T, (ErrorCode, String)>;
+
+/// Runs a store's function; one that panics has failed.
+fn run<T>(f: impl FnOnce() -> Answer<T>) -> Answer<T> {
+    let mut answer = Err((ErrorCode::INTERNAL, "the key-value store panicked".to_owned()));
+    contain(|| answer = f());
+    answer
+}
+
+/// Tells the plugin how the callback went.
+///
+/// # Safety
+///
+/// As for [`fail`].
+unsafe fn finish(make: *mut PJRT_CallbackError, answer: Answer<()>) -> *mut PJRT_Error {
+    match answer {
+        Ok(()) => std::ptr::null_mut(),
+        // SAFETY: this function's contract.
+        Err((code, message)) => unsafe { fail(make, code, &message) },
+    }
+}
+
+unsafe extern "C" fn get(args: *mut PJRT_KeyValueGetCallback_Args) -> *mut PJRT_Error {
+    // SAFETY: C9: the arguments are valid during the callback.
+    let args = unsafe { &mut *args };
+    let answer = run(|| {
+        // SAFETY: C9: the key is valid during the callback.
+        let key = unsafe { read::text(args.key, args.key_size) }.map_err(broken)?;
+        let timeout = Duration::from_millis(u64::try_from(args.timeout_in_ms).unwrap_or(0));
+        // SAFETY: C9: the callback has its own argument, and runs while the client lives.
+        unsafe { store(args.user_arg) }.get(&key, timeout)
+    });
+    let answer = answer.map(|value| {
+        args.value = give(&value);
+        args.value_size = value.len();
+        args.value_deleter_callback = Some(delete);
+    });
+    // SAFETY: C9: the plugin gave this function for making errors.
+    unsafe { finish(args.callback_error, answer) }
+}
+
+unsafe extern "C" fn try_get(args: *mut PJRT_KeyValueTryGetCallback_Args) -> *mut PJRT_Error {
+    // SAFETY: C9: the arguments are valid during the callback.
+    let args = unsafe { &mut *args };
+    let answer = run(|| {
+        // SAFETY: C9: the key is valid during the callback.
+        let key = unsafe { read::text(args.key, args.key_size) }.map_err(broken)?;
+        // SAFETY: C9: the callback has its own argument, and runs while the client lives.
+        unsafe { store(args.user_arg) }.try_get(&key)
+    });
+    let answer = answer.map(|value| {
+        args.value = give(&value);
+        args.value_size = value.len();
+        args.value_deleter_callback = Some(delete);
+    });
+    // SAFETY: C9: the plugin gave this function for making errors.
+    unsafe { finish(args.callback_error, answer) }
+}
+
+unsafe extern "C" fn put(args: *mut PJRT_KeyValuePutCallback_Args) -> *mut PJRT_Error {
+    // SAFETY: C9: the arguments are valid during the callback.
+    let args = unsafe { &*args };
+    let answer = run(|| {
+        // SAFETY: C9: the key is valid during the callback.
+        let key = unsafe { read::text(args.key, args.key_size) }.map_err(broken)?;
+        // SAFETY: C9: the value is valid during the callback.
+        let value = unsafe { read::slice(args.value.cast::<u8>(), args.value_size) }.map_err(broken)?;
+        // SAFETY: C9: the callback has its own argument, and runs while the client lives.
+        unsafe { store(args.user_arg) }.put(&key, value)
+    });
+    // SAFETY: C9: the plugin gave this function for making errors.
+    unsafe { finish(args.callback_error, answer) }
+}
+
+fn broken(broken: read::Malformed) -> (ErrorCode, String) {
+    (ErrorCode::INVALID_ARGUMENT, broken.0.to_owned())
+}

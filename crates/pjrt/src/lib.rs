@@ -1,0 +1,83 @@
+//! The caller side of PJRT, OpenXLA's device plugin interface: load a plugin, compile programs, run them, move data.
+//!
+//! ```no_run
+//! use pjrt::{ClientOptions, CompileOptions, Plugin, Program};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // SAFETY: this file is a PJRT plugin that keeps the interface's contract.
+//! let plugin = unsafe { Plugin::load("libexample_pjrt.so") }?;
+//! let client = plugin.client(&ClientOptions::new())?;
+//! let program = Program::mlir(
+//!     "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+//!        %y = stablehlo.add %x, %x : tensor<3xf32>
+//!        return %y : tensor<3xf32>
+//!      }",
+//! );
+//! let double = client.compile(&program, &CompileOptions::default())?;
+//! let x = client.buffer_from_host(&[1.0f32, 2.0, 3.0], &[3])?;
+//! let outputs = double.execute(&[&x])?;
+//! assert_eq!(outputs[0].to_host::<f32>()?, [2.0, 4.0, 6.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What holds everywhere
+//!
+//! - Children keep parents alive: a [`Buffer`] holds its [`Client`], which holds its [`Plugin`]. Handles are
+//!   `Send + Sync`; any order of dropping is right.
+//! - A function the plugin lacks is an [`Error`] of kind [`ErrorKind::Unsupported`] that names the function;
+//!   [`Plugin::supports`] asks beforehand.
+//! - An asynchronous operation owns the host memory it uses until the plugin says it is done, even when its future is
+//!   dropped or leaked.
+//! - `docs/safety.md` states the contract a plugin must keep (C1 to C9) and what this crate guarantees in return.
+
+pub mod api;
+mod buffer;
+mod client;
+mod device;
+mod download;
+mod error;
+mod event;
+mod executable;
+mod execute;
+pub mod extensions;
+mod handle;
+mod hlo;
+mod host_array;
+mod key_value;
+mod library;
+mod load_error;
+mod loaded_executable;
+mod memory;
+mod named_value;
+mod options;
+mod plugin;
+mod program;
+mod query;
+mod read;
+mod topology;
+mod upload;
+
+pub use buffer::Buffer;
+pub use client::Client;
+pub use device::{Device, DeviceDescription, MemoryStats};
+pub use download::HostRead;
+pub use error::{Error, ErrorKind};
+pub use event::Event;
+pub use executable::{CompiledMemoryStats, Executable, OptimizedProgram};
+pub use execute::{ExecuteOptions, Execution, Input, ShardedExecution};
+pub use host_array::HostArray;
+pub use key_value::KeyValueStore;
+pub use load_error::{LoadError, LoadErrorKind};
+pub use loaded_executable::{LoadedExecutable, Parameter};
+pub use memory::Memory;
+pub use options::ClientOptions;
+pub use pjrt_sys::{StaticApi, extension_slot, slot};
+pub use pjrt_types::{
+    ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
+    NamedValue, OptionOverride, Shape, Value,
+};
+pub use plugin::Plugin;
+pub use program::Program;
+pub use topology::TopologyDescription;
+pub use upload::Placement;

@@ -1,0 +1,34 @@
+//! Shared libraries: the only file that opens one.
+
+use std::path::Path;
+
+use libloading::Library;
+use pjrt_sys::PJRT_Api;
+
+use crate::load_error::LoadErrorKind;
+
+/// Opens a library and asks it for its function table.
+///
+/// A library is never closed once it returned a table. Plugins start threads, register exit handlers and hand out
+/// pointers that live "as long as the process"; none of them can be taken back, so their code must stay mapped.
+///
+/// # Safety
+///
+/// The library's initializers and its `GetPjrtApi` may run: they keep contract C1.
+pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<*const PJRT_Api, LoadErrorKind> {
+    // The loader's message for a missing file cannot be told from that for a missing dependency.
+    std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.to_string()))?;
+    // SAFETY: running the library's initializers is this function's contract.
+    let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(describe(&error)))?;
+    // SAFETY: C1: a symbol of this name has this type.
+    let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi\0") };
+    let entry = *entry.map_err(|error| LoadErrorKind::NoEntryPoint(describe(&error)))?;
+    std::mem::forget(library);
+    // SAFETY: C1: the function has this type and may be called at any time.
+    Ok(unsafe { entry() })
+}
+
+/// The dynamic loader's own words.
+fn describe(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}

@@ -1,0 +1,191 @@
+//! `PJRT_LoadedExecutable_*`: a compiled program on its devices. Running it is in `execute.rs`.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pjrt_sys::*;
+use pjrt_types::{DeviceAssignment, Shape};
+
+use crate::client::{Client, ClientInner};
+use crate::device::Device;
+use crate::error::Error;
+use crate::executable::Executable;
+use crate::extensions::Layouts;
+use crate::handle::{Handle, Owned};
+use crate::hlo;
+use crate::query::serialized;
+use crate::read;
+use crate::topology::Parent;
+
+/// A compiled program on the devices of a client, ready to run.
+pub struct LoadedExecutable {
+    raw: Owned<PJRT_LoadedExecutable, Arc<ClientInner>>,
+    executable: Executable,
+    num_outputs: usize,
+    devices: Vec<Device>,
+    parameters: Option<Vec<Parameter>>,
+    deleted: AtomicBool,
+}
+
+/// What a program expects for one argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    shape: Option<Shape>,
+}
+
+impl Parameter {
+    pub(crate) fn new(shape: Option<Shape>) -> Self {
+        Self { shape }
+    }
+
+    /// Shape on each device; none where the plugin does not say or a dimension is dynamic.
+    pub fn shape(&self) -> Option<&Shape> {
+        self.shape.as_ref()
+    }
+}
+
+impl LoadedExecutable {
+    /// # Safety
+    ///
+    /// `raw` is null or a live executable of that client that the caller owns.
+    pub(crate) unsafe fn new(
+        raw: *mut PJRT_LoadedExecutable,
+        client: &Client,
+        function: &'static str,
+    ) -> Result<Self, Error> {
+        let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
+        // SAFETY: this function's contract.
+        let raw = unsafe { Owned::new(raw, client.inner().clone()) };
+        let executable = raw.query::<slot::PJRT_LoadedExecutable_GetExecutable>()?;
+        let parent = Parent::Client(client.inner().clone());
+        let name = slot::PJRT_LoadedExecutable_GetExecutable::NAME;
+        // SAFETY: C3: the plugin made the executable for us.
+        let executable = unsafe { Executable::new(executable.as_ptr(), parent, name) }?;
+        let num_outputs = executable.num_outputs()?;
+        let devices = raw.query::<slot::PJRT_LoadedExecutable_AddressableDevices>()?;
+        let name = slot::PJRT_LoadedExecutable_AddressableDevices::NAME;
+        let devices = Device::list(client.inner(), devices, name)?;
+        let parameters = parameters(client, &executable);
+        Ok(Self { raw, executable, num_outputs, devices, parameters, deleted: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn handle(&self) -> &Handle<PJRT_LoadedExecutable, Arc<ClientInner>> {
+        &self.raw
+    }
+
+    /// The executable for a use of what it loaded.
+    #[inline]
+    pub(crate) fn live(&self) -> Result<&Handle<PJRT_LoadedExecutable, Arc<ClientInner>>, Error> {
+        if self.deleted.load(Ordering::Acquire) {
+            return Err(Error::invalid("the executable has been deleted"));
+        }
+        Ok(&self.raw)
+    }
+
+    /// The client whose devices it runs on.
+    pub fn client(&self) -> Client {
+        Client::from_inner(self.raw.owner().clone())
+    }
+
+    /// The program, apart from its devices.
+    #[doc(alias = "PJRT_LoadedExecutable_GetExecutable")]
+    pub fn executable(&self) -> &Executable {
+        &self.executable
+    }
+
+    /// Number of arrays the program gives on each device.
+    pub fn num_outputs(&self) -> usize {
+        self.num_outputs
+    }
+
+    /// What the program expects for each argument, as far as the plugin says; none where it does not even say how
+    /// many there are.
+    pub fn parameters(&self) -> Option<&[Parameter]> {
+        self.parameters.as_deref()
+    }
+
+    /// The devices of this process it runs on.
+    #[doc(alias = "PJRT_LoadedExecutable_AddressableDevices")]
+    pub fn addressable_devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// Replica and partition each addressable device runs.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_LoadedExecutable_AddressableDeviceLogicalIds")]
+    pub fn logical_device_ids(&self) -> Result<Vec<(i32, i32)>, Error> {
+        let ids = self.live()?.query::<slot::PJRT_LoadedExecutable_AddressableDeviceLogicalIds>()?;
+        Ok(ids.iter().map(|id| (id.replica, id.partition)).collect())
+    }
+
+    /// Which device runs which replica and partition, in all processes.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports, and bytes that are no `DeviceAssignmentProto`.
+    #[doc(alias = "PJRT_LoadedExecutable_GetDeviceAssignment")]
+    pub fn device_assignment(&self) -> Result<DeviceAssignment, Error> {
+        type Function = slot::PJRT_LoadedExecutable_GetDeviceAssignment;
+        let args = self.live()?.query::<Function>()?;
+        let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
+        let (owner, deleter) = (args.serialized_device_assignment, args.serialized_device_assignment_deleter);
+        // SAFETY: the call gave all four.
+        let bytes = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
+        DeviceAssignment::decode(&bytes).map_err(|error| Error::malformed_text(Function::NAME, error.to_string()))
+    }
+
+    /// Frees what the program takes on its devices, once runs under way are done, while handles remain.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_LoadedExecutable_Delete")]
+    pub fn delete(&self) -> Result<(), Error> {
+        if self.deleted.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.raw.query::<slot::PJRT_LoadedExecutable_Delete>()
+    }
+
+    /// Whether [`LoadedExecutable::delete`] was called.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_LoadedExecutable_IsDeleted")]
+    pub fn is_deleted(&self) -> Result<bool, Error> {
+        self.raw.query::<slot::PJRT_LoadedExecutable_IsDeleted>()
+    }
+}
+
+/// What the program expects, by the most telling way the plugin offers.
+///
+/// No function of the interface says how many parameters a program has, and XLA's plugins do not survive every wrong
+/// number, so this is worth asking for in three ways: the optimized program also tells the shapes, the layouts and
+/// the memory kinds of the parameters tell their number.
+fn parameters(client: &Client, executable: &Executable) -> Option<Vec<Parameter>> {
+    if let Ok(program) = executable.optimized_program()
+        && let Some(parameters) = hlo::parameters(&program.format, &program.code)
+    {
+        return Some(parameters);
+    }
+    let count = || -> Option<usize> {
+        if let Ok(kinds) = executable.parameter_memory_kinds() {
+            return Some(kinds.len());
+        }
+        client.plugin().extension::<Layouts>()?.num_parameters(executable).ok()
+    };
+    Some(vec![Parameter::new(None); count()?])
+}
+
+impl fmt::Debug for LoadedExecutable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("LoadedExecutable");
+        debug.field("raw", &self.raw).field("num_outputs", &self.num_outputs);
+        debug.field("parameters", &self.parameters).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,125 @@
+//! `PJRT_Memory_*`.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pjrt_sys::*;
+
+use crate::client::{Client, ClientInner};
+use crate::device::Device;
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::read;
+
+/// A memory of a client, such as a device's own or host memory the device can reach.
+#[derive(Clone)]
+pub struct Memory(Handle<PJRT_Memory, Arc<ClientInner>>);
+
+impl Memory {
+    /// # Safety
+    ///
+    /// `raw` is a live memory of that client.
+    pub(crate) unsafe fn new(raw: NonNull<PJRT_Memory>, client: Arc<ClientInner>) -> Self {
+        // SAFETY: this function's contract.
+        Self(unsafe { Handle::new(raw, client) })
+    }
+
+    pub(crate) fn list(
+        client: &Arc<ClientInner>,
+        memories: &[*mut PJRT_Memory],
+        function: &'static str,
+    ) -> Result<Vec<Self>, Error> {
+        let one = |raw: &*mut PJRT_Memory| {
+            let raw = read::object(*raw).map_err(|broken| Error::malformed(function, broken))?;
+            // SAFETY: C3: the memories a plugin lists belong to the client.
+            Ok(unsafe { Self::new(raw, client.clone()) })
+        };
+        memories.iter().map(one).collect()
+    }
+
+    pub(crate) fn handle(&self) -> &Handle<PJRT_Memory, Arc<ClientInner>> {
+        &self.0
+    }
+
+    /// The client this memory belongs to.
+    pub fn client(&self) -> Client {
+        Client::from_inner(self.0.owner().clone())
+    }
+
+    /// Id, unique among the client's memories.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Memory_Id")]
+    pub fn id(&self) -> Result<i32, Error> {
+        self.0.query::<slot::PJRT_Memory_Id>()
+    }
+
+    /// The platform's name for this kind of memory, such as `device` or `pinned_host`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Memory_Kind")]
+    pub fn kind(&self) -> Result<String, Error> {
+        self.0.query::<slot::PJRT_Memory_Kind>().map(String::from)
+    }
+
+    /// The platform's number for this kind of memory.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Memory_Kind_Id")]
+    pub fn kind_id(&self) -> Result<i32, Error> {
+        self.0.query::<slot::PJRT_Memory_Kind_Id>()
+    }
+
+    /// A description for logs: long and unambiguous.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Memory_DebugString")]
+    pub fn debug_string(&self) -> Result<String, Error> {
+        self.0.query::<slot::PJRT_Memory_DebugString>().map(String::from)
+    }
+
+    /// A description for people.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Memory_ToString")]
+    pub fn display_string(&self) -> Result<String, Error> {
+        self.0.query::<slot::PJRT_Memory_ToString>().map(String::from)
+    }
+
+    /// The devices that can use this memory.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Memory_AddressableByDevices")]
+    pub fn devices(&self) -> Result<Vec<Device>, Error> {
+        let devices = self.0.query::<slot::PJRT_Memory_AddressableByDevices>()?;
+        Device::list(self.0.owner(), devices, slot::PJRT_Memory_AddressableByDevices::NAME)
+    }
+}
+
+/// The same memory.
+impl PartialEq for Memory {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_ptr() == other.0.as_ptr()
+    }
+}
+
+impl Eq for Memory {}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Memory").field(&self.0).finish()
+    }
+}

@@ -1,0 +1,215 @@
+//! `PJRT_Plugin_*`: a loaded plugin.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use pjrt_sys::*;
+use pjrt_types::{ApiVersion, NamedValue};
+
+use crate::api::{Api, ExtensionNode};
+use crate::client::Client;
+use crate::error::{Error, ErrorKind};
+use crate::extensions::{self, PluginExtension};
+use crate::handle::{Foreign, Owner};
+use crate::library;
+use crate::load_error::{LoadError, LoadErrorKind};
+use crate::named_value;
+use crate::options::ClientOptions;
+
+/// A loaded plugin. Clones are the same plugin; it stays loaded until the process ends.
+#[derive(Clone)]
+pub struct Plugin(Arc<PluginInner>);
+
+pub(crate) struct PluginInner {
+    api: Api,
+    path: Option<PathBuf>,
+    extensions: Vec<ExtensionNode>,
+}
+
+impl Owner for PluginInner {
+    fn api(&self) -> &Api {
+        &self.api
+    }
+}
+
+/// Outcome of one plugin's initialization, which happens once.
+type Loaded = Arc<OnceLock<Result<Plugin, LoadError>>>;
+
+/// The plugins of this process.
+#[derive(Default)]
+struct Registry {
+    /// By canonical path, to tell a plugin that was loaded before without opening it.
+    by_path: HashMap<PathBuf, (Loaded, Foreign<*const PJRT_Api>)>,
+    /// By address of the table: one file may have several paths.
+    by_table: HashMap<usize, Loaded>,
+}
+
+fn registry() -> std::sync::MutexGuard<'static, Registry> {
+    static REGISTRY: OnceLock<Mutex<Registry>> = OnceLock::new();
+    REGISTRY.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Plugin {
+    /// Loads a plugin from a shared library, and initializes it unless that has happened before.
+    ///
+    /// The same file gives the same plugin. A library that returned its function table is never unloaded: plugins
+    /// leave threads and exit handlers behind that run its code.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`] says which step failed and in whose words.
+    ///
+    /// # Safety
+    ///
+    /// The library is a PJRT plugin that keeps contracts C1 to C9 of `docs/safety.md`: its table and functions are
+    /// what the header of its API version declares, objects live until they are destroyed, any thread may call it,
+    /// it leaves host memory alone when it said it was done with it, and no C++ exception leaves it. Everything else
+    /// of this crate is safe because of this promise.
+    #[doc(alias = "GetPjrtApi")]
+    #[doc(alias = "PJRT_Plugin_Initialize")]
+    pub unsafe fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
+        let path = path.as_ref();
+        let fail = |kind| LoadError::new(Some(path), kind);
+        let canonical = path.canonicalize().map_err(|error| fail(LoadErrorKind::File(error.to_string())))?;
+        let known = registry().by_path.get(&canonical).cloned();
+        let (loaded, table) = match known {
+            Some(known) => known,
+            None => {
+                // No lock is held while the library's code runs: it may load plugins itself.
+                // SAFETY: this function's contract.
+                let table = Foreign(unsafe { library::get_pjrt_api(&canonical) }.map_err(fail)?);
+                let mut registry = registry();
+                let loaded = registry.by_table.entry(table.0.addr()).or_default().clone();
+                registry.by_path.entry(canonical.clone()).or_insert((loaded, table)).clone()
+            }
+        };
+        // SAFETY: this function's contract.
+        unsafe { Self::initialize(&loaded, table.0, Some(canonical)) }
+    }
+
+    /// Wraps a function table that is part of this program, such as that of a device written with `device-plugin`,
+    /// and initializes the plugin unless that has happened before. The same table gives the same plugin.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`], as for [`Plugin::load`].
+    pub fn from_static(table: StaticApi) -> Result<Self, LoadError> {
+        let table = table.as_raw();
+        let loaded = registry().by_table.entry(table.addr()).or_default().clone();
+        // SAFETY: whoever made the `StaticApi` promised the contract.
+        unsafe { Self::initialize(&loaded, table, None) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Api::from_raw`].
+    unsafe fn initialize(loaded: &Loaded, table: *const PJRT_Api, path: Option<PathBuf>) -> Result<Self, LoadError> {
+        let initialize = || {
+            let fail = |kind| LoadError::new(path.as_deref(), kind);
+            // SAFETY: this function's contract.
+            let api = unsafe { Api::from_raw(table) }.map_err(fail)?;
+            if api.supports::<slot::PJRT_Plugin_Initialize>() {
+                let mut args = PJRT_Plugin_Initialize_Args::new();
+                // SAFETY: C2: the function takes no input, and `loaded` lets this run once.
+                let done = unsafe { api.call::<slot::PJRT_Plugin_Initialize>(&mut args) };
+                done.map_err(|error| fail(LoadErrorKind::Initialize(error)))?;
+            }
+            let extensions = api.extensions();
+            tracing::debug!(version = %api.version(), path = ?path, "plugin initialized");
+            Ok(Self(Arc::new(PluginInner { api, path: path.clone(), extensions })))
+        };
+        loaded.get_or_init(initialize).clone()
+    }
+
+    /// The plugin's function table.
+    pub fn api(&self) -> &Api {
+        &self.0.api
+    }
+
+    /// API version the plugin was built with.
+    #[doc(alias = "PJRT_Api_Version")]
+    pub fn api_version(&self) -> ApiVersion {
+        self.0.api.version()
+    }
+
+    /// Canonical path of the plugin's file; none for a plugin within the program.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// Whether the plugin has that function, such as [`slot::PJRT_Buffer_Bitcast`](crate::slot::PJRT_Buffer_Bitcast).
+    /// It may still answer that it does not implement it.
+    pub fn supports<S: Slot<Table = PJRT_Api>>(&self) -> bool {
+        self.0.api.supports::<S>()
+    }
+
+    /// What the plugin says about itself; common names are `xla_version`, `stablehlo_current_version` and
+    /// `stablehlo_minimum_version`. A plugin without the function says nothing.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Plugin_Attributes")]
+    pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
+        let mut args = PJRT_Plugin_Attributes_Args::new();
+        // SAFETY: C2: the function takes no input.
+        match unsafe { self.0.api.call::<slot::PJRT_Plugin_Attributes>(&mut args) } {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        }
+        // SAFETY: C3: the attributes live as long as the process.
+        unsafe { named_value::read(args.attributes, args.num_attributes) }
+            .map_err(|broken| Error::malformed(slot::PJRT_Plugin_Attributes::NAME, broken))
+    }
+
+    /// Types of the plugin's extensions, in the order of its chain: the number, and the name where it has one.
+    #[doc(alias = "PJRT_Extension_Base")]
+    pub fn extensions(&self) -> Vec<(u32, Option<&'static str>)> {
+        self.0.extensions.iter().map(|node| (node.ty, extensions::name(node.ty))).collect()
+    }
+
+    /// An optional group of functions; none where the plugin does not offer it.
+    pub fn extension<E: PluginExtension>(&self) -> Option<E> {
+        E::of(self)
+    }
+
+    pub(crate) fn extension_nodes(&self) -> &[ExtensionNode] {
+        &self.0.extensions
+    }
+
+    /// Creates a client: the plugin takes hold of its devices.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports, such as missing hardware or unknown options.
+    #[doc(alias = "PJRT_Client_Create")]
+    pub fn client(&self, options: &ClientOptions) -> Result<Client, Error> {
+        Client::create(self, options)
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<PluginInner> {
+        &self.0
+    }
+
+    pub(crate) fn from_inner(inner: Arc<PluginInner>) -> Self {
+        Self(inner)
+    }
+}
+
+/// The same plugin.
+impl PartialEq for Plugin {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Plugin {}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plugin").field("path", &self.0.path).field("api_version", &self.api_version()).finish()
+    }
+}

@@ -1,0 +1,51 @@
+//! `PJRT_Program`: what a plugin compiles.
+
+use std::borrow::Cow;
+use std::ffi::c_char;
+
+use pjrt_sys::{AbiStruct, PJRT_Program};
+
+/// A program to compile: its bytes, and the name of their format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    format: Cow<'static, str>,
+    code: Vec<u8>,
+}
+
+impl Program {
+    /// An MLIR module in a dialect the plugin reads, usually StableHLO: text or bytecode. Bytecode of a portable
+    /// artifact is what other versions of a plugin can still read.
+    pub fn mlir(code: impl Into<Vec<u8>>) -> Self {
+        Self { format: Cow::Borrowed("mlir"), code: code.into() }
+    }
+
+    /// A serialized `HloModuleProto`.
+    pub fn hlo(code: impl Into<Vec<u8>>) -> Self {
+        Self { format: Cow::Borrowed("hlo"), code: code.into() }
+    }
+
+    /// A program in any format the plugin knows by that name, such as `hlo_with_config`.
+    pub fn new(format: impl Into<String>, code: impl Into<Vec<u8>>) -> Self {
+        Self { format: Cow::Owned(format.into()), code: code.into() }
+    }
+
+    /// Name of the format.
+    pub fn format(&self) -> &str {
+        &self.format
+    }
+
+    /// The program's bytes.
+    pub fn code(&self) -> &[u8] {
+        &self.code
+    }
+
+    /// The C struct; it points into `self`.
+    pub(crate) fn raw(&self) -> PJRT_Program {
+        let mut raw = PJRT_Program::new();
+        raw.code = self.code.as_ptr().cast_mut().cast::<c_char>();
+        raw.code_size = self.code.len();
+        raw.format = self.format.as_ptr().cast::<c_char>();
+        raw.format_size = self.format.len();
+        raw
+    }
+}

@@ -1,0 +1,54 @@
+//! Reads what a plugin points to: arrays as pointer and length, text as bytes that may not be UTF-8.
+
+use std::borrow::Cow;
+use std::ffi::c_char;
+use std::fmt;
+use std::ptr::NonNull;
+
+/// An answer that breaks the interface's rules in a way that can be seen.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Malformed(pub(crate) &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// An array of the plugin. Null is an empty array if the length is 0.
+///
+/// # Safety
+///
+/// `data` is null, misaligned, or valid for `len` elements for `'a`, and nobody writes them meanwhile.
+pub(crate) unsafe fn slice<'a, T>(data: *const T, len: usize) -> Result<&'a [T], Malformed> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if data.is_null() {
+        return Err(Malformed("null for an array that is not empty"));
+    }
+    if !data.is_aligned() {
+        return Err(Malformed("a misaligned array"));
+    }
+    if len.checked_mul(size_of::<T>()).is_none_or(|bytes| isize::try_from(bytes).is_err()) {
+        return Err(Malformed("an array longer than memory"));
+    }
+    #[expect(clippy::disallowed_methods, reason = "the home of arrays from a plugin")]
+    // SAFETY: not null, aligned and of a possible size as checked; valid for the length by this function's contract.
+    Ok(unsafe { std::slice::from_raw_parts(data, len) })
+}
+
+/// Text of the plugin; bytes that are not UTF-8 are replaced.
+///
+/// # Safety
+///
+/// As for [`slice`].
+pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize) -> Result<Cow<'a, str>, Malformed> {
+    // SAFETY: this function's contract.
+    unsafe { slice(data.cast::<u8>(), len) }.map(String::from_utf8_lossy)
+}
+
+/// An object of the plugin.
+pub(crate) fn object<T>(raw: *mut T) -> Result<NonNull<T>, Malformed> {
+    NonNull::new(raw).ok_or(Malformed("null for an object"))
+}

@@ -1,0 +1,199 @@
+//! `PJRT_TopologyDescription_*`: devices as a plugin knows them, present or not.
+
+use std::ffi::c_char;
+use std::sync::Arc;
+
+use pjrt_sys::*;
+use pjrt_types::{CompileOptions, NamedValue};
+
+use crate::api::Api;
+use crate::client::ClientInner;
+use crate::device::DeviceDescription;
+use crate::error::Error;
+use crate::executable::Executable;
+use crate::handle::{Handle, Owned, Owner};
+use crate::named_value;
+use crate::plugin::{Plugin, PluginInner};
+use crate::program::Program;
+use crate::query::serialized;
+use crate::read;
+
+/// What keeps an object alive that may belong to a client or to a topology.
+#[derive(Clone)]
+pub(crate) enum Parent {
+    Client(Arc<ClientInner>),
+    Topology(Arc<Owned<PJRT_TopologyDescription, Arc<PluginInner>>>),
+}
+
+impl Owner for Parent {
+    fn api(&self) -> &Api {
+        match self {
+            Self::Client(client) => client.api(),
+            Self::Topology(topology) => topology.api(),
+        }
+    }
+}
+
+/// A set of devices and how they are connected, with which programs can be compiled where the devices are absent.
+#[derive(Clone)]
+pub struct TopologyDescription(Handle<PJRT_TopologyDescription, Parent>);
+
+impl TopologyDescription {
+    pub(crate) fn borrowed(handle: Handle<PJRT_TopologyDescription, Parent>) -> Self {
+        Self(handle)
+    }
+
+    /// # Safety
+    ///
+    /// `raw` is null or a topology of the plugin that the caller owns.
+    unsafe fn owned(
+        raw: *mut PJRT_TopologyDescription,
+        plugin: &Plugin,
+        function: &'static str,
+    ) -> Result<Self, Error> {
+        let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
+        // SAFETY: this function's contract.
+        let owned = unsafe { Owned::new(raw, plugin.inner().clone()) };
+        // SAFETY: the topology lives until its owner, which the handle holds, destroys it.
+        Ok(Self(unsafe { Handle::new(raw, Parent::Topology(Arc::new(owned))) }))
+    }
+
+    /// A topology by the plugin's own name for it, without its hardware.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports; many support no topology without a client.
+    #[doc(alias = "PJRT_TopologyDescription_Create")]
+    pub fn create(plugin: &Plugin, name: &str, options: &[NamedValue]) -> Result<Self, Error> {
+        let values = named_value::raw(options);
+        let mut args = PJRT_TopologyDescription_Create_Args::new();
+        args.topology_name = name.as_ptr().cast::<c_char>();
+        args.topology_name_size = name.len();
+        args.create_options = values.as_ptr();
+        args.num_options = values.len();
+        // SAFETY: C2: name and options live through the call.
+        unsafe { plugin.api().call::<slot::PJRT_TopologyDescription_Create>(&mut args) }?;
+        // SAFETY: C3: the plugin made the topology for us.
+        unsafe { Self::owned(args.topology, plugin, slot::PJRT_TopologyDescription_Create::NAME) }
+    }
+
+    /// Reads what [`TopologyDescription::serialize`] gave.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_TopologyDescription_Deserialize")]
+    pub fn deserialize(plugin: &Plugin, bytes: &[u8]) -> Result<Self, Error> {
+        let mut args = PJRT_TopologyDescription_Deserialize_Args::new();
+        args.serialized_topology = bytes.as_ptr().cast::<c_char>();
+        args.serialized_topology_size = bytes.len();
+        // SAFETY: C2: the bytes live through the call.
+        unsafe { plugin.api().call::<slot::PJRT_TopologyDescription_Deserialize>(&mut args) }?;
+        // SAFETY: C3: the plugin made the topology for us.
+        unsafe { Self::owned(args.topology, plugin, slot::PJRT_TopologyDescription_Deserialize::NAME) }
+    }
+
+    /// Kind of platform, such as `cpu` or `tpu`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_TopologyDescription_PlatformName")]
+    pub fn platform_name(&self) -> Result<String, Error> {
+        self.0.query::<slot::PJRT_TopologyDescription_PlatformName>().map(String::from)
+    }
+
+    /// The platform's own words on its version.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_TopologyDescription_PlatformVersion")]
+    pub fn platform_version(&self) -> Result<String, Error> {
+        self.0.query::<slot::PJRT_TopologyDescription_PlatformVersion>().map(String::from)
+    }
+
+    /// The devices, in an order that does not change while the process runs.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_TopologyDescription_GetDeviceDescriptions")]
+    pub fn device_descriptions(&self) -> Result<Vec<DeviceDescription>, Error> {
+        let name = slot::PJRT_TopologyDescription_GetDeviceDescriptions::NAME;
+        let list = self.0.query::<slot::PJRT_TopologyDescription_GetDeviceDescriptions>()?;
+        let one = |raw: &*mut PJRT_DeviceDescription| {
+            let raw = read::object(*raw).map_err(|broken| Error::malformed(name, broken))?;
+            // SAFETY: C3: the description belongs to the topology and lives as long.
+            Ok(DeviceDescription::new(unsafe { Handle::new(raw, self.0.owner().clone()) }))
+        };
+        list.iter().map(one).collect()
+    }
+
+    /// The topology as bytes, for keys of caches and for [`TopologyDescription::deserialize`].
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_TopologyDescription_Serialize")]
+    pub fn serialize(&self) -> Result<Vec<u8>, Error> {
+        type Function = slot::PJRT_TopologyDescription_Serialize;
+        let args = self.0.query::<Function>()?;
+        let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
+        // SAFETY: the call gave all four.
+        unsafe { serialized(Function::NAME, bytes, len, args.serialized_topology, args.serialized_topology_deleter) }
+    }
+
+    /// What the plugin says about the topology.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_TopologyDescription_Attributes")]
+    pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
+        self.0.query::<slot::PJRT_TopologyDescription_Attributes>()
+    }
+
+    /// A number equal topologies share.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_TopologyDescription_Fingerprint")]
+    pub fn fingerprint(&self) -> Result<u64, Error> {
+        self.0.query::<slot::PJRT_TopologyDescription_Fingerprint>()
+    }
+
+    /// Compiles a program for these devices, present or not; see [`Client::load_executable`](crate::Client).
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Compile")]
+    pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Executable, Error> {
+        let options = options.encode();
+        let program = program.raw();
+        let mut args = PJRT_Compile_Args::new();
+        args.topology = self.0.as_ptr();
+        args.program = &raw const program;
+        args.compile_options = options.as_ptr().cast::<c_char>();
+        args.compile_options_size = options.len();
+        if let Parent::Client(client) = self.0.owner() {
+            args.client = client.raw().as_ptr();
+        }
+        // SAFETY: C2: topology and client are live; program and options live through the call, which only reads them.
+        unsafe { self.0.api().call::<slot::PJRT_Compile>(&mut args) }?;
+        // SAFETY: C3: the plugin made the executable for us; keeping the topology's parent too does no harm.
+        unsafe { Executable::new(args.executable, self.0.owner().clone(), slot::PJRT_Compile::NAME) }
+    }
+
+    pub(crate) fn handle(&self) -> &Handle<PJRT_TopologyDescription, Parent> {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for TopologyDescription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("TopologyDescription").field(&self.0).finish()
+    }
+}

@@ -1,0 +1,278 @@
+//! Host to device: `PJRT_Client_BufferFromHostBuffer`.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use pjrt_sys::*;
+use pjrt_types::{Element, HostBufferSemantics, Shape};
+
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::device::Device;
+use crate::error::Error;
+use crate::event::Event;
+use crate::memory::Memory;
+use crate::read;
+
+/// Where data goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Placement<'a> {
+    /// The client's first addressable device.
+    #[default]
+    Default,
+    /// The default memory of a device.
+    Device(&'a Device),
+    /// A memory.
+    Memory(&'a Memory),
+}
+
+impl<'a> From<&'a Device> for Placement<'a> {
+    fn from(device: &'a Device) -> Self {
+        Self::Device(device)
+    }
+}
+
+impl<'a> From<&'a Memory> for Placement<'a> {
+    fn from(memory: &'a Memory) -> Self {
+        Self::Memory(memory)
+    }
+}
+
+/// Host data and how it lies.
+struct HostData<'a> {
+    data: *const u8,
+    shape: &'a Shape,
+    byte_strides: &'a [i64],
+}
+
+impl Client {
+    /// Copies a row-major array to the client's first device. No dimensions mean a scalar, which takes one element.
+    ///
+    /// # Errors
+    ///
+    /// Dimensions that do not have as many elements as `data`, and what the plugin reports.
+    #[doc(alias = "PJRT_Client_BufferFromHostBuffer")]
+    pub fn buffer_from_host<T: Element>(&self, data: &[T], dims: &[i64]) -> Result<Buffer, Error> {
+        self.buffer_from_host_to(data, dims, Placement::Default)
+    }
+
+    /// Copies a row-major array to a device or memory.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::buffer_from_host`], and a device or memory of another client.
+    pub fn buffer_from_host_to<'a, T: Element>(
+        &self,
+        data: &[T],
+        dims: &[i64],
+        placement: impl Into<Placement<'a>>,
+    ) -> Result<Buffer, Error> {
+        let shape = shape_of::<T>(data.len(), dims)?;
+        self.copy(bytemuck::cast_slice(data).as_ptr(), &shape, &[], placement.into())
+    }
+
+    /// Copies a row-major array of any element type, given as bytes: native byte order, and one byte for each element
+    /// of a type that is smaller than a byte.
+    ///
+    /// # Errors
+    ///
+    /// Bytes that are not as many as the shape has, and what the plugin reports.
+    pub fn buffer_from_bytes<'a>(
+        &self,
+        bytes: &[u8],
+        shape: &Shape,
+        placement: impl Into<Placement<'a>>,
+    ) -> Result<Buffer, Error> {
+        check_bytes(bytes.len(), shape)?;
+        self.copy(bytes.as_ptr(), shape, &[], placement.into())
+    }
+
+    /// Copies an array whose elements are not contiguous: element `[i, j, …]` is
+    /// `data[offset + i * strides[0] + j * strides[1] + …]`. Strides count elements and may be zero or negative.
+    ///
+    /// # Errors
+    ///
+    /// Elements that lie outside `data`, and what the plugin reports.
+    pub fn buffer_from_strided<'a, T: Element>(
+        &self,
+        data: &[T],
+        offset: usize,
+        dims: &[i64],
+        strides: &[i64],
+        placement: impl Into<Placement<'a>>,
+    ) -> Result<Buffer, Error> {
+        let shape = Shape::new(T::TYPE, dims);
+        let byte_strides = check_strides(data.len(), offset, &shape, strides)?;
+        let start = data.get(offset..).unwrap_or(&[]);
+        self.copy(bytemuck::cast_slice(start).as_ptr(), &shape, &byte_strides, placement.into())
+    }
+
+    /// Gives a row-major array to the device without copying it where the device can use host memory, as CPUs can.
+    /// The data, such as a `Vec<T>` or an `Arc<[T]>`, is dropped when the plugin is done with it, which may be as late
+    /// as the buffer's end and on a thread of the plugin's.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::buffer_from_host_to`].
+    pub fn buffer_from_owned<'a, T: Element, D: AsRef<[T]> + Send + Sync + 'static>(
+        &self,
+        data: D,
+        dims: &[i64],
+        placement: impl Into<Placement<'a>>,
+    ) -> Result<Buffer, Error> {
+        // A fixed address, for data that holds its elements itself.
+        let data = Box::new(data);
+        let elements: &[T] = (*data).as_ref();
+        let shape = shape_of::<T>(elements.len(), dims)?;
+        let host = HostData { data: bytemuck::cast_slice(elements).as_ptr(), shape: &shape, byte_strides: &[] };
+        // SAFETY: the data is borrowed nowhere else, and `hold` keeps it until the event is ready.
+        let sent = unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement.into()) };
+        let (buffer, done) = sent?;
+        if let Some(done) = done {
+            done.hold(data, |data, _| drop(data));
+        }
+        buffer
+    }
+
+    /// Copies host data that the plugin may read during the call only.
+    fn copy(&self, data: *const u8, shape: &Shape, strides: &[i64], placement: Placement<'_>) -> Result<Buffer, Error> {
+        let host = HostData { data, shape, byte_strides: strides };
+        // SAFETY: C5: with these semantics the plugin reads during the call only; the callers hold the data until then
+        // and have checked that shape and strides stay within it.
+        let (buffer, _done) = unsafe { self.send(&host, HostBufferSemantics::ImmutableOnlyDuringCall, placement) }?;
+        buffer
+    }
+
+    /// Sends host data; the outer error means that the plugin did not take it. Where the plugin took it, the event,
+    /// if any, says when it is done with it, whatever became of the buffer.
+    ///
+    /// # Safety
+    ///
+    /// The elements of `host` are valid for as long as `semantics` ask.
+    unsafe fn send(
+        &self,
+        host: &HostData<'_>,
+        semantics: HostBufferSemantics,
+        placement: Placement<'_>,
+    ) -> Result<(Result<Buffer, Error>, Option<Event>), Error> {
+        let foreign = || Error::invalid("the data should go to a device or memory of another client");
+        let mut device = None;
+        let mut args = PJRT_Client_BufferFromHostBuffer_Args::new();
+        match placement {
+            Placement::Default => device = Some(self.default_device_raw()?),
+            Placement::Device(to) => {
+                if !Arc::ptr_eq(to.handle().owner(), self.inner()) {
+                    return Err(foreign());
+                }
+                device = Some(to.raw());
+            }
+            Placement::Memory(to) => {
+                if !Arc::ptr_eq(to.handle().owner(), self.inner()) {
+                    return Err(foreign());
+                }
+                args.memory = to.handle().as_ptr();
+            }
+        }
+        args.client = self.inner().raw().as_ptr();
+        args.data = host.data.cast::<c_void>();
+        args.type_ = PJRT_Buffer_Type(host.shape.element_type.as_raw());
+        args.dims = host.shape.dimensions.as_ptr();
+        args.num_dims = host.shape.dimensions.len();
+        if !host.byte_strides.is_empty() {
+            // XLA 0.106 takes any pointer but null for strides, and aborts when there are none behind it.
+            args.byte_strides = host.byte_strides.as_ptr();
+            args.num_byte_strides = host.byte_strides.len();
+        }
+        args.host_buffer_semantics = PJRT_HostBufferSemantics(semantics as u32);
+        args.device = device.map_or(std::ptr::null_mut(), |device| device.0.as_ptr());
+        // SAFETY: C2, C5: client, device and memory are live and of one client; the data is valid by this function's
+        // contract, the dimensions and strides through the call.
+        unsafe { self.api().call::<slot::PJRT_Client_BufferFromHostBuffer>(&mut args) }?;
+        let done = read::object(args.done_with_host_buffer).ok();
+        // SAFETY: C3: the plugin made the event for us.
+        let done = done.map(|raw| unsafe { Event::new(raw, self.inner().clone()) });
+        let buffer = read::object(args.buffer)
+            .map_err(|broken| Error::malformed(slot::PJRT_Client_BufferFromHostBuffer::NAME, broken))
+            // SAFETY: C3: the plugin made the buffer for us.
+            .map(|raw| unsafe { Buffer::new(raw, self.inner().clone(), device) });
+        Ok((buffer, done))
+    }
+}
+
+/// The shape of that many elements, if they are as many as the dimensions say.
+fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
+    let shape = Shape::new(T::TYPE, dims);
+    match shape.num_elements() {
+        Some(expected) if expected == len => Ok(shape),
+        Some(expected) => Err(Error::invalid(format!("{shape} has {expected} elements, but the data has {len}"))),
+        None => Err(Error::invalid(format!("{shape} has negative extents or more elements than memory"))),
+    }
+}
+
+fn check_bytes(len: usize, shape: &Shape) -> Result<(), Error> {
+    match shape.host_size() {
+        Some(expected) if expected == len => Ok(()),
+        Some(expected) => {
+            Err(Error::invalid(format!("{shape} takes {expected} bytes on the host, the data has {len}")))
+        }
+        None => Err(Error::invalid(format!("{shape} has negative extents or more bytes than memory"))),
+    }
+}
+
+/// The strides in bytes, if every element lies within the data.
+fn check_strides(len: usize, offset: usize, shape: &Shape, strides: &[i64]) -> Result<Vec<i64>, Error> {
+    let rank = shape.dimensions.len();
+    if strides.len() != rank {
+        return Err(Error::invalid(format!("{shape} has {rank} dimensions, but {} strides", strides.len())));
+    }
+    let outside = || Error::invalid(format!("elements of {shape} with strides {strides:?} lie outside the data"));
+    let count = shape.num_elements().ok_or_else(outside)?;
+    let size = i128::try_from(shape.element_type.host_size()).map_err(|_| outside())?;
+    let (mut low, mut high) = (0i128, 0i128);
+    if count > 0 {
+        for (extent, stride) in shape.dimensions.iter().zip(strides) {
+            let reach = i128::from(extent - 1) * i128::from(*stride);
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        let offset = i128::try_from(offset).map_err(|_| outside())?;
+        let len = i128::try_from(len).map_err(|_| outside())?;
+        if offset + low < 0 || offset + high >= len {
+            return Err(outside());
+        }
+    }
+    strides.iter().map(|stride| i64::try_from(i128::from(*stride) * size).map_err(|_| outside())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pjrt_types::ElementType;
+
+    use super::*;
+
+    #[test]
+    fn lengths_must_match() {
+        assert!(shape_of::<f32>(6, &[2, 3]).is_ok());
+        assert!(shape_of::<f32>(1, &[]).is_ok());
+        assert!(shape_of::<f32>(0, &[0, 5]).is_ok());
+        let error = shape_of::<f32>(1, &[16]).unwrap_err().to_string();
+        assert_eq!(error, "f32[16] has 16 elements, but the data has 1");
+        assert!(shape_of::<f32>(1, &[-1]).is_err());
+        assert!(shape_of::<f32>(0, &[i64::MAX, i64::MAX]).is_err());
+        assert!(check_bytes(3, &Shape::new(ElementType::S4, [3])).is_ok());
+        assert!(check_bytes(2, &Shape::new(ElementType::S4, [3])).is_err());
+    }
+
+    #[test]
+    fn strides_must_stay_within() {
+        let shape = Shape::new(ElementType::F32, [2, 3]);
+        assert_eq!(check_strides(6, 0, &shape, &[3, 1]).unwrap(), [12, 4]);
+        assert_eq!(check_strides(6, 5, &shape, &[-3, -1]).unwrap(), [-12, -4]);
+        assert_eq!(check_strides(1, 0, &shape, &[0, 0]).unwrap(), [0, 0]);
+        assert!(check_strides(5, 0, &shape, &[3, 1]).is_err());
+        assert!(check_strides(6, 4, &shape, &[-3, -1]).is_err());
+        assert!(check_strides(6, 0, &shape, &[1]).is_err());
+        assert!(check_strides(6, 0, &shape, &[i64::MAX, i64::MAX]).is_err());
+        assert!(check_strides(0, 0, &Shape::new(ElementType::F32, [0]), &[1]).is_ok());
+    }
+}
