@@ -81,6 +81,7 @@ pub use event::{Completer, Event};
 pub use host::HostArray;
 pub use info::{CompiledMemoryStats, DeviceInfo, MemoryInfo, MemoryStats, Placement, TopologyInfo};
 pub use launch::{ExecuteOptions, Inputs, Launch, Outputs};
+pub use pjrt_sys::StaticApi;
 pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
     NamedValue, OptionOverride, Shape, Value,
@@ -94,7 +95,12 @@ pub mod __private {
     pub use crate::abi::api;
     pub use pjrt_sys::PJRT_Api;
 
-    use crate::DevicePlugin;
+    use crate::{DevicePlugin, StaticApi};
+
+    /// The table of a plugin, for a program that embeds it.
+    pub fn static_api<P: DevicePlugin>() -> StaticApi {
+        crate::abi::static_api::<P>()
+    }
 
     /// Fails to compile, naming the trait, where the attribute is on the implementation of another one.
     pub const fn assert_device_plugin<P: DevicePlugin>() {}

@@ -27,7 +27,12 @@ fn time(name: &str, filter: &str, work: f64, unit: &str, mut run: impl FnMut()) 
     }
     samples.sort_by(f64::total_cmp);
     let (best, median) = (samples[0], samples[samples.len() / 2]);
-    println!("{name:34} best {:>11.3} us  median {:>11.3} us  {:>8.2} {unit}", best * 1e6, median * 1e6, work / median / 1e9);
+    println!(
+        "{name:34} best {:>11.3} us  median {:>11.3} us  {:>8.2} {unit}",
+        best * 1e6,
+        median * 1e6,
+        work / median / 1e9
+    );
 }
 
 fn program(body: &str, parameters: &str, results: &str) -> Program {
@@ -58,7 +63,11 @@ fn main() {
     let filter = filter.as_str();
 
     let tiny = "tensor<4xf32>";
-    let add = program(&format!("%0 = stablehlo.add %a, %b : {tiny}\n return %0 : {tiny}"), &format!("%a: {tiny}, %b: {tiny}"), tiny);
+    let add = program(
+        &format!("%0 = stablehlo.add %a, %b : {tiny}\n return %0 : {tiny}"),
+        &format!("%a: {tiny}, %b: {tiny}"),
+        tiny,
+    );
     let (a, b) = (random(&[4], 1), random(&[4], 2));
     time("add f32[4]", filter, 4.0, "G/s", || drop(run(&add, &[a.clone(), b.clone()])));
     let mut x = random(&[4], 3);
@@ -71,31 +80,55 @@ fn main() {
     let x16 = random(&[1 << 24], 4);
     let bytes = 2.0 * 4.0 * f64::from(1 << 24);
     let scale = program(
-        &format!("%c = stablehlo.constant dense<1.5> : {big}\n %0 = stablehlo.multiply %a, %c : {big}\n return %0 : {big}"),
-        &format!("%a: {big}"), big);
+        &format!(
+            "%c = stablehlo.constant dense<1.5> : {big}\n %0 = stablehlo.multiply %a, %c : {big}\n return %0 : {big}"
+        ),
+        &format!("%a: {big}"),
+        big,
+    );
     time("x*1.5 16M", filter, bytes, "GB/s", || drop(run(&scale, &[x16.clone()])));
     let linear = program(
-        &format!("%c = stablehlo.constant dense<1.5> : {big}\n %0 = stablehlo.multiply %a, %c : {big}\n %1 = stablehlo.add %0, %c : {big}\n %2 = stablehlo.multiply %1, %a : {big}\n %3 = stablehlo.subtract %2, %c : {big}\n %4 = stablehlo.maximum %3, %c : {big}\n return %4 : {big}"),
-        &format!("%a: {big}"), big);
+        &format!(
+            "%c = stablehlo.constant dense<1.5> : {big}\n %0 = stablehlo.multiply %a, %c : {big}\n %1 = stablehlo.add %0, %c : {big}\n %2 = stablehlo.multiply %1, %a : {big}\n %3 = stablehlo.subtract %2, %c : {big}\n %4 = stablehlo.maximum %3, %c : {big}\n return %4 : {big}"
+        ),
+        &format!("%a: {big}"),
+        big,
+    );
     time("linear chain 16M", filter, bytes, "GB/s", || drop(run(&linear, &[x16.clone()])));
     let chain = program(
-        &format!("%c = stablehlo.constant dense<1.5> : {big}\n %0 = stablehlo.multiply %a, %c : {big}\n %1 = stablehlo.tanh %0 : {big}\n %2 = stablehlo.add %1, %c : {big}\n %3 = stablehlo.exponential %2 : {big}\n return %3 : {big}"),
-        &format!("%a: {big}"), big);
+        &format!(
+            "%c = stablehlo.constant dense<1.5> : {big}\n %0 = stablehlo.multiply %a, %c : {big}\n %1 = stablehlo.tanh %0 : {big}\n %2 = stablehlo.add %1, %c : {big}\n %3 = stablehlo.exponential %2 : {big}\n return %3 : {big}"
+        ),
+        &format!("%a: {big}"),
+        big,
+    );
     time("tanh exp chain 16M", filter, bytes, "GB/s", || drop(run(&chain, &[x16.clone()])));
     let sum = program(
-        &format!("%c = stablehlo.constant dense<0.0> : tensor<f32>\n %0 = stablehlo.reduce(%a init: %c) applies stablehlo.add across dimensions = [0] : ({big}, tensor<f32>) -> tensor<f32>\n return %0 : tensor<f32>"),
-        &format!("%a: {big}"), "tensor<f32>");
+        &format!(
+            "%c = stablehlo.constant dense<0.0> : tensor<f32>\n %0 = stablehlo.reduce(%a init: %c) applies stablehlo.add across dimensions = [0] : ({big}, tensor<f32>) -> tensor<f32>\n return %0 : tensor<f32>"
+        ),
+        &format!("%a: {big}"),
+        "tensor<f32>",
+    );
     time("sum 16M", filter, bytes / 2.0, "GB/s", || drop(run(&sum, &[x16.clone()])));
 
     let m = "tensor<4096x4096xf32>";
     let x4 = x16.reshaped(&[4096, 4096]).expect("same elements");
     for (name, axis) in [("row sums 4096", 1), ("column sums 4096", 0)] {
         let sums = program(
-            &format!("%c = stablehlo.constant dense<0.0> : tensor<f32>\n %0 = stablehlo.reduce(%a init: %c) applies stablehlo.add across dimensions = [{axis}] : ({m}, tensor<f32>) -> tensor<4096xf32>\n return %0 : tensor<4096xf32>"),
-            &format!("%a: {m}"), "tensor<4096xf32>");
+            &format!(
+                "%c = stablehlo.constant dense<0.0> : tensor<f32>\n %0 = stablehlo.reduce(%a init: %c) applies stablehlo.add across dimensions = [{axis}] : ({m}, tensor<f32>) -> tensor<4096xf32>\n return %0 : tensor<4096xf32>"
+            ),
+            &format!("%a: {m}"),
+            "tensor<4096xf32>",
+        );
         time(name, filter, bytes / 2.0, "GB/s", || drop(run(&sums, &[x4.clone()])));
     }
-    let transpose = program(&format!("%0 = stablehlo.transpose %a, dims = [1, 0] : ({m}) -> {m}\n return %0 : {m}"), &format!("%a: {m}"), m);
+    let transpose = program(
+        &format!("%0 = stablehlo.transpose %a, dims = [1, 0] : ({m}) -> {m}\n return %0 : {m}"),
+        &format!("%a: {m}"),
+        m,
+    );
     time("transpose 4096", filter, bytes, "GB/s", || drop(run(&transpose, &[x4.clone()])));
     let softmax = program(
         &format!("%i = stablehlo.constant dense<0xFF800000> : tensor<f32>\n %z = stablehlo.constant dense<0.0> : tensor<f32>\n
@@ -111,9 +144,17 @@ fn main() {
 
     for n in [64usize, 256, 512, 1024, 2048] {
         let t = format!("tensor<{n}x{n}xf32>");
-        let dot = program(&format!("%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({t}, {t}) -> {t}\n return %0 : {t}"), &format!("%a: {t}, %b: {t}"), &t);
+        let dot = program(
+            &format!(
+                "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({t}, {t}) -> {t}\n return %0 : {t}"
+            ),
+            &format!("%a: {t}, %b: {t}"),
+            &t,
+        );
         let (a, b) = (random(&[n, n], 5), random(&[n, n], 6));
-        time(&format!("matmul {n}"), filter, 2.0 * (n as f64).powi(3), "GFLOP/s", || drop(run(&dot, &[a.clone(), b.clone()])));
+        time(&format!("matmul {n}"), filter, 2.0 * (n as f64).powi(3), "GFLOP/s", || {
+            drop(run(&dot, &[a.clone(), b.clone()]))
+        });
     }
 
     mlp(filter);

@@ -84,7 +84,8 @@ impl Backend for CpuBackend {
                 options.num_replicas, options.num_partitions
             )));
         }
-        let module = stablehlo::parse(program.code.clone()).map_err(|error| Error::invalid_argument(error.to_string()))?;
+        let module =
+            stablehlo::parse(program.code.clone()).map_err(|error| Error::invalid_argument(error.to_string()))?;
         let executable = engine::compile(&module).map_err(|error| match error.kind() {
             CompileErrorKind::Unsupported => Error::unimplemented(error.to_string()),
             CompileErrorKind::Invalid => Error::invalid_argument(error.to_string()),

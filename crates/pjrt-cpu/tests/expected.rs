@@ -17,10 +17,7 @@ struct Tolerance {
 fn tolerance(text: &str) -> Option<Tolerance> {
     let line = text.lines().next()?.strip_prefix("// rtol=")?;
     let (relative, absolute) = line.split_once(" atol=")?;
-    Some(Tolerance {
-        relative: relative.parse().ok()?,
-        absolute: absolute.parse().ok()?,
-    })
+    Some(Tolerance { relative: relative.parse().ok()?, absolute: absolute.parse().ok()? })
 }
 
 /// Elements as `f64`, for floats.
@@ -39,21 +36,12 @@ fn floats(dtype: DType, bytes: &[u8]) -> Option<Vec<f64>> {
 
 fn difference(dtype: DType, got: &[u8], want: &[u8], tolerance: &Tolerance) -> Option<String> {
     let (Some(g), Some(w)) = (floats(dtype, got), floats(dtype, want)) else {
-        let at = got
-            .chunks(dtype.size())
-            .zip(want.chunks(dtype.size()))
-            .position(|(g, w)| g != w)?;
+        let at = got.chunks(dtype.size()).zip(want.chunks(dtype.size())).position(|(g, w)| g != w)?;
         let range = at * dtype.size()..(at + 1) * dtype.size();
-        return Some(format!(
-            "element {at} is {:?}, want {:?}",
-            &got[range.clone()],
-            &want[range]
-        ));
+        return Some(format!("element {at} is {:?}, want {:?}", &got[range.clone()], &want[range]));
     };
     let close = |g: f64, w: f64| {
-        g == w
-            || (g.is_nan() && w.is_nan())
-            || (g - w).abs() <= tolerance.absolute + tolerance.relative * w.abs()
+        g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= tolerance.absolute + tolerance.relative * w.abs()
     };
     let at = g.iter().zip(&w).position(|(&g, &w)| !close(g, w))?;
     Some(format!("element {at} is {:e}, want {:e}", g[at], w[at]))
@@ -73,12 +61,7 @@ fn run(program: &Path) -> Result<(), String> {
     let mut inputs = Vec::new();
     for parameter in compiled.parameters() {
         let bytes = next(parameter.ty.bytes())?;
-        let tensor = Tensor::from_bytes(
-            Pool::global(),
-            parameter.ty.dtype,
-            &parameter.ty.dims,
-            bytes,
-        );
+        let tensor = Tensor::from_bytes(Pool::global(), parameter.ty.dtype, &parameter.ty.dims, bytes);
         inputs.push(tensor.map_err(|e| e.to_string())?);
     }
     // Once with shared inputs, once giving them away: results may not depend on what is updated in place.
@@ -88,10 +71,7 @@ fn run(program: &Path) -> Result<(), String> {
         let want = next(kept.bytes().len())?;
         for (how, got) in [("shared", kept), ("donated", given)] {
             if let Some(difference) = difference(got.dtype(), got.bytes(), want, &tolerance) {
-                return Err(format!(
-                    "output {i} ({:?}, {how} inputs): {difference}",
-                    got.ty()
-                ));
+                return Err(format!("output {i} ({:?}, {how} inputs): {difference}", got.ty()));
             }
         }
     }
@@ -111,11 +91,7 @@ fn results_match_jax() {
         .filter(|path| path.extension().is_some_and(|e| e == "mlir"))
         .collect();
     programs.sort();
-    assert!(
-        !programs.is_empty(),
-        "{} holds no programs",
-        folder.display()
-    );
+    assert!(!programs.is_empty(), "{} holds no programs", folder.display());
     let mut failures = String::new();
     let mut failed = 0;
     for program in &programs {
@@ -125,9 +101,5 @@ fn results_match_jax() {
             writeln!(failures, "{name}: {message}").expect("writing to a string");
         }
     }
-    assert!(
-        failed == 0,
-        "{failed} of {} programs failed:\n{failures}",
-        programs.len()
-    );
+    assert!(failed == 0, "{failed} of {} programs failed:\n{failures}", programs.len());
 }

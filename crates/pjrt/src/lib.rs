@@ -72,7 +72,7 @@ pub use load_error::{LoadError, LoadErrorKind};
 pub use loaded_executable::{LoadedExecutable, Parameter};
 pub use memory::Memory;
 pub use options::ClientOptions;
-pub use pjrt_sys::{StaticApi, extension_slot, slot};
+pub use pjrt_sys::{StaticApi, extension_slot, for_each_slot, slot};
 pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
     NamedValue, OptionOverride, Shape, Value,

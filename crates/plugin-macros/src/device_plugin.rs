@@ -108,8 +108,8 @@ fn add(item: &ItemImpl, export: bool) -> TokenStream {
         #[allow(dead_code, reason = "for programs that embed the plugin")]
         impl #plugin {
             /// The plugin's table, for a program that embeds it.
-            pub fn api() -> &'static ::device_plugin::__private::PJRT_Api {
-                ::device_plugin::__private::api::<#plugin>()
+            pub fn api() -> ::device_plugin::StaticApi {
+                ::device_plugin::__private::static_api::<#plugin>()
             }
         }
 

@@ -9,7 +9,8 @@ use proc_macro::TokenStream;
 ///
 /// On `impl DevicePlugin for Example` it
 ///
-/// - adds `Example::api() -> &'static PJRT_Api`, the table for a program that embeds the plugin, and
+/// - adds `Example::api() -> StaticApi`, the table for a program that embeds the plugin (a framework in Rust hands it
+///   to `pjrt::Plugin::from_static`), and
 /// - with `#[device_plugin(export)]` defines the C function `GetPjrtApi`, by which frameworks find the plugin in a
 ///   shared library.
 ///

@@ -45,5 +45,6 @@ mod topology;
 mod transfer;
 mod unsupported;
 
+pub(crate) use table::static_api;
 pub use table::{API_MINOR, api};
 pub use unsupported::UNSUPPORTED;

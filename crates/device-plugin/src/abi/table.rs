@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use pjrt_sys::{AbiStruct, PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, for_each_slot, slot};
+use pjrt_sys::{AbiStruct, PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, StaticApi, for_each_slot, slot};
 
 use crate::DevicePlugin;
 use crate::abi::entry::{Shim, entry};
@@ -40,4 +40,10 @@ for_each_slot!(table);
 /// [`macro@crate::device_plugin`].
 pub fn api<P: DevicePlugin>() -> &'static PJRT_Api {
     Table::<P>::API
+}
+
+/// The same with the promise that it keeps the interface's contract.
+pub(crate) fn static_api<P: DevicePlugin>() -> StaticApi {
+    // SAFETY: the table is a constant, and V5 to V7 say that its functions keep the contract.
+    unsafe { StaticApi::new(api::<P>()) }
 }

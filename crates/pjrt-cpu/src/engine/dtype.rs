@@ -94,19 +94,14 @@ pub struct TensorType {
 impl TensorType {
     /// A type, refused when its bytes do not fit the address space.
     pub fn new(dtype: DType, dims: &[usize]) -> Result<Self, CompileError> {
-        let ty = TensorType {
-            dtype,
-            dims: dims.into(),
-        };
+        let ty = TensorType { dtype, dims: dims.into() };
         let mut bytes = dtype.size();
         // Extents other than zero are multiplied even in an empty tensor, so strides cannot overflow either.
         for &dim in dims.iter().filter(|&&d| d != 0) {
             bytes = bytes
                 .checked_mul(dim)
                 .filter(|&b| isize::try_from(b).is_ok())
-                .ok_or_else(|| {
-                    CompileError::invalid(format!("{ty} is larger than the address space"))
-                })?;
+                .ok_or_else(|| CompileError::invalid(format!("{ty} is larger than the address space")))?;
         }
         Ok(ty)
     }

@@ -17,12 +17,7 @@ pub(crate) struct Emitted {
 }
 
 /// Emits the main block, whose arguments are `args` in slots `0..`.
-pub(crate) fn emit(
-    block: BlockGraph,
-    args: &[V],
-    values: &[Value],
-    pool: &Pool,
-) -> Result<Emitted, CompileError> {
+pub(crate) fn emit(block: BlockGraph, args: &[V], values: &[Value], pool: &Pool) -> Result<Emitted, CompileError> {
     let mut e = Emitter {
         values,
         pool,
@@ -38,11 +33,7 @@ pub(crate) fn emit(
         e.slot.insert(v, slot);
     }
     let block = e.block(block, args, &[])?;
-    Ok(Emitted {
-        block,
-        consts: e.consts,
-        slots: e.slots as usize,
-    })
+    Ok(Emitted { block, consts: e.consts, slots: e.slots as usize })
 }
 
 struct Emitter<'a> {
@@ -73,12 +64,7 @@ fn uses_of(item: &Item) -> (Vec<V>, Vec<V>) {
 
 impl Emitter<'_> {
     /// Emits a block. It owns `args` and what its items make; `pinned` values keep their slots throughout.
-    fn block(
-        &mut self,
-        block: BlockGraph,
-        args: &[V],
-        pinned: &[V],
-    ) -> Result<Block, CompileError> {
+    fn block(&mut self, block: BlockGraph, args: &[V], pinned: &[V]) -> Result<Block, CompileError> {
         let (items, results) = schedule(block, self.values);
         let pinned: HashSet<V> = pinned.iter().copied().collect();
         let mut owned: HashSet<V> = args.iter().copied().collect();
@@ -106,24 +92,15 @@ impl Emitter<'_> {
                     let mut taken: Vec<u16> = Vec::new();
                     let mut outs = Vec::with_capacity(needed.len());
                     for (&v, reuse) in needed.iter().zip(&compiled.reuse) {
-                        let from = reuse.iter().copied().find(|&i| {
-                            matches!(args[usize::from(i)], Arg::Last(_)) && !taken.contains(&i)
-                        });
+                        let from = reuse
+                            .iter()
+                            .copied()
+                            .find(|&i| matches!(args[usize::from(i)], Arg::Last(_)) && !taken.contains(&i));
                         taken.extend(from);
-                        outs.push(Out {
-                            slot: self.define(v),
-                            bytes: self.values[v as usize].bytes(),
-                            from,
-                        });
+                        outs.push(Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from });
                     }
                     let free = self.release(&dying, &pinned);
-                    steps.push(Step::Tile {
-                        program: compiled.program,
-                        n: group.n,
-                        args,
-                        outs,
-                        free,
-                    });
+                    steps.push(Step::Tile { program: compiled.program, n: group.n, args, outs, free });
                 }
                 Item::Node(node) => {
                     let step = self.node(node, &dying, &needed, &pinned)?;
@@ -145,10 +122,7 @@ impl Emitter<'_> {
                 arg => arg,
             });
         }
-        Ok(Block {
-            steps,
-            results: out,
-        })
+        Ok(Block { steps, results: out })
     }
 
     fn node(
@@ -169,26 +143,13 @@ impl Emitter<'_> {
                 let mut outs = Vec::with_capacity(node.outs.len());
                 for (i, &v) in node.outs.iter().enumerate() {
                     let from = starts.get(i).copied().flatten();
-                    outs.push(Out {
-                        slot: self.define(v),
-                        bytes: self.values[v as usize].bytes(),
-                        from,
-                    });
+                    outs.push(Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from });
                 }
                 let mut free = self.release(dying, pinned);
                 free.extend(self.drop_unread(&node.outs, needed));
-                Ok(Step::Kernel {
-                    kernel,
-                    args,
-                    outs,
-                    free,
-                })
+                Ok(Step::Kernel { kernel, args, outs, free })
             }
-            Op::While {
-                carried,
-                cond,
-                body,
-            } => {
+            Op::While { carried, cond, body } => {
                 let slots: Vec<u32> = carried.iter().map(|&v| self.define(v)).collect();
                 let cond = self.block(cond, &[], &carried)?;
                 let body = self.block(body, &carried, &carried)?;
@@ -196,14 +157,7 @@ impl Emitter<'_> {
                 self.free.extend(&slots);
                 let mut free = self.release(dying, pinned);
                 free.extend(self.drop_unread(&node.outs, needed));
-                Ok(Step::While {
-                    args,
-                    carried: slots,
-                    cond,
-                    body,
-                    outs,
-                    free,
-                })
+                Ok(Step::While { args, carried: slots, cond, body, outs, free })
             }
             Op::Case { select, branches } => {
                 let mut blocks = Vec::with_capacity(branches.len());
@@ -213,21 +167,12 @@ impl Emitter<'_> {
                 let outs: Vec<u32> = node.outs.iter().map(|&v| self.define(v)).collect();
                 let mut free = self.release(dying, pinned);
                 free.extend(self.drop_unread(&node.outs, needed));
-                let index = args
-                    .first()
-                    .copied()
-                    .ok_or_else(|| CompileError::invalid("a branch without an index"))?;
-                Ok(Step::Case {
-                    index,
-                    select,
-                    branches: blocks,
-                    outs,
-                    free,
-                })
+                let index = args.first().copied().ok_or_else(|| CompileError::invalid("a branch without an index"))?;
+                Ok(Step::Case { index, select, branches: blocks, outs, free })
             }
-            Op::Map(_) | Op::Load(_) | Op::Iota(_) | Op::Copy => Err(CompileError::invalid(
-                "an elementwise node was left out of the groups",
-            )),
+            Op::Map(_) | Op::Load(_) | Op::Iota(_) | Op::Copy => {
+                Err(CompileError::invalid("an elementwise node was left out of the groups"))
+            }
         }
     }
 
@@ -258,11 +203,7 @@ impl Emitter<'_> {
 
     /// Slots of results nobody reads.
     fn drop_unread(&mut self, outs: &[V], needed: &[V]) -> Vec<u32> {
-        let unread: HashSet<V> = outs
-            .iter()
-            .copied()
-            .filter(|v| !needed.contains(v))
-            .collect();
+        let unread: HashSet<V> = outs.iter().copied().filter(|v| !needed.contains(v)).collect();
         self.release(&unread, &HashSet::new())
     }
 
@@ -286,18 +227,16 @@ impl Emitter<'_> {
                 .slot
                 .get(&v)
                 .map(|&slot| Arg::Slot(slot))
-                .ok_or_else(|| {
-                    CompileError::invalid(format!("value {v} is used before it is defined"))
-                });
+                .ok_or_else(|| CompileError::invalid(format!("value {v} is used before it is defined")));
         };
         if let Some(&at) = self.const_of.get(&v) {
             return Ok(Arg::Const(at));
         }
         let buffer = match constant {
             Constant::Dense(buffer) => buffer.clone(),
-            Constant::Splat(element) => self
-                .splat(element, value)
-                .map_err(|e| CompileError::unsupported(e.to_string()))?,
+            Constant::Splat(element) => {
+                self.splat(element, value).map_err(|e| CompileError::unsupported(e.to_string()))?
+            }
         };
         let at = u32::try_from(self.consts.len()).unwrap_or(u32::MAX);
         self.consts.push(buffer);

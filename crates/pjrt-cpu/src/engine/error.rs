@@ -21,17 +21,11 @@ pub struct CompileError {
 
 impl CompileError {
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
-        CompileError {
-            kind: CompileErrorKind::Unsupported,
-            message: message.into(),
-        }
+        CompileError { kind: CompileErrorKind::Unsupported, message: message.into() }
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        CompileError {
-            kind: CompileErrorKind::Invalid,
-            message: message.into(),
-        }
+        CompileError { kind: CompileErrorKind::Invalid, message: message.into() }
     }
 
     /// Whose fault it is: the engine's (unsupported) or the program's (invalid).

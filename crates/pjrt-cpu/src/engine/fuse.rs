@@ -79,11 +79,7 @@ impl Fuser<'_> {
         let mut close: Vec<usize> = Vec::new();
         for &v in &node.ins {
             if let Some(&g) = self.maker.get(&v) {
-                if by_element(v) {
-                    join.push(g)
-                } else {
-                    close.push(g)
-                }
+                if by_element(v) { join.push(g) } else { close.push(g) }
             } else if let Some(&g) = self.reader.get(&v)
                 && by_element(v)
             {
@@ -116,9 +112,7 @@ impl Fuser<'_> {
                 self.close(g);
             }
         }
-        let full = |open: &Open| {
-            open.nodes.len() >= MAX_NODES || open.inputs.len() + node.ins.len() > MAX_INPUTS
-        };
+        let full = |open: &Open| open.nodes.len() >= MAX_NODES || open.inputs.len() + node.ins.len() > MAX_INPUTS;
         if let Some(t) = target
             && self.groups[t].as_ref().is_none_or(full)
         {
@@ -126,11 +120,7 @@ impl Fuser<'_> {
             target = None;
         }
         let g = target.unwrap_or_else(|| {
-            self.groups.push(Some(Open {
-                n,
-                nodes: Vec::new(),
-                inputs: Vec::new(),
-            }));
+            self.groups.push(Some(Open { n, nodes: Vec::new(), inputs: Vec::new() }));
             self.groups.len() - 1
         });
         if n == 1 {
@@ -163,8 +153,7 @@ impl Fuser<'_> {
     fn merge(&mut self, a: usize, b: usize) -> usize {
         let fits = match (&self.groups[a], &self.groups[b]) {
             (Some(x), Some(y)) => {
-                x.nodes.len() + y.nodes.len() < MAX_NODES
-                    && x.inputs.len() + y.inputs.len() < MAX_INPUTS
+                x.nodes.len() + y.nodes.len() < MAX_NODES && x.inputs.len() + y.inputs.len() < MAX_INPUTS
             }
             _ => false,
         };
@@ -228,12 +217,7 @@ pub(crate) struct Compiled {
 
 /// Compiles a group. `fixed` inputs come first, in that order; `wanted` are its outputs, a value may be named twice
 /// and may be an input.
-pub(crate) fn compile_group(
-    group: &Group,
-    fixed: &[V],
-    wanted: &[V],
-    values: &[Value],
-) -> Compiled {
+pub(crate) fn compile_group(group: &Group, fixed: &[V], wanted: &[V], values: &[Value]) -> Compiled {
     let mut c = GroupCompiler {
         values,
         n: group.n,
@@ -281,18 +265,10 @@ pub(crate) fn compile_group(
         };
         c.program.instrs.push(Instr { op, dst, size });
         // Registers are freed after the destination is chosen: an instruction never writes what it reads.
-        let mut done: Vec<V> = node
-            .ins
-            .iter()
-            .copied()
-            .filter(|v| last_use.get(v) == Some(&at))
-            .collect();
+        let mut done: Vec<V> = node.ins.iter().copied().filter(|v| last_use.get(v) == Some(&at)).collect();
         done.sort_unstable();
         done.dedup();
-        for v in done
-            .into_iter()
-            .chain((!last_use.contains_key(&out)).then_some(out))
-        {
+        for v in done.into_iter().chain((!last_use.contains_key(&out)).then_some(out)) {
             if let Some(&Src::Reg(reg, _)) = c.place.get(&v)
                 && !c.is_splat(reg)
             {
@@ -303,30 +279,14 @@ pub(crate) fn compile_group(
     }
     for (o, &v) in wanted.iter().enumerate().filter(|&(o, _)| !written[o]) {
         let src = c.src(v);
-        c.program.instrs.push(Instr {
-            op: TileOp::Copy(src),
-            dst: Dst::Out(narrow(o)),
-            size: values[v as usize].size,
-        });
+        c.program.instrs.push(Instr { op: TileOp::Copy(src), dst: Dst::Out(narrow(o)), size: values[v as usize].size });
     }
     let scattered: Vec<u16> = c
         .program
         .instrs
         .iter()
-        .filter_map(|i| {
-            if let TileOp::Load(input, _) = i.op {
-                Some(input)
-            } else {
-                None
-            }
-        })
-        .chain(c.program.splats.iter().filter_map(|s| {
-            if let SplatValue::Input(i) = s.value {
-                Some(i)
-            } else {
-                None
-            }
-        }))
+        .filter_map(|i| if let TileOp::Load(input, _) = i.op { Some(input) } else { None })
+        .chain(c.program.splats.iter().filter_map(|s| if let SplatValue::Input(i) = s.value { Some(i) } else { None }))
         .collect();
     let reuse = wanted
         .iter()
@@ -338,11 +298,7 @@ pub(crate) fn compile_group(
             c.by_element.iter().filter(fits).copied().collect()
         })
         .collect();
-    Compiled {
-        program: c.program,
-        ins: c.ins,
-        reuse,
-    }
+    Compiled { program: c.program, ins: c.ins, reuse }
 }
 
 fn narrow(index: usize) -> u16 {

@@ -113,11 +113,7 @@ impl BlockGraph {
                 continue;
             }
             match &mut node.op {
-                Op::While {
-                    cond,
-                    body,
-                    carried,
-                } => {
+                Op::While { cond, body, carried } => {
                     // A carried value may be read by the next iteration only.
                     carried.iter().for_each(|&v| live[v as usize] = true);
                     body.remove_dead(live);

@@ -43,16 +43,10 @@ pub fn compile(module: &Module) -> Result<Program, CompileError> {
 /// Compiles a program whose buffers come from `pool`.
 pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program, CompileError> {
     let func = module.entry().ok_or_else(|| {
-        CompileError::invalid(
-            "the module has no entry: name one function `main`, or make exactly one public",
-        )
+        CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
     })?;
     let mut lower = Lower::new(module, pool);
-    let Lowered {
-        block,
-        args,
-        results,
-    } = lower.entry(func)?;
+    let Lowered { block, args, results } = lower.entry(func)?;
     for (declared, ty) in func.results.iter().zip(&results) {
         let declared = tensor_type(declared)?;
         if declared != *ty {
@@ -63,17 +57,10 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program, CompileError>
     }
     let parameters = args.iter().enumerate().map(|(i, arg)| {
         let attributes = func.arg_attributes.get(i).map_or(&[][..], |a| a);
-        Parameter {
-            ty: arg.ty.clone(),
-            alias_output: alias_output(attributes),
-            donor: donor(attributes),
-        }
+        Parameter { ty: arg.ty.clone(), alias_output: alias_output(attributes), donor: donor(attributes) }
     });
     let parameters: Vec<Parameter> = parameters.collect();
-    if let Some(p) = parameters
-        .iter()
-        .find(|p| p.alias_output.is_some_and(|o| o >= results.len()))
-    {
+    if let Some(p) = parameters.iter().find(|p| p.alias_output.is_some_and(|o| o >= results.len())) {
         return Err(CompileError::invalid(format!(
             "a parameter of type {} aliases an output that does not exist",
             p.ty
@@ -100,7 +87,5 @@ fn alias_output(attributes: &[(String, Attribute)]) -> Option<usize> {
 }
 
 fn donor(attributes: &[(String, Attribute)]) -> bool {
-    attributes
-        .iter()
-        .any(|(name, value)| name == "jax.buffer_donor" && *value != Attribute::Bool(false))
+    attributes.iter().any(|(name, value)| name == "jax.buffer_donor" && *value != Attribute::Bool(false))
 }

@@ -7,20 +7,11 @@ pub(crate) const WORTH: usize = 256 << 10;
 
 /// Number of threads a loop over `bytes` bytes should use.
 pub(crate) fn threads(bytes: usize) -> usize {
-    if bytes < WORTH {
-        1
-    } else {
-        rayon::current_num_threads().min(bytes / (WORTH / 4)).max(1)
-    }
+    if bytes < WORTH { 1 } else { rayon::current_num_threads().min(bytes / (WORTH / 4)).max(1) }
 }
 
 /// Calls `f(index of the first element, chunk)` for consecutive chunks of `out`, whose ends are multiples of `unit`.
-pub(crate) fn chunks<T: Send>(
-    out: &mut [T],
-    unit: usize,
-    bytes: usize,
-    f: impl Fn(usize, &mut [T]) + Sync,
-) {
+pub(crate) fn chunks<T: Send>(out: &mut [T], unit: usize, bytes: usize, f: impl Fn(usize, &mut [T]) + Sync) {
     let threads = threads(bytes);
     let unit = unit.max(1);
     if threads == 1 || out.len() <= unit {
@@ -32,9 +23,7 @@ pub(crate) fn chunks<T: Send>(
     // A few chunks per thread, so that an unlucky thread does not hold up the rest.
     let units = out.len().div_ceil(unit);
     let chunk = units.div_ceil(threads * 4) * unit;
-    out.par_chunks_mut(chunk)
-        .enumerate()
-        .for_each(|(i, part)| f(i * chunk, part));
+    out.par_chunks_mut(chunk).enumerate().for_each(|(i, part)| f(i * chunk, part));
 }
 
 /// Runs independent tasks, on several threads where `bytes` of work make it worth it.

@@ -38,10 +38,7 @@ struct Free {
 impl Pool {
     /// A pool that keeps at most `cap` bytes of free blocks.
     pub fn new(cap: usize) -> Self {
-        Pool(Arc::new(Inner {
-            cap,
-            free: Mutex::default(),
-        }))
+        Pool(Arc::new(Inner { cap, free: Mutex::default() }))
     }
 
     /// The pool of this process; keeps up to 2 GiB of free blocks.
@@ -52,11 +49,7 @@ impl Pool {
 
     /// Bytes of free blocks held for reuse.
     pub fn held(&self) -> usize {
-        self.0
-            .free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .held
+        self.0.free.lock().unwrap_or_else(PoisonError::into_inner).held
     }
 
     /// Gives all free blocks back to the system.
@@ -69,11 +62,7 @@ impl Pool {
     pub(crate) fn alloc(&self, bytes: usize) -> Result<Buffer, RunError> {
         let lines = bytes.div_ceil(LINE);
         if lines == 0 {
-            return Ok(Buffer(Arc::new(Block {
-                lines: Vec::new(),
-                bytes,
-                pool: None,
-            })));
+            return Ok(Buffer(Arc::new(Block { lines: Vec::new(), bytes, pool: None })));
         }
         let (class, size) = size_class(lines);
         let reused = {
@@ -86,23 +75,15 @@ impl Pool {
         };
         let lines = match reused {
             Some(lines) => lines,
-            None => bytemuck::allocation::try_zeroed_vec(size)
-                .map_err(|()| RunError::OutOfMemory(bytes))?,
+            None => bytemuck::allocation::try_zeroed_vec(size).map_err(|()| RunError::OutOfMemory(bytes))?,
         };
-        Ok(Buffer(Arc::new(Block {
-            lines,
-            bytes,
-            pool: Some(self.0.clone()),
-        })))
+        Ok(Buffer(Arc::new(Block { lines, bytes, pool: Some(self.0.clone()) })))
     }
 }
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool")
-            .field("cap", &self.0.cap)
-            .field("held", &self.held())
-            .finish()
+        f.debug_struct("Pool").field("cap", &self.0.cap).field("held", &self.held()).finish()
     }
 }
 
@@ -170,8 +151,7 @@ impl Buffer {
 
     /// The bytes for writing; an error where somebody else holds them.
     pub(crate) fn write(&mut self) -> Result<&mut [u8], RunError> {
-        self.bytes_mut()
-            .ok_or_else(|| RunError::Internal("a shared buffer was to be written".into()))
+        self.bytes_mut().ok_or_else(|| RunError::Internal("a shared buffer was to be written".into()))
     }
 
     /// Nobody else holds the bytes.
@@ -189,15 +169,8 @@ mod tests {
         let mut previous = (usize::MAX, 0);
         for lines in 1..5000 {
             let (class, size) = size_class(lines);
-            assert!(
-                size >= lines && size * 4 <= lines * 5 + 4,
-                "{lines} -> {size}"
-            );
-            assert_eq!(
-                size_class(size),
-                (class, size),
-                "a class's own size is in the class"
-            );
+            assert!(size >= lines && size * 4 <= lines * 5 + 4, "{lines} -> {size}");
+            assert_eq!(size_class(size), (class, size), "a class's own size is in the class");
             if (class, size) != previous {
                 assert_eq!(class, previous.0.wrapping_add(1));
                 assert!(size > previous.1);

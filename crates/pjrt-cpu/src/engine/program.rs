@@ -29,34 +29,10 @@ pub(crate) struct Out {
 }
 
 pub(crate) enum Step {
-    Tile {
-        program: TileProgram,
-        n: usize,
-        args: Vec<Arg>,
-        outs: Vec<Out>,
-        free: Vec<u32>,
-    },
-    Kernel {
-        kernel: Box<dyn Kernel>,
-        args: Vec<Arg>,
-        outs: Vec<Out>,
-        free: Vec<u32>,
-    },
-    While {
-        args: Vec<Arg>,
-        carried: Vec<u32>,
-        cond: Block,
-        body: Block,
-        outs: Vec<u32>,
-        free: Vec<u32>,
-    },
-    Case {
-        index: Arg,
-        select: Select,
-        branches: Vec<Block>,
-        outs: Vec<u32>,
-        free: Vec<u32>,
-    },
+    Tile { program: TileProgram, n: usize, args: Vec<Arg>, outs: Vec<Out>, free: Vec<u32> },
+    Kernel { kernel: Box<dyn Kernel>, args: Vec<Arg>, outs: Vec<Out>, free: Vec<u32> },
+    While { args: Vec<Arg>, carried: Vec<u32>, cond: Block, body: Block, outs: Vec<u32>, free: Vec<u32> },
+    Case { index: Arg, select: Select, branches: Vec<Block>, outs: Vec<u32>, free: Vec<u32> },
 }
 
 /// How the index operand of a branch is read.
@@ -127,16 +103,9 @@ impl Program {
     pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RunError> {
         if inputs.len() != self.parameters.len() {
             let (want, got) = (self.parameters.len(), inputs.len());
-            return Err(RunError::Input(format!(
-                "program `{}` takes {want} inputs, {got} were given",
-                self.name
-            )));
+            return Err(RunError::Input(format!("program `{}` takes {want} inputs, {got} were given", self.name)));
         }
-        let mut env = Env {
-            consts: &self.consts,
-            slots: Vec::with_capacity(self.slots),
-            pool: &self.pool,
-        };
+        let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool: &self.pool };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
             if input.ty() != &parameter.ty {
                 let (want, got) = (&parameter.ty, input.ty());
@@ -205,43 +174,19 @@ impl Env<'_> {
     fn run(&mut self, block: &Block) -> Result<(), RunError> {
         for step in &block.steps {
             match step {
-                Step::Tile {
-                    program,
-                    n,
-                    args,
-                    outs,
-                    free,
-                } => {
+                Step::Tile { program, n, args, outs, free } => {
                     self.tile(program, *n, args, outs)?;
                     self.free(free);
                 }
-                Step::Kernel {
-                    kernel,
-                    args,
-                    outs,
-                    free,
-                } => {
+                Step::Kernel { kernel, args, outs, free } => {
                     self.kernel(&**kernel, args, outs)?;
                     self.free(free);
                 }
-                Step::While {
-                    args,
-                    carried,
-                    cond,
-                    body,
-                    outs,
-                    free,
-                } => {
+                Step::While { args, carried, cond, body, outs, free } => {
                     self.repeat(args, carried, cond, body, outs)?;
                     self.free(free);
                 }
-                Step::Case {
-                    index,
-                    select,
-                    branches,
-                    outs,
-                    free,
-                } => {
+                Step::Case { index, select, branches, outs, free } => {
                     let branch = self.choose(*index, *select, branches)?;
                     self.run(branch)?;
                     // All are taken before the first is stored: their slots may overlap.
@@ -265,20 +210,10 @@ impl Env<'_> {
             return None;
         };
         let slot = &mut self.slots[slot as usize];
-        if slot.as_mut()?.is_unique() {
-            slot.take()
-        } else {
-            None
-        }
+        if slot.as_mut()?.is_unique() { slot.take() } else { None }
     }
 
-    fn tile(
-        &mut self,
-        program: &TileProgram,
-        n: usize,
-        args: &[Arg],
-        outs: &[Out],
-    ) -> Result<(), RunError> {
+    fn tile(&mut self, program: &TileProgram, n: usize, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
         let mut buffers = Vec::with_capacity(outs.len());
         let mut alias = Vec::new();
         for (o, out) in outs.iter().enumerate() {
@@ -315,10 +250,7 @@ impl Env<'_> {
                     buffers.push(buffer);
                 }
                 (None, Some(from)) => {
-                    buffers.push(Buffer::copy_of(
-                        self.pool,
-                        self.get(args[usize::from(from)])?.bytes(),
-                    )?);
+                    buffers.push(Buffer::copy_of(self.pool, self.get(args[usize::from(from)])?.bytes())?);
                 }
                 (None, None) => buffers.push(self.pool.alloc(out.bytes)?),
             }
@@ -379,12 +311,7 @@ impl Env<'_> {
         Ok(())
     }
 
-    fn choose<'b>(
-        &self,
-        index: Arg,
-        select: Select,
-        branches: &'b [Block],
-    ) -> Result<&'b Block, RunError> {
+    fn choose<'b>(&self, index: Arg, select: Select, branches: &'b [Block]) -> Result<&'b Block, RunError> {
         let bytes = self.get(index)?.bytes();
         let last = branches.len().wrapping_sub(1);
         let chosen = match select {
@@ -394,9 +321,7 @@ impl Env<'_> {
                 usize::try_from(index).unwrap_or(last).min(last)
             }
         };
-        branches
-            .get(chosen)
-            .ok_or_else(|| RunError::Internal("a branch without cases".into()))
+        branches.get(chosen).ok_or_else(|| RunError::Internal("a branch without cases".into()))
     }
 }
 

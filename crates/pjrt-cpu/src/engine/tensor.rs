@@ -18,17 +18,9 @@ pub struct Tensor {
 
 impl Tensor {
     /// A tensor with a copy of `bytes`, row-major, in the machine's byte order.
-    pub fn from_bytes(
-        pool: &Pool,
-        dtype: DType,
-        dims: &[usize],
-        bytes: &[u8],
-    ) -> Result<Self, RunError> {
+    pub fn from_bytes(pool: &Pool, dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<Self, RunError> {
         let ty = checked(dtype, dims, bytes.len())?;
-        Ok(Tensor {
-            ty,
-            buffer: Buffer::copy_of(pool, bytes)?,
-        })
+        Ok(Tensor { ty, buffer: Buffer::copy_of(pool, bytes)? })
     }
 
     /// A tensor of arbitrary contents, to be filled through [`Tensor::bytes_mut`].
@@ -39,11 +31,7 @@ impl Tensor {
     }
 
     /// A tensor with a copy of typed elements in the process's [`Pool::global`].
-    pub fn from_slice<T: Pod>(
-        dtype: DType,
-        dims: &[usize],
-        elements: &[T],
-    ) -> Result<Self, RunError> {
+    pub fn from_slice<T: Pod>(dtype: DType, dims: &[usize], elements: &[T]) -> Result<Self, RunError> {
         if size_of::<T>() != dtype.size() {
             let (got, want) = (size_of::<T>(), dtype.size());
             return Err(RunError::Input(format!(
@@ -98,10 +86,7 @@ impl Tensor {
     /// The same elements under other extents.
     pub fn reshaped(&self, dims: &[usize]) -> Result<Self, RunError> {
         let ty = checked(self.ty.dtype, dims, self.bytes().len())?;
-        Ok(Tensor {
-            ty,
-            buffer: self.buffer.clone(),
-        })
+        Ok(Tensor { ty, buffer: self.buffer.clone() })
     }
 
     /// Both tensors share their elements.
@@ -111,19 +96,12 @@ impl Tensor {
 }
 
 fn checked(dtype: DType, dims: &[usize], bytes: usize) -> Result<TensorType, RunError> {
-    let ty = TensorType {
-        dtype,
-        dims: Arc::from(dims),
-    };
-    let want = TensorType::new(dtype, dims)
-        .map_err(|e| RunError::Input(e.message().into()))?
-        .bytes();
+    let ty = TensorType { dtype, dims: Arc::from(dims) };
+    let want = TensorType::new(dtype, dims).map_err(|e| RunError::Input(e.message().into()))?.bytes();
     if bytes == want {
         return Ok(ty);
     }
-    Err(RunError::Input(format!(
-        "{ty} has {want} bytes, {bytes} were given"
-    )))
+    Err(RunError::Input(format!("{ty} has {want} bytes, {bytes} were given")))
 }
 
 impl fmt::Debug for Tensor {

@@ -112,16 +112,8 @@ thread_local! {
 impl TileProgram {
     /// Runs over `n` elements, on several threads if there are many. `alias[o]` names the input whose elements
     /// output `o` holds already and overwrites; that input's slice is not read.
-    pub(crate) fn run(
-        &self,
-        n: usize,
-        ins: &[&[u8]],
-        outs: &mut [&mut [u8]],
-        alias: &[Option<u16>],
-    ) {
-        let bytes = n
-            * self.outs.iter().map(|&s| usize::from(s)).sum::<usize>()
-            * (2 + self.instrs.len() / 4);
+    pub(crate) fn run(&self, n: usize, ins: &[&[u8]], outs: &mut [&mut [u8]], alias: &[Option<u16>]) {
+        let bytes = n * self.outs.iter().map(|&s| usize::from(s)).sum::<usize>() * (2 + self.instrs.len() / 4);
         let threads = par::threads(bytes);
         if threads == 1 || n <= 2 * TILE {
             return self.run_range(0..n, ins, outs, alias);
@@ -139,19 +131,11 @@ impl TileProgram {
             }
             tasks.push((start..start + count, mine));
         }
-        par::each(tasks, bytes, |(range, mut outs)| {
-            self.run_range(range, ins, &mut outs, alias)
-        });
+        par::each(tasks, bytes, |(range, mut outs)| self.run_range(range, ins, &mut outs, alias));
     }
 
     /// Runs over the elements of `range`; `outs` hold just those, `ins` all.
-    fn run_range(
-        &self,
-        range: Range<usize>,
-        ins: &[&[u8]],
-        outs: &mut [&mut [u8]],
-        alias: &[Option<u16>],
-    ) {
+    fn run_range(&self, range: Range<usize>, ins: &[&[u8]], outs: &mut [&mut [u8]], alias: &[Option<u16>]) {
         let mut regs = REGISTERS.take();
         let aliased = alias.iter().any(Option::is_some);
         let count = self.regs + if aliased { outs.len() } else { 0 };
@@ -165,10 +149,7 @@ impl TileProgram {
                 SplatValue::Constant(bytes) => &bytes[..size],
                 SplatValue::Input(i) => &ins[usize::from(*i)][..size],
             };
-            fill(
-                reserve(&mut regs[usize::from(splat.reg)], width * size),
-                value,
-            );
+            fill(reserve(&mut regs[usize::from(splat.reg)], width * size), value);
         }
         let mut start = range.start;
         while start < range.end {
@@ -177,20 +158,10 @@ impl TileProgram {
                 for (o, _) in alias.iter().enumerate().filter(|(_, a)| a.is_some()) {
                     let size = usize::from(self.outs[o]);
                     let at = (start - range.start) * size;
-                    reserve(&mut regs[self.regs + o], len * size)
-                        .copy_from_slice(&outs[o][at..at + len * size]);
+                    reserve(&mut regs[self.regs + o], len * size).copy_from_slice(&outs[o][at..at + len * size]);
                 }
             }
-            let mut tile = Tile {
-                first: self.regs,
-                regs: &mut regs,
-                ins,
-                outs,
-                alias,
-                start,
-                base: range.start,
-                len,
-            };
+            let mut tile = Tile { first: self.regs, regs: &mut regs, ins, outs, alias, start, base: range.start, len };
             for instr in &self.instrs {
                 tile.step(instr);
             }
@@ -229,10 +200,7 @@ impl Tile<'_, '_> {
             Src::Reg(r, size) => (cast_slice(&self.regs[usize::from(r)]), usize::from(size)),
             Src::Out(o, size) => {
                 let size = usize::from(size);
-                (
-                    &self.outs[usize::from(o)][(self.start - self.base) * size..],
-                    size,
-                )
+                (&self.outs[usize::from(o)][(self.start - self.base) * size..], size)
             }
         };
         &from[..self.len * size]

@@ -1,12 +1,6 @@
 //! Strided views: how transposes, slices, broadcasts and windows read or write a row-major buffer.
-#![expect(
-    clippy::cast_sign_loss,
-    reason = "a view's positions were checked to lie in its buffer when it was made"
-)]
-#![expect(
-    clippy::cast_possible_wrap,
-    reason = "extents were checked to fit isize at compile time"
-)]
+#![expect(clippy::cast_sign_loss, reason = "a view's positions were checked to lie in its buffer when it was made")]
+#![expect(clippy::cast_possible_wrap, reason = "extents were checked to fit isize at compile time")]
 
 /// Ranks above this are refused at compile time, so walks need no heap.
 pub(crate) const MAX_RANK: usize = 16;
@@ -36,12 +30,7 @@ impl View {
     /// A view; `dims` and `strides` are simplified (unit dimensions dropped, adjacent ones merged).
     pub(crate) fn new(dims: &[usize], strides: &[isize], offset: usize) -> Self {
         let len = dims.iter().product();
-        let mut view = View {
-            dims: Vec::new(),
-            strides: Vec::new(),
-            offset,
-            len,
-        };
+        let mut view = View { dims: Vec::new(), strides: Vec::new(), offset, len };
         for (&dim, &stride) in dims.iter().zip(strides).filter(|&(&d, _)| d != 1) {
             match (view.dims.last_mut(), view.strides.last_mut()) {
                 (Some(d), Some(s)) if *s == stride * dim as isize => {
@@ -77,10 +66,7 @@ impl View {
 
     /// The same view, `by` elements further into the buffer.
     pub(crate) fn shifted(&self, by: usize) -> Self {
-        View {
-            offset: self.offset + by,
-            ..self.clone()
-        }
+        View { offset: self.offset + by, ..self.clone() }
     }
 
     /// Calls `f(position in the view, position in the buffer, run length)` for the innermost runs that cover the
@@ -133,9 +119,7 @@ impl View {
                 let from = from as usize;
                 dst[to..to + run].copy_from_slice(&src[from..from + run]);
             }),
-            0 => self.runs(start, count, |to, from, run| {
-                dst[to..to + run].fill(src[from as usize])
-            }),
+            0 => self.runs(start, count, |to, from, run| dst[to..to + run].fill(src[from as usize])),
             stride => self.runs(start, count, |to, from, run| {
                 for (i, d) in dst[to..to + run].iter_mut().enumerate() {
                     *d = src[(from + i as isize * stride) as usize];
@@ -162,19 +146,10 @@ impl View {
         let (to_row, from_column) = (own[k] as usize, self.strides[last]);
         // The planes spanned by the view's last dimension and the buffer's contiguous one.
         let others = |v: &[isize]| {
-            v.iter()
-                .enumerate()
-                .filter(|&(a, _)| a != k && a != last)
-                .map(|(_, &s)| s)
-                .collect::<Vec<_>>()
+            v.iter().enumerate().filter(|&(a, _)| a != k && a != last).map(|(_, &s)| s).collect::<Vec<_>>()
         };
-        let dims: Vec<usize> = self
-            .dims
-            .iter()
-            .enumerate()
-            .filter(|&(a, _)| a != k && a != last)
-            .map(|(_, &d)| d)
-            .collect();
+        let dims: Vec<usize> =
+            self.dims.iter().enumerate().filter(|&(a, _)| a != k && a != last).map(|(_, &d)| d).collect();
         let (from, to) = (others(&self.strides), others(&own));
         for plane in 0..dims.iter().product::<usize>() {
             let (mut rest, mut src_at, mut dst_at) = (plane, self.offset as isize, 0);

@@ -52,23 +52,15 @@ pub(crate) fn convert(from: DType, to: DType) -> Option<Map> {
 }
 
 /// `reduce_precision`: rounds to a float of fewer bits, keeping the type.
-pub(crate) fn reduce_precision(
-    dtype: DType,
-    exponent_bits: u32,
-    mantissa_bits: u32,
-) -> Option<Map> {
+pub(crate) fn reduce_precision(dtype: DType, exponent_bits: u32, mantissa_bits: u32) -> Option<Map> {
     let (e, m) = (exponent_bits, mantissa_bits);
     Some(Map::With(match dtype {
-        DType::F64 => Arc::new(move |a, o| {
-            scalar1::<f64, f64>(a, o, |x| f64::from_bits(reduce(x.to_bits(), 11, 52, e, m)))
-        }),
+        DType::F64 => {
+            Arc::new(move |a, o| scalar1::<f64, f64>(a, o, |x| f64::from_bits(reduce(x.to_bits(), 11, 52, e, m))))
+        }
         DType::F32 => Arc::new(move |a, o| scalar1::<f32, f32>(a, o, |x| reduce_f32(x, e, m))),
-        DType::Bf16 => Arc::new(move |a, o| {
-            scalar1::<bf16, bf16>(a, o, |x| narrowed(reduce_f32(x.to_f32(), e, m)))
-        }),
-        DType::F16 => Arc::new(move |a, o| {
-            scalar1::<f16, f16>(a, o, |x| narrowed(reduce_f32(x.to_f32(), e, m)))
-        }),
+        DType::Bf16 => Arc::new(move |a, o| scalar1::<bf16, bf16>(a, o, |x| narrowed(reduce_f32(x.to_f32(), e, m)))),
+        DType::F16 => Arc::new(move |a, o| scalar1::<f16, f16>(a, o, |x| narrowed(reduce_f32(x.to_f32(), e, m)))),
         _ => return None,
     }))
 }
@@ -94,11 +86,7 @@ fn reduce(bits: u64, has_e: u32, has_m: u32, want_e: u32, want_m: u32) -> u64 {
     }
     if want_e < has_e {
         let bias = (1u64 << (has_e - 1)) - 1;
-        let reach = if want_e == 0 {
-            0
-        } else {
-            (1u64 << (want_e - 1)) - 1
-        };
+        let reach = if want_e == 0 { 0 } else { (1u64 << (want_e - 1)) - 1 };
         let exponent = magnitude >> has_m;
         if exponent > bias + reach {
             magnitude = infinity;
@@ -116,16 +104,7 @@ mod tests {
 
     #[test]
     fn reduce_precision_to_half_and_bfloat() {
-        for x in [
-            1.0f32,
-            1.001,
-            -3.14159,
-            65504.0,
-            1e-3,
-            0.1,
-            -0.0,
-            f32::INFINITY,
-        ] {
+        for x in [1.0f32, 1.001, -3.14159, 65504.0, 1e-3, 0.1, -0.0, f32::INFINITY] {
             assert_eq!(reduce_f32(x, 5, 10), f16::from_f32(x).to_f32(), "{x}");
             assert_eq!(reduce_f32(x, 8, 7), bf16::from_f32(x).to_f32(), "{x}");
         }

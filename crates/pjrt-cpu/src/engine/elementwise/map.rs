@@ -59,28 +59,13 @@ pub(crate) fn map1<T: Pod, R: Pod>(a: &[u8], o: &mut [u8], f: impl Fn(T) -> R) {
 /// `o[i] = f(a[i], b[i])`.
 #[inline(always)]
 pub(crate) fn map2<T: Pod, R: Pod>(a: &[u8], b: &[u8], o: &mut [u8], f: impl Fn(T, T) -> R) {
-    arch().dispatch(Two(
-        cast_slice::<u8, T>(a),
-        cast_slice::<u8, T>(b),
-        cast_slice_mut::<u8, R>(o),
-        f,
-    ));
+    arch().dispatch(Two(cast_slice::<u8, T>(a), cast_slice::<u8, T>(b), cast_slice_mut::<u8, R>(o), f));
 }
 
 /// `o[i] = f(s[i], a[i], b[i])`.
 #[inline(always)]
-pub(crate) fn map3<S: Pod, T: Pod, R: Pod>(
-    s: &[u8],
-    a: &[u8],
-    b: &[u8],
-    o: &mut [u8],
-    f: impl Fn(S, T, T) -> R,
-) {
-    let (s, a, b) = (
-        cast_slice::<u8, S>(s),
-        cast_slice::<u8, T>(a),
-        cast_slice::<u8, T>(b),
-    );
+pub(crate) fn map3<S: Pod, T: Pod, R: Pod>(s: &[u8], a: &[u8], b: &[u8], o: &mut [u8], f: impl Fn(S, T, T) -> R) {
+    let (s, a, b) = (cast_slice::<u8, S>(s), cast_slice::<u8, T>(a), cast_slice::<u8, T>(b));
     arch().dispatch(Three(s, a, b, cast_slice_mut::<u8, R>(o), f));
 }
 
@@ -91,11 +76,5 @@ pub(crate) fn scalar1<T: Pod, R: Pod>(a: &[u8], o: &mut [u8], f: impl Fn(T) -> R
 
 /// [`map2`], one compiled copy only.
 pub(crate) fn scalar2<T: Pod, R: Pod>(a: &[u8], b: &[u8], o: &mut [u8], f: impl Fn(T, T) -> R) {
-    Two(
-        cast_slice::<u8, T>(a),
-        cast_slice::<u8, T>(b),
-        cast_slice_mut::<u8, R>(o),
-        f,
-    )
-    .call();
+    Two(cast_slice::<u8, T>(a), cast_slice::<u8, T>(b), cast_slice_mut::<u8, R>(o), f).call();
 }

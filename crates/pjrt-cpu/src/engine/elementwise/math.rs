@@ -5,10 +5,7 @@
     clippy::cast_possible_truncation,
     reason = "exponents are extracted from floats already clamped to their range"
 )]
-#![expect(
-    clippy::cast_sign_loss,
-    reason = "bit patterns of floats are assembled from signed exponents"
-)]
+#![expect(clippy::cast_sign_loss, reason = "bit patterns of floats are assembled from signed exponents")]
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// ln 2 split so that `n * LN2_HI` is exact for every exponent `n`.
@@ -90,11 +87,7 @@ pub(super) fn logistic(x: f32) -> f32 {
 pub(super) fn ln(x: f32) -> f32 {
     const TINY: f32 = f32::MIN_POSITIVE;
     // Subnormal numbers are scaled into the normal range first.
-    let (scaled, bias) = if x < TINY {
-        (x * 8_388_608.0, -23)
-    } else {
-        (x, 0)
-    };
+    let (scaled, bias) = if x < TINY { (x * 8_388_608.0, -23) } else { (x, 0) };
     // Split so that the mantissa is in [sqrt(1/2), sqrt(2)).
     let bits = scaled.to_bits().wrapping_sub(0x3F35_04F3);
     let e = ((bits as i32) >> 23) + bias;
@@ -104,17 +97,12 @@ pub(super) fn ln(x: f32) -> f32 {
     let f = m - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
-    let r =
-        z * (2.0 / 3.0 + z * (2.0 / 5.0 + z * (2.0 / 7.0 + z * (2.0 / 9.0 + z * (2.0 / 11.0)))));
+    let r = z * (2.0 / 3.0 + z * (2.0 / 5.0 + z * (2.0 / 7.0 + z * (2.0 / 9.0 + z * (2.0 / 11.0)))));
     let half = 0.5 * f * f;
     let y = e * LN2_HI + ((f - (half - s * (half + r))) + e * LN2_LO);
     let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
     let y = if x < 0.0 { f32::NAN } else { y };
-    if x == f32::INFINITY || x.is_nan() {
-        x
-    } else {
-        y
-    }
+    if x == f32::INFINITY || x.is_nan() { x } else { y }
 }
 
 /// ln(1 + x), accurate near 0.
@@ -123,11 +111,7 @@ pub(super) fn ln_1p(x: f32) -> f32 {
     let u = 1.0 + x;
     // ln(u) * x / (u - 1) cancels the rounding of `1 + x`.
     let y = ln(u) * (x / (u - 1.0));
-    let y = if u == f32::INFINITY || u <= 0.0 {
-        ln(u)
-    } else {
-        y
-    };
+    let y = if u == f32::INFINITY || u <= 0.0 { ln(u) } else { y };
     if u == 1.0 || x.is_nan() { x } else { y }
 }
 
@@ -145,16 +129,10 @@ mod tests {
             }
             let want = exact(f64::from(x));
             let got = f(x);
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "rounding to f32 is the point"
-            )]
+            #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
             let rounded = want as f32;
             if rounded.is_infinite() || rounded == 0.0 || !rounded.is_normal() {
-                assert!(
-                    (f64::from(got) - want).abs() < 1e-38 || got == rounded,
-                    "f({x:e}) = {got:e}, want {want:e}"
-                );
+                assert!((f64::from(got) - want).abs() < 1e-38 || got == rounded, "f({x:e}) = {got:e}, want {want:e}");
                 continue;
             }
             let ulp = f64::from(rounded.abs()) * f64::from(f32::EPSILON);
@@ -173,13 +151,7 @@ mod tests {
         assert!(worst(tanh, f64::tanh, finite) < 3.0);
         assert!(worst(ln, f64::ln, |x| x > 0.0 && x.is_finite()) < 1.5);
         assert!(worst(ln_1p, f64::ln_1p, |x| x > -1.0 && x.is_finite()) < 3.0);
-        assert!(
-            worst(
-                logistic,
-                |x| 1.0 / (1.0 + (-x).exp()),
-                |x| x.is_finite() && x > -87.0
-            ) < 3.0
-        );
+        assert!(worst(logistic, |x| 1.0 / (1.0 + (-x).exp()), |x| x.is_finite() && x > -87.0) < 3.0);
     }
 
     #[test]

@@ -42,16 +42,7 @@ macro_rules! ints {
             $dtype,
             One,
             scalar1,
-            [
-                I8 = i8,
-                I16 = i16,
-                I32 = i32,
-                I64 = i64,
-                U8 = u8,
-                U16 = u16,
-                U32 = u32,
-                U64 = u64
-            ],
+            [I8 = i8, I16 = i16, I32 = i32, I64 = i64, U8 = u8, U16 = u16, U32 = u32, U64 = u64],
             Int::$f
         )
     };
@@ -62,13 +53,7 @@ macro_rules! ints2 {
         match $dtype {
             DType::I32 => Some(Map::Two(|a, b, o| map2::<i32, i32>(a, b, o, Int::$f))),
             DType::U32 => Some(Map::Two(|a, b, o| map2::<u32, u32>(a, b, o, Int::$f))),
-            _ => over!(
-                $dtype,
-                Two,
-                scalar2,
-                [I8 = i8, I16 = i16, I64 = i64, U8 = u8, U16 = u16, U64 = u64],
-                Int::$f
-            ),
+            _ => over!($dtype, Two, scalar2, [I8 = i8, I16 = i16, I64 = i64, U8 = u8, U16 = u16, U64 = u64], Int::$f),
         }
     };
 }
@@ -79,17 +64,7 @@ macro_rules! bits2 {
             $dtype,
             Two,
             scalar2,
-            [
-                Bool = Pred,
-                I8 = i8,
-                I16 = i16,
-                I32 = i32,
-                I64 = i64,
-                U8 = u8,
-                U16 = u16,
-                U32 = u32,
-                U64 = u64
-            ],
+            [Bool = Pred, I8 = i8, I16 = i16, I32 = i32, I64 = i64, U8 = u8, U16 = u16, U32 = u32, U64 = u64],
             Bits::$f
         )
     };
@@ -108,16 +83,7 @@ macro_rules! nums2 {
                 $dtype,
                 Two,
                 scalar2,
-                [
-                    F16 = f16,
-                    Bool = Pred,
-                    I8 = i8,
-                    I16 = i16,
-                    I64 = i64,
-                    U8 = u8,
-                    U16 = u16,
-                    U64 = u64
-                ],
+                [F16 = f16, Bool = Pred, I8 = i8, I16 = i16, I64 = i64, U8 = u8, U16 = u16, U64 = u64],
                 Num::$f
             ),
         }
@@ -152,17 +118,7 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
             dtype,
             One,
             scalar1,
-            [
-                Bool = Pred,
-                I8 = i8,
-                I16 = i16,
-                I32 = i32,
-                I64 = i64,
-                U8 = u8,
-                U16 = u16,
-                U32 = u32,
-                U64 = u64
-            ],
+            [Bool = Pred, I8 = i8, I16 = i16, I32 = i32, I64 = i64, U8 = u8, U16 = u16, U32 = u32, U64 = u64],
             Bits::not
         ),
         Unary::IsFinite => {
@@ -200,18 +156,10 @@ pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Map> {
         Binary::ShiftRightArithmetic => ints2!(dtype, shr_arithmetic),
         Binary::ShiftRightLogical => ints2!(dtype, shr_logical),
         Binary::Atan2 => match dtype {
-            DType::F32 => Some(Map::Two(|a, b, o| {
-                scalar2::<f32, f32>(a, b, o, Real::atan2)
-            })),
-            DType::F64 => Some(Map::Two(|a, b, o| {
-                scalar2::<f64, f64>(a, b, o, Real::atan2)
-            })),
-            DType::Bf16 => Some(Map::Two(|a, b, o| {
-                scalar2::<bf16, bf16>(a, b, o, Real::atan2)
-            })),
-            DType::F16 => Some(Map::Two(|a, b, o| {
-                scalar2::<f16, f16>(a, b, o, Real::atan2)
-            })),
+            DType::F32 => Some(Map::Two(|a, b, o| scalar2::<f32, f32>(a, b, o, Real::atan2))),
+            DType::F64 => Some(Map::Two(|a, b, o| scalar2::<f64, f64>(a, b, o, Real::atan2))),
+            DType::Bf16 => Some(Map::Two(|a, b, o| scalar2::<bf16, bf16>(a, b, o, Real::atan2))),
+            DType::F16 => Some(Map::Two(|a, b, o| scalar2::<f16, f16>(a, b, o, Real::atan2))),
             _ => None,
         },
         Binary::Complex => None,
@@ -235,35 +183,19 @@ macro_rules! comparisons {
 macro_rules! total_comparisons {
     ($t:ty, $direction:expr) => {{
         let f: Two = match $direction {
-            ComparisonDirection::Eq => {
-                |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() == y.order()).into())
-            }
-            ComparisonDirection::Ne => {
-                |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() != y.order()).into())
-            }
-            ComparisonDirection::Ge => {
-                |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() >= y.order()).into())
-            }
-            ComparisonDirection::Gt => {
-                |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() > y.order()).into())
-            }
-            ComparisonDirection::Le => {
-                |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() <= y.order()).into())
-            }
-            ComparisonDirection::Lt => {
-                |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() < y.order()).into())
-            }
+            ComparisonDirection::Eq => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() == y.order()).into()),
+            ComparisonDirection::Ne => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() != y.order()).into()),
+            ComparisonDirection::Ge => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() >= y.order()).into()),
+            ComparisonDirection::Gt => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() > y.order()).into()),
+            ComparisonDirection::Le => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() <= y.order()).into()),
+            ComparisonDirection::Lt => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() < y.order()).into()),
         };
         f
     }};
 }
 
 /// `compare`; the result is a truth value per element.
-pub(crate) fn compare(
-    direction: ComparisonDirection,
-    kind: ComparisonType,
-    dtype: DType,
-) -> Option<Map> {
+pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtype: DType) -> Option<Map> {
     let total = kind == ComparisonType::TotalOrder;
     let f = match dtype {
         DType::F32 if total => total_comparisons!(f32, direction),

@@ -18,10 +18,7 @@ impl Body {
     /// The loop for a recognised body.
     pub(crate) fn fast(combine: Combine, dtype: DType) -> Option<Body> {
         fn each<T: Num>(acc: &mut [u8], x: &[u8], f: impl Fn(T, T) -> T) {
-            for (a, &x) in cast_slice_mut::<u8, T>(acc)
-                .iter_mut()
-                .zip(cast_slice::<u8, T>(x))
-            {
+            for (a, &x) in cast_slice_mut::<u8, T>(acc).iter_mut().zip(cast_slice::<u8, T>(x)) {
                 *a = f(*a, x);
             }
         }

@@ -41,21 +41,12 @@ pub(crate) struct Convolution {
 
 impl Kernel for Convolution {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
-        if self.size == 8 {
-            self.compute::<f64>(ins, outs[0], pool)
-        } else {
-            self.compute::<f32>(ins, outs[0], pool)
-        }
+        if self.size == 8 { self.compute::<f64>(ins, outs[0], pool) } else { self.compute::<f32>(ins, outs[0], pool) }
     }
 }
 
 impl Convolution {
-    fn compute<T: Operand<Wide = T> + Pod>(
-        &self,
-        ins: &[&[u8]],
-        out: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), RunError> {
+    fn compute<T: Operand<Wide = T> + Pod>(&self, ins: &[&[u8]], out: &mut [u8], pool: &Pool) -> Result<(), RunError> {
         let size = size_of::<T>();
         if out.is_empty() {
             return Ok(());
@@ -80,20 +71,10 @@ impl Convolution {
             for first in (0..self.rows).step_by(step) {
                 let rows = step.min(self.rows - first);
                 let a: &mut [T] = &mut cast_slice_mut(gathered.write()?)[..rows * self.depth];
-                crate::engine::par::chunks(
-                    a,
-                    self.depth.max(1),
-                    rows * self.depth * size,
-                    |start, part| {
-                        windows.read(cast_slice::<u8, T>(input), first * self.depth + start, part);
-                    },
-                );
-                let a = Matrix {
-                    data: &*a,
-                    offset: 0,
-                    row: self.depth,
-                    column: 1,
-                };
+                crate::engine::par::chunks(a, self.depth.max(1), rows * self.depth * size, |start, part| {
+                    windows.read(cast_slice::<u8, T>(input), first * self.depth + start, part);
+                });
+                let a = Matrix { data: &*a, offset: 0, row: self.depth, column: 1 };
                 let b = Matrix {
                     data: cast_slice(kernel.bytes()),
                     offset: group.kernel,
@@ -103,9 +84,7 @@ impl Convolution {
                 let target = &mut target[first * self.features..][..rows * self.features];
                 gemm(rows, self.depth, self.features, a, b, target);
             }
-            self.output
-                .shifted(group.output)
-                .write::<T>(cast_slice(result.bytes()), cast_slice_mut(out));
+            self.output.shifted(group.output).write::<T>(cast_slice(result.bytes()), cast_slice_mut(out));
         }
         Ok(())
     }

@@ -67,43 +67,17 @@ impl Kernel for Dot {
 
 impl Dot {
     fn work(&self) -> usize {
-        self.lhs
-            .batch
-            .len()
-            .saturating_mul(self.m)
-            .saturating_mul(self.k)
-            .saturating_mul(self.n)
+        self.lhs.batch.len().saturating_mul(self.m).saturating_mul(self.k).saturating_mul(self.n)
     }
 
-    fn matrices<'a, T>(
-        &self,
-        batch: usize,
-        a: &'a [T],
-        b: &'a [T],
-    ) -> (Matrix<'a, T>, Matrix<'a, T>) {
-        let a = Matrix {
-            data: a,
-            offset: self.lhs.batch[batch],
-            row: self.lhs.free,
-            column: self.lhs.contract,
-        };
-        let b = Matrix {
-            data: b,
-            offset: self.rhs.batch[batch],
-            row: self.rhs.contract,
-            column: self.rhs.free,
-        };
+    fn matrices<'a, T>(&self, batch: usize, a: &'a [T], b: &'a [T]) -> (Matrix<'a, T>, Matrix<'a, T>) {
+        let a = Matrix { data: a, offset: self.lhs.batch[batch], row: self.lhs.free, column: self.lhs.contract };
+        let b = Matrix { data: b, offset: self.rhs.batch[batch], row: self.rhs.contract, column: self.rhs.free };
         (a, b)
     }
 }
 
-fn direct<T: Operand + Pod>(
-    dot: &Dot,
-    a: &[u8],
-    b: &[u8],
-    out: &mut [u8],
-    _: &Pool,
-) -> Result<(), RunError>
+fn direct<T: Operand + Pod>(dot: &Dot, a: &[u8], b: &[u8], out: &mut [u8], _: &Pool) -> Result<(), RunError>
 where
     T::Wide: Pod,
 {

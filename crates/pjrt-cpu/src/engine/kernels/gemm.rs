@@ -76,12 +76,7 @@ pub(crate) trait Wide: Copy + Send + Sync + Default + std::ops::AddAssign {
     /// Elements of a vector.
     fn lanes<S: Simd>() -> usize;
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
-    fn mul_add<S: Simd>(
-        simd: S,
-        a: Self::Vector<S>,
-        b: Self::Vector<S>,
-        c: Self::Vector<S>,
-    ) -> Self::Vector<S>;
+    fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
     fn vectors<S: Simd>(slice: &[Self]) -> &[Self::Vector<S>];
     fn vectors_mut<S: Simd>(slice: &mut [Self]) -> &mut [Self::Vector<S>];
 }
@@ -115,34 +110,11 @@ macro_rules! wide {
 }
 
 // `mul_add_e` is fused where the machine can, and two operations where it cannot.
-wide!(
-    f32,
-    f32s,
-    F32_LANES,
-    splat_f32s,
-    mul_add_e_f32s,
-    as_simd_f32s,
-    as_mut_simd_f32s
-);
-wide!(
-    f64,
-    f64s,
-    F64_LANES,
-    splat_f64s,
-    mul_add_e_f64s,
-    as_simd_f64s,
-    as_mut_simd_f64s
-);
+wide!(f32, f32s, F32_LANES, splat_f32s, mul_add_e_f32s, as_simd_f32s, as_mut_simd_f32s);
+wide!(f64, f64s, F64_LANES, splat_f64s, mul_add_e_f64s, as_simd_f64s, as_mut_simd_f64s);
 
 /// `out = a * b` for a row-major `m x n` output.
-pub(crate) fn gemm<T: Operand>(
-    m: usize,
-    k: usize,
-    n: usize,
-    a: Matrix<'_, T>,
-    b: Matrix<'_, T>,
-    out: &mut [T::Wide],
-) {
+pub(crate) fn gemm<T: Operand>(m: usize, k: usize, n: usize, a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [T::Wide]) {
     if k == 0 {
         return out.fill(T::Wide::default());
     }
@@ -150,25 +122,11 @@ pub(crate) fn gemm<T: Operand>(
         return;
     }
     // A thread gets whole rows; every thread packs all of B, so few rows are not worth sharing.
-    let work = if m >= 4 * MR {
-        m.saturating_mul(n).saturating_mul(k)
-    } else {
-        0
-    };
+    let work = if m >= 4 * MR { m.saturating_mul(n).saturating_mul(k) } else { 0 };
     par::chunks(out, MR * n, work, |start, rows| {
         let first = start / n;
-        let a = Matrix {
-            offset: a.offset + first * a.row,
-            ..a
-        };
-        arch().dispatch(Gemm {
-            m: rows.len() / n,
-            k,
-            n,
-            a,
-            b,
-            out: rows,
-        });
+        let a = Matrix { offset: a.offset + first * a.row, ..a };
+        arch().dispatch(Gemm { m: rows.len() / n, k, n, a, b, out: rows });
     });
 }
 
@@ -232,16 +190,8 @@ fn pack<T: Operand>(
     columns: bool,
     to: &mut [T::Wide],
 ) {
-    let (along, across) = if columns {
-        (from.column, from.row)
-    } else {
-        (from.row, from.column)
-    };
-    let from = Matrix {
-        row: along,
-        column: across,
-        ..*from
-    };
+    let (along, across) = if columns { (from.column, from.row) } else { (from.row, from.column) };
+    let from = Matrix { row: along, column: across, ..*from };
     for strip in (0..count).step_by(width) {
         let lines = width.min(count - strip);
         let out = &mut to[strip * depth..][..width * depth];
@@ -292,58 +242,27 @@ mod tests {
 
     #[test]
     fn matches_the_definition_for_all_layouts_and_edges() {
-        for &(m, k, n) in &[
-            (1, 1, 1),
-            (1, 7, 5),
-            (6, 3, 16),
-            (7, 257, 33),
-            (125, 20, 17),
-            (30, 300, 1100),
-            (3, 0, 2),
-        ] {
+        for &(m, k, n) in &[(1, 1, 1), (1, 7, 5), (6, 3, 16), (7, 257, 33), (125, 20, 17), (30, 300, 1100), (3, 0, 2)] {
             let value = |i: usize| ((i * 2654435761) % 1000) as f64 / 250.0 - 2.0;
             let a: Vec<f64> = (0..m * k).map(value).collect();
             let b: Vec<f64> = (0..k * n).map(|i| value(i + 77)).collect();
             for layout in 0..4 {
                 let a = if layout & 1 == 0 {
-                    Matrix {
-                        data: &a[..],
-                        offset: 0,
-                        row: k,
-                        column: 1,
-                    }
+                    Matrix { data: &a[..], offset: 0, row: k, column: 1 }
                 } else {
-                    Matrix {
-                        data: &a[..],
-                        offset: 0,
-                        row: 1,
-                        column: m,
-                    }
+                    Matrix { data: &a[..], offset: 0, row: 1, column: m }
                 };
                 let b = if layout & 2 == 0 {
-                    Matrix {
-                        data: &b[..],
-                        offset: 0,
-                        row: n,
-                        column: 1,
-                    }
+                    Matrix { data: &b[..], offset: 0, row: n, column: 1 }
                 } else {
-                    Matrix {
-                        data: &b[..],
-                        offset: 0,
-                        row: 1,
-                        column: k,
-                    }
+                    Matrix { data: &b[..], offset: 0, row: 1, column: k }
                 };
                 let mut out = vec![f64::NAN; m * n];
                 gemm(m, k, n, a, b, &mut out);
                 for i in 0..m {
                     for j in 0..n {
                         let want: f64 = (0..k).map(|p| a.at(i, p) * b.at(p, j)).sum();
-                        assert!(
-                            (out[i * n + j] - want).abs() < 1e-9,
-                            "{m} {k} {n} layout {layout} at {i},{j}"
-                        );
+                        assert!((out[i * n + j] - want).abs() < 1e-9, "{m} {k} {n} layout {layout} at {i},{j}");
                     }
                 }
             }

@@ -34,9 +34,7 @@ impl Windows {
         let first = window * self.parts.len();
         let starts = self.parts.iter().enumerate();
         self.base(window)
-            + starts
-                .map(|(i, &(max, stride))| self.read.clamped(indices, first + i, max) * stride)
-                .sum::<usize>()
+            + starts.map(|(i, &(max, stride))| self.read.clamped(indices, first + i, max) * stride).sum::<usize>()
     }
 
     /// Offset of a window, if it lies inside the tensor.
@@ -44,9 +42,7 @@ impl Windows {
         let first = window * self.parts.len();
         let mut at = self.base(window);
         for (i, &(max, stride)) in self.parts.iter().enumerate() {
-            let start = usize::try_from(self.read.get(indices, first + i))
-                .ok()
-                .filter(|&s| s <= max)?;
+            let start = usize::try_from(self.read.get(indices, first + i)).ok().filter(|&s| s <= max)?;
             at += start * stride;
         }
         Some(at)
@@ -98,11 +94,7 @@ impl Kernel for Scatter {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
         let w = &self.windows;
         let count = self.sizes.len();
-        let (indices, updates, captured) = (
-            ins[count],
-            &ins[count + 1..2 * count + 1],
-            &ins[2 * count + 1..],
-        );
+        let (indices, updates, captured) = (ins[count], &ins[count + 1..2 * count + 1], &ins[2 * count + 1..]);
         for window in 0..if w.len() == 0 { 0 } else { w.count } {
             let Some(at) = w.inside(indices, window) else {
                 continue;
@@ -111,10 +103,7 @@ impl Kernel for Scatter {
                 let to = at + offset;
                 let from = window * w.len() + r * w.run;
                 if let (Body::Fast(f), &[size]) = (&self.body, &self.sizes[..]) {
-                    f(
-                        &mut outs[0][to * size..][..w.run * size],
-                        &updates[0][from * size..][..w.run * size],
-                    );
+                    f(&mut outs[0][to * size..][..w.run * size], &updates[0][from * size..][..w.run * size]);
                     continue;
                 }
                 let mut acc: Vec<&mut [u8]> = Vec::with_capacity(count);

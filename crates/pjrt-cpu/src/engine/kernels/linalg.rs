@@ -89,15 +89,9 @@ impl TriangularSolve {
         let flipped = self.transpose == self.left;
         let at = |i: usize, k: usize| if flipped { k * n + i } else { i * n + k };
         let forwards = self.lower != flipped;
-        let (across, step, line) = if self.left {
-            (self.columns, self.columns, 1)
-        } else {
-            (self.rows, 1, self.columns)
-        };
-        for (a, x) in a
-            .chunks_exact(n * n)
-            .zip(x.chunks_exact_mut(self.rows * self.columns))
-        {
+        let (across, step, line) =
+            if self.left { (self.columns, self.columns, 1) } else { (self.rows, 1, self.columns) };
+        for (a, x) in a.chunks_exact(n * n).zip(x.chunks_exact_mut(self.rows * self.columns)) {
             for position in 0..n {
                 let i = if forwards { position } else { n - 1 - position };
                 for done in 0..position {

@@ -187,20 +187,7 @@ pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
     }
     macro_rules! bits {
         ($m:ident) => {
-            pick!(
-                $m,
-                [
-                    I8 = i8,
-                    I16 = i16,
-                    I32 = i32,
-                    I64 = i64,
-                    U8 = u8,
-                    U16 = u16,
-                    U32 = u32,
-                    U64 = u64,
-                    Bool = Pred
-                ]
-            )
+            pick!($m, [I8 = i8, I16 = i16, I32 = i32, I64 = i64, U8 = u8, U16 = u16, U32 = u32, U64 = u64, Bool = Pred])
         };
     }
     match op {
@@ -224,12 +211,7 @@ const LANES: usize = 32;
 /// Elements of a part of a long reduction; fixed, so that results do not depend on the number of cores.
 const PART: usize = 1 << 18;
 
-fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
-    shape: &Reduce,
-    src: &[u8],
-    init: &[u8],
-    out: &mut [u8],
-) {
+fn reduce<T: Accumulate, M: Monoid<T::Acc>>(shape: &Reduce, src: &[u8], init: &[u8], out: &mut [u8]) {
     let src: &[T] = cast_slice(src);
     let init = cast_slice::<u8, T>(init)[0].widen();
     let out: &mut [T] = cast_slice_mut(out);
@@ -261,12 +243,7 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
         while done < part.len() {
             let (o, i) = ((first + done) / inner, (first + done) % inner);
             let width = COLUMNS.min(inner - i).min(part.len() - done);
-            columns::<T, M>(
-                &src[o * reduced * inner + i..],
-                reduced,
-                inner,
-                &mut acc[..width],
-            );
+            columns::<T, M>(&src[o * reduced * inner + i..], reduced, inner, &mut acc[..width]);
             for (o, &a) in part[done..done + width].iter_mut().zip(&acc) {
                 *o = finish(a);
             }
@@ -276,12 +253,7 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
 }
 
 /// Few outputs from many elements: parts of the reduced dimension are reduced on their own, then combined.
-fn parts<T: Accumulate, M: Monoid<T::Acc>>(
-    shape: &Reduce,
-    src: &[T],
-    out: &mut [T],
-    finish: impl Fn(T::Acc) -> T,
-) {
+fn parts<T: Accumulate, M: Monoid<T::Acc>>(shape: &Reduce, src: &[T], out: &mut [T], finish: impl Fn(T::Acc) -> T) {
     let (reduced, inner) = (shape.reduced, shape.inner);
     let rows = (PART / inner).max(1);
     let count = reduced.div_ceil(rows);
@@ -301,9 +273,7 @@ fn parts<T: Accumulate, M: Monoid<T::Acc>>(
     });
     for (at, o) in out.iter_mut().enumerate() {
         let first = (at / inner) * count * inner + at % inner;
-        let acc = (0..count).fold(M::identity(), |acc, p| {
-            M::apply(acc, partial[first + p * inner])
-        });
+        let acc = (0..count).fold(M::identity(), |acc, p| M::apply(acc, partial[first + p * inner]));
         *o = finish(acc);
     }
 }
@@ -342,9 +312,7 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Contiguous<'_, T, M> {
 
 fn contiguous<T: Accumulate, M: Monoid<T::Acc>>(row: &[T]) -> T::Acc {
     if row.len() < LANES {
-        return row
-            .iter()
-            .fold(M::identity(), |acc, &x| M::apply(acc, x.widen()));
+        return row.iter().fold(M::identity(), |acc, &x| M::apply(acc, x.widen()));
     }
     arch().dispatch(Contiguous::<T, M>(row, std::marker::PhantomData))
 }
@@ -362,13 +330,7 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Columns<'_, T, M> {
 
     #[inline(always)]
     fn call(self) {
-        let Columns {
-            src,
-            rows,
-            stride,
-            acc,
-            ..
-        } = self;
+        let Columns { src, rows, stride, acc, .. } = self;
         acc.fill(M::identity());
         let mut fresh = [M::identity(); COLUMNS];
         let fresh = &mut fresh[..acc.len()];
@@ -388,19 +350,8 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Columns<'_, T, M> {
 }
 
 /// Reduces `rows` rows of `acc.len()` columns, `stride` elements apart.
-fn columns<T: Accumulate, M: Monoid<T::Acc>>(
-    src: &[T],
-    rows: usize,
-    stride: usize,
-    acc: &mut [T::Acc],
-) {
-    arch().dispatch(Columns::<T, M> {
-        src,
-        rows,
-        stride,
-        acc,
-        monoid: std::marker::PhantomData,
-    });
+fn columns<T: Accumulate, M: Monoid<T::Acc>>(src: &[T], rows: usize, stride: usize, acc: &mut [T::Acc]) {
+    arch().dispatch(Columns::<T, M> { src, rows, stride, acc, monoid: std::marker::PhantomData });
 }
 
 /// A reduction with any body over any number of tensors. Inputs are the tensors, their initial values, and the
@@ -436,11 +387,8 @@ impl Kernel for ReduceAny {
         while left > 1 {
             left = self.shorten(&mut rows, left, captured, pool)?;
         }
-        let finals: Vec<&[u8]> = rows
-            .iter()
-            .zip(&self.sizes)
-            .map(|(r, &size)| &r.bytes()[..self.kept * size])
-            .collect();
+        let finals: Vec<&[u8]> =
+            rows.iter().zip(&self.sizes).map(|(r, &size)| &r.bytes()[..self.kept * size]).collect();
         self.apply(self.kept, outs, &finals, captured);
         Ok(())
     }
@@ -459,19 +407,9 @@ impl ReduceAny {
 
     /// Reduces `left` rows to fewer, in order: rows are cut into segments whose running results form one long
     /// vector. Returns how many rows are left.
-    fn shorten(
-        &self,
-        rows: &mut [Buffer],
-        left: usize,
-        captured: &[&[u8]],
-        pool: &Pool,
-    ) -> Result<usize, RunError> {
+    fn shorten(&self, rows: &mut [Buffer], left: usize, captured: &[&[u8]], pool: &Pool) -> Result<usize, RunError> {
         let kept = self.kept;
-        let segments = if kept >= 512 || left < 8 {
-            1
-        } else {
-            left.isqrt().min(2048 / kept).max(1)
-        };
+        let segments = if kept >= 512 || left < 8 { 1 } else { left.isqrt().min(2048 / kept).max(1) };
         let steps = left / segments;
         let over = left - segments * steps;
         let n = segments * kept;

@@ -144,9 +144,7 @@ impl ReadIndex {
 
     /// Element `i`, clamped to `0..=max`.
     pub(crate) fn clamped(self, bytes: &[u8], i: usize, max: usize) -> usize {
-        usize::try_from(self.get(bytes, i).max(0))
-            .unwrap_or(usize::MAX)
-            .min(max)
+        usize::try_from(self.get(bytes, i).max(0)).unwrap_or(usize::MAX).min(max)
     }
 }
 
@@ -160,11 +158,7 @@ pub(crate) struct Start {
 }
 
 fn offset(starts: &[Start], ins: &[&[u8]]) -> usize {
-    starts
-        .iter()
-        .zip(ins)
-        .map(|(s, bytes)| s.read.clamped(bytes, 0, s.max) * s.stride)
-        .sum()
+    starts.iter().zip(ins).map(|(s, bytes)| s.read.clamped(bytes, 0, s.max) * s.stride).sum()
 }
 
 /// `dynamic_slice`: inputs are the operand and the starts.

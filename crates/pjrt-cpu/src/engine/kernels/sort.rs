@@ -23,14 +23,7 @@ pub(crate) struct Sort {
 /// How rows are compared.
 pub(crate) enum Order {
     /// By one key computed from one operand.
-    Key {
-        operand: usize,
-        key: Option<TileProgram>,
-        size: usize,
-        dtype: DType,
-        descending: bool,
-        total: bool,
-    },
+    Key { operand: usize, key: Option<TileProgram>, size: usize, dtype: DType, descending: bool, total: bool },
     /// By a comparator of two elements of every operand, interleaved.
     Comparator(ScalarFn),
 }
@@ -54,17 +47,9 @@ impl Kernel for Sort {
             }
             tasks.push((outer, mine));
         }
-        let bytes = tensors
-            .iter()
-            .map(|t| t.len())
-            .sum::<usize>()
-            .saturating_mul(16);
+        let bytes = tensors.iter().map(|t| t.len()).sum::<usize>().saturating_mul(16);
         par::each(tasks, bytes, |(outer, mut outs)| {
-            let mut rows: Vec<Vec<u128>> = self
-                .sizes
-                .iter()
-                .map(|&s| vec![0; (self.n * s).div_ceil(16)])
-                .collect();
+            let mut rows: Vec<Vec<u128>> = self.sizes.iter().map(|&s| vec![0; (self.n * s).div_ceil(16)]).collect();
             for inner in 0..self.inner {
                 for ((tensor, row), &size) in tensors.iter().zip(&mut rows).zip(&self.sizes) {
                     with_size!(size, T => {
@@ -73,11 +58,8 @@ impl Kernel for Sort {
                         row.iter_mut().zip(src.iter().step_by(self.inner)).for_each(|(r, &s)| *r = s);
                     });
                 }
-                let rows: Vec<&[u8]> = rows
-                    .iter()
-                    .zip(&self.sizes)
-                    .map(|(r, &s)| &cast_slice(r)[..self.n * s])
-                    .collect();
+                let rows: Vec<&[u8]> =
+                    rows.iter().zip(&self.sizes).map(|(r, &s)| &cast_slice(r)[..self.n * s]).collect();
                 let order = self.permutation(&rows, captured);
                 for ((out, row), &size) in outs.iter_mut().zip(&rows).zip(&self.sizes) {
                     with_size!(size, T => {
@@ -96,23 +78,14 @@ impl Sort {
     /// The positions of one row's elements in sorted order.
     fn permutation(&self, rows: &[&[u8]], captured: &[&[u8]]) -> Vec<u32> {
         match &self.order {
-            Order::Key {
-                operand,
-                key,
-                size,
-                dtype,
-                descending,
-                total,
-            } => {
+            Order::Key { operand, key, size, dtype, descending, total } => {
                 let mut computed: Vec<u128> = Vec::new();
                 let keys = match key {
                     None => rows[*operand],
                     Some(program) => {
                         computed.resize((self.n * size).div_ceil(16), 0);
                         let out: &mut [u8] = &mut cast_slice_mut(&mut computed)[..self.n * size];
-                        let ins: Vec<&[u8]> = std::iter::once(rows[*operand])
-                            .chain(captured.iter().copied())
-                            .collect();
+                        let ins: Vec<&[u8]> = std::iter::once(rows[*operand]).chain(captured.iter().copied()).collect();
                         program.run(self.n, &ins, &mut [out], &[]);
                         &cast_slice(&computed)[..self.n * size]
                     }
@@ -143,12 +116,8 @@ impl Sort {
         let mut next = order.clone();
         let (mut low, mut high) = (vec![0usize; n], vec![0usize; n]);
         let (mut first, mut second) = (vec![0u32; n], vec![0u32; n]);
-        let mut pairs: Vec<Vec<u128>> = self
-            .sizes
-            .iter()
-            .flat_map(|&s| [s, s])
-            .map(|s| vec![0; (n * s).div_ceil(16)])
-            .collect();
+        let mut pairs: Vec<Vec<u128>> =
+            self.sizes.iter().flat_map(|&s| [s, s]).map(|s| vec![0; (n * s).div_ceil(16)]).collect();
         let mut less = vec![0u8; n];
         let mut width = 1;
         while width < n {
@@ -156,11 +125,7 @@ impl Sort {
             for (at, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
                 let left = at / (2 * width) * (2 * width);
                 let middle = (left + width).min(n);
-                (*low, *high) = if at < middle {
-                    (middle, (left + 2 * width).min(n))
-                } else {
-                    (left, middle)
-                };
+                (*low, *high) = if at < middle { (middle, (left + 2 * width).min(n)) } else { (left, middle) };
             }
             loop {
                 let mut open = false;
@@ -172,11 +137,7 @@ impl Sort {
                     }
                     // Left elements go before equal ones of the right run: they pass those strictly smaller.
                     let in_left = at % (2 * width) < width;
-                    (first[at], second[at]) = if in_left {
-                        (other, mine)
-                    } else {
-                        (mine, other)
-                    };
+                    (first[at], second[at]) = if in_left { (other, mine) } else { (mine, other) };
                 }
                 if !open {
                     break;
@@ -191,11 +152,7 @@ impl Sort {
                     }
                 }
                 let sizes = self.sizes.iter().flat_map(|&s| [s, s]);
-                let mut ins: Vec<&[u8]> = pairs
-                    .iter()
-                    .zip(sizes)
-                    .map(|(p, s)| &cast_slice(p)[..n * s])
-                    .collect();
+                let mut ins: Vec<&[u8]> = pairs.iter().zip(sizes).map(|(p, s)| &cast_slice(p)[..n * s]).collect();
                 ins.extend(captured);
                 body.program.run(n, &ins, &mut [&mut less], &[]);
                 for at in 0..n {
@@ -203,22 +160,14 @@ impl Sort {
                         let middle = (low[at] + high[at]) / 2;
                         let in_left = at % (2 * width) < width;
                         // Left: is the other smaller? Right: is the other not greater?
-                        if (less[at] != 0) == in_left {
-                            low[at] = middle + 1
-                        } else {
-                            high[at] = middle
-                        }
+                        if (less[at] != 0) == in_left { low[at] = middle + 1 } else { high[at] = middle }
                     }
                 }
             }
             for at in 0..n {
                 let left = at / (2 * width) * (2 * width);
                 let middle = (left + width).min(n);
-                let place = if at < middle {
-                    at + (low[at] - middle)
-                } else {
-                    (at - middle) + low[at]
-                };
+                let place = if at < middle { at + (low[at] - middle) } else { (at - middle) + low[at] };
                 next[place] = order[at];
             }
             std::mem::swap(&mut order, &mut next);

@@ -25,13 +25,7 @@ pub(crate) struct Sliding {
 
 impl Sliding {
     /// The padded tensor, if it needs padding.
-    fn padded(
-        &self,
-        x: &[u8],
-        element: &[u8],
-        size: usize,
-        pool: &Pool,
-    ) -> Result<Option<Buffer>, RunError> {
+    fn padded(&self, x: &[u8], element: &[u8], size: usize, pool: &Pool) -> Result<Option<Buffer>, RunError> {
         let Some((pad, elements)) = &self.pad else {
             return Ok(None);
         };
@@ -61,11 +55,8 @@ impl Kernel for ReduceWindow {
         for i in 0..count {
             padded.push(self.slidings[i].padded(tensors[i], inits[i], self.sizes[i], pool)?);
         }
-        let sources: Vec<&[u8]> = padded
-            .iter()
-            .zip(tensors)
-            .map(|(p, &t)| p.as_ref().map_or(t, Buffer::bytes))
-            .collect();
+        let sources: Vec<&[u8]> =
+            padded.iter().zip(tensors).map(|(p, &t)| p.as_ref().map_or(t, Buffer::bytes)).collect();
         // Tile by tile, so that the running values stay in the first-level cache.
         let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|o| &mut **o).collect();
         let mut tasks = Vec::new();
@@ -79,33 +70,21 @@ impl Kernel for ReduceWindow {
             }
             tasks.push((start, len, mine));
         }
-        let work = n
-            .saturating_mul(self.slidings[0].offsets.len())
-            .saturating_mul(self.sizes[0]);
+        let work = n.saturating_mul(self.slidings[0].offsets.len()).saturating_mul(self.sizes[0]);
         par::each(tasks, work, |(start, len, mut acc)| {
-            let mut x: Vec<Vec<u128>> = self
-                .sizes
-                .iter()
-                .map(|&s| vec![0; (len * s).div_ceil(16)])
-                .collect();
+            let mut x: Vec<Vec<u128>> = self.sizes.iter().map(|&s| vec![0; (len * s).div_ceil(16)]).collect();
             for ((acc, init), &size) in acc.iter_mut().zip(inits).zip(&self.sizes) {
                 fill(acc, &init[..size]);
             }
             for at in 0..self.slidings[0].offsets.len() {
                 for (i, &size) in self.sizes.iter().enumerate() {
-                    let view = self.slidings[i]
-                        .firsts
-                        .shifted(self.slidings[i].offsets[at]);
+                    let view = self.slidings[i].firsts.shifted(self.slidings[i].offsets[at]);
                     with_size!(size, T => {
                         let to = &mut cast_slice_mut::<u128, T>(&mut x[i])[..len];
                         view.read::<T>(cast_slice(sources[i]), start, to);
                     });
                 }
-                let xs: Vec<&[u8]> = x
-                    .iter()
-                    .zip(&self.sizes)
-                    .map(|(x, &s)| &cast_slice(x)[..len * s])
-                    .collect();
+                let xs: Vec<&[u8]> = x.iter().zip(&self.sizes).map(|(x, &s)| &cast_slice(x)[..len * s]).collect();
                 self.body.apply(len, &mut acc, &xs, captured);
             }
         });
@@ -148,41 +127,20 @@ impl Kernel for Running {
 }
 
 impl Running {
-    fn rows(
-        &self,
-        x: &[u8],
-        init: &[u8],
-        captured: &[&[u8]],
-        out: &mut [u8],
-        outer: usize,
-        inner: usize,
-    ) {
+    fn rows(&self, x: &[u8], init: &[u8], captured: &[&[u8]], out: &mut [u8], outer: usize, inner: usize) {
         let row = inner * self.size;
         for o in 0..outer {
             let first = o * self.n * row;
             for step in 0..self.n {
-                let at = if self.backwards {
-                    self.n - 1 - step
-                } else {
-                    step
-                };
+                let at = if self.backwards { self.n - 1 - step } else { step };
                 let here = first + at * row;
                 if step == 0 {
                     fill(&mut out[here..here + row], &init[..self.size]);
                 } else {
-                    let before = if self.backwards {
-                        here + row
-                    } else {
-                        here - row
-                    };
+                    let before = if self.backwards { here + row } else { here - row };
                     out.copy_within(before..before + row, here);
                 }
-                self.body.apply(
-                    inner,
-                    &mut [&mut out[here..here + row]],
-                    &[&x[here..here + row]],
-                    captured,
-                );
+                self.body.apply(inner, &mut [&mut out[here..here + row]], &[&x[here..here + row]], captured);
             }
         }
     }
@@ -206,13 +164,9 @@ impl Kernel for SelectAndScatter {
         fill(outs[0], &init[..size]);
         let positions: Vec<u64> = (0..).take(x.len() / size).collect();
         let padded_x = self.sliding.padded(x, &init[..size], size, pool)?;
-        let padded_at =
-            self.positions
-                .padded(cast_slice(&positions), &NOWHERE.to_ne_bytes(), 8, pool)?;
+        let padded_at = self.positions.padded(cast_slice(&positions), &NOWHERE.to_ne_bytes(), 8, pool)?;
         let x = padded_x.as_ref().map_or(x, Buffer::bytes);
-        let at: &[u64] = padded_at
-            .as_ref()
-            .map_or(&positions, |p| cast_slice(p.bytes()));
+        let at: &[u64] = padded_at.as_ref().map_or(&positions, |p| cast_slice(p.bytes()));
         let n = source.len() / size;
         for start in (0..n).step_by(TILE) {
             let len = TILE.min(n - start);
@@ -221,22 +175,14 @@ impl Kernel for SelectAndScatter {
             let (mut best_at, mut next_at) = (vec![NOWHERE; len], vec![NOWHERE; len]);
             let mut keep = vec![0u8; len];
             for (&here, &there) in self.sliding.offsets.iter().zip(&self.positions.offsets) {
-                self.positions
-                    .firsts
-                    .shifted(there)
-                    .read(at, start, &mut next_at);
+                self.positions.firsts.shifted(there).read(at, start, &mut next_at);
                 with_size!(size, T => {
                     let next = &mut cast_slice_mut::<u128, T>(&mut next)[..len];
                     self.sliding.firsts.shifted(here).read::<T>(cast_slice(x), start, next);
                 });
-                let mut operands: Vec<&[u8]> = vec![
-                    &cast_slice(&best)[..len * size],
-                    &cast_slice(&next)[..len * size],
-                ];
+                let mut operands: Vec<&[u8]> = vec![&cast_slice(&best)[..len * size], &cast_slice(&next)[..len * size]];
                 operands.extend(for_select);
-                self.select
-                    .program
-                    .run(len, &operands, &mut [&mut keep], &[]);
+                self.select.program.run(len, &operands, &mut [&mut keep], &[]);
                 with_size!(size, T => {
                     let (best, next) = (cast_slice_mut::<u128, T>(&mut best), cast_slice::<u128, T>(&next));
                     for i in 0..len {
@@ -249,12 +195,7 @@ impl Kernel for SelectAndScatter {
             for (i, &to) in best_at.iter().enumerate().filter(|&(_, &to)| to != NOWHERE) {
                 let to = usize::try_from(to).unwrap_or(0) * size;
                 let from = (start + i) * size;
-                self.scatter.apply(
-                    1,
-                    &mut [&mut outs[0][to..to + size]],
-                    &[&source[from..from + size]],
-                    for_scatter,
-                );
+                self.scatter.apply(1, &mut [&mut outs[0][to..to + size]], &[&source[from..from + size]], for_scatter);
             }
         }
         Ok(())

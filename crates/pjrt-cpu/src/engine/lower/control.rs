@@ -10,24 +10,16 @@ use crate::engine::program::Select;
 
 impl<'m> Cx<'_, 'm> {
     fn binds(&self) -> Result<Vec<Bind>> {
-        self.op
-            .operands
-            .iter()
-            .map(|&id| self.frame.get(id))
-            .collect()
+        self.op.operands.iter().map(|&id| self.frame.get(id)).collect()
     }
 
     fn bind_all(&mut self, binds: Vec<Bind>) -> Result<()> {
         let (want, got) = (self.op.results.len(), binds.len());
-        self.ensure(want == got, || {
-            format!("makes {got} results, {want} are declared")
-        })?;
+        self.ensure(want == got, || format!("makes {got} results, {want} are declared"))?;
         for (i, bind) in binds.into_iter().enumerate() {
             if let Bind::Tensor(tv) = &bind {
                 let declared = self.result_type(i)?;
-                self.ensure(declared == tv.ty, || {
-                    format!("makes a {}, a {declared} is declared", tv.ty)
-                })?;
+                self.ensure(declared == tv.ty, || format!("makes a {}, a {declared} is declared", tv.ty))?;
             }
             self.bind(i, bind)?;
         }
@@ -66,10 +58,9 @@ impl<'m> Cx<'_, 'm> {
     pub(super) fn custom_call(&mut self, target: &str) -> Result<()> {
         match target {
             // Annotations for partitioners; on one device there is nothing to do.
-            "Sharding"
-            | "SPMDFullToShardShape"
-            | "SPMDShardToFullShape"
-            | "annotate_device_placement" => self.pass_through(),
+            "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape" | "annotate_device_placement" => {
+                self.pass_through()
+            }
             _ => Err(self.unsupported()),
         }
     }
@@ -77,15 +68,10 @@ impl<'m> Cx<'_, 'm> {
     fn nested(&mut self, region: &'m Region, args: Vec<Bind>) -> Result<(BlockGraph, Vec<Bind>)> {
         let mut nodes = Vec::new();
         let results = self.l.region(self.frame, region, args, &mut nodes)?;
-        let mut block = BlockGraph {
-            nodes,
-            results: Vec::new(),
-        };
+        let mut block = BlockGraph { nodes, results: Vec::new() };
         for result in &results {
             if let Bind::Tensor(tv) = result {
-                block
-                    .results
-                    .push(self.l.written_out(tv.v, &mut block.nodes));
+                block.results.push(self.l.written_out(tv.v, &mut block.nodes));
             }
         }
         Ok((block, results))
@@ -94,9 +80,7 @@ impl<'m> Cx<'_, 'm> {
     fn regions<const N: usize>(&self) -> Result<[&'m Region; N]> {
         let regions: Vec<&'m Region> = self.op.regions.iter().collect();
         let got = regions.len();
-        regions
-            .try_into()
-            .map_err(|_| self.invalid(format!("has {N} regions, {got} are given")))
+        regions.try_into().map_err(|_| self.invalid(format!("has {N} regions, {got} are given")))
     }
 
     pub(super) fn while_loop(&mut self) -> Result<()> {
@@ -111,20 +95,14 @@ impl<'m> Cx<'_, 'm> {
                     ins.push(self.l.written_out(tv.v, self.out));
                     let v = self.l.value(&tv.ty);
                     carried.push(v);
-                    Bind::Tensor(Tv {
-                        v,
-                        ty: tv.ty.clone(),
-                    })
+                    Bind::Tensor(Tv { v, ty: tv.ty.clone() })
                 }
                 Bind::Token => Bind::Token,
                 Bind::Tuple(_) => return Err(self.unsupported()),
             });
         }
         let (cond, preds) = self.nested(cond, args.clone())?;
-        let scalar = TensorType {
-            dtype: DType::Bool,
-            dims: [].into(),
-        };
+        let scalar = TensorType { dtype: DType::Bool, dims: [].into() };
         let fits = matches!(&preds[..], [Bind::Tensor(tv)] if tv.ty == scalar);
         self.ensure(fits, || format!("the condition must be a {scalar}"))?;
         let (body, results) = self.nested(body, args)?;
@@ -134,24 +112,11 @@ impl<'m> Cx<'_, 'm> {
         let binds = inits
             .iter()
             .map(|init| match init {
-                Bind::Tensor(tv) => made.next().map_or(Bind::Token, |&v| {
-                    Bind::Tensor(Tv {
-                        v,
-                        ty: tv.ty.clone(),
-                    })
-                }),
+                Bind::Tensor(tv) => made.next().map_or(Bind::Token, |&v| Bind::Tensor(Tv { v, ty: tv.ty.clone() })),
                 other => other.clone(),
             })
             .collect();
-        self.out.push(Node {
-            op: Op::While {
-                carried,
-                cond,
-                body,
-            },
-            ins,
-            outs,
-        });
+        self.out.push(Node { op: Op::While { carried, cond, body }, ins, outs });
         self.bind_all(binds)
     }
 
@@ -162,9 +127,7 @@ impl<'m> Cx<'_, 'm> {
                 (Bind::Token, Bind::Token) => true,
                 _ => false,
             });
-        self.ensure(same, || {
-            format!("values of different types meet: {:?} and {:?}", a, b)
-        })
+        self.ensure(same, || format!("values of different types meet: {:?} and {:?}", a, b))
     }
 
     pub(super) fn branches(&mut self, select: Select) -> Result<()> {
@@ -173,15 +136,9 @@ impl<'m> Cx<'_, 'm> {
             Select::Pred => DType::Bool,
             Select::Index => DType::I32,
         };
-        self.ensure(index.ty.rank() == 0 && index.ty.dtype == dtype, || {
-            format!("an index of type {}", index.ty)
-        })?;
+        self.ensure(index.ty.rank() == 0 && index.ty.dtype == dtype, || format!("an index of type {}", index.ty))?;
         let regions = &self.op.regions;
-        let enough = if matches!(select, Select::Pred) {
-            regions.len() == 2
-        } else {
-            !regions.is_empty()
-        };
+        let enough = if matches!(select, Select::Pred) { regions.len() == 2 } else { !regions.is_empty() };
         self.ensure(enough, || format!("{} branches", regions.len()))?;
         let mut branches = Vec::with_capacity(regions.len());
         let mut first: Option<Vec<Bind>> = None;
@@ -209,21 +166,11 @@ impl<'m> Cx<'_, 'm> {
                 }
             });
         }
-        self.out.push(Node {
-            op: Op::Case { select, branches },
-            ins: vec![index.v],
-            outs,
-        });
+        self.out.push(Node { op: Op::Case { select, branches }, ins: vec![index.v], outs });
         self.bind_all(binds)
     }
 }
 
 fn tensors(binds: &[Bind]) -> impl Iterator<Item = &Tv> {
-    binds.iter().filter_map(|b| {
-        if let Bind::Tensor(tv) = b {
-            Some(tv)
-        } else {
-            None
-        }
-    })
+    binds.iter().filter_map(|b| if let Bind::Tensor(tv) = b { Some(tv) } else { None })
 }

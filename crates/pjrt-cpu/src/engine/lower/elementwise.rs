@@ -16,16 +16,11 @@ impl Cx<'_, '_> {
         let elements = if literal.splat { 1 } else { ty.elements() };
         let got = literal.data.len();
         self.ensure(got == elements * size, || {
-            format!(
-                "{ty} needs {} bytes of data, {got} are given",
-                elements * size
-            )
+            format!("{ty} needs {} bytes of data, {got} are given", elements * size)
         })?;
         let mut data = std::borrow::Cow::Borrowed(&literal.data[..]);
         if ty.dtype == DType::Bool && data.iter().any(|&b| b > 1) {
-            data.to_mut()
-                .iter_mut()
-                .for_each(|b| *b = u8::from(*b != 0));
+            data.to_mut().iter_mut().for_each(|b| *b = u8::from(*b != 0));
         }
         let v = if literal.splat || ty.elements() == 1 {
             self.l.splat_value(&data, ty.elements())
@@ -43,33 +38,19 @@ impl Cx<'_, '_> {
 
     pub(super) fn iota(&mut self, dimension: usize) -> Result<()> {
         let ty = self.result_type(0)?;
-        self.ensure(dimension < ty.rank(), || {
-            format!("dimension {dimension} of {ty}")
-        })?;
+        self.ensure(dimension < ty.rank(), || format!("dimension {dimension} of {ty}"))?;
         let inner: usize = ty.dims[dimension + 1..].iter().product();
-        let iota =
-            Iota::new(ty.dtype, inner, ty.dims[dimension]).ok_or_else(|| self.unsupported())?;
+        let iota = Iota::new(ty.dtype, inner, ty.dims[dimension]).ok_or_else(|| self.unsupported())?;
         let v = self.l.value(&ty);
-        self.out.push(Node {
-            op: Op::Iota(iota),
-            ins: Vec::new(),
-            outs: vec![v],
-        });
+        self.out.push(Node { op: Op::Iota(iota), ins: Vec::new(), outs: vec![v] });
         self.finish_one(v, ty)
     }
 
     pub(super) fn unary(&mut self, op: Unary) -> Result<()> {
         let [x] = self.take()?;
         let map = loops::unary(op, x.ty.dtype).ok_or_else(|| self.unsupported())?;
-        let dtype = if op == Unary::IsFinite {
-            DType::Bool
-        } else {
-            x.ty.dtype
-        };
-        let ty = TensorType {
-            dtype,
-            dims: x.ty.dims.clone(),
-        };
+        let dtype = if op == Unary::IsFinite { DType::Bool } else { x.ty.dtype };
+        let ty = TensorType { dtype, dims: x.ty.dims.clone() };
         let v = self.map(map, &[x.v], &ty);
         self.finish_one(v, ty)
     }
@@ -83,23 +64,14 @@ impl Cx<'_, '_> {
     }
 
     pub(super) fn same(&self, a: &Tv, b: &Tv) -> Result<()> {
-        self.ensure(a.ty == b.ty, || {
-            format!("operands of different types {} and {}", a.ty, b.ty)
-        })
+        self.ensure(a.ty == b.ty, || format!("operands of different types {} and {}", a.ty, b.ty))
     }
 
-    pub(super) fn compare(
-        &mut self,
-        direction: ComparisonDirection,
-        kind: ComparisonType,
-    ) -> Result<()> {
+    pub(super) fn compare(&mut self, direction: ComparisonDirection, kind: ComparisonType) -> Result<()> {
         let [a, b] = self.take()?;
         self.same(&a, &b)?;
         let map = loops::compare(direction, kind, a.ty.dtype).ok_or_else(|| self.unsupported())?;
-        let ty = TensorType {
-            dtype: DType::Bool,
-            dims: a.ty.dims.clone(),
-        };
+        let ty = TensorType { dtype: DType::Bool, dims: a.ty.dims.clone() };
         let v = self.map(map, &[a.v, b.v], &ty);
         self.finish_one(v, ty)
     }
@@ -125,8 +97,7 @@ impl Cx<'_, '_> {
     pub(super) fn clamp(&mut self) -> Result<()> {
         let [low, x, high] = self.take()?;
         for bound in [&low, &high] {
-            let fits = bound.ty.dtype == x.ty.dtype
-                && (bound.ty.rank() == 0 || bound.ty.dims == x.ty.dims);
+            let fits = bound.ty.dtype == x.ty.dtype && (bound.ty.rank() == 0 || bound.ty.dims == x.ty.dims);
             self.ensure(fits, || format!("bound of type {} for {}", bound.ty, x.ty))?;
         }
         let map = loops::clamp(x.ty.dtype).ok_or_else(|| self.unsupported())?;
@@ -136,10 +107,7 @@ impl Cx<'_, '_> {
 
     pub(super) fn convert(&mut self) -> Result<()> {
         let [x] = self.take()?;
-        let ty = TensorType {
-            dtype: self.result_type(0)?.dtype,
-            dims: x.ty.dims.clone(),
-        };
+        let ty = TensorType { dtype: self.result_type(0)?.dtype, dims: x.ty.dims.clone() };
         if ty.dtype == x.ty.dtype {
             return self.finish(vec![x]);
         }
@@ -153,11 +121,7 @@ impl Cx<'_, '_> {
         let [x] = self.take()?;
         let ty = self.result_type(0)?;
         let (from, to) = (x.ty.dtype.size(), ty.dtype.size());
-        if [x.ty.dtype, ty.dtype]
-            .iter()
-            .any(|d| !(d.is_integer() || d.size() > 1))
-            && x.ty.dtype != ty.dtype
-        {
+        if [x.ty.dtype, ty.dtype].iter().any(|d| !(d.is_integer() || d.size() > 1)) && x.ty.dtype != ty.dtype {
             // Truth values and types narrower than a byte do not use all bits of their byte.
             return Err(self.unsupported());
         }
@@ -169,24 +133,16 @@ impl Cx<'_, '_> {
         self.ensure(fits, || format!("from {} to {ty}", x.ty))?;
         let v = match (from == to, self.l.splat(x.v)) {
             (true, _) => x.v,
-            (false, _) => {
-                self.kernel(Reinterpret, &[x.v], &[Some(0)], std::slice::from_ref(&ty))[0]
-            }
+            (false, _) => self.kernel(Reinterpret, &[x.v], &[Some(0)], std::slice::from_ref(&ty))[0],
         };
         self.finish_one(v, ty)
     }
 
-    pub(super) fn reduce_precision(
-        &mut self,
-        exponent_bits: u32,
-        mantissa_bits: u32,
-    ) -> Result<()> {
+    pub(super) fn reduce_precision(&mut self, exponent_bits: u32, mantissa_bits: u32) -> Result<()> {
         let [x] = self.take()?;
-        self.ensure((1..=32).contains(&exponent_bits), || {
-            format!("{exponent_bits} exponent bits")
-        })?;
-        let map = loops::reduce_precision(x.ty.dtype, exponent_bits, mantissa_bits)
-            .ok_or_else(|| self.unsupported())?;
+        self.ensure((1..=32).contains(&exponent_bits), || format!("{exponent_bits} exponent bits"))?;
+        let map =
+            loops::reduce_precision(x.ty.dtype, exponent_bits, mantissa_bits).ok_or_else(|| self.unsupported())?;
         let v = self.map(map, &[x.v], &x.ty);
         self.finish_one(v, x.ty)
     }

@@ -1,9 +1,7 @@
 //! `gather`, `scatter` and `sort`.
 #![expect(clippy::cast_sign_loss, reason = "row-major strides are not negative")]
 
-use stablehlo::ir::{
-    ComparisonDirection, ComparisonType, GatherDimensions, OpKind, Region, ScatterDimensions,
-};
+use stablehlo::ir::{ComparisonDirection, ComparisonType, GatherDimensions, OpKind, Region, ScatterDimensions};
 
 use super::linear::rest;
 use super::region::combine;
@@ -27,48 +25,22 @@ struct Places<'a> {
 
 impl<'m> Cx<'_, 'm> {
     /// The windows of `sizes` in a tensor of `dims`, and the index tensor with its vectors last.
-    fn windows(
-        &mut self,
-        dims: &[usize],
-        sizes: &[usize],
-        indices: &Tv,
-        p: &Places,
-    ) -> Result<(Windows, V)> {
+    fn windows(&mut self, dims: &[usize], sizes: &[usize], indices: &Tv, p: &Places) -> Result<(Windows, V)> {
         let rank = dims.len();
         let mut dropped = p.collapsed.to_vec();
         dropped.extend(p.batching);
         self.distinct(&dropped, rank, "collapsed and batching dimensions")?;
         self.distinct(p.map, rank, "start_index_map")?;
-        self.ensure(p.vector <= indices.ty.rank(), || {
-            format!("index_vector_dim = {} of {}", p.vector, indices.ty)
-        })?;
-        self.distinct(
-            p.index_batching,
-            indices.ty.rank(),
-            "start_indices_batching_dims",
-        )?;
+        self.ensure(p.vector <= indices.ty.rank(), || format!("index_vector_dim = {} of {}", p.vector, indices.ty))?;
+        self.distinct(p.index_batching, indices.ty.rank(), "start_indices_batching_dims")?;
         let fits = p.batching.len() == p.index_batching.len()
             && !p.index_batching.contains(&p.vector)
-            && p.batching
-                .iter()
-                .zip(p.index_batching)
-                .all(|(&o, &i)| dims[o] == indices.ty.dims[i])
+            && p.batching.iter().zip(p.index_batching).all(|(&o, &i)| dims[o] == indices.ty.dims[i])
             && dropped.iter().all(|&d| sizes[d] <= 1)
             && sizes.iter().zip(dims).all(|(s, d)| s <= d);
-        self.ensure(fits, || {
-            format!(
-                "a window of {sizes:?} in {dims:?} with batching {:?}",
-                p.batching
-            )
-        })?;
-        let length = if p.vector == indices.ty.rank() {
-            1
-        } else {
-            indices.ty.dims[p.vector]
-        };
-        self.ensure(p.map.len() == length, || {
-            format!("index vectors of {length} for {:?}", p.map)
-        })?;
+        self.ensure(fits, || format!("a window of {sizes:?} in {dims:?} with batching {:?}", p.batching))?;
+        let length = if p.vector == indices.ty.rank() { 1 } else { indices.ty.dims[p.vector] };
+        self.ensure(p.map.len() == length, || format!("index vectors of {length} for {:?}", p.map))?;
         let read = ReadIndex::new(indices.ty.dtype).ok_or_else(|| self.unsupported())?;
         let batch = rest(indices.ty.rank(), &[p.vector], &[]);
         let own = strides_of(dims);
@@ -77,15 +49,8 @@ impl<'m> Cx<'_, 'm> {
         if !p.batching.is_empty() {
             base.push(0);
             for &b in &batch {
-                let stride = p
-                    .index_batching
-                    .iter()
-                    .position(|&i| i == b)
-                    .map_or(0, |i| own[p.batching[i]] as usize);
-                base = base
-                    .iter()
-                    .flat_map(|&at| (0..indices.ty.dims[b]).map(move |i| at + i * stride))
-                    .collect();
+                let stride = p.index_batching.iter().position(|&i| i == b).map_or(0, |i| own[p.batching[i]] as usize);
+                base = base.iter().flat_map(|&at| (0..indices.ty.dims[b]).map(move |i| at + i * stride)).collect();
             }
         }
         // A window's contiguous runs: its innermost dimensions that are taken whole, and one more.
@@ -100,35 +65,14 @@ impl<'m> Cx<'_, 'm> {
         let mut runs = vec![0];
         for d in 0..axis {
             let stride = own[d] as usize;
-            runs = runs
-                .iter()
-                .flat_map(|&at| (0..sizes[d]).map(move |i| at + i * stride))
-                .collect();
+            runs = runs.iter().flat_map(|&at| (0..sizes[d]).map(move |i| at + i * stride)).collect();
         }
         let mut order = batch.clone();
         order.extend((p.vector < indices.ty.rank()).then_some(p.vector));
         let indices = self.permuted(indices, &order)?;
-        let count = batch
-            .iter()
-            .enumerate()
-            .map(|(i, _)| indices.ty.dims[i])
-            .product();
-        let parts = p
-            .map
-            .iter()
-            .map(|&d| (dims[d] - sizes[d], own[d] as usize))
-            .collect();
-        Ok((
-            Windows {
-                read,
-                count,
-                parts,
-                base,
-                runs,
-                run,
-            },
-            indices.v,
-        ))
+        let count = batch.iter().enumerate().map(|(i, _)| indices.ty.dims[i]).product();
+        let parts = p.map.iter().map(|&d| (dims[d] - sizes[d], own[d] as usize)).collect();
+        Ok((Windows { read, count, parts, base, runs, run }, indices.v))
     }
 
     pub(super) fn gather(&mut self, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
@@ -142,32 +86,17 @@ impl<'m> Cx<'_, 'm> {
             vector: d.index_vector_dim,
         };
         let (windows, index) = self.windows(&x.ty.dims, &sizes, &indices, &places)?;
-        let batch: Vec<usize> = rest(indices.ty.rank(), &[d.index_vector_dim], &[])
-            .iter()
-            .map(|&i| indices.ty.dims[i])
-            .collect();
-        let kept = rest(
-            x.ty.rank(),
-            &d.collapsed_slice_dims,
-            &d.operand_batching_dims,
-        );
+        let batch: Vec<usize> =
+            rest(indices.ty.rank(), &[d.index_vector_dim], &[]).iter().map(|&i| indices.ty.dims[i]).collect();
+        let kept = rest(x.ty.rank(), &d.collapsed_slice_dims, &d.operand_batching_dims);
         let window: Vec<usize> = kept.iter().map(|&i| sizes[i]).collect();
         let rank = batch.len() + window.len();
         self.distinct(&d.offset_dims, rank, "offset_dims")?;
-        self.ensure(d.offset_dims.len() == window.len(), || {
-            format!("offset_dims = {:?}", d.offset_dims)
-        })?;
+        self.ensure(d.offset_dims.len() == window.len(), || format!("offset_dims = {:?}", d.offset_dims))?;
         let straight = [&batch[..], &window[..]].concat();
         let ty = self.typed(x.ty.dtype, &straight)?;
-        let v = self.kernel(
-            Gather {
-                windows,
-                size: ty.dtype.size(),
-            },
-            &[x.v, index],
-            &[],
-            std::slice::from_ref(&ty),
-        )[0];
+        let v =
+            self.kernel(Gather { windows, size: ty.dtype.size() }, &[x.v, index], &[], std::slice::from_ref(&ty))[0];
         // From [batch, window] to the places the dimension numbers ask for.
         let mut permutation = vec![0; rank];
         for (i, &to) in rest(rank, &d.offset_dims, &[]).iter().enumerate() {
@@ -183,11 +112,8 @@ impl<'m> Cx<'_, 'm> {
     pub(super) fn scatter(&mut self, d: &ScatterDimensions) -> Result<()> {
         let operands = self.operands()?;
         let count = operands.len() / 2;
-        self.ensure(count > 0 && operands.len() == 2 * count + 1, || {
-            format!("{} operands", operands.len())
-        })?;
-        let (tensors, indices, updates) =
-            (&operands[..count], &operands[count], &operands[count + 1..]);
+        self.ensure(count > 0 && operands.len() == 2 * count + 1, || format!("{} operands", operands.len()))?;
+        let (tensors, indices, updates) = (&operands[..count], &operands[count], &operands[count + 1..]);
         let (x, u) = (&tensors[0], &updates[0]);
         for (t, v) in tensors.iter().zip(updates) {
             let fits = t.ty.dims == x.ty.dims && v.ty.dims == u.ty.dims && t.ty.dtype == v.ty.dtype;
@@ -216,31 +142,18 @@ impl<'m> Cx<'_, 'm> {
         let (windows, index) = self.windows(&x.ty.dims, &sizes, indices, &places)?;
         let batch = rest(u.ty.rank(), &d.update_window_dims, &[]);
         let from: Vec<usize> = batch.iter().map(|&i| u.ty.dims[i]).collect();
-        let of: Vec<usize> = rest(indices.ty.rank(), &[d.index_vector_dim], &[])
-            .iter()
-            .map(|&i| indices.ty.dims[i])
-            .collect();
-        self.ensure(from == of, || {
-            format!(
-                "updates of type {} for indices of type {}",
-                u.ty, indices.ty
-            )
-        })?;
+        let of: Vec<usize> =
+            rest(indices.ty.rank(), &[d.index_vector_dim], &[]).iter().map(|&i| indices.ty.dims[i]).collect();
+        self.ensure(from == of, || format!("updates of type {} for indices of type {}", u.ty, indices.ty))?;
         let order = [&batch[..], &d.update_window_dims[..]].concat();
         let region = self.body()?;
-        let fast = if count == 1 {
-            combine(region).and_then(|c| Body::fast(c, x.ty.dtype))
-        } else {
-            None
-        };
+        let fast = if count == 1 { combine(region).and_then(|c| Body::fast(c, x.ty.dtype)) } else { None };
         let body = match fast {
             Some(body) => body,
             None => {
                 let types = self.reducer_types(tensors)?;
                 let f = self.scalar_fn(region, &types)?;
-                self.ensure(f.results[..] == types[..count], || {
-                    format!("a body returning {:?}", f.results)
-                })?;
+                self.ensure(f.results[..] == types[..count], || format!("a body returning {:?}", f.results))?;
                 Body::Any(f)
             }
         };
@@ -254,22 +167,8 @@ impl<'m> Cx<'_, 'm> {
         let types: Vec<TensorType> = tensors.iter().map(|t| t.ty.clone()).collect();
         let starts: Vec<Option<u16>> = (0..count).map(|i| u16::try_from(i).ok()).collect();
         let sizes = types.iter().map(|t| t.dtype.size()).collect();
-        let outs = self.kernel(
-            Scatter {
-                windows,
-                sizes,
-                body,
-            },
-            &ins,
-            &starts,
-            &types,
-        );
-        self.finish(
-            outs.into_iter()
-                .zip(types)
-                .map(|(v, ty)| Tv { v, ty })
-                .collect(),
-        )
+        let outs = self.kernel(Scatter { windows, sizes, body }, &ins, &starts, &types);
+        self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
     }
 
     pub(super) fn sort(&mut self, dimension: usize) -> Result<()> {
@@ -278,14 +177,10 @@ impl<'m> Cx<'_, 'm> {
             return Err(self.invalid("no operand"));
         };
         for x in &operands {
-            self.ensure(x.ty.dims == first.ty.dims, || {
-                format!("{} beside {}", x.ty, first.ty)
-            })?;
+            self.ensure(x.ty.dims == first.ty.dims, || format!("{} beside {}", x.ty, first.ty))?;
         }
         let rank = first.ty.rank();
-        self.ensure(dimension < rank, || {
-            format!("dimension {dimension} of {}", first.ty)
-        })?;
+        self.ensure(dimension < rank, || format!("dimension {dimension} of {}", first.ty))?;
         let dims = first.ty.dims.clone();
         if u32::try_from(dims[dimension]).is_err() {
             return Err(self.unsupported());
@@ -298,9 +193,7 @@ impl<'m> Cx<'_, 'm> {
         }
         let body = self.scalar_fn(region, &scalars)?;
         let pred = self.typed(crate::engine::dtype::DType::Bool, &[])?;
-        self.ensure(body.results[..] == [pred], || {
-            format!("a comparator returning {:?}", body.results)
-        })?;
+        self.ensure(body.results[..] == [pred], || format!("a comparator returning {:?}", body.results))?;
         let mut captured = body.captured.clone();
         let order = match self.sort_key(region, &scalars)? {
             Some((order, own)) => {
@@ -320,32 +213,19 @@ impl<'m> Cx<'_, 'm> {
         ins.extend(captured);
         let types: Vec<TensorType> = operands.iter().map(|x| x.ty.clone()).collect();
         let outs = self.kernel(kernel, &ins, &[], &types);
-        self.finish(
-            outs.into_iter()
-                .zip(types)
-                .map(|(v, ty)| Tv { v, ty })
-                .collect(),
-        )
+        self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
     }
 
     /// The key a comparator sorts by, where it is `key(a) < key(b)` or `key(a) > key(b)` for the two elements `a`
     /// and `b` of one operand; and the scalars the key captures.
-    fn sort_key(
-        &mut self,
-        region: &'m Region,
-        scalars: &[TensorType],
-    ) -> Result<Option<(Order, Vec<V>)>> {
+    fn sort_key(&mut self, region: &'m Region, scalars: &[TensorType]) -> Result<Option<(Order, Vec<V>)>> {
         let Some((ret, ops)) = region.ops.split_last() else {
             return Ok(None);
         };
         let Some(last) = ops.last().filter(|op| op.results == ret.operands) else {
             return Ok(None);
         };
-        let OpKind::Compare {
-            direction,
-            compare_type,
-        } = last.kind
-        else {
+        let OpKind::Compare { direction, compare_type } = last.kind else {
             return Ok(None);
         };
         let descending = match direction {
@@ -365,26 +245,14 @@ impl<'m> Cx<'_, 'm> {
                 continue;
             }
             if plain {
-                let order = Order::Key {
-                    operand,
-                    key: None,
-                    size: ty.dtype.size(),
-                    dtype: ty.dtype,
-                    descending,
-                    total,
-                };
+                let order =
+                    Order::Key { operand, key: None, size: ty.dtype.size(), dtype: ty.dtype, descending, total };
                 return Ok(Some((order, Vec::new())));
             }
             let f = self.scalar_cone(region, left, a, &scalars[2 * operand])?;
             let Some(f) = f else { continue };
-            let order = Order::Key {
-                operand,
-                key: Some(f.program),
-                size: ty.dtype.size(),
-                dtype: ty.dtype,
-                descending,
-                total,
-            };
+            let order =
+                Order::Key { operand, key: Some(f.program), size: ty.dtype.size(), dtype: ty.dtype, descending, total };
             return Ok(Some((order, f.captured)));
         }
         Ok(None)
@@ -411,16 +279,12 @@ fn mirrored(
         // Made outside the region, or the other argument of some operand: equal only if the same, and constant.
         (None, None) => false,
         (Some(x), Some(y)) => {
-            let constant =
-                matches!((&x.kind, &y.kind), (OpKind::Constant(p), OpKind::Constant(q)) if p == q);
+            let constant = matches!((&x.kind, &y.kind), (OpKind::Constant(p), OpKind::Constant(q)) if p == q);
             constant
                 || (x.regions.is_empty()
                     && same_elementwise(&x.kind, &y.kind)
                     && x.operands.len() == y.operands.len()
-                    && x.operands
-                        .iter()
-                        .zip(&y.operands)
-                        .all(|(&p, &q)| mirrored(ops, p, q, left, right, depth + 1)))
+                    && x.operands.iter().zip(&y.operands).all(|(&p, &q)| mirrored(ops, p, q, left, right, depth + 1)))
         }
         _ => false,
     }
@@ -431,16 +295,9 @@ fn same_elementwise(x: &OpKind, y: &OpKind) -> bool {
         (OpKind::Unary(p), OpKind::Unary(q)) => p == q,
         (OpKind::Binary(p), OpKind::Binary(q)) => p == q,
         (OpKind::Select, OpKind::Select) | (OpKind::Convert, OpKind::Convert) => true,
-        (
-            OpKind::Compare {
-                direction: p,
-                compare_type: s,
-            },
-            OpKind::Compare {
-                direction: q,
-                compare_type: t,
-            },
-        ) => p == q && s == t,
+        (OpKind::Compare { direction: p, compare_type: s }, OpKind::Compare { direction: q, compare_type: t }) => {
+            p == q && s == t
+        }
         _ => false,
     }
 }

@@ -19,12 +19,10 @@ impl Cx<'_, '_> {
         let mut lists = d.rhs_batching.clone();
         lists.extend(&d.rhs_contracting);
         self.distinct(&lists, b.ty.rank(), "rhs dimensions")?;
-        let extents =
-            |t: &Tv, list: &[usize]| list.iter().map(|&i| t.ty.dims[i]).collect::<Vec<_>>();
+        let extents = |t: &Tv, list: &[usize]| list.iter().map(|&i| t.ty.dims[i]).collect::<Vec<_>>();
         let batch = extents(&a, &d.lhs_batching);
         let depth = extents(&a, &d.lhs_contracting);
-        let fits =
-            batch == extents(&b, &d.rhs_batching) && depth == extents(&b, &d.rhs_contracting);
+        let fits = batch == extents(&b, &d.rhs_batching) && depth == extents(&b, &d.rhs_contracting);
         self.ensure(fits, || format!("{} and {} along {d:?}", a.ty, b.ty))?;
         let result = self.result_type(0)?;
         if a.ty.dtype != b.ty.dtype {
@@ -48,22 +46,9 @@ impl Cx<'_, '_> {
         let ty = self.typed(result.dtype, &dims)?;
         let (a, lhs) = self.side(a, &d.lhs_batching, &free_a, &d.lhs_contracting)?;
         let (b, rhs) = self.side(b, &d.rhs_batching, &free_b, &d.rhs_contracting)?;
-        let m = extents(
-            &Tv {
-                v: 0,
-                ty: ty.clone(),
-            },
-            &(batch.len()..batch.len() + free_a.len()).collect::<Vec<_>>(),
-        );
+        let m = extents(&Tv { v: 0, ty: ty.clone() }, &(batch.len()..batch.len() + free_a.len()).collect::<Vec<_>>());
         let n: usize = dims[batch.len() + free_a.len()..].iter().product();
-        let kernel = Dot {
-            m: m.iter().product(),
-            k: depth.iter().product(),
-            n,
-            lhs,
-            rhs,
-            run,
-        };
+        let kernel = Dot { m: m.iter().product(), k: depth.iter().product(), n, lhs, rhs, run };
         let v = self.kernel(kernel, &[a.v, b.v], &[], std::slice::from_ref(&ty))[0];
         self.finish_one(v, ty)
     }
@@ -74,30 +59,17 @@ impl Cx<'_, '_> {
             return Ok(x);
         }
         let map = loops::convert(x.ty.dtype, dtype).ok_or_else(|| self.unsupported())?;
-        let ty = TensorType {
-            dtype,
-            dims: x.ty.dims,
-        };
+        let ty = TensorType { dtype, dims: x.ty.dims };
         let v = self.map(map, &[x.v], &ty);
         Ok(Tv { v, ty })
     }
 
     /// One operand as a batch of matrices; rearranged first where its dimensions are too scattered for two strides.
-    fn side(
-        &mut self,
-        x: Tv,
-        batch: &[usize],
-        free: &[usize],
-        contract: &[usize],
-    ) -> Result<(Tv, Side)> {
+    fn side(&mut self, x: Tv, batch: &[usize], free: &[usize], contract: &[usize]) -> Result<(Tv, Side)> {
         let own = strides_of(&x.ty.dims);
         let merged = |dims: &[usize]| merge(&x.ty.dims, &own, dims);
         if let (Some(f), Some(c)) = (merged(free), merged(contract)) {
-            let side = Side {
-                batch: offsets(&x.ty.dims, &own, batch),
-                free: f,
-                contract: c,
-            };
+            let side = Side { batch: offsets(&x.ty.dims, &own, batch), free: f, contract: c };
             return Ok((x, side));
         }
         let permutation: Vec<usize> = batch.iter().chain(free).chain(contract).copied().collect();
@@ -116,9 +88,7 @@ impl Cx<'_, '_> {
 
 /// Dimensions in neither list.
 pub(super) fn rest(rank: usize, a: &[usize], b: &[usize]) -> Vec<usize> {
-    (0..rank)
-        .filter(|d| !a.contains(d) && !b.contains(d))
-        .collect()
+    (0..rank).filter(|d| !a.contains(d) && !b.contains(d)).collect()
 }
 
 /// The stride of several dimensions walked as one, if there is one.
@@ -136,10 +106,7 @@ fn merge(dims: &[usize], strides: &[isize], list: &[usize]) -> Option<usize> {
 pub(super) fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<usize> {
     let mut all = vec![0];
     for &d in list {
-        all = all
-            .iter()
-            .flat_map(|&o| (0..dims[d]).map(move |i| o + i * strides[d] as usize))
-            .collect();
+        all = all.iter().flat_map(|&o| (0..dims[d]).map(move |i| o + i * strides[d] as usize)).collect();
     }
     all
 }
@@ -161,12 +128,7 @@ impl Cx<'_, '_> {
             return Err(self.invalid(format!("of {}", a.ty)));
         };
         self.ensure(a.ty.dims[a.ty.rank() - 2] == n, || format!("of {}", a.ty))?;
-        let v = self.kernel(
-            Cholesky { n, lower, wide },
-            &[a.v],
-            &[],
-            std::slice::from_ref(&a.ty),
-        )[0];
+        let v = self.kernel(Cholesky { n, lower, wide }, &[a.v], &[], std::slice::from_ref(&a.ty))[0];
         self.finish_one(v, a.ty)
     }
 
@@ -180,31 +142,15 @@ impl Cx<'_, '_> {
         let [a, b] = self.take()?;
         let wide = self.is_wide(&a.ty)?;
         let rank = a.ty.rank();
-        self.ensure(
-            rank >= 2 && b.ty.rank() == rank && a.ty.dtype == b.ty.dtype,
-            || format!("{} and {}", a.ty, b.ty),
-        )?;
-        let (n, rows, columns) = (
-            a.ty.dims[rank - 1],
-            b.ty.dims[rank - 2],
-            b.ty.dims[rank - 1],
-        );
+        self.ensure(rank >= 2 && b.ty.rank() == rank && a.ty.dtype == b.ty.dtype, || format!("{} and {}", a.ty, b.ty))?;
+        let (n, rows, columns) = (a.ty.dims[rank - 1], b.ty.dims[rank - 2], b.ty.dims[rank - 1]);
         let fits = a.ty.dims[rank - 2] == n
             && a.ty.dims[..rank - 2] == b.ty.dims[..rank - 2]
             && n == if left { rows } else { columns };
         self.ensure(fits, || format!("{} and {}", a.ty, b.ty))?;
         // For real numbers the adjoint is the transpose.
         let transpose = transpose != TransposeA::NoTranspose;
-        let kernel = TriangularSolve {
-            n,
-            rows,
-            columns,
-            left,
-            lower,
-            unit,
-            transpose,
-            wide,
-        };
+        let kernel = TriangularSolve { n, rows, columns, left, lower, unit, transpose, wide };
         let v = self.kernel(kernel, &[a.v, b.v], &[Some(1)], std::slice::from_ref(&b.ty))[0];
         self.finish_one(v, b.ty)
     }

@@ -80,14 +80,7 @@ pub(crate) struct Lowered {
 
 impl<'m> Lower<'m> {
     pub(crate) fn new(module: &'m Module, pool: &'m Pool) -> Self {
-        Lower {
-            module,
-            pool,
-            values: Vec::new(),
-            calls: Vec::new(),
-            depth: 0,
-            nodes: 0,
-        }
+        Lower { module, pool, values: Vec::new(), calls: Vec::new(), depth: 0, nodes: 0 }
     }
 
     /// Lowers the entry function.
@@ -95,44 +88,28 @@ impl<'m> Lower<'m> {
         let mut args = Vec::with_capacity(func.args().len());
         for &arg in func.args() {
             let ty = tensor_type(type_of(func, arg)?)?;
-            args.push(Tv {
-                v: self.value(&ty),
-                ty,
-            });
+            args.push(Tv { v: self.value(&ty), ty });
         }
         let mut nodes = Vec::new();
         let binds = args.iter().cloned().map(Bind::Tensor).collect();
         let results = self.inline(func, binds, &mut nodes)?;
         let mut types = Vec::with_capacity(results.len());
-        let mut block = BlockGraph {
-            nodes,
-            results: Vec::new(),
-        };
+        let mut block = BlockGraph { nodes, results: Vec::new() };
         for result in results {
             let Bind::Tensor(tv) = result else {
-                return Err(CompileError::unsupported(
-                    "the entry function returns a token or a tuple; return tensors",
-                ));
+                return Err(CompileError::unsupported("the entry function returns a token or a tuple; return tensors"));
             };
             block.results.push(self.written_out(tv.v, &mut block.nodes));
             types.push(tv.ty);
         }
         let mut live = vec![false; self.values.len()];
         block.remove_dead(&mut live);
-        Ok(Lowered {
-            block,
-            args,
-            results: types,
-        })
+        Ok(Lowered { block, args, results: types })
     }
 
     /// A new value.
     fn value(&mut self, ty: &TensorType) -> V {
-        self.new_value(Value {
-            size: element_size(ty.dtype),
-            n: ty.elements(),
-            constant: None,
-        })
+        self.new_value(Value { size: element_size(ty.dtype), n: ty.elements(), constant: None })
     }
 
     fn new_value(&mut self, value: Value) -> V {
@@ -141,23 +118,12 @@ impl<'m> Lower<'m> {
     }
 
     /// Lowers a call of `func`.
-    fn inline(
-        &mut self,
-        func: &'m Func,
-        args: Vec<Bind>,
-        out: &mut Vec<Node>,
-    ) -> Result<Vec<Bind>> {
+    fn inline(&mut self, func: &'m Func, args: Vec<Bind>, out: &mut Vec<Node>) -> Result<Vec<Bind>> {
         if self.calls.contains(&func.name.as_str()) {
-            return Err(CompileError::unsupported(format!(
-                "function `{}` calls itself",
-                func.name
-            )));
+            return Err(CompileError::unsupported(format!("function `{}` calls itself", func.name)));
         }
         self.calls.push(&func.name);
-        let mut frame = Frame {
-            func,
-            env: vec![None; func.values.len()],
-        };
+        let mut frame = Frame { func, env: vec![None; func.values.len()] };
         let results = self.region(&mut frame, &func.body, args, out)?;
         self.calls.pop();
         if results.len() != func.results.len() {
@@ -180,15 +146,11 @@ impl<'m> Lower<'m> {
     ) -> Result<Vec<Bind>> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(CompileError::unsupported(format!(
-                "calls and regions nested more than {MAX_DEPTH} deep"
-            )));
+            return Err(CompileError::unsupported(format!("calls and regions nested more than {MAX_DEPTH} deep")));
         }
         if region.args.len() != args.len() {
             let (want, got) = (region.args.len(), args.len());
-            return Err(CompileError::invalid(format!(
-                "a region of {want} arguments is given {got}"
-            )));
+            return Err(CompileError::invalid(format!("a region of {want} arguments is given {got}")));
         }
         for (&id, bind) in region.args.iter().zip(args) {
             let declared = type_of(frame.func, id)?;
@@ -196,20 +158,12 @@ impl<'m> Lower<'m> {
                 && tensor_type(declared)? != tv.ty
             {
                 let want = tensor_type(declared)?;
-                return Err(CompileError::invalid(format!(
-                    "an argument of type {want} is given a {}",
-                    tv.ty
-                )));
+                return Err(CompileError::invalid(format!("an argument of type {want} is given a {}", tv.ty)));
             }
             frame.bind(id, bind)?;
         }
         for op in &region.ops {
-            let mut cx = Cx {
-                l: self,
-                frame,
-                out,
-                op,
-            };
+            let mut cx = Cx { l: self, frame, out, op };
             if matches!(op.kind, OpKind::Return) {
                 let results = op.operands.iter().map(|&v| cx.frame.get(v)).collect();
                 self.depth -= 1;
@@ -230,16 +184,8 @@ impl<'m> Lower<'m> {
             return v;
         }
         let (size, n) = (value.size, value.n);
-        let copy = self.new_value(Value {
-            size,
-            n,
-            constant: None,
-        });
-        out.push(Node {
-            op: Op::Copy,
-            ins: vec![v],
-            outs: vec![copy],
-        });
+        let copy = self.new_value(Value { size, n, constant: None });
+        out.push(Node { op: Op::Copy, ins: vec![v], outs: vec![copy] });
         copy
     }
 
@@ -255,26 +201,19 @@ impl<'m> Lower<'m> {
         let mut bytes = [0; 16];
         bytes[..element.len()].copy_from_slice(element);
         let size = u8::try_from(element.len()).unwrap_or(16);
-        self.new_value(Value {
-            size,
-            n,
-            constant: Some(Constant::Splat(bytes)),
-        })
+        self.new_value(Value { size, n, constant: Some(Constant::Splat(bytes)) })
     }
 }
 
 impl Frame<'_> {
     fn get(&self, id: ValueId) -> Result<Bind> {
         let found = self.env.get(id.0 as usize).and_then(Option::as_ref);
-        found.cloned().ok_or_else(|| {
-            CompileError::invalid(format!("value {} is used before it is defined", id.0))
-        })
+        found.cloned().ok_or_else(|| CompileError::invalid(format!("value {} is used before it is defined", id.0)))
     }
 
     fn bind(&mut self, id: ValueId, bind: Bind) -> Result<()> {
         let slot = self.env.get_mut(id.0 as usize);
-        *slot.ok_or_else(|| CompileError::invalid(format!("value {} has no type", id.0)))? =
-            Some(bind);
+        *slot.ok_or_else(|| CompileError::invalid(format!("value {} has no type", id.0)))? = Some(bind);
         Ok(())
     }
 }
@@ -284,28 +223,21 @@ fn element_size(dtype: DType) -> u8 {
 }
 
 fn type_of(func: &Func, id: ValueId) -> Result<&Type> {
-    func.values
-        .get(id.0 as usize)
-        .ok_or_else(|| CompileError::invalid(format!("value {} has no type", id.0)))
+    func.values.get(id.0 as usize).ok_or_else(|| CompileError::invalid(format!("value {} has no type", id.0)))
 }
 
 /// The engine's type of an IR type.
 pub(crate) fn tensor_type(ty: &Type) -> Result<TensorType> {
     let Type::Tensor(t) = ty else {
-        return Err(CompileError::unsupported(format!(
-            "a value of type {ty:?} where a tensor is needed"
-        )));
+        return Err(CompileError::unsupported(format!("a value of type {ty:?} where a tensor is needed")));
     };
-    let dtype = DType::from_ir(t.element)
-        .ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element)))?;
+    let dtype =
+        DType::from_ir(t.element).ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element)))?;
     if t.shape.contains(&DYNAMIC) {
-        return Err(CompileError::unsupported(
-            "a dimension of unknown extent; refine the program's shapes first",
-        ));
+        return Err(CompileError::unsupported("a dimension of unknown extent; refine the program's shapes first"));
     }
     let dims: Option<Vec<usize>> = t.shape.iter().map(|&d| usize::try_from(d).ok()).collect();
-    let dims =
-        dims.ok_or_else(|| CompileError::invalid(format!("a negative extent in {:?}", t.shape)))?;
+    let dims = dims.ok_or_else(|| CompileError::invalid(format!("a negative extent in {:?}", t.shape)))?;
     if dims.len() > MAX_RANK {
         return Err(CompileError::unsupported(format!(
             "a tensor of {} dimensions; {MAX_RANK} are supported",
@@ -329,71 +261,48 @@ impl<'m> Cx<'_, 'm> {
             OpKind::PartitionId | OpKind::ReplicaId => self.zero(),
             OpKind::Unary(op) => self.unary(*op),
             OpKind::Binary(op) => self.binary(*op),
-            OpKind::Compare {
-                direction,
-                compare_type,
-            } => self.compare(*direction, *compare_type),
+            OpKind::Compare { direction, compare_type } => self.compare(*direction, *compare_type),
             OpKind::Select => self.select(),
             OpKind::Clamp => self.clamp(),
             OpKind::Convert => self.convert(),
             OpKind::BitcastConvert => self.bitcast_convert(),
-            OpKind::ReducePrecision {
-                exponent_bits,
-                mantissa_bits,
-            } => self.reduce_precision(*exponent_bits, *mantissa_bits),
-            OpKind::BroadcastInDim {
-                broadcast_dimensions,
-            } => self.broadcast_in_dim(broadcast_dimensions),
+            OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
+                self.reduce_precision(*exponent_bits, *mantissa_bits)
+            }
+            OpKind::BroadcastInDim { broadcast_dimensions } => self.broadcast_in_dim(broadcast_dimensions),
             OpKind::Reshape => self.reshape(),
             OpKind::Transpose { permutation } => self.transpose(permutation),
-            OpKind::Slice {
-                start_indices,
-                limit_indices,
-                strides,
-            } => self.slice(start_indices, limit_indices, strides),
+            OpKind::Slice { start_indices, limit_indices, strides } => {
+                self.slice(start_indices, limit_indices, strides)
+            }
             OpKind::DynamicSlice { slice_sizes } => self.dynamic_slice(slice_sizes),
             OpKind::DynamicUpdateSlice => self.dynamic_update_slice(),
             OpKind::Concatenate { dimension } => self.concatenate(*dimension),
-            OpKind::Pad {
-                edge_padding_low,
-                edge_padding_high,
-                interior_padding,
-            } => self.pad(edge_padding_low, edge_padding_high, interior_padding),
+            OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
+                self.pad(edge_padding_low, edge_padding_high, interior_padding)
+            }
             OpKind::Reverse { dimensions } => self.reverse(dimensions),
             OpKind::GetDimensionSize { dimension } => self.get_dimension_size(*dimension),
-            OpKind::Gather {
-                dimensions,
-                slice_sizes,
-                ..
-            } => self.gather(dimensions, slice_sizes),
+            OpKind::Gather { dimensions, slice_sizes, .. } => self.gather(dimensions, slice_sizes),
             OpKind::Scatter { dimensions, .. } => self.scatter(dimensions),
             OpKind::Sort { dimension, .. } => self.sort(*dimension),
             OpKind::DotGeneral { dimensions, .. } => self.dot_general(dimensions),
-            OpKind::Convolution {
-                dimensions,
-                window,
-                feature_group_count,
-                batch_group_count,
-                ..
-            } => self.convolution(dimensions, window, *feature_group_count, *batch_group_count),
+            OpKind::Convolution { dimensions, window, feature_group_count, batch_group_count, .. } => {
+                self.convolution(dimensions, window, *feature_group_count, *batch_group_count)
+            }
             OpKind::Reduce { dimensions } => self.reduce(dimensions),
             OpKind::ReduceWindow { window } => self.reduce_window(window),
             OpKind::SelectAndScatter { window } => self.select_and_scatter(window),
             OpKind::Cholesky { lower } => self.cholesky(*lower),
-            OpKind::TriangularSolve {
-                left_side,
-                lower,
-                unit_diagonal,
-                transpose_a,
-            } => self.triangular_solve(*left_side, *lower, *unit_diagonal, *transpose_a),
+            OpKind::TriangularSolve { left_side, lower, unit_diagonal, transpose_a } => {
+                self.triangular_solve(*left_side, *lower, *unit_diagonal, *transpose_a)
+            }
             OpKind::Call { callee } => self.call(callee),
             OpKind::Composite { decomposition, .. } => self.call(decomposition),
             OpKind::While => self.while_loop(),
             OpKind::If => self.branches(super::program::Select::Pred),
             OpKind::Case => self.branches(super::program::Select::Index),
-            OpKind::CustomCall {
-                call_target_name, ..
-            } => self.custom_call(call_target_name),
+            OpKind::CustomCall { call_target_name, .. } => self.custom_call(call_target_name),
             OpKind::OptimizationBarrier => self.pass_through(),
             OpKind::Tuple => self.tuple(),
             OpKind::GetTupleElement { index } => self.get_tuple_element(*index),
@@ -413,11 +322,7 @@ impl<'m> Cx<'_, 'm> {
     }
 
     fn ensure(&self, holds: bool, message: impl FnOnce() -> String) -> Result<()> {
-        if holds {
-            Ok(())
-        } else {
-            Err(self.invalid(message()))
-        }
+        if holds { Ok(()) } else { Err(self.invalid(message())) }
     }
 
     /// All operands, which must be tensors.
@@ -436,41 +341,27 @@ impl<'m> Cx<'_, 'm> {
     fn take<const N: usize>(&self) -> Result<[Tv; N]> {
         let operands = self.operands()?;
         let got = operands.len();
-        operands
-            .try_into()
-            .map_err(|_| self.invalid(format!("takes {N} operands, {got} are given")))
+        operands.try_into().map_err(|_| self.invalid(format!("takes {N} operands, {got} are given")))
     }
 
     /// Declared type of a result.
     fn result_type(&self, index: usize) -> Result<TensorType> {
-        let id = self
-            .op
-            .results
-            .get(index)
-            .ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
+        let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
         tensor_type(type_of(self.frame.func, *id)?)
     }
 
     fn bind(&mut self, index: usize, bind: Bind) -> Result<()> {
-        let id = self
-            .op
-            .results
-            .get(index)
-            .ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
+        let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
         self.frame.bind(*id, bind)
     }
 
     /// Binds all results, whose types must be the declared ones.
     fn finish(&mut self, results: Vec<Tv>) -> Result<()> {
         let (want, got) = (self.op.results.len(), results.len());
-        self.ensure(want == got, || {
-            format!("makes {got} results, {want} are declared")
-        })?;
+        self.ensure(want == got, || format!("makes {got} results, {want} are declared"))?;
         for (i, tv) in results.into_iter().enumerate() {
             let declared = self.result_type(i)?;
-            self.ensure(declared == tv.ty, || {
-                format!("makes a {}, a {declared} is declared", tv.ty)
-            })?;
+            self.ensure(declared == tv.ty, || format!("makes a {}, a {declared} is declared", tv.ty))?;
             self.bind(i, Bind::Tensor(tv))?;
         }
         Ok(())
@@ -487,11 +378,7 @@ impl<'m> Cx<'_, 'm> {
             return self.fold(&map, ins, &splats, ty);
         }
         let out = self.l.value(ty);
-        self.out.push(Node {
-            op: Op::Map(map),
-            ins: ins.to_vec(),
-            outs: vec![out],
-        });
+        self.out.push(Node { op: Op::Map(map), ins: ins.to_vec(), outs: vec![out] });
         out
     }
 
@@ -499,10 +386,7 @@ impl<'m> Cx<'_, 'm> {
         // Aligned for every element type.
         let operand = |i: usize| splats.get(i).map_or([0u128], |&b| [u128::from_ne_bytes(b)]);
         let (a, b, c) = (operand(0), operand(1), operand(2));
-        let size = |i: usize| {
-            ins.get(i)
-                .map_or(0, |&v| usize::from(self.l.values[v as usize].size))
-        };
+        let size = |i: usize| ins.get(i).map_or(0, |&v| usize::from(self.l.values[v as usize].size));
         let mut result = [0u128];
         let bytes = &mut bytemuck::bytes_of_mut(&mut result)[..ty.dtype.size()];
         let part = |x, i| &bytemuck::bytes_of::<[u128; 1]>(x)[..size(i)];
@@ -521,17 +405,9 @@ impl<'m> Cx<'_, 'm> {
         if view.is_contiguous() && view.len() == value.n {
             return v;
         }
-        let out = Value {
-            size: value.size,
-            n: view.len(),
-            constant: None,
-        };
+        let out = Value { size: value.size, n: view.len(), constant: None };
         let out = self.l.new_value(out);
-        self.out.push(Node {
-            op: Op::Load(view),
-            ins: vec![v],
-            outs: vec![out],
-        });
+        self.out.push(Node { op: Op::Load(view), ins: vec![v], outs: vec![out] });
         out
     }
 
@@ -543,32 +419,17 @@ impl<'m> Cx<'_, 'm> {
         starts: &[Option<u16>],
         types: &[TensorType],
     ) -> Vec<V> {
-        let ins = ins
-            .iter()
-            .map(|&v| self.l.written_out(v, self.out))
-            .collect();
+        let ins = ins.iter().map(|&v| self.l.written_out(v, self.out)).collect();
         let outs: Vec<V> = types.iter().map(|ty| self.l.value(ty)).collect();
-        let op = Op::Kernel {
-            kernel: Box::new(kernel),
-            starts: starts.to_vec(),
-        };
-        self.out.push(Node {
-            op,
-            ins,
-            outs: outs.clone(),
-        });
+        let op = Op::Kernel { kernel: Box::new(kernel), starts: starts.to_vec() };
+        self.out.push(Node { op, ins, outs: outs.clone() });
         outs
     }
 
     /// A constant with a copy of `bytes`.
     fn dense(&mut self, ty: &TensorType, bytes: &[u8]) -> Result<V> {
-        let buffer = Buffer::copy_of(self.l.pool, bytes)
-            .map_err(|e| CompileError::unsupported(e.to_string()))?;
+        let buffer = Buffer::copy_of(self.l.pool, bytes).map_err(|e| CompileError::unsupported(e.to_string()))?;
         let constant = Some(Constant::Dense(buffer));
-        Ok(self.l.new_value(Value {
-            size: element_size(ty.dtype),
-            n: ty.elements(),
-            constant,
-        }))
+        Ok(self.l.new_value(Value { size: element_size(ty.dtype), n: ty.elements(), constant }))
     }
 }

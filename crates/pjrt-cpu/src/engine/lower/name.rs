@@ -9,9 +9,7 @@ pub(super) fn op(kind: &OpKind) -> String {
     let debug = match kind {
         OpKind::Constant(_) => return "constant".into(),
         OpKind::Other { name, .. } => return name.clone(),
-        OpKind::CustomCall {
-            call_target_name, ..
-        } => return format!("custom_call @{call_target_name}"),
+        OpKind::CustomCall { call_target_name, .. } => return format!("custom_call @{call_target_name}"),
         OpKind::Unary(op) => format!("{op:?}"),
         OpKind::Binary(op) => format!("{op:?}"),
         kind => format!("{kind:?}"),
@@ -32,9 +30,7 @@ pub(super) fn place(module: &Module, func: &Func, op: &Op) -> String {
         let texts: Vec<String> = ids
             .iter()
             .map(|id| match func.values.get(id.0 as usize) {
-                Some(ty @ Type::Tensor(_)) => {
-                    tensor_type(ty).map_or_else(|_| format!("{ty:?}"), |t| t.to_string())
-                }
+                Some(ty @ Type::Tensor(_)) => tensor_type(ty).map_or_else(|_| format!("{ty:?}"), |t| t.to_string()),
                 Some(ty) => format!("{ty:?}"),
                 None => "?".into(),
             })
@@ -43,8 +39,5 @@ pub(super) fn place(module: &Module, func: &Func, op: &Op) -> String {
     };
     let (name, ins, outs) = (self::op(&op.kind), types(&op.operands), types(&op.results));
     let at = module.location(op.location);
-    format!(
-        "{name} : {ins} -> {outs} of function `{}` at {at}",
-        func.name
-    )
+    format!("{name} : {ins} -> {outs} of function `{}` at {at}", func.name)
 }

@@ -13,20 +13,11 @@ impl<'m> Cx<'_, 'm> {
     pub(super) fn inputs_and_inits(&self) -> Result<(Vec<Tv>, Vec<Tv>)> {
         let mut inputs = self.operands()?;
         let count = inputs.len() / 2;
-        self.ensure(count > 0 && inputs.len() == 2 * count, || {
-            format!("{} operands", inputs.len())
-        })?;
+        self.ensure(count > 0 && inputs.len() == 2 * count, || format!("{} operands", inputs.len()))?;
         let inits = inputs.split_off(count);
         for (x, init) in inputs.iter().zip(&inits) {
-            let fits = x.ty.dims == inputs[0].ty.dims
-                && init.ty.rank() == 0
-                && init.ty.dtype == x.ty.dtype;
-            self.ensure(fits, || {
-                format!(
-                    "an initial value of type {} for {} beside {}",
-                    init.ty, x.ty, inputs[0].ty
-                )
-            })?;
+            let fits = x.ty.dims == inputs[0].ty.dims && init.ty.rank() == 0 && init.ty.dtype == x.ty.dtype;
+            self.ensure(fits, || format!("an initial value of type {} for {} beside {}", init.ty, x.ty, inputs[0].ty))?;
         }
         Ok((inputs, inits))
     }
@@ -41,8 +32,7 @@ impl<'m> Cx<'_, 'm> {
 
     /// Scalars of the tensors' element types, twice: what a reducer takes.
     pub(super) fn reducer_types(&self, inputs: &[Tv]) -> Result<Vec<TensorType>> {
-        let once: Result<Vec<TensorType>> =
-            inputs.iter().map(|x| self.typed(x.ty.dtype, &[])).collect();
+        let once: Result<Vec<TensorType>> = inputs.iter().map(|x| self.typed(x.ty.dtype, &[])).collect();
         let once = once?;
         Ok([once.clone(), once].concat())
     }
@@ -60,24 +50,13 @@ impl<'m> Cx<'_, 'm> {
         {
             let ty = self.typed(first.ty.dtype, &dims)?;
             let (x, [outer, reduced, inner]) = self.three_parts(&first, dimensions, &kept)?;
-            let v = self.kernel(
-                Reduce {
-                    outer,
-                    reduced,
-                    inner,
-                    run,
-                },
-                &[x, inits[0].v],
-                &[],
-                std::slice::from_ref(&ty),
-            )[0];
+            let v =
+                self.kernel(Reduce { outer, reduced, inner, run }, &[x, inits[0].v], &[], std::slice::from_ref(&ty))[0];
             return self.finish_one(v, ty);
         }
         let types = self.reducer_types(&inputs)?;
         let body = self.scalar_fn(body, &types)?;
-        self.ensure(body.results[..] == types[..inputs.len()], || {
-            format!("a body returning {:?}", body.results)
-        })?;
+        self.ensure(body.results[..] == types[..inputs.len()], || format!("a body returning {:?}", body.results))?;
         let order: Vec<usize> = {
             let mut d = dimensions.to_vec();
             d.sort_unstable();
@@ -89,10 +68,7 @@ impl<'m> Cx<'_, 'm> {
         let strides: Vec<isize> = order.iter().map(|&d| own[d]).collect();
         let mut ins: Vec<V> = inputs.iter().chain(&inits).map(|t| t.v).collect();
         ins.extend(&body.captured);
-        let results: Result<Vec<TensorType>> = inputs
-            .iter()
-            .map(|x| self.typed(x.ty.dtype, &dims))
-            .collect();
+        let results: Result<Vec<TensorType>> = inputs.iter().map(|x| self.typed(x.ty.dtype, &dims)).collect();
         let results = results?;
         let kernel = ReduceAny {
             view: View::new(&sizes, &strides, 0),
@@ -102,21 +78,11 @@ impl<'m> Cx<'_, 'm> {
             body,
         };
         let outs = self.kernel(kernel, &ins, &[], &results);
-        self.finish(
-            outs.into_iter()
-                .zip(results)
-                .map(|(v, ty)| Tv { v, ty })
-                .collect(),
-        )
+        self.finish(outs.into_iter().zip(results).map(|(v, ty)| Tv { v, ty }).collect())
     }
 
     /// `x` as `[outer, reduced, inner]`; rearranged where reduced and kept dimensions alternate more than that.
-    fn three_parts(
-        &mut self,
-        x: &Tv,
-        reduced: &[usize],
-        kept: &[usize],
-    ) -> Result<(V, [usize; 3])> {
+    fn three_parts(&mut self, x: &Tv, reduced: &[usize], kept: &[usize]) -> Result<(V, [usize; 3])> {
         // Runs of dimensions of the same kind; those of extent one fit any run.
         let mut runs: Vec<(bool, usize)> = Vec::new();
         for (d, &dim) in x.ty.dims.iter().enumerate().filter(|&(_, &dim)| dim != 1) {
@@ -141,9 +107,6 @@ impl<'m> Cx<'_, 'm> {
         let order: Vec<usize> = kept.iter().chain(reduced).copied().collect();
         let y = self.permuted(x, &order)?;
         let outer: usize = kept.iter().map(|&d| x.ty.dims[d]).product();
-        Ok((
-            y.v,
-            [outer, reduced.iter().map(|&d| x.ty.dims[d]).product(), 1],
-        ))
+        Ok((y.v, [outer, reduced.iter().map(|&d| x.ty.dims[d]).product(), 1]))
     }
 }

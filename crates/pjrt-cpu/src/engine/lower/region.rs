@@ -32,58 +32,41 @@ pub(crate) fn combine(region: &Region) -> Option<Combine> {
     };
     match &region.ops[..] {
         [ret] if ret.operands == [b] => Some(Combine::Second),
-        [op, ret]
-            if ret.operands == op.results && (op.operands == [a, b] || op.operands == [b, a]) =>
-        {
-            match op.kind {
-                OpKind::Binary(
-                    op @ (Binary::Add
-                    | Binary::Multiply
-                    | Binary::Maximum
-                    | Binary::Minimum
-                    | Binary::And
-                    | Binary::Or
-                    | Binary::Xor),
-                ) => Some(Combine::Op(op)),
-                _ => None,
-            }
-        }
+        [op, ret] if ret.operands == op.results && (op.operands == [a, b] || op.operands == [b, a]) => match op.kind {
+            OpKind::Binary(
+                op @ (Binary::Add
+                | Binary::Multiply
+                | Binary::Maximum
+                | Binary::Minimum
+                | Binary::And
+                | Binary::Or
+                | Binary::Xor),
+            ) => Some(Combine::Op(op)),
+            _ => None,
+        },
         _ => None,
     }
 }
 
 impl<'m> Cx<'_, 'm> {
     /// Compiles a region whose arguments are scalars of the given types.
-    pub(super) fn scalar_fn(
-        &mut self,
-        region: &'m Region,
-        types: &[TensorType],
-    ) -> Result<ScalarFn> {
+    pub(super) fn scalar_fn(&mut self, region: &'m Region, types: &[TensorType]) -> Result<ScalarFn> {
         self.ensure(region.args.len() == types.len(), || {
-            format!(
-                "a region of {} arguments where {} are needed",
-                region.args.len(),
-                types.len()
-            )
+            format!("a region of {} arguments where {} are needed", region.args.len(), types.len())
         })?;
         let mut args = Vec::with_capacity(types.len());
         for (ty, &id) in types.iter().zip(&region.args) {
             let declared = tensor_type(type_of(self.frame.func, id)?)?;
-            self.ensure(declared == *ty, || {
-                format!("a region's argument of type {declared} where {ty} is needed")
-            })?;
-            args.push(Tv {
-                v: self.l.value(ty),
-                ty: ty.clone(),
-            });
+            self.ensure(declared == *ty, || format!("a region's argument of type {declared} where {ty} is needed"))?;
+            args.push(Tv { v: self.l.value(ty), ty: ty.clone() });
         }
         let mut nodes = Vec::new();
         let binds = args.iter().cloned().map(Bind::Tensor).collect();
         let results = self.l.region(self.frame, region, binds, &mut nodes)?;
-        if nodes.iter().any(|n| {
-            !matches!(n.op, Op::Map(_) | Op::Copy)
-                || n.outs.iter().any(|&v| self.l.values[v as usize].n != 1)
-        }) {
+        if nodes
+            .iter()
+            .any(|n| !matches!(n.op, Op::Map(_) | Op::Copy) || n.outs.iter().any(|&v| self.l.values[v as usize].n != 1))
+        {
             return Err(super::CompileError::unsupported(
                 "a region that is not a straight line of scalar elementwise ops",
             ));
@@ -99,10 +82,7 @@ impl<'m> Cx<'_, 'm> {
         wanted: ValueId,
         ty: &TensorType,
     ) -> Result<Option<ScalarFn>> {
-        let arg = Tv {
-            v: self.l.value(ty),
-            ty: ty.clone(),
-        };
+        let arg = Tv { v: self.l.value(ty), ty: ty.clone() };
         self.frame.bind(from, Bind::Tensor(arg.clone()))?;
         let mut needed = vec![wanted];
         let mut ops = Vec::new();
@@ -117,31 +97,16 @@ impl<'m> Cx<'_, 'm> {
         }
         let mut nodes = Vec::new();
         for op in ops.into_iter().rev() {
-            Cx {
-                l: self.l,
-                frame: self.frame,
-                out: &mut nodes,
-                op,
-            }
-            .lower()?;
+            Cx { l: self.l, frame: self.frame, out: &mut nodes, op }.lower()?;
         }
         let result = self.frame.get(wanted)?;
         self.vector_program(&[arg], nodes, vec![result]).map(Some)
     }
 
-    fn vector_program(
-        &mut self,
-        args: &[Tv],
-        nodes: Vec<Node>,
-        results: Vec<Bind>,
-    ) -> Result<ScalarFn> {
-        let vectorizable = |n: &Node| {
-            matches!(n.op, Op::Map(_) | Op::Copy) && self.l.values[n.outs[0] as usize].n == 1
-        };
+    fn vector_program(&mut self, args: &[Tv], nodes: Vec<Node>, results: Vec<Bind>) -> Result<ScalarFn> {
+        let vectorizable = |n: &Node| matches!(n.op, Op::Map(_) | Op::Copy) && self.l.values[n.outs[0] as usize].n == 1;
         if !nodes.iter().all(vectorizable) {
-            return Err(CompileError::unsupported(
-                "a region that is not a straight line of scalar elementwise ops",
-            ));
+            return Err(CompileError::unsupported("a region that is not a straight line of scalar elementwise ops"));
         }
         let mut wanted = Vec::with_capacity(results.len());
         let mut kinds = Vec::with_capacity(results.len());
@@ -149,27 +114,15 @@ impl<'m> Cx<'_, 'm> {
             let Bind::Tensor(tv) = result else {
                 return Err(self.invalid("a region returns a token"));
             };
-            self.ensure(tv.ty.elements() == 1, || {
-                format!("a region returns a {}", tv.ty)
-            })?;
+            self.ensure(tv.ty.elements() == 1, || format!("a region returns a {}", tv.ty))?;
             wanted.push(tv.v);
             kinds.push(tv.ty);
         }
         let fixed: Vec<V> = args.iter().map(|a| a.v).collect();
-        let mut block = BlockGraph {
-            nodes,
-            results: wanted.clone(),
-        };
+        let mut block = BlockGraph { nodes, results: wanted.clone() };
         block.remove_dead(&mut vec![false; self.l.values.len()]);
-        let group = Group {
-            n: 1,
-            nodes: block.nodes,
-        };
+        let group = Group { n: 1, nodes: block.nodes };
         let Compiled { program, ins, .. } = compile_group(&group, &fixed, &wanted, &self.l.values);
-        Ok(ScalarFn {
-            program,
-            captured: ins[fixed.len()..].to_vec(),
-            results: kinds,
-        })
+        Ok(ScalarFn { program, captured: ins[fixed.len()..].to_vec(), results: kinds })
     }
 }

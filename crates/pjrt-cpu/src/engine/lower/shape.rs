@@ -7,9 +7,7 @@
 
 use super::{Cx, Result, Tv};
 use crate::engine::dtype::{DType, TensorType};
-use crate::engine::kernels::shape::{
-    Concatenate, DynamicSlice, DynamicUpdateSlice, Gathered, Pad, ReadIndex, Start,
-};
+use crate::engine::kernels::shape::{Concatenate, DynamicSlice, DynamicUpdateSlice, Gathered, Pad, ReadIndex, Start};
 use crate::engine::view::{View, strides_of};
 
 impl Cx<'_, '_> {
@@ -19,10 +17,7 @@ impl Cx<'_, '_> {
 
     /// `list` names different dimensions below `rank`.
     pub(super) fn distinct(&self, list: &[usize], rank: usize, what: &str) -> Result<()> {
-        let fits = list
-            .iter()
-            .enumerate()
-            .all(|(i, &d)| d < rank && !list[..i].contains(&d));
+        let fits = list.iter().enumerate().all(|(i, &d)| d < rank && !list[..i].contains(&d));
         self.ensure(fits, || format!("{what} = {list:?} for {rank} dimensions"))
     }
 
@@ -37,20 +32,13 @@ impl Cx<'_, '_> {
 
     pub(super) fn broadcast_in_dim(&mut self, dimensions: &[usize]) -> Result<()> {
         let [x] = self.take()?;
-        let ty = TensorType {
-            dtype: x.ty.dtype,
-            ..self.result_type(0)?
-        };
+        let ty = TensorType { dtype: x.ty.dtype, ..self.result_type(0)? };
         self.distinct(dimensions, ty.rank(), "broadcast_dimensions")?;
-        self.ensure(dimensions.len() == x.ty.rank(), || {
-            format!("broadcast_dimensions = {dimensions:?} for {}", x.ty)
-        })?;
+        self.ensure(dimensions.len() == x.ty.rank(), || format!("broadcast_dimensions = {dimensions:?} for {}", x.ty))?;
         let mut strides = vec![0; ty.rank()];
         let own = strides_of(&x.ty.dims);
         for ((&d, &dim), &stride) in dimensions.iter().zip(x.ty.dims.iter()).zip(&own) {
-            self.ensure(dim == 1 || dim == ty.dims[d], || {
-                format!("{} to {ty} along {dimensions:?}", x.ty)
-            })?;
+            self.ensure(dim == 1 || dim == ty.dims[d], || format!("{} to {ty} along {dimensions:?}", x.ty))?;
             strides[d] = if dim == 1 { 0 } else { stride };
         }
         let v = self.load(x.v, View::new(&ty.dims, &strides, 0));
@@ -59,28 +47,19 @@ impl Cx<'_, '_> {
 
     pub(super) fn reshape(&mut self) -> Result<()> {
         let [x] = self.take()?;
-        let ty = TensorType {
-            dtype: x.ty.dtype,
-            ..self.result_type(0)?
-        };
-        self.ensure(ty.elements() == x.ty.elements(), || {
-            format!("{} to {ty}", x.ty)
-        })?;
+        let ty = TensorType { dtype: x.ty.dtype, ..self.result_type(0)? };
+        self.ensure(ty.elements() == x.ty.elements(), || format!("{} to {ty}", x.ty))?;
         self.finish_one(x.v, ty)
     }
 
     /// A view written out by a step of its own, or the value itself where nothing moves.
     fn gathered(&mut self, x: &Tv, view: View) -> u32 {
-        if self.l.splat(x.v).is_some()
-            || (view.is_contiguous() && view.len() == x.ty.elements() && view.offset() == 0)
+        if self.l.splat(x.v).is_some() || (view.is_contiguous() && view.len() == x.ty.elements() && view.offset() == 0)
         {
             return x.v;
         }
         let size = x.ty.dtype.size();
-        let ty = TensorType {
-            dtype: x.ty.dtype,
-            dims: [view.len()].into(),
-        };
+        let ty = TensorType { dtype: x.ty.dtype, dims: [view.len()].into() };
         self.kernel(Gathered { view, size }, &[x.v], &[], &[ty])[0]
     }
 
@@ -97,9 +76,7 @@ impl Cx<'_, '_> {
     pub(super) fn transpose(&mut self, permutation: &[usize]) -> Result<()> {
         let [x] = self.take()?;
         self.distinct(permutation, x.ty.rank(), "permutation")?;
-        self.ensure(permutation.len() == x.ty.rank(), || {
-            format!("permutation = {permutation:?} for {}", x.ty)
-        })?;
+        self.ensure(permutation.len() == x.ty.rank(), || format!("permutation = {permutation:?} for {}", x.ty))?;
         let y = self.permuted(&x, permutation)?;
         self.finish(vec![y])
     }
@@ -128,9 +105,7 @@ impl Cx<'_, '_> {
         for d in 0..rank {
             let (start, limit, step) = (starts[d], limits[d], steps[d]);
             let fits = start <= limit && limit <= x.ty.dims[d] && step > 0;
-            self.ensure(fits, || {
-                format!("[{start}:{limit}:{step}] of dimension {d} of {}", x.ty)
-            })?;
+            self.ensure(fits, || format!("[{start}:{limit}:{step}] of dimension {d} of {}", x.ty))?;
             dims.push((limit - start).div_ceil(step));
             strides.push(own[d].saturating_mul(isize::try_from(step).unwrap_or(isize::MAX)));
             offset += start * own[d] as usize;
@@ -143,27 +118,15 @@ impl Cx<'_, '_> {
     /// The scalar start operands of a slice of `sizes` within `dims`.
     fn starts(&self, operands: &[Tv], dims: &[usize], sizes: &[usize]) -> Result<Vec<Start>> {
         self.ensure(operands.len() == dims.len(), || {
-            format!(
-                "{} start indices for {} dimensions",
-                operands.len(),
-                dims.len()
-            )
+            format!("{} start indices for {} dimensions", operands.len(), dims.len())
         })?;
         let own = strides_of(dims);
         let mut starts = Vec::with_capacity(dims.len());
         for (d, operand) in operands.iter().enumerate() {
-            self.ensure(operand.ty.rank() == 0, || {
-                format!("a start index of type {}", operand.ty)
-            })?;
+            self.ensure(operand.ty.rank() == 0, || format!("a start index of type {}", operand.ty))?;
             let read = ReadIndex::new(operand.ty.dtype).ok_or_else(|| self.unsupported())?;
-            self.ensure(sizes[d] <= dims[d], || {
-                format!("a slice of {} in a dimension of {}", sizes[d], dims[d])
-            })?;
-            starts.push(Start {
-                read,
-                max: dims[d] - sizes[d],
-                stride: own[d] as usize,
-            });
+            self.ensure(sizes[d] <= dims[d], || format!("a slice of {} in a dimension of {}", sizes[d], dims[d]))?;
+            starts.push(Start { read, max: dims[d] - sizes[d], stride: own[d] as usize });
         }
         Ok(starts)
     }
@@ -181,11 +144,7 @@ impl Cx<'_, '_> {
         }
         let view = View::new(&sizes, &strides_of(&x.ty.dims), 0);
         let ins: Vec<u32> = operands.iter().map(|o| o.v).collect();
-        let kernel = DynamicSlice {
-            view,
-            starts,
-            size: ty.dtype.size(),
-        };
+        let kernel = DynamicSlice { view, starts, size: ty.dtype.size() };
         let v = self.kernel(kernel, &ins, &[], std::slice::from_ref(&ty))[0];
         self.finish_one(v, ty)
     }
@@ -196,9 +155,7 @@ impl Cx<'_, '_> {
             return Err(self.invalid("fewer than two operands"));
         };
         let fits = x.ty.dtype == update.ty.dtype && x.ty.rank() == update.ty.rank();
-        self.ensure(fits, || {
-            format!("an update of type {} for {}", update.ty, x.ty)
-        })?;
+        self.ensure(fits, || format!("an update of type {} for {}", update.ty, x.ty))?;
         let starts = self.starts(indices, &x.ty.dims, &update.ty.dims)?;
         let ty = x.ty.clone();
         if update.ty == x.ty {
@@ -206,11 +163,7 @@ impl Cx<'_, '_> {
         }
         let view = View::new(&update.ty.dims, &strides_of(&x.ty.dims), 0);
         let ins: Vec<u32> = operands.iter().map(|o| o.v).collect();
-        let kernel = DynamicUpdateSlice {
-            view,
-            starts,
-            size: ty.dtype.size(),
-        };
+        let kernel = DynamicUpdateSlice { view, starts, size: ty.dtype.size() };
         let v = self.kernel(kernel, &ins, &[Some(0)], std::slice::from_ref(&ty))[0];
         self.finish_one(v, ty)
     }
@@ -220,9 +173,7 @@ impl Cx<'_, '_> {
         let Some(first) = operands.first() else {
             return Err(self.invalid("no operand"));
         };
-        self.ensure(dimension < first.ty.rank(), || {
-            format!("dimension {dimension} of {}", first.ty)
-        })?;
+        self.ensure(dimension < first.ty.rank(), || format!("dimension {dimension} of {}", first.ty))?;
         let mut dims = first.ty.dims.to_vec();
         dims[dimension] = 0;
         let mut inner: usize = first.ty.dims[dimension + 1..].iter().product();
@@ -236,23 +187,15 @@ impl Cx<'_, '_> {
             self.ensure(fits, || format!("{} beside {}", x.ty, first.ty))?;
             chunks.push(extent * inner);
         }
-        let extents = operands
-            .iter()
-            .try_fold(0usize, |sum, x| sum.checked_add(x.ty.dims[dimension]));
-        dims[dimension] =
-            extents.ok_or_else(|| self.invalid("the result is larger than the address space"))?;
+        let extents = operands.iter().try_fold(0usize, |sum, x| sum.checked_add(x.ty.dims[dimension]));
+        dims[dimension] = extents.ok_or_else(|| self.invalid("the result is larger than the address space"))?;
         let ty = self.typed(first.ty.dtype, &dims)?;
         if let [only] = &operands[..] {
             return self.finish_one(only.v, ty);
         }
         let row = dims[dimension] * inner;
         let ins: Vec<u32> = operands.iter().map(|o| o.v).collect();
-        let v = self.kernel(
-            Concatenate { chunks, row },
-            &ins,
-            &[],
-            std::slice::from_ref(&ty),
-        )[0];
+        let v = self.kernel(Concatenate { chunks, row }, &ins, &[], std::slice::from_ref(&ty))[0];
         self.finish_one(v, ty)
     }
 
@@ -260,16 +203,11 @@ impl Cx<'_, '_> {
         let [x, element] = self.take()?;
         let rank = x.ty.rank();
         let fits = element.ty.rank() == 0 && element.ty.dtype == x.ty.dtype;
-        self.ensure(fits, || {
-            format!("a padding value of type {} for {}", element.ty, x.ty)
-        })?;
-        self.ensure(low.len() == rank && high.len() == rank, || {
-            format!("paddings {low:?} and {high:?} for {}", x.ty)
-        })?;
+        self.ensure(fits, || format!("a padding value of type {} for {}", element.ty, x.ty))?;
+        self.ensure(low.len() == rank && high.len() == rank, || format!("paddings {low:?} and {high:?} for {}", x.ty))?;
         let interior = self.sizes(interior, rank, "interior_padding")?;
         let plan = pad_plan(&x.ty.dims, low, high, &interior);
-        let plan = plan
-            .ok_or_else(|| self.invalid(format!("paddings {low:?} and {high:?} for {}", x.ty)))?;
+        let plan = plan.ok_or_else(|| self.invalid(format!("paddings {low:?} and {high:?} for {}", x.ty)))?;
         let ty = self.typed(x.ty.dtype, &plan.dims)?;
         let v = match (self.l.splat(x.v), self.l.splat(element.v)) {
             (Some(a), Some(b)) if a == b => {
@@ -278,11 +216,7 @@ impl Cx<'_, '_> {
             }
             _ if plan.dims[..] == x.ty.dims[..] && plan.from.len() == x.ty.elements() => x.v,
             _ => {
-                let kernel = Pad {
-                    from: plan.from,
-                    to: plan.to,
-                    size: ty.dtype.size(),
-                };
+                let kernel = Pad { from: plan.from, to: plan.to, size: ty.dtype.size() };
                 self.kernel(kernel, &[x.v, element.v], &[], std::slice::from_ref(&ty))[0]
             }
         };
@@ -291,12 +225,9 @@ impl Cx<'_, '_> {
 
     pub(super) fn get_dimension_size(&mut self, dimension: usize) -> Result<()> {
         let [x] = self.take()?;
-        self.ensure(dimension < x.ty.rank(), || {
-            format!("dimension {dimension} of {}", x.ty)
-        })?;
+        self.ensure(dimension < x.ty.rank(), || format!("dimension {dimension} of {}", x.ty))?;
         let ty = self.typed(DType::I32, &[])?;
-        let size = i32::try_from(x.ty.dims[dimension])
-            .map_err(|_| self.invalid("an extent beyond i32"))?;
+        let size = i32::try_from(x.ty.dims[dimension]).map_err(|_| self.invalid("an extent beyond i32"))?;
         let v = self.l.splat_value(&size.to_ne_bytes(), 1);
         self.finish_one(v, ty)
     }
@@ -310,36 +241,19 @@ pub(super) struct PadPlan {
 }
 
 /// `None` where an extent would be negative or overflow.
-pub(super) fn pad_plan(
-    dims: &[usize],
-    low: &[i64],
-    high: &[i64],
-    interior: &[usize],
-) -> Option<PadPlan> {
+pub(super) fn pad_plan(dims: &[usize], low: &[i64], high: &[i64], interior: &[usize]) -> Option<PadPlan> {
     let own = strides_of(dims);
     let mut result = Vec::with_capacity(dims.len());
     let (mut kept, mut first, mut at, mut steps) = (Vec::new(), 0usize, Vec::new(), Vec::new());
     for d in 0..dims.len() {
         let dim = i64::try_from(dims[d]).ok()?;
         let step = i64::try_from(interior[d]).ok()?.checked_add(1)?;
-        let spread = if dim == 0 {
-            0
-        } else {
-            (dim - 1).checked_mul(step)?.checked_add(1)?
-        };
+        let spread = if dim == 0 { 0 } else { (dim - 1).checked_mul(step)?.checked_add(1)? };
         let extent = spread.checked_add(low[d])?.checked_add(high[d])?;
         result.push(usize::try_from(extent).ok()?);
         // Elements i with 0 <= low + i * step < extent.
-        let begin = if low[d] < 0 {
-            low[d].checked_neg()?.checked_add(step - 1)? / step
-        } else {
-            0
-        };
-        let end = dim.min(if extent > low[d] {
-            (extent - low[d] + step - 1) / step
-        } else {
-            0
-        });
+        let begin = if low[d] < 0 { low[d].checked_neg()?.checked_add(step - 1)? / step } else { 0 };
+        let end = dim.min(if extent > low[d] { (extent - low[d] + step - 1) / step } else { 0 });
         let count = usize::try_from((end - begin).max(0)).ok()?;
         kept.push(count);
         if count > 0 {
@@ -352,14 +266,6 @@ pub(super) fn pad_plan(
     }
     let to = strides_of(&result);
     let offset = at.iter().zip(&to).map(|(&a, &s)| a * s as usize).sum();
-    let strides: Vec<isize> = to
-        .iter()
-        .zip(&steps)
-        .map(|(&s, &step)| s.saturating_mul(step))
-        .collect();
-    Some(PadPlan {
-        from: View::new(&kept, &own, first),
-        to: View::new(&kept, &strides, offset),
-        dims: result,
-    })
+    let strides: Vec<isize> = to.iter().zip(&steps).map(|(&s, &step)| s.saturating_mul(step)).collect();
+    Some(PadPlan { from: View::new(&kept, &own, first), to: View::new(&kept, &strides, offset), dims: result })
 }

@@ -33,25 +33,13 @@ type Padded = (Option<(Pad, usize)>, Vec<usize>);
 impl<'m> Cx<'_, 'm> {
     fn window_spec(&self, window: &Window, dimensions: &[i64], rank: usize) -> Result<Spec> {
         let positive = |list: &[i64], what: &str| {
-            let list = if list.is_empty() {
-                vec![1; rank]
-            } else {
-                list.to_vec()
-            };
+            let list = if list.is_empty() { vec![1; rank] } else { list.to_vec() };
             let sizes = self.sizes(&list, rank, what)?;
-            self.ensure(sizes.iter().all(|&s| s > 0), || {
-                format!("{what} = {list:?}")
-            })?;
+            self.ensure(sizes.iter().all(|&s| s > 0), || format!("{what} = {list:?}"))?;
             Ok(sizes)
         };
-        let padding = if window.padding.is_empty() {
-            vec![(0, 0); rank]
-        } else {
-            window.padding.clone()
-        };
-        self.ensure(padding.len() == rank, || {
-            format!("padding = {padding:?} for {rank} dimensions")
-        })?;
+        let padding = if window.padding.is_empty() { vec![(0, 0); rank] } else { window.padding.clone() };
+        self.ensure(padding.len() == rank, || format!("padding = {padding:?} for {rank} dimensions"))?;
         Ok(Spec {
             dimensions: self.sizes(dimensions, rank, "window_dimensions")?,
             strides: positive(&window.strides, "window_strides")?,
@@ -67,31 +55,18 @@ impl<'m> Cx<'_, 'm> {
         let high: Vec<i64> = spec.padding.iter().map(|p| p.1).collect();
         let interior: Vec<usize> = spec.base.iter().map(|b| b - 1).collect();
         let plan = pad_plan(dims, &low, &high, &interior);
-        let plan =
-            plan.ok_or_else(|| self.invalid(format!("padding {:?} of {dims:?}", spec.padding)))?;
+        let plan = plan.ok_or_else(|| self.invalid(format!("padding {:?} of {dims:?}", spec.padding)))?;
         if plan.dims == dims && plan.from.len() == dims.iter().product::<usize>() {
             return Ok((None, plan.dims));
         }
         let elements = self.typed(DType::C128, &plan.dims)?.elements();
-        Ok((
-            Some((
-                Pad {
-                    from: plan.from,
-                    to: plan.to,
-                    size,
-                },
-                elements,
-            )),
-            plan.dims,
-        ))
+        Ok((Some((Pad { from: plan.from, to: plan.to, size }, elements)), plan.dims))
     }
 
     /// How many windows fit along each dimension.
     fn fitting(padded: &[usize], spec: &Spec) -> Vec<usize> {
         let fit = |d: usize| {
-            let reach = (spec.dimensions[d].max(1) - 1)
-                .checked_mul(spec.dilations[d])
-                .and_then(|r| r.checked_add(1));
+            let reach = (spec.dimensions[d].max(1) - 1).checked_mul(spec.dilations[d]).and_then(|r| r.checked_add(1));
             match reach {
                 Some(reach) if reach <= padded[d] => (padded[d] - reach) / spec.strides[d] + 1,
                 _ => 0,
@@ -105,29 +80,15 @@ impl<'m> Cx<'_, 'm> {
         let (pad, padded) = self.padded(dims, spec, size)?;
         let fit = Self::fitting(&padded, spec);
         let own = strides_of(&padded);
-        let strides: Vec<isize> = own
-            .iter()
-            .zip(&spec.strides)
-            .map(|(&o, &s)| o.saturating_mul(s as isize))
-            .collect();
+        let strides: Vec<isize> = own.iter().zip(&spec.strides).map(|(&o, &s)| o.saturating_mul(s as isize)).collect();
         let mut offsets = vec![0];
         if fit.iter().all(|&f| f > 0) {
             for d in 0..dims.len() {
                 let step = own[d] as usize * spec.dilations[d];
-                offsets = offsets
-                    .iter()
-                    .flat_map(|&at| (0..spec.dimensions[d]).map(move |i| at + i * step))
-                    .collect();
+                offsets = offsets.iter().flat_map(|&at| (0..spec.dimensions[d]).map(move |i| at + i * step)).collect();
             }
         }
-        Ok((
-            Sliding {
-                pad,
-                firsts: View::new(&fit, &strides, 0),
-                offsets,
-            },
-            fit,
-        ))
+        Ok((Sliding { pad, firsts: View::new(&fit, &strides, 0), offsets }, fit))
     }
 
     pub(super) fn reduce_window(&mut self, window: &Window) -> Result<()> {
@@ -135,19 +96,14 @@ impl<'m> Cx<'_, 'm> {
         let dims = inputs[0].ty.dims.clone();
         let spec = self.window_spec(window, &window.dimensions, dims.len())?;
         let region = self.body()?;
-        let fast = if inputs.len() == 1 {
-            combine(region).and_then(|c| Body::fast(c, inputs[0].ty.dtype))
-        } else {
-            None
-        };
+        let fast =
+            if inputs.len() == 1 { combine(region).and_then(|c| Body::fast(c, inputs[0].ty.dtype)) } else { None };
         let body = match fast {
             Some(body) => body,
             None => {
                 let types = self.reducer_types(&inputs)?;
                 let f = self.scalar_fn(region, &types)?;
-                self.ensure(f.results[..] == types[..inputs.len()], || {
-                    format!("a body returning {:?}", f.results)
-                })?;
+                self.ensure(f.results[..] == types[..inputs.len()], || format!("a body returning {:?}", f.results))?;
                 Body::Any(f)
             }
         };
@@ -174,22 +130,8 @@ impl<'m> Cx<'_, 'm> {
             slidings.push(sliding);
         }
         let sizes = types.iter().map(|t| t.dtype.size()).collect();
-        let outs = self.kernel(
-            ReduceWindow {
-                slidings,
-                sizes,
-                body,
-            },
-            &ins,
-            &[],
-            &types,
-        );
-        self.finish(
-            outs.into_iter()
-                .zip(types)
-                .map(|(v, ty)| Tv { v, ty })
-                .collect(),
-        )
+        let outs = self.kernel(ReduceWindow { slidings, sizes, body }, &ins, &[], &types);
+        self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
     }
 
     pub(super) fn select_and_scatter(&mut self, window: &Window) -> Result<()> {
@@ -199,9 +141,7 @@ impl<'m> Cx<'_, 'm> {
         let mut spec = self.window_spec(window, &window.dimensions, x.ty.rank())?;
         let size = x.ty.dtype.size();
         let (sliding, fit) = self.sliding(&x.ty.dims, &spec, size)?;
-        self.ensure(fit[..] == source.ty.dims[..], || {
-            format!("a source of type {} for {fit:?} windows", source.ty)
-        })?;
+        self.ensure(fit[..] == source.ty.dims[..], || format!("a source of type {} for {fit:?} windows", source.ty))?;
         spec.base.fill(1);
         let (positions, _) = self.sliding(&x.ty.dims, &spec, 8)?;
         let [select, scatter] = &self.op.regions[..] else {
@@ -210,29 +150,19 @@ impl<'m> Cx<'_, 'm> {
         let types = self.reducer_types(std::slice::from_ref(&x))?;
         let select = self.scalar_fn(select, &types)?;
         let pred = self.typed(DType::Bool, &[])?;
-        self.ensure(select.results[..] == [pred], || {
-            format!("a select body returning {:?}", select.results)
-        })?;
+        self.ensure(select.results[..] == [pred], || format!("a select body returning {:?}", select.results))?;
         let scatter = match combine(scatter).and_then(|c| Body::fast(c, x.ty.dtype)) {
             Some(body) => body,
             None => {
                 let f = self.scalar_fn(scatter, &types)?;
-                self.ensure(f.results[..] == types[..1], || {
-                    format!("a scatter body returning {:?}", f.results)
-                })?;
+                self.ensure(f.results[..] == types[..1], || format!("a scatter body returning {:?}", f.results))?;
                 Body::Any(f)
             }
         };
         let mut ins = vec![x.v, source.v, init.v];
         ins.extend(&select.captured);
         ins.extend(scatter.captured());
-        let kernel = SelectAndScatter {
-            sliding,
-            positions,
-            size,
-            select,
-            scatter,
-        };
+        let kernel = SelectAndScatter { sliding, positions, size, select, scatter };
         let v = self.kernel(kernel, &ins, &[], std::slice::from_ref(&x.ty))[0];
         self.finish_one(v, x.ty)
     }
@@ -249,67 +179,36 @@ impl<'m> Cx<'_, 'm> {
         let (rank, spatial) = (x.ty.rank(), d.input_spatial.len());
         let lists = [
             (&d.input_spatial, d.input_batch, d.input_feature),
-            (
-                &d.kernel_spatial,
-                d.kernel_input_feature,
-                d.kernel_output_feature,
-            ),
+            (&d.kernel_spatial, d.kernel_input_feature, d.kernel_output_feature),
             (&d.output_spatial, d.output_batch, d.output_feature),
         ];
-        self.ensure(
-            k.ty.rank() == rank && result.rank() == rank && spatial + 2 == rank,
-            || format!("{} and {}", x.ty, k.ty),
-        )?;
+        self.ensure(k.ty.rank() == rank && result.rank() == rank && spatial + 2 == rank, || {
+            format!("{} and {}", x.ty, k.ty)
+        })?;
         for (list, a, b) in lists {
             self.distinct(&[&list[..], &[a, b]].concat(), rank, "dimension_numbers")?;
-            self.ensure(list.len() == spatial, || {
-                format!("dimension_numbers = {d:?}")
-            })?;
+            self.ensure(list.len() == spatial, || format!("dimension_numbers = {d:?}"))?;
         }
-        let reversal = if window.reversal.is_empty() {
-            vec![false; spatial]
-        } else {
-            window.reversal.clone()
-        };
-        self.ensure(reversal.len() == spatial, || {
-            format!("window_reversal = {reversal:?}")
-        })?;
-        let taps: Vec<i64> = d
-            .kernel_spatial
-            .iter()
-            .map(|&s| i64::try_from(k.ty.dims[s]).unwrap_or(i64::MAX))
-            .collect();
+        let reversal = if window.reversal.is_empty() { vec![false; spatial] } else { window.reversal.clone() };
+        self.ensure(reversal.len() == spatial, || format!("window_reversal = {reversal:?}"))?;
+        let taps: Vec<i64> =
+            d.kernel_spatial.iter().map(|&s| i64::try_from(k.ty.dims[s]).unwrap_or(i64::MAX)).collect();
         let local = self.window_spec(window, &taps, spatial)?;
-        let [groups, batch_groups] = self.sizes(&[groups, batch_groups], 2, "group counts")?[..]
-        else {
+        let [groups, batch_groups] = self.sizes(&[groups, batch_groups], 2, "group counts")?[..] else {
             return Err(self.invalid("group counts"));
         };
         let (batch, features) = (x.ty.dims[d.input_batch], x.ty.dims[d.input_feature]);
-        let (per_group, outputs) = (
-            k.ty.dims[d.kernel_input_feature],
-            k.ty.dims[d.kernel_output_feature],
-        );
+        let (per_group, outputs) = (k.ty.dims[d.kernel_input_feature], k.ty.dims[d.kernel_output_feature]);
         let count = groups.max(batch_groups);
         let fits = groups.min(batch_groups) == 1
             && batch % batch_groups == 0
             && per_group * groups == features
             && outputs % count == 0;
-        self.ensure(fits, || {
-            format!(
-                "{groups} feature and {batch_groups} batch groups of {} and {}",
-                x.ty, k.ty
-            )
-        })?;
+        self.ensure(fits, || format!("{groups} feature and {batch_groups} batch groups of {} and {}", x.ty, k.ty))?;
         // Everything but f64 is computed in f32 (wide integers in f64, where products of 32 bits are exact).
         let wide = match result.dtype {
             DType::F64 | DType::I32 | DType::U32 | DType::I64 | DType::U64 => DType::F64,
-            DType::F32
-            | DType::Bf16
-            | DType::F16
-            | DType::I8
-            | DType::U8
-            | DType::I16
-            | DType::U16 => DType::F32,
+            DType::F32 | DType::Bf16 | DType::F16 | DType::I8 | DType::U8 | DType::I16 | DType::U16 => DType::F32,
             _ => return Err(self.unsupported()),
         };
         x = self.converted(x, wide)?;
@@ -334,11 +233,7 @@ impl<'m> Cx<'_, 'm> {
         let mut dims = vec![0; rank];
         (dims[d.output_batch], dims[d.output_feature]) = (batch / batch_groups, outputs);
         for (i, &s) in d.output_spatial.iter().enumerate() {
-            dims[s] = if local.dimensions[i] == 0 {
-                0
-            } else {
-                fit[d.input_spatial[i]]
-            };
+            dims[s] = if local.dimensions[i] == 0 { 0 } else { fit[d.input_spatial[i]] };
         }
         let ty = self.typed(wide, &dims)?;
         // [batch, output positions, taps, input features] over the padded input.
@@ -348,12 +243,7 @@ impl<'m> Cx<'_, 'm> {
             strides.push(own[s].saturating_mul(local.strides[i] as isize));
         }
         sizes.extend(local.dimensions.iter().copied().chain([per_group]));
-        strides.extend(
-            d.input_spatial
-                .iter()
-                .zip(&local.dilations)
-                .map(|(&s, &w)| own[s].saturating_mul(w as isize)),
-        );
+        strides.extend(d.input_spatial.iter().zip(&local.dilations).map(|(&s, &w)| own[s].saturating_mul(w as isize)));
         strides.push(own[d.input_feature]);
         let windows = View::new(&sizes, &strides, 0);
         // [taps, input features, output features] of the kernel; reversed taps are walked backwards.
@@ -362,21 +252,13 @@ impl<'m> Cx<'_, 'm> {
         for (i, &s) in d.kernel_spatial.iter().enumerate() {
             sizes_k.push(k.ty.dims[s]);
             strides_k.push(if reversal[i] { -own_k[s] } else { own_k[s] });
-            offset_k += if reversal[i] {
-                own_k[s] as usize * k.ty.dims[s].saturating_sub(1)
-            } else {
-                0
-            };
+            offset_k += if reversal[i] { own_k[s] as usize * k.ty.dims[s].saturating_sub(1) } else { 0 };
         }
         sizes_k.extend([per_group, outputs]);
-        strides_k.extend([
-            own_k[d.kernel_input_feature],
-            own_k[d.kernel_output_feature],
-        ]);
+        strides_k.extend([own_k[d.kernel_input_feature], own_k[d.kernel_output_feature]]);
         let own_o = strides_of(&dims);
         let share = outputs / count;
-        let (mut sizes_o, mut strides_o) =
-            (vec![batch / batch_groups], vec![own_o[d.output_batch]]);
+        let (mut sizes_o, mut strides_o) = (vec![batch / batch_groups], vec![own_o[d.output_batch]]);
         for &s in &d.output_spatial {
             sizes_o.push(dims[s]);
             strides_o.push(own_o[s]);
@@ -421,12 +303,8 @@ fn running(dims: &[usize], spec: &Spec) -> Option<(usize, bool)> {
         let reach = i64::try_from(dim).ok()? - 1;
         match (spec.dimensions[d], spec.padding[d]) {
             (1, (0, 0)) => {}
-            (n, padding) if n == dim && n > 1 && found.is_none() && padding == (reach, 0) => {
-                found = Some((d, false))
-            }
-            (n, padding) if n == dim && n > 1 && found.is_none() && padding == (0, reach) => {
-                found = Some((d, true))
-            }
+            (n, padding) if n == dim && n > 1 && found.is_none() && padding == (reach, 0) => found = Some((d, false)),
+            (n, padding) if n == dim && n > 1 && found.is_none() && padding == (0, reach) => found = Some((d, true)),
             _ => return None,
         }
     }

@@ -1,0 +1,113 @@
+//! The example programs on the embedded CPU device and on every real plugin named in `PJRT_TEST_PLUGINS`, compared
+//! with what NumPy computes.
+#![allow(missing_docs, reason = "a test")]
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use pjrt::{Buffer, Client, ClientOptions, CompileOptions, HostArray, LoadedExecutable, Program};
+
+const PROGRAMS: [(&str, usize, usize); 3] = [("axpy", 3, 1), ("mlp", 5, 1), ("mlp_train_step", 6, 5)];
+/// Largest difference to NumPy's double precision, relative to 1 or the expected value.
+const TOLERANCE: f32 = 2e-5;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/programs")
+}
+
+/// The embedded device, this repository's shared library, and the real plugins.
+fn plugins() -> Vec<String> {
+    let mut plugins = vec!["cpu".to_owned()];
+    for (variable, what) in
+        [("PJRT_CPU_PLUGIN", "the CPU plugin as a library"), ("PJRT_TEST_PLUGINS", "the real XLA CPU plugins")]
+    {
+        match std::env::var(variable) {
+            Ok(paths) => plugins.extend(paths.split(':').map(str::to_owned)),
+            Err(_) => println!("SKIPPED programs on {what}: {variable} is not set; `cargo xtask test` sets it"),
+        }
+    }
+    plugins
+}
+
+fn array(path: &Path) -> HostArray {
+    let file = npyz::NpyFile::new(File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())));
+    let file = file.unwrap();
+    let dimensions: Vec<i64> = file.shape().iter().map(|d| i64::try_from(*d).unwrap()).collect();
+    HostArray::from_elements(&file.into_vec::<f32>().unwrap(), &dimensions).unwrap()
+}
+
+fn arrays(name: &str, prefix: &str, count: usize) -> Vec<HostArray> {
+    (0..count).map(|i| array(&folder().join(name).join(format!("{prefix}{i}.npy")))).collect()
+}
+
+fn upload(client: &Client, arrays: &[HostArray]) -> Vec<Buffer> {
+    let device = client.default_device().unwrap();
+    arrays.iter().map(|array| client.buffer_from_bytes(array.bytes(), array.shape(), &device).unwrap()).collect()
+}
+
+fn check(what: &str, outputs: &[Buffer], expected: &[HostArray]) {
+    assert_eq!(outputs.len(), expected.len(), "{what}");
+    for (i, (output, expected)) in outputs.iter().zip(expected).enumerate() {
+        let output = output.to_host_array().unwrap();
+        assert_eq!(output.shape(), expected.shape(), "{what}, output {i}");
+        let (ours, theirs) = (output.to_vec::<f32>().unwrap(), expected.to_vec::<f32>().unwrap());
+        for (a, b) in ours.iter().zip(&theirs) {
+            assert!((a - b).abs() <= TOLERANCE * b.abs().max(1.0), "{what}, output {i}: {a}, expected {b}");
+        }
+    }
+}
+
+/// Compiles the program from both of its forms.
+fn compile(client: &Client, name: &str) -> Vec<(&'static str, LoadedExecutable)> {
+    let compile = |extension| {
+        let code = fs::read(folder().join(format!("{name}.{extension}"))).unwrap();
+        (extension, client.compile(&Program::mlir(code), &CompileOptions::default()).unwrap())
+    };
+    vec![compile("mlir"), compile("mlirbc")]
+}
+
+#[test]
+fn programs_compute_what_numpy_does() {
+    for plugin in plugins() {
+        let client = plugin_registry::open(&plugin).unwrap().client(&ClientOptions::new()).unwrap();
+        for (name, num_inputs, num_outputs) in PROGRAMS {
+            let inputs = upload(&client, &arrays(name, "in", num_inputs));
+            let inputs: Vec<&Buffer> = inputs.iter().collect();
+            let expected = arrays(name, "out", num_outputs);
+            for (form, executable) in compile(&client, name) {
+                // The same inputs serve every run: nothing takes them.
+                for run in 0..3 {
+                    let outputs = executable.execute(&inputs).unwrap();
+                    check(&format!("{plugin}, {name}.{form}, run {run}"), &outputs, &expected);
+                }
+            }
+        }
+        println!("{plugin}: {} programs in both forms agree with NumPy", PROGRAMS.len());
+    }
+}
+
+#[test]
+fn training_lowers_the_loss() {
+    for plugin in plugins() {
+        let client = plugin_registry::open(&plugin).unwrap().client(&ClientOptions::new()).unwrap();
+        let (_, step) = compile(&client, "mlp_train_step").remove(1);
+        let mut inputs = upload(&client, &arrays("mlp_train_step", "in", 6));
+        let mut losses = Vec::new();
+        for _ in 0..10 {
+            let mut outputs = step.execute(&inputs.iter().collect::<Vec<_>>()).unwrap();
+            losses.push(outputs.pop().unwrap().to_host_array().unwrap().scalar::<f32>().unwrap());
+            // The outputs are the next step's weights; x and y stay.
+            inputs.splice(..4, outputs);
+        }
+        assert!(losses.windows(2).all(|pair| pair[1] < pair[0]), "{plugin}: {losses:?}");
+    }
+}
+
+#[test]
+fn unknown_names_and_files_say_why() {
+    let fault = |name: &str| plugin_registry::open(name).unwrap_err().to_string();
+    assert!(fault("gpu").contains("names known are cpu"));
+    assert!(fault("/nonexistent/plugin.so").contains("not a file"));
+    let text = folder().join("axpy.mlir");
+    assert!(fault(text.to_str().unwrap()).contains("axpy.mlir"));
+}
