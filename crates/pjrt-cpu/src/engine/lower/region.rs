@@ -67,9 +67,7 @@ impl<'m> Cx<'_, 'm> {
             .iter()
             .any(|n| !matches!(n.op, Op::Map(_) | Op::Copy) || n.outs.iter().any(|&v| self.l.values[v as usize].n != 1))
         {
-            return Err(super::CompileError::unsupported(
-                "a region that is not a straight line of scalar elementwise ops",
-            ));
+            return Err(CompileError::unsupported("a region that is not a straight line of scalar elementwise ops"));
         }
         self.vector_program(&args, nodes, results)
     }

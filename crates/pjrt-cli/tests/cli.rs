@@ -1,0 +1,146 @@
+//! The `pjrt` command as a person or a script uses it, on the embedded device and on every plugin there is.
+#![allow(missing_docs, reason = "a test")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn pjrt(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pjrt")).args(args).current_dir(root()).output().unwrap()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = pjrt(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&stdout(args)).unwrap()
+}
+
+/// The reason a command gave when it refused its arguments, which is never a crash.
+fn refused(args: &[&str]) -> String {
+    let output = pjrt(args);
+    let reason = String::from_utf8(output.stderr).unwrap();
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{args:?}: {:?}, {reason}", output.status);
+    reason
+}
+
+/// Plugins to name on the command line, and the API version each announces where the test knows it.
+fn plugins() -> Vec<(String, Option<&'static str>)> {
+    let mut plugins = vec![("cpu".to_owned(), Some("0.114"))];
+    match std::env::var("PJRT_CPU_PLUGIN") {
+        Ok(path) => plugins.push((path, Some("0.114"))),
+        Err(_) => println!("SKIPPED the command on the CPU plugin as a library: PJRT_CPU_PLUGIN is not set"),
+    }
+    match std::env::var("PJRT_TEST_PLUGINS") {
+        Ok(paths) => plugins.extend(paths.split(':').map(|path| (path.to_owned(), None))),
+        Err(_) => println!("SKIPPED the command on the real XLA CPU plugins: PJRT_TEST_PLUGINS is not set"),
+    }
+    plugins
+}
+
+const AXPY: &str = "examples/programs/axpy.mlir";
+
+#[test]
+fn run_prints_and_saves_outputs() {
+    let folder = std::env::temp_dir().join(format!("pjrt-cli-{}", std::process::id()));
+    for (plugin, _) in plugins() {
+        let files = ["in0.npy", "in1.npy", "in2.npy"].map(|file| format!("examples/programs/axpy/{file}"));
+        for inputs in [["f32=2", "f32[4]=0,1,2,3", "f32[4]=10"], [&files[0], &files[1], &files[2]]] {
+            let mut args = vec!["run", AXPY, "-p", &plugin, "-o", folder.to_str().unwrap()];
+            args.extend(inputs);
+            let text = stdout(&args);
+            assert!(text.contains("out0 f32[4] [10.0, 12.0, 14.0, 16.0]"), "{plugin}: {text}");
+            args.push("--json");
+            let outcome = json(&args);
+            assert_eq!(outcome["outputs"][0]["values"], serde_json::json!([10.0, 12.0, 14.0, 16.0]));
+            assert_eq!(outcome["outputs"][0]["element_type"], "f32");
+            assert!(outcome["compile_ms"].as_f64().unwrap() > 0.0);
+        }
+        let expected = std::fs::read(root().join("examples/programs/axpy/out0.npy")).unwrap();
+        let saved = std::fs::read(folder.join("out0.npy")).unwrap();
+        assert_eq!(saved[saved.len() - 16..], expected[expected.len() - 16..]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+#[test]
+fn run_takes_bytecode_and_repeats() {
+    let text = stdout(&["run", "examples/programs/axpy.mlirbc", "f32=1", "f32[4]=1", "f32[4]=1", "--repeat", "5"]);
+    assert!(text.contains("[2.0, 2.0, 2.0, 2.0]") && text.contains("median of 5 executions"), "{text}");
+}
+
+#[test]
+fn devices_are_listed() {
+    for (plugin, _) in plugins() {
+        let text = stdout(&["devices", "-p", &plugin]);
+        assert!(text.contains("platform ") && text.contains("device 0: cpu"), "{plugin}: {text}");
+        let listed = json(&["devices", "-p", &plugin, "--json"]);
+        let devices = listed["devices"].as_array().unwrap();
+        assert!(!devices.is_empty());
+        assert_eq!(devices[0]["id"], 0);
+        assert!(devices[0]["memories"].as_array().unwrap().contains(&devices[0]["default_memory"]));
+    }
+}
+
+#[test]
+fn options_reach_the_plugin() {
+    let reason = refused(&["devices", "-O", "no_such_option=3"]);
+    assert!(reason.contains("no_such_option"), "{reason}");
+    for (plugin, _) in plugins().into_iter().filter(|(_, version)| version.is_none()) {
+        let listed = json(&["devices", "-p", &plugin, "-O", "cpu_device_count=2", "--json"]);
+        assert_eq!(listed["devices"].as_array().unwrap().len(), 2, "{plugin}");
+    }
+}
+
+#[test]
+fn plugins_are_inspected() {
+    for (plugin, version) in plugins() {
+        let shown = json(&["inspect", "-p", &plugin, "--json"]);
+        let found = shown["api_version"].as_str().unwrap();
+        match version {
+            Some(version) => assert_eq!(found, version),
+            None => assert!(["0.81", "0.106", "0.115"].contains(&found), "{plugin}: {found}"),
+        }
+        let missing = shown["missing_functions"].as_array().unwrap().len();
+        assert_eq!(shown["functions"].as_u64().unwrap() + u64::try_from(missing).unwrap(), 138);
+        let extensions = shown["extensions"].as_array().unwrap();
+        assert!(extensions.iter().any(|extension| extension["name"] == "Layouts"), "{plugin}: {extensions:?}");
+        assert!(stdout(&["inspect", "-p", &plugin]).contains(&format!("API version {found}")));
+    }
+}
+
+#[test]
+fn wrong_arguments_get_a_reason() {
+    let inputs = ["f32=2", "f32[4]=1", "f32[4]=1"];
+    for (plugin, _) in plugins() {
+        let run = |inputs: &[&str]| {
+            let mut args = vec!["run", AXPY, "-p", &plugin];
+            args.extend(inputs);
+            refused(&args)
+        };
+        assert!(run(&inputs[..2]).contains('2'), "too few inputs");
+        assert!(run(&["f32=2", "f32[4]=1", "f32[4]=1", "f32=0"]).contains('4'), "too many inputs");
+        assert!(run(&["f32=2", "f32[5]=1", "f32[4]=1"]).contains("f32[5]"), "a wrong shape");
+        assert!(run(&["f32=2", "f64[4]=1", "f32[4]=1"]).contains("f64[4]"), "a wrong type");
+    }
+    assert!(refused(&[]).contains("Usage"));
+    assert!(refused(&["fly"]).contains("fly"));
+    assert!(refused(&["run"]).contains("PROGRAM"));
+    assert!(refused(&["run", "missing.mlir"]).contains("missing.mlir"));
+    assert!(refused(&["run", "Cargo.toml"]).contains("Cargo.toml"));
+    assert!(refused(&["run", AXPY, "f32=2", "f32[4]=1,2", "f32[4]=1"]).contains("2 values"));
+    assert!(refused(&["run", AXPY, "missing.npy"]).contains("missing.npy"));
+    assert!(refused(&["run", AXPY, "--repeat", "0"]).contains("repeat"));
+    assert!(refused(&["run", AXPY, "-d", "7", inputs[0], inputs[1], inputs[2]]).contains("--device 7"));
+    assert!(refused(&["devices", "-p", "gpu"]).contains("names known are cpu"));
+    assert!(refused(&["inspect", "-p", "README.md"]).contains("README.md"));
+    assert!(refused(&["devices", "-O", "x"]).contains("NAME=VALUE"));
+}
