@@ -53,7 +53,13 @@ fn list(region: &Region, module: &Module, depth: usize) {
     for op in &region.ops {
         let results: Vec<_> = op.results.iter().map(|v| v.0).collect();
         let operands: Vec<_> = op.operands.iter().map(|v| v.0).collect();
-        println!("{:indent$}{results:?} = {} {operands:?}  {}", "", op.kind.name(), module.location(op.location), indent = 2 * depth);
+        println!(
+            "{:indent$}{results:?} = {} {operands:?}  {}",
+            "",
+            op.kind.name(),
+            module.location(op.location),
+            indent = 2 * depth
+        );
         for region in &op.regions {
             list(region, module, depth + 1);
         }

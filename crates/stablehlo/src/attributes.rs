@@ -58,11 +58,6 @@ impl<'a> Named<'a> {
         self.or(name, "a list of booleans", default, |a| Some(ints(a)?.iter().map(|&v| v != 0).collect()))
     }
 
-    /// An integer.
-    pub(crate) fn int(self, name: &str) -> Result<i64> {
-        self.required(name, "an integer", int)
-    }
-
     /// An integer; `default` where absent.
     pub(crate) fn int_or(self, name: &str, default: i64) -> Result<i64> {
         self.or(name, "an integer", default, int)
@@ -185,7 +180,7 @@ pub(crate) fn is_none_type(attribute: &Attribute) -> bool {
 pub(crate) fn weight(attribute: &Attribute) -> usize {
     let node = size_of::<Attribute>();
     node + match attribute {
-        Attribute::String(bytes) => bytes.len().min(64),
+        Attribute::String(bytes) => bytes.len(),
         Attribute::Symbol(text) | Attribute::Other(text) => text.len(),
         Attribute::Type(ty) => type_weight(ty),
         Attribute::Array(items) => items.iter().map(weight).sum(),
@@ -225,7 +220,9 @@ impl Budget {
                 self.left = left;
                 Ok(())
             }
-            None => Err(Error::new("the program expands to far more than its size; its attributes or types repeat without bound")),
+            None => Err(Error::new(
+                "the program expands to far more than its size; its attributes or types repeat without bound",
+            )),
         }
     }
 }

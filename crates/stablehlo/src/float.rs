@@ -136,7 +136,10 @@ mod tests {
     fn known_patterns() {
         check(ElementType::F32, &[(1.0, 0x3F80_0000), (0.1, 0x3DCC_CCCD)]);
         check(ElementType::Bf16, &[(1.0, 0x3F80), (-2.0, 0xC000), (3.0e38, 0x7F62), (1e39, 0x7F80), (-0.0, 0x8000)]);
-        check(ElementType::F16, &[(1.0, 0x3C00), (65504.0, 0x7BFF), (65520.0, 0x7C00), (5.96e-8, 1), (6.104e-5, 0x0400)]);
+        check(
+            ElementType::F16,
+            &[(1.0, 0x3C00), (65504.0, 0x7BFF), (65520.0, 0x7C00), (5.96e-8, 1), (6.104e-5, 0x0400)],
+        );
         check(ElementType::F16, &[(1.00048828125, 0x3C00), (1.00146484375, 0x3C02)]);
         check(ElementType::F8E4M3FN, &[(448.0, 0x7E), (1e9, 0x7F), (-1.0, 0xB8), (0.001953125, 1)]);
         check(ElementType::F8E5M2, &[(57344.0, 0x7B), (1e9, 0x7C), (1.0, 0x3C)]);

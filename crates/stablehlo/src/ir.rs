@@ -83,8 +83,9 @@ pub struct ValueId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LocationId(pub u32);
 
-/// A constant tensor. `data` is row-major little-endian, one whole byte per element for sub-byte types and for
-/// bool (0 or 1), real then imaginary part for complex; either all elements, or exactly one (a splat).
+/// A constant tensor. `data` is row-major little-endian, one whole byte per element for sub-byte types (sign- or
+/// zero-extended) and for bool (0 or 1), real then imaginary part for complex; either all elements, or exactly one (a
+/// splat; a tensor of one element is none).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Literal {
     /// Type of the tensor.
@@ -395,63 +396,145 @@ pub enum TransposeA {
 pub enum OpKind {
     // Leaves.
     Constant(Literal),
-    Iota { iota_dimension: usize },
+    Iota {
+        iota_dimension: usize,
+    },
     PartitionId,
     ReplicaId,
     // Elementwise.
     Unary(Unary),
     Binary(Binary),
-    Compare { direction: ComparisonDirection, compare_type: ComparisonType },
+    Compare {
+        direction: ComparisonDirection,
+        compare_type: ComparisonType,
+    },
     Select,
     Clamp,
     Convert,
     BitcastConvert,
-    ReducePrecision { exponent_bits: u32, mantissa_bits: u32 },
+    ReducePrecision {
+        exponent_bits: u32,
+        mantissa_bits: u32,
+    },
     // Shape.
-    BroadcastInDim { broadcast_dimensions: Vec<usize> },
+    BroadcastInDim {
+        broadcast_dimensions: Vec<usize>,
+    },
     Reshape,
-    Transpose { permutation: Vec<usize> },
-    Slice { start_indices: Vec<i64>, limit_indices: Vec<i64>, strides: Vec<i64> },
-    DynamicSlice { slice_sizes: Vec<i64> },
+    Transpose {
+        permutation: Vec<usize>,
+    },
+    Slice {
+        start_indices: Vec<i64>,
+        limit_indices: Vec<i64>,
+        strides: Vec<i64>,
+    },
+    DynamicSlice {
+        slice_sizes: Vec<i64>,
+    },
     DynamicUpdateSlice,
-    Concatenate { dimension: usize },
-    Pad { edge_padding_low: Vec<i64>, edge_padding_high: Vec<i64>, interior_padding: Vec<i64> },
-    Reverse { dimensions: Vec<usize> },
-    GetDimensionSize { dimension: usize },
+    Concatenate {
+        dimension: usize,
+    },
+    Pad {
+        edge_padding_low: Vec<i64>,
+        edge_padding_high: Vec<i64>,
+        interior_padding: Vec<i64>,
+    },
+    Reverse {
+        dimensions: Vec<usize>,
+    },
+    GetDimensionSize {
+        dimension: usize,
+    },
     // Indexing.
-    Gather { dimensions: GatherDimensions, slice_sizes: Vec<i64>, indices_are_sorted: bool },
+    Gather {
+        dimensions: GatherDimensions,
+        slice_sizes: Vec<i64>,
+        indices_are_sorted: bool,
+    },
     /// `operands`: inputs, one index operand, updates.
-    Scatter { dimensions: ScatterDimensions, indices_are_sorted: bool, unique_indices: bool },
+    Scatter {
+        dimensions: ScatterDimensions,
+        indices_are_sorted: bool,
+        unique_indices: bool,
+    },
     /// `dimension` is already normalised to 0..rank.
-    Sort { dimension: usize, is_stable: bool },
+    Sort {
+        dimension: usize,
+        is_stable: bool,
+    },
     // Contractions and reductions. Reduce and ReduceWindow: first half of the operands are inputs, second half init values.
-    DotGeneral { dimensions: DotDimensions, precision: Vec<Precision> },
-    Convolution { dimensions: ConvDimensions, window: Window, feature_group_count: i64, batch_group_count: i64, precision: Vec<Precision> },
-    Reduce { dimensions: Vec<usize> },
-    ReduceWindow { window: Window },
-    SelectAndScatter { window: Window },
+    DotGeneral {
+        dimensions: DotDimensions,
+        precision: Vec<Precision>,
+    },
+    Convolution {
+        dimensions: ConvDimensions,
+        window: Window,
+        feature_group_count: i64,
+        batch_group_count: i64,
+        precision: Vec<Precision>,
+    },
+    Reduce {
+        dimensions: Vec<usize>,
+    },
+    ReduceWindow {
+        window: Window,
+    },
+    SelectAndScatter {
+        window: Window,
+    },
     // Linear algebra, random numbers, transforms.
-    Cholesky { lower: bool },
-    TriangularSolve { left_side: bool, lower: bool, unit_diagonal: bool, transpose_a: TransposeA },
-    Fft { fft_type: FftType, fft_length: Vec<i64> },
-    RngBitGenerator { algorithm: RngAlgorithm },
+    Cholesky {
+        lower: bool,
+    },
+    TriangularSolve {
+        left_side: bool,
+        lower: bool,
+        unit_diagonal: bool,
+        transpose_a: TransposeA,
+    },
+    Fft {
+        fft_type: FftType,
+        fft_length: Vec<i64>,
+    },
+    RngBitGenerator {
+        algorithm: RngAlgorithm,
+    },
     // Control flow and calls.
-    Call { callee: String },
+    Call {
+        callee: String,
+    },
     While,
     If,
     Case,
     /// The decomposition function computes the same from the same operands.
-    Composite { name: String, decomposition: String, composite_attributes: Attributes },
-    CustomCall { call_target_name: String, has_side_effect: bool, backend_config: Attribute, api_version: i64 },
+    Composite {
+        name: String,
+        decomposition: String,
+        composite_attributes: Attributes,
+    },
+    CustomCall {
+        call_target_name: String,
+        has_side_effect: bool,
+        backend_config: Attribute,
+        api_version: i64,
+    },
     OptimizationBarrier,
     Tuple,
-    GetTupleElement { index: usize },
+    GetTupleElement {
+        index: usize,
+    },
     CreateToken,
     AfterAll,
     /// Terminator of every region and function.
     Return,
     /// Any other op: full name without version suffix (`stablehlo.all_reduce`, `sdy.sharding_constraint`), attributes raw.
-    Other { name: String, attributes: Attributes },
+    Other {
+        name: String,
+        attributes: Attributes,
+    },
 }
 
 impl fmt::Debug for Literal {
@@ -476,6 +559,16 @@ impl Module {
 }
 
 impl Func {
+    /// An attribute of an argument, such as `tf.aliasing_output`.
+    pub fn arg_attribute(&self, index: usize, name: &str) -> Option<&Attribute> {
+        self.arg_attributes.get(index)?.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+
+    /// An attribute of a result, such as `jax.result_info`.
+    pub fn result_attribute(&self, index: usize, name: &str) -> Option<&Attribute> {
+        self.result_attributes.get(index)?.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+
     /// Argument values.
     pub fn args(&self) -> &[ValueId] {
         &self.body.args

@@ -2,6 +2,28 @@
 //!
 //! A framework hands a device its program as a *portable artifact* (MLIR bytecode of a versioned dialect) or as text.
 //! [`parse`] takes either and returns a [`Module`](ir::Module) a device can walk without knowing MLIR.
+//!
+//! ```
+//! use stablehlo::ir::OpKind;
+//!
+//! let module = stablehlo::parse("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+//!   %0 = stablehlo.add %x, %x : tensor<2xf32>
+//!   return %0 : tensor<2xf32>
+//! }")?;
+//! let main = module.entry().expect("a function named main");
+//! assert_eq!(main.ty(main.args()[0]).to_string(), "tensor<2xf32>");
+//! assert!(matches!(main.body.ops[0].kind, OpKind::Binary(_)));
+//! # Ok::<(), stablehlo::Error>(())
+//! ```
+//!
+//! # What a device may rely on
+//!
+//! `parse` runs [`verify`]: values are defined before use and in scope, regions end in a return, callees exist and do
+//! not recurse, constants have the bytes their types say, and the shapes of the ops it has rules for fit together.
+//! Older artifacts are upgraded by the specification's defaults, `dot` and `broadcast` become `dot_general` and
+//! `broadcast_in_dim`, casts between dialects vanish, and an absent list has its default spelled out.
+//!
+//! Hostile input gives an error: it cannot cause a panic, deep recursion, or memory out of proportion to its size.
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -28,7 +50,8 @@ const MAX_NESTING: usize = 64;
 /// Reads a program: a portable artifact of StableHLO 0.9.0 or later, or text.
 pub fn parse(program: impl Into<Bytes>) -> Result<ir::Module> {
     let program = program.into();
-    let module = if program.starts_with(&bytecode::MAGIC) { bytecode::parse(&program)? } else { text::parse(&program)? };
+    let module =
+        if program.starts_with(&bytecode::MAGIC) { bytecode::parse(&program)? } else { text::parse(&program)? };
     verify(&module)?;
     Ok(module)
 }

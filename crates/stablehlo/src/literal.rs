@@ -30,6 +30,8 @@ impl Literal {
     /// elements unspecified.
     pub(crate) fn from_raw(ty: TensorType, raw: Bytes) -> Result<Self> {
         let data = match ty.element {
+            // Producers write a splat for an empty tensor, too.
+            element if raw.len() == element.byte_size() && ty.num_elements() == Some(0) => Bytes::new(),
             ElementType::Bool => unpack_booleans(&ty, raw)?,
             ElementType::I2 | ElementType::I4 | ElementType::Ui2 | ElementType::Ui4 => normalise(ty.element, raw),
             _ => raw,
@@ -85,7 +87,11 @@ pub(crate) fn normalise(element: ElementType, raw: Bytes) -> Bytes {
     let width = element.bit_width();
     let fix = |byte: u8| {
         let shifted = byte << (8 - width);
-        if element.is_signed_integer() { (shifted.cast_signed() >> (8 - width)).cast_unsigned() } else { shifted >> (8 - width) }
+        if element.is_signed_integer() {
+            (shifted.cast_signed() >> (8 - width)).cast_unsigned()
+        } else {
+            shifted >> (8 - width)
+        }
     };
     if raw.iter().all(|&b| fix(b) == b) { raw } else { raw.iter().map(|&b| fix(b)).collect() }
 }
@@ -120,7 +126,8 @@ mod tests {
         assert_eq!(raw(&[2, 2], f, &[0; 16]).unwrap(), (vec![0; 16], false));
         assert_eq!(raw(&[2, 2], f, &[0; 4]).unwrap(), (vec![0; 4], true));
         assert_eq!(raw(&[0], f, &[]).unwrap(), (vec![], false));
-        assert!(raw(&[0], f, &[0; 4]).is_err());
+        assert_eq!(raw(&[3, 0], f, &[0; 4]).unwrap(), (vec![], false));
+        assert!(raw(&[0], f, &[0; 8]).is_err());
         assert!(raw(&[2, 2], f, &[0; 15]).is_err());
         assert!(raw(&[2, 2], f, &[0; 8]).is_err());
         assert!(raw(&[crate::ir::DYNAMIC], f, &[0; 4]).is_err());
@@ -135,7 +142,8 @@ mod tests {
 
     #[test]
     fn integers_expand_splats_within_reason() {
-        let list = |n: i64| Literal::new(TensorType::new([n], ElementType::I64), (-5i64).to_le_bytes().to_vec()).unwrap();
+        let list =
+            |n: i64| Literal::new(TensorType::new([n], ElementType::I64), (-5i64).to_le_bytes().to_vec()).unwrap();
         assert_eq!(list(3).integers(), Some(vec![-5; 3]));
         assert_eq!(list(1 << 40).integers(), None);
     }

@@ -34,7 +34,12 @@ impl Raw<'_> {
 pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
     let a = raw.attributes;
     let mut extra = Attributes::new();
-    let kind = match raw.code {
+    // Where the form of an op depends on the rank of operands, the rank must be known.
+    let needs_rank =
+        matches!(raw.code, Code::Broadcast | Code::Dot | Code::ReduceWindow | Code::SelectAndScatter | Code::Sort);
+    let opaque = |v: &ValueId| matches!(raw.values[v.0 as usize], Type::Other(_));
+    let code = if needs_rank && raw.operands.iter().any(opaque) { Code::Other } else { raw.code };
+    let kind = match code {
         Code::Unary(unary) => {
             keep(a, &mut extra, &["result_accuracy"]);
             OpKind::Unary(unary)
@@ -49,7 +54,9 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
         Code::Clamp => OpKind::Clamp,
         Code::Convert => OpKind::Convert,
         Code::BitcastConvert => OpKind::BitcastConvert,
-        Code::ReducePrecision => OpKind::ReducePrecision { exponent_bits: a.bits("exponent_bits")?, mantissa_bits: a.bits("mantissa_bits")? },
+        Code::ReducePrecision => {
+            OpKind::ReducePrecision { exponent_bits: a.bits("exponent_bits")?, mantissa_bits: a.bits("mantissa_bits")? }
+        }
         // `broadcast` puts new dimensions in front of the operand's.
         Code::Broadcast => {
             let new = a.ints("broadcast_sizes")?.len();
@@ -93,7 +100,11 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
         Code::Reduce => OpKind::Reduce { dimensions: a.dims("dimensions")? },
         Code::ReduceWindow | Code::SelectAndScatter => {
             let window = window(a, raw.rank(0)?)?;
-            if raw.code == Code::ReduceWindow { OpKind::ReduceWindow { window } } else { OpKind::SelectAndScatter { window } }
+            if code == Code::ReduceWindow {
+                OpKind::ReduceWindow { window }
+            } else {
+                OpKind::SelectAndScatter { window }
+            }
         }
         Code::Cholesky => OpKind::Cholesky { lower: a.flag("lower")? },
         Code::TriangularSolve => OpKind::TriangularSolve {
@@ -120,7 +131,17 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
             OpKind::Composite { name: a.text("name")?, decomposition: a.text("decomposition")?, composite_attributes }
         }
         Code::CustomCall => {
-            keep(a, &mut extra, &["called_computations", "operand_layouts", "output_operand_aliases", "result_layouts", "result_tilings"]);
+            keep(
+                a,
+                &mut extra,
+                &[
+                    "called_computations",
+                    "operand_layouts",
+                    "output_operand_aliases",
+                    "result_layouts",
+                    "result_tilings",
+                ],
+            );
             OpKind::CustomCall {
                 call_target_name: a.text("call_target_name")?,
                 has_side_effect: a.flag("has_side_effect")?,
@@ -262,10 +283,9 @@ fn sort_dimension(raw: &Raw<'_>) -> Result<usize> {
     let dimension = raw.attributes.int_or("dimension", -1)?;
     let signed_rank = i64::try_from(rank).unwrap_or(i64::MAX);
     let normal = if dimension < 0 { dimension.saturating_add(signed_rank) } else { dimension };
-    usize::try_from(normal)
-        .ok()
-        .filter(|&d| d < rank)
-        .ok_or_else(|| Error::new(format!("attribute `dimension` is {dimension}, outside the {rank} dimensions of the operands")))
+    usize::try_from(normal).ok().filter(|&d| d < rank).ok_or_else(|| {
+        Error::new(format!("attribute `dimension` is {dimension}, outside the {rank} dimensions of the operands"))
+    })
 }
 
 /// `dot` contracts the last dimension of the left with the first of the right.
@@ -296,7 +316,9 @@ fn dot_algorithm(a: Named<'_>) -> Result<Option<(String, Attribute)>> {
         Some(Attribute::Type(ty)) => Some(ty),
         _ => None,
     };
-    let (Some(lhs), Some(rhs), Some(accumulation)) = (ty("lhs_precision_type"), ty("rhs_precision_type"), ty("accumulation_type")) else {
+    let (Some(lhs), Some(rhs), Some(accumulation)) =
+        (ty("lhs_precision_type"), ty("rhs_precision_type"), ty("accumulation_type"))
+    else {
         return Ok(None);
     };
     let text = format!(
@@ -354,7 +376,8 @@ fn window(a: Named<'_>, rank: usize) -> Result<Window> {
 /// Raw attributes of an op without a kind of its own. Those of StableHLO ops are brought to one form, so that a
 /// device meets the same whichever way the program came: artifact names, sorted, with defaults, index lists as arrays.
 fn other(raw: &Raw<'_>) -> Attributes {
-    let mut attributes: Attributes = raw.attributes.0.iter().map(|&(name, value)| (name.to_owned(), value.clone())).collect();
+    let mut attributes: Attributes =
+        raw.attributes.0.iter().map(|&(name, value)| (name.to_owned(), value.clone())).collect();
     let Some(name) = raw.name.strip_prefix("stablehlo.") else { return attributes };
     for (attribute, value) in &mut attributes {
         if let Attribute::Tensor(literal) = value
@@ -364,7 +387,9 @@ fn other(raw: &Raw<'_>) -> Attributes {
             && let Some(list) = literal.integers()
         {
             let boolean = literal.ty.element == ElementType::Bool;
-            *value = Attribute::Array(list.iter().map(|&v| if boolean { Attribute::Bool(v != 0) } else { Attribute::Integer(v) }).collect());
+            *value = Attribute::Array(
+                list.iter().map(|&v| if boolean { Attribute::Bool(v != 0) } else { Attribute::Integer(v) }).collect(),
+            );
         }
     }
     for (attribute, default) in defaults(name) {

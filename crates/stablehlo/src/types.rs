@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::attributes::type_weight;
 use crate::ir::{DYNAMIC, ElementType, TensorType, Type, Version};
 
 /// Every element type, its StableHLO name, its width in bits.
@@ -230,6 +231,16 @@ impl Ty {
             Self::Value(ty) => ty,
             Self::Function(inputs, outputs) => Type::Other(function_text(&inputs, &outputs)),
         }
+    }
+
+    /// Rough heap size, for a [`Budget`](crate::attributes::Budget).
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Element(_) => 0,
+                Self::Value(ty) => type_weight(ty),
+                Self::Function(inputs, outputs) => inputs.iter().chain(outputs).map(type_weight).sum(),
+            }
     }
 }
 

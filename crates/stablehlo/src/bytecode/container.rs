@@ -83,7 +83,9 @@ impl<'a> Container<'a> {
         cursor.take(4)?;
         let bytecode_version = cursor.varint()?;
         if bytecode_version > NEWEST {
-            return Err(cursor.error(format!("bytecode version {bytecode_version} is newer than {NEWEST}, the newest this reader knows")));
+            return Err(cursor.error(format!(
+                "bytecode version {bytecode_version} is newer than {NEWEST}, the newest this reader knows"
+            )));
         }
         let producer = cursor.c_string()?;
         let producer = String::from_utf8_lossy(&file[producer]).into_owned();
@@ -115,7 +117,11 @@ impl<'a> Container<'a> {
         };
         this.read_strings(section(id::STRINGS, "string")?)?;
         let dialects = this.read_dialects(section(id::DIALECTS, "dialect")?)?;
-        this.read_entries(&dialects, section(id::ENTRY_OFFSETS, "attribute and type offset")?, section(id::ENTRIES, "attribute and type")?)?;
+        this.read_entries(
+            &dialects,
+            section(id::ENTRY_OFFSETS, "attribute and type offset")?,
+            section(id::ENTRIES, "attribute and type")?,
+        )?;
         if bytecode_version >= 5 {
             this.read_properties(section(id::PROPERTIES, "property")?)?;
         }
@@ -157,7 +163,11 @@ impl<'a> Container<'a> {
     }
 
     fn finish(&self, cursor: &Cursor<'_>, name: &str) -> Result<()> {
-        if cursor.is_empty() { Ok(()) } else { Err(cursor.error(format!("{} bytes left over in the {name} section", cursor.remaining()))) }
+        if cursor.is_empty() {
+            Ok(())
+        } else {
+            Err(cursor.error(format!("{} bytes left over in the {name} section", cursor.remaining())))
+        }
     }
 
     fn read_dialects(&mut self, mut cursor: Cursor<'a>) -> Result<Vec<Dialect>> {
@@ -214,7 +224,11 @@ impl<'a> Container<'a> {
 
     fn dialect_index(&self, cursor: &mut Cursor<'_>, count: usize) -> Result<usize> {
         let index = cursor.index()?;
-        if index < count { Ok(index) } else { Err(cursor.error(format!("dialect {index} does not exist; the program has {count}"))) }
+        if index < count {
+            Ok(index)
+        } else {
+            Err(cursor.error(format!("dialect {index} does not exist; the program has {count}")))
+        }
     }
 
     fn read_entries(&mut self, dialects: &[Dialect], mut offsets: Cursor<'a>, mut data: Cursor<'a>) -> Result<()> {
@@ -226,7 +240,8 @@ impl<'a> Container<'a> {
                 let dialect = dialects[self.dialect_index(&mut offsets, dialects.len())?];
                 for _ in 0..offsets.count()? {
                     let (size, encoded) = offsets.flagged()?;
-                    let size = usize::try_from(size).map_err(|_| offsets.error("an attribute is larger than memory"))?;
+                    let size =
+                        usize::try_from(size).map_err(|_| offsets.error("an attribute is larger than memory"))?;
                     entries.push(Entry { dialect, encoded, range: data.take(size)? });
                 }
             }

@@ -107,10 +107,9 @@ impl<'a> Cursor<'a> {
 
     /// See [`Self::count`].
     pub(super) fn check_count(&self, value: u64) -> Result<usize> {
-        usize::try_from(value)
-            .ok()
-            .filter(|&n| n <= self.remaining())
-            .ok_or_else(|| self.error(format!("a list of {value} items does not fit into the {} bytes left", self.remaining())))
+        usize::try_from(value).ok().filter(|&n| n <= self.remaining()).ok_or_else(|| {
+            self.error(format!("a list of {value} items does not fit into the {} bytes left", self.remaining()))
+        })
     }
 
     /// A list with a count in front.
@@ -178,11 +177,6 @@ impl<'a> Cursor<'a> {
         }
         let range = self.take(length)?;
         Ok((head & 0x7F, Cursor::new(self.file, range)))
-    }
-
-    /// The bytes of a range this cursor handed out.
-    pub(super) fn bytes(&self, range: Range<usize>) -> &'a [u8] {
-        &self.file[range]
     }
 }
 

@@ -6,7 +6,7 @@
 use super::container::Dialect;
 use super::cursor::Cursor;
 use super::entries::Tables;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ir::{Location, LocationId};
 
 /// Locations named so far.
@@ -27,7 +27,9 @@ impl Locations {
         let index = cursor.index()?;
         let next = u32::try_from(self.named.len() + 1).map_err(|_| cursor.error("too many locations"))?;
         let Some(id) = self.ids.get_mut(index) else {
-            return Err(cursor.error(format!("location attribute {index} does not exist; the program has {}", self.ids.len())));
+            return Err(
+                cursor.error(format!("location attribute {index} does not exist; the program has {}", self.ids.len()))
+            );
         };
         Ok(*id.get_or_insert_with(|| {
             self.named.push(index);
@@ -57,7 +59,7 @@ impl Locations {
         let location = match cursor.varint()? {
             10 => Location::CallSite(self.read(cursor)?, self.read(cursor)?),
             11 => {
-                let file = text(tables, cursor)?;
+                let file = tables.child_text(cursor, 0)?;
                 Location::File { file, line: cursor.varint()?, column: cursor.varint()? }
             }
             12 => Location::Fused(cursor.list(|cursor| self.read(cursor))?),
@@ -67,12 +69,12 @@ impl Locations {
                 Location::Fused(places)
             }
             14 => {
-                let name = text(tables, cursor)?;
+                let name = tables.child_text(cursor, 0)?;
                 Location::Name(name, self.read(cursor)?)
             }
             15 => Location::Unknown,
             22 => {
-                let file = text(tables, cursor)?;
+                let file = tables.child_text(cursor, 0)?;
                 let numbers = cursor.list(Cursor::varint)?;
                 let at = |i: usize| numbers.get(i).copied().unwrap_or(0);
                 // With four numbers they are start line, start column, end line, end column.
@@ -85,11 +87,4 @@ impl Locations {
         }
         Ok(location)
     }
-}
-
-/// The text of a string attribute.
-fn text(tables: &mut Tables<'_>, cursor: &mut Cursor<'_>) -> Result<String> {
-    let text = tables.child_text(cursor, 0)?;
-    tables.budget.charge(text.len()).map_err(|e: Error| e.with_offset(cursor.pos()))?;
-    Ok(text)
 }

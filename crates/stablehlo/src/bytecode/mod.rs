@@ -6,9 +6,11 @@
 mod container;
 mod cursor;
 mod entries;
+mod funcs;
 mod locations;
 mod names;
 mod shardy;
+mod types;
 mod walk;
 
 use bytes::Bytes;

@@ -33,12 +33,19 @@ pub(super) fn resolve(container: &Container<'_>) -> Result<Vec<Name>> {
 }
 
 fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
-    let other = |role, code| Name { full: full.to_owned(), role, code, attributes: shardy_attributes(full), vhlo: false };
+    let other =
+        |role, code| Name { full: full.to_owned(), role, code, attributes: shardy_attributes(full), vhlo: false };
     Ok(match full {
         "builtin.module" => other(Role::Module, Code::Other),
         "builtin.unrealized_conversion_cast" => other(Role::Cast, Code::Other),
         "sdy.return" => other(Role::Op, Code::Return),
-        "vhlo.func_v1" => Name { full: "func.func".into(), role: Role::Func, code: Code::Other, attributes: vhlo_attributes("func_v1"), vhlo: true },
+        "vhlo.func_v1" => Name {
+            full: "func.func".into(),
+            role: Role::Func,
+            code: Code::Other,
+            attributes: vhlo_attributes("func_v1"),
+            vhlo: true,
+        },
         _ if full.starts_with("stablehlo.") || full.starts_with("func.") => {
             return Err(Error::new(format!(
                 "{full} in a file by {}: this is StableHLO's own bytecode, which has no stability guarantee; \
@@ -52,7 +59,10 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
                 let split = versioned.rsplit_once("_v").and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
                 let (base, version) = split.unwrap_or((versioned, 1));
                 if version > NEWEST_OP {
-                    return Err(Error::new(format!("{full} in an artifact of {} is newer than this reader", container.producer)));
+                    return Err(Error::new(format!(
+                        "{full} in an artifact of {} is newer than this reader",
+                        container.producer
+                    )));
                 }
                 Name {
                     full: format!("stablehlo.{base}"),

@@ -13,7 +13,7 @@ impl Tables<'_> {
                 format!("#sdy<manual_axes{{{}}}>", axes.join(", "))
             }
             1 => {
-                let name = self.container.text(cursor)?;
+                let name = self.name(cursor)?;
                 format!("\"{name}\"={}", cursor.svarint()?)
             }
             2 => {
@@ -27,9 +27,13 @@ impl Tables<'_> {
                 format!("({pre}){size}")
             }
             4 => {
-                let name = self.container.text(cursor)?;
+                let name = self.name(cursor)?;
                 let (index, present) = cursor.flagged()?;
-                if present { format!("\"{name}\":{}", self.other_at(cursor, index, depth)?) } else { format!("\"{name}\"") }
+                if present {
+                    format!("\"{name}\":{}", self.other_at(cursor, index, depth)?)
+                } else {
+                    format!("\"{name}\"")
+                }
             }
             5 => {
                 let axes = self.texts(cursor, depth)?;
@@ -104,9 +108,19 @@ impl Tables<'_> {
         if cursor.byte()? != 0 {
             tail.push_str(", custom");
         }
-        let factors: Vec<String> =
-            sizes.iter().enumerate().map(|(i, size)| format!("{}={size}", factor(i64::try_from(i).unwrap_or(i64::MAX)))).collect();
+        let factors: Vec<String> = sizes
+            .iter()
+            .enumerate()
+            .map(|(i, size)| format!("{}={size}", factor(i64::try_from(i).unwrap_or(i64::MAX))))
+            .collect();
         Ok(format!("#sdy.op_sharding_rule<({operands})->({results}) {{{}}}{tail}>", factors.join(", ")))
+    }
+
+    /// A string as a copy.
+    fn name(&mut self, cursor: &mut Cursor<'_>) -> Result<String> {
+        let name = self.container.text(cursor)?;
+        self.charge(cursor.pos(), name.len())?;
+        Ok(name)
     }
 
     /// A list of attributes that are themselves text.

@@ -13,20 +13,19 @@ use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::ops::is_attribute;
 use crate::typed::{Raw, kind};
-use crate::types::function_text;
 
 /// A slot that is numbered but not defined yet.
 const UNDEFINED: ValueId = ValueId(u32::MAX);
 
 /// The values of one function and how the file numbers them.
 #[derive(Default)]
-struct Scope {
+pub(super) struct Scope {
     /// Value of each number in use.
     slots: Vec<ValueId>,
     /// Numbers taken by the regions open now.
     extent: usize,
     /// Types of all values of the function.
-    values: Vec<Type>,
+    pub(super) values: Vec<Type>,
 }
 
 impl Scope {
@@ -61,68 +60,33 @@ impl Numbers {
 }
 
 /// The fields of an op before its regions.
-struct Head {
-    offset: usize,
+pub(super) struct Head {
+    pub(super) offset: usize,
     name: usize,
-    location: LocationId,
+    pub(super) location: LocationId,
     /// Attribute number of the dictionary.
     dictionary: Option<usize>,
     properties: Option<Range<usize>>,
     results: Vec<Type>,
     operands: Vec<usize>,
-    regions: usize,
+    pub(super) regions: usize,
     isolated: bool,
 }
 
 /// One op with its attributes by name.
-struct Gathered {
+pub(super) struct Gathered {
     /// Numbers of the attributes in the op's properties.
-    own: Vec<(&'static str, usize)>,
+    pub(super) own: Vec<(&'static str, usize)>,
     /// The same, of files that have no properties.
-    named: Attributes,
-    discardable: Attributes,
-}
-
-/// The attributes of a function.
-struct FuncAttributes {
-    own: Attributes,
-    discardable: Attributes,
-}
-
-impl FuncAttributes {
-    fn find(&self, name: &str) -> Option<&Attribute> {
-        self.own.iter().find(|(n, _)| n == name).map(|(_, a)| a)
-    }
-
-    fn text(&self, name: &str) -> Result<String> {
-        self.find(name).and_then(symbol).ok_or_else(|| Error::new(format!("attribute `{name}` must be a string")))
-    }
-
-    /// One dictionary per argument or result; an absent or shorter list means none.
-    fn lists(&self, name: &str, count: usize) -> Result<Vec<Attributes>> {
-        let wrong = || Error::new(format!("attribute `{name}` must be a list of at most {count} dictionaries"));
-        let items = match self.find(name) {
-            None => return Ok(vec![Attributes::new(); count]),
-            Some(Attribute::Array(items)) if items.len() <= count => items,
-            Some(_) => return Err(wrong()),
-        };
-        let mut lists = Vec::with_capacity(count);
-        for item in items {
-            match item {
-                Attribute::Dictionary(entries) => lists.push(entries.clone()),
-                _ => return Err(wrong()),
-            }
-        }
-        lists.resize(count, Attributes::new());
-        Ok(lists)
-    }
+    pub(super) named: Attributes,
+    pub(super) discardable: Attributes,
 }
 
 pub(super) struct Walk<'a> {
-    tables: Tables<'a>,
+    pub(super) tables: Tables<'a>,
     names: Vec<Name>,
     locations: Locations,
-    module: Module,
+    pub(super) module: Module,
 }
 
 impl<'a> Walk<'a> {
@@ -198,7 +162,8 @@ impl<'a> Walk<'a> {
             }
             let name = self.names[head.name].full.clone();
             if role == Role::Module || head.regions > 0 || !head.operands.is_empty() || !head.results.is_empty() {
-                return Err(Error::at(head.offset, "only functions and symbols may stand at the top of a module").with_op(&name));
+                return Err(Error::at(head.offset, "only functions and symbols may stand at the top of a module")
+                    .with_op(&name));
             }
             let gathered = self.gather(&head)?;
             let own = gathered.own.iter().map(|&(name, index)| (name.to_owned(), self.tables.loaded(index).clone()));
@@ -206,63 +171,6 @@ impl<'a> Walk<'a> {
             self.module.symbols.push((name, attributes));
         }
         Ok(())
-    }
-
-    fn func(&mut self, cursor: &mut Cursor<'a>, head: &Head) -> Result<()> {
-        let name = self.func_attributes(head).and_then(|f| Ok((f.text("sym_name")?, f)));
-        let (name, f) = name.map_err(|e| e.with_offset(head.offset).with_op("func.func"))?;
-        self.named_func(cursor, head, &name, f).map_err(|e| e.with_offset(head.offset).with_op("func.func").with_func(&name))
-    }
-
-    fn named_func(&mut self, cursor: &mut Cursor<'a>, head: &Head, name: &str, f: FuncAttributes) -> Result<()> {
-        let public = f.find("sym_visibility").and_then(symbol).is_none_or(|v| v != "private" && v != "nested");
-        let mut scope = Scope::default();
-        if head.regions != 1 {
-            return Err(Error::new(format!("a function must have one body, not {}", head.regions)));
-        }
-        let body = if self.has_section(head) {
-            let mut inner = self.section(cursor)?;
-            let body = self.region(&mut inner, &mut scope, 1)?;
-            finished(&inner)?;
-            body
-        } else {
-            self.region(cursor, &mut scope, 1)?
-        };
-        if body.ops.is_empty() {
-            // A declaration: a name others may refer to, but nothing to run.
-            self.module.symbols.push(("func.func".to_owned(), f.own.into_iter().chain(f.discardable).collect()));
-            return Ok(());
-        }
-        let Some(Op { kind: OpKind::Return, operands, .. }) = body.ops.last() else {
-            return Err(Error::new("a function must end in a return"));
-        };
-        // The declared type is a type attribute, which keeps function types as text.
-        let types = |ids: &[ValueId]| ids.iter().map(|v| scope.values[v.0 as usize].clone()).collect::<Vec<_>>();
-        let (inputs, results) = (types(&body.args), types(operands));
-        let actual = function_text(&inputs, &results);
-        match f.find("function_type") {
-            Some(Attribute::Type(Type::Other(declared))) if *declared == actual => {}
-            Some(Attribute::Type(declared)) => return Err(Error::new(format!("is declared as {declared} but its body is {actual}"))),
-            _ => return Err(Error::new("attribute `function_type` must be a type")),
-        }
-        self.module.funcs.push(Func {
-            name: name.to_owned(),
-            public,
-            arg_attributes: f.lists("arg_attrs", inputs.len())?,
-            result_attributes: f.lists("res_attrs", results.len())?,
-            results,
-            attributes: f.discardable,
-            body,
-            values: scope.values,
-            location: head.location,
-        });
-        Ok(())
-    }
-
-    fn func_attributes(&mut self, head: &Head) -> Result<FuncAttributes> {
-        let gathered = self.gather(head)?;
-        let own = gathered.own.iter().map(|&(name, index)| (name.to_owned(), self.tables.loaded(index).clone()));
-        Ok(FuncAttributes { own: own.chain(gathered.named).collect(), discardable: gathered.discardable })
     }
 
     fn head(&mut self, cursor: &mut Cursor<'a>) -> Result<Head> {
@@ -282,14 +190,19 @@ impl<'a> Walk<'a> {
             let index = cursor.index()?;
             let all = &self.tables.container.properties;
             let range = all.get(index).cloned();
-            Some(range.ok_or_else(|| cursor.error(format!("properties {index} do not exist; the program has {}", all.len())))?)
+            Some(range.ok_or_else(|| {
+                cursor.error(format!("properties {index} do not exist; the program has {}", all.len()))
+            })?)
         } else {
             None
         };
-        let results = if has(0x02) { cursor.list(|cursor| Ok(self.tables.ty(cursor)?.into_type()))? } else { Vec::new() };
+        let results =
+            if has(0x02) { cursor.list(|cursor| Ok(self.tables.ty(cursor)?.into_type()))? } else { Vec::new() };
         let operands = if has(0x04) { cursor.list(Cursor::index)? } else { Vec::new() };
         if has(0x08) && !cursor.list(Cursor::index)?.is_empty() {
-            return Err(cursor.error("branches between blocks have no place in StableHLO").with_op(&self.names[name].full));
+            return Err(cursor
+                .error("branches between blocks have no place in StableHLO")
+                .with_op(&self.names[name].full));
         }
         if has(0x20) {
             use_lists(cursor, results.len())?;
@@ -300,11 +213,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether an op's regions are in a section of their own.
-    fn has_section(&self, head: &Head) -> bool {
+    pub(super) fn has_section(&self, head: &Head) -> bool {
         head.isolated && self.tables.container.bytecode_version >= 2
     }
 
-    fn section(&self, cursor: &mut Cursor<'a>) -> Result<Cursor<'a>> {
+    pub(super) fn section(&self, cursor: &mut Cursor<'a>) -> Result<Cursor<'a>> {
         match cursor.section()? {
             (IR_SECTION, content) => Ok(content),
             (id, _) => Err(cursor.error(format!("section {id} in the place of regions"))),
@@ -323,8 +236,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Sorts an op's attributes into its own and discardable ones, and loads them.
-    fn gather(&mut self, head: &Head) -> Result<Gathered> {
-        const POSITIONAL: [&str; 8] = ["attr0", "attr1", "attr2", "attr3", "attr4", "attr5", "attr6", "attr7"];
+    pub(super) fn gather(&mut self, head: &Head) -> Result<Gathered> {
+        const POSITIONAL: [&str; 24] = [
+            "attr0", "attr1", "attr2", "attr3", "attr4", "attr5", "attr6", "attr7", "attr8", "attr9", "attr10",
+            "attr11", "attr12", "attr13", "attr14", "attr15", "attr16", "attr17", "attr18", "attr19", "attr20",
+            "attr21", "attr22", "attr23",
+        ];
         let mut own = Vec::new();
         if let Some(range) = head.properties.clone() {
             let mut cursor = Cursor::new(self.tables.container.file, range);
@@ -337,7 +254,11 @@ impl<'a> Walk<'a> {
                 // Only portable artifacts promise plain references; other dialects may have a richer layout.
                 let index = cursor.index()?;
                 if !name.vhlo && name.attributes.is_none() && index >= self.tables.container.attributes.len() {
-                    return Ok(Gathered { own: Vec::new(), named: Attributes::new(), discardable: self.dictionary(head)? });
+                    return Ok(Gathered {
+                        own: Vec::new(),
+                        named: Attributes::new(),
+                        discardable: self.dictionary(head)?,
+                    });
                 }
                 self.tables.load(&cursor, index)?;
                 own.push((attribute, index));
@@ -345,7 +266,10 @@ impl<'a> Walk<'a> {
             let name = &self.names[head.name];
             if name.vhlo && (!cursor.is_empty() || name.attributes.is_some_and(|names| names.len() != own.len())) {
                 let expected = name.attributes.map_or(own.len(), <[_]>::len);
-                return Err(Error::at(head.offset, format!("the op's properties do not hold the {expected} attributes expected")));
+                return Err(Error::at(
+                    head.offset,
+                    format!("the op's properties do not hold the {expected} attributes expected"),
+                ));
             }
             return Ok(Gathered { own, named: Attributes::new(), discardable: self.dictionary(head)? });
         }
@@ -360,7 +284,7 @@ impl<'a> Walk<'a> {
         Ok(Gathered { own, named, discardable })
     }
 
-    fn region(&mut self, cursor: &mut Cursor<'a>, scope: &mut Scope, depth: usize) -> Result<Region> {
+    pub(super) fn region(&mut self, cursor: &mut Cursor<'a>, scope: &mut Scope, depth: usize) -> Result<Region> {
         let blocks = cursor.varint()?;
         if blocks == 0 {
             return Ok(Region::default());
@@ -386,8 +310,11 @@ impl<'a> Walk<'a> {
             region.args = self.block_arguments(cursor, scope, &mut numbers)?;
         }
         for _ in 0..cursor.check_count(ops)? {
-            if let Some(op) = self.op(cursor, scope, &mut numbers, depth)? {
-                region.ops.push(op);
+            let inner = self.op(cursor, scope, &mut numbers, &mut region.ops)?;
+            if inner.count > 0
+                && let Some(op) = region.ops.last_mut()
+            {
+                self.regions(cursor, scope, depth, inner, &mut op.regions)?;
             }
         }
         if numbers.next != end {
@@ -398,7 +325,12 @@ impl<'a> Walk<'a> {
         Ok(region)
     }
 
-    fn block_arguments(&mut self, cursor: &mut Cursor<'a>, scope: &mut Scope, numbers: &mut Numbers) -> Result<Vec<ValueId>> {
+    fn block_arguments(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        scope: &mut Scope,
+        numbers: &mut Numbers,
+    ) -> Result<Vec<ValueId>> {
         let version = self.tables.container.bytecode_version;
         let count = cursor.count()?;
         let mut args = Vec::with_capacity(count.min(64));
@@ -423,35 +355,26 @@ impl<'a> Walk<'a> {
         Ok(args)
     }
 
-    /// Reads an op; `None` for a cast, which only renames values.
-    fn op(&mut self, cursor: &mut Cursor<'a>, scope: &mut Scope, numbers: &mut Numbers, depth: usize) -> Result<Option<Op>> {
-        let head = self.head(cursor)?;
-        match self.op_body(cursor, scope, numbers, depth, head) {
-            Ok(op) => Ok(op),
-            Err((e, offset, name)) => Err(e.with_offset(offset).with_op(&self.names[name].full)),
-        }
-    }
-
-    fn op_body(
+    /// Reads an op without its regions, which the caller reads next: so that nesting costs little stack.
+    fn op(
         &mut self,
         cursor: &mut Cursor<'a>,
         scope: &mut Scope,
         numbers: &mut Numbers,
-        depth: usize,
-        head: Head,
-    ) -> Result<Option<Op>, (Error, usize, usize)> {
-        let at = (head.offset, head.name);
-        let place = |e: Error| (e, at.0, at.1);
-        match self.names[head.name].role {
-            Role::Module | Role::Func => return Err(place(Error::new("may only stand at the top of a module"))),
-            Role::Cast => return self.cast(cursor, scope, numbers, &head).map(|()| None).map_err(place),
-            Role::Op => {}
+        ops: &mut Vec<Op>,
+    ) -> Result<Inner> {
+        let head = self.head(cursor)?;
+        let (offset, name) = (head.offset, head.name);
+        let inner = Inner { count: head.regions, isolated: head.isolated };
+        let read = match self.names[name].role {
+            Role::Module | Role::Func => Err(Error::new("may only stand at the top of a module")),
+            Role::Cast => self.cast(cursor, scope, numbers, &head),
+            Role::Op => self.shallow(cursor, scope, numbers, head).map(|op| ops.push(op)),
+        };
+        match read {
+            Ok(()) => Ok(inner),
+            Err(e) => Err(e.with_offset(offset).with_op(&self.names[name].full)),
         }
-        let mut op = self.shallow(cursor, scope, numbers, head).map_err(place)?;
-        if op.regions > 0 {
-            self.regions(cursor, scope, depth, &mut op).map_err(place)?;
-        }
-        Ok(Some(op.op))
     }
 
     /// The results of a cast are its operands under other names.
@@ -471,7 +394,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The op without its regions.
-    fn shallow(&mut self, cursor: &Cursor<'_>, scope: &mut Scope, numbers: &mut Numbers, head: Head) -> Result<Shallow> {
+    fn shallow(&mut self, cursor: &Cursor<'_>, scope: &mut Scope, numbers: &mut Numbers, head: Head) -> Result<Op> {
         let operands = head.operands.iter().map(|&slot| resolve_slot(scope, slot)).collect::<Result<Vec<_>>>()?;
         let mut gathered = self.gather(&head)?;
         let mut results = Vec::with_capacity(head.results.len());
@@ -481,9 +404,16 @@ impl<'a> Walk<'a> {
             results.push(value);
         }
         let name = &self.names[head.name];
-        let mut named: Vec<(&str, &Attribute)> = gathered.own.iter().map(|&(name, index)| (name, self.tables.loaded(index))).collect();
+        let mut named: Vec<(&str, &Attribute)> =
+            gathered.own.iter().map(|&(name, index)| (name, self.tables.loaded(index))).collect();
         named.extend(gathered.named.iter().map(|(name, value)| (name.as_str(), value)));
-        let raw = Raw { code: name.code, name: &name.full, attributes: Named(&named), operands: &operands, values: &scope.values };
+        let raw = Raw {
+            code: name.code,
+            name: &name.full,
+            attributes: Named(&named),
+            operands: &operands,
+            values: &scope.values,
+        };
         let (kind, mut extra) = kind(&raw)?;
         let attributes = if extra.is_empty() {
             gathered.discardable
@@ -491,38 +421,37 @@ impl<'a> Walk<'a> {
             extra.append(&mut gathered.discardable);
             extra
         };
-        let op = Op { kind, operands, results, regions: Vec::new(), attributes, location: head.location };
-        Ok(Shallow { op, regions: head.regions, isolated: head.isolated })
+        Ok(Op { kind, operands, results, regions: Vec::new(), attributes, location: head.location })
     }
 
-    fn regions(&mut self, cursor: &mut Cursor<'a>, scope: &mut Scope, depth: usize, shallow: &mut Shallow) -> Result<()> {
-        if !shallow.isolated {
-            for _ in 0..shallow.regions {
-                shallow.op.regions.push(self.region(cursor, scope, depth + 1)?);
+    fn regions(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        scope: &mut Scope,
+        depth: usize,
+        inner: Inner,
+        regions: &mut Vec<Region>,
+    ) -> Result<()> {
+        if !inner.isolated {
+            for _ in 0..inner.count {
+                regions.push(self.region(cursor, scope, depth + 1)?);
             }
             return Ok(());
         }
         // Isolated regions number their values from zero again, though they are values of the same function.
         let (slots, extent) = (std::mem::take(&mut scope.slots), std::mem::take(&mut scope.extent));
-        if self.tables.container.bytecode_version >= 2 {
-            let mut inner = self.section(cursor)?;
-            for _ in 0..shallow.regions {
-                shallow.op.regions.push(self.region(&mut inner, scope, depth + 1)?);
-            }
-            finished(&inner)?;
-        } else {
-            for _ in 0..shallow.regions {
-                shallow.op.regions.push(self.region(cursor, scope, depth + 1)?);
-            }
+        let mut section = if self.tables.container.bytecode_version >= 2 { Some(self.section(cursor)?) } else { None };
+        for _ in 0..inner.count {
+            regions.push(self.region(section.as_mut().unwrap_or(cursor), scope, depth + 1)?);
         }
         (scope.slots, scope.extent) = (slots, extent);
-        Ok(())
+        section.as_ref().map_or(Ok(()), finished)
     }
 }
 
-struct Shallow {
-    op: Op,
-    regions: usize,
+/// The regions an op announces.
+struct Inner {
+    count: usize,
     isolated: bool,
 }
 
@@ -548,7 +477,7 @@ fn use_lists(cursor: &mut Cursor<'_>, values: usize) -> Result<()> {
     Ok(())
 }
 
-fn symbol(attribute: &Attribute) -> Option<String> {
+pub(super) fn symbol(attribute: &Attribute) -> Option<String> {
     match attribute {
         Attribute::String(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Attribute::Symbol(name) => Some(name.clone()),
@@ -556,6 +485,10 @@ fn symbol(attribute: &Attribute) -> Option<String> {
     }
 }
 
-fn finished(cursor: &Cursor<'_>) -> Result<()> {
-    if cursor.is_empty() { Ok(()) } else { Err(cursor.error(format!("{} bytes left over after the last op", cursor.remaining()))) }
+pub(super) fn finished(cursor: &Cursor<'_>) -> Result<()> {
+    if cursor.is_empty() {
+        Ok(())
+    } else {
+        Err(cursor.error(format!("{} bytes left over after the last op", cursor.remaining())))
+    }
 }

@@ -93,7 +93,9 @@ impl<'a> Parser<'a> {
             _ => None,
         };
         if element.is_some_and(ElementType::is_float) || text.contains('.') {
-            return Ok(Attribute::Float(self.float_value(text, element.unwrap_or(ElementType::F64)).ok_or_else(wrong)?));
+            return Ok(Attribute::Float(
+                self.float_value(text, element.unwrap_or(ElementType::F64)).ok_or_else(wrong)?,
+            ));
         }
         Ok(Attribute::Integer(parse_integer(text).ok_or_else(wrong)?))
     }

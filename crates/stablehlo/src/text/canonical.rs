@@ -19,8 +19,12 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     for (attribute, value) in listed.into_iter().chain(rest) {
         match attribute.as_str() {
             "operandSegmentSizes" | "resultSegmentSizes" | "operand_segment_sizes" | "result_segment_sizes" => {}
-            "dimension_numbers" if matches!(base, "convolution" | "dynamic_conv") => own.extend(convolution(body(&value)?)?),
-            "dimension_numbers" | "dot_dimension_numbers" | "scatter_dimension_numbers" => own.extend(Parser::new(body(&value)?).fields()?),
+            "dimension_numbers" if matches!(base, "convolution" | "dynamic_conv") => {
+                own.extend(convolution(body(&value)?)?)
+            }
+            "dimension_numbers" | "dot_dimension_numbers" | "scatter_dimension_numbers" => {
+                own.extend(Parser::new(body(&value)?).fields()?)
+            }
             "channel_handle" => {
                 for (field, value) in Parser::new(body(&value)?).fields()? {
                     match field.as_str() {
@@ -103,7 +107,13 @@ mod tests {
         assert_eq!(find("input_spatial_dimensions"), ints(&[2, 1]));
         assert_eq!(find("output_feature_dimension"), Some(Attribute::Integer(0)));
         assert_eq!(find("kernel_output_feature_dimension"), Some(Attribute::Integer(3)));
-        for bad in ["", "[b]x[i]", "[b, f, 0, 0]x[i, o, 0]->[b, f, 0]", "[b, f, 7]x[i, o, 0]->[b, f, 0]", "[b, f]x[i, o]->[b, b]"] {
+        for bad in [
+            "",
+            "[b]x[i]",
+            "[b, f, 0, 0]x[i, o, 0]->[b, f, 0]",
+            "[b, f, 7]x[i, o, 0]->[b, f, 0]",
+            "[b, f]x[i, o]->[b, b]",
+        ] {
             assert!(convolution(bad).is_err(), "{bad}");
         }
     }

@@ -38,7 +38,10 @@ impl Parser<'_> {
     fn hex_elements(&mut self, ty: TensorType) -> Result<Literal> {
         let raw = self.raw_string()?;
         let bytes = raw.strip_prefix(b"0x").and_then(decode_hex);
-        Literal::from_raw(ty, bytes.ok_or_else(|| Error::new("a string constant must be `0x` and pairs of hexadecimal digits"))?)
+        Literal::from_raw(
+            ty,
+            bytes.ok_or_else(|| Error::new("a string constant must be `0x` and pairs of hexadecimal digits"))?,
+        )
     }
 
     /// `dense_resource<name> : type`.
@@ -50,9 +53,17 @@ impl Parser<'_> {
         self.expect(">")?;
         let Ok(ty) = self.constant_type()? else { return Ok(Attribute::Other(self.text[start..self.pos].to_owned())) };
         let Some(blob) = self.resources.get(name) else {
-            return Err(Error::at(start, format!("resource `{name}` is not defined in the program's resource section")));
+            return Err(Error::at(
+                start,
+                format!("resource `{name}` is not defined in the program's resource section"),
+            ));
         };
-        Ok(Attribute::Tensor(Literal::from_raw(ty, blob.clone()).map_err(|e| e.with_offset(start))?))
+        let literal = Literal::from_raw(ty, blob.clone()).map_err(|e| e.with_offset(start))?;
+        // Booleans are unpacked into a copy, and a resource may be named often.
+        if literal.ty.element.bit_width() < 8 {
+            self.budget.charge(literal.data.len()).map_err(|e| e.with_offset(start))?;
+        }
+        Ok(Attribute::Tensor(literal))
     }
 
     /// A nested list that matches the shape, or one element for all.
@@ -67,7 +78,8 @@ impl Parser<'_> {
             return if count == 0 { Literal::new(ty, Bytes::new()) } else { Literal::new(ty, data) };
         }
         // Every element takes at least one character, so the text bounds the allocation.
-        let mut data = Vec::with_capacity(count.min(end.saturating_sub(self.pos)).saturating_mul(ty.element.byte_size()));
+        let mut data =
+            Vec::with_capacity(count.min(end.saturating_sub(self.pos)).saturating_mul(ty.element.byte_size()));
         // Items seen so far in each open list.
         let mut open: Vec<i64> = Vec::with_capacity(rank);
         loop {
@@ -93,7 +105,9 @@ impl Parser<'_> {
                 let seen = open.pop();
                 let expected = ty.shape[open.len()];
                 if seen != Some(expected) {
-                    return Err(self.error(format!("a list of {} items where {ty} needs {expected}", seen.unwrap_or(0))));
+                    return Err(
+                        self.error(format!("a list of {} items where {ty} needs {expected}", seen.unwrap_or(0)))
+                    );
                 }
                 match open.last_mut() {
                     Some(outer) => *outer += 1,

@@ -89,7 +89,14 @@ impl<'a> Parser<'a> {
         let id = self.location_alias(name)?;
         let definition = self.location()?;
         // The alias may have been named before; its id stays and takes over the definition.
-        self.locations[id.0 as usize] = if definition == id { Location::Unknown } else { self.locations[definition.0 as usize].clone() };
+        let defined = if definition == id { Location::Unknown } else { self.locations[definition.0 as usize].clone() };
+        let copied = match &defined {
+            Location::File { file: text, .. } | Location::Name(text, _) => text.len(),
+            Location::Fused(places) => 4 * places.len(),
+            _ => 0,
+        };
+        self.budget.charge(copied).map_err(|e| e.with_offset(self.pos))?;
+        self.locations[id.0 as usize] = defined;
         Ok(())
     }
 
@@ -110,7 +117,11 @@ impl<'a> Parser<'a> {
     }
 
     /// `key: { ... }` or `key: "0x..."`, nested three deep, up to the closing mark.
-    fn resource_entries(&mut self, resources: &mut std::collections::HashMap<&'a str, bytes::Bytes>, depth: usize) -> Result<()> {
+    fn resource_entries(
+        &mut self,
+        resources: &mut std::collections::HashMap<&'a str, bytes::Bytes>,
+        depth: usize,
+    ) -> Result<()> {
         while !self.looking_at("#-}") && !self.looking_at("}") {
             let key = self.ident("a resource key")?;
             self.expect(":")?;
@@ -156,7 +167,10 @@ impl<'a> Parser<'a> {
         match self.func_body(start, public, &name).map_err(|e| e.with_func(&name))? {
             Some(func) => module.funcs.push(func),
             // A declaration: a name others may refer to, but nothing to run.
-            None => module.symbols.push(("func.func".to_owned(), vec![("sym_name".to_owned(), Attribute::String(name.into_bytes().into()))])),
+            None => module.symbols.push((
+                "func.func".to_owned(),
+                vec![("sym_name".to_owned(), Attribute::String(name.into_bytes().into()))],
+            )),
         }
         Ok(())
     }
@@ -171,7 +185,8 @@ impl<'a> Parser<'a> {
         for (name, value) in names.iter().zip(&args) {
             scope.define(name, std::slice::from_ref(value)).map_err(|e| e.with_offset(start))?;
         }
-        let (results, result_attributes): (Vec<_>, Vec<_>) = if self.eat("->") { self.func_results()? } else { Vec::new() }.into_iter().unzip();
+        let (results, result_attributes): (Vec<_>, Vec<_>) =
+            if self.eat("->") { self.func_results()? } else { Vec::new() }.into_iter().unzip();
         let attributes = if self.keyword("attributes") { self.dictionary()? } else { Attributes::new() };
         if self.peek() != b'{' {
             self.optional_location()?;
@@ -201,7 +216,11 @@ impl<'a> Parser<'a> {
 
     /// An argument, or only the type of one in a declaration.
     fn declared_argument(&mut self) -> Result<(&'a str, (Type, Attributes))> {
-        if self.peek() == b'%' { self.func_argument() } else { Ok(("", (self.value_type()?, self.optional_dictionary()?))) }
+        if self.peek() == b'%' {
+            self.func_argument()
+        } else {
+            Ok(("", (self.value_type()?, self.optional_dictionary()?)))
+        }
     }
 
     fn func_argument(&mut self) -> Result<(&'a str, (Type, Attributes))> {
@@ -228,7 +247,7 @@ impl<'a> Parser<'a> {
                 b'}' => return Ok(ops),
                 0 if self.at_end() => return Err(self.expected("`}`")),
                 b'^' => return Err(self.error("a region must have one block")),
-                _ => ops.push(self.op(scope)?),
+                _ => self.op(scope, &mut ops)?,
             }
         }
     }
@@ -269,7 +288,11 @@ impl<'a> Parser<'a> {
     }
 
     /// New values for named block arguments.
-    pub(super) fn define_arguments(&mut self, scope: &mut Scope<'a>, named: Vec<(&'a str, Type)>) -> Result<Vec<ValueId>> {
+    pub(super) fn define_arguments(
+        &mut self,
+        scope: &mut Scope<'a>,
+        named: Vec<(&'a str, Type)>,
+    ) -> Result<Vec<ValueId>> {
         let (names, types): (Vec<_>, Vec<_>) = named.into_iter().unzip();
         let args = scope.add(types)?;
         for (name, value) in names.iter().zip(&args) {
@@ -306,7 +329,8 @@ impl<'a> Parser<'a> {
                 let body = self.region(&mut scope)?;
                 self.expect(")")?;
                 let rest = self.optional_dictionary()?;
-                let func = generic_func(scope, body, properties, rest, location).map_err(|e| e.with_offset(start).with_op("func.func"))?;
+                let func = generic_func(scope, body, properties, rest, location)
+                    .map_err(|e| e.with_offset(start).with_op("func.func"))?;
                 module.funcs.push(func);
             }
             _ => {
@@ -327,21 +351,39 @@ impl<'a> Parser<'a> {
         Ok(properties)
     }
 
-    /// Any op with its trailing location, in a function.
-    pub(super) fn op(&mut self, scope: &mut Scope<'a>) -> Result<Op> {
-        self.ws();
-        let start = self.pos;
-        let named = if self.here() == b'%' { self.result_names()? } else { Vec::new() };
-        // Before the regions, so that places come in order.
-        let place = self.place(start);
-        let location = self.add_location(place)?;
-        let reserved = scope.add(named.iter().flat_map(|&(_, count)| std::iter::repeat_n(Type::Token, count)))?;
-        let mut op = GenericOp { start, location, reserved, ..GenericOp::default() };
+    /// Any op with its trailing location, in a function. What needs much stack is in functions that have returned
+    /// before regions are read.
+    pub(super) fn op(&mut self, scope: &mut Scope<'a>, ops: &mut Vec<Op>) -> Result<()> {
+        let mut op = Box::default();
+        let named = self.op_start(scope, &mut op)?;
         if self.peek() == b'"' {
             self.generic_op(scope, &mut op)?;
         } else {
             self.pretty_op(scope, &mut op)?;
         }
+        self.op_end(scope, named, op, ops)
+    }
+
+    /// The names of the results and the place.
+    fn op_start(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<Vec<(&'a str, usize)>> {
+        self.ws();
+        op.start = self.pos;
+        let named = if self.here() == b'%' { self.result_names()? } else { Vec::new() };
+        // Before the regions, so that places come in order.
+        let place = self.place(op.start);
+        op.location = self.add_location(place)?;
+        op.reserved = scope.add(named.iter().flat_map(|&(_, count)| std::iter::repeat_n(Type::Token, count)))?;
+        Ok(named)
+    }
+
+    fn op_end(
+        &mut self,
+        scope: &mut Scope<'a>,
+        named: Vec<(&'a str, usize)>,
+        op: Box<GenericOp>,
+        ops: &mut Vec<Op>,
+    ) -> Result<()> {
+        let start = op.start;
         let op = self.finish_op(scope, op)?;
         let mut results = &op.results[..];
         for (name, count) in named {
@@ -349,7 +391,8 @@ impl<'a> Parser<'a> {
             scope.define(name, these).map_err(|e| e.with_offset(start))?;
             results = rest;
         }
-        Ok(op)
+        ops.push(op);
+        Ok(())
     }
 
     /// `%a, %b:2 =`.
@@ -362,7 +405,10 @@ impl<'a> Parser<'a> {
                 let number = self.integer()?;
                 // Each result has a type of its own further on, so the rest of the text bounds the count.
                 let left = self.text.len() - self.pos;
-                count = usize::try_from(number).ok().filter(|n| (1..=left).contains(n)).ok_or_else(|| self.error(format!("{number} results")))?;
+                count = usize::try_from(number)
+                    .ok()
+                    .filter(|n| (1..=left).contains(n))
+                    .ok_or_else(|| self.error(format!("{number} results")))?;
             }
             names.push((name, count));
             if !self.eat(",") {
@@ -383,7 +429,13 @@ fn text(attributes: &Attributes, name: &str) -> Option<String> {
 }
 
 /// A function from its generic attributes.
-fn generic_func(scope: Scope<'_>, body: Region, properties: Attributes, rest: Attributes, location: LocationId) -> Result<Func> {
+fn generic_func(
+    scope: Scope<'_>,
+    body: Region,
+    properties: Attributes,
+    rest: Attributes,
+    location: LocationId,
+) -> Result<Func> {
     let types = |ids: &[ValueId]| ids.iter().map(|&v| scope.ty(v).clone()).collect::<Vec<_>>();
     let Some(Op { kind: OpKind::Return, operands, .. }) = body.ops.last() else {
         return Err(Error::new("a function must have a body that ends in a return"));
@@ -391,13 +443,16 @@ fn generic_func(scope: Scope<'_>, body: Region, properties: Attributes, rest: At
     let (inputs, results) = (types(&body.args), types(operands));
     let (mut own, mut attributes) = (properties, Attributes::new());
     for (name, value) in rest {
-        let known = matches!(name.as_str(), "sym_name" | "sym_visibility" | "function_type" | "arg_attrs" | "res_attrs");
+        let known =
+            matches!(name.as_str(), "sym_name" | "sym_visibility" | "function_type" | "arg_attrs" | "res_attrs");
         if known { own.push((name, value)) } else { attributes.push((name, value)) }
     }
     let actual = function_text(&inputs, &results);
     match own.iter().find(|(name, _)| name == "function_type") {
         Some((_, Attribute::Type(Type::Other(declared)))) if *declared == actual => {}
-        Some((_, Attribute::Type(declared))) => return Err(Error::new(format!("is declared as {declared} but its body is {actual}"))),
+        Some((_, Attribute::Type(declared))) => {
+            return Err(Error::new(format!("is declared as {declared} but its body is {actual}")));
+        }
         _ => return Err(Error::new("attribute `function_type` must be a type")),
     }
     let lists = |name: &str, count: usize| {

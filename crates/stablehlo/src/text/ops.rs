@@ -78,24 +78,32 @@ impl<'a> Parser<'a> {
     /// `"name"(operands) <{properties}> ({regions}) {attributes} : (T) -> T`.
     pub(super) fn generic_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
         op.name = canonical_name(&String::from_utf8_lossy(self.raw_string()?));
-        let named = |e: Error| e.with_op(&op.name);
-        op.operands = self.list("(", ")", |p| p.operand(scope)).map_err(named)?;
-        if self.peek() == b'[' {
-            return Err(named(self.error("branches between blocks have no place in StableHLO")));
-        }
-        if self.eat("<") {
-            op.listed = self.generic_properties().map_err(named)?;
-        }
+        self.generic_start(scope, op).map_err(|e| e.with_op(&op.name))?;
         if self.peek() == b'(' {
             self.generic_regions(scope, op)?;
         }
-        let named = |e: Error| e.with_op(&op.name);
-        op.rest = self.optional_dictionary().map_err(named)?;
-        self.expect(":").map_err(named)?;
+        self.generic_end(op).map_err(|e| e.with_op(&op.name))
+    }
+
+    fn generic_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp) -> Result<()> {
+        op.operands = self.list("(", ")", |p| p.operand(scope))?;
+        if self.peek() == b'[' {
+            return Err(self.error("branches between blocks have no place in StableHLO"));
+        }
+        if self.eat("<") {
+            op.listed = self.generic_properties()?;
+        }
+        Ok(())
+    }
+
+    /// `{attributes} : (T) -> T`.
+    pub(super) fn generic_end(&mut self, op: &mut GenericOp) -> Result<()> {
+        op.rest = self.optional_dictionary()?;
+        self.expect(":")?;
         let start = self.pos;
-        match self.ty().map_err(named)? {
+        match self.ty()? {
             Ty::Function(inputs, outputs) => op.types = Types::Function(inputs, outputs),
-            _ => return Err(named(Error::at(start, "expected a type of the form `(T) -> T`"))),
+            _ => return Err(Error::at(start, "expected a type of the form `(T) -> T`")),
         }
         Ok(())
     }
@@ -131,7 +139,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Gives the op its location, result types and kind.
-    pub(super) fn finish_op(&mut self, scope: &mut Scope<'a>, mut op: GenericOp) -> Result<Op> {
+    pub(super) fn finish_op(&mut self, scope: &mut Scope<'a>, mut op: Box<GenericOp>) -> Result<Op> {
         if let Some(location) = self.optional_location()? {
             op.location = location;
         }
@@ -139,7 +147,7 @@ impl<'a> Parser<'a> {
         self.typed_op(scope, op, &name).map_err(|e| e.with_offset(start).with_op(&name))
     }
 
-    fn typed_op(&mut self, scope: &mut Scope<'a>, mut op: GenericOp, name: &str) -> Result<Op> {
+    fn typed_op(&mut self, scope: &mut Scope<'a>, mut op: Box<GenericOp>, name: &str) -> Result<Op> {
         let code = code_of(name);
         if code == Code::Other && name == "builtin.unrealized_conversion_cast" {
             return Err(Error::new("a cast between dialects has no meaning in text; use its operand"));
@@ -192,7 +200,11 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp, code: Code, own: &Attribu
             Code::Return => {
                 let actual: Vec<Type> = op.operands.iter().map(|&v| scope.ty(v).clone()).collect();
                 if actual != types {
-                    return Err(Error::new(format!("operands are written as {} but are {}", type_list(&types), type_list(&actual))));
+                    return Err(Error::new(format!(
+                        "operands are written as {} but are {}",
+                        type_list(&types),
+                        type_list(&actual)
+                    )));
                 }
                 Ok(Vec::new())
             }

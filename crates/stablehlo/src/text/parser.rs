@@ -265,7 +265,10 @@ impl<'a> Parser<'a> {
             }
             end
         };
-        if bytes[end] == b'0' && bytes.get(end + 1) == Some(&b'x') && bytes.get(end + 2).is_some_and(u8::is_ascii_hexdigit) {
+        if bytes[end] == b'0'
+            && bytes.get(end + 1) == Some(&b'x')
+            && bytes.get(end + 2).is_some_and(u8::is_ascii_hexdigit)
+        {
             end = digits(end + 2, true);
         } else {
             end = digits(end, false);
@@ -314,7 +317,12 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes items between brackets, separated by commas.
-    pub(super) fn list<T>(&mut self, open: &str, close: &str, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+    pub(super) fn list<T>(
+        &mut self,
+        open: &str,
+        close: &str,
+        mut item: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
         self.expect(open)?;
         let mut items = Vec::new();
         if self.eat(close) {

@@ -17,12 +17,18 @@ impl<'a> Parser<'a> {
     }
 
     fn pretty_form(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
-        let code = code_of(&op.name);
+        match code_of(&op.name) {
+            Code::While => self.while_op(scope, op),
+            Code::Reduce => self.reduce_op(scope, op),
+            Code::Other if op.name == "sdy.manual_computation" => self.manual_computation(scope, op),
+            Code::Constant => self.constant_op(op),
+            code => self.flat_form(scope, op, code),
+        }
+    }
+
+    /// A form without regions.
+    fn flat_form(&mut self, scope: &Scope<'a>, op: &mut GenericOp, code: Code) -> Result<()> {
         match code {
-            Code::While => return self.while_op(scope, op),
-            Code::Reduce => return self.reduce_op(scope, op),
-            Code::Other if op.name == "sdy.manual_computation" => return self.manual_computation(scope, op),
-            Code::Constant => return self.constant_op(op),
             Code::Compare => self.compare(scope, op)?,
             Code::Call | Code::CustomCall => self.callee(scope, op, code)?,
             Code::Composite => {
@@ -40,6 +46,12 @@ impl<'a> Parser<'a> {
 
     /// `{attributes} dense<...> : T`; the type is the value's.
     fn constant_op(&mut self, op: &mut GenericOp) -> Result<()> {
+        if self.eat("(") {
+            // As an op without a form of its own would be: `() {value = dense<...> : T} : () -> T`.
+            self.expect(")")?;
+            op.rest = if self.eat("<") { self.generic_properties()? } else { self.optional_dictionary()? };
+            return self.types_tail(op);
+        }
         op.rest = self.optional_dictionary()?;
         let value = self.attribute()?;
         op.list("value", value);

@@ -8,11 +8,20 @@ use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::ops::Code;
 use crate::typed::{Raw, kind};
-use crate::types::Ty;
 
 impl<'a> Parser<'a> {
     /// `(%a = %0, %b = %1) : T, T attributes {...} cond {...} do {...}`.
     pub(super) fn while_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
+        let names = self.while_start(scope, op)?;
+        for word in ["cond", "do"] {
+            let mark = scope.mark();
+            let args = self.while_region_start(scope, op, &names, word)?;
+            op.regions.push(self.region_rest(scope, mark, args)?);
+        }
+        Ok(())
+    }
+
+    fn while_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp) -> Result<Vec<&'a str>> {
         let pairs = self.list("(", ")", |p| {
             let name = p.sigil(b'%', "an argument such as `%iterArg = %0`")?;
             p.expect("=")?;
@@ -23,28 +32,47 @@ impl<'a> Parser<'a> {
         op.operands = operands;
         self.types_tail(op)?;
         match &op.types {
-            Types::List(written) if *written != types => return Err(self.error("the written types differ from those of the operands")),
-            _ => op.types = Types::List(types.clone()),
+            Types::List(written) if *written != types => {
+                return Err(self.error("the written types differ from those of the operands"));
+            }
+            _ => op.types = Types::List(types),
         }
         if self.keyword("attributes") {
             op.rest = self.dictionary()?;
         }
-        for word in ["cond", "do"] {
-            if !self.keyword(word) {
-                return Err(self.expected(&format!("`{word}`")));
-            }
-            let mark = scope.mark();
-            let args = self.define_arguments(scope, names.iter().copied().zip(types.iter().cloned()).collect())?;
-            self.expect("{")?;
-            let region = self.region_rest(scope, mark, args)?;
-            op.regions.push(region);
+        Ok(names)
+    }
+
+    fn while_region_start(
+        &mut self,
+        scope: &mut Scope<'a>,
+        op: &GenericOp,
+        names: &[&'a str],
+        word: &str,
+    ) -> Result<Vec<ValueId>> {
+        if !self.keyword(word) {
+            return Err(self.expected(&format!("`{word}`")));
         }
-        Ok(())
+        let types: Vec<Type> = op.operands.iter().map(|&v| scope.ty(v).clone()).collect();
+        let args = self.define_arguments(scope, names.iter().copied().zip(types).collect())?;
+        self.expect("{")?;
+        Ok(args)
     }
 
     /// `(%a init: %b), (%c init: %d) across dimensions = [0] : ... reducer(%x: T, %y: T) (...) {...}`, or with
     /// `applies stablehlo.add` in front of `across`.
     pub(super) fn reduce_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
+        let applied = self.reduce_start(scope, op)?;
+        let region = match applied {
+            Some(name) => self.applied_region(scope, op, &name)?,
+            None => self.reducer(scope, op.operands.len() / 2)?,
+        };
+        op.regions.push(region);
+        Ok(())
+    }
+
+    /// All but the region; the name of the op applied if the form is the compact one.
+    fn reduce_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp) -> Result<Option<String>> {
         let mut inits = Vec::new();
         loop {
             self.expect("(")?;
@@ -58,7 +86,6 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
-        let inputs = op.operands.len();
         op.operands.append(&mut inits);
         let applied = if self.keyword("applies") { Some(canonical_name(self.ident("an op name")?)) } else { None };
         if !(self.keyword("across") && self.keyword("dimensions")) {
@@ -69,13 +96,7 @@ impl<'a> Parser<'a> {
         op.list("dimensions", dimensions);
         op.rest = self.optional_dictionary()?;
         self.types_tail(op)?;
-        // The location of the compact form belongs to the op it applies, too.
-        let region = match applied {
-            Some(name) => self.applied_region(scope, op, &name)?,
-            None => self.reducer(scope, inputs)?,
-        };
-        op.regions.push(region);
-        Ok(())
+        Ok(applied)
     }
 
     /// The region that `applies` abbreviates: the op on two arguments.
@@ -92,17 +113,30 @@ impl<'a> Parser<'a> {
         let raw = Raw { code: code_of(name), name, attributes: Named(&[]), operands: &args, values: &scope.values };
         let (kind, attributes) = kind(&raw)?;
         let location = op.location;
-        let body = Op { kind, operands: args.clone(), results: result.clone(), regions: Vec::new(), attributes, location };
-        let ret = Op { kind: OpKind::Return, operands: result, results: Vec::new(), regions: Vec::new(), attributes: Attributes::new(), location };
+        let body =
+            Op { kind, operands: args.clone(), results: result.clone(), regions: Vec::new(), attributes, location };
+        let ret = Op {
+            kind: OpKind::Return,
+            operands: result,
+            results: Vec::new(),
+            regions: Vec::new(),
+            attributes: Attributes::new(),
+            location,
+        };
         Ok(Region { args, ops: vec![body, ret] })
     }
 
     /// `reducer(%x: T, %y: T) (%z: T, %w: T) {...}`: one pair per input, the first of each pair come first.
     fn reducer(&mut self, scope: &mut Scope<'a>, inputs: usize) -> Result<Region> {
+        let mark = scope.mark();
+        let args = self.reducer_start(scope, inputs)?;
+        self.region_rest(scope, mark, args)
+    }
+
+    fn reducer_start(&mut self, scope: &mut Scope<'a>, inputs: usize) -> Result<Vec<ValueId>> {
         if !self.keyword("reducer") {
             return Err(self.expected("`reducer`"));
         }
-        let mark = scope.mark();
         let (mut firsts, mut seconds) = (Vec::new(), Vec::new());
         for _ in 0..inputs {
             let pair = self.list("(", ")", |p| p.block_argument())?;
@@ -115,11 +149,18 @@ impl<'a> Parser<'a> {
         firsts.append(&mut seconds);
         let args = self.define_arguments(scope, firsts)?;
         self.expect("{")?;
-        self.region_rest(scope, mark, args)
+        Ok(args)
     }
 
     /// `(%0) in_shardings=[...] out_shardings=[...] manual_axes={...} (%a: T) {...} : (T) -> T`.
     pub(super) fn manual_computation(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
+        let mark = scope.mark();
+        let args = self.manual_start(scope, op)?;
+        op.regions.push(self.region_rest(scope, mark, args)?);
+        self.generic_end(op)
+    }
+
+    fn manual_start(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<Vec<ValueId>> {
         op.operands = self.list("(", ")", |p| p.operand(scope))?;
         let mut texts = [""; 3];
         for (word, text) in ["in_shardings", "out_shardings", "manual_axes"].iter().zip(&mut texts) {
@@ -132,25 +173,17 @@ impl<'a> Parser<'a> {
         op.list("in_shardings", Attribute::Other(format!("#sdy.sharding_per_value<{inputs}>")));
         op.list("manual_axes", Attribute::Other(format!("#sdy<manual_axes{axes}>")));
         op.list("out_shardings", Attribute::Other(format!("#sdy.sharding_per_value<{outputs}>")));
-        let mark = scope.mark();
         let named = self.list("(", ")", |p| p.block_argument())?;
         let args = self.define_arguments(scope, named)?;
         self.expect("{")?;
-        let region = self.region_rest(scope, mark, args)?;
-        op.regions.push(region);
-        op.rest = self.optional_dictionary()?;
-        self.expect(":")?;
-        let start = self.pos;
-        match self.ty()? {
-            Ty::Function(inputs, outputs) => op.types = Types::Function(inputs, outputs),
-            _ => return Err(Error::at(start, "expected a type of the form `(T) -> T`")),
-        }
-        Ok(())
+        Ok(args)
     }
 
     /// Takes text between balanced brackets, of any kind.
     fn balanced(&mut self) -> Result<&'a str> {
-        self.ws();
+        if !matches!(self.peek(), b'[' | b'{') {
+            return Err(self.expected("`[` or `{`"));
+        }
         let start = self.pos;
         let mut depth = 0usize;
         loop {

@@ -21,7 +21,8 @@ impl<'a> Scope<'a> {
     pub(super) fn add(&mut self, types: impl IntoIterator<Item = Type>) -> Result<Vec<ValueId>> {
         let first = self.values.len();
         self.values.extend(types);
-        let id = |i: usize| u32::try_from(i).map(ValueId).map_err(|_| Error::new("a function has more than 2^32 values"));
+        let id =
+            |i: usize| u32::try_from(i).map(ValueId).map_err(|_| Error::new("a function has more than 2^32 values"));
         (first..self.values.len()).map(id).collect()
     }
 

@@ -52,7 +52,7 @@ impl Parser<'_> {
             "stablehlo.token" | "mhlo.token" => Ok(Ty::Value(Type::Token)),
             _ => match self.type_aliases.get(name).cloned() {
                 Some(ty) => {
-                    self.budget.charge(self.pos - start + 64).map_err(|e| e.with_offset(start))?;
+                    self.budget.charge(ty.weight()).map_err(|e| e.with_offset(start))?;
                     Ok(ty)
                 }
                 None => Ok(Ty::Value(Type::Other(format!("!{name}")))),
@@ -79,7 +79,9 @@ impl Parser<'_> {
             _ => match ElementType::from_name(name) {
                 Some(element) => Ok(Ty::Element(element)),
                 // Integers of any width are MLIR types.
-                None if name.trim_start_matches(['s', 'u', 'i']).parse::<u32>().is_ok() => Ok(Ty::Value(Type::Other(name.to_owned()))),
+                None if name.trim_start_matches(['s', 'u', 'i']).parse::<u32>().is_ok() => {
+                    Ok(Ty::Value(Type::Other(name.to_owned())))
+                }
                 None => {
                     self.pos = start;
                     Err(self.error(format!("unknown type `{name}`")))

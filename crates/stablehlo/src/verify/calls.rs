@@ -31,14 +31,22 @@ pub(super) fn verify(module: &Module) -> Result<()> {
             on_path[func] = true;
             if let Some(&callee) = edges[func].get(*next) {
                 *next += 1;
-                ensure!(!on_path[callee], "function @{} calls itself, directly or through others", module.funcs[callee].name);
+                ensure!(
+                    !on_path[callee],
+                    "function @{} calls itself, directly or through others",
+                    module.funcs[callee].name
+                );
                 if height[callee].is_none() {
                     path.push((callee, 0));
                 }
                 continue;
             }
             let below = edges[func].iter().filter_map(|&c| height[c]).max().unwrap_or(0usize);
-            ensure!(below < MAX_CALL_DEPTH, "calls nest deeper than {MAX_CALL_DEPTH} at function @{}", module.funcs[func].name);
+            ensure!(
+                below < MAX_CALL_DEPTH,
+                "calls nest deeper than {MAX_CALL_DEPTH} at function @{}",
+                module.funcs[func].name
+            );
             height[func] = Some(below + 1);
             on_path[func] = false;
             path.pop();
@@ -47,7 +55,13 @@ pub(super) fn verify(module: &Module) -> Result<()> {
     Ok(())
 }
 
-fn collect(module: &Module, by_name: &HashMap<&str, usize>, region: &Region, func: &Func, callees: &mut Vec<usize>) -> Result<()> {
+fn collect(
+    module: &Module,
+    by_name: &HashMap<&str, usize>,
+    region: &Region,
+    func: &Func,
+    callees: &mut Vec<usize>,
+) -> Result<()> {
     for op in &region.ops {
         let place = |e: Error| e.with_op(&op.kind.name()).with_location(module.location(op.location));
         if let OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } = &op.kind {
@@ -66,16 +80,16 @@ fn collect(module: &Module, by_name: &HashMap<&str, usize>, region: &Region, fun
 
 fn check_types(func: &Func, op: &Op, callee: &Func) -> Result<()> {
     let types = |func: &Func, ids: &[ValueId]| super::list(ids.iter().map(|&v| func.ty(v)));
-    let same = |a: &[ValueId], b: &mut dyn Iterator<Item = &Type>| a.iter().map(|&v| func.ty(v)).eq(b);
+    let own = |ids: &'_ [ValueId]| ids.iter().map(|&v| func.ty(v)).collect::<Vec<_>>();
     ensure!(
-        same(&op.operands, &mut callee.args().iter().map(|&v| callee.ty(v))),
+        super::all_compatible(own(&op.operands), callee.args().iter().map(|&v| callee.ty(v))),
         "passes ({}) to @{}, which takes ({})",
         types(func, &op.operands),
         callee.name,
         types(callee, callee.args())
     );
     ensure!(
-        same(&op.results, &mut callee.results.iter()),
+        super::all_compatible(own(&op.results), &callee.results),
         "takes ({}) from @{}, which returns ({})",
         types(func, &op.results),
         callee.name,

@@ -16,7 +16,11 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::SelectAndScatter { window } => {
             let (operand, source) = tensors!(site.operand_tensor(0), site.operand_tensor(1));
             let shape = windowed(&operand.shape, &window.dimensions, window)?;
-            ensure!(agree(&source.shape, &shape), "the source is {source} but must be {}", TensorType::new(shape, source.element));
+            ensure!(
+                agree(&source.shape, &shape),
+                "the source is {source} but must be {}",
+                TensorType::new(shape, source.element)
+            );
             Ok(())
         }
         OpKind::Gather { dimensions, slice_sizes, .. } => gather(site, dimensions, slice_sizes),
@@ -40,7 +44,9 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
 fn dot_general(site: &Site<'_>, d: &DotDimensions) -> Result<()> {
     let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
     let mut shape = Vec::with_capacity(result.rank());
-    for (left, right, name) in [(&d.lhs_batching, &d.rhs_batching, "batching"), (&d.lhs_contracting, &d.rhs_contracting, "contracting")] {
+    for (left, right, name) in
+        [(&d.lhs_batching, &d.rhs_batching, "batching"), (&d.lhs_contracting, &d.rhs_contracting, "contracting")]
+    {
         ensure!(left.len() == right.len(), "the two sides have {} and {} {name} dimensions", left.len(), right.len());
     }
     let lhs_used = [&d.lhs_batching[..], &d.lhs_contracting].concat();
@@ -96,7 +102,8 @@ fn windowed(shape: &[i64], sizes: &[i64], window: &Window) -> Result<Vec<i64>> {
             let padded = dilate(shape[d], base) + i128::from(low) + i128::from(high);
             let span = dilate(sizes[d], dilation);
             let positions = if padded <= 0 || span > padded { 0 } else { (padded - span) / i128::from(stride) + 1 };
-            i64::try_from(positions).map_err(|_| Error::new(format!("the window has too many positions in dimension {d}")))
+            i64::try_from(positions)
+                .map_err(|_| Error::new(format!("the window has too many positions in dimension {d}")))
         })
         .collect()
 }
@@ -109,7 +116,13 @@ fn reduce_window(site: &Site<'_>, window: &Window) -> Result<()> {
     Ok(())
 }
 
-fn convolution(site: &Site<'_>, d: &ConvDimensions, window: &Window, feature_groups: i64, batch_groups: i64) -> Result<()> {
+fn convolution(
+    site: &Site<'_>,
+    d: &ConvDimensions,
+    window: &Window,
+    feature_groups: i64,
+    batch_groups: i64,
+) -> Result<()> {
     let (input, kernel, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
     let all = |first: usize, second: usize, spatial: &[usize]| [&[first, second], spatial].concat();
     for (tensor, dimensions, name) in [
@@ -121,18 +134,31 @@ fn convolution(site: &Site<'_>, d: &ConvDimensions, window: &Window, feature_gro
         distinct(&dimensions, tensor.rank(), name)?;
     }
     let spatial = d.input_spatial.len();
-    ensure!(d.kernel_spatial.len() == spatial && d.output_spatial.len() == spatial, "input, kernel and output have different numbers of spatial dimensions");
+    ensure!(
+        d.kernel_spatial.len() == spatial && d.output_spatial.len() == spatial,
+        "input, kernel and output have different numbers of spatial dimensions"
+    );
     per_dimension(window.reversal.len(), spatial, "window_reversal")?;
     ensure!(feature_groups > 0 && batch_groups > 0, "group counts must be positive");
     ensure!(feature_groups == 1 || batch_groups == 1, "feature and batch groups cannot both be more than one");
     let (batch, feature) = (input.shape[d.input_batch], input.shape[d.input_feature]);
     let (kernel_in, kernel_out) = (kernel.shape[d.kernel_input_feature], kernel.shape[d.kernel_output_feature]);
     let divides = |extent: i64, groups: i64| extent == DYNAMIC || extent % groups == 0;
-    ensure!(divides(feature, feature_groups) && divides(kernel_out, feature_groups), "features cannot be split into {feature_groups} groups");
-    ensure!(divides(batch, batch_groups) && divides(kernel_out, batch_groups), "batch or kernel cannot be split into {batch_groups} groups");
+    ensure!(
+        divides(feature, feature_groups) && divides(kernel_out, feature_groups),
+        "features cannot be split into {feature_groups} groups"
+    );
+    ensure!(
+        divides(batch, batch_groups) && divides(kernel_out, batch_groups),
+        "batch or kernel cannot be split into {batch_groups} groups"
+    );
     let per_group = if feature == DYNAMIC { DYNAMIC } else { feature / feature_groups };
-    ensure!(extents_agree(per_group, kernel_in), "the kernel {kernel} does not take the {per_group} features of {input} per group");
-    let sizes = |tensor: &TensorType, dimensions: &[usize]| dimensions.iter().map(|&i| tensor.shape[i]).collect::<Vec<_>>();
+    ensure!(
+        extents_agree(per_group, kernel_in),
+        "the kernel {kernel} does not take the {per_group} features of {input} per group"
+    );
+    let sizes =
+        |tensor: &TensorType, dimensions: &[usize]| dimensions.iter().map(|&i| tensor.shape[i]).collect::<Vec<_>>();
     let positions = windowed(&sizes(input, &d.input_spatial), &sizes(kernel, &d.kernel_spatial), window)?;
     let mut shape = vec![DYNAMIC; result.rank()];
     shape[d.output_batch] = if batch == DYNAMIC { DYNAMIC } else { batch / batch_groups };
@@ -151,7 +177,11 @@ fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<
     per_dimension(slice_sizes.len(), rank, "slice_sizes")?;
     let dropped = [&d.collapsed_slice_dims[..], &d.operand_batching_dims].concat();
     distinct(&dropped, rank, "collapsed_slice_dims and operand_batching_dims")?;
-    distinct(&[&d.start_index_map[..], &d.operand_batching_dims].concat(), rank, "start_index_map and operand_batching_dims")?;
+    distinct(
+        &[&d.start_index_map[..], &d.operand_batching_dims].concat(),
+        rank,
+        "start_index_map and operand_batching_dims",
+    )?;
     for (&size, &extent) in slice_sizes.iter().zip(&operand.shape) {
         ensure!(size >= 0 && (extent == DYNAMIC || size <= extent), "slice size {size} is outside {operand}");
     }
@@ -181,7 +211,10 @@ fn index_batch(indices: &TensorType, vector: usize, length: usize, batching: &[u
 fn batching(operand: &TensorType, indices: &TensorType, of_operand: &[usize], of_indices: &[usize]) -> Result<()> {
     ensure!(of_operand.len() == of_indices.len(), "operand and indices have different numbers of batching dimensions");
     for (&a, &b) in of_operand.iter().zip(of_indices) {
-        ensure!(extents_agree(operand.shape[a], indices.shape[b]), "batching dimension {a} of {operand} and {b} of {indices} differ");
+        ensure!(
+            extents_agree(operand.shape[a], indices.shape[b]),
+            "batching dimension {a} of {operand} and {b} of {indices} differ"
+        );
     }
     Ok(())
 }
@@ -200,8 +233,17 @@ fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
     ensure!(indices.element.is_integer(), "indices must be integers, not {indices}");
     let inserted = [&d.inserted_window_dims[..], &d.input_batching_dims].concat();
     distinct(&inserted, rank, "inserted_window_dims and input_batching_dims")?;
-    distinct(&[&d.scatter_dims_to_operand_dims[..], &d.input_batching_dims].concat(), rank, "scatter_dims_to_operand_dims and input_batching_dims")?;
-    let batch = index_batch(indices, d.index_vector_dim, d.scatter_dims_to_operand_dims.len(), &d.scatter_indices_batching_dims)?;
+    distinct(
+        &[&d.scatter_dims_to_operand_dims[..], &d.input_batching_dims].concat(),
+        rank,
+        "scatter_dims_to_operand_dims and input_batching_dims",
+    )?;
+    let batch = index_batch(
+        indices,
+        d.index_vector_dim,
+        d.scatter_dims_to_operand_dims.len(),
+        &d.scatter_indices_batching_dims,
+    )?;
     batching(input, indices, &d.input_batching_dims, &d.scatter_indices_batching_dims)?;
     let bounds: Vec<i64> = rest(&input.shape, &inserted).collect();
     per_dimension(d.update_window_dims.len(), bounds.len(), "update_window_dims")?;
@@ -216,7 +258,10 @@ fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
             // Windows may be smaller than the input, batches have the extents of the indices.
             let window = d.update_window_dims.contains(&dimension);
             let fits = extents_agree(extent, limit) || (window && extent <= limit);
-            ensure!(fits, "dimension {dimension} of updates {update} does not fit inputs {input} and indices {indices}");
+            ensure!(
+                fits,
+                "dimension {dimension} of updates {update} does not fit inputs {input} and indices {indices}"
+            );
         }
     }
     Ok(())

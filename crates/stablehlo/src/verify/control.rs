@@ -1,6 +1,6 @@
 //! Operand, result and region counts, and types where control passes between an op and its regions.
 
-use super::{Site, ensure, list, returned};
+use super::{Site, all_compatible, ensure, list, returned};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
@@ -17,7 +17,9 @@ use Count::{AtLeast, Exactly};
 fn counts(kind: &OpKind) -> Option<(Count, Count, usize)> {
     let one = Exactly(1);
     Some(match kind {
-        OpKind::Constant(_) | OpKind::Iota { .. } | OpKind::PartitionId | OpKind::ReplicaId | OpKind::CreateToken => (Exactly(0), one, 0),
+        OpKind::Constant(_) | OpKind::Iota { .. } | OpKind::PartitionId | OpKind::ReplicaId | OpKind::CreateToken => {
+            (Exactly(0), one, 0)
+        }
         OpKind::Unary(_)
         | OpKind::Convert
         | OpKind::BitcastConvert
@@ -75,7 +77,10 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         }
     }
     for region in &op.regions {
-        ensure!(!region.ops.is_empty() || matches!(op.kind, OpKind::Composite { .. } | OpKind::Other { .. }), "a region must end in a return");
+        ensure!(
+            !region.ops.is_empty() || matches!(op.kind, OpKind::Composite { .. } | OpKind::Other { .. }),
+            "a region must end in a return"
+        );
     }
     match &op.kind {
         OpKind::While => verify_while(site),
@@ -112,21 +117,27 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             ensure!(inputs == op.results.len(), "must have as many results as inputs");
             for (input, result) in site.operands().zip(site.results()) {
                 let (Type::Tensor(input), Type::Tensor(result)) = (input, result) else { continue };
-                ensure!(super::shapes::agree(&input.shape, &result.shape), "the result {result} must have the shape of the input {input}");
+                ensure!(
+                    super::shapes::agree(&input.shape, &result.shape),
+                    "the result {result} must have the shape of the input {input}"
+                );
                 promotes(input, result)?;
             }
             reducer(&op.regions[0], site, inputs)
         }
         OpKind::SelectAndScatter { .. } => {
             if let (Type::Tensor(operand), Type::Tensor(result)) = (site.operand(0)?, site.result(0)?) {
-                ensure!(super::shapes::agree(&operand.shape, &result.shape), "the result {result} must have the shape of the operand {operand}");
+                ensure!(
+                    super::shapes::agree(&operand.shape, &result.shape),
+                    "the result {result} must have the shape of the operand {operand}"
+                );
                 promotes(operand, result)?;
             }
             predicate(&op.regions[0], site, "the selection")?;
             reducer(&op.regions[1], site, 1)
         }
         OpKind::OptimizationBarrier => {
-            ensure!(site.operands().eq(site.results()), "results must have the types of the operands");
+            ensure!(all_compatible(site.operands(), site.results()), "results must have the types of the operands");
             Ok(())
         }
         OpKind::Tuple => {
@@ -138,7 +149,10 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             let Type::Tuple(types) = site.operand(0)? else {
                 return Err(Error::new("the operand must be a tuple"));
             };
-            ensure!(types.get(*index) == Some(site.result(0)?), "element {index} does not exist or differs from the result type");
+            ensure!(
+                types.get(*index) == Some(site.result(0)?),
+                "element {index} does not exist or differs from the result type"
+            );
             Ok(())
         }
         _ => Ok(()),
@@ -157,13 +171,28 @@ fn args<'a>(region: &'a Region, site: &'a Site<'_>) -> impl Iterator<Item = &'a 
 }
 
 fn takes(region: &Region, site: &Site<'_>, types: &[Type], what: &str) -> Result<()> {
-    ensure!(args(region, site).eq(types), "{what} takes ({}) but must take ({})", list(args(region, site)), list(types));
+    ensure!(
+        all_compatible(args(region, site), types),
+        "{what} takes ({}) but must take ({})",
+        list(args(region, site)),
+        list(types)
+    );
     Ok(())
 }
 
-fn yields<'t>(region: &Region, site: &Site<'_>, types: impl Iterator<Item = &'t Type> + Clone, what: &str) -> Result<()> {
+fn yields<'t>(
+    region: &Region,
+    site: &Site<'t>,
+    types: impl Iterator<Item = &'t Type> + Clone,
+    what: &str,
+) -> Result<()> {
     let actual = returned(region)?.iter().map(|&v| site.func.ty(v));
-    ensure!(actual.clone().eq(types.clone()), "{what} returns ({}) but must return ({})", list(actual), list(types));
+    ensure!(
+        all_compatible(actual.clone(), types.clone()),
+        "{what} returns ({}) but must return ({})",
+        list(actual),
+        list(types)
+    );
     Ok(())
 }
 
@@ -172,7 +201,7 @@ fn predicate(region: &Region, site: &Site<'_>, what: &str) -> Result<()> {
 }
 
 fn verify_while(site: &Site<'_>) -> Result<()> {
-    ensure!(site.operands().eq(site.results()), "results must have the types of the operands");
+    ensure!(all_compatible(site.operands(), site.results()), "results must have the types of the operands");
     let types: Vec<Type> = site.operands().cloned().collect();
     takes(&site.op.regions[0], site, &types, "the condition")?;
     takes(&site.op.regions[1], site, &types, "the body")?;
@@ -191,7 +220,9 @@ fn branches(site: &Site<'_>) -> Result<()> {
 /// A reduction may accumulate in a wider type of the same kind.
 fn promotes(from: &TensorType, to: &TensorType) -> Result<()> {
     let (a, b) = (from.element, to.element);
-    let kind = |e: ElementType| (e == ElementType::Bool, e.is_signed_integer(), e.is_unsigned_integer(), e.is_float(), e.is_complex());
+    let kind = |e: ElementType| {
+        (e == ElementType::Bool, e.is_signed_integer(), e.is_unsigned_integer(), e.is_float(), e.is_complex())
+    };
     ensure!(a == b || (kind(a) == kind(b) && a.bit_width() <= b.bit_width()), "{from} cannot be accumulated in {to}");
     Ok(())
 }
@@ -209,13 +240,21 @@ fn element_types<'a>(types: impl Iterator<Item = &'a Type>) -> Result<Vec<Type>>
 
 /// A reducer takes two scalars per input, in whatever type it accumulates, and returns one each.
 fn reducer(region: &Region, site: &Site<'_>, inputs: usize) -> Result<()> {
-    ensure!(region.args.len() == 2 * inputs, "the reducer must take {} arguments, not {}", 2 * inputs, region.args.len());
+    ensure!(
+        region.args.len() == 2 * inputs,
+        "the reducer must take {} arguments, not {}",
+        2 * inputs,
+        region.args.len()
+    );
     for ty in args(region, site) {
         if let Type::Tensor(tensor) = ty {
             ensure!(tensor.shape.is_empty(), "the reducer must take scalars, not {ty}");
         }
     }
     let first: Vec<&Type> = args(region, site).take(inputs).collect();
-    ensure!(args(region, site).skip(inputs).eq(first.iter().copied()), "the two halves of the reducer's arguments must have the same types");
+    ensure!(
+        args(region, site).skip(inputs).eq(first.iter().copied()),
+        "the two halves of the reducer's arguments must have the same types"
+    );
     yields(region, site, first.iter().copied(), "the reducer")
 }

@@ -24,7 +24,6 @@ pub fn verify(module: &Module) -> Result<()> {
 
 /// What the checks of one op see.
 pub(super) struct Site<'a> {
-    pub(super) module: &'a Module,
     pub(super) func: &'a Func,
     pub(super) op: &'a Op,
 }
@@ -85,7 +84,11 @@ pub(super) use ensure;
 
 fn verify_func(module: &Module, func: &Func) -> Result<()> {
     let args = func.body.args.len();
-    ensure!(func.arg_attributes.len() == args, "{} attribute dictionaries for {args} arguments", func.arg_attributes.len());
+    ensure!(
+        func.arg_attributes.len() == args,
+        "{} attribute dictionaries for {args} arguments",
+        func.arg_attributes.len()
+    );
     let (attributes, results) = (func.result_attributes.len(), func.results.len());
     ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
     func.values.iter().try_for_each(shapes::verify_type)?;
@@ -94,7 +97,7 @@ fn verify_func(module: &Module, func: &Func) -> Result<()> {
     let returned = returned(&func.body)?;
     let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
     ensure!(
-        actual.iter().copied().eq(&func.results),
+        all_compatible(actual.iter().copied(), &func.results),
         "returns ({}) but is declared to return ({})",
         list(actual.iter().copied()),
         list(&func.results)
@@ -107,6 +110,26 @@ pub(super) fn returned(region: &Region) -> Result<&[ValueId]> {
     match region.ops.last() {
         Some(Op { kind: OpKind::Return, operands, .. }) => Ok(operands),
         _ => Err(Error::new("a region must end in a return")),
+    }
+}
+
+/// Types that agree wherever both are known: a value of static shape may go where a dynamic one is taken.
+pub(super) fn compatible(a: &Type, b: &Type) -> bool {
+    match (a, b) {
+        (Type::Tensor(a), Type::Tensor(b)) => a.element == b.element && shapes::agree(&a.shape, &b.shape),
+        (a, b) => a == b,
+    }
+}
+
+/// [`compatible`] for lists.
+pub(super) fn all_compatible<'a>(a: impl IntoIterator<Item = &'a Type>, b: impl IntoIterator<Item = &'a Type>) -> bool {
+    let (mut a, mut b) = (a.into_iter(), b.into_iter());
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return true,
+            (Some(a), Some(b)) if compatible(a, b) => {}
+            _ => return false,
+        }
     }
 }
 
@@ -167,12 +190,20 @@ impl<'a> Walk<'a> {
 
     /// Checks that look at the op alone.
     fn flat(&self, op: &'a Op, last: bool) -> Result<()> {
-        ensure!(matches!(op.kind, OpKind::Return) == last, "{}", if last { "a region must end in a return" } else { "a return must end its region" });
+        ensure!(
+            matches!(op.kind, OpKind::Return) == last,
+            "{}",
+            if last { "a region must end in a return" } else { "a return must end its region" }
+        );
         for &value in &op.operands {
             match self.state.get(value.0 as usize) {
                 Some(State::InScope) => {}
-                Some(State::New) | None => return Err(Error::new(format!("operand value {} is used before it is defined", value.0))),
-                Some(State::Gone) => return Err(Error::new(format!("operand value {} is used outside its region", value.0))),
+                Some(State::New) | None => {
+                    return Err(Error::new(format!("operand value {} is used before it is defined", value.0)));
+                }
+                Some(State::Gone) => {
+                    return Err(Error::new(format!("operand value {} is used outside its region", value.0)));
+                }
             }
         }
         Ok(())
@@ -183,7 +214,7 @@ impl<'a> Walk<'a> {
         for &value in &op.results {
             self.define(value)?;
         }
-        let site = Site { module: self.module, func: self.func, op };
+        let site = Site { func: self.func, op };
         control::verify(&site)?;
         shapes::verify(&site)?;
         contractions::verify(&site)

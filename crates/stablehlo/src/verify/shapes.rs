@@ -4,6 +4,9 @@ use super::{Site, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
+/// Most dimensions a tensor may have. Some checks, and many devices, take time quadratic in the rank.
+const MAX_RANK: usize = 128;
+
 /// Same rank, and extents that agree where both are known.
 pub(super) fn agree(a: &[i64], b: &[i64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| extents_agree(a, b))
@@ -18,6 +21,7 @@ pub(super) fn verify_type(ty: &Type) -> Result<()> {
     match ty {
         Type::Tensor(tensor) => {
             let sound = tensor.shape.iter().all(|&d| d >= 0 || d == DYNAMIC);
+            ensure!(tensor.rank() <= MAX_RANK, "a tensor has {} dimensions, more than {MAX_RANK}", tensor.rank());
             ensure!(sound, "{tensor} has a negative extent");
             ensure!(!tensor.is_static() || tensor.byte_size().is_some(), "{tensor} is too large to address");
             Ok(())
@@ -34,7 +38,11 @@ pub(super) fn distinct(dimensions: &[usize], rank: usize, name: &str) -> Result<
         match seen.get_mut(dimension) {
             Some(seen @ false) => *seen = true,
             Some(_) => return Err(Error::new(format!("dimension {dimension} occurs twice in `{name}`"))),
-            None => return Err(Error::new(format!("dimension {dimension} in `{name}` is outside the {rank} dimensions of the tensor"))),
+            None => {
+                return Err(Error::new(format!(
+                    "dimension {dimension} in `{name}` is outside the {rank} dimensions of the tensor"
+                )));
+            }
         }
     }
     Ok(())
@@ -121,7 +129,9 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::DynamicSlice { slice_sizes } => dynamic_slice(site, slice_sizes),
         OpKind::DynamicUpdateSlice => dynamic_update_slice(site),
         OpKind::Concatenate { dimension } => concatenate(site, *dimension),
-        OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => pad(site, edge_padding_low, edge_padding_high, interior_padding),
+        OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
+            pad(site, edge_padding_low, edge_padding_high, interior_padding)
+        }
         OpKind::Reverse { dimensions } => {
             let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
             distinct(dimensions, operand.rank(), "dimensions")?;
@@ -183,7 +193,10 @@ fn select(site: &Site<'_>) -> Result<()> {
     same_element(on_true, on_false)?;
     same_element(on_true, result)?;
     ensure!(agree(&on_true.shape, &on_false.shape), "operands {on_true} and {on_false} differ in shape");
-    ensure!(pred.shape.is_empty() || agree(&pred.shape, &on_true.shape), "the predicate {pred} must be a scalar or have the shape of {on_true}");
+    ensure!(
+        pred.shape.is_empty() || agree(&pred.shape, &on_true.shape),
+        "the predicate {pred} must be a scalar or have the shape of {on_true}"
+    );
     shape_is(result, &on_true.shape)
 }
 
@@ -192,7 +205,10 @@ fn clamp(site: &Site<'_>) -> Result<()> {
         tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2), site.result_tensor(0));
     for bound in [min, max] {
         same_element(bound, operand)?;
-        ensure!(bound.shape.is_empty() || agree(&bound.shape, &operand.shape), "the bound {bound} must be a scalar or have the shape of {operand}");
+        ensure!(
+            bound.shape.is_empty() || agree(&bound.shape, &operand.shape),
+            "the bound {bound} must be a scalar or have the shape of {operand}"
+        );
     }
     same_element(operand, result)?;
     shape_is(result, &operand.shape)
@@ -202,7 +218,8 @@ fn clamp(site: &Site<'_>) -> Result<()> {
 fn bitcast(site: &Site<'_>) -> Result<()> {
     let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
     let (from, to) = (operand.element.bit_width(), result.element.bit_width());
-    let (wide, narrow, ratio) = if from >= to { (operand, result, from / to.max(1)) } else { (result, operand, to / from.max(1)) };
+    let (wide, narrow, ratio) =
+        if from >= to { (operand, result, from / to.max(1)) } else { (result, operand, to / from.max(1)) };
     let mut expected = wide.shape.clone();
     if from != to {
         expected.push(i64::from(ratio));
@@ -219,7 +236,10 @@ fn broadcast(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
     distinct(dimensions, result.rank(), "broadcast_dimensions")?;
     for (&from, &dimension) in operand.shape.iter().zip(dimensions) {
         let to = result.shape[dimension];
-        ensure!(from == 1 || extents_agree(from, to), "{operand} cannot be broadcast to {result}: extent {from} does not fit {to}");
+        ensure!(
+            from == 1 || extents_agree(from, to),
+            "{operand} cannot be broadcast to {result}: extent {from} does not fit {to}"
+        );
     }
     Ok(())
 }
@@ -249,7 +269,10 @@ fn start_indices(site: &Site<'_>, first: usize, rank: usize) -> Result<()> {
     per_dimension(site.op.operands.len() - first, rank, "start_indices")?;
     for ty in site.operands().skip(first) {
         let Type::Tensor(tensor) = ty else { continue };
-        ensure!(tensor.shape.is_empty() && tensor.element.is_integer(), "a start index must be an integer scalar, not {ty}");
+        ensure!(
+            tensor.shape.is_empty() && tensor.element.is_integer(),
+            "a start index must be an integer scalar, not {ty}"
+        );
     }
     Ok(())
 }
@@ -321,7 +344,10 @@ fn pad(site: &Site<'_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<(
         let gaps = i128::from((extent - 1).max(0)) * i128::from(interior[d]);
         let padded = i128::from(extent) + gaps + i128::from(low[d]) + i128::from(high[d]);
         let padded = i64::try_from(padded).ok().filter(|&p| p >= 0);
-        shape.push(padded.ok_or_else(|| Error::new(format!("padding makes dimension {d} of {operand} negative or too large")))?);
+        shape
+            .push(padded.ok_or_else(|| {
+                Error::new(format!("padding makes dimension {d} of {operand} negative or too large"))
+            })?);
     }
     shape_is(result, &shape)
 }

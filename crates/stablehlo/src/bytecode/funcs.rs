@@ -1,0 +1,104 @@
+//! Functions.
+
+use super::cursor::Cursor;
+use super::walk::{Head, Scope, Walk, finished, symbol};
+use crate::error::{Error, Result};
+use crate::ir::*;
+use crate::types::function_text;
+
+/// The attributes of a function.
+struct FuncAttributes {
+    own: Attributes,
+    discardable: Attributes,
+}
+
+impl FuncAttributes {
+    fn find(&self, name: &str) -> Option<&Attribute> {
+        self.own.iter().find(|(n, _)| n == name).map(|(_, a)| a)
+    }
+
+    fn text(&self, name: &str) -> Result<String> {
+        self.find(name).and_then(symbol).ok_or_else(|| Error::new(format!("attribute `{name}` must be a string")))
+    }
+
+    /// One dictionary per argument or result; an absent or shorter list means none.
+    fn lists(&self, name: &str, count: usize) -> Result<Vec<Attributes>> {
+        let wrong = || Error::new(format!("attribute `{name}` must be a list of at most {count} dictionaries"));
+        let items = match self.find(name) {
+            None => return Ok(vec![Attributes::new(); count]),
+            Some(Attribute::Array(items)) if items.len() <= count => items,
+            Some(_) => return Err(wrong()),
+        };
+        let mut lists = Vec::with_capacity(count);
+        for item in items {
+            match item {
+                Attribute::Dictionary(entries) => lists.push(entries.clone()),
+                _ => return Err(wrong()),
+            }
+        }
+        lists.resize(count, Attributes::new());
+        Ok(lists)
+    }
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn func(&mut self, cursor: &mut Cursor<'a>, head: &Head) -> Result<()> {
+        let name = self.func_attributes(head).and_then(|f| Ok((f.text("sym_name")?, f)));
+        let (name, f) = name.map_err(|e| e.with_offset(head.offset).with_op("func.func"))?;
+        self.named_func(cursor, head, &name, f)
+            .map_err(|e| e.with_offset(head.offset).with_op("func.func").with_func(&name))
+    }
+
+    fn named_func(&mut self, cursor: &mut Cursor<'a>, head: &Head, name: &str, f: FuncAttributes) -> Result<()> {
+        let public = f.find("sym_visibility").and_then(symbol).is_none_or(|v| v != "private" && v != "nested");
+        let mut scope = Scope::default();
+        if head.regions != 1 {
+            return Err(Error::new(format!("a function must have one body, not {}", head.regions)));
+        }
+        let body = if self.has_section(head) {
+            let mut inner = self.section(cursor)?;
+            let body = self.region(&mut inner, &mut scope, 1)?;
+            finished(&inner)?;
+            body
+        } else {
+            self.region(cursor, &mut scope, 1)?
+        };
+        if body.ops.is_empty() {
+            // A declaration: a name others may refer to, but nothing to run.
+            self.module.symbols.push(("func.func".to_owned(), f.own.into_iter().chain(f.discardable).collect()));
+            return Ok(());
+        }
+        let Some(Op { kind: OpKind::Return, operands, .. }) = body.ops.last() else {
+            return Err(Error::new("a function must end in a return"));
+        };
+        // The declared type is a type attribute, which keeps function types as text.
+        let types = |ids: &[ValueId]| ids.iter().map(|v| scope.values[v.0 as usize].clone()).collect::<Vec<_>>();
+        let (inputs, results) = (types(&body.args), types(operands));
+        let actual = function_text(&inputs, &results);
+        match f.find("function_type") {
+            Some(Attribute::Type(Type::Other(declared))) if *declared == actual => {}
+            Some(Attribute::Type(declared)) => {
+                return Err(Error::new(format!("is declared as {declared} but its body is {actual}")));
+            }
+            _ => return Err(Error::new("attribute `function_type` must be a type")),
+        }
+        self.module.funcs.push(Func {
+            name: name.to_owned(),
+            public,
+            arg_attributes: f.lists("arg_attrs", inputs.len())?,
+            result_attributes: f.lists("res_attrs", results.len())?,
+            results,
+            attributes: f.discardable,
+            body,
+            values: scope.values,
+            location: head.location,
+        });
+        Ok(())
+    }
+
+    fn func_attributes(&mut self, head: &Head) -> Result<FuncAttributes> {
+        let gathered = self.gather(head)?;
+        let own = gathered.own.iter().map(|&(name, index)| (name.to_owned(), self.tables.loaded(index).clone()));
+        Ok(FuncAttributes { own: own.chain(gathered.named).collect(), discardable: gathered.discardable })
+    }
+}

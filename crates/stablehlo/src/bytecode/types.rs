@@ -1,0 +1,209 @@
+//! The type table.
+
+use super::container::Dialect;
+use super::cursor::Cursor;
+use super::entries::{MAX_DEPTH, Tables};
+use crate::error::{Error, Result};
+use crate::ir::{Attribute, ElementType, TensorType, Type};
+use crate::types::Ty;
+
+impl Tables<'_> {
+    /// A type, decoded if that has not happened, copied and charged for.
+    pub(super) fn type_at(&mut self, offset: usize, index: usize, depth: usize) -> Result<Ty> {
+        let known = match self.types.get(index) {
+            Some(Some((ty, weight))) => Some((ty.clone(), *weight)),
+            Some(None) => None,
+            None => {
+                return Err(Error::at(
+                    offset,
+                    format!("type {index} does not exist; the program has {}", self.types.len()),
+                ));
+            }
+        };
+        if let Some((ty, weight)) = known {
+            self.charge(offset, weight)?;
+            return Ok(ty);
+        }
+        let entry = self.container.types[index].clone();
+        if depth > MAX_DEPTH {
+            return Err(Error::at(entry.range.start, format!("types nest deeper than {MAX_DEPTH}")));
+        }
+        let mut cursor = Cursor::new(self.container.file, entry.range.clone());
+        let ty = if entry.encoded {
+            let ty = match entry.dialect {
+                Dialect::Builtin => self.builtin_type(&mut cursor, depth)?,
+                Dialect::Vhlo => self.vhlo_type(&mut cursor, depth)?,
+                Dialect::Shardy | Dialect::Other => {
+                    return Err(cursor.error("a type of a dialect other than vhlo and builtin"));
+                }
+            };
+            if !cursor.is_empty() {
+                return Err(cursor.error(format!("{} bytes left over in a type", cursor.remaining())));
+            }
+            ty
+        } else {
+            let text = self.assembly(entry.range);
+            ElementType::from_name(&text).map_or(Ty::Value(Type::Other(text)), Ty::Element)
+        };
+        let weight = ty.weight();
+        self.charge(cursor.pos(), 2 * weight)?;
+        self.types[index] = Some((ty.clone(), weight));
+        Ok(ty)
+    }
+
+    fn types(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Type>> {
+        cursor.list(|cursor| Ok(self.child_type(cursor, depth)?.into_type()))
+    }
+
+    fn function(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Ty> {
+        Ok(Ty::Function(self.types(cursor, depth)?, self.types(cursor, depth)?))
+    }
+
+    fn complex(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Ty> {
+        Ok(match self.child_type(cursor, depth)? {
+            Ty::Element(ElementType::F32) => Ty::Element(ElementType::ComplexF32),
+            Ty::Element(ElementType::F64) => Ty::Element(ElementType::ComplexF64),
+            other => Ty::Value(Type::Other(format!("complex<{}>", other.into_type()))),
+        })
+    }
+
+    /// A tensor; one of unknown element type or with an encoding is kept as text.
+    fn tensor(&mut self, cursor: &mut Cursor<'_>, depth: usize, encoding: Option<String>) -> Result<Ty> {
+        let shape = cursor.list(Cursor::svarint)?;
+        let element = self.child_type(cursor, depth)?;
+        if let (Ty::Element(element), None) = (&element, &encoding) {
+            return Ok(Ty::Value(Type::Tensor(TensorType { shape, element: *element })));
+        }
+        let mut text = String::from("tensor<");
+        for extent in shape {
+            text.push_str(&if extent == i64::MIN { "?x".to_owned() } else { format!("{extent}x") });
+        }
+        text.push_str(&element.into_type().to_string());
+        if let Some(encoding) = encoding {
+            text.push_str(", ");
+            text.push_str(&encoding);
+        }
+        text.push('>');
+        Ok(Ty::Value(Type::Other(text)))
+    }
+
+    fn encoding(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Option<String>> {
+        Ok(Some(match self.child(cursor, depth)? {
+            Attribute::Other(text) => text,
+            Attribute::String(bytes) => format!("{:?}", String::from_utf8_lossy(&bytes)),
+            _ => "#unknown".to_owned(),
+        }))
+    }
+
+    fn builtin_type(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Ty> {
+        use ElementType as E;
+        Ok(match cursor.varint()? {
+            0 => {
+                let raw = cursor.varint()?;
+                let (width, sign) = (raw >> 2, if raw & 3 == 2 { "ui" } else { "i" });
+                let name = format!("{sign}{width}");
+                ElementType::from_name(&name).map_or(Ty::Value(Type::Other(name)), Ty::Element)
+            }
+            1 => Ty::Element(E::Index),
+            2 => self.function(cursor, depth)?,
+            3 => Ty::Element(E::Bf16),
+            4 => Ty::Element(E::F16),
+            5 => Ty::Element(E::F32),
+            6 => Ty::Element(E::F64),
+            9 => self.complex(cursor, depth)?,
+            12 => Ty::Value(Type::Other("none".to_owned())),
+            13 => self.tensor(cursor, depth, None)?,
+            14 => {
+                let encoding = self.encoding(cursor, depth)?;
+                self.tensor(cursor, depth, encoding)?
+            }
+            15 => Ty::Value(Type::Tuple(self.types(cursor, depth)?)),
+            18 => Ty::Value(Type::Other(format!("tensor<*x{}>", self.child_type(cursor, depth)?.into_type()))),
+            code => return Err(self.unknown(cursor, "builtin type", code)),
+        })
+    }
+
+    fn vhlo_type(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Ty> {
+        use ElementType as E;
+        Ok(match cursor.varint()? {
+            0 => Ty::Element(E::Bool),
+            1 => self.complex(cursor, depth)?,
+            2 => Ty::Element(E::Bf16),
+            3 => Ty::Element(E::F16),
+            4 => Ty::Element(E::F32),
+            5 => Ty::Element(E::F64),
+            6 => Ty::Element(E::F8E4M3FN),
+            7 => Ty::Element(E::F8E5M2),
+            8 => self.function(cursor, depth)?,
+            9 => Ty::Element(E::Index),
+            10 => Ty::Element(E::I4),
+            11 => Ty::Element(E::I8),
+            12 => Ty::Element(E::I16),
+            13 => Ty::Element(E::I32),
+            14 => Ty::Element(E::I64),
+            15 => Ty::Element(E::Ui4),
+            16 => Ty::Element(E::Ui8),
+            17 => Ty::Element(E::Ui16),
+            18 => Ty::Element(E::Ui32),
+            19 => Ty::Element(E::Ui64),
+            20 => self.tensor(cursor, depth, None)?,
+            21 => {
+                let encoding = self.encoding(cursor, depth)?;
+                self.tensor(cursor, depth, encoding)?
+            }
+            22 => Ty::Value(Type::Token),
+            23 => Ty::Value(Type::Tuple(self.types(cursor, depth)?)),
+            24 => self.quantized(cursor, depth, false)?,
+            25 => Ty::Value(Type::Other(format!("tensor<*x{}>", self.child_type(cursor, depth)?.into_type()))),
+            26 => Ty::Value(Type::Other("!shape.witness".to_owned())),
+            27 => Ty::Element(E::F8E4M3FNUZ),
+            28 => Ty::Element(E::F8E5M2FNUZ),
+            29 => Ty::Element(E::F8E4M3B11FNUZ),
+            30 => self.quantized(cursor, depth, true)?,
+            31 => Ty::Element(E::I2),
+            32 => Ty::Element(E::Ui2),
+            33 => Ty::Value(Type::Other("none".to_owned())),
+            34 => Ty::Element(E::Tf32),
+            35 => Ty::Element(E::F8E4M3),
+            36 => Ty::Element(E::F8E3M4),
+            37 => Ty::Element(E::F4E2M1FN),
+            38 => Ty::Element(E::F6E2M3FN),
+            39 => Ty::Element(E::F6E3M2FN),
+            40 => Ty::Element(E::F8E8M0FNU),
+            41 => {
+                let Ty::Value(tensor) = self.tensor(cursor, depth, None)? else {
+                    return Err(cursor.error("a buffer type without a shape"));
+                };
+                Ty::Value(Type::Other(tensor.to_string().replacen("tensor<", "memref<", 1)))
+            }
+            42 => {
+                let mut text = String::from("!stablehlo.future<");
+                let _ = crate::types::write_list(&mut text, &self.types(cursor, depth)?);
+                text.push('>');
+                Ty::Value(Type::Other(text))
+            }
+            code => return Err(self.unknown(cursor, "vhlo type", code)),
+        })
+    }
+
+    fn quantized(&mut self, cursor: &mut Cursor<'_>, depth: usize, per_axis: bool) -> Result<Ty> {
+        cursor.varint()?;
+        let storage = self.child_type(cursor, depth)?.into_type();
+        let expressed = self.child_type(cursor, depth)?.into_type();
+        let f64_of = |cursor: &mut Cursor<'_>| Ok(f64::from_bits(cursor.svarint()?.cast_unsigned()));
+        let text = if per_axis {
+            let dimension = cursor.varint()?;
+            let (min, max) = (cursor.svarint()?, cursor.svarint()?);
+            let scales = cursor.list(f64_of)?;
+            let zeros = cursor.list(Cursor::svarint)?;
+            let steps: Vec<_> = scales.iter().zip(&zeros).map(|(scale, zero)| format!("{scale:?}:{zero}")).collect();
+            format!("!quant.uniform<{storage}<{min}:{max}>:{expressed}:{dimension}, {{{}}}>", steps.join(","))
+        } else {
+            let scale = f64_of(cursor)?;
+            let zero = cursor.svarint()?;
+            let (min, max) = (cursor.svarint()?, cursor.svarint()?);
+            format!("!quant.uniform<{storage}<{min}:{max}>:{expressed}, {scale:?}:{zero}>")
+        };
+        Ok(Ty::Value(Type::Other(text)))
+    }
+}

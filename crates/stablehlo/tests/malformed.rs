@@ -1,0 +1,223 @@
+//! Broken programs give errors: no panic, no hang, no stack overflow, no memory out of proportion.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
+use std::path::Path;
+
+fn data(name: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
+}
+
+/// Runs on a thread with a small stack, as frameworks may.
+fn on_small_stack(f: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(512 * 1024).spawn(f).unwrap().join().unwrap();
+}
+
+struct XorShift(u64);
+
+impl XorShift {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(n.max(1)).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn every_truncation_of_an_artifact_is_an_error() {
+    for name in ["while_loop.1.17.0.bc", "while_loop.0.9.0.bc", "manual.1.17.0.bc"] {
+        let whole = data(name);
+        assert!(stablehlo::parse(whole.clone()).is_ok());
+        for length in 0..whole.len() {
+            let e = stablehlo::parse(whole[..length].to_vec()).expect_err("a truncated program was accepted");
+            assert!(!e.to_string().is_empty());
+        }
+    }
+}
+
+#[test]
+fn every_truncation_of_a_text_is_an_error_or_ends_in_blanks() {
+    for name in ["while_loop.mlir", "manual.mlir", "convolution.mlir"] {
+        let whole = data(name);
+        let end = whole.trim_ascii_end().len();
+        for length in 0..end {
+            let e = stablehlo::parse(whole[..length].to_vec()).expect_err("a truncated program was accepted");
+            assert!(length == 0 || e.line_column().is_some() || e.message().contains("no function"), "{e}");
+        }
+    }
+}
+
+/// Flips, overwrites, removes, repeats and inserts a few bytes at random.
+fn mutate(rng: &mut XorShift, program: &[u8], words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = program.to_vec();
+    for _ in 0..1 + rng.below(4) {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = rng.below(bytes.len());
+        match rng.below(6) {
+            0 => bytes[at] ^= 1 << rng.below(8),
+            1 => bytes[at] = rng.next().to_le_bytes()[0],
+            2 => {
+                let end = (at + 1 + rng.below(8)).min(bytes.len());
+                bytes.drain(at..end);
+            }
+            3 => {
+                let end = (at + 1 + rng.below(40)).min(bytes.len());
+                let copy = bytes[at..end].to_vec();
+                let to = rng.below(bytes.len());
+                bytes.splice(to..to, copy);
+            }
+            4 => bytes.insert(at, rng.next().to_le_bytes()[0]),
+            _ => {
+                let word = words[rng.below(words.len())];
+                bytes.splice(at..at, word.iter().copied());
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn mutated_artifacts_never_panic() {
+    on_small_stack(|| {
+        let words: &[&[u8]] = &[&[0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F], &[0x01], &[0xFE, 0xFF], &[0xCB]];
+        let mut rng = XorShift(0x9E37_79B9_7F4A_7C15);
+        let mut accepted = 0;
+        for name in
+            ["while_loop.1.17.0.bc", "sorting.1.0.0.bc", "scan.0.9.0.bc", "manual.1.17.0.bc", "constants.0.14.0.bc"]
+        {
+            let program = data(name);
+            for _ in 0..4_000 {
+                accepted += usize::from(stablehlo::parse(mutate(&mut rng, &program, words)).is_ok());
+            }
+        }
+        // Names and constants may change without harm; most other changes must not go unnoticed.
+        assert!(accepted < 8_000, "{accepted} of 20000 mutated programs were accepted");
+    });
+}
+
+#[test]
+fn mutated_texts_never_panic() {
+    on_small_stack(|| {
+        let words: &[&[u8]] = &[
+            b"<",
+            b">",
+            b"(",
+            b"{",
+            b"[",
+            b"\"",
+            b"%0",
+            b"#0",
+            b":",
+            b"->",
+            b"dense<",
+            b"tensor<",
+            b"99999999999999999999",
+            b"loc(",
+            b"\\",
+            b"\xC3\xA9",
+            b"-1",
+            b"{-#",
+        ];
+        let mut rng = XorShift(0x2545_F491_4F6C_DD1D);
+        let mut accepted = 0;
+        for name in ["while_loop.mlir", "sorting.mlir", "convolution.mlir", "manual.mlir", "constants.mlir"] {
+            let program = data(name);
+            for _ in 0..2_000 {
+                accepted += usize::from(stablehlo::parse(mutate(&mut rng, &program, words)).is_ok());
+            }
+        }
+        assert!(accepted < 4_000, "{accepted} of 10000 mutated programs were accepted");
+    });
+}
+
+fn nested_ifs(depth: usize) -> String {
+    let mut text = String::from("func.func @main(%p: tensor<i1>, %x: tensor<f32>) -> tensor<f32> {\n");
+    for i in 0..depth {
+        text.push_str(&format!("%r{i} = \"stablehlo.if\"(%p) ({{\n"));
+    }
+    text.push_str("stablehlo.return %x : tensor<f32>\n");
+    for i in (0..depth).rev() {
+        text.push_str("}, { stablehlo.return %x : tensor<f32> }) : (tensor<i1>) -> tensor<f32>\n");
+        let ret = if i == 0 { "return" } else { "stablehlo.return" };
+        text.push_str(&format!("{ret} %r{i} : tensor<f32>\n"));
+    }
+    text + "}\n"
+}
+
+#[test]
+fn nesting_is_bounded_and_fits_a_small_stack() {
+    on_small_stack(|| {
+        stablehlo::parse(nested_ifs(60)).unwrap();
+        stablehlo::parse(data("nested.1.17.0.bc")).unwrap();
+        let e = stablehlo::parse(nested_ifs(100_000)).unwrap_err();
+        assert!(e.message().contains("nests deeper"), "{e}");
+        let wrap =
+            |attribute: String| format!("module attributes {{a = {attribute}}} {{ func.func @main() {{ return }} }}");
+        stablehlo::parse(wrap(format!("{}{}", "[".repeat(60), "]".repeat(60)))).unwrap();
+        for (open, close) in [("[", "]"), ("{a = ", "}"), ("tuple<", ">"), ("(", ")")] {
+            let e = stablehlo::parse(wrap(open.repeat(100_000) + &close.repeat(100_000))).unwrap_err();
+            assert!(e.message().contains("nests deeper"), "{open}: {e}");
+        }
+        let locations =
+            format!("func.func @main() {{ return loc({}unknown{}) }}", "fused[".repeat(100_000), "]".repeat(100_000));
+        assert!(stablehlo::parse(locations).unwrap_err().message().contains("nests deeper"));
+    });
+}
+
+#[test]
+fn aliases_cannot_grow_exponentially() {
+    let mut text = String::from("#a0 = [1, 2, 3, 4]\n");
+    for i in 1..40 {
+        text.push_str(&format!("#a{i} = [#a{0}, #a{0}, #a{0}, #a{0}]\n", i - 1));
+    }
+    text.push_str("func.func @main() { return }\n");
+    let e = stablehlo::parse(text).unwrap_err();
+    assert!(e.message().contains("without bound"), "{e}");
+}
+
+#[test]
+fn huge_announced_sizes_cost_nothing() {
+    for text in [
+        "func.func @main() -> tensor<9000000000000xf32> { %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<9000000000000xf32>\n return %0 : tensor<9000000000000xf32> }",
+        "func.func @main() { %0:4000000000 = \"a.b\"() : () -> () return }",
+        "func.func @main(%0: tensor<9223372036854775807x9223372036854775807xi8>) { return }",
+        "func.func @main(%0: tensor<99999999999999999999xi8>) { return }",
+    ] {
+        assert!(stablehlo::parse(text).is_err(), "{text}");
+    }
+    // A splat stands for any number of elements.
+    let splat = "func.func @main() -> tensor<1000000000000xi8> { %0 = stablehlo.constant dense<1> : tensor<1000000000000xi8>\n return %0 : tensor<1000000000000xi8> }";
+    stablehlo::parse(splat).unwrap();
+}
+
+#[test]
+fn text_beyond_ascii_is_cut_between_characters() {
+    for text in [
+        "func.func @main() { sdy.manual_computation() in_shardings=\u{e9}",
+        "func.func @main() { \u{e9}",
+        "func.func @\u{e9}() { return }",
+        "func.func @main() { %0 = stablehlo.constant dense<\u{e9}> : tensor<f32>",
+        "module attributes {a = #x<\u{e9}",
+        "module attributes {a = \"\\\u{e9}\"}",
+        "{-# \u{e9}",
+    ] {
+        let e = stablehlo::parse(text).expect_err(text);
+        assert!(e.line_column().is_some(), "{e}");
+    }
+}
+
+#[test]
+fn neither_format() {
+    let e = stablehlo::parse(vec![0xFF, 0xFE, 0]).unwrap_err();
+    assert!(e.to_string().contains("neither"), "{e}");
+    assert_eq!(e.offset(), Some(0));
+    assert!(stablehlo::parse("").unwrap_err().to_string().contains("no function"));
+    assert!(stablehlo::parse(b"ML\xEFR".to_vec()).is_err());
+    assert!(stablehlo::parse(b"ML\xEFR\x0fStableHLO_v9.9.9\0".to_vec()).unwrap_err().to_string().contains("newer"));
+}

@@ -1,0 +1,147 @@
+//! Programs that read but mean nothing: the error names the op, the function and the place.
+
+const ARGUMENTS: &str =
+    "%x: tensor<4x6xf32>, %y: tensor<6x4xf32>, %i: tensor<i32>, %p: tensor<i1>, %s: tensor<f32>, %h: tensor<4x6xf16>";
+
+fn reject(body: &str) -> stablehlo::Error {
+    let text = format!("func.func @main({ARGUMENTS}) {{\n{body}\n  return\n}}\n");
+    stablehlo::parse(text).expect_err(body)
+}
+
+#[test]
+fn shapes_that_do_not_fit() {
+    for (op, message) in [
+        ("%0 = stablehlo.add %x, %y : (tensor<4x6xf32>, tensor<6x4xf32>) -> tensor<4x6xf32>", "differ in shape"),
+        ("%0 = stablehlo.add %x, %h : (tensor<4x6xf32>, tensor<4x6xf16>) -> tensor<4x6xf32>", "element types"),
+        ("%0 = stablehlo.abs %x : (tensor<4x6xf32>) -> tensor<4x7xf32>", "must be tensor<4x6xf32>"),
+        ("%0 = stablehlo.reshape %x : (tensor<4x6xf32>) -> tensor<5x5xf32>", "different numbers of elements"),
+        ("%0 = stablehlo.transpose %x, dims = [0, 0] : (tensor<4x6xf32>) -> tensor<6x4xf32>", "occurs twice"),
+        (
+            "%0 = stablehlo.transpose %x, dims = [1, 2] : (tensor<4x6xf32>) -> tensor<6x4xf32>",
+            "outside the 2 dimensions",
+        ),
+        ("%0 = stablehlo.slice %x [0:5, 0:6] : (tensor<4x6xf32>) -> tensor<5x6xf32>", "outside"),
+        ("%0 = stablehlo.slice %x [0:4, 0:6:0] : (tensor<4x6xf32>) -> tensor<4x6xf32>", "must be positive"),
+        (
+            "%0 = stablehlo.broadcast_in_dim %x, dims = [0, 1] : (tensor<4x6xf32>) -> tensor<4x7xf32>",
+            "cannot be broadcast",
+        ),
+        (
+            "%0 = stablehlo.concatenate %x, %y, dim = 0 : (tensor<4x6xf32>, tensor<6x4xf32>) -> tensor<10x6xf32>",
+            "differ in dimension",
+        ),
+        ("%0 = stablehlo.iota dim = 2 : tensor<4x6xf32>", "outside the 2 dimensions"),
+        (
+            "%0 = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<4x6xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>",
+            "differ",
+        ),
+        (
+            "%0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<4x6xf32>, tensor<6x4xf32>) -> tensor<6x6xf32>",
+            "must be tensor<4x4xf32>",
+        ),
+        (
+            "%0 = stablehlo.reduce(%x init: %s) applies stablehlo.add across dimensions = [2] : (tensor<4x6xf32>, tensor<f32>) -> tensor<4xf32>",
+            "outside the 2 dimensions",
+        ),
+        (
+            "%0 = stablehlo.reduce(%x init: %s) applies stablehlo.add across dimensions = [1] : (tensor<4x6xf32>, tensor<f32>) -> tensor<6xf32>",
+            "must be tensor<4xf32>",
+        ),
+        (
+            "%0 = stablehlo.dynamic_slice %x, %i, sizes = [1, 1] : (tensor<4x6xf32>, tensor<i32>) -> tensor<1x1xf32>",
+            "2 dimensions",
+        ),
+        (
+            "%0 = stablehlo.pad %x, %s, low = [-9, 0], high = [0, 0], interior = [0, 0] : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf32>",
+            "negative",
+        ),
+        (
+            "%0 = stablehlo.select %p, %x, %y : (tensor<i1>, tensor<4x6xf32>, tensor<6x4xf32>) -> tensor<4x6xf32>",
+            "differ in shape",
+        ),
+        ("%0 = stablehlo.compare EQ, %x, %x : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>", "booleans"),
+        ("%0 = stablehlo.bitcast_convert %x : (tensor<4x6xf32>) -> tensor<4x6xi8>", "reinterpreted"),
+        (
+            "%0 = \"stablehlo.if\"(%s) ({ stablehlo.return }, { stablehlo.return }) : (tensor<f32>) -> ()",
+            "the condition",
+        ),
+        (
+            "%0 = \"stablehlo.if\"(%p) ({ stablehlo.return %x : tensor<4x6xf32> }, { stablehlo.return %y : tensor<6x4xf32> }) : (tensor<i1>) -> tensor<4x6xf32>",
+            "a branch returns",
+        ),
+        (
+            "%0 = \"stablehlo.if\"(%p) ({ stablehlo.return %x : tensor<4x6xf32> }) : (tensor<i1>) -> tensor<4x6xf32>",
+            "2 regions",
+        ),
+    ] {
+        let op = op.replace("%0 = \"stablehlo.if\"(%s)", "\"stablehlo.if\"(%s)");
+        let e = reject(&op);
+        assert!(e.message().contains(message), "{op}\n  {e}");
+        assert!(e.op().unwrap().starts_with("stablehlo."), "{e}");
+        assert_eq!(e.func(), Some("main"));
+        // The reader knows the byte; the verifier knows the location, which is a line of the text here.
+        assert!(
+            e.line_column().is_some_and(|p| p.0 == 2) || e.location().is_some_and(|l| l.starts_with("line 2:")),
+            "{e}"
+        );
+    }
+}
+
+#[test]
+fn values_out_of_place() {
+    let e = reject("  %0 = stablehlo.abs %nothing : tensor<f32>");
+    assert!(e.message().contains("%nothing is not defined"), "{e}");
+    let e = reject("  %0 = stablehlo.abs %s : tensor<f32>\n  %0 = stablehlo.abs %s : tensor<f32>");
+    assert!(e.message().contains("%0 is defined twice"), "{e}");
+    let inner = "  \"stablehlo.if\"(%p) ({ %0 = stablehlo.abs %s : tensor<f32>\n stablehlo.return }, { stablehlo.return }) : (tensor<i1>) -> ()\n  %1 = stablehlo.abs %0 : tensor<f32>";
+    assert!(reject(inner).message().contains("%0 is not defined here"));
+    let e = reject("  %0 = stablehlo.abs %s : (tensor<4xf32>) -> tensor<4xf32>");
+    assert!(e.message().contains("written as (tensor<4xf32>) but are (tensor<f32>)"), "{e}");
+    let e = reject("  %0:2 = stablehlo.abs %s : (tensor<f32>) -> tensor<f32>");
+    assert!(e.message().contains("2 results are named"), "{e}");
+}
+
+#[test]
+fn calls_that_lead_nowhere() {
+    let parse = |text: &str| stablehlo::parse(text.to_owned()).unwrap_err().to_string();
+    let e = parse("func.func @main() {\n call @missing() : () -> ()\n return }");
+    assert!(e.contains("@missing, which does not exist") && e.contains("@main"), "{e}");
+    let e = parse(
+        "func.func @main() { call @f() : () -> ()\n return }\nfunc.func @f() { call @g() : () -> ()\n return }\nfunc.func @g() { call @f() : () -> ()\n return }",
+    );
+    assert!(e.contains("calls itself"), "{e}");
+    let e = parse(
+        "func.func @main(%x: tensor<f32>) { call @f(%x) : (tensor<f32>) -> ()\n return }\nfunc.func @f() { return }",
+    );
+    assert!(e.contains("passes (tensor<f32>) to @f, which takes ()"), "{e}");
+    let e = parse("func.func @f() { return }\nfunc.func @f() { return }");
+    assert!(e.contains("@f is defined twice"), "{e}");
+    let e = parse("func.func @main(%x: tensor<f32>) -> tensor<2xf32> { return %x : tensor<f32> }");
+    assert!(e.contains("returns (tensor<f32>) but is declared to return (tensor<2xf32>)"), "{e}");
+    let e = parse("func.func @main() { call @f() : () -> ()\n return }\nfunc.func private @f()");
+    assert!(e.contains("has no body"), "{e}");
+}
+
+#[test]
+fn long_call_chains_end() {
+    let mut text = String::from("func.func @main() { call @f0() : () -> ()\n return }\n");
+    for i in 0..100_000 {
+        text.push_str(&format!("func.func private @f{i}() {{ call @f{}() : () -> ()\n return }}\n", i + 1));
+    }
+    text.push_str("func.func private @f100000() { return }\n");
+    let e = stablehlo::parse(text).unwrap_err();
+    assert!(e.message().contains("calls nest deeper"), "{e}");
+}
+
+#[test]
+fn hand_built_modules_are_checked_too() {
+    let mut module =
+        stablehlo::parse("func.func @main(%x: tensor<f32>) { %0 = stablehlo.abs %x : tensor<f32>\n return }").unwrap();
+    stablehlo::verify(&module).unwrap();
+    module.funcs[0].body.ops[0].operands[0] = stablehlo::ir::ValueId(1);
+    assert!(stablehlo::verify(&module).unwrap_err().message().contains("before it is defined"));
+    module.funcs[0].body.ops[0].operands[0] = stablehlo::ir::ValueId(77);
+    assert!(stablehlo::verify(&module).is_err());
+    module.funcs[0].body.ops.clear();
+    assert!(stablehlo::verify(&module).unwrap_err().message().contains("must end in a return"));
+}
