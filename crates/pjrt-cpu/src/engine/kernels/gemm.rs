@@ -1,15 +1,21 @@
 //! Matrix multiplication of strided operands: packed panels and a register-blocked inner loop in vector code.
 
-use pulp::{Simd, WithSimd};
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::thread::LocalKey;
+
+use pulp::{NullaryFnOnce, Simd, WithSimd};
 
 use crate::engine::elementwise::map::arch;
 use crate::engine::par;
+use crate::engine::pool::{LINE, Line};
 
-/// Rows of a register block.
-const MR: usize = 6;
+/// Rows of a register block, for machines with 16 and with 32 vector registers.
+const FEW_ROWS: usize = 6;
+const MANY_ROWS: usize = 12;
 /// Depth of a packed panel: a strip of B of this depth stays in the first-level cache.
 const KC: usize = 256;
-/// Rows of A packed at a time, for the second-level cache; a multiple of `MR`.
+/// Rows of A packed at a time, for the second-level cache; a multiple of both row counts.
 const MC: usize = 120;
 /// Columns of B packed at a time, for the last-level cache.
 const NC: usize = 1024;
@@ -25,10 +31,9 @@ pub(crate) struct Matrix<'a, T> {
     pub(crate) column: usize,
 }
 
-impl<T: Copy> Matrix<'_, T> {
-    #[inline(always)]
-    fn at(&self, row: usize, column: usize) -> T {
-        self.data[self.offset + row * self.row + column * self.column]
+impl<T> Matrix<'_, T> {
+    fn transposed(self) -> Self {
+        Matrix { row: self.column, column: self.row, ..self }
     }
 }
 
@@ -71,7 +76,7 @@ impl Operand for half::f16 {
 }
 
 /// A type with vector arithmetic.
-pub(crate) trait Wide: Copy + Send + Sync + Default + std::ops::AddAssign {
+pub(crate) trait Wide: bytemuck::Pod + Send + Sync + Default + std::ops::AddAssign {
     type Vector<S: Simd>: Copy;
     /// Elements of a vector.
     fn lanes<S: Simd>() -> usize;
@@ -121,57 +126,139 @@ pub(crate) fn gemm<T: Operand>(m: usize, k: usize, n: usize, a: Matrix<'_, T>, b
     if m == 0 || n == 0 {
         return;
     }
-    // A thread gets whole rows; every thread packs all of B, so few rows are not worth sharing.
-    let work = if m >= 4 * MR { m.saturating_mul(n).saturating_mul(k) } else { 0 };
-    par::chunks(out, MR * n, work, |start, rows| {
-        let first = start / n;
-        let a = Matrix { offset: a.offset + first * a.row, ..a };
-        arch().dispatch(Gemm { m: rows.len() / n, k, n, a, b, out: rows });
-    });
-}
-
-struct Gemm<'a, T: Operand> {
-    m: usize,
-    k: usize,
-    n: usize,
-    a: Matrix<'a, T>,
-    b: Matrix<'a, T>,
-    out: &'a mut [T::Wide],
-}
-
-impl<T: Operand> WithSimd for Gemm<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Gemm { m, k, n, a, b, out } = self;
-        let nr = 2 * <T::Wide as Wide>::lanes::<S>();
-        let mut packed_a = vec![T::Wide::default(); MC.min(m.next_multiple_of(MR)) * KC.min(k)];
-        let mut packed_b = vec![T::Wide::default(); KC.min(k) * NC.min(n.next_multiple_of(nr))];
+    let (mr, nr) = arch().dispatch(Shape::<T::Wide>(PhantomData));
+    let threads = par::threads(m.saturating_mul(n).saturating_mul(k));
+    // Whole strips of rows per thread; each packs its rows of A, and all share the packed B.
+    let rows = m.div_ceil(threads).next_multiple_of(mr);
+    let (depth, width) = (KC.min(k), NC.min(n.next_multiple_of(nr)));
+    with_panel(&PANEL_B, depth * width, |packed: &mut [T::Wide]| {
         for jc in (0..n).step_by(NC) {
             let nc = NC.min(n - jc);
             for pc in (0..k).step_by(KC) {
                 let kc = KC.min(k - pc);
-                pack(&b, nr, (jc, nc), (pc, kc), true, &mut packed_b);
-                for ic in (0..m).step_by(MC) {
-                    let mc = MC.min(m - ic);
-                    pack(&a, MR, (ic, mc), (pc, kc), false, &mut packed_a);
-                    for jr in (0..nc).step_by(nr) {
-                        let strip_b = &packed_b[jr * kc..][..nr * kc];
-                        for ir in (0..mc).step_by(MR) {
-                            let strip_a = &packed_a[ir * kc..][..MR * kc];
-                            let block = micro::<T::Wide, S>(simd, strip_a, strip_b, nr);
-                            let width = nr.min(nc - jr);
-                            for (i, row) in block.iter().enumerate().take(MR.min(mc - ir)) {
-                                let at = (ic + ir + i) * n + jc + jr;
-                                let target = &mut out[at..at + width];
-                                if pc == 0 {
-                                    target.copy_from_slice(&row[..width]);
-                                } else {
-                                    target.iter_mut().zip(row).for_each(|(t, &r)| *t += r);
-                                }
-                            }
-                        }
+                let strips = &mut packed[..nc.next_multiple_of(nr) * kc];
+                par::chunks(strips, nr * kc, if threads > 1 { nc * kc * 16 } else { 0 }, |start, part| {
+                    let first = start / kc;
+                    let count = (part.len() / kc).min(nc - first);
+                    arch().dispatch(Pack {
+                        from: b.transposed(),
+                        width: nr,
+                        lines: (jc + first, count),
+                        depth: (pc, kc),
+                        to: part,
+                    });
+                });
+                let strips = &*strips;
+                let block = Block { k: (pc, kc), n: (jc, nc), row: n, mr, nr };
+                if threads == 1 {
+                    block.rows(&a, 0, strips, out);
+                } else {
+                    let tasks = out.chunks_mut(rows * n).enumerate().collect();
+                    par::each(tasks, usize::MAX, |(i, out)| block.rows(&a, i * rows, strips, out));
+                }
+            }
+        }
+    });
+}
+
+/// The part of a product that one packed block of B contributes.
+#[derive(Clone, Copy)]
+struct Block {
+    /// First index and count along the summed dimension, and along the columns.
+    k: (usize, usize),
+    n: (usize, usize),
+    /// Columns of the output.
+    row: usize,
+    mr: usize,
+    nr: usize,
+}
+
+impl Block {
+    /// Adds to (or sets, for the first block) the rows of `out`, which are those from `first` on.
+    fn rows<T: Operand>(self, a: &Matrix<'_, T>, first: usize, packed_b: &[T::Wide], out: &mut [T::Wide]) {
+        let m = out.len() / self.row;
+        let (pc, kc) = self.k;
+        with_panel(&PANEL_A, MC.min(m.next_multiple_of(self.mr)) * kc, |packed_a: &mut [T::Wide]| {
+            for ic in (0..m).step_by(MC) {
+                let mc = MC.min(m - ic);
+                let panel = &mut packed_a[..mc.next_multiple_of(self.mr) * kc];
+                arch().dispatch(Pack { from: *a, width: self.mr, lines: (first + ic, mc), depth: (pc, kc), to: panel });
+                arch().dispatch(Panel { block: self, ic, mc, packed_a: panel, packed_b, out: &mut *out });
+            }
+        });
+    }
+}
+
+thread_local! {
+    /// Packed panels, kept between products: fresh pages would cost more than the packing.
+    static PANEL_A: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+    static PANEL_B: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `f` with `len` elements of a thread's panel. A product run meanwhile by the same thread gets another.
+fn with_panel<W: Wide>(panel: &'static LocalKey<RefCell<Vec<Line>>>, len: usize, f: impl FnOnce(&mut [W])) {
+    let mut lines = panel.take();
+    let needed = (len * size_of::<W>()).div_ceil(LINE);
+    if lines.len() < needed {
+        lines.resize(needed, bytemuck::Zeroable::zeroed());
+    }
+    f(&mut bytemuck::cast_slice_mut(&mut lines)[..len]);
+    panel.set(lines);
+}
+
+/// Rows and columns of a register block.
+struct Shape<W>(PhantomData<W>);
+
+impl<W: Wide> WithSimd for Shape<W> {
+    type Output = (usize, usize);
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> (usize, usize) {
+        (if S::REGISTER_COUNT >= 32 { MANY_ROWS } else { FEW_ROWS }, 2 * W::lanes::<S>())
+    }
+}
+
+/// All register blocks of one packed panel of A with the packed block of B.
+struct Panel<'a, W> {
+    block: Block,
+    ic: usize,
+    mc: usize,
+    packed_a: &'a [W],
+    packed_b: &'a [W],
+    out: &'a mut [W],
+}
+
+impl<W: Wide> WithSimd for Panel<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        if S::REGISTER_COUNT >= 32 {
+            self.tiles::<S, MANY_ROWS>(simd);
+        } else {
+            self.tiles::<S, FEW_ROWS>(simd);
+        }
+    }
+}
+
+impl<W: Wide> Panel<'_, W> {
+    #[inline(always)]
+    fn tiles<S: Simd, const MR: usize>(self, simd: S) {
+        let Panel { block, ic, mc, packed_a, packed_b, out } = self;
+        let Block { k: (pc, kc), n: (jc, nc), row, nr, .. } = block;
+        for jr in (0..nc).step_by(nr) {
+            let strip_b = &packed_b[jr * kc..][..nr * kc];
+            let width = nr.min(nc - jr);
+            for ir in (0..mc).step_by(MR) {
+                let strip_a = &packed_a[ir * kc..][..MR * kc];
+                let tile = micro::<W, S, MR>(simd, strip_a, strip_b, nr);
+                for (i, from) in tile.iter().enumerate().take(MR.min(mc - ir)) {
+                    let at = (ic + ir + i) * row + jc + jr;
+                    let target = &mut out[at..at + width];
+                    if pc == 0 {
+                        target.copy_from_slice(&from[..width]);
+                    } else {
+                        target.iter_mut().zip(from).for_each(|(t, &r)| *t += r);
                     }
                 }
             }
@@ -179,36 +266,47 @@ impl<T: Operand> WithSimd for Gemm<'_, T> {
     }
 }
 
-/// Packs `count` rows of A (or columns of B) from `first` on, `depth` long, in strips of `width` interleaved lines;
-/// missing lines of the last strip are zero.
-#[inline(always)]
-fn pack<T: Operand>(
-    from: &Matrix<'_, T>,
+/// Packs rows `lines` (first, count) of a matrix over columns `depth`, in strips of `width` interleaved rows;
+/// missing rows of the last strip are zero.
+struct Pack<'a, T: Operand> {
+    from: Matrix<'a, T>,
     width: usize,
-    (first, count): (usize, usize),
-    (start, depth): (usize, usize),
-    columns: bool,
-    to: &mut [T::Wide],
-) {
-    let (along, across) = if columns { (from.column, from.row) } else { (from.row, from.column) };
-    let from = Matrix { row: along, column: across, ..*from };
-    for strip in (0..count).step_by(width) {
-        let lines = width.min(count - strip);
-        let out = &mut to[strip * depth..][..width * depth];
-        if lines < width {
-            out.fill(T::Wide::default());
-        }
-        if along == 1 {
-            for (p, row) in out.chunks_exact_mut(width).enumerate() {
-                let at = from.offset + first + strip + (start + p) * across;
-                for (o, &x) in row.iter_mut().zip(&from.data[at..at + lines]) {
-                    *o = x.widen();
-                }
+    lines: (usize, usize),
+    depth: (usize, usize),
+    to: &'a mut [T::Wide],
+}
+
+impl<T: Operand> NullaryFnOnce for Pack<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Pack { from, width, lines: (first, count), depth: (start, depth), to } = self;
+        for (strip, out) in to.chunks_exact_mut(width * depth).enumerate() {
+            let strip = strip * width;
+            let lines = width.min(count.saturating_sub(strip));
+            if lines < width {
+                out.fill(T::Wide::default());
             }
-        } else {
-            for line in 0..lines {
-                for p in 0..depth {
-                    out[p * width + line] = from.at(first + strip + line, start + p).widen();
+            let at = from.offset + (first + strip) * from.row + start * from.column;
+            if from.row == 1 {
+                for (p, row) in out.chunks_exact_mut(width).enumerate() {
+                    let at = at + p * from.column;
+                    for (o, &x) in row.iter_mut().zip(&from.data[at..at + lines]) {
+                        *o = x.widen();
+                    }
+                }
+            } else if from.column == 1 {
+                for line in 0..lines {
+                    let at = at + line * from.row;
+                    let to = out[line..].iter_mut().step_by(width);
+                    to.zip(&from.data[at..at + depth]).for_each(|(o, &x)| *o = x.widen());
+                }
+            } else {
+                for line in 0..lines {
+                    for p in 0..depth {
+                        out[p * width + line] = from.data[at + line * from.row + p * from.column].widen();
+                    }
                 }
             }
         }
@@ -217,7 +315,7 @@ fn pack<T: Operand>(
 
 /// One register block: `MR` rows by `nr` columns, two vectors wide.
 #[inline(always)]
-fn micro<W: Wide, S: Simd>(simd: S, a: &[W], b: &[W], nr: usize) -> [[W; MAX_NR]; MR] {
+fn micro<W: Wide, S: Simd, const MR: usize>(simd: S, a: &[W], b: &[W], nr: usize) -> [[W; MAX_NR]; MR] {
     let zero = W::splat(simd, W::default());
     let mut acc = [[zero; 2]; MR];
     for (a, b) in a.chunks_exact(MR).zip(b.chunks_exact(nr)) {
@@ -261,7 +359,8 @@ mod tests {
                 gemm(m, k, n, a, b, &mut out);
                 for i in 0..m {
                     for j in 0..n {
-                        let want: f64 = (0..k).map(|p| a.at(i, p) * b.at(p, j)).sum();
+                        let want: f64 =
+                            (0..k).map(|p| a.data[i * a.row + p * a.column] * b.data[p * b.row + j * b.column]).sum();
                         assert!((out[i * n + j] - want).abs() < 1e-9, "{m} {k} {n} layout {layout} at {i},{j}");
                     }
                 }
