@@ -33,7 +33,11 @@ pub(crate) struct Matrix<'a, T> {
 
 impl<T> Matrix<'_, T> {
     fn transposed(self) -> Self {
-        Matrix { row: self.column, column: self.row, ..self }
+        Matrix {
+            row: self.column,
+            column: self.row,
+            ..self
+        }
     }
 }
 
@@ -140,7 +144,14 @@ wide!(
 );
 
 /// `out = a * b` for a row-major `m x n` output.
-pub(crate) fn gemm<T: Operand>(m: usize, k: usize, n: usize, a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [T::Wide]) {
+pub(crate) fn gemm<T: Operand>(
+    m: usize,
+    k: usize,
+    n: usize,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    out: &mut [T::Wide],
+) {
     if k == 0 {
         return out.fill(T::Wide::default());
     }
@@ -158,18 +169,37 @@ pub(crate) fn gemm<T: Operand>(m: usize, k: usize, n: usize, a: Matrix<'_, T>, b
             for pc in (0..k).step_by(KC) {
                 let kc = KC.min(k - pc);
                 let strips = &mut packed[..nc.next_multiple_of(nr) * kc];
-                par::chunks(strips, nr * kc, if threads > 1 { nc * kc * 16 } else { 0 }, |start, part| {
-                    let first = start / kc;
-                    let count = (part.len() / kc).min(nc - first);
-                    arch().dispatch(Pack { from: b.transposed(), width: nr, lines: (jc + first, count), depth: (pc, kc), to: part });
-                });
+                par::chunks(
+                    strips,
+                    nr * kc,
+                    if threads > 1 { nc * kc * 16 } else { 0 },
+                    |start, part| {
+                        let first = start / kc;
+                        let count = (part.len() / kc).min(nc - first);
+                        arch().dispatch(Pack {
+                            from: b.transposed(),
+                            width: nr,
+                            lines: (jc + first, count),
+                            depth: (pc, kc),
+                            to: part,
+                        });
+                    },
+                );
                 let strips = &*strips;
-                let block = Block { k: (pc, kc), n: (jc, nc), row: n, mr, nr };
+                let block = Block {
+                    k: (pc, kc),
+                    n: (jc, nc),
+                    row: n,
+                    mr,
+                    nr,
+                };
                 if threads == 1 {
                     block.rows(&a, 0, strips, out);
                 } else {
                     let tasks = out.chunks_mut(rows * n).enumerate().collect();
-                    par::each(tasks, usize::MAX, |(i, out)| block.rows(&a, i * rows, strips, out));
+                    par::each(tasks, usize::MAX, |(i, out)| {
+                        block.rows(&a, i * rows, strips, out)
+                    });
                 }
             }
         }
@@ -190,17 +220,40 @@ struct Block {
 
 impl Block {
     /// Adds to (or sets, for the first block) the rows of `out`, which are those from `first` on.
-    fn rows<T: Operand>(self, a: &Matrix<'_, T>, first: usize, packed_b: &[T::Wide], out: &mut [T::Wide]) {
+    fn rows<T: Operand>(
+        self,
+        a: &Matrix<'_, T>,
+        first: usize,
+        packed_b: &[T::Wide],
+        out: &mut [T::Wide],
+    ) {
         let m = out.len() / self.row;
         let (pc, kc) = self.k;
-        with_panel(&PANEL_A, MC.min(m.next_multiple_of(self.mr)) * kc, |packed_a: &mut [T::Wide]| {
-            for ic in (0..m).step_by(MC) {
-                let mc = MC.min(m - ic);
-                let panel = &mut packed_a[..mc.next_multiple_of(self.mr) * kc];
-                arch().dispatch(Pack { from: *a, width: self.mr, lines: (first + ic, mc), depth: (pc, kc), to: panel });
-                arch().dispatch(Panel { block: self, ic, mc, packed_a: panel, packed_b, out: &mut *out });
-            }
-        });
+        with_panel(
+            &PANEL_A,
+            MC.min(m.next_multiple_of(self.mr)) * kc,
+            |packed_a: &mut [T::Wide]| {
+                for ic in (0..m).step_by(MC) {
+                    let mc = MC.min(m - ic);
+                    let panel = &mut packed_a[..mc.next_multiple_of(self.mr) * kc];
+                    arch().dispatch(Pack {
+                        from: *a,
+                        width: self.mr,
+                        lines: (first + ic, mc),
+                        depth: (pc, kc),
+                        to: panel,
+                    });
+                    arch().dispatch(Panel {
+                        block: self,
+                        ic,
+                        mc,
+                        packed_a: panel,
+                        packed_b,
+                        out: &mut *out,
+                    });
+                }
+            },
+        );
     }
 }
 
@@ -211,7 +264,11 @@ thread_local! {
 }
 
 /// Calls `f` with `len` elements of a thread's panel. A product run meanwhile by the same thread gets another.
-fn with_panel<W: Wide>(panel: &'static LocalKey<RefCell<Vec<Line>>>, len: usize, f: impl FnOnce(&mut [W])) {
+fn with_panel<W: Wide>(
+    panel: &'static LocalKey<RefCell<Vec<Line>>>,
+    len: usize,
+    f: impl FnOnce(&mut [W]),
+) {
     let mut lines = panel.take();
     let needed = (len * size_of::<W>()).div_ceil(LINE);
     if lines.len() < needed {
@@ -229,7 +286,14 @@ impl<W: Wide> WithSimd for Shape<W> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> (usize, usize) {
-        (if S::REGISTER_COUNT >= 32 { MANY_ROWS } else { FEW_ROWS }, 2 * W::lanes::<S>())
+        (
+            if S::REGISTER_COUNT >= 32 {
+                MANY_ROWS
+            } else {
+                FEW_ROWS
+            },
+            2 * W::lanes::<S>(),
+        )
     }
 }
 
@@ -259,8 +323,21 @@ impl<W: Wide> WithSimd for Panel<'_, W> {
 impl<W: Wide> Panel<'_, W> {
     #[inline(always)]
     fn tiles<S: Simd, const MR: usize>(self, simd: S) {
-        let Panel { block, ic, mc, packed_a, packed_b, out } = self;
-        let Block { k: (pc, kc), n: (jc, nc), row, nr, .. } = block;
+        let Panel {
+            block,
+            ic,
+            mc,
+            packed_a,
+            packed_b,
+            out,
+        } = self;
+        let Block {
+            k: (pc, kc),
+            n: (jc, nc),
+            row,
+            nr,
+            ..
+        } = block;
         for jr in (0..nc).step_by(nr) {
             let strip_b = &packed_b[jr * kc..][..nr * kc];
             let width = nr.min(nc - jr);
@@ -296,7 +373,13 @@ impl<T: Operand> NullaryFnOnce for Pack<'_, T> {
 
     #[inline(always)]
     fn call(self) {
-        let Pack { from, width, lines: (first, count), depth: (start, depth), to } = self;
+        let Pack {
+            from,
+            width,
+            lines: (first, count),
+            depth: (start, depth),
+            to,
+        } = self;
         for (strip, out) in to.chunks_exact_mut(width * depth).enumerate() {
             let strip = strip * width;
             let lines = width.min(count.saturating_sub(strip));
@@ -315,12 +398,14 @@ impl<T: Operand> NullaryFnOnce for Pack<'_, T> {
                 for line in 0..lines {
                     let at = at + line * from.row;
                     let to = out[line..].iter_mut().step_by(width);
-                    to.zip(&from.data[at..at + depth]).for_each(|(o, &x)| *o = x.widen());
+                    to.zip(&from.data[at..at + depth])
+                        .for_each(|(o, &x)| *o = x.widen());
                 }
             } else {
                 for line in 0..lines {
                     for p in 0..depth {
-                        out[p * width + line] = from.data[at + line * from.row + p * from.column].widen();
+                        out[p * width + line] =
+                            from.data[at + line * from.row + p * from.column].widen();
                     }
                 }
             }
@@ -330,7 +415,12 @@ impl<T: Operand> NullaryFnOnce for Pack<'_, T> {
 
 /// One register block: `MR` rows by `nr` columns, two vectors wide.
 #[inline(always)]
-fn micro<W: Wide, S: Simd, const MR: usize>(simd: S, a: &[W], b: &[W], nr: usize) -> [[W; MAX_NR]; MR] {
+fn micro<W: Wide, S: Simd, const MR: usize>(
+    simd: S,
+    a: &[W],
+    b: &[W],
+    nr: usize,
+) -> [[W; MAX_NR]; MR] {
     let zero = W::splat(simd, W::default());
     let mut acc = [[zero; 2]; MR];
     for (a, b) in a.chunks_exact(MR).zip(b.chunks_exact(nr)) {
@@ -402,7 +492,11 @@ mod tests {
                 gemm(m, k, n, a, b, &mut out);
                 for i in 0..m {
                     for j in 0..n {
-                        let want: f64 = (0..k).map(|p| a.data[i * a.row + p * a.column] * b.data[p * b.row + j * b.column]).sum();
+                        let want: f64 = (0..k)
+                            .map(|p| {
+                                a.data[i * a.row + p * a.column] * b.data[p * b.row + j * b.column]
+                            })
+                            .sum();
                         assert!(
                             (out[i * n + j] - want).abs() < 1e-9,
                             "{m} {k} {n} layout {layout} at {i},{j}"
