@@ -57,7 +57,6 @@ fn run(program: &Program, inputs: &[Tensor]) -> Vec<Tensor> {
     black_box(program.run(inputs.to_vec()).expect("bench run"))
 }
 
-#[expect(clippy::too_many_lines, reason = "one program after the other")]
 fn main() {
     let filter = std::env::args().skip(1).find(|a| !a.starts_with('-')).unwrap_or_default();
     let filter = filter.as_str();
@@ -86,7 +85,7 @@ fn main() {
         &format!("%a: {big}"),
         big,
     );
-    time("x*1.5 16M", filter, bytes, "GB/s", || drop(run(&scale, &[x16.clone()])));
+    time("x*1.5 16M", filter, bytes, "GB/s", || drop(run(&scale, std::slice::from_ref(&x16))));
     let linear = program(
         &format!(
             "%c = stablehlo.constant dense<1.5> : {big}\n %0 = stablehlo.multiply %a, %c : {big}\n %1 = stablehlo.add %0, %c : {big}\n %2 = stablehlo.multiply %1, %a : {big}\n %3 = stablehlo.subtract %2, %c : {big}\n %4 = stablehlo.maximum %3, %c : {big}\n return %4 : {big}"
@@ -94,7 +93,7 @@ fn main() {
         &format!("%a: {big}"),
         big,
     );
-    time("linear chain 16M", filter, bytes, "GB/s", || drop(run(&linear, &[x16.clone()])));
+    time("linear chain 16M", filter, bytes, "GB/s", || drop(run(&linear, std::slice::from_ref(&x16))));
     let chain = program(
         &format!(
             "%c = stablehlo.constant dense<1.5> : {big}\n %0 = stablehlo.multiply %a, %c : {big}\n %1 = stablehlo.tanh %0 : {big}\n %2 = stablehlo.add %1, %c : {big}\n %3 = stablehlo.exponential %2 : {big}\n return %3 : {big}"
@@ -102,7 +101,7 @@ fn main() {
         &format!("%a: {big}"),
         big,
     );
-    time("tanh exp chain 16M", filter, bytes, "GB/s", || drop(run(&chain, &[x16.clone()])));
+    time("tanh exp chain 16M", filter, bytes, "GB/s", || drop(run(&chain, std::slice::from_ref(&x16))));
     let sum = program(
         &format!(
             "%c = stablehlo.constant dense<0.0> : tensor<f32>\n %0 = stablehlo.reduce(%a init: %c) applies stablehlo.add across dimensions = [0] : ({big}, tensor<f32>) -> tensor<f32>\n return %0 : tensor<f32>"
@@ -110,7 +109,7 @@ fn main() {
         &format!("%a: {big}"),
         "tensor<f32>",
     );
-    time("sum 16M", filter, bytes / 2.0, "GB/s", || drop(run(&sum, &[x16.clone()])));
+    time("sum 16M", filter, bytes / 2.0, "GB/s", || drop(run(&sum, std::slice::from_ref(&x16))));
 
     let m = "tensor<4096x4096xf32>";
     let x4 = x16.reshaped(&[4096, 4096]).expect("same elements");
@@ -122,14 +121,14 @@ fn main() {
             &format!("%a: {m}"),
             "tensor<4096xf32>",
         );
-        time(name, filter, bytes / 2.0, "GB/s", || drop(run(&sums, &[x4.clone()])));
+        time(name, filter, bytes / 2.0, "GB/s", || drop(run(&sums, std::slice::from_ref(&x4))));
     }
     let transpose = program(
         &format!("%0 = stablehlo.transpose %a, dims = [1, 0] : ({m}) -> {m}\n return %0 : {m}"),
         &format!("%a: {m}"),
         m,
     );
-    time("transpose 4096", filter, bytes, "GB/s", || drop(run(&transpose, &[x4.clone()])));
+    time("transpose 4096", filter, bytes, "GB/s", || drop(run(&transpose, std::slice::from_ref(&x4))));
     let softmax = program(
         &format!("%i = stablehlo.constant dense<0xFF800000> : tensor<f32>\n %z = stablehlo.constant dense<0.0> : tensor<f32>\n
             %0 = stablehlo.reduce(%a init: %i) applies stablehlo.maximum across dimensions = [1] : ({m}, tensor<f32>) -> tensor<4096xf32>
@@ -140,7 +139,7 @@ fn main() {
             %5 = stablehlo.broadcast_in_dim %4, dims = [0] : (tensor<4096xf32>) -> {m}
             %6 = stablehlo.divide %3, %5 : {m}\n return %6 : {m}"),
         &format!("%a: {m}"), m);
-    time("softmax 4096x4096", filter, bytes, "GB/s", || drop(run(&softmax, &[x4.clone()])));
+    time("softmax 4096x4096", filter, bytes, "GB/s", || drop(run(&softmax, std::slice::from_ref(&x4))));
 
     for n in [64usize, 256, 512, 1024, 2048] {
         let t = format!("tensor<{n}x{n}xf32>");

@@ -1,10 +1,6 @@
 //! Elementary functions of `f32` without branches or calls, so that loops over them become vector code.
 //!
 //! Each is within a few units in the last place; `f64` and rarely used functions go to the standard library.
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "exponents are extracted from floats already clamped to their range"
-)]
 #![expect(clippy::cast_sign_loss, reason = "bit patterns of floats are assembled from signed exponents")]
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
@@ -18,17 +14,19 @@ fn exp2i(n: i32) -> f32 {
     f32::from_bits(((n + 127) as u32) << 23)
 }
 
-/// Rounds to the nearest integer for |x| < 2^22, by pushing the fraction out of the mantissa.
+/// The nearest integer to |x| < 2^21, as a float and as an integer: adding 1.5 * 2^23 leaves the integer in the low
+/// bits of the mantissa. (A cast would have to handle numbers out of range.)
 #[inline(always)]
-fn round_small(x: f32) -> f32 {
+fn round_small(x: f32) -> (f32, i32) {
     const MAGIC: f32 = 12_582_912.0;
-    (x + MAGIC) - MAGIC
+    let shifted = x + MAGIC;
+    (shifted - MAGIC, (shifted.to_bits() as i32).wrapping_sub(MAGIC.to_bits() as i32))
 }
 
 /// `(p, n)` with exp(x) = (1 + p) * 2^n and |ln(1 + p)| <= ln(2)/2. `x` is clamped and not NaN.
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, i32) {
-    let n = round_small(x * LOG2_E);
+    let (n, exponent) = round_small(x * LOG2_E);
     let r = (x - n * LN2_HI) - n * LN2_LO;
     // Taylor series of exp(r) - 1; the first term left out is below a tenth of a unit in the last place.
     let q = 1.0 / 5040.0;
@@ -37,7 +35,7 @@ fn exp_parts(x: f32) -> (f32, i32) {
     let q = q * r + 1.0 / 24.0;
     let q = q * r + 1.0 / 6.0;
     let q = q * r + 0.5;
-    (q * r * r + r, n as i32)
+    (q * r * r + r, exponent)
 }
 
 /// e^x.

@@ -18,14 +18,16 @@ pub(crate) type Two = fn(&[u8], &[u8], &mut [u8]);
 /// A function of three operands.
 pub(crate) type Three = fn(&[u8], &[u8], &[u8], &mut [u8]);
 
+/// A function of one operand with parameters fixed at compile time.
+pub(crate) type Fixed = Arc<dyn Fn(&[u8], &mut [u8]) + Send + Sync>;
+
 /// A loop over as many elements as its slices hold.
 #[derive(Clone)]
 pub(crate) enum Map {
     One(One),
     Two(Two),
     Three(Three),
-    /// With parameters fixed at compile time.
-    With(Arc<dyn Fn(&[u8], &mut [u8]) + Send + Sync>),
+    With(Fixed),
 }
 
 impl Map {

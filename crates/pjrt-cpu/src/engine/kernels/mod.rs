@@ -7,6 +7,7 @@ pub(crate) mod gemm;
 pub(crate) mod index;
 pub(crate) mod linalg;
 pub(crate) mod reduce;
+pub(crate) mod rng;
 pub(crate) mod shape;
 pub(crate) mod sort;
 pub(crate) mod window;

@@ -1,11 +1,12 @@
 //! Constants and elementwise ops.
 
-use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Literal, Unary};
+use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Literal, RngAlgorithm, Unary};
 
 use super::{Cx, Result, Tv};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
 use crate::engine::graph::{Node, Op};
+use crate::engine::kernels::rng::{Generator, RngBits};
 use crate::engine::kernels::shape::Reinterpret;
 use crate::engine::tile::Iota;
 
@@ -145,5 +146,35 @@ impl Cx<'_, '_> {
             loops::reduce_precision(x.ty.dtype, exponent_bits, mantissa_bits).ok_or_else(|| self.unsupported())?;
         let v = self.map(map, &[x.v], &x.ty);
         self.finish_one(v, x.ty)
+    }
+
+    pub(super) fn rng_bit_generator(&mut self, algorithm: RngAlgorithm) -> Result<()> {
+        let [state] = self.take()?;
+        let ty = self.result_type(1)?;
+        let words = state.ty.dims.first().copied().unwrap_or(0);
+        let fits = state.ty.dtype == DType::U64 && state.ty.rank() == 1;
+        if !fits || !ty.dtype.is_integer() {
+            return Err(self.unsupported());
+        }
+        let generator = match algorithm {
+            RngAlgorithm::ThreeFry => {
+                // The first even dimension takes turns, or else the largest.
+                let even = ty.dims.iter().position(|d| d % 2 == 0);
+                let largest = (0..ty.rank()).rev().max_by_key(|&d| ty.dims[d]);
+                match even.or(largest) {
+                    Some(d) => {
+                        let inner = ty.dims[d + 1..].iter().product();
+                        Generator::ThreeFry { extent: ty.dims[d], inner }
+                    }
+                    None => Generator::ThreeFry { extent: 1, inner: 1 },
+                }
+            }
+            RngAlgorithm::Default | RngAlgorithm::Philox => Generator::Philox,
+        };
+        let allowed = words == 2 || (words == 3 && generator == Generator::Philox);
+        self.ensure(allowed, || format!("a state of type {}", state.ty))?;
+        let types = [state.ty, ty.clone()];
+        let outs = self.kernel(RngBits { generator, size: ty.dtype.size() }, &[state.v], &[], &types);
+        self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
     }
 }

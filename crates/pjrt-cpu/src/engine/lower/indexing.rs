@@ -44,6 +44,12 @@ impl<'m> Cx<'_, 'm> {
         let read = ReadIndex::new(indices.ty.dtype).ok_or_else(|| self.unsupported())?;
         let batch = rest(indices.ty.rank(), &[p.vector], &[]);
         let own = strides_of(dims);
+        self.listable(sizes.iter().copied())?;
+        self.listable(if p.batching.is_empty() {
+            Vec::new()
+        } else {
+            batch.iter().map(|&b| indices.ty.dims[b]).collect()
+        })?;
         // Where each window starts because of the batching dimensions.
         let mut base = Vec::new();
         if !p.batching.is_empty() {

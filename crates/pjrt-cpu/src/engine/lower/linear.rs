@@ -66,6 +66,15 @@ impl Cx<'_, '_> {
 
     /// One operand as a batch of matrices; rearranged first where its dimensions are too scattered for two strides.
     fn side(&mut self, x: Tv, batch: &[usize], free: &[usize], contract: &[usize]) -> Result<(Tv, Side)> {
+        self.listable(batch.iter().map(|&d| x.ty.dims[d]))?;
+        // A transposed operand is read in its original layout, if its dimensions are still those of the transpose.
+        if let Some((source, permutation)) = self.l.transposed.get(&x.v).cloned()
+            && permutation.iter().map(|&p| source.ty.dims[p]).eq(x.ty.dims.iter().copied())
+            && source.ty.dtype == x.ty.dtype
+        {
+            let through = |dims: &[usize]| dims.iter().map(|&d| permutation[d]).collect::<Vec<_>>();
+            return self.side(source, &through(batch), &through(free), &through(contract));
+        }
         let own = strides_of(&x.ty.dims);
         let merged = |dims: &[usize]| merge(&x.ty.dims, &own, dims);
         if let (Some(f), Some(c)) = (merged(free), merged(contract)) {

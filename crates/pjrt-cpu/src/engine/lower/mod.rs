@@ -10,6 +10,8 @@ mod region;
 mod shape;
 mod window;
 
+use std::collections::HashMap;
+
 use stablehlo::ir::{DYNAMIC, Func, Module, Op as IrOp, OpKind, Region, Type, ValueId};
 
 use super::dtype::{DType, TensorType};
@@ -28,6 +30,8 @@ type Result<T> = std::result::Result<T, CompileError>;
 const MAX_NODES: usize = 4 << 20;
 /// Nesting of calls and regions.
 const MAX_DEPTH: usize = 96;
+/// Entries of a table of offsets worked out at compile time.
+const MAX_OFFSETS: usize = 1 << 26;
 /// Constants of equal elements up to this size are kept in the program; larger ones are written when needed.
 const SMALL: usize = 4096;
 
@@ -55,6 +59,8 @@ pub(crate) struct Lower<'m> {
     calls: Vec<&'m str>,
     depth: usize,
     nodes: usize,
+    /// What a transposed value was before, and its permutation: contractions read through it.
+    transposed: HashMap<V, (Tv, Vec<usize>)>,
 }
 
 /// A function being inlined.
@@ -80,7 +86,7 @@ pub(crate) struct Lowered {
 
 impl<'m> Lower<'m> {
     pub(crate) fn new(module: &'m Module, pool: &'m Pool) -> Self {
-        Lower { module, pool, values: Vec::new(), calls: Vec::new(), depth: 0, nodes: 0 }
+        Lower { module, pool, values: Vec::new(), calls: Vec::new(), depth: 0, nodes: 0, transposed: HashMap::new() }
     }
 
     /// Lowers the entry function.
@@ -297,6 +303,7 @@ impl<'m> Cx<'_, 'm> {
             OpKind::TriangularSolve { left_side, lower, unit_diagonal, transpose_a } => {
                 self.triangular_solve(*left_side, *lower, *unit_diagonal, *transpose_a)
             }
+            OpKind::RngBitGenerator { algorithm } => self.rng_bit_generator(*algorithm),
             OpKind::Call { callee } => self.call(callee),
             OpKind::Composite { decomposition, .. } => self.call(decomposition),
             OpKind::While => self.while_loop(),
@@ -323,6 +330,18 @@ impl<'m> Cx<'_, 'm> {
 
     fn ensure(&self, holds: bool, message: impl FnOnce() -> String) -> Result<()> {
         if holds { Ok(()) } else { Err(self.invalid(message())) }
+    }
+
+    /// The extents span few enough positions to list them all.
+    fn listable(&self, extents: impl IntoIterator<Item = usize>) -> Result<()> {
+        let count = extents.into_iter().try_fold(1usize, |count, extent| count.checked_mul(extent.max(1)));
+        if count.is_none_or(|count| count > MAX_OFFSETS) {
+            return Err(CompileError::unsupported(format!(
+                "{} with more than {MAX_OFFSETS} offsets",
+                name::op(&self.op.kind)
+            )));
+        }
+        Ok(())
     }
 
     /// All operands, which must be tensors.

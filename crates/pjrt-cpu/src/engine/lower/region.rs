@@ -63,12 +63,6 @@ impl<'m> Cx<'_, 'm> {
         let mut nodes = Vec::new();
         let binds = args.iter().cloned().map(Bind::Tensor).collect();
         let results = self.l.region(self.frame, region, binds, &mut nodes)?;
-        if nodes
-            .iter()
-            .any(|n| !matches!(n.op, Op::Map(_) | Op::Copy) || n.outs.iter().any(|&v| self.l.values[v as usize].n != 1))
-        {
-            return Err(CompileError::unsupported("a region that is not a straight line of scalar elementwise ops"));
-        }
         self.vector_program(&args, nodes, results)
     }
 

@@ -70,6 +70,9 @@ impl Cx<'_, '_> {
         let strides: Vec<isize> = permutation.iter().map(|&p| own[p]).collect();
         let ty = self.typed(x.ty.dtype, &dims)?;
         let v = self.gathered(x, View::new(&dims, &strides, 0));
+        if v != x.v {
+            self.l.transposed.insert(v, (x.clone(), permutation.to_vec()));
+        }
         Ok(Tv { v, ty })
     }
 

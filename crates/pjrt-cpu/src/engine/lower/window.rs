@@ -81,10 +81,11 @@ impl<'m> Cx<'_, 'm> {
         let fit = Self::fitting(&padded, spec);
         let own = strides_of(&padded);
         let strides: Vec<isize> = own.iter().zip(&spec.strides).map(|(&o, &s)| o.saturating_mul(s as isize)).collect();
+        self.listable(spec.dimensions.iter().copied())?;
         let mut offsets = vec![0];
         if fit.iter().all(|&f| f > 0) {
-            for d in 0..dims.len() {
-                let step = own[d] as usize * spec.dilations[d];
+            for (d, &stride) in own.iter().enumerate() {
+                let step = stride as usize * spec.dilations[d];
                 offsets = offsets.iter().flat_map(|&at| (0..spec.dimensions[d]).map(move |i| at + i * step)).collect();
             }
         }
