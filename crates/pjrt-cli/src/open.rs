@@ -16,7 +16,7 @@ pub(crate) struct PluginArgs {
 pub(crate) struct ClientArgs {
     #[command(flatten)]
     pub(crate) plugin: PluginArgs,
-    /// An option of the plugin's client. The value's type is what it looks like (true, 3, 0.5, [1,2]) and text
+    /// An option of the plugin's client. The value's type is what it looks like (`true`, `3`, `0.5`, `[1,2]`) and text
     /// otherwise; `NAME:string=3` forces text, as do `:int64`, `:float`, `:bool` and `:int64s` their type.
     #[arg(long = "option", short = 'O', value_name = "NAME=VALUE")]
     pub(crate) options: Vec<String>,

@@ -17,8 +17,8 @@ const PREVIEW: usize = 16;
 pub(crate) struct Args {
     /// A StableHLO program: text, or a portable artifact.
     program: PathBuf,
-    /// Inputs in order: FILE.npy, FILE.npy:TYPE (for types NumPy lacks), or a literal such as f32[2,2]=1,2,3,4 or
-    /// f32[4]=0.
+    /// Inputs in order: FILE.npy, FILE.npy:TYPE (for types NumPy lacks), or a literal such as
+    /// `f32[2,2]=1,2,3,4` or `f32[4]=0`.
     inputs: Vec<String>,
     #[command(flatten)]
     client: ClientArgs,

@@ -1,5 +1,5 @@
 //! The `pjrt` command as a person or a script uses it, on the embedded device and on every plugin there is.
-#![allow(missing_docs, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,5 +1,5 @@
 //! The version ledger against table sizes that real plugins of those versions announce.
-#![allow(missing_docs, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use pjrt_sys::*;
 

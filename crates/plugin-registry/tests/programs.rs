@@ -1,6 +1,6 @@
 //! The example programs on the embedded CPU device and on every real plugin named in `PJRT_TEST_PLUGINS`, compared
 //! with what NumPy computes.
-#![allow(missing_docs, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
