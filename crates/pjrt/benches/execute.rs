@@ -50,7 +50,6 @@ fn function<S: Slot<Table = PJRT_Api>>(plugin: &Plugin) -> *const u8 {
 
 impl Baseline {
     fn new(plugin: &Plugin, library: &Path) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the benchmark's own library, not a plugin")]
         // SAFETY: the library was just built from execute.c, which has no initializers.
         let library = unsafe { libloading::Library::new(library) }.unwrap_or_else(|error| panic!("{error}"));
         // SAFETY: the type is that of execute.c.
