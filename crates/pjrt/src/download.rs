@@ -12,6 +12,7 @@ use pjrt_sys::*;
 use pjrt_types::{Element, ElementType, Layout, Shape};
 
 use crate::buffer::Buffer;
+use crate::element;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Completion, Event};
 use crate::host_array::HostArray;
@@ -136,6 +137,7 @@ impl Buffer {
     /// `dst` is valid for writes of `size` bytes until the event is ready.
     unsafe fn start(&self, dst: *mut u8, size: usize) -> Result<Event, Error> {
         let shape = self.shape()?;
+        element::check_data(shape.element_type, self.handle().api().version())?;
         let order = RowMajor::new(shape.dimensions.len());
         let mut layout = order.layout();
         // SAFETY: this function's contract.

@@ -62,6 +62,11 @@ impl Error {
     }
 
     #[cold]
+    pub(crate) fn unsupported(message: String) -> Self {
+        Self::new(ErrorKind::Unsupported, ErrorCode::UNIMPLEMENTED, None, message)
+    }
+
+    #[cold]
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, ErrorCode::INVALID_ARGUMENT, None, message.into())
     }

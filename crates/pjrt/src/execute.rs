@@ -74,7 +74,7 @@ pub struct ShardedExecution {
 }
 
 /// Arguments and outputs that fit here need no allocation.
-const FEW: usize = 16;
+const FEW: usize = 8;
 
 /// A list of pointers, on the stack while it is short.
 struct Pointers<T> {
@@ -126,11 +126,6 @@ impl LoadedExecutable {
     #[doc(alias = "PJRT_LoadedExecutable_Execute")]
     pub fn execute(&self, inputs: &[&Buffer]) -> Result<Vec<Buffer>, Error> {
         let device = self.only_device(None)?;
-        self.check_count(inputs.len())?;
-        let mut arguments = Pointers::null(inputs.len());
-        for (index, (argument, input)) in arguments.as_mut().iter_mut().zip(inputs).enumerate() {
-            *argument = self.check(index, input, device)?;
-        }
         let more: Vec<i64>;
         let keep = match INDICES.get(..inputs.len()) {
             Some(keep) => keep,
@@ -139,12 +134,7 @@ impl LoadedExecutable {
                 &more
             }
         };
-        let launch = Launch { num_args: inputs.len(), keep, options: None };
-        let mut outputs = Pointers::null(self.num_outputs());
-        // SAFETY: `check` has seen every argument, and the list has as many as `launch` says.
-        unsafe { self.launch(&launch, &[arguments.as_mut().as_ptr()], &[outputs.as_mut().as_mut_ptr()], &mut []) }?;
-        // SAFETY: the plugin filled the list.
-        unsafe { self.take_outputs(outputs.as_mut(), device) }
+        self.run_one(device, inputs.len(), inputs.iter().copied(), keep, None).map(|(outputs, _)| outputs)
     }
 
     /// Runs the program on its one device, with buffers to donate, options, and an event for the end of the run.
@@ -157,12 +147,26 @@ impl LoadedExecutable {
         inputs: impl Into<Vec<Input<'a>>>,
         options: &ExecuteOptions,
     ) -> Result<Execution, Error> {
+        let inputs = inputs.into();
         let device = self.only_device(options.device.as_ref())?;
-        let mut run = self.run(vec![inputs.into()], &[device], options)?;
-        match (run.outputs.pop(), run.done.pop()) {
-            (Some(outputs), Some(done)) => Ok(Execution { outputs, done }),
-            _ => Err(Error::malformed(slot::PJRT_LoadedExecutable_Execute::NAME, Malformed("no outputs"))),
-        }
+        let borrowed = inputs.iter().filter(|input| matches!(input, Input::Borrow(_))).count();
+        let some: Vec<i64>;
+        let keep = match INDICES.get(..borrowed) {
+            Some(keep) if borrowed == inputs.len() || borrowed == 0 => keep,
+            _ => {
+                let indices = (0i64..).zip(&inputs).filter(|(_, input)| matches!(input, Input::Borrow(_)));
+                some = indices.map(|(index, _)| index).collect();
+                &some
+            }
+        };
+        let buffers = inputs.iter().map(Input::buffer);
+        let run = self.run_one(device, inputs.len(), buffers, keep, Some(options));
+        // Donated buffers are given up here, whether the plugin took them or not.
+        drop(inputs);
+        let (outputs, done) = run?;
+        let name = slot::PJRT_LoadedExecutable_Execute::NAME;
+        let done = done.ok_or_else(|| Error::malformed(name, Malformed("no event for the run")))?;
+        Ok(Execution { outputs, done })
     }
 
     /// Runs the program on all its addressable devices: one list of inputs for each of
@@ -187,10 +191,37 @@ impl LoadedExecutable {
             return Err(Error::invalid(format!("the program runs on {devices} devices, but has inputs for {lists}")));
         }
         let devices: Vec<_> = devices.iter().map(|device| Some(device.raw())).collect();
-        self.run(inputs, &devices, options)
+        self.run_all(inputs, &devices, options)
     }
 
-    fn run(
+    /// Runs on one device; with options, also gives the event for the end of the run.
+    #[inline]
+    fn run_one<'b>(
+        &self,
+        device: Option<Foreign<NonNull<PJRT_Device>>>,
+        num_args: usize,
+        inputs: impl Iterator<Item = &'b Buffer>,
+        keep: &[i64],
+        options: Option<&ExecuteOptions>,
+    ) -> Result<(Vec<Buffer>, Option<Event>), Error> {
+        self.check_count(num_args)?;
+        let mut arguments = Pointers::null(num_args);
+        for (index, (argument, input)) in arguments.as_mut().iter_mut().zip(inputs).enumerate() {
+            *argument = self.check(index, input, device)?;
+        }
+        let launch = Launch { num_args, keep, options };
+        let mut outputs = Pointers::null(self.num_outputs());
+        let mut event = [ptr::null_mut::<PJRT_Event>()];
+        let events = if options.is_some() { &mut event[..] } else { &mut [] };
+        // SAFETY: `check` has seen every argument, and the list has as many as `launch` says.
+        unsafe { self.launch(&launch, &[arguments.as_mut().as_ptr()], &[outputs.as_mut().as_mut_ptr()], events) }?;
+        // SAFETY: C3: the plugin made the event for us.
+        let done = NonNull::new(event[0]).map(|raw| unsafe { Event::new(raw, self.handle().owner().clone()) });
+        // SAFETY: the plugin filled the list.
+        Ok((unsafe { self.take_outputs(outputs.as_mut(), device) }?, done))
+    }
+
+    fn run_all(
         &self,
         inputs: Vec<Vec<Input<'_>>>,
         devices: &[Option<Foreign<NonNull<PJRT_Device>>>],

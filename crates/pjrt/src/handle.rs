@@ -32,6 +32,12 @@ impl<O: Owner> Owner for Arc<O> {
     }
 }
 
+impl<O: Owner> Owner for &O {
+    fn api(&self) -> &Api {
+        (**self).api()
+    }
+}
+
 /// A live object that belongs to another object of the plugin, which `owner` keeps alive.
 pub(crate) struct Handle<T, O> {
     raw: Foreign<NonNull<T>>,

@@ -36,6 +36,7 @@ mod buffer;
 mod client;
 mod device;
 mod download;
+mod element;
 mod error;
 mod event;
 mod executable;

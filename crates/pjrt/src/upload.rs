@@ -9,6 +9,7 @@ use pjrt_types::{Element, HostBufferSemantics, Shape};
 use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::device::Device;
+use crate::element;
 use crate::error::Error;
 use crate::event::Event;
 use crate::memory::Memory;
@@ -156,6 +157,7 @@ impl Client {
         placement: Placement<'_>,
     ) -> Result<(Result<Buffer, Error>, Option<Event>), Error> {
         let foreign = || Error::invalid("the data should go to a device or memory of another client");
+        element::check_data(host.shape.element_type, self.api().version())?;
         let mut device = None;
         let mut args = PJRT_Client_BufferFromHostBuffer_Args::new();
         match placement {

@@ -8,6 +8,7 @@ use super::{PluginExtension, find, sealed};
 use crate::api::Api;
 use crate::buffer::Buffer;
 use crate::client::Client;
+use crate::element;
 use crate::error::Error;
 use crate::executable::Executable;
 use crate::handle::Foreign;
@@ -53,6 +54,7 @@ impl Layouts {
         self.check(client.api())?;
         let mut args = PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args::new();
         args.client = client.inner().raw().as_ptr();
+        element::check(shape.element_type, self.plugin.api_version())?;
         args.type_ = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.dims = shape.dimensions.as_ptr();
         args.num_dims = shape.dimensions.len();
@@ -88,6 +90,7 @@ impl Layouts {
         self.check(topology.handle().api())?;
         let mut args = PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args::new();
         args.topology_description = topology.handle().as_ptr();
+        element::check(shape.element_type, self.plugin.api_version())?;
         args.type_ = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.dims = shape.dimensions.as_ptr();
         args.num_dims = shape.dimensions.len();

@@ -1,0 +1,49 @@
+//! Which element types a plugin can be asked about.
+
+use pjrt_types::{ApiVersion, ElementType};
+
+use crate::error::Error;
+
+/// API minor that brought an element type; 0 where every supported version has it.
+fn since(ty: ElementType) -> i32 {
+    match ty {
+        ElementType::F8E8M0FNU | ElementType::F4E2M1FN => 63,
+        ElementType::S1 | ElementType::U1 => 94,
+        ElementType::F6E2M3FN | ElementType::F6E3M2FN => 114,
+        _ => 0,
+    }
+}
+
+/// Refuses element types the plugin cannot know: XLA's plugins crash on numbers they have no name for.
+pub(crate) fn check(ty: ElementType, plugin: ApiVersion) -> Result<(), Error> {
+    let since = since(ty);
+    if plugin.minor < since {
+        let message = format!("element type {ty} came with API 0.{since}; the plugin is of API {plugin}");
+        return Err(Error::unsupported(message));
+    }
+    Ok(())
+}
+
+/// Refuses also types that have no data to transfer.
+pub(crate) fn check_data(ty: ElementType, plugin: ApiVersion) -> Result<(), Error> {
+    if ty == ElementType::Token {
+        return Err(Error::invalid("a token has no data that could be transferred"));
+    }
+    check(ty, plugin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_newer_than_the_plugin_are_refused() {
+        let at = |minor| ApiVersion { major: 0, minor };
+        assert!(check_data(ElementType::F6E2M3FN, at(114)).is_ok());
+        let error = check_data(ElementType::F6E2M3FN, at(106)).unwrap_err().to_string();
+        assert_eq!(error, "UNIMPLEMENTED: element type f6e2m3fn came with API 0.114; the plugin is of API 0.106");
+        assert!(check_data(ElementType::F32, at(57)).is_ok());
+        assert!(check(ElementType::Token, at(57)).is_ok());
+        assert!(check_data(ElementType::Token, at(114)).is_err());
+    }
+}

@@ -1,0 +1,586 @@
+//! A plugin in the test program: a hand-built function table over objects in memory.
+//!
+//! A test leaks a [`Fake`], hands its address to the client as the option `fake`, and steers and watches the plugin
+//! through it. Buffers are bytes, a program copies its inputs to its outputs, and events are ready at once unless
+//! [`Fake::manual`] is set: then they wait for [`Fake::finish`], which completes them from another thread.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+#![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
+#![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
+
+use std::ffi::{c_char, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicPtr, AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
+
+use pjrt::{Client, ClientOptions, Plugin, StaticApi};
+use pjrt_sys::*;
+
+/// The plugin's settings and its log.
+#[derive(Default)]
+pub(crate) struct Fake {
+    /// Events wait for [`Fake::finish`].
+    pub(crate) manual: AtomicBool,
+    /// Code of the error events end with; 0 for none.
+    pub(crate) event_error: AtomicU32,
+    /// Registering a callback fails.
+    pub(crate) refuse_callbacks: AtomicBool,
+    /// A host layout is refused, and the buffer's own layout is column-major.
+    pub(crate) no_layouts: AtomicBool,
+    pub(crate) column_major: AtomicBool,
+    /// Value every byte of a copy to the host has, if not -1.
+    pub(crate) garbage: AtomicI64,
+    /// An execution gives null for its outputs.
+    pub(crate) null_outputs: AtomicBool,
+    /// Inputs that are not listed are taken.
+    pub(crate) donate: AtomicBool,
+    /// Parameters the program says it has; -1 to say nothing.
+    pub(crate) parameters: AtomicI64,
+    /// Objects alive.
+    pub(crate) live: AtomicIsize,
+    /// What was destroyed, in order.
+    pub(crate) destroyed: Mutex<Vec<&'static str>>,
+    /// Calls of the execute function.
+    pub(crate) runs: AtomicU32,
+    /// Bytes of host memory the plugin still reads.
+    borrowed: Mutex<Vec<(usize, usize)>>,
+    events: Mutex<Vec<Arc<EventState>>>,
+    device: AtomicPtr<Object>,
+    pub(crate) kv: Mutex<Option<PJRT_Client_Create_Args>>,
+}
+
+unsafe impl Send for Fake {}
+unsafe impl Sync for Fake {}
+
+impl Fake {
+    /// A fake for one test.
+    pub(crate) fn new() -> &'static Self {
+        let fake = Self { garbage: AtomicI64::new(-1), parameters: AtomicI64::new(-1), ..Self::default() };
+        Box::leak(Box::new(fake))
+    }
+
+    /// A client of the full table.
+    pub(crate) fn client(&'static self) -> Client {
+        self.client_of(&plugin())
+    }
+
+    /// A client of a plugin made from a changed table.
+    pub(crate) fn client_of(&'static self, plugin: &Plugin) -> Client {
+        plugin.client(&self.options()).expect("client")
+    }
+
+    pub(crate) fn options(&'static self) -> ClientOptions {
+        let address = (&raw const *self).expose_provenance();
+        ClientOptions::new().with("fake", i64::try_from(address).expect("an address"))
+    }
+
+    /// Completes all events, from another thread; returns when the callbacks have run.
+    pub(crate) fn finish(&'static self) {
+        std::thread::spawn(|| {
+            let events = std::mem::take(&mut *self.events.lock().expect("events"));
+            for event in events {
+                event.complete(self.error());
+            }
+        })
+        .join()
+        .expect("callbacks do not unwind");
+    }
+
+    fn error(&'static self) -> Option<u32> {
+        Some(self.event_error.load(SeqCst)).filter(|code| *code != 0)
+    }
+
+    fn log(&self, what: &'static str) {
+        self.live.fetch_sub(1, SeqCst);
+        self.destroyed.lock().expect("log").push(what);
+    }
+
+    /// An event for `work`, which runs when it completes.
+    fn event(&'static self, work: impl FnOnce() + Send + 'static) -> *mut PJRT_Event {
+        let state = Arc::new(EventState { fake: self, state: Mutex::default(), ready: Condvar::new() });
+        state.state.lock().expect("event").work = Some(Box::new(work));
+        if self.manual.load(SeqCst) {
+            self.events.lock().expect("events").push(state.clone());
+        } else {
+            state.complete(self.error());
+        }
+        self.live.fetch_add(1, SeqCst);
+        Box::into_raw(Box::new(state)).cast()
+    }
+}
+
+struct EventState {
+    fake: &'static Fake,
+    state: Mutex<EventParts>,
+    ready: Condvar,
+}
+
+#[derive(Default)]
+struct EventParts {
+    outcome: Option<Option<u32>>,
+    work: Option<Box<dyn FnOnce() + Send>>,
+    callbacks: Vec<(PJRT_Event_OnReadyCallback, usize)>,
+}
+
+impl EventState {
+    fn complete(&self, error: Option<u32>) {
+        let mut state = self.state.lock().expect("event");
+        if let Some(work) = state.work.take() {
+            work();
+        }
+        state.outcome = Some(error);
+        let callbacks = std::mem::take(&mut state.callbacks);
+        drop(state);
+        self.ready.notify_all();
+        for (callback, argument) in callbacks {
+            unsafe { callback.expect("callback")(make_error(error), std::ptr::with_exposed_provenance_mut(argument)) };
+        }
+    }
+}
+
+/// Clients, devices, memories, descriptions, executables.
+struct Object {
+    fake: &'static Fake,
+    parts: Vec<*mut Object>,
+}
+
+struct BufferState {
+    fake: &'static Fake,
+    ty: PJRT_Buffer_Type,
+    dims: Vec<i64>,
+    data: Arc<Vec<u8>>,
+    deleted: AtomicBool,
+    done: Option<Arc<EventState>>,
+}
+
+unsafe impl Send for BufferState {}
+
+/// An error with a payload; any code.
+#[repr(C)]
+struct FakeError {
+    vtable: *const c_void,
+    code: u32,
+    message: String,
+}
+
+pub(crate) static ERRORS: AtomicIsize = AtomicIsize::new(0);
+
+fn make_error(code: Option<u32>) -> *mut PJRT_Error {
+    let Some(code) = code else { return null_mut() };
+    ERRORS.fetch_add(1, SeqCst);
+    let message = format!("fake error {code}");
+    Box::into_raw(Box::new(FakeError { vtable: null(), code, message })).cast()
+}
+
+unsafe fn fake(object: *const Object) -> &'static Fake {
+    unsafe { (*object).fake }
+}
+
+unsafe extern "C" fn error_destroy(args: *mut PJRT_Error_Destroy_Args) {
+    ERRORS.fetch_sub(1, SeqCst);
+    drop(unsafe { Box::from_raw((*args).error.cast::<FakeError>()) });
+}
+
+unsafe extern "C" fn error_message(args: *mut PJRT_Error_Message_Args) {
+    let error = unsafe { &*(*args).error.cast::<FakeError>() };
+    unsafe {
+        (*args).message = error.message.as_ptr().cast();
+        (*args).message_size = error.message.len();
+    }
+}
+
+unsafe extern "C" fn error_get_code(args: *mut PJRT_Error_GetCode_Args) -> *mut PJRT_Error {
+    unsafe { (*args).code = PJRT_Error_Code((*(*args).error.cast::<FakeError>()).code) };
+    null_mut()
+}
+
+unsafe extern "C" fn error_for_each_payload(args: *mut PJRT_Error_ForEachPayload_Args) -> *mut PJRT_Error {
+    for (key, value) in [("type", &b"test"[..]), ("bytes", &[0, 255][..])] {
+        unsafe {
+            let visitor = (*args).visitor.expect("visitor");
+            visitor(key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len(), (*args).user_arg);
+        }
+    }
+    null_mut()
+}
+
+pub(crate) static INITIALIZED: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" fn initialize(_: *mut PJRT_Plugin_Initialize_Args) -> *mut PJRT_Error {
+    INITIALIZED.fetch_add(1, SeqCst);
+    null_mut()
+}
+
+unsafe extern "C" fn event_destroy(args: *mut PJRT_Event_Destroy_Args) -> *mut PJRT_Error {
+    let event = unsafe { Box::from_raw((*args).event.cast::<Arc<EventState>>()) };
+    event.fake.log("event");
+    null_mut()
+}
+
+unsafe fn event<'a>(event: *mut PJRT_Event) -> &'a EventState {
+    unsafe { &*event.cast::<Arc<EventState>>() }
+}
+
+unsafe extern "C" fn event_is_ready(args: *mut PJRT_Event_IsReady_Args) -> *mut PJRT_Error {
+    unsafe { (*args).is_ready = event((*args).event).state.lock().expect("event").outcome.is_some().into() };
+    null_mut()
+}
+
+unsafe extern "C" fn event_await(args: *mut PJRT_Event_Await_Args) -> *mut PJRT_Error {
+    let event = unsafe { event((*args).event) };
+    let mut state = event.state.lock().expect("event");
+    while state.outcome.is_none() {
+        state = event.ready.wait(state).expect("event");
+    }
+    make_error(state.outcome.expect("ready"))
+}
+
+unsafe extern "C" fn event_on_ready(args: *mut PJRT_Event_OnReady_Args) -> *mut PJRT_Error {
+    let (event, callback, argument) = unsafe { (event((*args).event), (*args).callback, (*args).user_arg) };
+    if event.fake.refuse_callbacks.load(SeqCst) {
+        return make_error(Some(13));
+    }
+    let mut state = event.state.lock().expect("event");
+    match state.outcome {
+        None => state.callbacks.push((callback, argument.expose_provenance())),
+        Some(outcome) => {
+            drop(state);
+            unsafe { callback.expect("callback")(make_error(outcome), argument) };
+        }
+    }
+    null_mut()
+}
+
+fn object(fake: &'static Fake, parts: Vec<*mut Object>) -> *mut Object {
+    Box::into_raw(Box::new(Object { fake, parts }))
+}
+
+unsafe extern "C" fn client_create(args: *mut PJRT_Client_Create_Args) -> *mut PJRT_Error {
+    let args = unsafe { &mut *args };
+    if args.num_options == 0 {
+        return make_error(Some(3));
+    }
+    let address = unsafe { (*args.create_options).__bindgen_anon_1.int64_value };
+    let address = usize::try_from(address).expect("an address");
+    let fake: &'static Fake = unsafe { &*std::ptr::with_exposed_provenance::<Fake>(address) };
+    fake.live.fetch_add(1, SeqCst);
+    *fake.kv.lock().expect("kv") = Some(*args);
+    let device = object(fake, vec![]);
+    fake.device.store(device, SeqCst);
+    args.client = object(fake, vec![device]).cast();
+    null_mut()
+}
+
+unsafe extern "C" fn client_destroy(args: *mut PJRT_Client_Destroy_Args) -> *mut PJRT_Error {
+    let client = unsafe { Box::from_raw((*args).client.cast::<Object>()) };
+    for part in &client.parts {
+        drop(unsafe { Box::from_raw(*part) });
+    }
+    client.fake.log("client");
+    null_mut()
+}
+
+unsafe extern "C" fn client_platform_name(args: *mut PJRT_Client_PlatformName_Args) -> *mut PJRT_Error {
+    let name = "fake";
+    unsafe {
+        (*args).platform_name = name.as_ptr().cast();
+        (*args).platform_name_size = name.len();
+    }
+    null_mut()
+}
+
+unsafe extern "C" fn client_addressable_devices(args: *mut PJRT_Client_AddressableDevices_Args) -> *mut PJRT_Error {
+    unsafe {
+        let client = (*args).client.cast::<Object>();
+        (*args).addressable_devices = (*client).parts.as_ptr().cast();
+        (*args).num_addressable_devices = (*client).parts.len();
+    }
+    null_mut()
+}
+
+unsafe extern "C" fn client_lookup_device(args: *mut PJRT_Client_LookupDevice_Args) -> *mut PJRT_Error {
+    // The code is the id, so that a test can ask for any error.
+    make_error(Some(unsafe { (*args).id }.cast_unsigned()))
+}
+
+unsafe extern "C" fn client_compile(args: *mut PJRT_Client_Compile_Args) -> *mut PJRT_Error {
+    let args = unsafe { &mut *args };
+    let fake = unsafe { fake(args.client.cast()) };
+    fake.live.fetch_add(1, SeqCst);
+    args.executable = object(fake, vec![fake.device.load(SeqCst)]).cast();
+    null_mut()
+}
+
+unsafe extern "C" fn loaded_destroy(args: *mut PJRT_LoadedExecutable_Destroy_Args) -> *mut PJRT_Error {
+    unsafe { Box::from_raw((*args).executable.cast::<Object>()) }.fake.log("loaded executable");
+    null_mut()
+}
+
+unsafe extern "C" fn executable_destroy(args: *mut PJRT_Executable_Destroy_Args) -> *mut PJRT_Error {
+    unsafe { Box::from_raw((*args).executable.cast::<Object>()) }.fake.log("executable");
+    null_mut()
+}
+
+unsafe extern "C" fn get_executable(args: *mut PJRT_LoadedExecutable_GetExecutable_Args) -> *mut PJRT_Error {
+    let args = unsafe { &mut *args };
+    let fake = unsafe { fake(args.loaded_executable.cast()) };
+    fake.live.fetch_add(1, SeqCst);
+    args.executable = object(fake, vec![]).cast();
+    null_mut()
+}
+
+unsafe extern "C" fn executable_name(args: *mut PJRT_Executable_Name_Args) -> *mut PJRT_Error {
+    // Reads the object, so that a sanitizer sees a use after its end.
+    let _ = unsafe { fake((*args).executable.cast()) }.live.load(SeqCst);
+    let name = "copy";
+    unsafe {
+        (*args).executable_name = name.as_ptr().cast();
+        (*args).executable_name_size = name.len();
+    }
+    null_mut()
+}
+
+unsafe extern "C" fn num_outputs(args: *mut PJRT_Executable_NumOutputs_Args) -> *mut PJRT_Error {
+    unsafe { (*args).num_outputs = 1 };
+    null_mut()
+}
+
+unsafe extern "C" fn parameter_kinds(args: *mut PJRT_Executable_ParameterMemoryKinds_Args) -> *mut PJRT_Error {
+    static KINDS: [&str; 8] = ["x"; 8];
+    let args = unsafe { &mut *args };
+    let Ok(count) = usize::try_from(unsafe { fake(args.executable.cast()) }.parameters.load(SeqCst)) else {
+        return make_error(Some(12));
+    };
+    // Leaked: the arrays live as long as the executable.
+    let kinds: Vec<*const c_char> = KINDS[..count].iter().map(|kind| kind.as_ptr().cast()).collect();
+    args.memory_kinds = kinds.leak().as_ptr();
+    args.memory_kind_sizes = vec![1usize; count].leak().as_ptr();
+    args.num_parameters = count;
+    null_mut()
+}
+
+unsafe extern "C" fn loaded_devices(args: *mut PJRT_LoadedExecutable_AddressableDevices_Args) -> *mut PJRT_Error {
+    unsafe {
+        let executable = (*args).executable.cast::<Object>();
+        (*args).addressable_devices = (*executable).parts.as_ptr().cast();
+        (*args).num_addressable_devices = (*executable).parts.len();
+    }
+    null_mut()
+}
+
+unsafe fn buffer<'a>(buffer: *mut PJRT_Buffer) -> &'a BufferState {
+    unsafe { &*buffer.cast::<BufferState>() }
+}
+
+fn make_buffer(state: BufferState) -> *mut PJRT_Buffer {
+    state.fake.live.fetch_add(1, SeqCst);
+    Box::into_raw(Box::new(state)).cast()
+}
+
+unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *mut PJRT_Error {
+    let args = unsafe { &mut *args };
+    let fake = unsafe { fake(args.executable.cast()) };
+    fake.runs.fetch_add(1, SeqCst);
+    let inputs = unsafe { std::slice::from_raw_parts(*args.argument_lists, args.num_args) };
+    let options = unsafe { &*args.options };
+    let keep = match options.num_non_donatable_input_indices {
+        0 => &[],
+        n => unsafe { std::slice::from_raw_parts(options.non_donatable_input_indices, n) },
+    };
+    for (index, input) in (0i64..).zip(inputs) {
+        if fake.donate.load(SeqCst) && !keep.contains(&index) {
+            unsafe { buffer(*input) }.deleted.store(true, SeqCst);
+        }
+    }
+    let output = if fake.null_outputs.load(SeqCst) {
+        null_mut()
+    } else {
+        let input = unsafe { buffer(inputs[0]) };
+        make_buffer(BufferState {
+            fake,
+            ty: input.ty,
+            dims: input.dims.clone(),
+            data: input.data.clone(),
+            deleted: AtomicBool::new(false),
+            done: None,
+        })
+    };
+    unsafe { *(*args.output_lists) = output };
+    if !args.device_complete_events.is_null() {
+        unsafe { *args.device_complete_events = fake.event(|| ()) };
+    }
+    null_mut()
+}
+
+unsafe extern "C" fn buffer_from_host(args: *mut PJRT_Client_BufferFromHostBuffer_Args) -> *mut PJRT_Error {
+    let args = unsafe { &mut *args };
+    let fake = unsafe { fake(args.client.cast()) };
+    let dims = match args.num_dims {
+        0 => vec![],
+        n => unsafe { std::slice::from_raw_parts(args.dims, n) }.to_vec(),
+    };
+    let count: i64 = dims.iter().product();
+    let size = usize::try_from(count).expect("extents") * element_size(args.type_);
+    let data = unsafe { std::slice::from_raw_parts(args.data.cast::<u8>(), size) };
+    let mut done = None;
+    if args.host_buffer_semantics == PJRT_HostBufferSemantics::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall {
+        args.done_with_host_buffer = fake.event(|| ());
+    } else {
+        // Reads the host data once more when it says that it is done.
+        let address = args.data.expose_provenance();
+        let sum: u64 = data.iter().map(|byte| u64::from(*byte)).sum();
+        args.done_with_host_buffer = fake.event(move || {
+            let data = std::ptr::with_exposed_provenance::<u8>(address);
+            let again: u64 = unsafe { std::slice::from_raw_parts(data, size) }.iter().map(|b| u64::from(*b)).sum();
+            assert_eq!(sum, again, "the host data changed while it was borrowed");
+        });
+        done = Some(unsafe { &*args.done_with_host_buffer.cast::<Arc<EventState>>() }.clone());
+    }
+    let data = Arc::new(data.to_vec());
+    args.buffer = make_buffer(BufferState { fake, ty: args.type_, dims, data, deleted: AtomicBool::new(false), done });
+    null_mut()
+}
+
+fn element_size(ty: PJRT_Buffer_Type) -> usize {
+    pjrt::ElementType::from_raw(ty.0).expect("a type the fake knows").host_size()
+}
+
+unsafe extern "C" fn buffer_destroy(args: *mut PJRT_Buffer_Destroy_Args) -> *mut PJRT_Error {
+    unsafe { Box::from_raw((*args).buffer.cast::<BufferState>()) }.fake.log("buffer");
+    null_mut()
+}
+
+unsafe extern "C" fn buffer_type(args: *mut PJRT_Buffer_ElementType_Args) -> *mut PJRT_Error {
+    unsafe { (*args).type_ = buffer((*args).buffer).ty };
+    null_mut()
+}
+
+unsafe extern "C" fn buffer_dimensions(args: *mut PJRT_Buffer_Dimensions_Args) -> *mut PJRT_Error {
+    let dims = &unsafe { buffer((*args).buffer) }.dims;
+    unsafe {
+        // A plugin may well give null for the dimensions of a scalar.
+        (*args).dims = if dims.is_empty() { null() } else { dims.as_ptr() };
+        (*args).num_dims = dims.len();
+    }
+    null_mut()
+}
+
+unsafe extern "C" fn buffer_unpadded(args: *mut PJRT_Buffer_UnpaddedDimensions_Args) -> *mut PJRT_Error {
+    let dims = &unsafe { buffer((*args).buffer) }.dims;
+    unsafe {
+        (*args).unpadded_dims = if dims.is_empty() { null() } else { dims.as_ptr() };
+        (*args).num_dims = dims.len();
+    }
+    null_mut()
+}
+
+unsafe extern "C" fn buffer_layout(args: *mut PJRT_Buffer_GetMemoryLayout_Args) -> *mut PJRT_Error {
+    static ROW_MAJOR: [i64; 2] = [1, 0];
+    static COLUMN_MAJOR: [i64; 2] = [0, 1];
+    let buffer = unsafe { buffer((*args).buffer) };
+    let order = if buffer.fake.column_major.load(SeqCst) { &COLUMN_MAJOR } else { &ROW_MAJOR };
+    let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
+    tiled.minor_to_major = order.as_ptr();
+    tiled.minor_to_major_size = 2;
+    unsafe {
+        (*args).layout = PJRT_Buffer_MemoryLayout::new();
+        (*args).layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled;
+        (*args).layout.__bindgen_anon_1.tiled = tiled;
+    }
+    null_mut()
+}
+
+unsafe extern "C" fn buffer_delete(args: *mut PJRT_Buffer_Delete_Args) -> *mut PJRT_Error {
+    unsafe { buffer((*args).buffer) }.deleted.store(true, SeqCst);
+    null_mut()
+}
+
+unsafe extern "C" fn buffer_is_deleted(args: *mut PJRT_Buffer_IsDeleted_Args) -> *mut PJRT_Error {
+    unsafe { (*args).is_deleted = buffer((*args).buffer).deleted.load(SeqCst).into() };
+    null_mut()
+}
+
+unsafe extern "C" fn buffer_to_host(args: *mut PJRT_Buffer_ToHostBuffer_Args) -> *mut PJRT_Error {
+    let args = unsafe { &mut *args };
+    let buffer = unsafe { buffer(args.src) };
+    let fake = buffer.fake;
+    if buffer.deleted.load(SeqCst) {
+        return make_error(Some(9));
+    }
+    if fake.no_layouts.load(SeqCst) && !args.host_layout.is_null() {
+        return make_error(Some(12));
+    }
+    if args.dst.is_null() {
+        args.dst_size = buffer.data.len();
+        return null_mut();
+    }
+    if args.dst_size < buffer.data.len() {
+        return make_error(Some(3));
+    }
+    let (dst, data) = (args.dst.expose_provenance(), buffer.data.clone());
+    args.event = fake.event(move || {
+        let dst = std::ptr::with_exposed_provenance_mut::<u8>(dst);
+        match u8::try_from(fake.garbage.load(SeqCst)) {
+            Ok(garbage) => unsafe { dst.write_bytes(garbage, data.len()) },
+            Err(_) => unsafe { dst.copy_from_nonoverlapping(data.as_ptr(), data.len()) },
+        }
+    });
+    null_mut()
+}
+
+unsafe extern "C" fn buffer_ready_event(args: *mut PJRT_Buffer_ReadyEvent_Args) -> *mut PJRT_Error {
+    unsafe { (*args).event = buffer((*args).buffer).fake.event(|| ()) };
+    null_mut()
+}
+
+/// The full table; tests change a copy of it.
+pub(crate) fn table() -> PJRT_Api {
+    let mut table = PJRT_Api::new();
+    table.pjrt_api_version.struct_size = PJRT_Api_Version::STRUCT_SIZE;
+    table.pjrt_api_version.minor_version = 114;
+    table.PJRT_Error_Destroy = Some(error_destroy);
+    table.PJRT_Error_Message = Some(error_message);
+    table.PJRT_Error_GetCode = Some(error_get_code);
+    table.PJRT_Error_ForEachPayload = Some(error_for_each_payload);
+    table.PJRT_Plugin_Initialize = Some(initialize);
+    table.PJRT_Event_Destroy = Some(event_destroy);
+    table.PJRT_Event_IsReady = Some(event_is_ready);
+    table.PJRT_Event_Await = Some(event_await);
+    table.PJRT_Event_OnReady = Some(event_on_ready);
+    table.PJRT_Client_Create = Some(client_create);
+    table.PJRT_Client_Destroy = Some(client_destroy);
+    table.PJRT_Client_PlatformName = Some(client_platform_name);
+    table.PJRT_Client_AddressableDevices = Some(client_addressable_devices);
+    table.PJRT_Client_LookupDevice = Some(client_lookup_device);
+    table.PJRT_Client_Compile = Some(client_compile);
+    table.PJRT_Client_BufferFromHostBuffer = Some(buffer_from_host);
+    table.PJRT_Executable_Destroy = Some(executable_destroy);
+    table.PJRT_Executable_Name = Some(executable_name);
+    table.PJRT_Executable_NumOutputs = Some(num_outputs);
+    table.PJRT_Executable_ParameterMemoryKinds = Some(parameter_kinds);
+    table.PJRT_LoadedExecutable_Destroy = Some(loaded_destroy);
+    table.PJRT_LoadedExecutable_GetExecutable = Some(get_executable);
+    table.PJRT_LoadedExecutable_AddressableDevices = Some(loaded_devices);
+    table.PJRT_LoadedExecutable_Execute = Some(execute);
+    table.PJRT_Buffer_Destroy = Some(buffer_destroy);
+    table.PJRT_Buffer_ElementType = Some(buffer_type);
+    table.PJRT_Buffer_Dimensions = Some(buffer_dimensions);
+    table.PJRT_Buffer_UnpaddedDimensions = Some(buffer_unpadded);
+    table.PJRT_Buffer_GetMemoryLayout = Some(buffer_layout);
+    table.PJRT_Buffer_Delete = Some(buffer_delete);
+    table.PJRT_Buffer_IsDeleted = Some(buffer_is_deleted);
+    table.PJRT_Buffer_ToHostBuffer = Some(buffer_to_host);
+    table.PJRT_Buffer_ReadyEvent = Some(buffer_ready_event);
+    table
+}
+
+/// A plugin with that table, which is leaked.
+pub(crate) fn plugin_of(table: PJRT_Api) -> Result<Plugin, pjrt::LoadError> {
+    // SAFETY: the table is the fake's, with functions taken away at most.
+    Plugin::from_static(unsafe { StaticApi::new(Box::leak(Box::new(table))) })
+}
+
+/// The plugin with the full table.
+pub(crate) fn plugin() -> Plugin {
+    plugin_of(table()).expect("the fake loads")
+}

@@ -1,0 +1,171 @@
+//! Events that fail, come late, come from other threads, or are forgotten.
+
+#[path = "common/block_on.rs"]
+mod block_on;
+#[path = "common/fake.rs"]
+mod fake;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::mpsc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use block_on::block_on;
+use fake::Fake;
+use pjrt::{Buffer, Client, ErrorCode, ErrorKind, Event};
+
+fn buffer(client: &Client) -> Buffer {
+    client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap()
+}
+
+/// Counts wake-ups.
+#[derive(Default)]
+struct Count(AtomicU32);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F, count: &Arc<Count>) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(&Waker::from(count.clone())))
+}
+
+#[test]
+fn a_failed_event_that_is_ready_gives_its_error() {
+    let fake = Fake::new();
+    let client = fake.client();
+    let buffer = buffer(&client);
+    fake.event_error.store(13, SeqCst);
+    let event = buffer.ready_event().unwrap();
+    assert!(event.is_ready().unwrap());
+    for _ in 0..2 {
+        let error = event.wait().unwrap_err();
+        assert_eq!((error.code(), error.message()), (ErrorCode::INTERNAL, "fake error 13"));
+    }
+    assert_eq!(block_on(event).unwrap_err().code(), ErrorCode::INTERNAL);
+    assert_eq!(buffer.wait().unwrap_err().code(), ErrorCode::INTERNAL);
+    assert_eq!(buffer.to_host::<f32>().unwrap_err().code(), ErrorCode::INTERNAL, "no zeros instead of an error");
+    assert_eq!(block_on(buffer.to_host_async::<f32>().unwrap()).unwrap_err().code(), ErrorCode::INTERNAL);
+}
+
+#[test]
+fn errors_keep_unknown_codes_and_payloads() {
+    let error = Fake::new().client().lookup_device(99).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::from_raw(99));
+    assert_eq!(error.kind(), ErrorKind::Plugin);
+    assert_eq!(error.function(), Some("PJRT_Client_LookupDevice"));
+    assert_eq!(error.to_string(), "PJRT_Client_LookupDevice: error code 99: fake error 99");
+    assert_eq!(error.payloads(), [("type".to_owned(), b"test".to_vec()), ("bytes".to_owned(), vec![0, 255])]);
+    let clone = error.clone();
+    drop(error);
+    assert_eq!(clone.message(), "fake error 99");
+}
+
+#[test]
+fn a_late_callback_from_another_thread_wakes() {
+    let fake = Fake::new();
+    let client = fake.client();
+    let buffer = buffer(&client);
+    fake.manual.store(true, SeqCst);
+    let mut event = buffer.ready_event().unwrap();
+    let count = Arc::new(Count::default());
+    assert!(poll(&mut event, &count).is_pending());
+    assert!(poll(&mut event, &count).is_pending());
+    assert_eq!(count.0.load(SeqCst), 0);
+    fake.finish();
+    assert_eq!(count.0.load(SeqCst), 1);
+    assert!(matches!(poll(&mut event, &count), Poll::Ready(Ok(()))));
+    // And while another thread sleeps in its executor.
+    let late = buffer.ready_event().unwrap();
+    let waiting = std::thread::spawn(|| block_on(late));
+    while !waiting.is_finished() {
+        fake.finish();
+        std::thread::yield_now();
+    }
+    waiting.join().unwrap().unwrap();
+}
+
+#[test]
+fn events_may_be_dropped_before_they_are_ready() {
+    let fake = Fake::new();
+    let client = fake.client();
+    let buffer = buffer(&client);
+    fake.manual.store(true, SeqCst);
+    let count = Arc::new(Count::default());
+    let mut polled = buffer.ready_event().unwrap();
+    assert!(poll(&mut polled, &count).is_pending());
+    let unpolled = buffer.ready_event().unwrap();
+    let called = Arc::new(AtomicBool::new(false));
+    let theirs = called.clone();
+    let registered = buffer.ready_event().unwrap();
+    registered.on_ready(move |result| theirs.store(result.is_ok(), SeqCst)).unwrap();
+    drop((polled, unpolled, registered));
+    drop((buffer, client));
+    fake.finish();
+    assert!(called.load(SeqCst), "the callback of a dropped event still runs");
+    assert_eq!(fake.live.load(SeqCst), 0);
+}
+
+#[test]
+fn a_callback_owns_what_it_captures() {
+    let fake = Fake::new();
+    let client = fake.client();
+    let event = {
+        let buffer = buffer(&client);
+        fake.manual.store(true, SeqCst);
+        buffer.ready_event().unwrap()
+    };
+    let (sender, receiver) = mpsc::channel();
+    {
+        let text = String::from("owned by the callback");
+        event.on_ready(move |_| sender.send(text).unwrap()).unwrap();
+    }
+    fake.finish();
+    assert_eq!(receiver.recv().unwrap(), "owned by the callback");
+}
+
+#[test]
+fn panics_in_callbacks_and_wakers_end_there() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that panics");
+        }
+    }
+    let fake = Fake::new();
+    let client = fake.client();
+    let buffer = buffer(&client);
+    // In the registration itself.
+    buffer.ready_event().unwrap().on_ready(|_| panic!("a callback that panics")).unwrap();
+    fake.manual.store(true, SeqCst);
+    let mut event = buffer.ready_event().unwrap();
+    assert!(Pin::new(&mut event).poll(&mut Context::from_waker(&Waker::from(Arc::new(Panics)))).is_pending());
+    buffer.ready_event().unwrap().on_ready(|_| panic!("a callback that panics")).unwrap();
+    fake.finish();
+    assert!(matches!(poll(&mut event, &Arc::new(Count::default())), Poll::Ready(Ok(()))));
+}
+
+#[test]
+fn a_refused_registration_gives_its_error_and_drops_the_callback() {
+    let fake = Fake::new();
+    let client = fake.client();
+    let buffer = buffer(&client);
+    fake.refuse_callbacks.store(true, SeqCst);
+    let held = Arc::new(());
+    let theirs = held.clone();
+    let error = buffer.ready_event().unwrap().on_ready(move |_| drop(theirs)).unwrap_err();
+    assert_eq!(error.function(), Some("PJRT_Event_OnReady"));
+    assert_eq!(Arc::strong_count(&held), 1);
+    fake.manual.store(true, SeqCst);
+    let mut event: Event = buffer.ready_event().unwrap();
+    assert!(matches!(poll(&mut event, &Arc::new(Count::default())), Poll::Ready(Err(_))));
+    fake.manual.store(false, SeqCst);
+    // A copy that cannot be called back for is waited for instead.
+    let read = buffer.to_host_async::<f32>().unwrap();
+    assert!(read.is_ready());
+    assert_eq!(read.wait().unwrap(), [1.0, 2.0]);
+}

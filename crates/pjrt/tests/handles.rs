@@ -1,0 +1,143 @@
+//! Who keeps whom alive, what may be given to whom, and what is left behind.
+
+#[path = "common/fake.rs"]
+mod fake;
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use fake::{Fake, plugin_of, table};
+use pjrt::{
+    Buffer, Client, CompileOptions, Device, DeviceDescription, Error, ErrorKind, Event, ExecuteOptions, Executable,
+    HostRead, Input, LoadedExecutable, Memory, Plugin, Program, TopologyDescription,
+};
+
+fn compile(client: &Client) -> LoadedExecutable {
+    client.compile(&Program::mlir(""), &CompileOptions::default()).unwrap()
+}
+
+#[test]
+fn every_handle_is_send_and_sync() {
+    fn check<T: Send + Sync + 'static>() {}
+    check::<Plugin>();
+    check::<Client>();
+    check::<Device>();
+    check::<DeviceDescription>();
+    check::<Memory>();
+    check::<Buffer>();
+    check::<Executable>();
+    check::<LoadedExecutable>();
+    check::<Event>();
+    check::<HostRead<bool>>();
+    check::<TopologyDescription>();
+    check::<Error>();
+}
+
+#[test]
+fn children_outlive_the_handles_of_their_parents() {
+    let fake = Fake::new();
+    let (executable, buffer, device, event) = {
+        let client = fake.client();
+        let buffer = client.buffer_from_host(&[4u8], &[1]).unwrap();
+        let event = buffer.ready_event().unwrap();
+        (compile(&client), buffer, client.default_device().unwrap(), event)
+    };
+    assert_eq!(executable.executable().name().unwrap(), "copy");
+    let outputs = executable.execute(&[&buffer]).unwrap();
+    assert_eq!(outputs[0].to_host::<u8>().unwrap(), [4]);
+    assert_eq!(device.client().platform_name().unwrap(), "fake");
+    event.wait().unwrap();
+    drop((buffer, executable, outputs, event));
+    assert!(!fake.destroyed.lock().unwrap().contains(&"client"), "the device handle holds it");
+    drop(device);
+    assert_eq!(fake.destroyed.lock().unwrap().last(), Some(&"client"));
+    assert_eq!(fake.live.load(SeqCst), 0, "everything was destroyed once");
+}
+
+#[test]
+fn buffers_of_other_clients_and_plugins_are_refused() {
+    let fake = Fake::new();
+    let client = fake.client();
+    let executable = compile(&client);
+    let other = Fake::new().client();
+    let elsewhere = Fake::new().client_of(&plugin_of(table()).unwrap());
+    for stranger in [other, elsewhere] {
+        let buffer = stranger.buffer_from_host(&[1u8], &[1]).unwrap();
+        let error = executable.execute(&[&buffer]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(error.to_string(), "argument 0 belongs to another client than the program");
+        assert!(executable.execute_with([Input::Donate(buffer)], &ExecuteOptions::default()).is_err());
+        let options = ExecuteOptions { device: Some(stranger.default_device().unwrap()), ..ExecuteOptions::default() };
+        let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
+        assert!(executable.execute_with([Input::Borrow(&buffer)], &options).is_err());
+    }
+    assert_eq!(fake.runs.load(SeqCst), 0, "the plugin was never asked");
+}
+
+#[test]
+fn deleted_buffers_and_executables_are_refused() {
+    let fake = Fake::new();
+    let client = fake.client();
+    let executable = compile(&client);
+    let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
+    assert!(!buffer.is_deleted().unwrap());
+    buffer.delete().unwrap();
+    buffer.delete().unwrap();
+    assert!(buffer.is_deleted().unwrap());
+    assert_eq!(executable.execute(&[&buffer]).unwrap_err().to_string(), "argument 0: the buffer has been deleted");
+    assert!(buffer.to_host::<u8>().is_err());
+    assert!(buffer.ready_event().is_err());
+    assert!(buffer.shape().is_err());
+    assert_eq!(fake.runs.load(SeqCst), 0);
+}
+
+#[test]
+fn the_number_of_arguments_is_checked_where_it_is_known() {
+    let fake = Fake::new();
+    fake.parameters.store(2, SeqCst);
+    let client = fake.client();
+    let executable = compile(&client);
+    let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
+    let error = executable.execute(&[&buffer]).unwrap_err();
+    assert_eq!(error.to_string(), "the program has 2 parameters, but 1 arguments were given");
+    executable.execute(&[&buffer, &buffer]).unwrap();
+    let error = executable.execute_sharded(vec![], &ExecuteOptions::default()).unwrap_err();
+    assert_eq!(error.to_string(), "the program runs on 1 devices, but has inputs for 0");
+}
+
+#[test]
+fn only_donated_inputs_are_taken() {
+    let fake = Fake::new();
+    fake.donate.store(true, SeqCst);
+    let client = fake.client();
+    let executable = compile(&client);
+    let new = || client.buffer_from_host(&[1u8], &[1]).unwrap();
+    let (a, b) = (new(), new());
+    executable.execute(&[&a, &b]).unwrap();
+    // More arguments than fit the lists on the stack, and than the ready-made list of indices.
+    executable.execute(&[&a; 200]).unwrap();
+    assert!(!a.is_deleted().unwrap() && !b.is_deleted().unwrap(), "inputs by reference stay");
+    let run = executable.execute_with([Input::Borrow(&a), Input::Donate(b)], &ExecuteOptions::default()).unwrap();
+    run.done.wait().unwrap();
+    assert!(!a.is_deleted().unwrap());
+    let sharded = executable.execute_sharded(vec![vec![(&a).into(), new().into()]], &ExecuteOptions::default()).unwrap();
+    sharded.done[0].wait().unwrap();
+    assert_eq!(sharded.outputs[0][0].to_host::<u8>().unwrap(), [1]);
+    assert!(!a.is_deleted().unwrap());
+    drop((a, run, sharded, executable));
+    drop(client);
+    assert_eq!(fake.live.load(SeqCst), 0, "donated buffers are destroyed too");
+}
+
+#[test]
+fn null_for_an_output_is_an_error() {
+    let fake = Fake::new();
+    fake.null_outputs.store(true, SeqCst);
+    let client = fake.client();
+    let executable = compile(&client);
+    let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
+    assert_eq!(executable.execute(&[&buffer]).unwrap_err().kind(), ErrorKind::Malformed);
+    let error = executable.execute_with([Input::Borrow(&buffer)], &ExecuteOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+    drop((buffer, executable, client));
+    assert_eq!(fake.live.load(SeqCst), 0, "the event of the run does not leak");
+}

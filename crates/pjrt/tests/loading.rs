@@ -1,0 +1,110 @@
+//! Loading files: what is no plugin is refused in clear words, and the same file is the same plugin.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pjrt::{LoadError, LoadErrorKind, Plugin};
+
+fn load(path: impl AsRef<Path>) -> Result<Plugin, LoadError> {
+    // SAFETY: the files are no libraries, libraries of the system, or those built here, which keep the contract.
+    unsafe { Plugin::load(path) }
+}
+
+fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// Builds a library from C, whose compiler is the linker Rust itself uses.
+fn build(name: &str, source: &str) -> PathBuf {
+    let (c, library) = (directory().join(format!("{name}.c")), directory().join(format!("{name}.so")));
+    std::fs::write(&c, source).unwrap();
+    let cc = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let status = Command::new(cc).args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&c).status().unwrap();
+    assert!(status.success());
+    library
+}
+
+/// A plugin with the functions nothing works without, and the given version and initialization.
+fn plugin_source(major: i32, minor: i32, initialize: &str) -> String {
+    format!(
+        "#include <stddef.h>
+        struct args {{ size_t size; void *extensions; }};
+        struct message {{ size_t size; void *extensions; void *error; const char *text; size_t length; }};
+        struct code {{ size_t size; void *extensions; void *error; int code; }};
+        static void destroy(void *args) {{}}
+        static void message(struct message *args) {{ args->text = \"no such card\"; args->length = 12; }}
+        static void *code(struct code *args) {{ args->code = 5; return 0; }}
+        static int calls;
+        static void *initialize(struct args *args) {{ calls++; {initialize} }}
+        static struct {{
+          size_t size; void *extensions;
+          size_t version_size; void *version_extensions; int major, minor;
+          void *functions[4];
+        }} table = {{72, 0, 24, 0, {major}, {minor}, {{destroy, message, code, initialize}}}};
+        void *GetPjrtApi(void) {{ return &table; }}"
+    )
+}
+
+#[test]
+fn what_is_no_plugin_is_refused_in_clear_words() {
+    let error = load(directory().join("absent.so")).unwrap_err();
+    assert!(matches!(error.kind(), LoadErrorKind::File(_)), "{error}");
+    assert!(error.to_string().contains("absent.so: cannot open the file: No such file"), "{error}");
+    assert_eq!(error.path(), Some(directory().join("absent.so").as_path()));
+
+    let text = directory().join("text.so");
+    std::fs::write(&text, "not a library").unwrap();
+    let error = load(&text).unwrap_err();
+    assert!(matches!(error.kind(), LoadErrorKind::Library(_)), "{error}");
+    assert!(error.to_string().contains("file too short") || error.to_string().contains("invalid ELF"), "{error}");
+    assert!(matches!(load(directory()).unwrap_err().kind(), LoadErrorKind::Library(_)));
+
+    let error = load(build("missing_symbol", "void undefined_elsewhere(void); void f(void) { undefined_elsewhere(); }
+        void (*p)(void) = undefined_elsewhere;"));
+    let error = error.unwrap_err();
+    assert!(error.to_string().contains("undefined_elsewhere"), "the loader's words are kept: {error}");
+
+    let error = load(build("no_entry", "int something_else;")).unwrap_err();
+    assert!(matches!(error.kind(), LoadErrorKind::NoEntryPoint(_)), "{error}");
+    assert!(error.to_string().contains("GetPjrtApi"), "{error}");
+
+    let error = load(build("null", "void *GetPjrtApi(void) { return 0; }")).unwrap_err();
+    assert!(matches!(error.kind(), LoadErrorKind::NullTable), "{error}");
+
+    let error = load(build("major", &plugin_source(1, 0, "return 0;"))).unwrap_err();
+    assert!(matches!(error.kind(), LoadErrorKind::MajorVersion { .. }), "{error}");
+    let error = load(build("minor", &plugin_source(0, 45, "return 0;"))).unwrap_err();
+    assert!(matches!(error.kind(), LoadErrorKind::MinorVersion { .. }), "{error}");
+    assert!(error.to_string().contains("API 0.45"), "{error}");
+
+    let error = load(build("failing", &plugin_source(0, 80, "return \"error\";"))).unwrap_err();
+    let LoadErrorKind::Initialize(why) = error.kind() else { panic!("{error}") };
+    assert_eq!(why.code(), pjrt::ErrorCode::NOT_FOUND);
+    assert!(error.to_string().ends_with("PJRT_Plugin_Initialize: NOT_FOUND: no such card"), "{error}");
+    let as_error = pjrt::Error::from(error);
+    assert_eq!(as_error.kind(), pjrt::ErrorKind::Load);
+    assert!(as_error.load_error().is_some());
+}
+
+#[test]
+fn the_same_file_is_the_same_plugin() {
+    // Initializing twice would fail.
+    let path = build("once", &plugin_source(0, 100, "return calls == 1 ? 0 : \"error\";"));
+    let (symbolic, hard) = (directory().join("once_symbolic.so"), directory().join("once_hard.so"));
+    for link in [&symbolic, &hard] {
+        drop(std::fs::remove_file(link));
+    }
+    std::os::unix::fs::symlink(&path, &symbolic).unwrap();
+    std::fs::hard_link(&path, &hard).unwrap();
+    let plugins: Vec<Plugin> = std::thread::scope(|scope| {
+        let paths = [&path, &symbolic, &hard, &path, &symbolic, &hard];
+        let threads: Vec<_> = paths.map(|path| scope.spawn(move || load(path).unwrap())).into_iter().collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(plugins.iter().all(|plugin| *plugin == plugins[0]));
+    assert_eq!(load(&path).unwrap(), plugins[0]);
+    assert_eq!(plugins[0].api_version().to_string(), "0.100");
+    let copy = directory().join("once_copy.so");
+    std::fs::copy(&path, &copy).unwrap();
+    assert_ne!(load(&copy).unwrap(), plugins[0], "another file is another plugin");
+}

@@ -1,0 +1,220 @@
+//! Tables a plugin might give: short, old, broken, and extension chains of all sorts.
+
+#![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "broken plugins on purpose")]
+
+#[path = "common/fake.rs"]
+mod fake;
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+use fake::{Fake, plugin_of, table};
+use pjrt::extensions::Layouts;
+use pjrt::{ErrorKind, LoadErrorKind, Plugin, StaticApi, slot};
+use pjrt_sys::*;
+
+unsafe extern "C" {
+    fn mmap(addr: *mut c_void, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
+    fn mprotect(addr: *mut c_void, len: usize, prot: c_int) -> c_int;
+}
+
+/// The first `size` bytes of a table, right before memory that cannot be read.
+fn at_page_end(table: &PJRT_Api, size: usize) -> *const PJRT_Api {
+    const PAGE: usize = 4096;
+    // PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS.
+    let pages = unsafe { mmap(null_mut(), 2 * PAGE, 3, 0x22, -1, 0) };
+    assert!(pages.addr() % PAGE == 0 && !pages.is_null());
+    let start = unsafe { pages.byte_add(PAGE - size) };
+    unsafe { start.cast::<u8>().copy_from_nonoverlapping((&raw const *table).cast(), size) };
+    assert_eq!(unsafe { mprotect(pages.byte_add(PAGE), PAGE, 0) }, 0);
+    start.cast()
+}
+
+fn load(table: *const PJRT_Api) -> Result<Plugin, LoadErrorKind> {
+    Plugin::from_static(unsafe { StaticApi::new(table) }).map_err(|error| error.kind().clone())
+}
+
+/// Size of the table of API 0.81.
+const SIZE_0_81: usize = 984;
+
+#[test]
+fn a_short_table_is_read_no_further_than_its_size() {
+    let mut short = table();
+    short.struct_size = SIZE_0_81;
+    short.pjrt_api_version.minor_version = 81;
+    let plugin = load(at_page_end(&short, SIZE_0_81)).unwrap();
+    assert_eq!(plugin.api().struct_size(), SIZE_0_81);
+    assert!(plugin.supports::<slot::PJRT_Client_Create>());
+    assert!(!plugin.supports::<slot::PJRT_Error_ForEachPayload>(), "beyond the table's end");
+    let client = Fake::new().client_of(&plugin);
+    assert_eq!(client.platform_name().unwrap(), "fake");
+    // An error without payloads, whose function lies beyond the end.
+    assert!(client.lookup_device(5).unwrap_err().payloads().is_empty());
+    let executable = client.compile(&pjrt::Program::mlir(""), &pjrt::CompileOptions::default()).unwrap();
+    let error = executable.executable().parameter_memory_kinds().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        error.to_string(),
+        "PJRT_Executable_ParameterMemoryKinds: UNIMPLEMENTED: the plugin, of API 0.81, does not have this function; \
+         it came with 0.102"
+    );
+}
+
+#[test]
+fn a_size_that_ends_within_a_pointer_hides_the_pointer() {
+    let mut odd = table();
+    odd.struct_size = slot::PJRT_Buffer_Delete::OFFSET + 4;
+    let plugin = load(at_page_end(&odd, odd.struct_size.next_multiple_of(8))).unwrap();
+    assert!(!plugin.supports::<slot::PJRT_Buffer_Delete>());
+    assert!(plugin.supports::<slot::PJRT_Event_Await>());
+}
+
+#[test]
+fn a_longer_table_of_a_newer_plugin_is_cut() {
+    #[repr(C)]
+    struct Newer(PJRT_Api, [usize; 64]);
+    let mut newer = Newer(table(), [usize::MAX; 64]);
+    newer.0.struct_size = size_of::<Newer>();
+    newer.0.pjrt_api_version.minor_version = 300;
+    let plugin = load((&raw const *Box::leak(Box::new(newer))).cast()).unwrap();
+    assert_eq!(plugin.api_version().minor, 300);
+    Fake::new().client_of(&plugin);
+}
+
+#[test]
+fn null_slots_are_unsupported() {
+    let mut without = table();
+    without.PJRT_Client_PlatformName = None;
+    let client = Fake::new().client_of(&plugin_of(without).unwrap());
+    let error = client.platform_name().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(error.function(), Some("PJRT_Client_PlatformName"));
+    assert!(error.to_string().contains("API 0.114"), "{error}");
+    assert!(error.to_string().contains("every version has it"), "{error}");
+    assert!(client.plugin().attributes().unwrap().is_empty(), "attributes may be missing");
+}
+
+#[test]
+fn tables_that_cannot_be_driven_are_refused() {
+    assert!(matches!(load(std::ptr::null()), Err(LoadErrorKind::NullTable)));
+    let whole = Box::leak(Box::new(table()));
+    assert!(matches!(load((&raw const *whole).wrapping_byte_add(4)), Err(LoadErrorKind::MisalignedTable)));
+
+    let change = |f: fn(&mut PJRT_Api)| {
+        let mut changed = table();
+        f(&mut changed);
+        load(Box::leak(Box::new(changed))).unwrap_err()
+    };
+    let error = change(|table| table.struct_size = 24);
+    assert!(matches!(error, LoadErrorKind::TruncatedTable { struct_size: 24, .. }), "{error:?}");
+    let error = change(|table| table.pjrt_api_version.major_version = 1);
+    assert!(error.to_string().contains("API 1.114"), "{error}");
+    let error = change(|table| table.pjrt_api_version.minor_version = 56);
+    assert!(error.to_string().contains("too old"), "{error}");
+    let error = change(|table| table.struct_size = slot::PJRT_Error_GetCode::OFFSET);
+    assert!(matches!(error, LoadErrorKind::MissingFunction { function: "PJRT_Error_GetCode" }), "{error:?}");
+    let error = change(|table| table.PJRT_Error_Destroy = None);
+    assert!(matches!(error, LoadErrorKind::MissingFunction { function: "PJRT_Error_Destroy" }), "{error:?}");
+}
+
+#[test]
+fn initialization_runs_once_when_threads_race() {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn slow(_: *mut PJRT_Plugin_Initialize_Args) -> *mut PJRT_Error {
+        CALLS.fetch_add(1, SeqCst);
+        std::thread::yield_now();
+        null_mut()
+    }
+    let mut counted = table();
+    counted.PJRT_Plugin_Initialize = Some(slow);
+    let api = unsafe { StaticApi::new(Box::leak(Box::new(counted))) };
+    let plugins: Vec<Plugin> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(move || Plugin::from_static(api).unwrap())).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(CALLS.load(SeqCst), 1);
+    assert!(plugins.iter().all(|plugin| *plugin == plugins[0]));
+}
+
+#[test]
+fn a_failed_initialization_is_remembered() {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn fail(_: *mut PJRT_Plugin_Initialize_Args) -> *mut PJRT_Error {
+        CALLS.fetch_add(1, SeqCst);
+        // An error of the fake: ask for one through its own function.
+        let mut args = PJRT_Client_LookupDevice_Args::new();
+        args.id = 14;
+        unsafe { table().PJRT_Client_LookupDevice.unwrap()(&mut args) }
+    }
+    let mut failing = table();
+    failing.PJRT_Plugin_Initialize = Some(fail);
+    let failing = Box::leak(Box::new(failing));
+    for _ in 0..2 {
+        let error = load(failing).unwrap_err();
+        let LoadErrorKind::Initialize(error) = error else { panic!("{error:?}") };
+        assert_eq!(error.code(), pjrt::ErrorCode::UNAVAILABLE);
+        assert_eq!(error.message(), "fake error 14");
+    }
+    assert_eq!(CALLS.load(SeqCst), 1);
+}
+
+fn node(ty: PJRT_Extension_Type, struct_size: usize, next: *mut PJRT_Extension_Base) -> *mut PJRT_Extension_Base {
+    Box::leak(Box::new(PJRT_Extension_Base { struct_size, type_: ty, next }))
+}
+
+fn with_chain(first: *mut PJRT_Extension_Base) -> Plugin {
+    let mut chained = table();
+    chained.extension_start = first;
+    plugin_of(chained).unwrap()
+}
+
+#[test]
+fn the_whole_chain_is_walked_and_unknown_types_are_kept() {
+    let mut layouts = PJRT_Layouts_Extension::new();
+    layouts.base.type_ = PJRT_Extension_Type::PJRT_Extension_Type_Layouts;
+    let layouts = Box::leak(Box::new(layouts));
+    let unknown = node(PJRT_Extension_Type(9000), 24, (&raw mut *layouts).cast());
+    let plugin = with_chain(node(PJRT_Extension_Type::PJRT_Extension_Type_FFI, 24, unknown));
+    assert_eq!(plugin.extensions(), [(5, Some("FFI")), (9000, None), (4, Some("Layouts"))]);
+    assert!(plugin.extension::<Layouts>().is_some(), "not only the first node is looked at");
+    assert!(with_chain(null_mut()).extension::<Layouts>().is_none());
+}
+
+#[test]
+fn a_short_extension_has_only_the_functions_within_its_size() {
+    // The layouts extension of API 0.81 has 72 bytes; the function at 72 came later.
+    let exact: &mut [usize] = vec![0usize; 9].leak();
+    exact[0] = 72;
+    exact[1] = 4;
+    // SAFETY: as long as it says, and with no functions.
+    let plugin = with_chain(exact.as_mut_ptr().cast());
+    let layouts = plugin.extension::<Layouts>().unwrap();
+    assert!(!layouts.supports::<pjrt::extension_slot::PJRT_Layouts_PJRT_Executable_GetParameterLayouts>());
+    let fake = Fake::new();
+    let client = fake.client_of(&plugin);
+    let executable = client.compile(&pjrt::Program::mlir(""), &pjrt::CompileOptions::default()).unwrap();
+    let error = layouts.parameter_layouts(executable.executable()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(error.function(), Some("PJRT_Layouts_PJRT_Executable_GetParameterLayouts"));
+    // And of another plugin's object.
+    let other = Fake::new().client();
+    let buffer = other.buffer_from_host(&[1u8], &[1]).unwrap();
+    assert_eq!(layouts.buffer_layout(&buffer).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn broken_chains_are_cut() {
+    let ring = node(PJRT_Extension_Type(1), 24, null_mut());
+    unsafe { (*ring).next = node(PJRT_Extension_Type(2), 24, ring) };
+    assert_eq!(with_chain(ring).extensions().len(), 2);
+    let short = node(PJRT_Extension_Type(3), 8, null_mut());
+    assert_eq!(with_chain(node(PJRT_Extension_Type(2), 24, short)).extensions().len(), 1);
+    let astray = std::ptr::without_provenance_mut(0x1001);
+    assert_eq!(with_chain(node(PJRT_Extension_Type(2), 24, astray)).extensions().len(), 1);
+    let mut long = null_mut();
+    for _ in 0..1000 {
+        long = node(PJRT_Extension_Type(2), 24, long);
+    }
+    assert_eq!(with_chain(long).extensions().len(), 128);
+}

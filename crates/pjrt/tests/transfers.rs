@@ -1,0 +1,194 @@
+//! Host memory: lengths, types, layouts, and who owns it while it is on its way.
+
+#[path = "common/block_on.rs"]
+mod block_on;
+#[path = "common/fake.rs"]
+mod fake;
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Waker};
+
+use block_on::block_on;
+use fake::{Fake, plugin_of, table};
+use pjrt::{ElementType, ErrorKind, Placement, Shape};
+
+#[test]
+fn wrong_lengths_never_reach_the_plugin() {
+    let client = Fake::new().client();
+    let error = client.buffer_from_host(&[1f32], &[16]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(error.to_string(), "f32[16] has 16 elements, but the data has 1");
+    assert!(client.buffer_from_host(&[1f32], &[400_000_000]).is_err());
+    assert!(client.buffer_from_host(&[1f32], &[i64::MAX, i64::MAX]).is_err());
+    assert!(client.buffer_from_host(&[1f32], &[-1]).is_err());
+    assert!(client.buffer_from_owned::<f32, _>(vec![1f32], &[2], Placement::Default).is_err());
+    let shape = Shape::new(ElementType::S4, [4]);
+    assert!(client.buffer_from_bytes(&[1, 2], &shape, Placement::Default).is_err());
+    assert!(client.buffer_from_strided(&[1f32; 6], 0, &[2, 3], &[4, 1], Placement::Default).is_err());
+    let token = Shape::new(ElementType::Token, []);
+    assert!(client.buffer_from_bytes(&[], &token, Placement::Default).is_err());
+    let buffer = client.buffer_from_host(&[1f32, 2.0], &[2]).unwrap();
+    let error = buffer.to_host_into(&mut [0f32; 3]).unwrap_err();
+    assert_eq!(error.to_string(), "f32[2] has 2 elements, but the destination 3");
+}
+
+#[test]
+fn element_types_newer_than_the_plugin_never_reach_it() {
+    let mut old = table();
+    old.pjrt_api_version.minor_version = 81;
+    let client = Fake::new().client_of(&plugin_of(old).unwrap());
+    let shape = Shape::new(ElementType::F6E2M3FN, [1]);
+    let error = client.buffer_from_bytes(&[1], &shape, Placement::Default).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("came with API 0.114"), "{error}");
+}
+
+#[test]
+fn wrong_types_are_refused() {
+    let client = Fake::new().client();
+    let buffer = client.buffer_from_host(&[1i32, 2], &[2]).unwrap();
+    assert_eq!(buffer.to_host::<f32>().unwrap_err().to_string(), "the buffer is s32[2], not of element type f32");
+    assert!(buffer.to_host_into(&mut [0u32; 2]).is_err());
+    assert!(buffer.to_host_async::<i64>().is_err());
+    assert_eq!(buffer.to_host::<i32>().unwrap(), [1, 2]);
+    let mut place = [0i32; 2];
+    buffer.to_host_into(&mut place).unwrap();
+    assert_eq!(place, [1, 2]);
+    assert_eq!(buffer.to_host_array().unwrap().to_vec::<i32>().unwrap(), [1, 2]);
+}
+
+#[test]
+fn scalars_and_empty_arrays() {
+    let client = Fake::new().client();
+    let scalar = client.buffer_from_host(&[7u16], &[]).unwrap();
+    assert!(scalar.dimensions().unwrap().is_empty(), "null dimensions are those of a scalar");
+    assert!(scalar.unpadded_dimensions().unwrap().is_empty());
+    assert_eq!(scalar.to_host::<u16>().unwrap(), [7]);
+    assert_eq!(scalar.to_host_array().unwrap().scalar::<u16>().unwrap(), 7);
+    let empty = client.buffer_from_host::<f64>(&[], &[3, 0]).unwrap();
+    assert_eq!(empty.to_host::<f64>().unwrap(), [0.0; 0]);
+}
+
+#[test]
+fn a_byte_that_is_no_bool_is_an_error() {
+    let fake = Fake::new();
+    let client = fake.client();
+    let buffer = client.buffer_from_host(&[true, false], &[2]).unwrap();
+    let mut place = [true, true];
+    buffer.to_host_into(&mut place).unwrap();
+    assert_eq!(place, [true, false]);
+    fake.garbage.store(7, SeqCst);
+    assert_eq!(buffer.to_host::<bool>().unwrap_err().kind(), ErrorKind::Malformed);
+    assert!(buffer.to_host_into(&mut place).is_err());
+    assert_eq!(place, [true, false], "what was there stays");
+    assert!(block_on(buffer.to_host_async::<bool>().unwrap()).is_err());
+    assert_eq!(buffer.to_host_bytes().unwrap(), [7, 7]);
+}
+
+#[test]
+fn data_is_row_major_or_an_error() {
+    let fake = Fake::new();
+    let client = fake.client();
+    let buffer = client.buffer_from_host(&[1u8, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
+    fake.no_layouts.store(true, SeqCst);
+    assert_eq!(buffer.to_host::<u8>().unwrap(), [1, 2, 3, 4, 5, 6], "the plugin's own layout is row-major");
+    fake.column_major.store(true, SeqCst);
+    assert_eq!(buffer.to_host::<u8>().unwrap_err().kind(), ErrorKind::Unsupported);
+    let flat = client.buffer_from_host(&[1u8, 2], &[2]).unwrap();
+    assert_eq!(flat.to_host::<u8>().unwrap(), [1, 2]);
+}
+
+#[test]
+fn a_copy_outlives_its_future() {
+    let fake = Fake::new();
+    let client = fake.client();
+    let buffer = client.buffer_from_host(&[9u64; 1000], &[1000]).unwrap();
+    fake.manual.store(true, SeqCst);
+    let mut cx = Context::from_waker(Waker::noop());
+    let read = {
+        let dropped = buffer.to_host_async::<u64>().unwrap();
+        let mut polled = pin!(buffer.to_host_async::<u64>().unwrap());
+        assert!(polled.as_mut().poll(&mut cx).is_pending());
+        std::mem::forget(buffer.to_host_async::<u64>().unwrap());
+        drop(dropped);
+        buffer.to_host_async::<u64>().unwrap()
+    };
+    assert!(!read.is_ready());
+    drop(buffer);
+    drop(client);
+    // Writes to the memory of all four.
+    fake.finish();
+    assert_eq!(read.wait().unwrap(), [9u64; 1000]);
+    assert_eq!(fake.live.load(SeqCst), 0);
+}
+
+#[test]
+fn a_copy_can_be_awaited_from_another_thread() {
+    let fake = Fake::new();
+    let client = fake.client();
+    let buffer = client.buffer_from_host(&[3i16; 5], &[5]).unwrap();
+    fake.manual.store(true, SeqCst);
+    let read = buffer.to_host_async::<i16>().unwrap();
+    let waiting = std::thread::spawn(move || block_on(read));
+    fake.finish();
+    assert_eq!(waiting.join().unwrap().unwrap(), [3; 5]);
+    let read = buffer.to_host_async::<i16>().unwrap();
+    let waiting = std::thread::spawn(move || read.wait());
+    fake.finish();
+    assert_eq!(waiting.join().unwrap().unwrap(), [3; 5]);
+}
+
+/// Data that tells when it is dropped.
+struct Watched(Vec<f32>, Arc<AtomicBool>);
+
+impl AsRef<[f32]> for Watched {
+    fn as_ref(&self) -> &[f32] {
+        &self.0
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.fill(-1.0);
+        self.1.store(true, SeqCst);
+    }
+}
+
+#[test]
+fn owned_data_lives_until_the_plugin_is_done_with_it() {
+    let fake = Fake::new();
+    let client = fake.client();
+    fake.manual.store(true, SeqCst);
+    let dropped = Arc::new(AtomicBool::new(false));
+    let data = Watched(vec![1.0, 2.0], dropped.clone());
+    // Returns although the plugin still has the data: nothing here waits for the event.
+    let buffer = client.buffer_from_owned::<f32, _>(data, &[2], Placement::Default).unwrap();
+    assert!(!dropped.load(SeqCst));
+    drop(buffer);
+    drop(client);
+    assert!(!dropped.load(SeqCst), "still borrowed by the plugin");
+    fake.finish();
+    assert!(dropped.load(SeqCst));
+
+    // Data that holds its elements itself, and data shared with the caller.
+    fake.manual.store(false, SeqCst);
+    let client = fake.client();
+    let inline = client.buffer_from_owned::<f32, _>([1.0, 2.0], &[2], Placement::Default).unwrap();
+    assert_eq!(inline.to_host::<f32>().unwrap(), [1.0, 2.0]);
+    let shared: Arc<[f32]> = Arc::from([5.0, 6.0]);
+    let buffer = client.buffer_from_owned::<f32, _>(shared.clone(), &[2], Placement::Default).unwrap();
+    assert_eq!(buffer.to_host::<f32>().unwrap(), *shared);
+}
+
+#[test]
+fn places_of_another_client_are_refused() {
+    let (client, other) = (Fake::new().client(), Fake::new().client());
+    let device = other.default_device().unwrap();
+    let error = client.buffer_from_host_to(&[1u8], &[1], &device).unwrap_err();
+    assert!(error.to_string().contains("another client"), "{error}");
+    let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
+    assert!(buffer.copy_to_device(&device).unwrap_err().to_string().contains("another client"));
+}
