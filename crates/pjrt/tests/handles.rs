@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use fake::{Fake, plugin_of, table};
 use pjrt::{
-    Buffer, Client, CompileOptions, Device, DeviceDescription, Error, ErrorKind, Event, ExecuteOptions, Executable,
+    Buffer, Client, CompileOptions, Device, DeviceDescription, Error, ErrorKind, Event, Executable, ExecuteOptions,
     HostRead, Input, LoadedExecutable, Memory, Plugin, Program, TopologyDescription,
 };
 
@@ -119,7 +119,8 @@ fn only_donated_inputs_are_taken() {
     let run = executable.execute_with([Input::Borrow(&a), Input::Donate(b)], &ExecuteOptions::default()).unwrap();
     run.done.wait().unwrap();
     assert!(!a.is_deleted().unwrap());
-    let sharded = executable.execute_sharded(vec![vec![(&a).into(), new().into()]], &ExecuteOptions::default()).unwrap();
+    let sharded =
+        executable.execute_sharded(vec![vec![(&a).into(), new().into()]], &ExecuteOptions::default()).unwrap();
     sharded.done[0].wait().unwrap();
     assert_eq!(sharded.outputs[0][0].to_host::<u8>().unwrap(), [1]);
     assert!(!a.is_deleted().unwrap());

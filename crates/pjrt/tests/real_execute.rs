@@ -50,8 +50,7 @@ fn axpy() {
 fn wrong_arguments_never_reach_the_plugin() {
     each_client("wrong_arguments", |client| {
         let axpy = compile(client, AXPY);
-        let expected: Vec<String> =
-            axpy.parameters().unwrap().iter().map(|p| p.shape().unwrap().to_string()).collect();
+        let expected: Vec<String> = axpy.parameters().unwrap().iter().map(|p| p.shape().unwrap().to_string()).collect();
         assert_eq!(expected, ["f32[]", "f32[4]", "f32[4]"]);
         let a = client.buffer_from_host(&[2.0f32], &[]).unwrap();
         let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
@@ -243,7 +242,9 @@ fn metadata_is_an_answer_or_unsupported() {
     fn ok<T: std::fmt::Debug>(name: &str, result: Result<T, pjrt::Error>) {
         match result {
             Ok(value) => eprintln!("  {name}: {value:?}"),
-            Err(error) => assert!(matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Plugin), "{name}: {error}"),
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Plugin), "{name}: {error}")
+            }
         }
     }
     each_client("metadata", |client| {

@@ -1,6 +1,10 @@
 //! Tables a plugin might give: short, old, broken, and extension chains of all sorts.
 
-#![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "broken plugins on purpose")]
+#![allow(
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::undocumented_unsafe_blocks,
+    reason = "broken plugins on purpose"
+)]
 
 #[path = "common/fake.rs"]
 mod fake;
