@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Writes programs with inputs and the results JAX's own CPU backend computes for them.
 
-    python make_expected.py OUT_DIR [--seed N] [--rounds N] [--only SUBSTRING]
+    python make_expected.py OUT_DIR [--seed N] [--rounds N] [--only REGEX] [--small]
 
 needs `pip install jax==0.10.2 jaxlib==0.10.2 numpy`. Every case is two files: NAME.mlir, whose first line gives the
 tolerances, and NAME.bin, the inputs and then the expected outputs, each row-major, one byte per truth value.
-`tests/expected.rs` runs them: those committed in tests/data (made with --rounds 1 --small), and any directory named
+`tests/expected.rs` runs them: those committed in tests/data (made with
+--small --only "$(cat data/selection)"), and any directory named
 by PJRT_CPU_CASES.
 """
-import argparse, os, sys
+import argparse, os, re
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import numpy as np
 import jax, jax.numpy as jnp
@@ -26,7 +27,7 @@ parser.add_argument("out")
 parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--rounds", type=int, default=1)
 parser.add_argument("--only", default="")
-parser.add_argument("--small", action="store_true", help="keep only cases below 8 KB")
+parser.add_argument("--small", action="store_true", help="keep only cases below 3.6 KB")
 args = parser.parse_args()
 os.makedirs(args.out, exist_ok=True)
 rng = np.random.default_rng(args.seed)
@@ -69,7 +70,7 @@ def program(lowered):
 
 def case(name, f, *inputs, tol=None, platform="cpu"):
     global written
-    if args.only not in name:
+    if not re.search(args.only, name):
         return
     try:
         jitted = jax.jit(f)
@@ -87,7 +88,7 @@ def case(name, f, *inputs, tol=None, platform="cpu"):
         tols = [TOLERANCE[k] for k in kinds if k in TOLERANCE] or [(0, 0)]
         tol = max(tols)
     blob = b"".join(np.ascontiguousarray(np.asarray(x)).tobytes() for x in flat + outs)
-    if args.small and len(blob) + len(text) > 8192:
+    if args.small and len(blob) + len(text) > 3600:
         return
     with open(os.path.join(args.out, name + ".mlir"), "w") as file:
         file.write(f"// rtol={tol[0]} atol={tol[1]}\n{text}")

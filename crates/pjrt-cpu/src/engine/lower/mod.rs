@@ -27,7 +27,7 @@ pub(crate) use region::{Combine, ScalarFn};
 type Result<T> = std::result::Result<T, CompileError>;
 
 /// Nodes of a program after inlining; more suggests functions that double with every call.
-const MAX_NODES: usize = 4 << 20;
+const MAX_NODES: usize = 1 << 20;
 /// Nesting of calls and regions.
 const MAX_DEPTH: usize = 96;
 /// Entries of a table of offsets worked out at compile time.

@@ -1,0 +1,87 @@
+//! What is refused, and how.
+
+use stablehlo::ir::{OpKind, Type};
+
+use crate::engine::{CompileError, CompileErrorKind, compile};
+
+fn refused(text: &str) -> CompileError {
+    compile(&stablehlo::parse(text.to_owned()).expect("the test's program parses"))
+        .expect_err("the program is refused")
+}
+
+#[test]
+fn unsupported_types_and_ops_are_named_at_compile_time() {
+    let error = refused(
+        "func.func @main(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {
+           %0 = stablehlo.exponential %a : tensor<2xcomplex<f32>>
+           return %0 : tensor<2xcomplex<f32>> }",
+    );
+    assert_eq!(error.kind(), CompileErrorKind::Unsupported);
+    for part in ["exponential", "tensor<2xcomplex<f32>>", "`main`"] {
+        assert!(error.message().contains(part), "{error}");
+    }
+    let error = refused(
+        r#"func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+           %0 = stablehlo.custom_call @mystery(%a) : (tensor<2xf32>) -> tensor<2xf32>
+           return %0 : tensor<2xf32> }"#,
+    );
+    assert_eq!(error.kind(), CompileErrorKind::Unsupported);
+    assert!(error.message().contains("@mystery"), "{error}");
+}
+
+/// The reader refuses this already; the engine does not rely on it.
+#[test]
+fn recursion_is_refused() {
+    let text = "func.func @main(%a: tensor<f32>) -> tensor<f32> {
+           %0 = call @f(%a) : (tensor<f32>) -> tensor<f32>
+           return %0 : tensor<f32> }
+         func.func private @f(%a: tensor<f32>) -> tensor<f32> {
+           return %a : tensor<f32> }";
+    let mut module = stablehlo::parse(text).unwrap();
+    module.funcs[0].body.ops[0].kind = OpKind::Call {
+        callee: "main".into(),
+    };
+    let error = compile(&module).unwrap_err();
+    assert!(error.message().contains("calls itself"), "{error}");
+}
+
+/// Each function calls the next twice: 2^60 ops after inlining.
+#[test]
+fn doubling_calls_are_refused_not_run_out_of_memory() {
+    let mut text = String::from(
+        "func.func @main(%a: tensor<f32>) -> tensor<f32> {
+           %0 = call @f0(%a) : (tensor<f32>) -> tensor<f32>
+           return %0 : tensor<f32> }\n",
+    );
+    for i in 0..60 {
+        let next = if i == 59 {
+            "stablehlo.negate %a : tensor<f32>".into()
+        } else {
+            format!("call @f{}(%a) : (tensor<f32>) -> tensor<f32>", i + 1)
+        };
+        text += &format!(
+            "func.func private @f{i}(%a: tensor<f32>) -> tensor<f32> {{
+               %0 = {next}
+               %1 = {next}
+               return %1 : tensor<f32> }}\n"
+        );
+    }
+    assert_eq!(refused(&text).kind(), CompileErrorKind::Unsupported);
+}
+
+/// The reader refuses this already; the engine does not rely on it.
+#[test]
+fn tensors_beyond_the_address_space_are_refused() {
+    let text = "func.func @main(%a: tensor<f32>) -> tensor<2x2xf32> {
+           %0 = stablehlo.broadcast_in_dim %a, dims = [] : (tensor<f32>) -> tensor<2x2xf32>
+           return %0 : tensor<2x2xf32> }";
+    let mut module = stablehlo::parse(text).unwrap();
+    for ty in &mut module.funcs[0].values {
+        if let Type::Tensor(t) = ty {
+            t.shape.iter_mut().for_each(|d| *d = 1 << 32);
+        }
+    }
+    let error = compile(&module).unwrap_err();
+    assert_eq!(error.kind(), CompileErrorKind::Invalid);
+    assert!(error.message().contains("address space"), "{error}");
+}

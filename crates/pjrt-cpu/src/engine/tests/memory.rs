@@ -1,0 +1,115 @@
+//! What is shared, reused and copied.
+
+use super::{DType, program, tensor};
+use crate::engine::{Parameter, Pool, Tensor, compile_in};
+
+fn address(tensor: &Tensor) -> usize {
+    tensor.bytes().as_ptr().addr()
+}
+
+#[test]
+fn a_donated_input_is_updated_in_place_and_a_shared_one_is_not() {
+    let ty = "tensor<1000xf32>";
+    let add = program(
+        &format!("%a: {ty}, %b: {ty}"),
+        ty,
+        &format!("%0 = stablehlo.add %a, %b : {ty}\n return %0 : {ty}"),
+    );
+    let b = tensor(DType::F32, &[1000], &[1.0f32; 1000]);
+    let given = tensor(DType::F32, &[1000], &[2.0f32; 1000]);
+    let before = address(&given);
+    let out = add.run(vec![given, b.clone()]).unwrap();
+    assert_eq!(address(&out[0]), before);
+    assert_eq!(out[0].as_slice::<f32>().unwrap(), [3.0; 1000]);
+    let kept = out[0].clone();
+    let out = add.run(vec![kept.clone(), b.clone()]).unwrap();
+    assert_ne!(address(&out[0]), before);
+    assert_eq!(kept.as_slice::<f32>().unwrap(), [3.0; 1000]);
+    assert_eq!(b.as_slice::<f32>().unwrap(), [1.0; 1000]);
+}
+
+#[test]
+fn an_input_returned_as_it_is_shares_its_elements() {
+    let ty = "tensor<2x3xi32>";
+    let same = program(
+        &format!("%a: {ty}"),
+        &format!("{ty}, tensor<6xi32>"),
+        &format!(
+            "%0 = stablehlo.reshape %a : ({ty}) -> tensor<6xi32>\n return %a, %0 : {ty}, tensor<6xi32>"
+        ),
+    );
+    assert_eq!(same.step_count(), 0);
+    let a = tensor(DType::I32, &[2, 3], &[1, 2, 3, 4, 5, 6]);
+    let out = same.run(vec![a.clone()]).unwrap();
+    assert!(out[0].shares_elements_with(&a) && out[1].shares_elements_with(&a));
+    assert_eq!((out[0].dims(), out[1].dims()), (&[2, 3][..], &[6][..]));
+}
+
+/// A loop that writes one row per iteration must not copy the tensor it carries.
+#[test]
+fn a_loop_updates_what_it_carries_in_place() {
+    let pool = Pool::new(64 << 20);
+    let text = r"
+      func.func @main(%x: tensor<1000x1024xf32>, %row: tensor<1x1024xf32>) -> tensor<1000x1024xf32> {
+        %zero = stablehlo.constant dense<0> : tensor<i32>
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %n = stablehlo.constant dense<1000> : tensor<i32>
+        %r:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<1000x1024xf32>
+          cond { %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                 stablehlo.return %p : tensor<i1> }
+          do { %b = stablehlo.dynamic_update_slice %a, %row, %i, %zero : (tensor<1000x1024xf32>, tensor<1x1024xf32>, tensor<i32>, tensor<i32>) -> tensor<1000x1024xf32>
+               %j = stablehlo.add %i, %one : tensor<i32>
+               stablehlo.return %j, %b : tensor<i32>, tensor<1000x1024xf32> }
+        return %r#1 : tensor<1000x1024xf32>
+      }";
+    let program = compile_in(&stablehlo::parse(text).unwrap(), &pool).unwrap();
+    let x = Tensor::uninit(&pool, DType::F32, &[1000, 1024]).unwrap();
+    let before = address(&x);
+    let row = tensor(DType::F32, &[1, 1024], &[7.0f32; 1024]);
+    let out = program.run(vec![x, row]).unwrap();
+    assert_eq!(
+        address(&out[0]),
+        before,
+        "the donated tensor was written in place all along"
+    );
+    assert!(out[0].as_slice::<f32>().unwrap().iter().all(|&x| x == 7.0));
+    drop(out);
+    assert!(
+        pool.held() < 2 * 4 * 1000 * 1024,
+        "no second copy of the tensor was ever made"
+    );
+}
+
+#[test]
+fn parameters_carry_donation() {
+    let ty = "tensor<2xf32>";
+    let program = program(
+        &format!(
+            "%a: {ty} {{tf.aliasing_output = 0 : i32}}, %b: {ty} {{jax.buffer_donor = true}}, %c: {ty}"
+        ),
+        ty,
+        &format!("%0 = stablehlo.add %a, %b : {ty}\n return %0 : {ty}"),
+    );
+    let facts = |p: &Parameter| (p.alias_output, p.donor);
+    assert_eq!(
+        program.parameters().iter().map(facts).collect::<Vec<_>>(),
+        [(Some(0), false), (None, true), (None, false)]
+    );
+    assert_eq!(program.outputs()[0].to_string(), ty);
+}
+
+#[test]
+fn wrong_inputs_are_named() {
+    let ty = "tensor<2xf32>";
+    let program = program(&format!("%a: {ty}"), ty, &format!("return %a : {ty}"));
+    let error = program.run(Vec::new()).unwrap_err().to_string();
+    assert!(error.contains("takes 1 inputs, 0 were given"), "{error}");
+    let error = program
+        .run(vec![tensor(DType::I32, &[2], &[1, 2])])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("tensor<2xf32>") && error.contains("tensor<2xi32>"),
+        "{error}"
+    );
+}

@@ -1,0 +1,7 @@
+// rtol=1e-12 atol=1e-12
+module @jit__lambda attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<13xf64>) -> (tensor<13x2xui32> {jax.result_info = "result"}) {
+    %0 = stablehlo.bitcast_convert %arg0 : (tensor<13xf64>) -> tensor<13x2xui32>
+    return %0 : tensor<13x2xui32>
+  }
+}

@@ -1,0 +1,22 @@
+// rtol=2e-06 atol=1e-06
+module @jit__lambda attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<7x5x4xf32>, %arg1: tensor<4xi32>) -> (tensor<7x5x4xf32> {jax.result_info = "result"}) {
+    %c = stablehlo.constant dense<0> : tensor<i32>
+    %0 = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<i32>) -> tensor<4xi32>
+    %1 = stablehlo.compare LT, %arg1, %0, SIGNED : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
+    %c_0 = stablehlo.constant dense<7> : tensor<i32>
+    %2 = stablehlo.broadcast_in_dim %c_0, dims = [] : (tensor<i32>) -> tensor<4xi32>
+    %3 = stablehlo.add %arg1, %2 : tensor<4xi32>
+    %4 = stablehlo.select %1, %3, %arg1 : tensor<4xi1>, tensor<4xi32>
+    %5 = stablehlo.broadcast_in_dim %4, dims = [0] : (tensor<4xi32>) -> tensor<4x1xi32>
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %6 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<4x5x4xf32>
+    %7 = "stablehlo.scatter"(%arg0, %5, %6) <{indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false}> ({
+    ^bb0(%arg2: tensor<f32>, %arg3: tensor<f32>):
+      %8 = stablehlo.multiply %arg2, %arg2 : tensor<f32>
+      %9 = stablehlo.add %8, %arg2 : tensor<f32>
+      stablehlo.return %9 : tensor<f32>
+    }) : (tensor<7x5x4xf32>, tensor<4x1xi32>, tensor<4x5x4xf32>) -> tensor<7x5x4xf32>
+    return %7 : tensor<7x5x4xf32>
+  }
+}
