@@ -69,6 +69,15 @@ impl Event {
     /// Runs `callback` once the operation has ended, with its error if it failed: on a thread of the plugin's, or on
     /// this one before `on_ready` returns. It must not block. A panic in it ends there.
     ///
+    /// It owns what it uses, which may be dropped late and on another thread:
+    ///
+    /// ```compile_fail,E0597
+    /// # fn example(event: &pjrt::Event) -> Result<(), pjrt::Error> {
+    /// let text = String::from("gone before the callback runs");
+    /// event.on_ready(|_| println!("{text}"))
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// What the plugin reports about the registration; the callback is then dropped without running.

@@ -1,5 +1,7 @@
 //! Loading files: what is no plugin is refused in clear words, and the same file is the same plugin.
 
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -59,8 +61,11 @@ fn what_is_no_plugin_is_refused_in_clear_words() {
     assert!(error.to_string().contains("file too short") || error.to_string().contains("invalid ELF"), "{error}");
     assert!(matches!(load(directory()).unwrap_err().kind(), LoadErrorKind::Library(_)));
 
-    let error = load(build("missing_symbol", "void undefined_elsewhere(void); void f(void) { undefined_elsewhere(); }
-        void (*p)(void) = undefined_elsewhere;"));
+    let error = load(build(
+        "missing_symbol",
+        "void undefined_elsewhere(void); void f(void) { undefined_elsewhere(); }
+        void (*p)(void) = undefined_elsewhere;",
+    ));
     let error = error.unwrap_err();
     assert!(error.to_string().contains("undefined_elsewhere"), "the loader's words are kept: {error}");
 

@@ -1,5 +1,7 @@
 //! Host memory: lengths, types, layouts, and who owns it while it is on its way.
 
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
 #[path = "common/block_on.rs"]
 mod block_on;
 #[path = "common/fake.rs"]
@@ -122,7 +124,7 @@ fn a_copy_outlives_its_future() {
     // Writes to the memory of all four.
     fake.finish();
     assert_eq!(read.wait().unwrap(), [9u64; 1000]);
-    assert_eq!(fake.live.load(SeqCst), 0);
+    assert!(fake.all_gone());
 }
 
 #[test]

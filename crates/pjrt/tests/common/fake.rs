@@ -86,6 +86,16 @@ impl Fake {
         .expect("callbacks do not unwind");
     }
 
+    /// Waits until everything is destroyed. A client whose last handle went in a callback is destroyed by a thread of
+    /// its own, soon after.
+    pub(crate) fn all_gone(&self) -> bool {
+        let start = std::time::Instant::now();
+        while self.live.load(SeqCst) != 0 && start.elapsed().as_secs() < 30 {
+            std::thread::yield_now();
+        }
+        self.live.load(SeqCst) == 0 && self.destroyed.lock().expect("log").last() == Some(&"client")
+    }
+
     fn error(&'static self) -> Option<u32> {
         Some(self.event_error.load(SeqCst)).filter(|code| *code != 0)
     }
