@@ -71,7 +71,7 @@ impl Event {
     ///
     /// It owns what it uses, which may be dropped late and on another thread:
     ///
-    /// ```compile_fail,E0597
+    /// ```compile_fail,E0373
     /// # fn example(event: &pjrt::Event) -> Result<(), pjrt::Error> {
     /// let text = String::from("gone before the callback runs");
     /// event.on_ready(|_| println!("{text}"))
