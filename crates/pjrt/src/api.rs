@@ -1,5 +1,6 @@
 //! The function table of a plugin: the one place that reads it and calls through it.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::AssertUnwindSafe;
 
@@ -263,11 +264,34 @@ unsafe extern "C" fn collect_payload(
     });
 }
 
+thread_local! {
+    /// How many callbacks of plugins this thread is in.
+    static CALLBACKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether a plugin called the code that runs now.
+pub(crate) fn in_callback() -> bool {
+    // A thread that is ending has no count any more; be careful then.
+    CALLBACKS.try_with(|depth| depth.get() > 0).unwrap_or(true)
+}
+
+fn catch(f: impl FnOnce()) -> std::thread::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "the home of panics on a plugin's stack")]
+    std::panic::catch_unwind(AssertUnwindSafe(f))
+}
+
 /// Runs code that a plugin called, so that a panic ends here and not in the plugin's frames.
 pub(crate) fn contain(f: impl FnOnce()) {
-    #[expect(clippy::disallowed_methods, reason = "the home of panics on a plugin's stack")]
-    if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(f)) {
-        // Its destructor might panic again; the panic hook has already reported it.
-        std::mem::forget(panic);
+    let enter = |by: isize| CALLBACKS.try_with(|depth| depth.set(depth.get().saturating_add_signed(by)));
+    let entered = enter(1);
+    // The panic hook has reported the panic already; what it carries might panic once more when it is dropped.
+    if let Err(panic) = catch(f)
+        && let Err(again) = catch(|| drop(panic))
+    {
+        std::mem::forget(again);
+    }
+    if entered.is_ok() {
+        // Cannot fail: the thread still had its count just now.
+        let _left = enter(-1);
     }
 }

@@ -12,7 +12,7 @@ use crate::api::Api;
 use crate::device::Device;
 use crate::error::Error;
 use crate::executable::Executable;
-use crate::handle::{Foreign, Handle, Owned, Owner};
+use crate::handle::{Detached, Foreign, Handle, Owned, Owner};
 use crate::key_value::Store;
 use crate::loaded_executable::LoadedExecutable;
 use crate::memory::Memory;
@@ -29,22 +29,26 @@ use crate::topology::{Parent, TopologyDescription};
 pub struct Client(Arc<ClientInner>);
 
 pub(crate) struct ClientInner {
-    raw: Owned<PJRT_Client, Arc<PluginInner>>,
+    parts: Detached<Parts>,
     /// First addressable device; where data goes when nothing else is said.
     default_device: Option<Foreign<NonNull<PJRT_Device>>>,
+}
+
+struct Parts {
+    raw: Owned<PJRT_Client, Arc<PluginInner>>,
     /// Dropped after `raw`: the client may call it until it is destroyed.
     _store: Option<Store>,
 }
 
 impl Owner for ClientInner {
     fn api(&self) -> &Api {
-        self.raw.api()
+        self.parts.raw.api()
     }
 }
 
 impl ClientInner {
     pub(crate) fn raw(&self) -> &Handle<PJRT_Client, Arc<PluginInner>> {
-        &self.raw
+        &self.parts.raw
     }
 }
 
@@ -67,7 +71,8 @@ impl Client {
         let raw = unsafe { Owned::new(raw, plugin.inner().clone()) };
         let devices = raw.query::<slot::PJRT_Client_AddressableDevices>()?;
         let default_device = devices.first().and_then(|device| NonNull::new(*device)).map(Foreign);
-        Ok(Self(Arc::new(ClientInner { raw, default_device, _store: store })))
+        let parts = Detached::new(Parts { raw, _store: store });
+        Ok(Self(Arc::new(ClientInner { parts, default_device })))
     }
 
     pub(crate) fn inner(&self) -> &Arc<ClientInner> {
@@ -80,11 +85,11 @@ impl Client {
 
     /// The plugin that made this client.
     pub fn plugin(&self) -> Plugin {
-        Plugin::from_inner(self.0.raw.owner().clone())
+        Plugin::from_inner(self.0.raw().owner().clone())
     }
 
     pub(crate) fn api(&self) -> &Api {
-        self.0.raw.api()
+        self.0.raw().api()
     }
 
     /// Kind of platform, such as `cpu` or `tpu`.
@@ -94,7 +99,7 @@ impl Client {
     /// What the plugin reports.
     #[doc(alias = "PJRT_Client_PlatformName")]
     pub fn platform_name(&self) -> Result<String, Error> {
-        self.0.raw.query::<slot::PJRT_Client_PlatformName>().map(String::from)
+        self.0.raw().query::<slot::PJRT_Client_PlatformName>().map(String::from)
     }
 
     /// Index of this process among those of a distributed program; 0 for a single process.
@@ -104,7 +109,7 @@ impl Client {
     /// What the plugin reports.
     #[doc(alias = "PJRT_Client_ProcessIndex")]
     pub fn process_index(&self) -> Result<i32, Error> {
-        self.0.raw.query::<slot::PJRT_Client_ProcessIndex>()
+        self.0.raw().query::<slot::PJRT_Client_ProcessIndex>()
     }
 
     /// The platform's own words on its version.
@@ -114,7 +119,7 @@ impl Client {
     /// What the plugin reports.
     #[doc(alias = "PJRT_Client_PlatformVersion")]
     pub fn platform_version(&self) -> Result<String, Error> {
-        self.0.raw.query::<slot::PJRT_Client_PlatformVersion>().map(String::from)
+        self.0.raw().query::<slot::PJRT_Client_PlatformVersion>().map(String::from)
     }
 
     /// The topology this client runs on.
@@ -124,7 +129,7 @@ impl Client {
     /// What the plugin reports.
     #[doc(alias = "PJRT_Client_TopologyDescription")]
     pub fn topology(&self) -> Result<TopologyDescription, Error> {
-        let raw = self.0.raw.query::<slot::PJRT_Client_TopologyDescription>()?;
+        let raw = self.0.raw().query::<slot::PJRT_Client_TopologyDescription>()?;
         // SAFETY: C3: the topology belongs to the client and lives as long.
         let handle = unsafe { Handle::new(raw, Parent::Client(self.0.clone())) };
         Ok(TopologyDescription::borrowed(handle))
@@ -137,7 +142,7 @@ impl Client {
     /// What the plugin reports.
     #[doc(alias = "PJRT_Client_Devices")]
     pub fn devices(&self) -> Result<Vec<Device>, Error> {
-        Device::list(&self.0, self.0.raw.query::<slot::PJRT_Client_Devices>()?, slot::PJRT_Client_Devices::NAME)
+        Device::list(&self.0, self.0.raw().query::<slot::PJRT_Client_Devices>()?, slot::PJRT_Client_Devices::NAME)
     }
 
     /// The devices this client can run programs on.
@@ -147,7 +152,7 @@ impl Client {
     /// What the plugin reports.
     #[doc(alias = "PJRT_Client_AddressableDevices")]
     pub fn addressable_devices(&self) -> Result<Vec<Device>, Error> {
-        let devices = self.0.raw.query::<slot::PJRT_Client_AddressableDevices>()?;
+        let devices = self.0.raw().query::<slot::PJRT_Client_AddressableDevices>()?;
         Device::list(&self.0, devices, slot::PJRT_Client_AddressableDevices::NAME)
     }
 
@@ -174,7 +179,7 @@ impl Client {
     #[doc(alias = "PJRT_Client_LookupDevice")]
     pub fn lookup_device(&self, id: i32) -> Result<Device, Error> {
         let mut args = PJRT_Client_LookupDevice_Args::new();
-        args.client = self.0.raw.as_ptr();
+        args.client = self.0.raw().as_ptr();
         args.id = id;
         // SAFETY: C2: the client is live.
         unsafe { self.api().call::<slot::PJRT_Client_LookupDevice>(&mut args) }?;
@@ -192,7 +197,7 @@ impl Client {
     #[doc(alias = "PJRT_Client_LookupAddressableDevice")]
     pub fn lookup_addressable_device(&self, local_hardware_id: i32) -> Result<Device, Error> {
         let mut args = PJRT_Client_LookupAddressableDevice_Args::new();
-        args.client = self.0.raw.as_ptr();
+        args.client = self.0.raw().as_ptr();
         args.local_hardware_id = local_hardware_id;
         // SAFETY: C2: the client is live.
         unsafe { self.api().call::<slot::PJRT_Client_LookupAddressableDevice>(&mut args) }?;
@@ -209,7 +214,7 @@ impl Client {
     /// What the plugin reports.
     #[doc(alias = "PJRT_Client_AddressableMemories")]
     pub fn memories(&self) -> Result<Vec<Memory>, Error> {
-        let memories = self.0.raw.query::<slot::PJRT_Client_AddressableMemories>()?;
+        let memories = self.0.raw().query::<slot::PJRT_Client_AddressableMemories>()?;
         Memory::list(&self.0, memories, slot::PJRT_Client_AddressableMemories::NAME)
     }
 
@@ -232,7 +237,7 @@ impl Client {
     pub fn compile_with_raw_options(&self, program: &Program, options: &[u8]) -> Result<LoadedExecutable, Error> {
         let program = program.raw();
         let mut args = PJRT_Client_Compile_Args::new();
-        args.client = self.0.raw.as_ptr();
+        args.client = self.0.raw().as_ptr();
         args.program = &raw const program;
         args.compile_options = options.as_ptr().cast::<c_char>();
         args.compile_options_size = options.len();
@@ -258,7 +263,7 @@ impl Client {
         }
         let options = options.encode();
         let mut args = PJRT_Client_Load_Args::new();
-        args.client = self.0.raw.as_ptr();
+        args.client = self.0.raw().as_ptr();
         args.executable = executable.handle().as_ptr();
         args.compile_options = options.as_ptr().cast::<c_char>();
         args.compile_options_size = options.len();
@@ -276,7 +281,7 @@ impl Client {
     #[doc(alias = "PJRT_Executable_DeserializeAndLoad")]
     pub fn deserialize_and_load(&self, bytes: &[u8]) -> Result<LoadedExecutable, Error> {
         let mut args = PJRT_Executable_DeserializeAndLoad_Args::new();
-        args.client = self.0.raw.as_ptr();
+        args.client = self.0.raw().as_ptr();
         args.serialized_executable = bytes.as_ptr().cast::<c_char>();
         args.serialized_executable_size = bytes.len();
         // SAFETY: C2: the client is live; the bytes live through the call.
@@ -301,7 +306,7 @@ impl Client {
         let count = num_replicas.checked_mul(num_partitions).filter(|n| (1..=1 << 24).contains(n)).ok_or_else(wrong)?;
         let mut devices: Vec<c_int> = vec![0; count];
         let mut args = PJRT_Client_DefaultDeviceAssignment_Args::new();
-        args.client = self.0.raw.as_ptr();
+        args.client = self.0.raw().as_ptr();
         args.num_replicas = c_int::try_from(num_replicas).map_err(|_| wrong())?;
         args.num_partitions = c_int::try_from(num_partitions).map_err(|_| wrong())?;
         args.default_assignment_size = devices.len();
@@ -324,6 +329,6 @@ impl Eq for Client {}
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Client").field(&self.0.raw).finish()
+        f.debug_tuple("Client").field(self.0.raw()).finish()
     }
 }

@@ -14,7 +14,6 @@ use crate::api::contain;
 use crate::client::ClientInner;
 use crate::error::Error;
 use crate::handle::{Owned, Owner};
-use crate::plugin::PluginInner;
 
 /// The end of something asynchronous: a transfer, an execution, a buffer becoming ready.
 ///
@@ -32,8 +31,8 @@ pub(crate) type Callback = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 /// What the plugin holds until it calls back.
 struct Pending {
-    /// Not the client: its last handle must not go in a callback, on a thread the client may wait for.
-    plugin: Arc<PluginInner>,
+    /// Not every plugin survives that its client is destroyed while something is under way.
+    client: Arc<ClientInner>,
     callback: Callback,
 }
 
@@ -70,6 +69,15 @@ impl Event {
     /// Runs `callback` once the operation has ended, with its error if it failed: on a thread of the plugin's, or on
     /// this one before `on_ready` returns. It must not block. A panic in it ends there.
     ///
+    /// It owns what it uses, which may be dropped late and on another thread:
+    ///
+    /// ```compile_fail,E0373
+    /// # fn example(event: &pjrt::Event) -> Result<(), pjrt::Error> {
+    /// let text = String::from("gone before the callback runs");
+    /// event.on_ready(|_| println!("{text}"))
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// What the plugin reports about the registration; the callback is then dropped without running.
@@ -80,8 +88,8 @@ impl Event {
 
     /// Registers a callback, or gives it back.
     fn register(&self, callback: Callback) -> Result<(), (Error, Callback)> {
-        let plugin = self.raw.owner().raw().owner().clone();
-        let pending = Box::into_raw(Box::new(Pending { plugin, callback }));
+        let client = self.raw.owner().clone();
+        let pending = Box::into_raw(Box::new(Pending { client, callback }));
         let mut args = PJRT_Event_OnReady_Args::new();
         args.event = self.raw.as_ptr();
         args.callback = Some(on_ready);
@@ -123,16 +131,18 @@ impl Event {
 /// `PJRT_Event_OnReadyCallback`.
 unsafe extern "C" fn on_ready(error: *mut PJRT_Error, user_arg: *mut c_void) {
     // SAFETY: C6: the argument is the box of `Event::register`, given to at most one call.
-    let Pending { plugin, callback } = *unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
+    let Pending { client, callback } = *unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
+    let held = client.clone();
     contain(move || {
         let result = if error.is_null() {
             Ok(())
         } else {
             // SAFETY: C6: an error given to the callback is live and the callback's.
-            Err(unsafe { plugin.api().take_error(slot::PJRT_Event_OnReady::NAME, error) })
+            Err(unsafe { client.api().take_error(slot::PJRT_Event_OnReady::NAME, error) })
         };
         callback(result);
     });
+    contain(move || drop(held));
 }
 
 /// The operation's outcome; an event that was dropped is no longer waited for.

@@ -3,12 +3,13 @@
 //! The only `Drop` and the only `unsafe impl Send` and `Sync` of the crate are here.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use pjrt_sys::*;
 
-use crate::api::Api;
+use crate::api::{self, Api};
 use crate::error::Error;
 
 /// A value made of raw pointers into a plugin.
@@ -151,6 +152,39 @@ impl<T: Destroy, O: Owner> Drop for Owned<T, O> {
         // SAFETY: `Owned::new` was given the object to destroy, and no reference to it is left.
         if let Err(error) = unsafe { T::destroy(self.0.api(), self.0.as_ptr()) } {
             tracing::warn!(%error, "a plugin object could not be destroyed");
+        }
+    }
+}
+
+/// A client and what it uses, let go together, and never by a thread the client waits for when it is destroyed.
+pub(crate) struct Detached<T: Send + 'static>(ManuallyDrop<T>);
+
+impl<T: Send + 'static> Detached<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(ManuallyDrop::new(value))
+    }
+}
+
+impl<T: Send + 'static> std::ops::Deref for Detached<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Send + 'static> Drop for Detached<T> {
+    fn drop(&mut self) {
+        // SAFETY: a value is dropped once, and not used afterwards.
+        let value = unsafe { ManuallyDrop::take(&mut self.0) };
+        if !api::in_callback() {
+            return drop(value);
+        }
+        // The last handle went in a callback, perhaps on a thread of the client's, which cannot wait for itself.
+        let value = ManuallyDrop::new(value);
+        let thread = std::thread::Builder::new().name("pjrt-destroy".to_owned());
+        if let Err(error) = thread.spawn(move || drop(ManuallyDrop::into_inner(value))) {
+            tracing::warn!(%error, "a client is leaked, for want of a thread that could destroy it");
         }
     }
 }

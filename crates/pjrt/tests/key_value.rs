@@ -1,5 +1,6 @@
 //! The key-value store of a client, called as a plugin calls it.
 
+#![allow(clippy::unwrap_used, reason = "a test program")]
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "plays the plugin")]
 #![allow(clippy::disallowed_methods, reason = "plays the plugin")]
 

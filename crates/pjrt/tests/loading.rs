@@ -1,5 +1,7 @@
 //! Loading files: what is no plugin is refused in clear words, and the same file is the same plugin.
 
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,5 +1,7 @@
 //! Programs on real plugins.
 
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
 #[path = "common/block_on.rs"]
 mod block_on;
 #[path = "common/real.rs"]
@@ -23,6 +25,14 @@ func.func @main(%x: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf3
   %one = stablehlo.constant dense<1.0> : tensor<4xf32>
   %0 = stablehlo.add %x, %one : tensor<4xf32>
   return %0 : tensor<4xf32>
+}";
+
+/// Large enough that the plugins run it on threads of their own.
+const SQUARE: &str = "
+func.func @main(%x: tensor<256x256xf32>) -> tensor<256x256xf32> {
+  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+    : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+  return %0 : tensor<256x256xf32>
 }";
 
 #[test]
@@ -349,14 +359,8 @@ fn threads_share_a_client() {
 #[test]
 fn runs_and_copies_are_futures() {
     each_client("futures", |client| {
-        // Large enough that the plugin runs it on threads of its own.
         let n = 256usize;
-        let text = "func.func @main(%x: tensor<256x256xf32>) -> tensor<256x256xf32> {
-            %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
-              : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
-            return %0 : tensor<256x256xf32>
-        }";
-        let square = compile(client, text);
+        let square = compile(client, SQUARE);
         let x = client.buffer_from_owned::<f32, _>(vec![1.0; n * n], &[256, 256], Placement::Default).unwrap();
         let value = block_on(async {
             let run = square.execute_with([Input::Borrow(&x)], &ExecuteOptions::default())?;
@@ -370,6 +374,73 @@ fn runs_and_copies_are_futures() {
             let run = square.execute_with([Input::Borrow(&x)], &ExecuteOptions::default()).unwrap();
             drop(run.outputs[0].to_host_async::<f32>().unwrap());
             std::mem::forget(run.outputs[0].to_host_async::<f32>().unwrap());
+        }
+    });
+}
+
+#[test]
+fn everything_may_go_while_programs_run() {
+    each_plugin("in_flight", |plugin| {
+        for round in 0..5 {
+            let client = plugin.client(&pjrt::ClientOptions::new()).unwrap();
+            let square = compile(&client, SQUARE);
+            let mut x = client.buffer_from_host(&vec![0.5f32; 256 * 256], &[256, 256]).unwrap();
+            for _ in 0..10 {
+                x = square.execute(&[&x]).unwrap().pop().unwrap();
+            }
+            match round {
+                0 => drop((client, square, x)),
+                1 => drop((square, x, client)),
+                2 => drop((x, client, square)),
+                3 => {
+                    let event = x.ready_event().unwrap();
+                    drop((x, client, square));
+                    event.wait().unwrap();
+                }
+                _ => {
+                    // The callback has the last handle.
+                    let (sender, receiver) = std::sync::mpsc::channel();
+                    let event = x.ready_event().unwrap();
+                    let last = move |result| {
+                        drop((x, client, square));
+                        sender.send(result).unwrap();
+                    };
+                    event.on_ready(last).unwrap();
+                    drop(event);
+                    receiver.recv().unwrap().unwrap();
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn an_error_goes_with_the_data() {
+    each_client("error_buffer", |client| {
+        let increment = compile(client, INCREMENT);
+        let memory = client.default_device().unwrap().default_memory().unwrap();
+        let shape = pjrt::Shape::new(pjrt::ElementType::F32, [4]);
+        let code = pjrt::ErrorCode::DATA_LOSS;
+        let broken = match client.create_error_buffer(code, "lost on the way", &shape, &memory) {
+            Ok(broken) => broken,
+            Err(error) => return assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),
+        };
+        let told = |error: pjrt::Error| {
+            assert_eq!(error.kind(), ErrorKind::Plugin, "{error}");
+            assert!(error.message().contains("lost on the way"), "{error}");
+        };
+        told(broken.wait().unwrap_err());
+        told(broken.wait().unwrap_err());
+        told(broken.to_host::<f32>().unwrap_err());
+        told(block_on(broken.ready_event().unwrap()).unwrap_err());
+        told(block_on(broken.to_host_async::<f32>().unwrap()).unwrap_err());
+        match increment.execute_with([Input::Borrow(&broken)], &ExecuteOptions::default()) {
+            Ok(run) => {
+                // The run's own event, and what reads its outputs: no zeros instead of an error.
+                told(run.done.wait().unwrap_err());
+                told(run.outputs[0].to_host::<f32>().unwrap_err());
+            }
+            Err(error) => told(error),
         }
     });
 }

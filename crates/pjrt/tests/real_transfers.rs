@@ -1,5 +1,7 @@
 //! Data to and from real plugins, of every element type.
 
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
 #[path = "common/real.rs"]
 mod real;
 

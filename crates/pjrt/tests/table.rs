@@ -1,5 +1,6 @@
 //! Tables a plugin might give: short, old, broken, and extension chains of all sorts.
 
+#![allow(clippy::unwrap_used, reason = "a test program")]
 #![allow(
     clippy::multiple_unsafe_ops_per_block,
     clippy::undocumented_unsafe_blocks,
@@ -14,6 +15,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use fake::{Fake, plugin_of, table};
+use pjrt::extension_slot::PJRT_Layouts_PJRT_Executable_GetParameterLayouts as ParameterLayouts;
 use pjrt::extensions::Layouts;
 use pjrt::{ErrorKind, LoadErrorKind, Plugin, StaticApi, slot};
 use pjrt_sys::*;
@@ -194,7 +196,7 @@ fn a_short_extension_has_only_the_functions_within_its_size() {
     // SAFETY: as long as it says, and with no functions.
     let plugin = with_chain(exact.as_mut_ptr().cast());
     let layouts = plugin.extension::<Layouts>().unwrap();
-    assert!(!layouts.supports::<pjrt::extension_slot::PJRT_Layouts_PJRT_Executable_GetParameterLayouts>());
+    assert!(!layouts.supports::<ParameterLayouts>());
     let fake = Fake::new();
     let client = fake.client_of(&plugin);
     let executable = client.compile(&pjrt::Program::mlir(""), &pjrt::CompileOptions::default()).unwrap();

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+use std::io::Write;
+
 use pjrt::{Client, ClientOptions, CompileOptions, LoadedExecutable, Plugin, Program};
 
 /// Runs a test once for each plugin; says so where there is none.
@@ -9,7 +11,8 @@ pub(crate) fn each_plugin(test: &str, f: impl Fn(&Plugin)) {
     let list = std::env::var("PJRT_TEST_PLUGINS").unwrap_or_default();
     let paths: Vec<&str> = list.split(':').filter(|path| !path.is_empty()).collect();
     if paths.is_empty() {
-        eprintln!("SKIPPED {test}: PJRT_TEST_PLUGINS names no plugin");
+        // Not with `eprintln`, which the test harness keeps to itself.
+        writeln!(std::io::stderr(), "SKIPPED {test}: PJRT_TEST_PLUGINS names no plugin").expect("stderr");
     }
     for path in paths {
         eprintln!("{test}: {path}");
