@@ -47,6 +47,12 @@ struct Shared {
 unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
+impl Shared {
+    fn get(&self) -> (Loaded, Buffer) {
+        (self.executable, self.buffer)
+    }
+}
+
 #[test]
 fn a_buffer_is_used_and_deleted_at_once() {
     for _ in 0..50 {
@@ -57,14 +63,14 @@ fn a_buffer_is_used_and_deleted_at_once() {
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    let shared = shared;
+                    let (executable, buffer) = shared.get();
                     let one = || -> Answer {
-                        let (outputs, event) = toy().execute(shared.executable, &[shared.buffer], 1)?;
+                        let (outputs, event) = toy().execute(executable, &[buffer], 1)?;
                         toy().wait(event).unwrap();
                         assert_eq!(toy().read_ints(outputs[0]).unwrap(), [1, 2]);
                         toy().destroy(&outputs);
                         uses.fetch_add(1, Ordering::Relaxed);
-                        toy().read_ints(shared.buffer).map(|values| assert_eq!(values, [1, 2]))
+                        toy().read_ints(buffer).map(|values| assert_eq!(values, [1, 2]))
                     };
                     loop {
                         if let Err(fault) = one() {
@@ -95,9 +101,9 @@ fn a_buffer_is_donated_once_however_many_ask() {
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    let shared = shared;
+                    let (executable, buffer) = shared.get();
                     // Whoever is too late for the donation is told so; nobody reads what another wrote.
-                    if let Ok((outputs, event)) = toy().execute(shared.executable, &[shared.buffer], 1) {
+                    if let Ok((outputs, event)) = toy().execute(executable, &[buffer], 1) {
                         toy().wait(event).unwrap();
                         assert_eq!(toy().read_ints(outputs[0]).unwrap(), [2, 3]);
                         toy().destroy(&outputs);
