@@ -31,6 +31,8 @@ pub(crate) struct Executable<B: Backend> {
     pub(crate) logical_ids: Vec<PJRT_LogicalDeviceIds>,
     /// For each parameter whether an execution uses it up.
     pub(crate) donated: Vec<bool>,
+    /// Whether there is one that it does.
+    pub(crate) donates: bool,
     /// For each of `devices` where the outputs go.
     pub(crate) placements: Vec<Vec<Placement>>,
     pub(crate) fingerprint: String,
@@ -126,11 +128,13 @@ impl<B: Backend> Executable<B> {
             assignment,
             devices,
             logical_ids,
+            donates: donated.contains(&true),
             donated,
         }))
     }
 
     /// Where the outputs of a launch on that device go.
+    #[inline]
     pub(crate) fn placements_on(&self, device: usize) -> Result<std::borrow::Cow<'_, [Placement]>> {
         if let Some(at) = self.devices.iter().position(|assigned| *assigned == device) {
             return Ok(self.placements[at].as_slice().into());
@@ -254,9 +258,4 @@ fn fingerprint<B>(client: &Client<B>, program: &Program, options: &[u8]) -> Stri
         hasher.finish()
     };
     format!("{:016x}{:016x}", hash(0), hash(1))
-}
-
-/// A message for an argument of the wrong type or extents.
-pub(crate) fn expected(index: usize, expected: &Shape, given: &Shape) -> Error {
-    Error::argument(format!("argument {index} is {given}, but the program was compiled for {expected}"))
 }

@@ -4,14 +4,13 @@ use std::borrow::Cow;
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Event, PJRT_ExecuteOptions};
 
-use crate::abi::buffer_handle::{BufferHandle, Held, Value, same_client};
+use crate::abi::buffer_handle::{BufferHandle, Uses, Value};
 use crate::abi::client_state::Client;
-use crate::abi::counted::Batch;
+use crate::abi::counted::{Batch, Counted};
 use crate::abi::entry::entries;
 use crate::abi::event::into_raw;
-use crate::abi::executable_state::{Executable, LoadedExecutable, expected};
+use crate::abi::executable_state::{Executable, LoadedExecutable};
 use crate::abi::raw;
-use crate::launch::List;
 use crate::{Backend, Error, Event, ExecuteOptions, Inputs, Launch, Outputs, Placement, Result, Shape};
 
 /// Where the outputs of an execution go: the framework's array. Until it is finished the outputs are destroyed when it
@@ -108,71 +107,70 @@ impl<'a, B: Backend> Call<'a, B> {
         // SAFETY: the caller's contract.
         let list = unsafe { raw::slice_mut(outputs, shapes.len(), "output_lists[i]") }?;
         // SAFETY: the caller's contract.
-        let arguments = unsafe { raw::slice(arguments, self.num_args, "argument_lists[i]") }?;
-        let mut held = List::with_capacity(arguments.len());
-        let mut donates = false;
-        for (index, argument) in arguments.iter().enumerate() {
-            // SAFETY: the caller's contract, and V5: buffers of this plugin are such handles.
-            let argument = unsafe { argument.cast::<BufferHandle<B>>().as_ref() };
-            let argument = argument.ok_or_else(|| Error::argument(format!("argument {index} is null")))?;
-            let mut argument = self.check(index, argument, device)?;
-            if executable.donated[index] && !self.keeps(index) {
-                argument = argument.donate();
-                donates = true;
+        let handles = unsafe { handles::<B>(arguments, self.num_args) }?;
+        let mut uses = Uses::new(handles);
+        for (index, (handle, shape)) in handles.iter().zip(&executable.info.parameters).enumerate() {
+            if !fits(handle, shape, device, &executable.client) {
+                return Err(misfit(index, handle, shape, device, &executable.client));
             }
-            held.push(argument);
+            uses.hold_next().map_err(|error| error.context(format_args!("argument {index}")))?;
+            handle.wait().map_err(|error| error.context(format_args!("argument {index} failed")))?;
         }
-        if donates {
-            check_donations(&held)?;
+        if executable.donates {
+            uses.donate(&executable.donated, self.non_donatable)?;
         }
         let clients = executable.client.batch(shapes.len());
         let outputs = Outputs::new(OutputList { clients, shapes, placements, list, produced: 0 });
-        Ok(Launch { inputs: Inputs::new(held), outputs, device, options: self.options })
-    }
-
-    /// Uses an argument if it is what the program was compiled for.
-    #[inline]
-    fn check(&self, index: usize, argument: &'a BufferHandle<B>, device: usize) -> Result<Held<'a, B>> {
-        let executable = self.executable;
-        let shape = &executable.info.parameters[index];
-        same_client(argument, &executable.client)?;
-        if argument.element_type != shape.element_type || argument.dims() != shape.dimensions {
-            return Err(expected(index, shape, &argument.shape()));
-        }
-        if argument.placement.device != device {
-            return Err(Error::argument(format!(
-                "argument {index} is on device {}, but the program runs on device {}; copy it there first",
-                executable.client.device_id(argument.placement.device),
-                executable.client.device_id(device),
-            )));
-        }
-        let held = argument.hold().map_err(|error| error.context(format_args!("argument {index}")))?;
-        held.wait().map_err(|error| error.context(format_args!("argument {index} failed")))?;
-        Ok(held)
-    }
-
-    fn keeps(&self, index: usize) -> bool {
-        self.non_donatable.iter().any(|kept| usize::try_from(*kept) == Ok(index))
+        Ok(Launch { inputs: Inputs::new(uses), outputs, device, options: self.options })
     }
 }
 
-/// A donated buffer may be no other argument.
-fn check_donations<B: Backend>(held: &List<Held<'_, B>>) -> Result<()> {
-    let arguments = (0..held.len()).filter_map(|i| Some((held.get(i)?, i)));
-    let mut sorted: Vec<_> =
-        arguments.map(|(held, i)| (std::ptr::from_ref(held.handle()).addr(), i, held.is_donated())).collect();
-    sorted.sort_unstable();
-    for pair in sorted.windows(2) {
-        let [(address, i, donated), (other_address, j, other_donated)] = pair else { continue };
-        if address == other_address && (*donated || *other_donated) {
-            let (donated, other) = if *donated { (i, j) } else { (j, i) };
-            return Err(Error::argument(format!(
-                "the buffer of argument {donated} is donated and also argument {other}; pass a copy, or name \
-                 {donated} in non_donatable_input_indices"
-            )));
-        }
+/// The arguments of one device.
+///
+/// # Safety
+///
+/// V3 for the list, V2 for the buffers.
+#[inline]
+unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> Result<&'a [&'a BufferHandle<B>]> {
+    // SAFETY: the caller's contract.
+    let list = unsafe { raw::slice(list, len, "argument_lists[i]") }?;
+    if let Some(index) = list.iter().position(|buffer| buffer.is_null()) {
+        return Err(Error::argument(format!("argument {index} is null")));
     }
-    Ok(())
+    // SAFETY: V2 and V5: buffers that are not null are references to such handles, which last for the call.
+    unsafe { raw::slice(list.as_ptr().cast::<&BufferHandle<B>>(), len, "argument_lists[i]") }
+}
+
+/// Whether an argument is what the program was compiled for.
+#[inline]
+fn fits<B: Backend>(argument: &BufferHandle<B>, shape: &Shape, device: usize, client: &Counted<Client<B>>) -> bool {
+    argument.client.is(client)
+        && argument.element_type == shape.element_type
+        && argument.dims() == shape.dimensions
+        && argument.placement.device == device
+}
+
+/// Why it is not.
+#[cold]
+fn misfit<B: Backend>(
+    index: usize,
+    argument: &BufferHandle<B>,
+    shape: &Shape,
+    device: usize,
+    client: &Counted<Client<B>>,
+) -> Error {
+    let given = argument.shape();
+    Error::argument(if !argument.client.is(client) {
+        format!("argument {index} belongs to another client")
+    } else if given != *shape {
+        format!("argument {index} is {given}, but the program was compiled for {shape}")
+    } else {
+        format!(
+            "argument {index} is on device {}, but the program runs on device {}; copy it there first",
+            client.device_id(argument.placement.device),
+            client.device_id(device),
+        )
+    })
 }
 
 /// Leaves the outputs to the framework and deletes what it donated.
@@ -187,16 +185,13 @@ fn finish<B: Backend>(launch: Launch<'_, B>, event: &Event) -> Result<()> {
             list.shapes.len()
         )));
     }
-    for held in inputs.held() {
-        if held.is_donated() {
-            held.handle().delete();
-        }
-    }
+    inputs.uses().delete_donated();
     list.finish(event);
     Ok(())
 }
 
 /// The options this SDK reads.
+#[inline]
 fn read_options<'a>(options: &PJRT_ExecuteOptions) -> Result<(ExecuteOptions, &'a [i64])> {
     if options.num_send_ops != 0 || options.num_recv_ops != 0 {
         return Err(Error::unimplemented("send and receive callbacks").unnamed());

@@ -70,13 +70,16 @@ pub(crate) use handles;
 /// # Safety
 ///
 /// V3 for the pointer and length; the reference must not outlive the validity V3 grants.
+#[inline]
 #[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
 pub(crate) unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str) -> Result<&'a [T]> {
     if len == 0 {
         return Ok(&[]);
     }
-    check::<T>(data, len, field)?;
-    // SAFETY: V3, and `check` refused null, misaligned and oversized arrays.
+    if !is_array(data, len) {
+        return Err(no_array(data, len, field));
+    }
+    // SAFETY: V3, and `is_array` refused null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
@@ -85,27 +88,34 @@ pub(crate) unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str)
 /// # Safety
 ///
 /// V3 for the pointer and length, as a destination.
+#[inline]
 #[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
 pub(crate) unsafe fn slice_mut<'a, T: Copy>(data: *mut T, len: usize, field: &str) -> Result<&'a mut [T]> {
     if len == 0 {
         return Ok(&mut []);
     }
-    check::<T>(data, len, field)?;
-    // SAFETY: V3, and `check` refused null, misaligned and oversized arrays.
+    if !is_array(data, len) {
+        return Err(no_array(data, len, field));
+    }
+    // SAFETY: V3, and `is_array` refused null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
 }
 
-fn check<T>(data: *const T, len: usize, field: &str) -> Result<()> {
-    if data.is_null() {
-        return Err(Error::argument(format!("{field} is null, but its length is {len}")));
-    }
-    if !data.is_aligned() {
-        return Err(Error::argument(format!("{field} is not aligned")));
-    }
-    if len.checked_mul(size_of::<T>()).is_none_or(|size| isize::try_from(size).is_err()) {
-        return Err(Error::argument(format!("{field} has the impossible length {len}")));
-    }
-    Ok(())
+#[inline]
+fn is_array<T>(data: *const T, len: usize) -> bool {
+    let size = len.checked_mul(size_of::<T>());
+    !data.is_null() && data.is_aligned() && size.is_some_and(|size| isize::try_from(size).is_ok())
+}
+
+#[cold]
+fn no_array<T>(data: *const T, len: usize, field: &str) -> Error {
+    Error::argument(if data.is_null() {
+        format!("{field} is null, but its length is {len}")
+    } else if !data.is_aligned() {
+        format!("{field} is not aligned")
+    } else {
+        format!("{field} has the impossible length {len}")
+    })
 }
 
 /// UTF-8 text passed as pointer and length.
@@ -124,16 +134,35 @@ pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> R
 /// # Safety
 ///
 /// V1 for the pointer.
+#[inline]
 pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result<T> {
     if data.is_null() {
         return Err(Error::argument(format!("{field} is null")));
     }
     // SAFETY: V1, every struct begins with its size.
     let size = unsafe { data.cast::<usize>().read() };
+    // SAFETY: V1 for as many bytes.
+    Ok(unsafe { local_copy(data, size) })
+}
+
+/// The first bytes of a foreign struct, zero where it ends before ours.
+///
+/// # Safety
+///
+/// V1 for `size` bytes.
+#[inline]
+pub(crate) unsafe fn local_copy<T: AbiStruct>(data: *const T, size: usize) -> T {
     let mut local = T::new();
-    // SAFETY: V1, the bytes both sides know are readable; `local` is ours and at least that large.
-    unsafe { data.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), size.min(T::STRUCT_SIZE)) };
-    Ok(local)
+    let to: *mut u8 = (&raw mut local).cast();
+    if size >= T::STRUCT_SIZE {
+        // The usual case, on its own because a copy of constant size is a few moves and no call.
+        // SAFETY: the caller's contract; `local` is ours and at least that large.
+        unsafe { data.cast::<u8>().copy_to_nonoverlapping(to, T::STRUCT_SIZE) };
+    } else {
+        // SAFETY: as above.
+        unsafe { data.cast::<u8>().copy_to_nonoverlapping(to, size) };
+    }
+    local
 }
 
 /// The error of a status code and message in the arguments; none for `OK`.

@@ -93,7 +93,7 @@ fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT
     let shape = buffer.shape();
     let held = buffer.hold()?;
     if buffer.ready.is_ready() || (B::QUEUED && held.value().get().is_some()) {
-        held.wait()?;
+        buffer.wait()?;
         let new = client.backend.copy(held.value().expect()?, &shape, to)?;
         let ready = buffer.ready.clone();
         return Ok(BufferHandle::new(client.share(), Value::Now(new), &shape, to, ready).into_raw());
