@@ -90,8 +90,8 @@ impl<'a, B: Backend> Outputs<'a, B> {
     }
 
     #[inline]
-    pub(crate) fn into_list(self) -> OutputList<'a, B> {
-        self.list
+    pub(crate) fn list_mut(&mut self) -> &mut OutputList<'a, B> {
+        &mut self.list
     }
 
     pub(crate) fn is_complete(&self) -> bool {

@@ -1,16 +1,16 @@
 //! What a `PJRT_Buffer*` points to: a value that can be deleted while others use it.
 
-use std::borrow::Cow;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::PJRT_Buffer;
 
 use crate::abi::client_state::Client;
-use crate::abi::counted::{Counted, Ref};
+use crate::abi::counted::Ref;
 use crate::abi::lists::drop_contained;
+use crate::abi::pool;
 use crate::abi::raw::handles;
 use crate::{Backend, ElementType, Error, Event, Placement, Result, Shape};
 
@@ -23,14 +23,13 @@ pub(crate) struct BufferHandle<B: Backend> {
     state: AtomicUsize,
     value: UnsafeCell<Value<B>>,
     /// References that other libraries hold on the memory; each is also a use.
-    external: AtomicUsize,
+    external: AtomicU32,
     pub(crate) ready: Event,
     /// Whether the value comes only with `ready`.
     late: bool,
     pub(crate) client: Ref<Client<B>>,
     pub(crate) placement: Placement,
-    pub(crate) element_type: ElementType,
-    dims: Dims,
+    pub(crate) form: Form,
 }
 
 /// The backend's part of a buffer.
@@ -91,73 +90,84 @@ unsafe impl<B: Backend> Send for BufferHandle<B> {}
 // SAFETY: as above.
 unsafe impl<B: Backend> Sync for BufferHandle<B> {}
 
-/// Extents, without an allocation for the usual ranks: outputs are made in every execution.
-#[derive(Clone)]
-enum Dims {
-    Few(u8, [i64; Dims::FEW]),
-    Many(Box<[i64]>),
+/// Element type and extents, without an allocation for the usual ranks, so that shapes of outputs are copied and those
+/// of arguments compared in a few moves.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Form {
+    pub(crate) element_type: ElementType,
+    /// How many of `few` count, where there are no more.
+    rank: u8,
+    /// Zero beyond the rank.
+    few: [i64; Form::FEW],
+    /// All extents, where they are too many.
+    many: Option<Box<[i64]>>,
 }
 
-impl Dims {
-    const FEW: usize = 6;
+impl Form {
+    const FEW: usize = 5;
 
-    #[inline]
-    fn new(dims: &[i64]) -> Self {
-        match u8::try_from(dims.len()) {
-            Ok(rank) if dims.len() <= Self::FEW => {
-                let mut few = [0; Self::FEW];
-                few[..dims.len()].copy_from_slice(dims);
-                Self::Few(rank, few)
+    pub(crate) fn new(shape: &Shape) -> Self {
+        let mut new = Self { element_type: shape.element_type, rank: 0, few: [0; Self::FEW], many: None };
+        match (new.few.get_mut(..shape.dimensions.len()), u8::try_from(shape.dimensions.len())) {
+            (Some(few), Ok(rank)) => {
+                few.copy_from_slice(&shape.dimensions);
+                new.rank = rank;
             }
-            _ => Self::Many(dims.into()),
+            _ => new.many = Some(shape.dimensions.as_slice().into()),
         }
+        new
     }
 
-    #[inline]
-    fn as_slice(&self) -> &[i64] {
-        match self {
-            Self::Few(rank, few) => &few[..usize::from(*rank)],
-            Self::Many(many) => many,
-        }
-    }
-}
-
-impl<B: Backend> BufferHandle<B> {
-    /// A buffer of the framework.
-    #[inline]
-    pub(crate) fn new(
-        client: Ref<Client<B>>,
-        value: Value<B>,
-        shape: &Shape,
-        placement: Placement,
-        ready: Event,
-    ) -> Box<Self> {
-        Box::new(Self {
-            state: AtomicUsize::new(1),
-            late: matches!(value, Value::Later(_)),
-            value: UnsafeCell::new(value),
-            external: AtomicUsize::new(0),
-            ready,
-            client,
-            placement,
-            element_type: shape.element_type,
-            dims: Dims::new(&shape.dimensions),
-        })
-    }
-
-    /// Gives the buffer to the framework.
-    #[inline]
-    pub(crate) fn into_raw(self: Box<Self>) -> *mut PJRT_Buffer {
-        Box::into_raw(self).cast()
-    }
-
-    #[inline]
     pub(crate) fn dims(&self) -> &[i64] {
-        self.dims.as_slice()
+        match &self.many {
+            None => &self.few[..usize::from(self.rank)],
+            Some(many) => many,
+        }
     }
 
     pub(crate) fn shape(&self) -> Shape {
         Shape::new(self.element_type, self.dims())
+    }
+}
+
+impl<B: Backend> BufferHandle<B> {
+    /// A buffer for the framework, which destroys it.
+    #[inline]
+    pub(crate) fn new(
+        client: Ref<Client<B>>,
+        value: Value<B>,
+        form: Form,
+        placement: Placement,
+        ready: Event,
+    ) -> *mut PJRT_Buffer {
+        let handle = pool::new(Self {
+            state: AtomicUsize::new(1),
+            late: matches!(value, Value::Later(_)),
+            value: UnsafeCell::new(value),
+            external: AtomicU32::new(0),
+            ready,
+            client,
+            placement,
+            form,
+        });
+        handle.as_ptr().cast()
+    }
+
+    /// Takes back a buffer that nobody but the framework's array knows.
+    ///
+    /// # Safety
+    ///
+    /// V7: the buffer came from [`BufferHandle::new`], was never used, and is given up.
+    #[inline]
+    pub(crate) unsafe fn take_back(buffer: *mut PJRT_Buffer) {
+        if let Some(handle) = NonNull::new(buffer.cast::<Self>()) {
+            // SAFETY: the caller's contract.
+            unsafe { pool::free(handle) };
+        }
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        self.form.shape()
     }
 
     pub(crate) fn is_deleted(&self) -> bool {
@@ -210,7 +220,7 @@ impl<B: Backend> BufferHandle<B> {
         drop_contained(unsafe { self.take_value() });
         if destroyed {
             // SAFETY: the caller's contract.
-            drop(unsafe { Box::from_raw(this.as_ptr()) });
+            unsafe { pool::free(this) };
         }
     }
 
@@ -292,21 +302,20 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// V2: the handle came from [`BufferHandle::into_raw`] and is given up.
+    /// V2: the handle came from [`BufferHandle::new`] and is given up.
     pub(crate) unsafe fn destroy(this: NonNull<Self>) {
         // SAFETY: V2, live until the end of this function.
         let buffer = unsafe { this.as_ref() };
         // Alone, or deleted and unused: the usual case, which needs no further atomic operation.
         if matches!(buffer.state.load(Ordering::Acquire), 1 | DELETED) {
-            // SAFETY: V2 and V7; `into_raw` made it from a box.
-            drop(unsafe { Box::from_raw(this.as_ptr()) });
-            return;
+            // SAFETY: V2 and V7; `new` made it.
+            return unsafe { pool::free(this) };
         }
         buffer.delete();
         let before = buffer.state.fetch_or(DESTROYED, Ordering::AcqRel);
         if before & USES == 0 {
             // SAFETY: V7; with no use left, none of them frees it.
-            drop(unsafe { Box::from_raw(this.as_ptr()) });
+            unsafe { pool::free(this) };
         }
     }
 
@@ -360,13 +369,13 @@ pub(crate) struct Uses<'a, B: Backend> {
     /// How many of them are used, from the first on.
     held: usize,
     /// For each argument whether it is given up; empty when none is. No given-up buffer is another argument too.
-    donated: Cow<'a, [bool]>,
+    donated: &'a [bool],
 }
 
 impl<'a, B: Backend> Uses<'a, B> {
     #[inline]
     pub(crate) fn new(handles: &'a [&'a BufferHandle<B>]) -> Self {
-        Self { handles, held: 0, donated: Cow::Borrowed(&[]) }
+        Self { handles, held: 0, donated: &[] }
     }
 
     /// Uses the next argument.
@@ -381,14 +390,8 @@ impl<'a, B: Backend> Uses<'a, B> {
         }
     }
 
-    /// Gives arguments up, but for the `kept` ones. A buffer that is given up may be no other argument.
-    pub(crate) fn donate(&mut self, donated: &'a [bool], kept: &[i64]) -> Result<()> {
-        let mut donated = Cow::Borrowed(donated);
-        for kept in kept {
-            if let Some(slot) = usize::try_from(*kept).ok().and_then(|kept| donated.to_mut().get_mut(kept)) {
-                *slot = false;
-            }
-        }
+    /// Gives arguments up. A buffer that is given up may be no other argument.
+    pub(crate) fn donate(&mut self, donated: &'a [bool]) -> Result<()> {
         let addresses = self.handles().iter().map(|handle| std::ptr::from_ref(*handle).addr());
         let mut sorted: Vec<_> = addresses.zip(donated.iter()).enumerate().map(|(i, (at, d))| (at, i, *d)).collect();
         sorted.sort_unstable();

@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use pjrt_sys::{AbiStruct, PJRT_Error, Slot};
 
 use crate::abi::error::into_raw;
-use crate::abi::raw::local_copy;
+use crate::abi::raw::{copy_struct, local_copy};
 use crate::{Error, Result};
 
 /// The plugin `P` seen through the C table.
@@ -66,23 +66,14 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         let mut local = unsafe { local_copy(args, size) };
         // SAFETY: the caller's contract.
         unsafe { T::call(&mut local) }?;
-        let from: *const u8 = (&raw const local).cast();
-        if size >= S::Args::STRUCT_SIZE {
-            // SAFETY: V1, as many bytes are writable.
-            unsafe { args.cast::<u8>().copy_from_nonoverlapping(from, S::Args::STRUCT_SIZE) };
-        } else {
-            // SAFETY: V1, as many bytes are writable.
-            unsafe { args.cast::<u8>().copy_from_nonoverlapping(from, size) };
-        }
+        // SAFETY: V1, `size` bytes are writable.
+        unsafe { copy_struct::<S::Args>((&raw const local).cast(), args.cast(), size) };
         Ok(())
     };
     #[expect(clippy::disallowed_methods, reason = "the one place that contains panics of the table's functions")]
     let result =
         std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(&*panic).unnamed()));
-    S::Return::from_result(match result {
-        Err(error) if error.nameless => Err(error.named(S::NAME)),
-        result => result,
-    })
+    S::Return::from_result(result.map_err(|error| error.named(S::NAME)))
 }
 
 #[cold]

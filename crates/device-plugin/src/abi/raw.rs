@@ -153,16 +153,35 @@ pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result
 #[inline]
 pub(crate) unsafe fn local_copy<T: AbiStruct>(data: *const T, size: usize) -> T {
     let mut local = T::new();
-    let to: *mut u8 = (&raw mut local).cast();
-    if size >= T::STRUCT_SIZE {
-        // The usual case, on its own because a copy of constant size is a few moves and no call.
-        // SAFETY: the caller's contract; `local` is ours and at least that large.
-        unsafe { data.cast::<u8>().copy_to_nonoverlapping(to, T::STRUCT_SIZE) };
-    } else {
-        // SAFETY: as above.
-        unsafe { data.cast::<u8>().copy_to_nonoverlapping(to, size) };
-    }
+    // SAFETY: the caller's contract; `local` is ours and at least `STRUCT_SIZE` long.
+    unsafe { copy_struct::<T>(data.cast(), (&raw mut local).cast(), size) };
     local
+}
+
+/// Copies the first `size` bytes of a struct, or all of them if it has fewer.
+///
+/// # Safety
+///
+/// Both sides are valid for as many bytes and aligned as the struct, and do not overlap.
+#[inline]
+pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, size: usize) {
+    if size < T::STRUCT_SIZE {
+        // SAFETY: the caller's contract.
+        return unsafe { from.copy_to_nonoverlapping(to, size) };
+    }
+    // The usual case: words one by one, as the other side has just written them. A wider load has to wait until the
+    // processor has retired those writes, which takes longer than the whole copy; volatile reads stay narrow.
+    const WORD: usize = size_of::<u64>();
+    let words = T::STRUCT_SIZE / WORD;
+    for word in 0..words {
+        // SAFETY: the caller's contract; structs of the interface are aligned as words.
+        let value = unsafe { from.cast::<u64>().add(word).read_volatile() };
+        // SAFETY: as above.
+        unsafe { to.cast::<u64>().add(word).write(value) };
+    }
+    let done = words * WORD;
+    // SAFETY: as above; the rest is shorter than a word.
+    unsafe { from.add(done).copy_to_nonoverlapping(to.add(done), T::STRUCT_SIZE - done) };
 }
 
 /// The error of a status code and message in the arguments; none for `OK`.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args};
 
-use crate::abi::buffer_handle::{BufferHandle, Value};
+use crate::abi::buffer_handle::{BufferHandle, Form, Value};
 use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
 use crate::abi::entry::{contain, entries};
@@ -96,7 +96,7 @@ fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT
         buffer.wait()?;
         let new = client.backend.copy(held.value().expect()?, &shape, to)?;
         let ready = buffer.ready.clone();
-        return Ok(BufferHandle::new(client.share(), Value::Now(new), &shape, to, ready).into_raw());
+        return Ok(BufferHandle::new(client.share(), Value::Now(new), buffer.form.clone(), to, ready));
     }
     let (handle, mut late) = Late::new(client, &shape, to);
     let (client, value) = (client.share(), held.value().clone());
@@ -119,8 +119,8 @@ impl<B: Backend> Late<B> {
     pub(crate) fn new(client: &Counted<Client<B>>, shape: &Shape, to: Placement) -> (*mut PJRT_Buffer, Self) {
         let value = Arc::new(OnceLock::new());
         let (ready, completer) = Event::pending();
-        let handle = BufferHandle::new(client.share(), Value::Later(Arc::clone(&value)), shape, to, ready);
-        (handle.into_raw(), Self { value, completer: Some(completer) })
+        let handle = BufferHandle::new(client.share(), Value::Later(Arc::clone(&value)), Form::new(shape), to, ready);
+        (handle, Self { value, completer: Some(completer) })
     }
 
     /// Gives the buffer its value or its error; the first call counts.
@@ -182,7 +182,7 @@ unsafe fn from_host<B: Backend>(
         }
     };
     args.done_with_host_buffer = into_raw(done);
-    args.buffer = BufferHandle::new(client.share(), Value::Now(buffer), &shape, to, Event::ready()).into_raw();
+    args.buffer = BufferHandle::new(client.share(), Value::Now(buffer), Form::new(&shape), to, Event::ready());
     Ok(())
 }
 
