@@ -136,11 +136,11 @@ impl<B: Backend> BufferHandle<B> {
     pub(crate) fn new(
         client: Ref<Client<B>>,
         value: Value<B>,
-        form: Form,
+        form: &Form,
         placement: Placement,
         ready: Event,
     ) -> *mut PJRT_Buffer {
-        let handle = pool::new(Self {
+        let handle = pool::new(|| Self {
             state: AtomicUsize::new(1),
             late: matches!(value, Value::Later(_)),
             value: UnsafeCell::new(value),
@@ -148,7 +148,7 @@ impl<B: Backend> BufferHandle<B> {
             ready,
             client,
             placement,
-            form,
+            form: form.clone(),
         });
         handle.as_ptr().cast()
     }

@@ -51,7 +51,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
             return false;
         };
         let Some(client) = self.clients.next() else { return false };
-        *slot = BufferHandle::new(client, Value::Now(buffer), form.clone(), *placement, Event::ready());
+        *slot = BufferHandle::new(client, Value::Now(buffer), form, *placement, Event::ready());
         self.produced += 1;
         true
     }

@@ -71,14 +71,14 @@ const fn layout<T>() -> Layout {
     if is_pooled::<T>() { BLOCK } else { Layout::new::<T>() }
 }
 
-/// Moves a value into memory of its own.
+/// Makes a value in memory of its own. The value is made after the memory, so that it can be made in place.
 #[inline]
-pub(crate) fn new<T>(value: T) -> NonNull<T> {
+pub(crate) fn new<T>(make: impl FnOnce() -> T) -> NonNull<T> {
     const { assert!(size_of::<T>() > 0) };
     let pooled = if is_pooled::<T>() { FREE.try_with(Free::pop).ok().flatten() } else { None };
     let place = pooled.unwrap_or_else(allocate::<T>).cast::<T>();
     // SAFETY: the memory is nobody else's, and large and aligned enough for the value.
-    unsafe { place.write(value) };
+    unsafe { place.write(make()) };
     place
 }
 
@@ -117,7 +117,7 @@ mod tests {
     fn values_are_dropped_once_whatever_their_size() {
         fn check<const N: usize>() {
             let counter = Rc::new(());
-            let all: Vec<_> = (0..100).map(|i| new((Rc::clone(&counter), [i; N]))).collect();
+            let all: Vec<_> = (0..100).map(|i| new(|| (Rc::clone(&counter), [i; N]))).collect();
             for (i, value) in all.iter().enumerate() {
                 // SAFETY: not freed yet.
                 assert_eq!(unsafe { value.as_ref() }.1, [i; N]);
