@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::host::zeroed;
 use crate::program::total_size;
 use crate::{
     CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo, HostArray, KeyValueStore,
@@ -148,7 +149,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Those of [`Backend::read`] and [`Backend::buffer_from_host`].
     fn copy(&self, buffer: &Self::Buffer, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
         let size = shape.host_size().ok_or_else(|| Error::invalid_argument(format!("{shape} is too large")))?;
-        let mut bytes = vec![0; size];
+        let mut bytes = zeroed(size)?;
         self.read(buffer, &mut bytes)?;
         self.buffer_from_host(HostArray::new(shape, bytes)?, to)
     }

@@ -5,13 +5,18 @@ use std::fmt;
 use crate::ErrorCode;
 
 /// What a plugin answers when an operation fails: a status code, a message for the user, and named payloads.
+///
+/// One pointer wide: results travel through every call, and almost all of them are `Ok`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Error {
+pub struct Error(Box<Data>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Data {
     code: ErrorCode,
     message: String,
     payloads: Vec<(String, Vec<u8>)>,
     /// Whether the message lacks the name of the C function, which the choke point adds.
-    pub(crate) nameless: bool,
+    nameless: bool,
 }
 
 /// Result of a plugin's operations.
@@ -19,9 +24,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// An error of that code. [`ErrorCode::OK`] is no error and becomes [`ErrorCode::UNKNOWN`].
+    #[cold]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let code = if code == ErrorCode::OK { ErrorCode::UNKNOWN } else { code };
-        Self { code, message: message.into(), payloads: Vec::new(), nameless: false }
+        Self(Box::new(Data { code, message: message.into(), payloads: Vec::new(), nameless: false }))
     }
 
     /// The caller passed something wrong.
@@ -35,13 +41,17 @@ impl Error {
     }
 
     /// Asks the choke point to put the name of the C function before the message.
-    pub(crate) fn unnamed(self) -> Self {
-        Self { nameless: true, ..self }
+    pub(crate) fn unnamed(mut self) -> Self {
+        self.0.nameless = true;
+        self
     }
 
-    /// Puts the name of the C function before the message.
-    pub(crate) fn named(self, function: &str) -> Self {
-        Self { nameless: false, ..self.context(function) }
+    /// Puts the name of the C function before the message if the error asks for it.
+    pub(crate) fn named(mut self, function: &str) -> Self {
+        if !std::mem::take(&mut self.0.nameless) {
+            return self;
+        }
+        self.context(function)
     }
 
     /// The plugin does not do this; frameworks fall back where they can.
@@ -67,36 +77,36 @@ impl Error {
     /// Adds a named payload, which frameworks can list.
     #[must_use]
     pub fn with_payload(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
-        self.payloads.push((name.into(), value.into()));
+        self.0.payloads.push((name.into(), value.into()));
         self
     }
 
     /// Puts `context: ` before the message.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
-        self.message = format!("{context}: {}", self.message);
+        self.0.message = format!("{context}: {}", self.0.message);
         self
     }
 
     /// The status code.
     pub fn code(&self) -> ErrorCode {
-        self.code
+        self.0.code
     }
 
     /// The message.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// Names and values of the payloads.
     pub fn payloads(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.payloads.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
+        self.0.payloads.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code, self.message)
+        write!(f, "{}: {}", self.0.code, self.0.message)
     }
 }
 

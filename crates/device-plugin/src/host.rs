@@ -60,3 +60,11 @@ impl<'a> HostArray<'a> {
         self.alias.map(AliasSource::alias)
     }
 }
+
+/// That many zero bytes. Frameworks choose sizes, and running out of memory is their error, not the process's end.
+pub(crate) fn zeroed(size: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size).map_err(|_| Error::resource_exhausted(format!("{size} bytes of host memory")))?;
+    bytes.resize(size, 0);
+    Ok(bytes)
+}

@@ -2,7 +2,7 @@
 
 use std::ops::Index;
 
-use crate::abi::buffer_handle::Held;
+use crate::abi::buffer_handle::Uses;
 use crate::abi::execute::OutputList;
 use crate::{Backend, Error, Placement, Result, Shape};
 
@@ -28,7 +28,7 @@ pub struct ExecuteOptions {
 
 /// The arguments of an execution. `inputs[i]` is the buffer of argument `i`.
 pub struct Inputs<'a, B: Backend> {
-    held: List<Held<'a, B>>,
+    uses: Uses<'a, B>,
 }
 
 /// The outputs of an execution, pushed in order.
@@ -37,33 +37,35 @@ pub struct Outputs<'a, B: Backend> {
 }
 
 impl<'a, B: Backend> Inputs<'a, B> {
-    pub(crate) fn new(held: List<Held<'a, B>>) -> Self {
-        Self { held }
+    #[inline]
+    pub(crate) fn new(uses: Uses<'a, B>) -> Self {
+        Self { uses }
+    }
+
+    #[inline]
+    pub(crate) fn uses(&self) -> &Uses<'a, B> {
+        &self.uses
     }
 
     /// Number of arguments.
     pub fn len(&self) -> usize {
-        self.held.len()
+        self.uses.handles().len()
     }
 
     /// Whether there is no argument.
     pub fn is_empty(&self) -> bool {
-        self.held.len() == 0
+        self.len() == 0
     }
 
     /// Whether the framework gives the argument up, so that [`Inputs::take`] gives it.
     pub fn is_donated(&self, index: usize) -> bool {
-        self.held.get(index).is_some_and(Held::is_donated)
+        self.uses.is_donated(index)
     }
 
     /// Takes a donated argument: its memory may become an output if no clone of it is left. None when the argument is
     /// not donated or already taken.
     pub fn take(&mut self, index: usize) -> Option<B::Buffer> {
-        self.held.get_mut(index).and_then(Held::take)
-    }
-
-    pub(crate) fn held(&self) -> impl Iterator<Item = &Held<'a, B>> {
-        (0..self.len()).filter_map(|i| self.held.get(i))
+        self.uses.take(index)
     }
 }
 
@@ -74,7 +76,7 @@ impl<B: Backend> Index<usize> for Inputs<'_, B> {
     type Output = B::Buffer;
 
     fn index(&self, index: usize) -> &B::Buffer {
-        match self.held.get(index).and_then(|held| held.value().get()) {
+        match self.uses.get(index) {
             Some(buffer) => buffer,
             None => panic!("argument {index} of {} does not exist or was taken", self.len()),
         }
@@ -82,12 +84,14 @@ impl<B: Backend> Index<usize> for Inputs<'_, B> {
 }
 
 impl<'a, B: Backend> Outputs<'a, B> {
+    #[inline]
     pub(crate) fn new(list: OutputList<'a, B>) -> Self {
         Self { list }
     }
 
-    pub(crate) fn into_list(self) -> OutputList<'a, B> {
-        self.list
+    #[inline]
+    pub(crate) fn list_mut(&mut self) -> &mut OutputList<'a, B> {
+        &mut self.list
     }
 
     pub(crate) fn is_complete(&self) -> bool {
@@ -119,6 +123,7 @@ impl<'a, B: Backend> Outputs<'a, B> {
     /// # Errors
     ///
     /// `INTERNAL` when the program has no more outputs.
+    #[inline]
     pub fn push(&mut self, buffer: B::Buffer) -> Result<()> {
         if self.list.push(buffer) {
             Ok(())
@@ -127,46 +132,6 @@ impl<'a, B: Backend> Outputs<'a, B> {
                 "the program was compiled for {} outputs, and the backend has more",
                 self.len()
             )))
-        }
-    }
-}
-
-/// A list that needs no allocation while it is short.
-pub(crate) struct List<T> {
-    short: [Option<T>; 8],
-    long: Vec<T>,
-    len: usize,
-}
-
-impl<T> List<T> {
-    pub(crate) fn with_capacity(capacity: usize) -> Self {
-        let long = Vec::with_capacity(capacity.saturating_sub(8));
-        Self { short: [const { None }; 8], long, len: 0 }
-    }
-
-    pub(crate) fn push(&mut self, item: T) {
-        match self.short.get_mut(self.len) {
-            Some(slot) => *slot = Some(item),
-            None => self.long.push(item),
-        }
-        self.len += 1;
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(crate) fn get(&self, index: usize) -> Option<&T> {
-        match self.short.get(index) {
-            Some(slot) => slot.as_ref(),
-            None => self.long.get(index - self.short.len()),
-        }
-    }
-
-    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        match index.checked_sub(self.short.len()) {
-            None => self.short.get_mut(index).and_then(Option::as_mut),
-            Some(index) => self.long.get_mut(index),
         }
     }
 }

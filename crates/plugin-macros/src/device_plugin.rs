@@ -116,3 +116,69 @@ fn add(item: &ItemImpl, export: bool) -> TokenStream {
         #symbol
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(arguments: TokenStream, item: TokenStream) -> String {
+        expand(arguments, item).to_string()
+    }
+
+    /// The messages of the errors, in order.
+    fn errors(arguments: TokenStream, item: TokenStream) -> Vec<String> {
+        let expanded = expand(arguments, item).to_string();
+        let parts = expanded.split("compile_error ! {").skip(1);
+        parts.map(|part| part.split('"').nth(1).unwrap_or_default().to_owned()).collect()
+    }
+
+    fn plugin() -> TokenStream {
+        quote! {
+            impl DevicePlugin for Example {
+                const NAME: &'static str = "example";
+                type Backend = ExampleDevice;
+            }
+        }
+    }
+
+    #[test]
+    fn only_export_defines_the_symbol() {
+        let plain = expanded(quote!(), plugin());
+        assert!(!plain.contains("GetPjrtApi") && !plain.contains("compile_error"), "{plain}");
+        assert!(plain.contains("pub fn api ()"), "{plain}");
+        let exported = expanded(quote!(export), plugin());
+        assert!(exported.contains("no_mangle") && exported.contains("GetPjrtApi"), "{exported}");
+        assert!(expanded(quote!(export,), plugin()).contains("GetPjrtApi"));
+        assert!(
+            expanded(quote!(), quote! { impl device_plugin::DevicePlugin for a::Example {} }).contains("a :: Example")
+        );
+    }
+
+    #[test]
+    fn misuse_says_what_to_write_and_keeps_the_item() {
+        for (item, says) in [
+            (quote! { struct Example; }, "belongs on an implementation of `DevicePlugin`"),
+            (quote! { fn example() {} }, "belongs on an implementation of `DevicePlugin`"),
+            (quote! { impl Example { fn new() {} } }, "this implements no trait"),
+            (quote! { impl Default for Example {} }, "not of this trait"),
+            (quote! { impl !DevicePlugin for Example {} }, "not of this trait"),
+            (quote! { impl<T> DevicePlugin for Example<T> {} }, "a plugin is one type"),
+        ] {
+            let errors = errors(quote!(), item.clone());
+            assert_eq!(errors.len(), 1, "{errors:?}");
+            assert!(errors[0].contains(says), "{errors:?}");
+            assert!(expanded(quote!(), item.clone()).starts_with(&item.to_string()));
+        }
+    }
+
+    #[test]
+    fn all_errors_are_reported_at_once() {
+        let errors = errors(quote!(exported), quote! { struct Example; });
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        assert!(errors[0].contains("`exported` is no argument of `device_plugin`; the only one is `export`"));
+        let one = |arguments| self::errors(arguments, plugin());
+        assert!(one(quote!(export, export))[0].contains("given twice"));
+        assert!(one(quote!(name = "x"))[0].contains("write `#[device_plugin(export)]`"));
+        assert!(one(quote!("x"))[0].contains("write `#[device_plugin(export)]`"));
+    }
+}

@@ -44,19 +44,19 @@ entries! {
     }
 
     PJRT_Buffer_ElementType(args, buffer) {
-        args.type_ = PJRT_Buffer_Type(buffer.element_type.as_raw());
+        args.type_ = PJRT_Buffer_Type(buffer.form.element_type.as_raw());
         Ok(())
     }
 
     PJRT_Buffer_Dimensions(args, buffer) {
-        args.dims = buffer.dims().as_ptr();
-        args.num_dims = buffer.dims().len();
+        args.dims = buffer.form.dims().as_ptr();
+        args.num_dims = buffer.form.dims().len();
         Ok(())
     }
 
     PJRT_Buffer_UnpaddedDimensions(args, buffer) {
-        args.unpadded_dims = buffer.dims().as_ptr();
-        args.num_dims = buffer.dims().len();
+        args.unpadded_dims = buffer.form.dims().as_ptr();
+        args.num_dims = buffer.form.dims().len();
         Ok(())
     }
 
@@ -68,7 +68,7 @@ entries! {
     }
 
     PJRT_Buffer_GetMemoryLayout(args, buffer) {
-        let rank = buffer.dims().len();
+        let rank = buffer.form.dims().len();
         let start = MAX_RANK.checked_sub(rank).ok_or_else(|| {
             Error::unimplemented(format!("the layout of an array of {rank} dimensions")).unnamed()
         })?;

@@ -25,6 +25,7 @@ pub(crate) struct Batch<'a, T> {
 impl<T> Deref for Counted<T> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
         &self.value
     }
@@ -32,12 +33,14 @@ impl<T> Deref for Counted<T> {
 
 impl<T> Counted<T> {
     /// Another reference.
+    #[inline]
     pub(crate) fn share(&self) -> Ref<T> {
         self.add(1);
         Ref(self.own)
     }
 
     /// That many further references.
+    #[inline]
     pub(crate) fn batch(&self, count: usize) -> Batch<'_, T> {
         if count > 0 {
             self.add(count);
@@ -45,6 +48,7 @@ impl<T> Counted<T> {
         Batch { of: self, left: count }
     }
 
+    #[inline]
     fn add(&self, count: usize) {
         let before = self.count.fetch_add(count, Ordering::Relaxed);
         // References outnumber what memory could hold only if they were leaked on purpose.
@@ -56,6 +60,7 @@ impl<T> Counted<T> {
     /// # Safety
     ///
     /// The caller gives up that many references, and no longer uses any of them.
+    #[inline]
     unsafe fn release(this: NonNull<Self>, count: usize) {
         // SAFETY: the references given up keep the value alive until here.
         let counter = unsafe { &(*this.as_ptr()).count };
@@ -93,6 +98,7 @@ impl<T> Ref<T> {
     }
 
     /// Whether both refer to one object.
+    #[inline]
     pub(crate) fn is(&self, other: &Counted<T>) -> bool {
         self.0 == other.own
     }
@@ -101,6 +107,7 @@ impl<T> Ref<T> {
 impl<T> Deref for Ref<T> {
     type Target = Counted<T>;
 
+    #[inline]
     fn deref(&self) -> &Counted<T> {
         // SAFETY: V7, this reference keeps the value alive.
         unsafe { self.0.as_ref() }
@@ -108,6 +115,7 @@ impl<T> Deref for Ref<T> {
 }
 
 impl<T> Drop for Ref<T> {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: this gives up one reference, its own.
         unsafe { Counted::release(self.0, 1) };
@@ -116,6 +124,7 @@ impl<T> Drop for Ref<T> {
 
 impl<T> Batch<'_, T> {
     /// The next reference, at no cost; none when all are handed out.
+    #[inline]
     pub(crate) fn next(&mut self) -> Option<Ref<T>> {
         self.left = self.left.checked_sub(1)?;
         Some(Ref(self.of.own))
@@ -123,6 +132,7 @@ impl<T> Batch<'_, T> {
 }
 
 impl<T> Drop for Batch<'_, T> {
+    #[inline]
     fn drop(&mut self) {
         if self.left > 0 {
             // SAFETY: these references were added by `Counted::batch` and not handed out.

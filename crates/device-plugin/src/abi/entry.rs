@@ -7,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use pjrt_sys::{AbiStruct, PJRT_Error, Slot};
 
 use crate::abi::error::into_raw;
+use crate::abi::raw::{copy_struct, local_copy};
 use crate::{Error, Result};
 
 /// The plugin `P` seen through the C table.
@@ -28,6 +29,7 @@ pub(crate) trait Outcome: Copy {
 }
 
 impl Outcome for *mut PJRT_Error {
+    #[inline]
     fn from_result(result: Result<()>) -> Self {
         match result {
             Ok(()) => std::ptr::null_mut(),
@@ -58,28 +60,28 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         let size = unsafe { args.cast::<usize>().read() };
         let oldest = S::Args::HISTORY.first().map_or(S::Args::STRUCT_SIZE, |(_, size)| *size);
         if size < oldest {
-            return Err(Error::argument(format!(
-                "args->struct_size is {size}, but even the oldest supported framework passes {oldest}; set it to {}",
-                S::Args::STRUCT_SIZE
-            )));
+            return Err(too_short::<S>(size, oldest));
         }
-        let known = size.min(S::Args::STRUCT_SIZE);
-        let mut local = S::Args::new();
-        // SAFETY: V1, `known` bytes are readable; `local` is ours and at least that large.
-        unsafe { args.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), known) };
+        // SAFETY: V1, `size` bytes are readable.
+        let mut local = unsafe { local_copy(args, size) };
         // SAFETY: the caller's contract.
         unsafe { T::call(&mut local) }?;
-        // SAFETY: V1, `known` bytes are writable.
-        unsafe { args.cast::<u8>().copy_from_nonoverlapping((&raw const local).cast(), known) };
+        // SAFETY: V1, `size` bytes are writable.
+        unsafe { copy_struct::<S::Args>((&raw const local).cast(), args.cast(), size) };
         Ok(())
     };
     #[expect(clippy::disallowed_methods, reason = "the one place that contains panics of the table's functions")]
     let result =
         std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(&*panic).unnamed()));
-    S::Return::from_result(match result {
-        Err(error) if error.nameless => Err(error.named(S::NAME)),
-        result => result,
-    })
+    S::Return::from_result(result.map_err(|error| error.named(S::NAME)))
+}
+
+#[cold]
+fn too_short<S: Slot>(size: usize, oldest: usize) -> Error {
+    Error::argument(format!(
+        "args->struct_size is {size}, but even the oldest supported framework passes {oldest}; set it to {}",
+        S::Args::STRUCT_SIZE
+    ))
 }
 
 /// Runs vendor code outside the table's functions: a panic becomes an error.

@@ -6,14 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::{PJRT_Buffer_Type, PJRT_Device, PJRT_Executable, PJRT_LoadedExecutable, PJRT_LogicalDeviceIds};
 
+use crate::abi::buffer_handle::Form;
 use crate::abi::client_state::Client;
 use crate::abi::counted::{Counted, Ref};
 use crate::abi::layouts::LayoutList;
 use crate::abi::lists::{NamedValues, Pointers, Texts};
 use crate::abi::raw::handles;
-use crate::{
-    Backend, CompileOptions, Compiled, DeviceAssignment, Error, ExecutableInfo, Placement, Program, Result, Shape,
-};
+use crate::{Backend, CompileOptions, Compiled, DeviceAssignment, Error, ExecutableInfo, Placement, Program, Result};
 
 /// What a `PJRT_Executable*` points to, counted.
 pub(crate) struct Executable<B: Backend> {
@@ -29,8 +28,12 @@ pub(crate) struct Executable<B: Backend> {
     /// Indices of the addressable devices of the assignment, in its order.
     pub(crate) devices: Vec<usize>,
     pub(crate) logical_ids: Vec<PJRT_LogicalDeviceIds>,
+    pub(crate) parameter_forms: Vec<Form>,
+    pub(crate) output_forms: Vec<Form>,
     /// For each parameter whether an execution uses it up.
     pub(crate) donated: Vec<bool>,
+    /// Whether there is one that it does.
+    pub(crate) donates: bool,
     /// For each of `devices` where the outputs go.
     pub(crate) placements: Vec<Vec<Placement>>,
     pub(crate) fingerprint: String,
@@ -116,6 +119,8 @@ impl<B: Backend> Executable<B> {
             parameter_shardings: shardings(&info.parameter_shardings, info.parameters.len(), "parameter")?,
             output_layouts: LayoutList::of_shapes(&info.outputs),
             parameter_layouts: LayoutList::of_shapes(&info.parameters),
+            parameter_forms: info.parameters.iter().map(Form::new).collect(),
+            output_forms: info.outputs.iter().map(Form::new).collect(),
             cost: OnceLock::new(),
             client: client.share(),
             compiled: Arc::new(executable),
@@ -126,11 +131,13 @@ impl<B: Backend> Executable<B> {
             assignment,
             devices,
             logical_ids,
+            donates: donated.contains(&true),
             donated,
         }))
     }
 
     /// Where the outputs of a launch on that device go.
+    #[inline]
     pub(crate) fn placements_on(&self, device: usize) -> Result<std::borrow::Cow<'_, [Placement]>> {
         if let Some(at) = self.devices.iter().position(|assigned| *assigned == device) {
             return Ok(self.placements[at].as_slice().into());
@@ -254,9 +261,4 @@ fn fingerprint<B>(client: &Client<B>, program: &Program, options: &[u8]) -> Stri
         hasher.finish()
     };
     format!("{:016x}{:016x}", hash(0), hash(1))
-}
-
-/// A message for an argument of the wrong type or extents.
-pub(crate) fn expected(index: usize, expected: &Shape, given: &Shape) -> Error {
-    Error::argument(format!("argument {index} is {given}, but the program was compiled for {expected}"))
 }

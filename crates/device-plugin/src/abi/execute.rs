@@ -1,25 +1,25 @@
 //! `PJRT_LoadedExecutable_Execute`.
 
 use std::borrow::Cow;
+use std::mem::offset_of;
 
-use pjrt_sys::{PJRT_Buffer, PJRT_Event, PJRT_ExecuteOptions};
+use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_ExecuteOptions};
 
-use crate::abi::buffer_handle::{BufferHandle, Held, Value, same_client};
+use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value};
 use crate::abi::client_state::Client;
-use crate::abi::counted::Batch;
+use crate::abi::counted::{Batch, Counted};
 use crate::abi::entry::entries;
 use crate::abi::event::into_raw;
-use crate::abi::executable_state::{Executable, LoadedExecutable, expected};
+use crate::abi::executable_state::{Executable, LoadedExecutable};
 use crate::abi::raw;
-use crate::launch::List;
 use crate::{Backend, Error, Event, ExecuteOptions, Inputs, Launch, Outputs, Placement, Result, Shape};
 
 /// Where the outputs of an execution go: the framework's array. Until it is finished the outputs are destroyed when it
 /// is dropped, and the array holds nulls.
 pub(crate) struct OutputList<'a, B: Backend> {
+    executable: &'a Executable<B>,
     clients: Batch<'a, Client<B>>,
-    shapes: &'a [Shape],
-    placements: Cow<'a, [Placement]>,
+    placements: &'a [Placement],
     list: &'a mut [*mut PJRT_Buffer],
     produced: usize,
 }
@@ -30,11 +30,11 @@ unsafe impl<B: Backend> Send for OutputList<'_, B> {}
 
 impl<'a, B: Backend> OutputList<'a, B> {
     pub(crate) fn is_complete(&self) -> bool {
-        self.produced == self.shapes.len()
+        self.produced == self.list.len()
     }
 
     pub(crate) fn shapes(&self) -> &'a [Shape] {
-        self.shapes
+        &self.executable.info.outputs
     }
 
     pub(crate) fn placement(&self, index: usize) -> Option<Placement> {
@@ -45,20 +45,20 @@ impl<'a, B: Backend> OutputList<'a, B> {
     #[inline]
     pub(crate) fn push(&mut self, buffer: B::Buffer) -> bool {
         let at = self.produced;
-        let (Some(slot), Some(shape), Some(placement)) =
-            (self.list.get_mut(at), self.shapes.get(at), self.placements.get(at))
+        let (Some(slot), Some(form), Some(placement)) =
+            (self.list.get_mut(at), self.executable.output_forms.get(at), self.placements.get(at))
         else {
             return false;
         };
         let Some(client) = self.clients.next() else { return false };
-        *slot = BufferHandle::new(client, Value::Now(buffer), shape, *placement, Event::ready()).into_raw();
+        *slot = BufferHandle::new(client, Value::Now(buffer), form, *placement, Event::ready());
         self.produced += 1;
         true
     }
 
     /// Leaves the outputs to the framework; they are ready when `event` is.
     #[inline]
-    fn finish(mut self, event: &Event) {
+    fn finish(&mut self, event: &Event) {
         if !event.is_born_ready() {
             for handle in self.list[..self.produced].iter().copied() {
                 // SAFETY: made by `push`, and nobody else knows it yet.
@@ -76,7 +76,7 @@ impl<B: Backend> Drop for OutputList<'_, B> {
         for slot in &mut self.list[..self.produced] {
             let handle = std::mem::replace(slot, std::ptr::null_mut());
             // SAFETY: made by `push`, and nobody else knows it.
-            drop(unsafe { Box::from_raw(handle.cast::<BufferHandle<B>>()) });
+            unsafe { BufferHandle::<B>::take_back(handle) };
         }
     }
 }
@@ -85,7 +85,8 @@ impl<B: Backend> Drop for OutputList<'_, B> {
 struct Call<'a, B: Backend> {
     executable: &'a Executable<B>,
     num_args: usize,
-    non_donatable: &'a [i64],
+    /// For each argument whether it is given up; empty when none is.
+    donated: &'a [bool],
     options: ExecuteOptions,
 }
 
@@ -95,121 +96,146 @@ impl<'a, B: Backend> Call<'a, B> {
     /// # Safety
     ///
     /// V3 for the lists, V2 for the buffers.
-    #[inline]
+    #[inline(always)]
     unsafe fn launch(
         &self,
         device: usize,
-        placements: Cow<'a, [Placement]>,
+        placements: &'a [Placement],
         arguments: *const *mut PJRT_Buffer,
         outputs: *mut *mut PJRT_Buffer,
     ) -> Result<Launch<'a, B>> {
         let executable = self.executable;
-        let shapes = executable.info.outputs.as_slice();
         // SAFETY: the caller's contract.
-        let list = unsafe { raw::slice_mut(outputs, shapes.len(), "output_lists[i]") }?;
+        let list = unsafe { raw::slice_mut(outputs, placements.len(), "output_lists[i]") }?;
         // SAFETY: the caller's contract.
-        let arguments = unsafe { raw::slice(arguments, self.num_args, "argument_lists[i]") }?;
-        let mut held = List::with_capacity(arguments.len());
-        let mut donates = false;
-        for (index, argument) in arguments.iter().enumerate() {
-            // SAFETY: the caller's contract, and V5: buffers of this plugin are such handles.
-            let argument = unsafe { argument.cast::<BufferHandle<B>>().as_ref() };
-            let argument = argument.ok_or_else(|| Error::argument(format!("argument {index} is null")))?;
-            let mut argument = self.check(index, argument, device)?;
-            if executable.donated[index] && !self.keeps(index) {
-                argument = argument.donate();
-                donates = true;
+        let handles = unsafe { handles::<B>(arguments, self.num_args) }?;
+        let mut uses = Uses::new(handles);
+        for (index, (handle, form)) in handles.iter().zip(&executable.parameter_forms).enumerate() {
+            if !fits(handle, form, device, &executable.client) {
+                return Err(misfit(index, handle, form, device, &executable.client));
             }
-            held.push(argument);
+            uses.hold_next().map_err(|error| error.context(format_args!("argument {index}")))?;
+            handle.wait().map_err(|error| error.context(format_args!("argument {index} failed")))?;
         }
-        if donates {
-            check_donations(&held)?;
+        if !self.donated.is_empty() {
+            uses.donate(self.donated)?;
         }
-        let clients = executable.client.batch(shapes.len());
-        let outputs = Outputs::new(OutputList { clients, shapes, placements, list, produced: 0 });
-        Ok(Launch { inputs: Inputs::new(held), outputs, device, options: self.options })
-    }
-
-    /// Uses an argument if it is what the program was compiled for.
-    #[inline]
-    fn check(&self, index: usize, argument: &'a BufferHandle<B>, device: usize) -> Result<Held<'a, B>> {
-        let executable = self.executable;
-        let shape = &executable.info.parameters[index];
-        same_client(argument, &executable.client)?;
-        if argument.element_type != shape.element_type || argument.dims() != shape.dimensions {
-            return Err(expected(index, shape, &argument.shape()));
-        }
-        if argument.placement.device != device {
-            return Err(Error::argument(format!(
-                "argument {index} is on device {}, but the program runs on device {}; copy it there first",
-                executable.client.device_id(argument.placement.device),
-                executable.client.device_id(device),
-            )));
-        }
-        let held = argument.hold().map_err(|error| error.context(format_args!("argument {index}")))?;
-        held.wait().map_err(|error| error.context(format_args!("argument {index} failed")))?;
-        Ok(held)
-    }
-
-    fn keeps(&self, index: usize) -> bool {
-        self.non_donatable.iter().any(|kept| usize::try_from(*kept) == Ok(index))
+        let clients = executable.client.batch(placements.len());
+        let outputs = Outputs::new(OutputList { executable, clients, placements, list, produced: 0 });
+        Ok(Launch { inputs: Inputs::new(uses), outputs, device, options: self.options })
     }
 }
 
-/// A donated buffer may be no other argument.
-fn check_donations<B: Backend>(held: &List<Held<'_, B>>) -> Result<()> {
-    let arguments = (0..held.len()).filter_map(|i| Some((held.get(i)?, i)));
-    let mut sorted: Vec<_> =
-        arguments.map(|(held, i)| (std::ptr::from_ref(held.handle()).addr(), i, held.is_donated())).collect();
-    sorted.sort_unstable();
-    for pair in sorted.windows(2) {
-        let [(address, i, donated), (other_address, j, other_donated)] = pair else { continue };
-        if address == other_address && (*donated || *other_donated) {
-            let (donated, other) = if *donated { (i, j) } else { (j, i) };
-            return Err(Error::argument(format!(
-                "the buffer of argument {donated} is donated and also argument {other}; pass a copy, or name \
-                 {donated} in non_donatable_input_indices"
-            )));
+/// For each parameter whether its argument is given up, once the framework kept some.
+fn donations<'a, B: Backend>(executable: &'a Executable<B>, kept: &[i64]) -> Cow<'a, [bool]> {
+    let mut donated = Cow::Borrowed(executable.donated.as_slice());
+    for kept in kept {
+        if let Some(slot) = usize::try_from(*kept).ok().and_then(|kept| donated.to_mut().get_mut(kept)) {
+            *slot = false;
         }
     }
-    Ok(())
+    donated
+}
+
+/// The arguments of one device.
+///
+/// # Safety
+///
+/// V3 for the list, V2 for the buffers.
+#[inline]
+unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> Result<&'a [&'a BufferHandle<B>]> {
+    // SAFETY: the caller's contract.
+    let list = unsafe { raw::slice(list, len, "argument_lists[i]") }?;
+    if let Some(index) = list.iter().position(|buffer| buffer.is_null()) {
+        return Err(Error::argument(format!("argument {index} is null")));
+    }
+    // SAFETY: V2 and V5: buffers that are not null are references to such handles, which last for the call.
+    unsafe { raw::slice(list.as_ptr().cast::<&BufferHandle<B>>(), len, "argument_lists[i]") }
+}
+
+/// Whether an argument is what the program was compiled for.
+#[inline]
+fn fits<B: Backend>(argument: &BufferHandle<B>, form: &Form, device: usize, client: &Counted<Client<B>>) -> bool {
+    argument.client.is(client) && argument.form == *form && argument.placement.device == device
+}
+
+/// Why it is not.
+#[cold]
+fn misfit<B: Backend>(
+    index: usize,
+    argument: &BufferHandle<B>,
+    form: &Form,
+    device: usize,
+    client: &Counted<Client<B>>,
+) -> Error {
+    let (given, shape) = (argument.shape(), form.shape());
+    Error::argument(if !argument.client.is(client) {
+        format!("argument {index} belongs to another client")
+    } else if given != shape {
+        format!("argument {index} is {given}, but the program was compiled for {shape}")
+    } else {
+        format!(
+            "argument {index} is on device {}, but the program runs on device {}; copy it there first",
+            client.device_id(argument.placement.device),
+            client.device_id(device),
+        )
+    })
 }
 
 /// Leaves the outputs to the framework and deletes what it donated.
 #[inline]
-fn finish<B: Backend>(launch: Launch<'_, B>, event: &Event) -> Result<()> {
-    let Launch { inputs, outputs, .. } = launch;
-    let list = outputs.into_list();
+fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) -> Result<()> {
+    let list = launch.outputs.list_mut();
     if !list.is_complete() {
         return Err(Error::internal(format!(
             "the backend returned {} outputs of a program with {}",
             list.produced,
-            list.shapes.len()
+            list.list.len()
         )));
     }
-    for held in inputs.held() {
-        if held.is_donated() {
-            held.handle().delete();
-        }
-    }
+    launch.inputs.uses().delete_donated();
     list.finish(event);
     Ok(())
 }
 
-/// The options this SDK reads.
-fn read_options<'a>(options: &PJRT_ExecuteOptions) -> Result<(ExecuteOptions, &'a [i64])> {
-    if options.num_send_ops != 0 || options.num_recv_ops != 0 {
+/// The options this SDK reads, and the arguments the framework keeps.
+///
+/// # Safety
+///
+/// V1 and V3 for the options.
+#[inline]
+unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<(ExecuteOptions, &'a [i64])> {
+    const OLDEST: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
+    if options.is_null() {
+        return Err(Error::argument("options is null"));
+    }
+    // SAFETY: V1, every struct begins with its size.
+    let size = unsafe { options.cast::<usize>().read() };
+    // All that is read lies in the part that every known framework has; a shorter struct is padded first.
+    let padded;
+    let options = if size >= OLDEST {
+        options
+    } else {
+        // SAFETY: V1.
+        padded = unsafe { raw::nested(options, "options") }?;
+        &raw const padded
+    };
+    // SAFETY: V1, the field is within the size.
+    let sends = unsafe { (&raw const (*options).num_send_ops).read() };
+    // SAFETY: V1, the field is within the size.
+    let receives = unsafe { (&raw const (*options).num_recv_ops).read() };
+    // SAFETY: V1, the field is within the size.
+    let launch_id = unsafe { (&raw const (*options).launch_id).read() };
+    // SAFETY: V1, the field is within the size.
+    let kept = unsafe { (&raw const (*options).non_donatable_input_indices).read() };
+    // SAFETY: V1, the field is within the size.
+    let num_kept = unsafe { (&raw const (*options).num_non_donatable_input_indices).read() };
+    if sends != 0 || receives != 0 {
         return Err(Error::unimplemented("send and receive callbacks").unnamed());
     }
     // SAFETY: V3.
-    let non_donatable = unsafe {
-        raw::slice(
-            options.non_donatable_input_indices,
-            options.num_non_donatable_input_indices,
-            "options->non_donatable_input_indices",
-        )
-    }?;
-    Ok((ExecuteOptions { launch_id: options.launch_id }, non_donatable))
+    let kept = unsafe { raw::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
+    Ok((ExecuteOptions { launch_id }, kept))
 }
 
 entries! {
@@ -219,27 +245,22 @@ entries! {
             return Err(Error::argument("the executable was deleted"));
         }
         let executable = &*loaded.executable;
-        // SAFETY: V1.
-        let options = unsafe { raw::nested(args.options.cast_const(), "options") }?;
-        let (options, non_donatable) = read_options(&options)?;
-        let expected = executable.info.parameters.len();
-        if args.num_args != expected {
-            return Err(Error::argument(format!("{} arguments, but the program has {expected} parameters", args.num_args)));
+        // SAFETY: V1 and V3.
+        let (options, kept) = unsafe { read_options(args.options.cast_const()) }?;
+        if args.num_args != executable.parameter_forms.len() {
+            return Err(Error::argument(format!(
+                "{} arguments, but the program has {} parameters",
+                args.num_args,
+                executable.parameter_forms.len()
+            )));
         }
-        let call = Call { executable, num_args: args.num_args, non_donatable, options };
-        let chosen = if args.execute_device.is_null() {
-            None
-        } else {
-            let device = executable.client.device_index(args.execute_device)?;
-            if !executable.portable && !executable.devices.contains(&device) {
-                return Err(Error::argument("execute_device is none of the devices the program was compiled for"));
-            }
-            Some(device)
-        };
+        let chosen = chosen_device(executable, args.execute_device)?;
         let devices = chosen.as_ref().map_or(executable.devices.as_slice(), std::slice::from_ref);
         if args.num_devices != devices.len() {
             return Err(Error::argument(format!(
-                "num_devices is {}, but the program runs on {} here", args.num_devices, devices.len()
+                "num_devices is {}, but the program runs on {} here",
+                args.num_devices,
+                devices.len()
             )));
         }
         let argument_lists = match args.num_args {
@@ -247,43 +268,62 @@ entries! {
             // SAFETY: V3.
             _ => unsafe { raw::slice(args.argument_lists, devices.len(), "argument_lists") }?,
         };
-        let output_lists = match executable.info.outputs.len() {
+        let output_lists = match executable.output_forms.len() {
             0 => &[],
             // SAFETY: V3.
             _ => unsafe { raw::slice(args.output_lists, devices.len(), "output_lists") }?,
         };
-        let events: &mut [*mut PJRT_Event] = if args.device_complete_events.is_null() {
-            &mut []
-        } else {
+        let events: &mut [*mut PJRT_Event] = match args.device_complete_events {
+            events if events.is_null() => &mut [],
             // SAFETY: V3.
-            unsafe { raw::slice_mut(args.device_complete_events, devices.len(), "device_complete_events") }?
+            events => unsafe { raw::slice_mut(events, devices.len(), "device_complete_events") }?,
         };
-        let launch = |at: usize| {
-            let device = devices[at];
+        let left;
+        let donated = if executable.donates {
+            left = donations(executable, kept);
+            &*left
+        } else {
+            &[]
+        };
+        let call = Call { executable, num_args: args.num_args, donated, options };
+        let lists = |at: usize| {
             let arguments = argument_lists.get(at).copied().unwrap_or(std::ptr::null());
-            let outputs = output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
-            let placements = executable.placements_on(device)?;
-            // SAFETY: V2 and V3.
-            unsafe { call.launch(device, placements, arguments, outputs) }
+            (arguments, output_lists.get(at).copied().unwrap_or(std::ptr::null_mut()))
         };
-        if let [_] = devices {
-            let mut launch = launch(0)?;
+        if let [device] = *devices {
+            let elsewhere;
+            let placements = if chosen.is_none() {
+                executable.placements[0].as_slice()
+            } else {
+                elsewhere = executable.placements_on(device)?;
+                &*elsewhere
+            };
+            let (arguments, outputs) = lists(0);
+            // SAFETY: V2 and V3.
+            let mut launch = unsafe { call.launch(device, placements, arguments, outputs) }?;
             let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
-            finish(launch, &event)?;
+            finish(&mut launch, &event)?;
             if let Some(slot) = events.first_mut() {
                 *slot = into_raw(event);
             }
             return Ok(());
         }
-        let mut launches = (0..devices.len()).map(launch).collect::<Result<Vec<_>>>()?;
+        let mut launches = Vec::with_capacity(devices.len());
+        for (at, device) in devices.iter().enumerate() {
+            let (arguments, outputs) = lists(at);
+            // SAFETY: V2 and V3.
+            launches.push(unsafe { call.launch(*device, &executable.placements[at], arguments, outputs) }?);
+        }
         let done = executable.client.backend.execute_all(&executable.compiled, &mut launches)?;
         if done.len() != launches.len() {
-            return Err(Error::internal(format!("the backend returned {} events of {} launches", done.len(), launches.len())));
+            let (events, launches) = (done.len(), launches.len());
+            return Err(Error::internal(format!("the backend returned {events} events of {launches} launches")));
         }
         if let Some(launch) = launches.iter().find(|launch| !launch.outputs.is_complete()) {
-            return Err(Error::internal(format!("the backend returned too few outputs of device {}", launch.device)));
+            let device = executable.client.device_id(launch.device);
+            return Err(Error::internal(format!("the backend returned too few outputs of device {device}")));
         }
-        for (at, (launch, event)) in launches.into_iter().zip(done).enumerate() {
+        for (at, (launch, event)) in launches.iter_mut().zip(done).enumerate() {
             finish(launch, &event)?;
             if let Some(slot) = events.get_mut(at) {
                 *slot = into_raw(event);
@@ -291,4 +331,17 @@ entries! {
         }
         Ok(())
     }
+}
+
+/// Index of the device that the framework chose, if it did.
+#[inline]
+fn chosen_device<B: Backend>(executable: &Executable<B>, device: *mut PJRT_Device) -> Result<Option<usize>> {
+    if device.is_null() {
+        return Ok(None);
+    }
+    let device = executable.client.device_index(device)?;
+    if !executable.portable && !executable.devices.contains(&device) {
+        return Err(Error::argument("execute_device is none of the devices the program was compiled for"));
+    }
+    Ok(Some(device))
 }

@@ -131,7 +131,7 @@ entries! {
     }
 
     PJRT_Layouts_PJRT_Buffer_MemoryLayout(args, buffer) {
-        args.layout = MemoryLayout::owned(buffer.element_type, buffer.dims().len());
+        args.layout = MemoryLayout::owned(buffer.form.element_type, buffer.form.dims().len());
         Ok(())
     }
 

@@ -38,6 +38,7 @@ mod lists;
 mod loaded;
 mod memory;
 mod plugin;
+mod pool;
 mod raw;
 mod shardings;
 mod table;

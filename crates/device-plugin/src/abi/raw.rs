@@ -70,13 +70,16 @@ pub(crate) use handles;
 /// # Safety
 ///
 /// V3 for the pointer and length; the reference must not outlive the validity V3 grants.
+#[inline]
 #[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
 pub(crate) unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str) -> Result<&'a [T]> {
     if len == 0 {
         return Ok(&[]);
     }
-    check::<T>(data, len, field)?;
-    // SAFETY: V3, and `check` refused null, misaligned and oversized arrays.
+    if !is_array(data, len) {
+        return Err(no_array(data, len, field));
+    }
+    // SAFETY: V3, and `is_array` refused null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
@@ -85,27 +88,34 @@ pub(crate) unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str)
 /// # Safety
 ///
 /// V3 for the pointer and length, as a destination.
+#[inline]
 #[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
 pub(crate) unsafe fn slice_mut<'a, T: Copy>(data: *mut T, len: usize, field: &str) -> Result<&'a mut [T]> {
     if len == 0 {
         return Ok(&mut []);
     }
-    check::<T>(data, len, field)?;
-    // SAFETY: V3, and `check` refused null, misaligned and oversized arrays.
+    if !is_array(data, len) {
+        return Err(no_array(data, len, field));
+    }
+    // SAFETY: V3, and `is_array` refused null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
 }
 
-fn check<T>(data: *const T, len: usize, field: &str) -> Result<()> {
-    if data.is_null() {
-        return Err(Error::argument(format!("{field} is null, but its length is {len}")));
-    }
-    if !data.is_aligned() {
-        return Err(Error::argument(format!("{field} is not aligned")));
-    }
-    if len.checked_mul(size_of::<T>()).is_none_or(|size| isize::try_from(size).is_err()) {
-        return Err(Error::argument(format!("{field} has the impossible length {len}")));
-    }
-    Ok(())
+#[inline]
+fn is_array<T>(data: *const T, len: usize) -> bool {
+    let size = len.checked_mul(size_of::<T>());
+    !data.is_null() && data.is_aligned() && size.is_some_and(|size| isize::try_from(size).is_ok())
+}
+
+#[cold]
+fn no_array<T>(data: *const T, len: usize, field: &str) -> Error {
+    Error::argument(if data.is_null() {
+        format!("{field} is null, but its length is {len}")
+    } else if !data.is_aligned() {
+        format!("{field} is not aligned")
+    } else {
+        format!("{field} has the impossible length {len}")
+    })
 }
 
 /// UTF-8 text passed as pointer and length.
@@ -124,16 +134,54 @@ pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> R
 /// # Safety
 ///
 /// V1 for the pointer.
+#[inline]
 pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result<T> {
     if data.is_null() {
         return Err(Error::argument(format!("{field} is null")));
     }
     // SAFETY: V1, every struct begins with its size.
     let size = unsafe { data.cast::<usize>().read() };
+    // SAFETY: V1 for as many bytes.
+    Ok(unsafe { local_copy(data, size) })
+}
+
+/// The first bytes of a foreign struct, zero where it ends before ours.
+///
+/// # Safety
+///
+/// V1 for `size` bytes.
+#[inline]
+pub(crate) unsafe fn local_copy<T: AbiStruct>(data: *const T, size: usize) -> T {
     let mut local = T::new();
-    // SAFETY: V1, the bytes both sides know are readable; `local` is ours and at least that large.
-    unsafe { data.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), size.min(T::STRUCT_SIZE)) };
-    Ok(local)
+    // SAFETY: the caller's contract; `local` is ours and at least `STRUCT_SIZE` long.
+    unsafe { copy_struct::<T>(data.cast(), (&raw mut local).cast(), size) };
+    local
+}
+
+/// Copies the first `size` bytes of a struct, or all of them if it has fewer.
+///
+/// # Safety
+///
+/// Both sides are valid for as many bytes and aligned as the struct, and do not overlap.
+#[inline]
+pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, size: usize) {
+    if size < T::STRUCT_SIZE {
+        // SAFETY: the caller's contract.
+        return unsafe { from.copy_to_nonoverlapping(to, size) };
+    }
+    // The usual case: words one by one, as the other side has just written them. A wider load has to wait until the
+    // processor has retired those writes, which takes longer than the whole copy; volatile reads stay narrow.
+    const WORD: usize = size_of::<u64>();
+    let words = T::STRUCT_SIZE / WORD;
+    for word in 0..words {
+        // SAFETY: the caller's contract; structs of the interface are aligned as words.
+        let value = unsafe { from.cast::<u64>().add(word).read_volatile() };
+        // SAFETY: as above.
+        unsafe { to.cast::<u64>().add(word).write(value) };
+    }
+    let done = words * WORD;
+    // SAFETY: as above; the rest is shorter than a word.
+    unsafe { from.add(done).copy_to_nonoverlapping(to.add(done), T::STRUCT_SIZE - done) };
 }
 
 /// The error of a status code and message in the arguments; none for `OK`.

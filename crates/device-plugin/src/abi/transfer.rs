@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args};
 
-use crate::abi::buffer_handle::{BufferHandle, Value};
+use crate::abi::buffer_handle::{BufferHandle, Form, Value};
 use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
 use crate::abi::entry::{contain, entries};
@@ -13,6 +13,7 @@ use crate::abi::event::into_raw;
 use crate::abi::host_alias::AliasSource;
 use crate::abi::lists::drop_contained;
 use crate::abi::raw;
+use crate::host::zeroed;
 use crate::strided::Strided;
 use crate::{Backend, Completer, Error, Event, HostArray, HostBufferSemantics, Placement, Result, Shape};
 
@@ -51,7 +52,7 @@ fn read<B: Backend>(
     match backend.host_bytes(value).filter(|bytes| bytes.len() == size) {
         Some(bytes) => layout.scatter(bytes, to),
         None => {
-            let mut dense = vec![0; size];
+            let mut dense = zeroed(size)?;
             backend.read(value, &mut dense)?;
             layout.scatter(&dense, to);
         }
@@ -92,18 +93,18 @@ fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT
     let shape = buffer.shape();
     let held = buffer.hold()?;
     if buffer.ready.is_ready() || (B::QUEUED && held.value().get().is_some()) {
-        held.wait()?;
+        buffer.wait()?;
         let new = client.backend.copy(held.value().expect()?, &shape, to)?;
         let ready = buffer.ready.clone();
-        return Ok(BufferHandle::new(client.share(), Value::Now(new), &shape, to, ready).into_raw());
+        return Ok(BufferHandle::new(client.share(), Value::Now(new), &buffer.form, to, ready));
     }
-    let late = Late::new(client, &shape, to);
-    let (handle, mut late) = late;
-    let done = when_ready(buffer, move |client, value| {
-        late.set(client.backend.copy(value.expect()?, &shape, to));
-        Ok(())
-    })?;
-    drop(done);
+    let (handle, mut late) = Late::new(client, &shape, to);
+    let (client, value) = (client.share(), held.value().clone());
+    buffer.ready.on_ready(move |ready| {
+        let copy = || client.backend.copy(value.expect()?, &shape, to);
+        late.set(ready.clone().and_then(|()| contain(copy)));
+        drop_contained((client, value));
+    });
     Ok(handle)
 }
 
@@ -118,8 +119,8 @@ impl<B: Backend> Late<B> {
     pub(crate) fn new(client: &Counted<Client<B>>, shape: &Shape, to: Placement) -> (*mut PJRT_Buffer, Self) {
         let value = Arc::new(OnceLock::new());
         let (ready, completer) = Event::pending();
-        let handle = BufferHandle::new(client.share(), Value::Later(Arc::clone(&value)), shape, to, ready);
-        (handle.into_raw(), Self { value, completer: Some(completer) })
+        let handle = BufferHandle::new(client.share(), Value::Later(Arc::clone(&value)), &Form::new(shape), to, ready);
+        (handle, Self { value, completer: Some(completer) })
     }
 
     /// Gives the buffer its value or its error; the first call counts.
@@ -159,7 +160,7 @@ unsafe fn from_host<B: Backend>(
         Some(strided) => {
             // SAFETY: the caller's contract: strided data spans these bytes around its first element.
             let from = unsafe { raw::slice(data.wrapping_sub(strided.before), strided.span, "data") }?;
-            let mut dense = vec![0; shape.host_size().unwrap_or(0)];
+            let mut dense = zeroed(shape.host_size().unwrap_or(0))?;
             strided.gather(from, &mut dense);
             (client.backend.buffer_from_host(HostArray::new(&shape, dense)?, to)?, Event::ready())
         }
@@ -181,7 +182,7 @@ unsafe fn from_host<B: Backend>(
         }
     };
     args.done_with_host_buffer = into_raw(done);
-    args.buffer = BufferHandle::new(client.share(), Value::Now(buffer), &shape, to, Event::ready()).into_raw();
+    args.buffer = BufferHandle::new(client.share(), Value::Now(buffer), &Form::new(&shape), to, Event::ready());
     Ok(())
 }
 
@@ -210,7 +211,7 @@ fn read_range<B: Backend>(
     match backend.host_bytes(value).and_then(|bytes| bytes.get(range.clone())) {
         Some(bytes) => to.copy_from_slice(bytes),
         None => {
-            let mut all = vec![0; size];
+            let mut all = zeroed(size)?;
             backend.read(value, &mut all)?;
             to.copy_from_slice(&all[range]);
         }

@@ -1,0 +1,159 @@
+//! Memory for objects that every execution makes and destroys: a short list of free blocks in each thread.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::Cell;
+use std::ptr::{NonNull, null_mut};
+
+/// All blocks are alike, so that any of them may hold any object that fits, whichever thread freed it.
+const BLOCK: Layout = match Layout::from_size_align(192, 16) {
+    Ok(layout) => layout,
+    Err(_) => panic!("a block is no layout"),
+};
+
+/// Blocks a thread keeps. More than that goes back to the allocator, so that a thread that only destroys does not
+/// hoard.
+const KEPT: usize = 64;
+
+/// The free blocks of a thread. The first word of a free block points to the next one.
+struct Free {
+    first: Cell<*mut u8>,
+    count: Cell<usize>,
+}
+
+thread_local! {
+    static FREE: Free = const { Free { first: Cell::new(null_mut()), count: Cell::new(0) } };
+}
+
+impl Drop for Free {
+    fn drop(&mut self) {
+        while let Some(block) = self.pop() {
+            // SAFETY: a free block came from the allocator with this layout.
+            unsafe { dealloc(block.as_ptr(), BLOCK) };
+        }
+    }
+}
+
+impl Free {
+    #[inline]
+    fn pop(&self) -> Option<NonNull<u8>> {
+        let first = NonNull::new(self.first.get())?;
+        // SAFETY: the first word of a free block is the next block or null, and nobody else has it.
+        self.first.set(unsafe { first.cast::<*mut u8>().read() });
+        self.count.set(self.count.get() - 1);
+        Some(first)
+    }
+
+    /// Keeps a block; false when there are enough.
+    ///
+    /// # Safety
+    ///
+    /// The block came from the allocator with the layout of blocks, and is given up.
+    #[inline]
+    unsafe fn push(&self, block: NonNull<u8>) -> bool {
+        if self.count.get() == KEPT {
+            return false;
+        }
+        // SAFETY: the caller's contract; a block is aligned for a pointer.
+        unsafe { block.cast::<*mut u8>().write(self.first.get()) };
+        self.first.set(block.as_ptr());
+        self.count.set(self.count.get() + 1);
+        true
+    }
+}
+
+/// Whether objects of the type come from the list. Never in debug builds, where recycled memory would hide errors
+/// from the tools that look for them.
+const fn is_pooled<T>() -> bool {
+    !cfg!(debug_assertions) && size_of::<T>() <= BLOCK.size() && align_of::<T>() <= BLOCK.align()
+}
+
+const fn layout<T>() -> Layout {
+    if is_pooled::<T>() { BLOCK } else { Layout::new::<T>() }
+}
+
+/// Makes a value in memory of its own. The value is made after the memory, so that it can be made in place.
+#[inline]
+pub(crate) fn new<T>(make: impl FnOnce() -> T) -> NonNull<T> {
+    const { assert!(size_of::<T>() > 0) };
+    let pooled = if is_pooled::<T>() { FREE.try_with(Free::pop).ok().flatten() } else { None };
+    let place = pooled.unwrap_or_else(allocate::<T>).cast::<T>();
+    // SAFETY: the memory is nobody else's, and large and aligned enough for the value.
+    unsafe { place.write(make()) };
+    place
+}
+
+#[cold]
+fn allocate<T>() -> NonNull<u8> {
+    // SAFETY: the layout has a size.
+    let block = unsafe { alloc(layout::<T>()) };
+    NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout::<T>()))
+}
+
+/// Drops a value and frees its memory.
+///
+/// # Safety
+///
+/// V7: the value came from [`new`] and is given up.
+#[inline]
+pub(crate) unsafe fn free<T>(value: NonNull<T>) {
+    // SAFETY: the caller's contract.
+    unsafe { value.drop_in_place() };
+    let block = value.cast::<u8>();
+    // SAFETY: pooled values lie in blocks.
+    if is_pooled::<T>() && FREE.try_with(|free| unsafe { free.push(block) }) == Ok(true) {
+        return;
+    }
+    // SAFETY: it was allocated with this layout, here or in another thread.
+    unsafe { dealloc(block.as_ptr(), layout::<T>()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn values_are_dropped_once_whatever_their_size() {
+        fn check<const N: usize>() {
+            let counter = Rc::new(());
+            let all: Vec<_> = (0..100).map(|i| new(|| (Rc::clone(&counter), [i; N]))).collect();
+            for (i, value) in all.iter().enumerate() {
+                // SAFETY: not freed yet.
+                assert_eq!(unsafe { value.as_ref() }.1, [i; N]);
+            }
+            assert_eq!(Rc::strong_count(&counter), 101);
+            for value in all {
+                // SAFETY: made by `new` above.
+                unsafe { free(value) };
+            }
+            assert_eq!(Rc::strong_count(&counter), 1);
+        }
+        check::<1>();
+        check::<23>();
+        check::<100>();
+    }
+
+    #[test]
+    fn free_blocks_are_used_again_and_bounded() {
+        // SAFETY: blocks come from the allocator, as here.
+        let block = || NonNull::new(unsafe { alloc(BLOCK) }).unwrap();
+        let free = Free { first: Cell::new(null_mut()), count: Cell::new(0) };
+        assert!(free.pop().is_none());
+        let (one, two) = (block(), block());
+        for block in [one, two] {
+            // SAFETY: given up to the list.
+            assert!(unsafe { free.push(block) });
+        }
+        assert_eq!((free.pop(), free.pop(), free.pop()), (Some(two), Some(one), None));
+        for block in [one, two].into_iter().chain(std::iter::repeat_with(block).take(KEPT - 2)) {
+            // SAFETY: given up to the list.
+            assert!(unsafe { free.push(block) });
+        }
+        let left = block();
+        // SAFETY: given up to the list, if it takes it.
+        assert!(!unsafe { free.push(left) });
+        // SAFETY: it did not.
+        unsafe { dealloc(left.as_ptr(), BLOCK) };
+    }
+}

@@ -1,0 +1,225 @@
+//! Execution: asynchronous ones, their errors, and arguments that do not fit.
+
+use std::ptr::null_mut;
+
+use device_plugin::{CompileOptions, DeviceAssignment, ElementType, ErrorCode, Shape};
+use pjrt_sys::*;
+
+use crate::framework::{Buffer, Event, execute_options, toy};
+use crate::toy::open_gate;
+
+#[test]
+fn inputs_are_destroyed_right_after_an_execution_started() {
+    let client = toy().client(&[]).unwrap();
+    let executable = toy().compile(client, "op=later\nin=s32[3]\ngate=inputs-destroyed").unwrap();
+    let buffer = toy().ints(client, &[7, 8, 9]);
+    let (outputs, event) = toy().execute(executable, &[buffer], 1).unwrap();
+    toy().delete(buffer);
+    toy().destroy(&[buffer]);
+    toy().destroy_loaded(executable);
+    assert!(!toy().is_ready(event));
+    // A read that is asked for before the value exists, of a buffer that is gone before it comes.
+    let mut bytes = [0u8; 12];
+    let (read, _) = toy().read_into(outputs[0], bytes.as_mut_ptr(), 12).unwrap();
+    assert!(!toy().is_ready(read));
+    // The same for a copy: the new buffer exists, its value does not.
+    let memory = toy().memories(client)[1];
+    let copy =
+        toy().ask::<slot::PJRT_Buffer_CopyToMemory>(|args| (args.buffer, args.dst_memory) = (outputs[0], memory));
+    let copy = copy.unwrap().dst_buffer;
+    toy().destroy(&outputs);
+    toy().destroy_client(client);
+    open_gate("inputs-destroyed");
+    toy().wait(event).unwrap();
+    toy().wait(read).unwrap();
+    assert_eq!(bytes, [7, 0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0]);
+    assert_eq!(toy().read_ints(copy).unwrap(), [7, 8, 9]);
+    toy().destroy(&[copy]);
+}
+
+#[test]
+fn an_asynchronous_error_surfaces_on_the_outputs() {
+    let client = toy().client(&[]).unwrap();
+    let later = toy().compile(client, "op=later_fail\nin=s32[1]\ngate=fails-later").unwrap();
+    let echo = toy().compile(client, "op=echo\nin=s32[1]").unwrap();
+    let buffer = toy().ints(client, &[1]);
+    let (outputs, event) = toy().execute(later, &[buffer], 1).unwrap();
+    let memory = toy().memories(client)[1];
+    let copy =
+        toy().ask::<slot::PJRT_Buffer_CopyToMemory>(|args| (args.buffer, args.dst_memory) = (outputs[0], memory));
+    let copy = copy.unwrap().dst_buffer;
+    open_gate("fails-later");
+    let fault = toy().wait(event).unwrap_err();
+    assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::DATA_LOSS, "lost on the way"));
+    assert_eq!(toy().wait(toy().ready_event(outputs[0])), Err(fault.clone()));
+    assert_eq!(toy().read(outputs[0]), Err(fault.clone()));
+    assert_eq!(toy().read(copy), Err(fault.clone()));
+    let next = toy().execute(echo, &[outputs[0]], 1).unwrap_err();
+    assert_eq!(next.code, ErrorCode::DATA_LOSS);
+    assert!(next.message.contains("argument 0 failed: lost on the way"), "{next:?}");
+    toy().destroy(&outputs);
+    toy().destroy(&[copy, buffer]);
+    toy().destroy_loaded(later);
+    toy().destroy_loaded(echo);
+    toy().destroy_client(client);
+}
+
+#[test]
+fn an_execution_waits_for_its_inputs() {
+    let client = toy().client(&[]).unwrap();
+    let later = toy().compile(client, "op=later\nin=s32[1]\ngate=waits-for-inputs").unwrap();
+    let add = toy().compile(client, "op=add_one\nin=s32[1]").unwrap();
+    let buffer = toy().ints(client, &[1]);
+    let (first, event) = toy().execute(later, &[buffer], 1).unwrap();
+    let opener = std::thread::spawn(|| open_gate("waits-for-inputs"));
+    let (second, second_event) = toy().execute(add, &first, 1).unwrap();
+    assert_eq!(toy().read_ints(second[0]).unwrap(), [2]);
+    opener.join().unwrap();
+    toy().wait(event).unwrap();
+    toy().wait(second_event).unwrap();
+    toy().destroy(&first);
+    toy().destroy(&second);
+    toy().destroy(&[buffer]);
+    toy().destroy_loaded(later);
+    toy().destroy_loaded(add);
+    toy().destroy_client(client);
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_refused_by_name() {
+    let client = toy().client(&[]).unwrap();
+    let other = toy().client(&[]).unwrap();
+    let executable = toy().compile(client, "op=echo\nin=s32[2];s32[2]").unwrap();
+    let good = toy().ints(client, &[1, 2]);
+    let long = toy().ints(client, &[1, 2, 3]);
+    let floats = toy().put(client, &Shape::new(ElementType::F32, [2]), &[0; 8], 0).unwrap();
+    let far = toy().put(client, &Shape::new(ElementType::S32, [2]), &[0; 8], 1).unwrap();
+    let foreign = toy().ints(other, &[1, 2]);
+    let deleted = toy().ints(client, &[1, 2]);
+    toy().delete(deleted);
+    let refused = |arguments: &[Buffer], why: &str| {
+        let fault = toy().execute(executable, arguments, 2).unwrap_err();
+        assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
+        assert!(fault.message.starts_with("PJRT_LoadedExecutable_Execute: "), "{fault:?}");
+        assert!(fault.message.contains(why), "{fault:?}");
+    };
+    refused(&[good], "1 arguments, but the program has 2");
+    refused(&[good, long], "argument 1 is s32[3], but the program was compiled for s32[2]");
+    refused(&[floats, good], "argument 0 is f32[2]");
+    refused(&[good, far], "argument 1 is on device 11, but the program runs on device 10");
+    refused(&[foreign, good], "another client");
+    refused(&[good, deleted], "argument 1: the buffer was deleted");
+    refused(&[null_mut(), good], "argument 0 is null");
+    // What failed took nothing.
+    let (outputs, event) = toy().execute(executable, &[good, good], 2).unwrap();
+    toy().wait(event).unwrap();
+    toy().destroy(&outputs);
+    toy().ask::<slot::PJRT_LoadedExecutable_Delete>(|args| args.executable = executable).unwrap();
+    assert!(
+        toy()
+            .ask::<slot::PJRT_LoadedExecutable_IsDeleted>(|args| args.executable = executable)
+            .unwrap()
+            .is_deleted
+            .get()
+    );
+    refused(&[good, good], "the executable was deleted");
+    toy().destroy(&[good, long, floats, far, foreign, deleted]);
+    toy().destroy_loaded(executable);
+    toy().destroy_client(client);
+    toy().destroy_client(other);
+}
+
+#[test]
+fn a_backend_that_breaks_its_word_is_an_internal_error() {
+    let client = toy().client(&[]).unwrap();
+    let buffer = toy().ints(client, &[1]);
+    for (op, code, why) in [
+        ("few", ErrorCode::INTERNAL, "returned 1 outputs of a program with 2"),
+        ("many", ErrorCode::INTERNAL, "compiled for 2 outputs"),
+        ("fail", ErrorCode::RESOURCE_EXHAUSTED, "the toy is tired"),
+        ("unheard", ErrorCode::UNIMPLEMENTED, "op unheard"),
+    ] {
+        let executable = toy().compile(client, &format!("op={op}\nin=s32[1];s32[1]")).unwrap();
+        let fault = toy().execute(executable, &[buffer, buffer], 2).unwrap_err();
+        assert_eq!(fault.code, code, "{op}");
+        assert!(fault.message.contains(why), "{fault:?}");
+        toy().destroy_loaded(executable);
+    }
+    let fault = toy().compile(client, "op=echo\nin=s32[1]\ndonate=4").unwrap_err();
+    assert!(fault.message.contains("parameter 4 is donated, but does not exist"), "{fault:?}");
+    let fault = toy().compile(client, "op=echo\nin=s32[1]\nkind=moon").unwrap_err();
+    assert!(fault.message.contains("no memory of kind \"moon\""), "{fault:?}");
+    toy().destroy(&[buffer]);
+    toy().destroy_client(client);
+}
+
+#[test]
+fn launches_on_several_devices_are_one_call() {
+    let client = toy().client(&[]).unwrap();
+    let options = CompileOptions {
+        num_replicas: 2,
+        device_assignment: DeviceAssignment::new(2, 1, vec![11, 10]),
+        ..CompileOptions::default()
+    }
+    .encode();
+    let on = |memory: usize, byte: u8| toy().put(client, &Shape::new(ElementType::U8, [1]), &[byte], memory).unwrap();
+    // The order is that of the assignment.
+    let (first, second) = (on(1, 5), on(0, 6));
+    let run = |code: &str| {
+        let executable = toy().compile_with(client, code, &options).unwrap();
+        let execute_options = execute_options(&[]);
+        let (mut out, mut events): ([Buffer; 2], [Event; 2]) = ([null_mut(); 2], [null_mut(); 2]);
+        let (one, two) = out.split_at_mut(1);
+        let outputs = [one.as_mut_ptr(), two.as_mut_ptr()];
+        let arguments = [&raw const first, &raw const second];
+        let answer = toy().ask::<slot::PJRT_LoadedExecutable_Execute>(|args| {
+            args.executable = executable;
+            args.options = (&raw const execute_options).cast_mut();
+            args.argument_lists = arguments.as_ptr();
+            (args.num_devices, args.num_args) = (2, 1);
+            args.output_lists = outputs.as_ptr();
+            args.device_complete_events = events.as_mut_ptr();
+            args.execute_device = null_mut();
+        });
+        let ids = toy()
+            .ask::<slot::PJRT_LoadedExecutable_AddressableDeviceLogicalIds>(|args| args.executable = executable)
+            .unwrap();
+        let ids = unsafe {
+            crate::framework::slice(ids.addressable_device_logical_ids, ids.num_addressable_device_logical_ids)
+        };
+        assert_eq!(ids.iter().map(|id| (id.replica, id.partition)).collect::<Vec<_>>(), [(0, 0), (1, 0)]);
+        toy().destroy_loaded(executable);
+        answer.map(|_| (out, events))
+    };
+    let (out, events) = run("op=all\nin=u8[1]").unwrap();
+    events.into_iter().for_each(|event| toy().wait(event).unwrap());
+    assert_eq!((toy().read(out[0]).unwrap(), toy().read(out[1]).unwrap()), (vec![5], vec![6]));
+    let device = toy().ask::<slot::PJRT_Buffer_Device>(|args| args.buffer = out[0]).unwrap().device;
+    assert_eq!(device, toy().devices(client)[1]);
+    let fault = run("op=echo\nin=u8[1]").unwrap_err();
+    assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::UNIMPLEMENTED, "echo on several devices"));
+    toy().destroy(&out);
+    toy().destroy(&[first, second]);
+    toy().destroy_client(client);
+}
+
+#[test]
+fn options_that_contradict_the_devices_are_refused() {
+    let client = toy().client(&[]).unwrap();
+    let refused = |options: CompileOptions, why: &str| {
+        let fault = toy().compile_with(client, "op=echo\nin=u8[1]", &options.encode()).unwrap_err();
+        assert!(fault.message.contains(why), "{fault:?}");
+    };
+    let default = CompileOptions::default;
+    refused(CompileOptions { num_replicas: 3, ..default() }, "3 replicas, but there are 2 devices");
+    refused(CompileOptions { num_replicas: 2, num_partitions: 2, ..default() }, "need 4 devices, and 2");
+    refused(CompileOptions { device_ordinal: 4, ..default() }, "no device of id 4");
+    refused(
+        CompileOptions { device_assignment: DeviceAssignment::new(1, 1, vec![9]), ..default() },
+        "id 9; known are 10",
+    );
+    refused(CompileOptions { device_assignment: DeviceAssignment::new(2, 1, vec![10, 11]), ..default() }, "for 1 of 1");
+    let fault = toy().compile_with(client, "op=echo", &[0xff; 9]).unwrap_err();
+    assert!(fault.message.starts_with("PJRT_Client_Compile: compile options"), "{fault:?}");
+    toy().destroy_client(client);
+}

@@ -1,0 +1,30 @@
+//! The protocol between frameworks and plugins, accident by accident, through the raw table.
+//!
+//! The framework is hostile where the interface lets it: every argument struct is filled with 0xAA before its inputs
+//! are set, so outputs arrive as garbage.
+#![allow(
+    unreachable_pub,
+    missing_docs,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "raw calls and small numbers in tests"
+)]
+
+mod buffers;
+mod clients;
+mod donation;
+mod events;
+mod executables;
+mod execution;
+mod framework;
+mod panics;
+mod sizes;
+mod table;
+mod threads;
+mod toy;
+mod transfers;

@@ -1,0 +1,107 @@
+//! The table itself: nothing is null, and what is not implemented says so by name.
+
+use crate::framework::{Answer, read_values, toy};
+use device_plugin::ErrorCode;
+use pjrt_sys::*;
+
+/// `None` for the two functions without an error.
+fn answer<S: Slot<Table = PJRT_Api>>(args: *mut S::Args) -> Option<Answer> {
+    let function = S::get(toy().0).expect(S::NAME);
+    if size_of::<S::Return>() == 0 {
+        unsafe { function(args) };
+        return None;
+    }
+    let returned = unsafe { function(args) };
+    // The only other return type is an error pointer.
+    let error: *mut PJRT_Error = unsafe { std::mem::transmute_copy(&returned) };
+    Some(toy().check(error))
+}
+
+macro_rules! every_slot {
+    ($($slot:ident),* $(,)?) => {
+        /// Name, answer to null arguments, answer to arguments that are all null.
+        fn every_slot() -> Vec<(&'static str, Option<Answer>, Option<Answer>)> {
+            vec![$((
+                stringify!($slot),
+                answer::<slot::$slot>(std::ptr::null_mut()),
+                answer::<slot::$slot>(&mut AbiStruct::new()),
+            )),*]
+        }
+    };
+}
+for_each_slot!(every_slot);
+
+#[test]
+fn the_header_is_ours() {
+    let api = toy().0;
+    assert_eq!(api.struct_size, PJRT_Api::STRUCT_SIZE);
+    assert_eq!((api.pjrt_api_version.major_version, api.pjrt_api_version.minor_version), (0, 114));
+    let mut chain = Vec::new();
+    let mut extension = api.extension_start;
+    while let Some(node) = unsafe { extension.as_ref() } {
+        chain.push((node.type_.0, node.struct_size));
+        extension = node.next;
+    }
+    assert_eq!(chain, [(4, PJRT_Layouts_Extension::STRUCT_SIZE), (19, PJRT_Shardings_Extension::STRUCT_SIZE)]);
+}
+
+#[test]
+fn null_arguments_are_an_error_that_names_the_function() {
+    let slots = every_slot();
+    assert_eq!(slots.len(), 138);
+    for (name, null, _) in slots {
+        if let Some(answer) = null {
+            let fault = answer.expect_err(name);
+            assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{name}");
+            assert_eq!(fault.message, format!("{name}: args is null"));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_implemented_says_so() {
+    let mut unimplemented = Vec::new();
+    for (name, _, zeros) in every_slot() {
+        if let Some(Err(fault)) = zeros
+            && fault.code == ErrorCode::UNIMPLEMENTED
+        {
+            assert_eq!(fault.message, format!("{name}: the plugin does not implement this function"));
+            unimplemented.push(name);
+        }
+    }
+    let mut listed = device_plugin::abi::UNSUPPORTED.to_vec();
+    listed.sort_unstable();
+    unimplemented.sort_unstable();
+    assert_eq!(unimplemented, listed);
+}
+
+#[test]
+fn null_handles_are_an_error_or_nothing_to_destroy() {
+    for (name, _, zeros) in every_slot() {
+        let may_be_null = name.ends_with("_Destroy")
+            || ["PJRT_Plugin_Initialize", "PJRT_Plugin_Attributes", "PJRT_Event_Create", "PJRT_Client_Create"]
+                .contains(&name)
+            || name == "PJRT_Client_UpdateGlobalProcessInfo";
+        match zeros {
+            None => {}
+            Some(Ok(())) => assert!(may_be_null, "{name} accepts null handles"),
+            Some(Err(fault)) if fault.code == ErrorCode::UNIMPLEMENTED => {}
+            Some(Err(fault)) => {
+                assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{name}: {fault:?}");
+                let about_null = fault.message.contains("is null") || fault.message.contains("no topology");
+                assert!(about_null || name.contains("Deserialize"), "{fault:?}");
+                assert!(!name.ends_with("_Destroy"), "{name}: {fault:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn plugin_attributes_pin_the_stablehlo_version() {
+    let args = toy().ask::<slot::PJRT_Plugin_Attributes>(|_| {}).unwrap();
+    let again = toy().ask::<slot::PJRT_Plugin_Attributes>(|_| {}).unwrap();
+    assert_eq!(args.attributes, again.attributes);
+    let values = unsafe { read_values(args.attributes, args.num_attributes) };
+    let text: Vec<_> = values.iter().map(|value| format!("{}={}", value.name, value.value)).collect();
+    assert_eq!(text, ["xla_version=2", "stablehlo_current_version=[1, 9, 0]", "stablehlo_minimum_version=[0, 9, 0]"]);
+}

@@ -1,0 +1,290 @@
+//! The toy device. Its programs are text, one `key=value` a line:
+//! `op` is `echo`, `add_one` (32-bit integers), `later` (echo, when its gate opens), `later_fail`, `fail`, `few`,
+//! `many` or `all`; `in` lists the parameters as `s32[2,3]`; `out` the outputs when they differ; `donate` lists donated
+//! parameters; `gate` names the gate of the `later` ones; `kind` the memory kind of the outputs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use device_plugin::{
+    Backend, CompileOptions, Compiled, Completer, CreateOptions, DeviceInfo, DevicePlugin, Error, ErrorCode, Event,
+    ExecutableInfo, HostAlias, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program, Result,
+    Shape, StablehloVersions, TopologyInfo, Value, device_plugin,
+};
+
+pub struct Toy;
+
+#[device_plugin]
+impl DevicePlugin for Toy {
+    const NAME: &'static str = "toy";
+    type Backend = ToyDevice;
+
+    fn stablehlo_versions() -> Option<StablehloVersions> {
+        Some(StablehloVersions { current: [1, 9, 0], minimum: [0, 9, 0] })
+    }
+}
+
+/// Two devices with a memory each, and one of the host that both reach.
+pub struct ToyDevice {
+    panic_in: String,
+    node: Option<String>,
+}
+
+pub enum Memory {
+    Own(Vec<u8>),
+    Lent(HostAlias),
+}
+
+/// Set before the buffer is ready.
+#[derive(Clone)]
+pub struct ToyBuffer(Arc<OnceLock<Memory>>);
+
+impl ToyBuffer {
+    fn new(memory: Memory) -> Self {
+        Self(Arc::new(OnceLock::from(memory)))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self.0.get().expect("used before it was ready") {
+            Memory::Own(bytes) => bytes,
+            Memory::Lent(alias) => alias,
+        }
+    }
+}
+
+pub struct ToyProgram {
+    op: String,
+    gate: String,
+    panics: bool,
+}
+
+/// Gates of the running programs.
+#[derive(Default)]
+struct Gates(HashMap<String, (Event, Option<Completer>)>);
+static GATES: Mutex<Option<Gates>> = Mutex::new(None);
+
+fn with_gate<T>(name: &str, then: impl FnOnce(&mut (Event, Option<Completer>)) -> T) -> T {
+    let mut gates = GATES.lock().unwrap();
+    let gate = gates.get_or_insert_default().0.entry(name.to_owned()).or_insert_with(|| {
+        let (event, completer) = Event::pending();
+        (event, Some(completer))
+    });
+    then(gate)
+}
+
+/// Lets the programs that wait at the gate go on.
+pub fn open_gate(name: &str) {
+    let completer = with_gate(name, |gate| gate.1.take());
+    completer.expect("the gate is open").complete(Ok(()));
+}
+
+/// Gives up on the programs that wait at the gate.
+pub fn abandon_gate(name: &str) {
+    drop(with_gate(name, |gate| gate.1.take()).expect("the gate is open"));
+}
+
+fn parse_shape(text: &str) -> Result<Shape> {
+    let fault = || Error::invalid_argument(format!("{text:?} is no shape"));
+    let (ty, dims) = text.trim_end_matches(']').split_once('[').ok_or_else(fault)?;
+    let dims = dims.split(',').filter(|dim| !dim.is_empty()).map(|dim| dim.parse::<i64>().map_err(|_| fault()));
+    Ok(Shape::new(ty.parse().map_err(|_| fault())?, dims.collect::<Result<Vec<_>>>()?))
+}
+
+impl ToyDevice {
+    fn check(&self, method: &str) {
+        assert!(self.panic_in != method, "asked to panic in {method}");
+    }
+}
+
+impl Backend for ToyDevice {
+    type Buffer = ToyBuffer;
+    type Executable = ToyProgram;
+
+    fn create(options: &CreateOptions) -> Result<Self> {
+        options.expect_only(&["panic_in", "fail", "node_id", "num_nodes", "list", "float", "flag"])?;
+        if let Some(Value::String(message)) = options.get("fail") {
+            return Err(Error::new(ErrorCode::UNAVAILABLE, message).with_payload("toy", *b"payload"));
+        }
+        let panic_in = options.get("panic_in").map_or(String::new(), ToString::to_string);
+        assert!(panic_in != "create", "asked to panic in create");
+        let node = match options.key_value() {
+            None => None,
+            Some(store) => {
+                store.put("greeting", b"hello")?;
+                assert_eq!(store.try_get("absent")?, None);
+                let got = store.get("greeting", std::time::Duration::from_millis(5))?;
+                Some(String::from_utf8(got).unwrap())
+            }
+        };
+        Ok(Self { panic_in, node })
+    }
+
+    fn platform_version(&self) -> String {
+        self.node.as_ref().map_or("toy 1".to_owned(), |node| format!("toy 1 {node}"))
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        self.check("devices");
+        (0..2)
+            .map(|id| {
+                let mut info = DeviceInfo::new(10 + id, "Toy v1");
+                info.local_hardware_id = id;
+                info.attributes = vec![
+                    NamedValue::new("coords", [i64::from(id), 0]),
+                    NamedValue::new("name", "toy"),
+                    NamedValue::new("cores", 2i64),
+                    NamedValue::new("fast", true),
+                    NamedValue::new("ghz", 1.5f32),
+                ];
+                info
+            })
+            .collect()
+    }
+
+    fn memories(&self) -> Vec<MemoryInfo> {
+        self.check("memories");
+        vec![
+            MemoryInfo::new("device", 0, [10]),
+            MemoryInfo::new("device", 0, [11]),
+            MemoryInfo::new("pinned_host", 1, [10, 11]).on_host(),
+        ]
+    }
+
+    fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
+        self.check("memory_stats");
+        Ok(MemoryStats { bytes_in_use: 7 + device as i64, num_allocs: Some(3), ..MemoryStats::default() })
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<ToyBuffer> {
+        self.check("buffer_from_host");
+        match host.alias().filter(|_| to.memory == 2) {
+            Some(alias) => Ok(ToyBuffer::new(Memory::Lent(alias))),
+            None => Ok(ToyBuffer::new(Memory::Own(host.into_bytes()))),
+        }
+    }
+
+    fn read(&self, buffer: &ToyBuffer, to: &mut [u8]) -> Result<()> {
+        self.check("read");
+        to.copy_from_slice(buffer.bytes());
+        Ok(())
+    }
+
+    fn host_bytes<'a>(&self, buffer: &'a ToyBuffer) -> Option<&'a [u8]> {
+        self.check("host_bytes");
+        Some(buffer.bytes())
+    }
+
+    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<ToyProgram>> {
+        self.check("compile");
+        let code = std::str::from_utf8(&program.code).map_err(|_| Error::invalid_argument("no text"))?;
+        let fields: HashMap<&str, &str> = code.lines().filter_map(|line| line.split_once('=')).collect();
+        let list = |key: &str| fields.get(key).into_iter().flat_map(|list| list.split(';'));
+        let shapes = |key: &str| list(key).filter(|s| !s.is_empty()).map(parse_shape).collect::<Result<Vec<_>>>();
+        let op = *fields.get("op").ok_or_else(|| Error::invalid_argument("the program has no op"))?;
+        let inputs = shapes("in")?;
+        let outputs = if fields.contains_key("out") { shapes("out")? } else { inputs.clone() };
+        let mut info = ExecutableInfo::new(op, inputs, outputs).donating(list("donate").map(|i| i.parse().unwrap()));
+        info.code_size = 42;
+        if let Some(kind) = fields.get("kind") {
+            info.output_memory_kinds = vec![(*kind).to_owned(); info.outputs.len()];
+        }
+        if op == "all" {
+            info.output_shardings = Some(vec![b"sharding".to_vec(); info.outputs.len()]);
+        }
+        assert!(options.num_replicas >= 1);
+        let gate = fields.get("gate").map_or(String::new(), ToString::to_string);
+        let executable = ToyProgram { op: op.to_owned(), gate, panics: self.panic_in == "execute" };
+        Ok(Compiled { executable, info })
+    }
+
+    fn execute(&self, program: &Arc<ToyProgram>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        assert!(!program.panics, "asked to panic in execute");
+        let Launch { inputs, outputs, .. } = launch;
+        match program.op.as_str() {
+            "echo" | "all" => {
+                for i in 0..inputs.len() {
+                    outputs.push(inputs[i].clone())?;
+                }
+            }
+            "add_one" => {
+                for i in 0..inputs.len() {
+                    let mut buffer = inputs.take(i).unwrap_or_else(|| inputs[i].clone());
+                    let in_place = Arc::get_mut(&mut buffer.0).and_then(OnceLock::get_mut);
+                    let mut bytes = match in_place {
+                        Some(Memory::Own(bytes)) => std::mem::take(bytes),
+                        _ => buffer.bytes().to_vec(),
+                    };
+                    for element in bytes.as_chunks_mut::<4>().0 {
+                        *element = (i32::from_le_bytes(*element) + 1).to_le_bytes();
+                    }
+                    outputs.push(ToyBuffer::new(Memory::Own(bytes)))?;
+                }
+            }
+            "later" | "later_fail" => {
+                let buffers: Vec<_> = (0..inputs.len()).map(|i| inputs[i].clone()).collect();
+                let made: Vec<_> = buffers.iter().map(|_| ToyBuffer(Arc::default())).collect();
+                for made in &made {
+                    outputs.push(made.clone())?;
+                }
+                let (event, completer) = Event::pending();
+                let gate = with_gate(&program.gate, |gate| gate.0.clone());
+                let fails = program.op == "later_fail";
+                std::thread::spawn(move || {
+                    if gate.wait().is_err() {
+                        return drop(completer);
+                    }
+                    if fails {
+                        return completer.complete(Err(Error::new(ErrorCode::DATA_LOSS, "lost on the way")));
+                    }
+                    for (made, buffer) in made.iter().zip(&buffers) {
+                        let _ = made.0.set(Memory::Own(buffer.bytes().to_vec()));
+                    }
+                    completer.complete(Ok(()));
+                });
+                return Ok(event);
+            }
+            "few" => {
+                for i in 1..inputs.len() {
+                    outputs.push(inputs[i].clone())?;
+                }
+            }
+            "many" => {
+                for _ in 0..=inputs.len() {
+                    outputs.push(inputs[0].clone())?;
+                }
+            }
+            "fail" => {
+                for i in 0..inputs.len() {
+                    outputs.push(inputs[i].clone())?;
+                }
+                return Err(Error::resource_exhausted("the toy is tired"));
+            }
+            op => return Err(Error::unimplemented(format!("op {op}"))),
+        }
+        Ok(Event::ready())
+    }
+
+    fn execute_all(&self, program: &Arc<ToyProgram>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
+        self.check("execute_all");
+        if program.op != "all" {
+            return Err(Error::unimplemented(format!("{} on several devices", program.op)));
+        }
+        launches.iter_mut().map(|launch| self.execute(program, launch)).collect()
+    }
+
+    fn cost_analysis(&self, _: &ToyProgram) -> Result<Vec<NamedValue>> {
+        self.check("cost_analysis");
+        Ok(vec![NamedValue::new("flops", 2.5f32), NamedValue::new("bytes accessed", 8i64)])
+    }
+
+    fn topology(name: &str, _: &[NamedValue]) -> Result<TopologyInfo> {
+        match name {
+            "panic" => panic!("asked to panic in topology"),
+            "pair" => Ok(TopologyInfo {
+                devices: vec![DeviceInfo::new(0, "Toy v1"), DeviceInfo::new(1, "Toy v1")],
+                attributes: vec![NamedValue::new("shape", [2i64])],
+            }),
+            _ => Err(Error::invalid_argument(format!("no topology {name}"))),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Transfers: strides, host memory that is lent, layouts, raw copies.
+
+use std::ptr::null_mut;
+
+use device_plugin::{ElementType, ErrorCode, Shape};
+use pjrt_sys::*;
+
+use crate::framework::{Answer, Client, Event, garbage, toy};
+
+fn shape(dims: &[i64]) -> Shape {
+    Shape::new(ElementType::S32, dims)
+}
+
+/// Puts an array that starts at element `first` of 0, 1, 2, … with those strides, and reads it back.
+fn round_trip(client: Client, dims: &[i64], strides: Option<&[i64]>, first: usize) -> Answer<Vec<i32>> {
+    let data: Vec<i32> = (0..24).collect();
+    let start = data[first..].as_ptr().cast();
+    let (buffer, done) = toy().put_as(client, &shape(dims), start, strides, 0, 0)?;
+    toy().wait(done).unwrap();
+    drop(data);
+    let values = toy().read_ints(buffer);
+    toy().destroy(&[buffer]);
+    values
+}
+
+#[test]
+fn host_data_may_have_any_strides() {
+    let client = toy().client(&[]).unwrap();
+    let good = |dims: &[i64], strides: &[i64], first| round_trip(client, dims, Some(strides), first).unwrap();
+    assert_eq!(round_trip(client, &[2, 2], None, 1).unwrap(), [1, 2, 3, 4]);
+    assert_eq!(good(&[2, 2], &[8, 4], 0), [0, 1, 2, 3]);
+    assert_eq!(good(&[2, 3], &[4, 8], 0), [0, 2, 4, 1, 3, 5]);
+    assert_eq!(good(&[2, 3], &[-16, 4], 4), [4, 5, 6, 0, 1, 2]);
+    assert_eq!(good(&[3], &[-4], 2), [2, 1, 0]);
+    assert_eq!(good(&[2, 2], &[0, 4], 5), [5, 6, 5, 6]);
+    assert_eq!(good(&[2, 2], &[40, 8], 0), [0, 2, 10, 12]);
+    assert_eq!(good(&[0, 3], &[0, 0], 0), [0i32; 0]);
+    assert_eq!(round_trip(client, &[], None, 3).unwrap(), [3]);
+    let bad = |dims: &[i64], strides: &[i64]| round_trip(client, dims, Some(strides), 0).unwrap_err().message;
+    assert!(bad(&[2, 2], &[4]).contains("one stride is needed for each dimension"));
+    assert!(bad(&[2, 2], &[i64::MAX, 4]).contains("does not fit into memory"));
+    assert!(bad(&[-2], &[4]).contains("negative extent"));
+    // One element that stands for more than there is memory.
+    assert!(bad(&[1 << 60], &[0]).contains("bytes of host memory"));
+    assert!(bad(&[i64::MAX, i64::MAX], &[4, 4]).contains("does not fit into memory"));
+    toy().destroy_client(client);
+}
+
+#[test]
+fn lent_memory_is_given_back_when_its_buffer_goes() {
+    let client = toy().client(&[]).unwrap();
+    let data: Vec<i32> = vec![1, 2, 3];
+    let put = |semantics, memory| {
+        toy().put_as(client, &shape(&[3]), data.as_ptr().cast(), Some(&[4]), semantics, memory).unwrap()
+    };
+    let pointer =
+        |buffer| toy().ask::<slot::PJRT_Buffer_UnsafePointer>(|args| args.buffer = buffer).unwrap().buffer_pointer;
+    for (semantics, lent) in [(0, false), (1, false), (2, true), (3, true)] {
+        // The toy keeps lent memory only in its host memory.
+        let (copied, done) = put(semantics, 0);
+        assert_ne!(pointer(copied), data.as_ptr().addr());
+        assert_eq!(toy().wait(done), Ok(()));
+        let (buffer, done) = put(semantics, 2);
+        assert_eq!(pointer(buffer) == data.as_ptr().addr(), lent);
+        assert_eq!(toy().is_ready(done), !lent);
+        let on_cpu = |buffer| toy().ask::<slot::PJRT_Buffer_IsOnCpu>(|args| args.buffer = buffer).unwrap().is_on_cpu;
+        assert!(on_cpu(buffer).get() && !on_cpu(copied).get());
+        assert_eq!(toy().read_ints(buffer).unwrap(), [1, 2, 3]);
+        toy().delete(buffer);
+        assert_eq!(toy().wait(done), Ok(()));
+        toy().destroy(&[buffer, copied]);
+    }
+    let fault = toy().put_as(client, &shape(&[3]), data.as_ptr().cast(), None, 9, 0).unwrap_err();
+    assert!(fault.message.contains("host_buffer_semantics is 9"), "{fault:?}");
+    let fault = toy().put_as(client, &shape(&[3]), std::ptr::null(), None, 0, 0).unwrap_err();
+    assert!(fault.message.contains("data is null, but its length is 12"), "{fault:?}");
+    toy().destroy_client(client);
+}
+
+#[test]
+fn the_type_and_place_of_a_new_buffer_are_checked() {
+    let client = toy().client(&[]).unwrap();
+    let other = toy().client(&[]).unwrap();
+    let data = [0u8; 16];
+    let put = |element: u32, device: *mut PJRT_Device, memory: *mut PJRT_Memory| {
+        toy()
+            .ask::<slot::PJRT_Client_BufferFromHostBuffer>(|args| {
+                args.client = client;
+                args.data = data.as_ptr().cast();
+                args.type_ = PJRT_Buffer_Type(element);
+                (args.dims, args.num_dims) = ([1i64].as_ptr(), 1);
+                (args.byte_strides, args.num_byte_strides) = (std::ptr::null(), 0);
+                args.host_buffer_semantics = PJRT_HostBufferSemantics(0);
+                (args.device, args.memory, args.device_layout) = (device, memory, null_mut());
+            })
+            .map(|args| {
+                toy().wait(args.done_with_host_buffer).unwrap();
+                args.buffer
+            })
+    };
+    let (device, memory) = (toy().devices(client)[1], toy().memories(client)[2]);
+    for (element, why) in [(0, "0 is no element type"), (34, "34 is no element type"), (u32::MAX, "no element type")] {
+        assert!(put(element, device, null_mut()).unwrap_err().message.contains(why));
+    }
+    assert!(put(4, null_mut(), null_mut()).unwrap_err().message.contains("device is null"));
+    assert!(put(4, toy().devices(other)[0], null_mut()).unwrap_err().message.contains("none of this client"));
+    assert!(put(4, null_mut(), toy().memories(other)[0]).unwrap_err().message.contains("memory is none of this"));
+    // By device: its default memory. By both: the memory, and the device if it has that memory.
+    for (asked, memory, expected) in [(device, null_mut(), toy().memories(client)[1]), (device, memory, memory)] {
+        let buffer = put(4, asked, memory).unwrap();
+        assert_eq!(toy().ask::<slot::PJRT_Buffer_Memory>(|args| args.buffer = buffer).unwrap().memory, expected);
+        assert_eq!(toy().ask::<slot::PJRT_Buffer_Device>(|args| args.buffer = buffer).unwrap().device, device);
+        toy().destroy(&[buffer]);
+    }
+    toy().destroy_client(client);
+    toy().destroy_client(other);
+}
+
+/// Reads with a layout whose header words are garbage, as frameworks leave them.
+fn read_as(buffer: crate::framework::Buffer, layout: &PJRT_Buffer_MemoryLayout, size: usize) -> Answer<Vec<i32>> {
+    let mut out = vec![-1i32; size / 4];
+    let args = toy().ask::<slot::PJRT_Buffer_ToHostBuffer>(|args| {
+        args.src = buffer;
+        args.host_layout = std::ptr::from_ref(layout).cast_mut();
+        (args.dst, args.dst_size) = (out.as_mut_ptr().cast(), size);
+    })?;
+    toy().wait(args.event)?;
+    Ok(out)
+}
+
+fn tiled(order: &[i64]) -> PJRT_Buffer_MemoryLayout {
+    let mut layout = garbage::<PJRT_Buffer_MemoryLayout>();
+    let mut tiled = garbage::<PJRT_Buffer_MemoryLayout_Tiled>();
+    tiled.struct_size = 0;
+    (tiled.minor_to_major, tiled.minor_to_major_size) = (order.as_ptr(), order.len());
+    tiled.num_tiles = 0;
+    layout.struct_size = 0xAAAA_AAAA;
+    layout.__bindgen_anon_1.tiled = tiled;
+    layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled;
+    layout
+}
+
+fn strided(strides: &[i64]) -> PJRT_Buffer_MemoryLayout {
+    let mut layout = garbage::<PJRT_Buffer_MemoryLayout>();
+    let mut new = garbage::<PJRT_Buffer_MemoryLayout_Strides>();
+    (new.byte_strides, new.num_byte_strides) = (strides.as_ptr(), strides.len());
+    layout.__bindgen_anon_1.strides = new;
+    layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Strides;
+    layout
+}
+
+#[test]
+fn buffers_are_read_in_the_layout_asked_for() {
+    let client = toy().client(&[]).unwrap();
+    let bytes: Vec<u8> = (0..6i32).flat_map(i32::to_le_bytes).collect();
+    let buffer = toy().put(client, &shape(&[2, 3]), &bytes, 0).unwrap();
+    assert_eq!(read_as(buffer, &tiled(&[1, 0]), 24).unwrap(), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(read_as(buffer, &tiled(&[0, 1]), 24).unwrap(), [0, 3, 1, 4, 2, 5]);
+    assert_eq!(read_as(buffer, &strided(&[16, 4]), 28).unwrap(), [0, 1, 2, -1, 3, 4, 5]);
+    assert_eq!(read_as(buffer, &strided(&[16, 4]), 32).unwrap(), [0, 1, 2, -1, 3, 4, 5, -1]);
+    let fault = |layout: &PJRT_Buffer_MemoryLayout| read_as(buffer, layout, 24).unwrap_err();
+    assert!(fault(&strided(&[16, 4])).message.contains("dst_size is 24, but s32[2,3] needs 28"));
+    assert_eq!(fault(&strided(&[-12, 4])).code, ErrorCode::UNIMPLEMENTED);
+    assert!(fault(&tiled(&[0, 0])).message.contains("no order of the dimensions"));
+    assert!(fault(&tiled(&[0])).message.contains("no order of the dimensions"));
+    let order = [1i64, 0];
+    let mut tiles = tiled(&order);
+    tiles.__bindgen_anon_1.tiled.num_tiles = 1;
+    assert_eq!(fault(&tiles).code, ErrorCode::UNIMPLEMENTED);
+    let mut unknown = tiled(&order);
+    unknown.type_ = PJRT_Buffer_MemoryLayout_Type(7);
+    assert!(fault(&unknown).message.contains("7 is no kind of layout"));
+    // The size alone.
+    let (event, size) = toy().read_into(buffer, null_mut(), 0).unwrap();
+    assert_eq!((event, size), (null_mut(), 24));
+    let small = toy().read_into(buffer, [0u8; 24].as_mut_ptr(), 23).unwrap_err();
+    assert!(small.message.contains("dst_size is 23, but s32[2,3] needs 24"), "{small:?}");
+    toy().destroy(&[buffer]);
+    toy().destroy_client(client);
+}
+
+#[test]
+fn raw_copies_take_any_range() {
+    let client = toy().client(&[]).unwrap();
+    let buffer = toy().ints(client, &[0x0403_0201, 0x0807_0605]);
+    let copy = |offset: i64, size: i64| -> Answer<Vec<u8>> {
+        let mut out = vec![0u8; usize::try_from(size.min(64)).unwrap_or(0)];
+        let args = toy().ask::<slot::PJRT_Buffer_CopyRawToHost>(|args| {
+            args.buffer = buffer;
+            args.dst = out.as_mut_ptr().cast();
+            (args.offset, args.transfer_size) = (offset, size);
+        })?;
+        toy().wait(args.event)?;
+        Ok(out)
+    };
+    assert_eq!(copy(0, 8).unwrap(), [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(copy(3, 2).unwrap(), [4, 5]);
+    assert_eq!(copy(8, 0).unwrap(), [0u8; 0]);
+    for (offset, size) in [(0, 9), (8, 1), (-1, 2), (0, -1), (i64::MAX, i64::MAX)] {
+        assert!(copy(offset, size).unwrap_err().message.contains("not within the buffer's 8"), "{offset} {size}");
+    }
+    toy().destroy(&[buffer]);
+    toy().destroy_client(client);
+}
+
+#[test]
+fn buffers_move_between_devices_and_memories() {
+    let client = toy().client(&[]).unwrap();
+    let buffer = toy().ints(client, &[3, 4]);
+    let (devices, memories) = (toy().devices(client), toy().memories(client));
+    let there = toy()
+        .ask::<slot::PJRT_Buffer_CopyToDevice>(|args| (args.buffer, args.dst_device) = (buffer, devices[1]))
+        .unwrap()
+        .dst_buffer;
+    let host = toy()
+        .ask::<slot::PJRT_Buffer_CopyToMemory>(|args| (args.buffer, args.dst_memory) = (there, memories[2]))
+        .unwrap()
+        .dst_buffer;
+    for (copy, memory) in [(there, memories[1]), (host, memories[2])] {
+        assert_eq!(toy().read_ints(copy).unwrap(), [3, 4]);
+        assert_eq!(toy().ask::<slot::PJRT_Buffer_Memory>(|args| args.buffer = copy).unwrap().memory, memory);
+    }
+    let fault =
+        toy().ask::<slot::PJRT_Buffer_CopyToDevice>(|args| (args.buffer, args.dst_device) = (buffer, null_mut()));
+    assert!(fault.map(drop).unwrap_err().message.contains("device is null"));
+    toy().destroy(&[buffer, there, host]);
+    toy().destroy_client(client);
+}
+
+#[test]
+fn events_of_transfers_are_destroyed_unread() {
+    let client = toy().client(&[]).unwrap();
+    let data = [5i32];
+    let (buffer, done): (_, Event) = toy().put_as(client, &shape(&[]), data.as_ptr().cast(), None, 2, 2).unwrap();
+    toy().destroy_event(done);
+    toy().destroy_event(null_mut());
+    assert_eq!(toy().read_ints(buffer).unwrap(), [5]);
+    toy().destroy(&[buffer]);
+    toy().destroy_client(client);
+}
