@@ -5,8 +5,7 @@ use stablehlo::ir::{OpKind, Type};
 use crate::engine::{CompileError, CompileErrorKind, compile};
 
 fn refused(text: &str) -> CompileError {
-    compile(&stablehlo::parse(text.to_owned()).expect("the test's program parses"))
-        .expect_err("the program is refused")
+    compile(&stablehlo::parse(text.to_owned()).expect("the test's program parses")).expect_err("the program is refused")
 }
 
 #[test]
@@ -38,9 +37,7 @@ fn recursion_is_refused() {
          func.func private @f(%a: tensor<f32>) -> tensor<f32> {
            return %a : tensor<f32> }";
     let mut module = stablehlo::parse(text).unwrap();
-    module.funcs[0].body.ops[0].kind = OpKind::Call {
-        callee: "main".into(),
-    };
+    module.funcs[0].body.ops[0].kind = OpKind::Call { callee: "main".into() };
     let error = compile(&module).unwrap_err();
     assert!(error.message().contains("calls itself"), "{error}");
 }

@@ -20,13 +20,7 @@ fn a_chain_is_one_step_and_calls_cost_none() {
     assert_eq!(program.step_count(), 1);
     let a: Vec<f32> = (0..5000u16).map(f32::from).collect();
     let b = vec![-3000.0f32; 5000];
-    let got = run::<f32>(
-        &program,
-        vec![
-            tensor(DType::F32, &[5000], &a),
-            tensor(DType::F32, &[5000], &b),
-        ],
-    );
+    let got = run::<f32>(&program, vec![tensor(DType::F32, &[5000], &a), tensor(DType::F32, &[5000], &b)]);
     let want: Vec<f32> = a.iter().map(|&x| (x * 2.0 - 3000.0).max(x)).collect();
     assert_eq!(got, want);
 }
@@ -44,12 +38,7 @@ fn groups_with_several_results_do_not_overwrite_what_they_read() {
     );
     assert_eq!(program.step_count(), 1);
     let (a, b): (Vec<i32>, Vec<i32>) = ((0..3000).collect(), (0..3000).map(|i| i * 7).collect());
-    let out = program
-        .run(vec![
-            tensor(DType::I32, &[3000], &a),
-            tensor(DType::I32, &[3000], &b),
-        ])
-        .unwrap();
+    let out = program.run(vec![tensor(DType::I32, &[3000], &a), tensor(DType::I32, &[3000], &b)]).unwrap();
     let sums: Vec<i32> = (0..3000).map(|i| i * 8).collect();
     let differences: Vec<i32> = (0..3000).map(|i| i * -6).collect();
     assert_eq!(out[0].as_slice::<i32>().unwrap(), sums);
@@ -71,10 +60,7 @@ fn broadcasts_between_groups_keep_their_order() {
     let a = tensor(DType::F32, &[4], &[1.0f32, 2.0, 3.0, 4.0]);
     let m = tensor(DType::F32, &[3, 4], &[1.0f32; 12]);
     let out = program.run(vec![a, m]).unwrap();
-    assert_eq!(
-        out[0].as_slice::<f32>().unwrap(),
-        [2.0, 4.0, 6.0, 8.0].repeat(3)
-    );
+    assert_eq!(out[0].as_slice::<f32>().unwrap(), [2.0, 4.0, 6.0, 8.0].repeat(3));
     assert_eq!(out[1].as_slice::<f32>().unwrap(), [2.0, 8.0, 18.0, 32.0]);
 }
 
@@ -96,8 +82,6 @@ fn parts_on_several_threads_fit_together() {
     );
     let a: Vec<i32> = (0..columns).map(|i| i * 3).collect();
     let got = run::<i32>(&program, vec![tensor(DType::I32, &[997], &a)]);
-    let want: Vec<i32> = (0..rows)
-        .flat_map(|r| (0..columns).map(move |c| (c * 3 + r) * (c * 3 + r)))
-        .collect();
+    let want: Vec<i32> = (0..rows).flat_map(|r| (0..columns).map(move |c| (c * 3 + r) * (c * 3 + r))).collect();
     assert!(got == want);
 }

@@ -10,11 +10,8 @@ fn address(tensor: &Tensor) -> usize {
 #[test]
 fn a_donated_input_is_updated_in_place_and_a_shared_one_is_not() {
     let ty = "tensor<1000xf32>";
-    let add = program(
-        &format!("%a: {ty}, %b: {ty}"),
-        ty,
-        &format!("%0 = stablehlo.add %a, %b : {ty}\n return %0 : {ty}"),
-    );
+    let add =
+        program(&format!("%a: {ty}, %b: {ty}"), ty, &format!("%0 = stablehlo.add %a, %b : {ty}\n return %0 : {ty}"));
     let b = tensor(DType::F32, &[1000], &[1.0f32; 1000]);
     let given = tensor(DType::F32, &[1000], &[2.0f32; 1000]);
     let before = address(&given);
@@ -34,9 +31,7 @@ fn an_input_returned_as_it_is_shares_its_elements() {
     let same = program(
         &format!("%a: {ty}"),
         &format!("{ty}, tensor<6xi32>"),
-        &format!(
-            "%0 = stablehlo.reshape %a : ({ty}) -> tensor<6xi32>\n return %a, %0 : {ty}, tensor<6xi32>"
-        ),
+        &format!("%0 = stablehlo.reshape %a : ({ty}) -> tensor<6xi32>\n return %a, %0 : {ty}, tensor<6xi32>"),
     );
     assert_eq!(same.step_count(), 0);
     let a = tensor(DType::I32, &[2, 3], &[1, 2, 3, 4, 5, 6]);
@@ -67,26 +62,17 @@ fn a_loop_updates_what_it_carries_in_place() {
     let before = address(&x);
     let row = tensor(DType::F32, &[1, 1024], &[7.0f32; 1024]);
     let out = program.run(vec![x, row]).unwrap();
-    assert_eq!(
-        address(&out[0]),
-        before,
-        "the donated tensor was written in place all along"
-    );
+    assert_eq!(address(&out[0]), before, "the donated tensor was written in place all along");
     assert!(out[0].as_slice::<f32>().unwrap().iter().all(|&x| x == 7.0));
     drop(out);
-    assert!(
-        pool.held() < 2 * 4 * 1000 * 1024,
-        "no second copy of the tensor was ever made"
-    );
+    assert!(pool.held() < 2 * 4 * 1000 * 1024, "no second copy of the tensor was ever made");
 }
 
 #[test]
 fn parameters_carry_donation() {
     let ty = "tensor<2xf32>";
     let program = program(
-        &format!(
-            "%a: {ty} {{tf.aliasing_output = 0 : i32}}, %b: {ty} {{jax.buffer_donor = true}}, %c: {ty}"
-        ),
+        &format!("%a: {ty} {{tf.aliasing_output = 0 : i32}}, %b: {ty} {{jax.buffer_donor = true}}, %c: {ty}"),
         ty,
         &format!("%0 = stablehlo.add %a, %b : {ty}\n return %0 : {ty}"),
     );
@@ -104,12 +90,6 @@ fn wrong_inputs_are_named() {
     let program = program(&format!("%a: {ty}"), ty, &format!("return %a : {ty}"));
     let error = program.run(Vec::new()).unwrap_err().to_string();
     assert!(error.contains("takes 1 inputs, 0 were given"), "{error}");
-    let error = program
-        .run(vec![tensor(DType::I32, &[2], &[1, 2])])
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("tensor<2xf32>") && error.contains("tensor<2xi32>"),
-        "{error}"
-    );
+    let error = program.run(vec![tensor(DType::I32, &[2], &[1, 2])]).unwrap_err().to_string();
+    assert!(error.contains("tensor<2xf32>") && error.contains("tensor<2xi32>"), "{error}");
 }

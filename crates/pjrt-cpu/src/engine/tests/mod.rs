@@ -12,8 +12,7 @@ use super::{DType, Program, Tensor, compile};
 /// A program of one function `main`.
 fn program(parameters: &str, results: &str, body: &str) -> Program {
     let text = format!("func.func @main({parameters}) -> ({results}) {{\n{body}\n}}");
-    compile(&stablehlo::parse(text).expect("the test's program parses"))
-        .expect("the test's program compiles")
+    compile(&stablehlo::parse(text).expect("the test's program parses")).expect("the test's program compiles")
 }
 
 fn tensor<T: Pod>(dtype: DType, dims: &[usize], elements: &[T]) -> Tensor {
@@ -24,27 +23,16 @@ fn tensor<T: Pod>(dtype: DType, dims: &[usize], elements: &[T]) -> Tensor {
 fn run<T: Pod>(program: &Program, inputs: Vec<Tensor>) -> Vec<T> {
     let outputs = program.run(inputs).expect("the test's program runs");
     assert_eq!(outputs.len(), 1);
-    outputs[0]
-        .as_slice()
-        .expect("elements of that size")
-        .to_vec()
+    outputs[0].as_slice().expect("elements of that size").to_vec()
 }
 
 /// One op of operands and result of one type.
 fn op<T: Pod>(name: &str, dtype: DType, operands: &[&[T]]) -> Vec<T> {
     let n = operands[0].len();
     let ty = format!("tensor<{n}x{}>", dtype.name());
-    let parameters: Vec<String> = (0..operands.len())
-        .map(|i| format!("%a{i}: {ty}"))
-        .collect();
+    let parameters: Vec<String> = (0..operands.len()).map(|i| format!("%a{i}: {ty}")).collect();
     let names: Vec<String> = (0..operands.len()).map(|i| format!("%a{i}")).collect();
-    let body = format!(
-        "%0 = stablehlo.{name} {} : {ty}\n return %0 : {ty}",
-        names.join(", ")
-    );
+    let body = format!("%0 = stablehlo.{name} {} : {ty}\n return %0 : {ty}", names.join(", "));
     let program = program(&parameters.join(", "), &ty, &body);
-    run(
-        &program,
-        operands.iter().map(|o| tensor(dtype, &[n], o)).collect(),
-    )
+    run(&program, operands.iter().map(|o| tensor(dtype, &[n], o)).collect())
 }

@@ -6,39 +6,15 @@ use super::{DType, op, program, run, tensor};
 
 #[test]
 fn integer_division_has_no_traps() {
-    assert_eq!(
-        op(
-            "divide",
-            DType::I32,
-            &[&[7, -7, i32::MIN, 5], &[2, 2, -1, 0]]
-        ),
-        [3, -3, i32::MIN, -1]
-    );
-    assert_eq!(
-        op(
-            "remainder",
-            DType::I32,
-            &[&[7, -7, i32::MIN, 5], &[2, 2, -1, 0]]
-        ),
-        [1, -1, 0, 5]
-    );
+    assert_eq!(op("divide", DType::I32, &[&[7, -7, i32::MIN, 5], &[2, 2, -1, 0]]), [3, -3, i32::MIN, -1]);
+    assert_eq!(op("remainder", DType::I32, &[&[7, -7, i32::MIN, 5], &[2, 2, -1, 0]]), [1, -1, 0, 5]);
     assert_eq!(op("divide", DType::U8, &[&[7u8, 5], &[2, 0]]), [3, 255]);
-    assert_eq!(
-        op(
-            "power",
-            DType::I32,
-            &[&[2, -1, 2, 1, -1, 0], &[10, -3, -1, -5, -4, 0]]
-        ),
-        [1024, -1, 0, 1, 1, 1]
-    );
+    assert_eq!(op("power", DType::I32, &[&[2, -1, 2, 1, -1, 0], &[10, -3, -1, -5, -4, 0]]), [1024, -1, 0, 1, 1, 1]);
 }
 
 #[test]
 fn integers_wrap() {
-    assert_eq!(
-        op("add", DType::I8, &[&[127i8, -128], &[1, -1]]),
-        [-128, 127]
-    );
+    assert_eq!(op("add", DType::I8, &[&[127i8, -128], &[1, -1]]), [-128, 127]);
     assert_eq!(op("multiply", DType::U16, &[&[300u16], &[300]]), [24464]);
     assert_eq!(op("negate", DType::I64, &[&[i64::MIN]]), [i64::MIN]);
     assert_eq!(op("abs", DType::I8, &[&[-128i8, -3]]), [-128, 3]);
@@ -46,70 +22,25 @@ fn integers_wrap() {
 
 #[test]
 fn shifts_beyond_the_width() {
-    assert_eq!(
-        op("shift_left", DType::I32, &[&[1, 1, 1], &[31, 32, -1]]),
-        [i32::MIN, 0, 0]
-    );
-    assert_eq!(
-        op(
-            "shift_right_logical",
-            DType::I32,
-            &[&[-1, -1, -1], &[31, 32, 0]]
-        ),
-        [1, 0, -1]
-    );
-    assert_eq!(
-        op(
-            "shift_right_arithmetic",
-            DType::I32,
-            &[&[-8, -8, 8], &[1, 40, 40]]
-        ),
-        [-4, -1, 0]
-    );
+    assert_eq!(op("shift_left", DType::I32, &[&[1, 1, 1], &[31, 32, -1]]), [i32::MIN, 0, 0]);
+    assert_eq!(op("shift_right_logical", DType::I32, &[&[-1, -1, -1], &[31, 32, 0]]), [1, 0, -1]);
+    assert_eq!(op("shift_right_arithmetic", DType::I32, &[&[-8, -8, 8], &[1, 40, 40]]), [-4, -1, 0]);
 }
 
 #[test]
 fn float_extremes() {
     let nan = f32::NAN;
-    let max = op(
-        "maximum",
-        DType::F32,
-        &[&[nan, 1.0, -0.0, 0.0, 2.0], &[1.0, nan, 0.0, -0.0, 3.0]],
-    );
+    let max = op("maximum", DType::F32, &[&[nan, 1.0, -0.0, 0.0, 2.0], &[1.0, nan, 0.0, -0.0, 3.0]]);
     assert!(max[0].is_nan() && max[1].is_nan());
-    assert_eq!(
-        max[2..].iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
-        [0.0f32, 0.0, 3.0].map(f32::to_bits)
-    );
-    let min = op(
-        "minimum",
-        DType::F32,
-        &[&[nan, 1.0, -0.0, 0.0, 2.0], &[1.0, nan, 0.0, -0.0, 3.0]],
-    );
+    assert_eq!(max[2..].iter().map(|x| x.to_bits()).collect::<Vec<_>>(), [0.0f32, 0.0, 3.0].map(f32::to_bits));
+    let min = op("minimum", DType::F32, &[&[nan, 1.0, -0.0, 0.0, 2.0], &[1.0, nan, 0.0, -0.0, 3.0]]);
     assert!(min[0].is_nan() && min[1].is_nan());
-    assert_eq!(
-        min[2..].iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
-        [-0.0f32, -0.0, 2.0].map(f32::to_bits)
-    );
+    assert_eq!(min[2..].iter().map(|x| x.to_bits()).collect::<Vec<_>>(), [-0.0f32, -0.0, 2.0].map(f32::to_bits));
     let sign = op("sign", DType::F32, &[&[nan, -0.0, -3.0, f32::INFINITY]]);
     assert!(sign[0].is_nan() && sign[1].is_sign_negative());
     assert_eq!(sign[1..], [0.0, -1.0, 1.0]);
-    assert_eq!(
-        op(
-            "round_nearest_even",
-            DType::F32,
-            &[&[0.5f32, 1.5, 2.5, -0.5]]
-        ),
-        [0.0, 2.0, 2.0, 0.0]
-    );
-    assert_eq!(
-        op(
-            "round_nearest_afz",
-            DType::F32,
-            &[&[0.5f32, 1.5, 2.5, -0.5]]
-        ),
-        [1.0, 2.0, 3.0, -1.0]
-    );
+    assert_eq!(op("round_nearest_even", DType::F32, &[&[0.5f32, 1.5, 2.5, -0.5]]), [0.0, 2.0, 2.0, 0.0]);
+    assert_eq!(op("round_nearest_afz", DType::F32, &[&[0.5f32, 1.5, 2.5, -0.5]]), [1.0, 2.0, 3.0, -1.0]);
 }
 
 #[test]
@@ -127,15 +58,7 @@ fn conversions_saturate_and_round() {
         "%0 = stablehlo.convert %a : (tensor<3xf32>) -> tensor<3xbf16>\n return %0 : tensor<3xbf16>",
     );
     // Halfway between two neighbours: to the even one.
-    let x = tensor(
-        DType::F32,
-        &[3],
-        &[
-            f32::from_bits(0x3F80_8000),
-            f32::from_bits(0x3F81_8000),
-            f32::NAN,
-        ],
-    );
+    let x = tensor(DType::F32, &[3], &[f32::from_bits(0x3F80_8000), f32::from_bits(0x3F81_8000), f32::NAN]);
     let y = run::<bf16>(&to_bf16, vec![x]);
     assert_eq!([y[0].to_bits(), y[1].to_bits()], [0x3F80, 0x3F82]);
     assert!(y[2].is_nan());
@@ -152,11 +75,7 @@ fn total_order_of_floats() {
         ),
     );
     let a = tensor(DType::F32, &[4], &[-0.0f32, f32::INFINITY, -f32::NAN, 0.0]);
-    let b = tensor(
-        DType::F32,
-        &[4],
-        &[0.0f32, f32::NAN, f32::NEG_INFINITY, -0.0],
-    );
+    let b = tensor(DType::F32, &[4], &[0.0f32, f32::NAN, f32::NEG_INFINITY, -0.0]);
     assert_eq!(run::<u8>(&less, vec![a, b]), [1, 1, 1, 0]);
 }
 
@@ -168,16 +87,8 @@ fn starts_outside_are_moved_inside() {
         "%0 = stablehlo.dynamic_slice %a, %i, sizes = [3] : (tensor<5xi32>, tensor<i32>) -> tensor<3xi32>\n return %0 : tensor<3xi32>",
     );
     let a = tensor(DType::I32, &[5], &[0, 1, 2, 3, 4]);
-    for (start, want) in [
-        (-7, [0, 1, 2]),
-        (1, [1, 2, 3]),
-        (9, [2, 3, 4]),
-        (i32::MAX, [2, 3, 4]),
-    ] {
-        assert_eq!(
-            run::<i32>(&slice, vec![a.clone(), tensor(DType::I32, &[], &[start])]),
-            want
-        );
+    for (start, want) in [(-7, [0, 1, 2]), (1, [1, 2, 3]), (9, [2, 3, 4]), (i32::MAX, [2, 3, 4])] {
+        assert_eq!(run::<i32>(&slice, vec![a.clone(), tensor(DType::I32, &[], &[start])]), want);
     }
 }
 
@@ -193,28 +104,12 @@ fn scatter_skips_windows_outside() {
           }) : (tensor<4xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<4xi32>
           return %0 : tensor<4xi32>"#,
     );
-    let (a, u) = (
-        tensor(DType::I32, &[4], &[1, 2, 3, 4]),
-        tensor(DType::I32, &[3], &[10, 20, 40]),
-    );
+    let (a, u) = (tensor(DType::I32, &[4], &[1, 2, 3, 4]), tensor(DType::I32, &[3], &[10, 20, 40]));
     assert_eq!(
-        run::<i32>(
-            &scatter,
-            vec![
-                a.clone(),
-                tensor(DType::I32, &[3, 1], &[-1, 2, 2]),
-                u.clone()
-            ]
-        ),
+        run::<i32>(&scatter, vec![a.clone(), tensor(DType::I32, &[3, 1], &[-1, 2, 2]), u.clone()]),
         [1, 2, 63, 4]
     );
-    assert_eq!(
-        run::<i32>(
-            &scatter,
-            vec![a, tensor(DType::I32, &[3, 1], &[4, i32::MIN, 3]), u]
-        ),
-        [1, 2, 3, 44]
-    );
+    assert_eq!(run::<i32>(&scatter, vec![a, tensor(DType::I32, &[3, 1], &[4, i32::MIN, 3]), u]), [1, 2, 3, 44]);
 }
 
 #[test]
@@ -225,19 +120,13 @@ fn empty_tensors() {
         "%0 = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0] : (tensor<0x3xf32>, tensor<f32>) -> tensor<3xf32>\n return %0 : tensor<3xf32>",
     );
     let empty = tensor::<f32>(DType::F32, &[0, 3], &[]);
-    assert_eq!(
-        run::<f32>(&sums, vec![empty, tensor(DType::F32, &[], &[2.5f32])]),
-        [2.5; 3]
-    );
+    assert_eq!(run::<f32>(&sums, vec![empty, tensor(DType::F32, &[], &[2.5f32])]), [2.5; 3]);
     let dot = program(
         "%a: tensor<2x0xf32>, %b: tensor<0x2xf32>",
         "tensor<2x2xf32>",
         "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<2x0xf32>, tensor<0x2xf32>) -> tensor<2x2xf32>\n return %0 : tensor<2x2xf32>",
     );
-    let inputs = vec![
-        tensor::<f32>(DType::F32, &[2, 0], &[]),
-        tensor::<f32>(DType::F32, &[0, 2], &[]),
-    ];
+    let inputs = vec![tensor::<f32>(DType::F32, &[2, 0], &[]), tensor::<f32>(DType::F32, &[0, 2], &[])];
     assert_eq!(run::<f32>(&dot, inputs), [0.0; 4]);
     assert!(op::<f32>("add", DType::F32, &[&[], &[]]).is_empty());
 }
@@ -255,10 +144,7 @@ fn long_sums_stay_accurate() {
     let a = tensor(DType::F32, &[n], &vec![0.1f32; n]);
     let got = run::<f32>(&sum, vec![a, tensor(DType::F32, &[], &[0.0f32])])[0];
     let want = f64::from(0.1f32) * n as f64;
-    assert!(
-        (f64::from(got) - want).abs() / want < 1e-6,
-        "{got} for {want}"
-    );
+    assert!((f64::from(got) - want).abs() / want < 1e-6, "{got} for {want}");
 }
 
 #[test]
@@ -273,10 +159,7 @@ fn casts_of_sub_byte_results_move_bytes() {
         ),
     );
     assert_eq!(
-        run::<u8>(
-            &transpose,
-            vec![tensor(DType::F8E4M3FN, &[2, 3], &[1u8, 2, 3, 4, 5, 6])]
-        ),
+        run::<u8>(&transpose, vec![tensor(DType::F8E4M3FN, &[2, 3], &[1u8, 2, 3, 4, 5, 6])]),
         [1, 4, 2, 5, 3, 6]
     );
 }
