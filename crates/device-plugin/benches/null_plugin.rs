@@ -84,7 +84,7 @@ fn check(error: *mut PJRT_Error) {
 
 impl Plugin {
     fn rust(count: usize) -> Self {
-        let api = Null::api();
+        let api = device_plugin::api::<Null>();
         let mut create = PJRT_Client_Create_Args::new();
         unsafe { check(api.PJRT_Client_Create.unwrap()(&raw mut create)) };
         let code = count.to_string();

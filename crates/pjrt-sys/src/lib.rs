@@ -69,6 +69,8 @@ pub unsafe trait AbiStruct: Copy + 'static {
     const NAME: &'static str;
     /// The header's `_STRUCT_SIZE`: end of the last field, without padding after it.
     const STRUCT_SIZE: usize;
+    /// The smallest size that any user of a supported API minor announces.
+    const MIN_SIZE: usize;
     /// For each API minor that made the struct longer, the size that callers before that minor announce, ascending.
     const HISTORY: &'static [(u32, usize)];
 

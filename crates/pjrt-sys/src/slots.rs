@@ -5797,111 +5797,133 @@ pub const EXTENSION_TYPES: &[(PJRT_Extension_Type, &str)] = &[
 unsafe impl AbiStruct for PJRT_Extension_Base {
     const NAME: &'static str = "PJRT_Extension_Base";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Api_Version {
     const NAME: &'static str = "PJRT_Api_Version";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Error_Destroy_Args {
     const NAME: &'static str = "PJRT_Error_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Error_Message_Args {
     const NAME: &'static str = "PJRT_Error_Message_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Error_FunctionTable {
     const NAME: &'static str = "PJRT_Error_FunctionTable";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Error_GetCode_Args {
     const NAME: &'static str = "PJRT_Error_GetCode_Args";
     const STRUCT_SIZE: usize = 28;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Error_ForEachPayload_Args {
     const NAME: &'static str = "PJRT_Error_ForEachPayload_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_NamedValue {
     const NAME: &'static str = "PJRT_NamedValue";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Plugin_Initialize_Args {
     const NAME: &'static str = "PJRT_Plugin_Initialize_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Plugin_Attributes_Args {
     const NAME: &'static str = "PJRT_Plugin_Attributes_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Event_Destroy_Args {
     const NAME: &'static str = "PJRT_Event_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Event_IsReady_Args {
     const NAME: &'static str = "PJRT_Event_IsReady_Args";
     const STRUCT_SIZE: usize = 25;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Event_Error_Args {
     const NAME: &'static str = "PJRT_Event_Error_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Event_Await_Args {
     const NAME: &'static str = "PJRT_Event_Await_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Event_OnReady_Args {
     const NAME: &'static str = "PJRT_Event_OnReady_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Event_Create_Args {
     const NAME: &'static str = "PJRT_Event_Create_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Event_Set_Args {
     const NAME: &'static str = "PJRT_Event_Set_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Memory_FunctionTable {
     const NAME: &'static str = "PJRT_Memory_FunctionTable";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_KeyValueGetCallback_Args {
     const NAME: &'static str = "PJRT_KeyValueGetCallback_Args";
     const STRUCT_SIZE: usize = 80;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_KeyValueTryGetCallback_Args {
     const NAME: &'static str = "PJRT_KeyValueTryGetCallback_Args";
     const STRUCT_SIZE: usize = 72;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_KeyValuePutCallback_Args {
     const NAME: &'static str = "PJRT_KeyValuePutCallback_Args";
     const STRUCT_SIZE: usize = 64;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_Create_Args {
     const NAME: &'static str = "PJRT_Client_Create_Args";
     const STRUCT_SIZE: usize = 88;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
     const HISTORY: &'static [(u32, usize)] = &[
         (
             61,
@@ -5913,161 +5935,193 @@ unsafe impl AbiStruct for PJRT_Client_Create_Args {
 unsafe impl AbiStruct for PJRT_Client_Destroy_Args {
     const NAME: &'static str = "PJRT_Client_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_PlatformName_Args {
     const NAME: &'static str = "PJRT_Client_PlatformName_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_ProcessIndex_Args {
     const NAME: &'static str = "PJRT_Client_ProcessIndex_Args";
     const STRUCT_SIZE: usize = 28;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_PlatformVersion_Args {
     const NAME: &'static str = "PJRT_Client_PlatformVersion_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_TopologyDescription_Args {
     const NAME: &'static str = "PJRT_Client_TopologyDescription_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_Devices_Args {
     const NAME: &'static str = "PJRT_Client_Devices_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_AddressableDevices_Args {
     const NAME: &'static str = "PJRT_Client_AddressableDevices_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_LookupDevice_Args {
     const NAME: &'static str = "PJRT_Client_LookupDevice_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_LookupAddressableDevice_Args {
     const NAME: &'static str = "PJRT_Client_LookupAddressableDevice_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_ProcessInfo {
     const NAME: &'static str = "PJRT_ProcessInfo";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_UpdateGlobalProcessInfo_Args {
     const NAME: &'static str = "PJRT_Client_UpdateGlobalProcessInfo_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_AddressableMemories_Args {
     const NAME: &'static str = "PJRT_Client_AddressableMemories_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Program {
     const NAME: &'static str = "PJRT_Program";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_Compile_Args {
     const NAME: &'static str = "PJRT_Client_Compile_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_Load_Args {
     const NAME: &'static str = "PJRT_Client_Load_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_DefaultDeviceAssignment_Args {
     const NAME: &'static str = "PJRT_Client_DefaultDeviceAssignment_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_DmaMap_Args {
     const NAME: &'static str = "PJRT_Client_DmaMap_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_DmaUnmap_Args {
     const NAME: &'static str = "PJRT_Client_DmaUnmap_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_AsyncHostToDeviceTransferManager_Destroy_Args {
     const NAME: &'static str = "PJRT_AsyncHostToDeviceTransferManager_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_AsyncHostToDeviceTransferManager_TransferData_Args {
     const NAME: &'static str = "PJRT_AsyncHostToDeviceTransferManager_TransferData_Args";
     const STRUCT_SIZE: usize = 72;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args {
     const NAME: &'static str = "PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_AsyncHostToDeviceTransferManager_Device_Args {
     const NAME: &'static str = "PJRT_AsyncHostToDeviceTransferManager_Device_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args {
     const NAME: &'static str = "PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args {
     const NAME: &'static str = "PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args {
     const NAME: &'static str = "PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args {
     const NAME: &'static str = "PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_MemoryLayout_Tiled {
     const NAME: &'static str = "PJRT_Buffer_MemoryLayout_Tiled";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_MemoryLayout_Strides {
     const NAME: &'static str = "PJRT_Buffer_MemoryLayout_Strides";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_MemoryLayout {
     const NAME: &'static str = "PJRT_Buffer_MemoryLayout";
     const STRUCT_SIZE: usize = 76;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args {
     const NAME: &'static str = "PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args";
     const STRUCT_SIZE: usize = 80;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_CreateUninitializedBuffer_Args {
     const NAME: &'static str = "PJRT_Client_CreateUninitializedBuffer_Args";
     const STRUCT_SIZE: usize = 80;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_CreateErrorBuffer_Args {
     const NAME: &'static str = "PJRT_Client_CreateErrorBuffer_Args";
     const STRUCT_SIZE: usize = 112;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
     const HISTORY: &'static [(u32, usize)] = &[
         (
             103,
@@ -6079,21 +6133,25 @@ unsafe impl AbiStruct for PJRT_Client_CreateErrorBuffer_Args {
 unsafe impl AbiStruct for PJRT_Client_CreateAliasBuffer_Args {
     const NAME: &'static str = "PJRT_Client_CreateAliasBuffer_Args";
     const STRUCT_SIZE: usize = 80;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_FulfillAliasBuffer_Args {
     const NAME: &'static str = "PJRT_Client_FulfillAliasBuffer_Args";
     const STRUCT_SIZE: usize = 64;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_BufferFromHostBuffer_Args {
     const NAME: &'static str = "PJRT_Client_BufferFromHostBuffer_Args";
     const STRUCT_SIZE: usize = 120;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_CreateViewOfDeviceBuffer_Args {
     const NAME: &'static str = "PJRT_Client_CreateViewOfDeviceBuffer_Args";
     const STRUCT_SIZE: usize = 112;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
     const HISTORY: &'static [(u32, usize)] = &[
         (
             66,
@@ -6105,71 +6163,85 @@ unsafe impl AbiStruct for PJRT_Client_CreateViewOfDeviceBuffer_Args {
 unsafe impl AbiStruct for PJRT_ShapeSpec {
     const NAME: &'static str = "PJRT_ShapeSpec";
     const STRUCT_SIZE: usize = 36;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_CreateBuffersForAsyncHostToDevice_Args {
     const NAME: &'static str = "PJRT_Client_CreateBuffersForAsyncHostToDevice_Args";
     const STRUCT_SIZE: usize = 72;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_DeviceDescription_Id_Args {
     const NAME: &'static str = "PJRT_DeviceDescription_Id_Args";
     const STRUCT_SIZE: usize = 28;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_DeviceDescription_ProcessIndex_Args {
     const NAME: &'static str = "PJRT_DeviceDescription_ProcessIndex_Args";
     const STRUCT_SIZE: usize = 28;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_DeviceDescription_Attributes_Args {
     const NAME: &'static str = "PJRT_DeviceDescription_Attributes_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_DeviceDescription_Kind_Args {
     const NAME: &'static str = "PJRT_DeviceDescription_Kind_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_DeviceDescription_DebugString_Args {
     const NAME: &'static str = "PJRT_DeviceDescription_DebugString_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_DeviceDescription_ToString_Args {
     const NAME: &'static str = "PJRT_DeviceDescription_ToString_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Device_GetDescription_Args {
     const NAME: &'static str = "PJRT_Device_GetDescription_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Device_IsAddressable_Args {
     const NAME: &'static str = "PJRT_Device_IsAddressable_Args";
     const STRUCT_SIZE: usize = 25;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Device_LocalHardwareId_Args {
     const NAME: &'static str = "PJRT_Device_LocalHardwareId_Args";
     const STRUCT_SIZE: usize = 28;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Device_AddressableMemories_Args {
     const NAME: &'static str = "PJRT_Device_AddressableMemories_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Device_DefaultMemory_Args {
     const NAME: &'static str = "PJRT_Device_DefaultMemory_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Device_MemoryStats_Args {
     const NAME: &'static str = "PJRT_Device_MemoryStats_Args";
     const STRUCT_SIZE: usize = 201;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
     const HISTORY: &'static [(u32, usize)] = &[
         (
             113,
@@ -6181,11 +6253,13 @@ unsafe impl AbiStruct for PJRT_Device_MemoryStats_Args {
 unsafe impl AbiStruct for PJRT_Device_ClearMemoryStats_Args {
     const NAME: &'static str = "PJRT_Device_ClearMemoryStats_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Device_PoisonExecution_Args {
     const NAME: &'static str = "PJRT_Device_PoisonExecution_Args";
     const STRUCT_SIZE: usize = 72;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
     const HISTORY: &'static [(u32, usize)] = &[
         (
             100,
@@ -6197,121 +6271,145 @@ unsafe impl AbiStruct for PJRT_Device_PoisonExecution_Args {
 unsafe impl AbiStruct for PJRT_Device_GetAttributes_Args {
     const NAME: &'static str = "PJRT_Device_GetAttributes_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Device_CreateAsyncTrackingEvent_Args {
     const NAME: &'static str = "PJRT_Device_CreateAsyncTrackingEvent_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_AsyncTrackingEvent_Destroy_Args {
     const NAME: &'static str = "PJRT_AsyncTrackingEvent_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Memory_Id_Args {
     const NAME: &'static str = "PJRT_Memory_Id_Args";
     const STRUCT_SIZE: usize = 28;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Memory_Kind_Args {
     const NAME: &'static str = "PJRT_Memory_Kind_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Memory_Kind_Id_Args {
     const NAME: &'static str = "PJRT_Memory_Kind_Id_Args";
     const STRUCT_SIZE: usize = 28;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Memory_DebugString_Args {
     const NAME: &'static str = "PJRT_Memory_DebugString_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Memory_ToString_Args {
     const NAME: &'static str = "PJRT_Memory_ToString_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Memory_AddressableByDevices_Args {
     const NAME: &'static str = "PJRT_Memory_AddressableByDevices_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_ExecuteContext_Create_Args {
     const NAME: &'static str = "PJRT_ExecuteContext_Create_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_ExecuteContext_Destroy_Args {
     const NAME: &'static str = "PJRT_ExecuteContext_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_Destroy_Args {
     const NAME: &'static str = "PJRT_Executable_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_LoadedExecutable_Destroy_Args {
     const NAME: &'static str = "PJRT_LoadedExecutable_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_LoadedExecutable_GetExecutable_Args {
     const NAME: &'static str = "PJRT_LoadedExecutable_GetExecutable_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_LoadedExecutable_GetDeviceAssignment_Args {
     const NAME: &'static str = "PJRT_LoadedExecutable_GetDeviceAssignment_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_Name_Args {
     const NAME: &'static str = "PJRT_Executable_Name_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_NumReplicas_Args {
     const NAME: &'static str = "PJRT_Executable_NumReplicas_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_NumPartitions_Args {
     const NAME: &'static str = "PJRT_Executable_NumPartitions_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_LoadedExecutable_AddressableDevices_Args {
     const NAME: &'static str = "PJRT_LoadedExecutable_AddressableDevices_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args {
     const NAME: &'static str = "PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_OptimizedProgram_Args {
     const NAME: &'static str = "PJRT_Executable_OptimizedProgram_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_LoadedExecutable_Delete_Args {
     const NAME: &'static str = "PJRT_LoadedExecutable_Delete_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_LoadedExecutable_IsDeleted_Args {
     const NAME: &'static str = "PJRT_LoadedExecutable_IsDeleted_Args";
     const STRUCT_SIZE: usize = 25;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_ExecuteOptions {
     const NAME: &'static str = "PJRT_ExecuteOptions";
     const STRUCT_SIZE: usize = 144;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
     const HISTORY: &'static [(u32, usize)] = &[
         (
             64,
@@ -6349,31 +6447,37 @@ unsafe impl AbiStruct for PJRT_ExecuteOptions {
 unsafe impl AbiStruct for PJRT_LoadedExecutable_Execute_Args {
     const NAME: &'static str = "PJRT_LoadedExecutable_Execute_Args";
     const STRUCT_SIZE: usize = 80;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_NumOutputs_Args {
     const NAME: &'static str = "PJRT_Executable_NumOutputs_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_SizeOfGeneratedCodeInBytes_Args {
     const NAME: &'static str = "PJRT_Executable_SizeOfGeneratedCodeInBytes_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_Fingerprint_Args {
     const NAME: &'static str = "PJRT_Executable_Fingerprint_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_GetCostAnalysis_Args {
     const NAME: &'static str = "PJRT_Executable_GetCostAnalysis_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_GetCompiledMemoryStats_Args {
     const NAME: &'static str = "PJRT_Executable_GetCompiledMemoryStats_Args";
     const STRUCT_SIZE: usize = 144;
+    const MIN_SIZE: usize = 56;
     const HISTORY: &'static [(u32, usize)] = &[
         (
             72,
@@ -6398,41 +6502,49 @@ unsafe impl AbiStruct for PJRT_Executable_GetCompiledMemoryStats_Args {
 unsafe impl AbiStruct for PJRT_Executable_OutputElementTypes_Args {
     const NAME: &'static str = "PJRT_Executable_OutputElementTypes_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_OutputDimensions_Args {
     const NAME: &'static str = "PJRT_Executable_OutputDimensions_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_ParameterMemoryKinds_Args {
     const NAME: &'static str = "PJRT_Executable_ParameterMemoryKinds_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_OutputMemoryKinds_Args {
     const NAME: &'static str = "PJRT_Executable_OutputMemoryKinds_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_Serialize_Args {
     const NAME: &'static str = "PJRT_Executable_Serialize_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_GetCompileOptions_Args {
     const NAME: &'static str = "PJRT_Executable_GetCompileOptions_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_LoadOptions {
     const NAME: &'static str = "PJRT_LoadOptions";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_DeserializeAndLoad_Args {
     const NAME: &'static str = "PJRT_Executable_DeserializeAndLoad_Args";
     const STRUCT_SIZE: usize = 72;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
     const HISTORY: &'static [(u32, usize)] = &[
         (
             71,
@@ -6452,462 +6564,554 @@ unsafe impl AbiStruct for PJRT_Executable_DeserializeAndLoad_Args {
 unsafe impl AbiStruct for PJRT_LoadedExecutable_Fingerprint_Args {
     const NAME: &'static str = "PJRT_LoadedExecutable_Fingerprint_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_Destroy_Args {
     const NAME: &'static str = "PJRT_Buffer_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_ElementType_Args {
     const NAME: &'static str = "PJRT_Buffer_ElementType_Args";
     const STRUCT_SIZE: usize = 28;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_Dimensions_Args {
     const NAME: &'static str = "PJRT_Buffer_Dimensions_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_UnpaddedDimensions_Args {
     const NAME: &'static str = "PJRT_Buffer_UnpaddedDimensions_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_DynamicDimensionIndices_Args {
     const NAME: &'static str = "PJRT_Buffer_DynamicDimensionIndices_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_GetMemoryLayout_Args {
     const NAME: &'static str = "PJRT_Buffer_GetMemoryLayout_Args";
     const STRUCT_SIZE: usize = 104;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_ToHostBuffer_Args {
     const NAME: &'static str = "PJRT_Buffer_ToHostBuffer_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_OnDeviceSizeInBytes_Args {
     const NAME: &'static str = "PJRT_Buffer_OnDeviceSizeInBytes_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_Delete_Args {
     const NAME: &'static str = "PJRT_Buffer_Delete_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_IsDeleted_Args {
     const NAME: &'static str = "PJRT_Buffer_IsDeleted_Args";
     const STRUCT_SIZE: usize = 25;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_CopyRawToHost_Args {
     const NAME: &'static str = "PJRT_Buffer_CopyRawToHost_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_CopyRawToHostFuture_Callback_Args {
     const NAME: &'static str = "PJRT_Buffer_CopyRawToHostFuture_Callback_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_CopyRawToHostFuture_Args {
     const NAME: &'static str = "PJRT_Buffer_CopyRawToHostFuture_Args";
     const STRUCT_SIZE: usize = 64;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_CopyToDevice_Args {
     const NAME: &'static str = "PJRT_Buffer_CopyToDevice_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_CopyToMemory_Args {
     const NAME: &'static str = "PJRT_Buffer_CopyToMemory_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_Bitcast_Args {
     const NAME: &'static str = "PJRT_Buffer_Bitcast_Args";
     const STRUCT_SIZE: usize = 64;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_IsOnCpu_Args {
     const NAME: &'static str = "PJRT_Buffer_IsOnCpu_Args";
     const STRUCT_SIZE: usize = 25;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_Device_Args {
     const NAME: &'static str = "PJRT_Buffer_Device_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_Memory_Args {
     const NAME: &'static str = "PJRT_Buffer_Memory_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_ReadyEvent_Args {
     const NAME: &'static str = "PJRT_Buffer_ReadyEvent_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_UnsafePointer_Args {
     const NAME: &'static str = "PJRT_Buffer_UnsafePointer_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_IncreaseExternalReferenceCount_Args {
     const NAME: &'static str = "PJRT_Buffer_IncreaseExternalReferenceCount_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_DecreaseExternalReferenceCount_Args {
     const NAME: &'static str = "PJRT_Buffer_DecreaseExternalReferenceCount_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args {
     const NAME: &'static str = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_DonateWithControlDependency_Callback_Args {
     const NAME: &'static str = "PJRT_Buffer_DonateWithControlDependency_Callback_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Buffer_DonateWithControlDependency_Args {
     const NAME: &'static str = "PJRT_Buffer_DonateWithControlDependency_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_CopyToDeviceStream_Destroy_Args {
     const NAME: &'static str = "PJRT_CopyToDeviceStream_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_CopyToDeviceStream_AddChunk_Args {
     const NAME: &'static str = "PJRT_CopyToDeviceStream_AddChunk_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_CopyToDeviceStream_TotalBytes_Args {
     const NAME: &'static str = "PJRT_CopyToDeviceStream_TotalBytes_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_CopyToDeviceStream_GranuleSize_Args {
     const NAME: &'static str = "PJRT_CopyToDeviceStream_GranuleSize_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_CopyToDeviceStream_CurrentBytes_Args {
     const NAME: &'static str = "PJRT_CopyToDeviceStream_CurrentBytes_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TopologyDescription_Create_Args {
     const NAME: &'static str = "PJRT_TopologyDescription_Create_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TopologyDescription_Destroy_Args {
     const NAME: &'static str = "PJRT_TopologyDescription_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TopologyDescription_PlatformVersion_Args {
     const NAME: &'static str = "PJRT_TopologyDescription_PlatformVersion_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TopologyDescription_PlatformName_Args {
     const NAME: &'static str = "PJRT_TopologyDescription_PlatformName_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TopologyDescription_GetDeviceDescriptions_Args {
     const NAME: &'static str = "PJRT_TopologyDescription_GetDeviceDescriptions_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TopologyDescription_Serialize_Args {
     const NAME: &'static str = "PJRT_TopologyDescription_Serialize_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TopologyDescription_Deserialize_Args {
     const NAME: &'static str = "PJRT_TopologyDescription_Deserialize_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TopologyDescription_Attributes_Args {
     const NAME: &'static str = "PJRT_TopologyDescription_Attributes_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TopologyDescription_Fingerprint_Args {
     const NAME: &'static str = "PJRT_TopologyDescription_Fingerprint_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct
 for PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args {
     const NAME: &'static str = "PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args";
     const STRUCT_SIZE: usize = 88;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TopologyDescription_GetMemorySpaceKindIds_Args {
     const NAME: &'static str = "PJRT_TopologyDescription_GetMemorySpaceKindIds_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Compile_Args {
     const NAME: &'static str = "PJRT_Compile_Args";
     const STRUCT_SIZE: usize = 64;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Api {
     const NAME: &'static str = "PJRT_Api";
     const STRUCT_SIZE: usize = 1144;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Client_RuntimeAbiVersion_Args {
     const NAME: &'static str = "PJRT_Client_RuntimeAbiVersion_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Executable_GetAbiVersion_Args {
     const NAME: &'static str = "PJRT_Executable_GetAbiVersion_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RuntimeAbiVersion_Destroy_Args {
     const NAME: &'static str = "PJRT_RuntimeAbiVersion_Destroy_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args {
     const NAME: &'static str = "PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args {
     const NAME: &'static str = "PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RuntimeAbiVersion_ToProto_Args {
     const NAME: &'static str = "PJRT_RuntimeAbiVersion_ToProto_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RuntimeAbiVersion_PlatformId_Args {
     const NAME: &'static str = "PJRT_RuntimeAbiVersion_PlatformId_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_ExecutableAbiVersion_Destroy_Args {
     const NAME: &'static str = "PJRT_ExecutableAbiVersion_Destroy_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_ExecutableAbiVersion_ToProto_Args {
     const NAME: &'static str = "PJRT_ExecutableAbiVersion_ToProto_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_ExecutableAbiVersion_PlatformId_Args {
     const NAME: &'static str = "PJRT_ExecutableAbiVersion_PlatformId_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RuntimeAbiVersion_FromProto_Args {
     const NAME: &'static str = "PJRT_RuntimeAbiVersion_FromProto_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_ExecutableAbiVersion_FromProto_Args {
     const NAME: &'static str = "PJRT_ExecutableAbiVersion_FromProto_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_AbiVersion_Extension {
     const NAME: &'static str = "PJRT_AbiVersion_Extension";
     const STRUCT_SIZE: usize = 120;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Callback_Tpu_SliceBuilderArgs {
     const NAME: &'static str = "PJRT_Callback_Tpu_SliceBuilderArgs";
     const STRUCT_SIZE: usize = 12;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Callback_PrefatalArgs {
     const NAME: &'static str = "PJRT_Callback_PrefatalArgs";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Callback_RegisterCallback_Args {
     const NAME: &'static str = "PJRT_Callback_RegisterCallback_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Callback_InvokeCallback_Args {
     const NAME: &'static str = "PJRT_Callback_InvokeCallback_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Callback_Extension {
     const NAME: &'static str = "PJRT_Callback_Extension";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Collectives_Destroy_Args {
     const NAME: &'static str = "PJRT_Collectives_Destroy_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Collectives_CreateCommunicators_Args {
     const NAME: &'static str = "PJRT_Collectives_CreateCommunicators_Args";
     const STRUCT_SIZE: usize = 104;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Collectives_Communicator_Destroy_Args {
     const NAME: &'static str = "PJRT_Collectives_Communicator_Destroy_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Collectives_Communicator_AllReduce_Args {
     const NAME: &'static str = "PJRT_Collectives_Communicator_AllReduce_Args";
     const STRUCT_SIZE: usize = 88;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Collectives_Communicator_ReduceScatter_Args {
     const NAME: &'static str = "PJRT_Collectives_Communicator_ReduceScatter_Args";
     const STRUCT_SIZE: usize = 88;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Collectives_Communicator_AllGather_Args {
     const NAME: &'static str = "PJRT_Collectives_Communicator_AllGather_Args";
     const STRUCT_SIZE: usize = 80;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Collectives_Communicator_CollectivePermute_Args {
     const NAME: &'static str = "PJRT_Collectives_Communicator_CollectivePermute_Args";
     const STRUCT_SIZE: usize = 112;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Collectives_Communicator_AllToAll_Args {
     const NAME: &'static str = "PJRT_Collectives_Communicator_AllToAll_Args";
     const STRUCT_SIZE: usize = 96;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Collectives_Communicator_ToString_Args {
     const NAME: &'static str = "PJRT_Collectives_Communicator_ToString_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Collectives_Extension {
     const NAME: &'static str = "PJRT_Collectives_Extension";
     const STRUCT_SIZE: usize = 96;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Register_Custom_Partitioner_Args {
     const NAME: &'static str = "PJRT_Register_Custom_Partitioner_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Register_Batch_Partitionable_Args {
     const NAME: &'static str = "PJRT_Register_Batch_Partitionable_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Custom_Partitioner_Extension {
     const NAME: &'static str = "PJRT_Custom_Partitioner_Extension";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_DeviceEvent_FunctionTable {
     const NAME: &'static str = "PJRT_DeviceEvent_FunctionTable";
     const STRUCT_SIZE: usize = 72;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_DeviceEventPromise_FunctionTable {
     const NAME: &'static str = "PJRT_DeviceEventPromise_FunctionTable";
     const STRUCT_SIZE: usize = 72;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_FFI_Type_Register_Args {
     const NAME: &'static str = "PJRT_FFI_Type_Register_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_FFI_UserData_Add_Args {
     const NAME: &'static str = "PJRT_FFI_UserData_Add_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_FFI_Register_Handler_Args {
     const NAME: &'static str = "PJRT_FFI_Register_Handler_Args";
     const STRUCT_SIZE: usize = 52;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_FFI_Extension {
     const NAME: &'static str = "PJRT_FFI_Extension";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Gpu_Register_Custom_Call_Args {
     const NAME: &'static str = "PJRT_Gpu_Register_Custom_Call_Args";
     const STRUCT_SIZE: usize = 64;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Gpu_Custom_Call {
     const NAME: &'static str = "PJRT_Gpu_Custom_Call";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Layouts_MemoryLayout_Destroy_Args {
     const NAME: &'static str = "PJRT_Layouts_MemoryLayout_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Layouts_MemoryLayout_Serialize_Args {
     const NAME: &'static str = "PJRT_Layouts_MemoryLayout_Serialize_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args {
     const NAME: &'static str = "PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args {
     const NAME: &'static str = "PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args {
     const NAME: &'static str = "PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args {
     const NAME: &'static str = "PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args {
     const NAME: &'static str = "PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Layouts_Extension {
     const NAME: &'static str = "PJRT_Layouts_Extension";
     const STRUCT_SIZE: usize = 80;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
     const HISTORY: &'static [(u32, usize)] = &[
         (
             81,
@@ -6926,566 +7130,679 @@ unsafe impl AbiStruct for PJRT_Layouts_Extension {
 unsafe impl AbiStruct for PJRT_MultiSlice_Config_Destroy_Args {
     const NAME: &'static str = "PJRT_MultiSlice_Config_Destroy_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_MultiSlice_Config_NumSlices_Args {
     const NAME: &'static str = "PJRT_MultiSlice_Config_NumSlices_Args";
     const STRUCT_SIZE: usize = 20;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_MultiSlice_Config_SliceId_Args {
     const NAME: &'static str = "PJRT_MultiSlice_Config_SliceId_Args";
     const STRUCT_SIZE: usize = 20;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_MultiSlice_Config_NumDevicesPerSlice_Args {
     const NAME: &'static str = "PJRT_MultiSlice_Config_NumDevicesPerSlice_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_MultiSlice_Config_Serialize_Args {
     const NAME: &'static str = "PJRT_MultiSlice_Config_Serialize_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_MultiSlice_Extension {
     const NAME: &'static str = "PJRT_MultiSlice_Extension";
     const STRUCT_SIZE: usize = 64;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_CreateClientContextFromPjRtClient_Args {
     const NAME: &'static str = "PJRT_Megascale_CreateClientContextFromPjRtClient_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_CreateDefaultClientContext_Args {
     const NAME: &'static str = "PJRT_Megascale_CreateDefaultClientContext_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_DeleteClientContext_Args {
     const NAME: &'static str = "PJRT_Megascale_DeleteClientContext_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_CreateAoTConfig_Args {
     const NAME: &'static str = "PJRT_Megascale_CreateAoTConfig_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_CreateMultiSliceConfig_Args {
     const NAME: &'static str = "PJRT_Megascale_CreateMultiSliceConfig_Args";
     const STRUCT_SIZE: usize = 80;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_ClientContext_Initialize_Args {
     const NAME: &'static str = "PJRT_Megascale_ClientContext_Initialize_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_ClientContext_UnblockPendingWork_Args {
     const NAME: &'static str = "PJRT_Megascale_ClientContext_UnblockPendingWork_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_ClientContext_MegascalePort_Args {
     const NAME: &'static str = "PJRT_Megascale_ClientContext_MegascalePort_Args";
     const STRUCT_SIZE: usize = 20;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_CreateMegascaleCollectives_Args {
     const NAME: &'static str = "PJRT_Megascale_CreateMegascaleCollectives_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_DeviceId_To_MegascaleId_Args {
     const NAME: &'static str = "PJRT_Megascale_DeviceId_To_MegascaleId_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_MegascaleId_To_DeviceId_Args {
     const NAME: &'static str = "PJRT_Megascale_MegascaleId_To_DeviceId_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_RegisterErrorHandler_Args {
     const NAME: &'static str = "PJRT_Megascale_RegisterErrorHandler_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_UnregisterErrorHandler_Args {
     const NAME: &'static str = "PJRT_Megascale_UnregisterErrorHandler_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_ErrorAggregator_Create_Args {
     const NAME: &'static str = "PJRT_Megascale_ErrorAggregator_Create_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_ErrorAggregator_Delete_Args {
     const NAME: &'static str = "PJRT_Megascale_ErrorAggregator_Delete_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_ErrorDigest_Delete_Args {
     const NAME: &'static str = "PJRT_Megascale_ErrorDigest_Delete_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_ErrorAggregator_AddError_Args {
     const NAME: &'static str = "PJRT_Megascale_ErrorAggregator_AddError_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_ErrorAggregator_ProcessAndShutdown_Args {
     const NAME: &'static str = "PJRT_Megascale_ErrorAggregator_ProcessAndShutdown_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_ErrorAggregator_LogErrorDigest_Args {
     const NAME: &'static str = "PJRT_Megascale_ErrorAggregator_LogErrorDigest_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_ErrorAggregator_Size_Args {
     const NAME: &'static str = "PJRT_Megascale_ErrorAggregator_Size_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_ErrorAggregator_Active_Args {
     const NAME: &'static str = "PJRT_Megascale_ErrorAggregator_Active_Args";
     const STRUCT_SIZE: usize = 17;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_GetInterfaceAddressesHelper_Args {
     const NAME: &'static str = "PJRT_Megascale_GetInterfaceAddressesHelper_Args";
     const STRUCT_SIZE: usize = 104;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_GetOrCreateRuntimeError_Args {
     const NAME: &'static str = "PJRT_Megascale_GetOrCreateRuntimeError_Args";
     const STRUCT_SIZE: usize = 104;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Megascale_Extension {
     const NAME: &'static str = "PJRT_Megascale_Extension";
     const STRUCT_SIZE: usize = 248;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_DeviceDescription_MemoryDescriptions_Args {
     const NAME: &'static str = "PJRT_DeviceDescription_MemoryDescriptions_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_MemoryDescription_Kind_Args {
     const NAME: &'static str = "PJRT_MemoryDescription_Kind_Args";
     const STRUCT_SIZE: usize = 44;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_MemoryDescriptions_Extension {
     const NAME: &'static str = "PJRT_MemoryDescriptions_Extension";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_PhaseCompile_Get_Compiler_Args {
     const NAME: &'static str = "PJRT_PhaseCompile_Get_Compiler_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_PhaseCompile_Destroy_Compiler_Args {
     const NAME: &'static str = "PJRT_PhaseCompile_Destroy_Compiler_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_PhaseCompile_Run_Phase_Args {
     const NAME: &'static str = "PJRT_PhaseCompile_Run_Phase_Args";
     const STRUCT_SIZE: usize = 120;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_PhaseCompile_Get_PhaseNames_Args {
     const NAME: &'static str = "PJRT_PhaseCompile_Get_PhaseNames_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_PhaseCompile_C_Buffers_Destroy_Args {
     const NAME: &'static str = "PJRT_PhaseCompile_C_Buffers_Destroy_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_PhaseCompile_Extension {
     const NAME: &'static str = "PJRT_PhaseCompile_Extension";
     const STRUCT_SIZE: usize = 64;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PLUGIN_Profiler_Error_Destroy_Args {
     const NAME: &'static str = "PLUGIN_Profiler_Error_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PLUGIN_Profiler_Error_Message_Args {
     const NAME: &'static str = "PLUGIN_Profiler_Error_Message_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PLUGIN_Profiler_Error_GetCode_Args {
     const NAME: &'static str = "PLUGIN_Profiler_Error_GetCode_Args";
     const STRUCT_SIZE: usize = 28;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PLUGIN_Profiler_Create_Args {
     const NAME: &'static str = "PLUGIN_Profiler_Create_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PLUGIN_Profiler_Destroy_Args {
     const NAME: &'static str = "PLUGIN_Profiler_Destroy_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PLUGIN_Profiler_Start_Args {
     const NAME: &'static str = "PLUGIN_Profiler_Start_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PLUGIN_Profiler_Stop_Args {
     const NAME: &'static str = "PLUGIN_Profiler_Stop_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PLUGIN_Profiler_CollectData_Args {
     const NAME: &'static str = "PLUGIN_Profiler_CollectData_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PLUGIN_Profiler_Consume_Args {
     const NAME: &'static str = "PLUGIN_Profiler_Consume_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PLUGIN_Profiler_ConsumeResult_Destroy_Args {
     const NAME: &'static str = "PLUGIN_Profiler_ConsumeResult_Destroy_Args";
     const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PLUGIN_Profiler_Serialize_Args {
     const NAME: &'static str = "PLUGIN_Profiler_Serialize_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PLUGIN_Profiler_Api {
     const NAME: &'static str = "PLUGIN_Profiler_Api";
     const STRUCT_SIZE: usize = 104;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Profiler_Extension {
     const NAME: &'static str = "PJRT_Profiler_Extension";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RawBuffer_FunctionTable {
     const NAME: &'static str = "PJRT_RawBuffer_FunctionTable";
     const STRUCT_SIZE: usize = 128;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RawBuffer_CreateRawAliasOfBuffer_Args {
     const NAME: &'static str = "PJRT_RawBuffer_CreateRawAliasOfBuffer_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RawBuffer_Destroy_Args {
     const NAME: &'static str = "PJRT_RawBuffer_Destroy_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RawBuffer_GetHostPointer_Args {
     const NAME: &'static str = "PJRT_RawBuffer_GetHostPointer_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args {
     const NAME: &'static str = "PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RawBuffer_GetMemorySpace_Args {
     const NAME: &'static str = "PJRT_RawBuffer_GetMemorySpace_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RawBuffer_CopyRawDeviceToHost_Args {
     const NAME: &'static str = "PJRT_RawBuffer_CopyRawDeviceToHost_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RawBuffer_CopyRawHostToDevice_Args {
     const NAME: &'static str = "PJRT_RawBuffer_CopyRawHostToDevice_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_RawBuffer_Extension {
     const NAME: &'static str = "PJRT_RawBuffer_Extension";
     const STRUCT_SIZE: usize = 80;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Shardings_PJRT_Executable_ParameterShardings_Args {
     const NAME: &'static str = "PJRT_Shardings_PJRT_Executable_ParameterShardings_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Shardings_PJRT_Executable_OutputShardings_Args {
     const NAME: &'static str = "PJRT_Shardings_PJRT_Executable_OutputShardings_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Shardings_Extension {
     const NAME: &'static str = "PJRT_Shardings_Extension";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Get_Stream_For_External_Ready_Events_Args {
     const NAME: &'static str = "PJRT_Get_Stream_For_External_Ready_Events_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Wait_Until_Buffer_Ready_On_Stream_Args {
     const NAME: &'static str = "PJRT_Wait_Until_Buffer_Ready_On_Stream_Args";
     const STRUCT_SIZE: usize = 24;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Stream_Extension {
     const NAME: &'static str = "PJRT_Stream_Extension";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuExecutable_GetTargetArguments_Args {
     const NAME: &'static str = "PJRT_TpuExecutable_GetTargetArguments_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuExecutable_GetHloModuleWithConfig_Args {
     const NAME: &'static str = "PJRT_TpuExecutable_GetHloModuleWithConfig_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuExecutable_RunHloCostAnalysis_Args {
     const NAME: &'static str = "PJRT_TpuExecutable_RunHloCostAnalysis_Args";
     const STRUCT_SIZE: usize = 80;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuExecutable_GetCompiledMemoryStats_Args {
     const NAME: &'static str = "PJRT_TpuExecutable_GetCompiledMemoryStats_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuExecutable_SetTpuCompilationEnv_Args {
     const NAME: &'static str = "PJRT_TpuExecutable_SetTpuCompilationEnv_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args {
     const NAME: &'static str = "PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args";
     const STRUCT_SIZE: usize = 72;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuExecutable_IsTpuPredeterminedError_Args {
     const NAME: &'static str = "PJRT_TpuExecutable_IsTpuPredeterminedError_Args";
     const STRUCT_SIZE: usize = 25;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuExecutable_Extension {
     const NAME: &'static str = "PJRT_TpuExecutable_Extension";
     const STRUCT_SIZE: usize = 88;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_Subslice_Args {
     const NAME: &'static str = "PJRT_TpuTopology_Subslice_Args";
     const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_IsSubsliceTopology_Args {
     const NAME: &'static str = "PJRT_TpuTopology_IsSubsliceTopology_Args";
     const STRUCT_SIZE: usize = 17;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId_Args {
     const NAME: &'static str = "PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ReplaceHostBounds_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ReplaceHostBounds_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_IsEnhancedBarrierEnabled_Args {
     const NAME: &'static str = "PJRT_TpuTopology_IsEnhancedBarrierEnabled_Args";
     const STRUCT_SIZE: usize = 17;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_HasLimitedIciConnectivity_Args {
     const NAME: &'static str = "PJRT_TpuTopology_HasLimitedIciConnectivity_Args";
     const STRUCT_SIZE: usize = 17;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_IsReachableOverLimitedIci_Args {
     const NAME: &'static str = "PJRT_TpuTopology_IsReachableOverLimitedIci_Args";
     const STRUCT_SIZE: usize = 25;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ProcessCount_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ProcessCount_Args";
     const STRUCT_SIZE: usize = 20;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ChipsPerProcess_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ChipsPerProcess_Args";
     const STRUCT_SIZE: usize = 20;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_CoreCountPerChip_Args {
     const NAME: &'static str = "PJRT_TpuTopology_CoreCountPerChip_Args";
     const STRUCT_SIZE: usize = 20;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ChipCount_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ChipCount_Args";
     const STRUCT_SIZE: usize = 20;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_CoreCount_Args {
     const NAME: &'static str = "PJRT_TpuTopology_CoreCount_Args";
     const STRUCT_SIZE: usize = 20;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_LogiDeviceCount_Args {
     const NAME: &'static str = "PJRT_TpuTopology_LogiDeviceCount_Args";
     const STRUCT_SIZE: usize = 20;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_LogiDeviceCountPerProcess_Args {
     const NAME: &'static str = "PJRT_TpuTopology_LogiDeviceCountPerProcess_Args";
     const STRUCT_SIZE: usize = 20;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_LogiDeviceCountPerChip_Args {
     const NAME: &'static str = "PJRT_TpuTopology_LogiDeviceCountPerChip_Args";
     const STRUCT_SIZE: usize = 20;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_CoreCountPerProcess_Args {
     const NAME: &'static str = "PJRT_TpuTopology_CoreCountPerProcess_Args";
     const STRUCT_SIZE: usize = 20;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ProcessIds_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ProcessIds_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_LogiDeviceIdsOnProcess_Args {
     const NAME: &'static str = "PJRT_TpuTopology_LogiDeviceIdsOnProcess_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args";
     const STRUCT_SIZE: usize = 28;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice_Args";
     const STRUCT_SIZE: usize = 28;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ProcessCoordFromId_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ProcessCoordFromId_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ChipIdFromCoord_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ChipIdFromCoord_Args";
     const STRUCT_SIZE: usize = 36;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx_Args {
     const NAME: &'static str = "PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice_Args";
     const STRUCT_SIZE: usize = 52;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ChipsPerProcessBounds_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ChipsPerProcessBounds_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ChipBounds_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ChipBounds_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_ProcessBounds_Args {
     const NAME: &'static str = "PJRT_TpuTopology_ProcessBounds_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_GetRoutingStrategy_Args {
     const NAME: &'static str = "PJRT_TpuTopology_GetRoutingStrategy_Args";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_GetSliceConfig_Args {
     const NAME: &'static str = "PJRT_TpuTopology_GetSliceConfig_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_GetSliceConfigs_Args {
     const NAME: &'static str = "PJRT_TpuTopology_GetSliceConfigs_Args";
     const STRUCT_SIZE: usize = 48;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_GetDefaultPlatformConfig_Args {
     const NAME: &'static str = "PJRT_TpuTopology_GetDefaultPlatformConfig_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_TpuTopology_Extension {
     const NAME: &'static str = "PJRT_TpuTopology_Extension";
     const STRUCT_SIZE: usize = 272;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Triton_Compile_Args {
     const NAME: &'static str = "PJRT_Triton_Compile_Args";
     const STRUCT_SIZE: usize = 96;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Triton_Extension {
     const NAME: &'static str = "PJRT_Triton_Extension";
     const STRUCT_SIZE: usize = 32;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_XlaTransform_Args {
     const NAME: &'static str = "PJRT_XlaTransform_Args";
     const STRUCT_SIZE: usize = 89;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Register_Xla_Transform_Args {
     const NAME: &'static str = "PJRT_Register_Xla_Transform_Args";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Clear_Xla_Transform_Args {
     const NAME: &'static str = "PJRT_Clear_Xla_Transform_Args";
     const STRUCT_SIZE: usize = 41;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 unsafe impl AbiStruct for PJRT_Xla_Transform_Extension {
     const NAME: &'static str = "PJRT_Xla_Transform_Extension";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
 /// Size and field offsets of every struct of the headers that has a `_STRUCT_SIZE`.

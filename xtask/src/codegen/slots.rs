@@ -239,6 +239,11 @@ fn write_structs(out: &mut String, bindings: &Bindings, structs: &[&ItemStruct])
         let first = fields.first().map(|(field, ty)| (field.as_str(), ty.as_str()));
         let size = bindings.struct_sizes[&name];
         let history = history(&name, &fields);
+        let announced = ledger::ANNOUNCED.iter().find(|(known, _)| *known == name).map(|(_, size)| size.to_string());
+        let min = announced.unwrap_or_else(|| match history.first() {
+            Some(_) => "Self::HISTORY[0].1".to_owned(),
+            None => "Self::STRUCT_SIZE".to_owned(),
+        });
         if first == Some(("struct_size", "usize")) || first.is_some_and(|(_, ty)| ty == BASE) {
             writeln!(
                 out,
@@ -246,6 +251,7 @@ fn write_structs(out: &mut String, bindings: &Bindings, structs: &[&ItemStruct])
                 unsafe impl AbiStruct for {name} {{
                     const NAME: &'static str = \"{name}\";
                     const STRUCT_SIZE: usize = {size};
+                    const MIN_SIZE: usize = {min};
                     const HISTORY: &'static [(u32, usize)] = &[{}];
                 }}",
                 history.join(", ")

@@ -58,9 +58,8 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         }
         // SAFETY: V1, every struct begins with its size.
         let size = unsafe { args.cast::<usize>().read() };
-        let oldest = S::Args::HISTORY.first().map_or(S::Args::STRUCT_SIZE, |(_, size)| *size);
-        if size < oldest {
-            return Err(too_short::<S>(size, oldest));
+        if size < S::Args::MIN_SIZE {
+            return Err(too_short::<S>(size));
         }
         // SAFETY: V1, `size` bytes are readable.
         let mut local = unsafe { local_copy(args, size) };
@@ -77,9 +76,10 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
 }
 
 #[cold]
-fn too_short<S: Slot>(size: usize, oldest: usize) -> Error {
+fn too_short<S: Slot>(size: usize) -> Error {
     Error::argument(format!(
-        "args->struct_size is {size}, but even the oldest supported framework passes {oldest}; set it to {}",
+        "args->struct_size is {size}, but even the oldest supported framework passes {}; set it to {}",
+        S::Args::MIN_SIZE,
         S::Args::STRUCT_SIZE
     ))
 }

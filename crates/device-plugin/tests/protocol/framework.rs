@@ -26,7 +26,7 @@ pub struct Framework(pub &'static PJRT_Api);
 
 /// The toy's framework.
 pub fn toy() -> Framework {
-    Framework(crate::toy::Toy::api())
+    Framework(device_plugin::api::<crate::toy::Toy>())
 }
 
 /// A struct of garbage but for its header.

@@ -32,7 +32,7 @@ fn each_size<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>>(
 ) {
     let size = S::Args::STRUCT_SIZE;
     let history = S::Args::HISTORY.iter().map(|(_, size)| *size);
-    for struct_size in history.chain([size, size + 8, size + 4096, usize::MAX]) {
+    for struct_size in history.chain([S::Args::MIN_SIZE, size, size + 8, size + 4096, usize::MAX]) {
         let mut args = guarded::<S::Args>(struct_size, &set);
         let known = struct_size.min(size);
         let before = tail(&args, known).to_vec();
@@ -41,8 +41,7 @@ fn each_size<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>>(
         assert_eq!(tail(&args, known), before, "{} wrote beyond {struct_size} bytes", S::NAME);
         good(&args.args, struct_size);
     }
-    let oldest = S::Args::HISTORY.first().map_or(size, |(_, size)| *size);
-    for struct_size in [0, 1, 8, 15, 16, oldest - 1] {
+    for struct_size in [0, 1, 8, 15, 16, S::Args::MIN_SIZE - 1] {
         let mut args = guarded::<S::Args>(struct_size, &set);
         let before = tail(&args, 0).to_vec();
         let fault = toy().call::<S>(&mut args.args).unwrap_err();
