@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use bytemuck::Zeroable;
+use bytemuck::{AnyBitPattern, Zeroable};
 use pjrt_sys::*;
-use pjrt_types::{Element, ElementType, Layout, Shape};
+use pjrt_types::{Element, Layout, Shape};
 
 use crate::buffer::Buffer;
 use crate::element;
@@ -32,26 +32,19 @@ impl Buffer {
         checked(self.fetch::<T::Bits>(len)?)
     }
 
-    /// Waits for the contents and copies them into `data`, row-major.
+    /// Waits for the contents and copies them into `data`, row-major. Not for `bool`, of which some bytes are none.
     ///
     /// # Errors
     ///
     /// As for [`Buffer::to_host`], and `data` of another length than the buffer.
-    pub fn to_host_into<T: Element>(&self, data: &mut [T]) -> Result<(), Error> {
+    pub fn to_host_into<T: Element + AnyBitPattern>(&self, data: &mut [T]) -> Result<(), Error> {
         let shape = self.typed_shape::<T>()?;
         let len = elements(shape)?;
         if len != data.len() {
             return Err(Error::invalid(format!("{shape} has {len} elements, but the destination {}", data.len())));
         }
-        if T::TYPE == ElementType::Pred {
-            // Some bytes are no `bool`; they must be seen before they get there.
-            data.copy_from_slice(&checked::<T>(self.fetch::<T::Bits>(len)?)?);
-            return Ok(());
-        }
-        let event = {
-            // SAFETY: every element type but `bool` is valid for any bytes, and the event is waited for below.
-            unsafe { self.start(data.as_mut_ptr().cast::<u8>(), size_of_val(data)) }?
-        };
+        // SAFETY: any bytes are valid elements, and the event is waited for below.
+        let event = unsafe { self.start(data.as_mut_ptr().cast::<u8>(), size_of_val(data)) }?;
         match event.settle() {
             Ok(result) => result,
             Err(error) => {
@@ -108,6 +101,7 @@ impl Buffer {
     }
 
     fn typed_shape<T: Element>(&self) -> Result<&Shape, Error> {
+        element::check_size::<T>()?;
         let shape = self.shape()?;
         if shape.element_type != T::TYPE {
             return Err(Error::invalid(format!("the buffer is {shape}, not of element type {}", T::TYPE)));

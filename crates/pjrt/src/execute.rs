@@ -186,7 +186,7 @@ impl LoadedExecutable {
         if options.device.is_some() {
             return Err(Error::invalid("a run on all devices cannot be sent to one; use execute_with"));
         }
-        if inputs.len() != devices.len() {
+        if devices.is_empty() || inputs.len() != devices.len() {
             let (lists, devices) = (inputs.len(), devices.len());
             return Err(Error::invalid(format!("the program runs on {devices} devices, but has inputs for {lists}")));
         }

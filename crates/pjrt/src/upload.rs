@@ -102,6 +102,7 @@ impl Client {
         strides: &[i64],
         placement: impl Into<Placement<'a>>,
     ) -> Result<Buffer, Error> {
+        element::check_size::<T>()?;
         let shape = Shape::new(T::TYPE, dims);
         let byte_strides = check_strides(data.len(), offset, &shape, strides)?;
         let start = data.get(offset..).unwrap_or(&[]);
@@ -241,6 +242,7 @@ impl Client {
 
 /// The shape of that many elements, if they are as many as the dimensions say.
 fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
+    element::check_size::<T>()?;
     let shape = Shape::new(T::TYPE, dims);
     match shape.num_elements() {
         Some(expected) if expected == len => Ok(shape),

@@ -18,10 +18,6 @@ fn round_trip<T: Element + PartialEq>(client: &Client, data: &[T]) {
     let buffer = client.buffer_from_host(data, &dims).unwrap();
     assert_eq!(buffer.element_type().unwrap(), T::TYPE);
     assert_eq!(buffer.to_host::<T>().unwrap(), data, "{}", T::TYPE);
-    let mut place = data.to_vec();
-    place.reverse();
-    buffer.to_host_into(&mut place).unwrap();
-    assert_eq!(place, data, "{}", T::TYPE);
     // Through a program, too.
     let ty = T::TYPE.stablehlo_name();
     let n = data.len();
@@ -33,6 +29,10 @@ fn round_trip<T: Element + PartialEq>(client: &Client, data: &[T]) {
 #[test]
 fn rust_types_round_trip() {
     each_client("rust_types", |client| {
+        let buffer = client.buffer_from_host(&[1.5f64, 2.5], &[2]).unwrap();
+        let mut place = [0f64; 2];
+        buffer.to_host_into(&mut place).unwrap();
+        assert_eq!(place, [1.5, 2.5]);
         round_trip(client, &[true, false, true]);
         round_trip(client, &[i8::MIN, 0, i8::MAX]);
         round_trip(client, &[i16::MIN, 0, i16::MAX]);
