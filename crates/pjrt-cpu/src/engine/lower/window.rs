@@ -206,10 +206,10 @@ impl<'m> Cx<'_, 'm> {
             && per_group * groups == features
             && outputs % count == 0;
         self.ensure(fits, || format!("{groups} feature and {batch_groups} batch groups of {} and {}", x.ty, k.ty))?;
-        // Everything but f64 is computed in f32 (wide integers in f64, where products of 32 bits are exact).
+        // The kernel computes in floating point, which is not exact for integers: those are refused.
         let wide = match result.dtype {
-            DType::F64 | DType::I32 | DType::U32 | DType::I64 | DType::U64 => DType::F64,
-            DType::F32 | DType::Bf16 | DType::F16 | DType::I8 | DType::U8 | DType::I16 | DType::U16 => DType::F32,
+            DType::F64 => DType::F64,
+            DType::F32 | DType::Bf16 | DType::F16 => DType::F32,
             _ => return Err(self.unsupported()),
         };
         x = self.converted(x, wide)?;
