@@ -175,13 +175,13 @@ pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, siz
     let words = T::STRUCT_SIZE / WORD;
     for word in 0..words {
         // SAFETY: the caller's contract; structs of the interface are aligned as words.
-        let value = unsafe { from.cast::<u64>().add(word).read_volatile() };
+        let value = unsafe { from.cast::<u64>().wrapping_add(word).read_volatile() };
         // SAFETY: as above.
-        unsafe { to.cast::<u64>().add(word).write(value) };
+        unsafe { to.cast::<u64>().wrapping_add(word).write(value) };
     }
     let done = words * WORD;
     // SAFETY: as above; the rest is shorter than a word.
-    unsafe { from.add(done).copy_to_nonoverlapping(to.add(done), T::STRUCT_SIZE - done) };
+    unsafe { from.wrapping_add(done).copy_to_nonoverlapping(to.wrapping_add(done), T::STRUCT_SIZE - done) };
 }
 
 /// The error of a status code and message in the arguments; none for `OK`.
