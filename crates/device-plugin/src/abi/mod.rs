@@ -44,6 +44,7 @@ mod shardings;
 mod table;
 mod topology;
 mod transfer;
+mod transfer_manager;
 mod unsupported;
 
 pub use table::{API_MINOR, api};

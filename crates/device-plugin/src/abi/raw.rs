@@ -136,13 +136,20 @@ pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> R
 /// V1 for the pointer.
 #[inline]
 pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result<T> {
-    if data.is_null() {
-        return Err(Error::argument(format!("{field} is null")));
+    if data.is_null() || !data.is_aligned() {
+        return Err(Error::argument(format!("{field} is {}", if data.is_null() { "null" } else { "not aligned" })));
     }
     // SAFETY: V1, every struct begins with its size.
     let size = unsafe { data.cast::<usize>().read() };
     // SAFETY: V1 for as many bytes.
     Ok(unsafe { local_copy(data, size) })
+}
+
+/// The struct after this one in an array. Structs of a newer framework are longer than ours, and an array has room
+/// after each for the alignment of the next.
+pub(crate) fn next<T: AbiStruct>(at: *const T, struct_size: usize) -> *const T {
+    let size = struct_size.max(T::STRUCT_SIZE).checked_next_multiple_of(align_of::<T>());
+    at.wrapping_byte_add(size.unwrap_or(0))
 }
 
 /// The first bytes of a foreign struct, zero where it ends before ours.
@@ -227,10 +234,7 @@ pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, fi
         let value = unsafe { nested(at, field) }?;
         // SAFETY: V3 for what the value points to.
         read.push(unsafe { named_value(&value) }.map_err(|error| error.context(format_args!("{field}[{i}]")))?);
-        // An array of structs of the framework's version is walked in its steps.
-        // SAFETY: V1, the value is as long as it says.
-        let step = unsafe { at.cast::<usize>().read() };
-        at = at.wrapping_byte_add(step.max(PJRT_NamedValue::STRUCT_SIZE));
+        at = next(at, value.struct_size);
     }
     Ok(read)
 }

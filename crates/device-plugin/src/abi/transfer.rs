@@ -123,6 +123,16 @@ impl<B: Backend> Late<B> {
         (handle, Self { value, completer: Some(completer) })
     }
 
+    /// Whether the buffer waits for its value.
+    pub(crate) fn is_open(&self) -> bool {
+        self.completer.is_some()
+    }
+
+    /// Takes the duty over, so that it can be done without a lock.
+    pub(crate) fn take(&mut self) -> Self {
+        Self { value: Arc::clone(&self.value), completer: self.completer.take() }
+    }
+
     /// Gives the buffer its value or its error; the first call counts.
     pub(crate) fn set(&mut self, result: Result<B::Buffer>) {
         if let Some(completer) = self.completer.take() {

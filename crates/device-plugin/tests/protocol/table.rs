@@ -112,3 +112,11 @@ fn plugin_attributes_pin_the_stablehlo_version() {
     let text: Vec<_> = values.iter().map(|value| format!("{}={}", value.name, value.value)).collect();
     assert_eq!(text, ["xla_version=2", "stablehlo_current_version=[1, 9, 0]", "stablehlo_minimum_version=[0, 9, 0]"]);
 }
+
+#[test]
+fn misaligned_arguments_are_an_error() {
+    let mut bytes = [0u8; 64];
+    let at = bytes.as_mut_ptr().wrapping_add(1 + bytes.as_ptr().align_offset(8));
+    let fault = answer::<slot::PJRT_Event_Destroy>(at.cast()).unwrap().unwrap_err();
+    assert_eq!(fault.message, "PJRT_Event_Destroy: args is not aligned");
+}
