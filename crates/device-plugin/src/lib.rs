@@ -57,9 +57,12 @@
 //! assert_eq!(api.pjrt_api_version.minor_version, 114);
 //! ```
 
+#![deny(unsafe_code)]
+
 // The attribute's expansion names this crate, also inside it.
 extern crate self as device_plugin;
 
+#[allow(unsafe_code, reason = "the one place")]
 pub mod abi;
 mod backend;
 mod envelope;

@@ -131,9 +131,9 @@ impl Form {
 }
 
 impl<B: Backend> BufferHandle<B> {
-    /// A buffer for the framework, which destroys it.
+    /// Gives the framework a buffer, which it destroys.
     #[inline]
-    pub(crate) fn new(
+    pub(crate) fn give(
         client: Ref<Client<B>>,
         value: Value<B>,
         form: &Form,
@@ -157,7 +157,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// V7: the buffer came from [`BufferHandle::new`], was never used, and is given up.
+    /// V7: the buffer came from [`BufferHandle::give`], was never used, and is given up.
     #[inline]
     pub(crate) unsafe fn take_back(buffer: *mut PJRT_Buffer) {
         if let Some(handle) = NonNull::new(buffer.cast::<Self>()) {
@@ -302,13 +302,13 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// V2: the handle came from [`BufferHandle::new`] and is given up.
+    /// V2: the handle came from [`BufferHandle::give`] and is given up.
     pub(crate) unsafe fn destroy(this: NonNull<Self>) {
         // SAFETY: V2, live until the end of this function.
         let buffer = unsafe { this.as_ref() };
         // Alone, or deleted and unused: the usual case, which needs no further atomic operation.
         if matches!(buffer.state.load(Ordering::Acquire), 1 | DELETED) {
-            // SAFETY: V2 and V7; `new` made it.
+            // SAFETY: V2 and V7; `give` made it.
             return unsafe { pool::free(this) };
         }
         buffer.delete();

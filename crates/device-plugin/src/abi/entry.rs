@@ -53,8 +53,8 @@ impl Outcome for () {
 /// V1 to V4 hold for `args`.
 pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(args: *mut S::Args) -> S::Return {
     let call = || {
-        if args.is_null() {
-            return Err(Error::argument("args is null"));
+        if args.is_null() || !args.is_aligned() {
+            return Err(Error::argument(if args.is_null() { "args is null" } else { "args is not aligned" }));
         }
         // SAFETY: V1, every struct begins with its size.
         let size = unsafe { args.cast::<usize>().read() };

@@ -51,7 +51,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
             return false;
         };
         let Some(client) = self.clients.next() else { return false };
-        *slot = BufferHandle::new(client, Value::Now(buffer), form, *placement, Event::ready());
+        *slot = BufferHandle::give(client, Value::Now(buffer), form, *placement, Event::ready());
         self.produced += 1;
         true
     }
@@ -198,6 +198,17 @@ fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) -> Result<()> {
     Ok(())
 }
 
+/// A field of a struct, on its own: the framework's whole struct is longer than a few moves.
+///
+/// # Safety
+///
+/// V1, and at that offset lies a field of that type.
+#[inline]
+unsafe fn field<T: Copy>(options: *const PJRT_ExecuteOptions, offset: usize) -> T {
+    // SAFETY: the caller's contract.
+    unsafe { options.wrapping_byte_add(offset).cast::<T>().read() }
+}
+
 /// The options this SDK reads, and the arguments the framework keeps.
 ///
 /// # Safety
@@ -221,15 +232,15 @@ unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<(Execu
         &raw const padded
     };
     // SAFETY: V1, the field is within the size.
-    let sends = unsafe { (&raw const (*options).num_send_ops).read() };
+    let sends: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_send_ops)) };
     // SAFETY: V1, the field is within the size.
-    let receives = unsafe { (&raw const (*options).num_recv_ops).read() };
+    let receives: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_recv_ops)) };
     // SAFETY: V1, the field is within the size.
-    let launch_id = unsafe { (&raw const (*options).launch_id).read() };
+    let launch_id: i32 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, launch_id)) };
     // SAFETY: V1, the field is within the size.
-    let kept = unsafe { (&raw const (*options).non_donatable_input_indices).read() };
+    let kept: *const i64 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, non_donatable_input_indices)) };
     // SAFETY: V1, the field is within the size.
-    let num_kept = unsafe { (&raw const (*options).num_non_donatable_input_indices).read() };
+    let num_kept: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices)) };
     if sends != 0 || receives != 0 {
         return Err(Error::unimplemented("send and receive callbacks").unnamed());
     }

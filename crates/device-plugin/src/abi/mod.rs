@@ -44,6 +44,7 @@ mod shardings;
 mod table;
 mod topology;
 mod transfer;
+mod transfer_manager;
 mod unsupported;
 
 pub(crate) use table::static_api;

@@ -136,13 +136,20 @@ pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> R
 /// V1 for the pointer.
 #[inline]
 pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result<T> {
-    if data.is_null() {
-        return Err(Error::argument(format!("{field} is null")));
+    if data.is_null() || !data.is_aligned() {
+        return Err(Error::argument(format!("{field} is {}", if data.is_null() { "null" } else { "not aligned" })));
     }
     // SAFETY: V1, every struct begins with its size.
     let size = unsafe { data.cast::<usize>().read() };
     // SAFETY: V1 for as many bytes.
     Ok(unsafe { local_copy(data, size) })
+}
+
+/// The struct after this one in an array. Structs of a newer framework are longer than ours, and an array has room
+/// after each for the alignment of the next.
+pub(crate) fn next<T: AbiStruct>(at: *const T, struct_size: usize) -> *const T {
+    let size = struct_size.max(T::STRUCT_SIZE).checked_next_multiple_of(align_of::<T>());
+    at.wrapping_byte_add(size.unwrap_or(0))
 }
 
 /// The first bytes of a foreign struct, zero where it ends before ours.
@@ -175,13 +182,13 @@ pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, siz
     let words = T::STRUCT_SIZE / WORD;
     for word in 0..words {
         // SAFETY: the caller's contract; structs of the interface are aligned as words.
-        let value = unsafe { from.cast::<u64>().add(word).read_volatile() };
+        let value = unsafe { from.cast::<u64>().wrapping_add(word).read_volatile() };
         // SAFETY: as above.
-        unsafe { to.cast::<u64>().add(word).write(value) };
+        unsafe { to.cast::<u64>().wrapping_add(word).write(value) };
     }
     let done = words * WORD;
     // SAFETY: as above; the rest is shorter than a word.
-    unsafe { from.add(done).copy_to_nonoverlapping(to.add(done), T::STRUCT_SIZE - done) };
+    unsafe { from.wrapping_add(done).copy_to_nonoverlapping(to.wrapping_add(done), T::STRUCT_SIZE - done) };
 }
 
 /// The error of a status code and message in the arguments; none for `OK`.
@@ -227,10 +234,7 @@ pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, fi
         let value = unsafe { nested(at, field) }?;
         // SAFETY: V3 for what the value points to.
         read.push(unsafe { named_value(&value) }.map_err(|error| error.context(format_args!("{field}[{i}]")))?);
-        // An array of structs of the framework's version is walked in its steps.
-        // SAFETY: V1, the value is as long as it says.
-        let step = unsafe { at.cast::<usize>().read() };
-        at = at.wrapping_byte_add(step.max(PJRT_NamedValue::STRUCT_SIZE));
+        at = next(at, value.struct_size);
     }
     Ok(read)
 }

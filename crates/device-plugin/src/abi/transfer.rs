@@ -96,7 +96,7 @@ fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT
         buffer.wait()?;
         let new = client.backend.copy(held.value().expect()?, &shape, to)?;
         let ready = buffer.ready.clone();
-        return Ok(BufferHandle::new(client.share(), Value::Now(new), &buffer.form, to, ready));
+        return Ok(BufferHandle::give(client.share(), Value::Now(new), &buffer.form, to, ready));
     }
     let (handle, mut late) = Late::new(client, &shape, to);
     let (client, value) = (client.share(), held.value().clone());
@@ -119,8 +119,18 @@ impl<B: Backend> Late<B> {
     pub(crate) fn new(client: &Counted<Client<B>>, shape: &Shape, to: Placement) -> (*mut PJRT_Buffer, Self) {
         let value = Arc::new(OnceLock::new());
         let (ready, completer) = Event::pending();
-        let handle = BufferHandle::new(client.share(), Value::Later(Arc::clone(&value)), &Form::new(shape), to, ready);
+        let handle = BufferHandle::give(client.share(), Value::Later(Arc::clone(&value)), &Form::new(shape), to, ready);
         (handle, Self { value, completer: Some(completer) })
+    }
+
+    /// Whether the buffer waits for its value.
+    pub(crate) fn is_open(&self) -> bool {
+        self.completer.is_some()
+    }
+
+    /// Takes the duty over, so that it can be done without a lock.
+    pub(crate) fn take(&mut self) -> Self {
+        Self { value: Arc::clone(&self.value), completer: self.completer.take() }
     }
 
     /// Gives the buffer its value or its error; the first call counts.
@@ -182,7 +192,7 @@ unsafe fn from_host<B: Backend>(
         }
     };
     args.done_with_host_buffer = into_raw(done);
-    args.buffer = BufferHandle::new(client.share(), Value::Now(buffer), &Form::new(&shape), to, Event::ready());
+    args.buffer = BufferHandle::give(client.share(), Value::Now(buffer), &Form::new(&shape), to, Event::ready());
     Ok(())
 }
 

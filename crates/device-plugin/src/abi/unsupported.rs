@@ -25,16 +25,6 @@ unsupported! {
     PJRT_Client_CreateViewOfDeviceBuffer
     PJRT_ExecuteContext_Create
     PJRT_ExecuteContext_Destroy
-    PJRT_AsyncHostToDeviceTransferManager_Destroy
-    PJRT_AsyncHostToDeviceTransferManager_TransferData
-    PJRT_Client_CreateBuffersForAsyncHostToDevice
-    PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer
-    PJRT_AsyncHostToDeviceTransferManager_Device
-    PJRT_AsyncHostToDeviceTransferManager_BufferCount
-    PJRT_AsyncHostToDeviceTransferManager_BufferSize
-    PJRT_AsyncHostToDeviceTransferManager_SetBufferError
-    PJRT_AsyncHostToDeviceTransferManager_AddMetadata
-    PJRT_AsyncHostToDeviceTransferManager_TransferLiteral
     PJRT_Client_DmaMap
     PJRT_Client_DmaUnmap
     PJRT_Client_CreateUninitializedBuffer

@@ -238,3 +238,124 @@ fn events_of_transfers_are_destroyed_unread() {
     toy().destroy(&[buffer]);
     toy().destroy_client(client);
 }
+
+type Manager = *mut PJRT_AsyncHostToDeviceTransferManager;
+
+fn manager(client: Client, dims: &[&[i64]]) -> Answer<Manager> {
+    let specs: Vec<PJRT_ShapeSpec> = dims
+        .iter()
+        .map(|dims| {
+            let mut spec = garbage::<PJRT_ShapeSpec>();
+            (spec.dims, spec.num_dims) = (dims.as_ptr(), dims.len());
+            spec.element_type = PJRT_Buffer_Type(ElementType::S32.as_raw());
+            spec
+        })
+        .collect();
+    let memory = toy().memories(client)[1];
+    toy()
+        .ask::<slot::PJRT_Client_CreateBuffersForAsyncHostToDevice>(|args| {
+            args.client = client;
+            (args.shape_specs, args.num_shape_specs) = (specs.as_ptr().cast_mut(), specs.len());
+            (args.device_layouts, args.num_device_layouts) = (null_mut(), 0);
+            args.memory = memory;
+        })
+        .map(|args| args.transfer_manager)
+}
+
+fn transfer(manager: Manager, index: i32, offset: i64, data: &[i32], last: bool) -> Answer {
+    let args = toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_TransferData>(|args| {
+        (args.transfer_manager, args.buffer_index) = (manager, index);
+        (args.data, args.offset, args.transfer_size) = (data.as_ptr().cast(), offset, size_of_val(data) as i64);
+        args.is_last_transfer = last.into();
+    })?;
+    toy().wait(args.done_with_h2d_transfer)
+}
+
+fn retrieve(manager: Manager, index: i32) -> Answer<crate::framework::Buffer> {
+    toy()
+        .ask::<slot::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer>(|args| {
+            (args.transfer_manager, args.buffer_index) = (manager, index);
+        })
+        .map(|args| args.buffer_out)
+}
+
+#[test]
+fn data_arrives_in_pieces_for_buffers_that_are_in_use() {
+    let client = toy().client(&[]).unwrap();
+    let manager = manager(client, &[&[2, 2], &[2, 2], &[1], &[3]]).unwrap();
+    let of = |index| {
+        let args = toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferSize>(|args| {
+            (args.transfer_manager, args.buffer_index) = (manager, index);
+        });
+        args.map(|args| args.buffer_size)
+    };
+    assert_eq!((of(0).unwrap(), of(3).unwrap()), (16, 12));
+    for index in [4, -1] {
+        assert!(of(index).unwrap_err().message.contains("but there are 4 buffers"));
+    }
+    let count =
+        toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferCount>(|args| args.transfer_manager = manager);
+    assert_eq!(count.unwrap().buffer_count, 4);
+    let device =
+        toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_Device>(|args| args.transfer_manager = manager);
+    assert_eq!(device.unwrap().device_out, toy().devices(client)[1]);
+
+    // Read and executed with before the data is there.
+    let buffer = retrieve(manager, 0).unwrap();
+    assert_eq!(retrieve(manager, 0).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
+    assert!(!toy().is_ready(toy().ready_event(buffer)));
+    let mut early = [0i32; 4];
+    let (read, _) = toy().read_into(buffer, early.as_mut_ptr().cast(), 16).unwrap();
+    transfer(manager, 0, 8, &[3, 4], false).unwrap();
+    assert!(transfer(manager, 0, 12, &[3, 4], false).unwrap_err().message.contains("not within the buffer's 16"));
+    assert!(transfer(manager, 0, -4, &[3], false).unwrap_err().message.contains("not within"));
+    assert!(!toy().is_ready(read));
+    transfer(manager, 0, 0, &[1, 2], true).unwrap();
+    toy().wait(read).unwrap();
+    assert_eq!(early, [1, 2, 3, 4]);
+    assert_eq!(toy().read_ints(buffer).unwrap(), [1, 2, 3, 4]);
+    assert_eq!(transfer(manager, 0, 0, &[1], true).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
+
+    // A literal in another layout.
+    let literal = |dims: &[i64]| {
+        let (order, data) = ([0i64, 1], [1i32, 2, 3, 4]);
+        let layout = tiled(&order);
+        toy()
+            .ask::<slot::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral>(|args| {
+                (args.transfer_manager, args.buffer_index) = (manager, 1);
+                args.data = data.as_ptr().cast();
+                (args.shape_dims, args.shape_num_dims) = (dims.as_ptr(), dims.len());
+                args.shape_element_type = PJRT_Buffer_Type(ElementType::S32.as_raw());
+                args.shape_layout = (&raw const layout).cast_mut();
+            })
+            .and_then(|args| toy().wait(args.done_with_h2d_transfer))
+    };
+    assert!(literal(&[4]).unwrap_err().message.contains("the literal is s32[4], but the buffer s32[2,2]"));
+    literal(&[2, 2]).unwrap();
+    let turned = retrieve(manager, 1).unwrap();
+    assert_eq!(toy().read_ints(turned).unwrap(), [1, 3, 2, 4]);
+
+    // An error instead of data; no data at all; never retrieved.
+    let failed = retrieve(manager, 2).unwrap();
+    let message = "the file ended";
+    toy()
+        .ask::<slot::PJRT_AsyncHostToDeviceTransferManager_SetBufferError>(|args| {
+            (args.transfer_manager, args.buffer_index) = (manager, 2);
+            args.error_code = PJRT_Error_Code(11);
+            (args.error_message, args.error_message_size) = (message.as_ptr().cast(), message.len());
+        })
+        .unwrap();
+    let fault = toy().read(failed).unwrap_err();
+    assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::OUT_OF_RANGE, message));
+    toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_Destroy>(|args| args.transfer_manager = manager).unwrap();
+    assert_eq!(toy().read_ints(buffer).unwrap(), [1, 2, 3, 4]);
+    toy().destroy(&[buffer, turned, failed]);
+
+    let manager = self::manager(client, &[&[1]]).unwrap();
+    let empty = retrieve(manager, 0).unwrap();
+    toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_Destroy>(|args| args.transfer_manager = manager).unwrap();
+    assert_eq!(toy().read(empty).unwrap_err().code, ErrorCode::CANCELLED);
+    toy().destroy(&[empty]);
+    assert!(self::manager(client, &[&[-1]]).unwrap_err().message.contains("negative extent"));
+    toy().destroy_client(client);
+}

@@ -1,0 +1,65 @@
+//! The smallest plugin: a device in host memory whose programs return their arguments.
+//!
+//! Built as a shared library, `target/debug/examples/libecho_plugin.so`, that any PJRT framework loads.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use device_plugin::{
+    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, ExecutableInfo,
+    HostArray, Launch, Placement, Program, Result, Shape, device_plugin,
+};
+
+/// The plugin.
+pub struct Echo;
+
+#[device_plugin(export)]
+impl DevicePlugin for Echo {
+    const NAME: &'static str = "echo";
+    type Backend = EchoDevice;
+}
+
+/// The device.
+pub struct EchoDevice;
+
+impl Backend for EchoDevice {
+    type Buffer = Arc<[u8]>;
+    type Executable = ();
+
+    fn create(options: &CreateOptions) -> Result<Self> {
+        options.expect_only(&[])?;
+        Ok(Self)
+    }
+
+    fn platform_version(&self) -> String {
+        env!("CARGO_PKG_VERSION").to_owned()
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        vec![DeviceInfo::new(0, "echo")]
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
+        Ok(host.into_bytes().into())
+    }
+
+    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
+        to.copy_from_slice(buffer);
+        Ok(())
+    }
+
+    /// A program is text: the extents of one array of 32-bit floats, such as `2,3`.
+    fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+        let text = std::str::from_utf8(&program.code).map_err(|_| Error::invalid_argument("the program is no text"))?;
+        let extents = text.split(',').map(|extent| {
+            extent.trim().parse::<i64>().map_err(|_| Error::invalid_argument(format!("{extent:?} is no extent")))
+        });
+        let shape = Shape::new(device_plugin::ElementType::F32, extents.collect::<Result<Vec<_>>>()?);
+        Ok(Compiled { executable: (), info: ExecutableInfo::new("echo", [shape.clone()], [shape]) })
+    }
+
+    fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        launch.outputs.push(launch.inputs[0].clone())?;
+        Ok(Event::ready())
+    }
+}

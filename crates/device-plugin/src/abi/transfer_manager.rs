@@ -1,0 +1,209 @@
+//! `PJRT_AsyncHostToDeviceTransferManager`: buffers that exist before their data, which arrives in pieces.
+
+use std::ptr::{NonNull, null_mut};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pjrt_sys::{PJRT_Buffer, PJRT_ShapeSpec};
+
+use crate::abi::buffer_handle::BufferHandle;
+use crate::abi::client_state::Client;
+use crate::abi::counted::Ref;
+use crate::abi::entry::{contain, entries};
+use crate::abi::event::into_raw;
+use crate::abi::raw;
+use crate::abi::raw::handles;
+use crate::abi::transfer::Late;
+use crate::host::zeroed;
+use crate::strided::Strided;
+use crate::{Backend, Error, Event, HostArray, Placement, Result, Shape};
+
+/// What a `PJRT_AsyncHostToDeviceTransferManager*` points to.
+pub(crate) struct Manager<B: Backend> {
+    client: Ref<Client<B>>,
+    to: Placement,
+    buffers: Vec<Mutex<Arriving<B>>>,
+}
+
+/// A buffer whose data arrives.
+struct Arriving<B: Backend> {
+    shape: Shape,
+    size: usize,
+    /// What has arrived; allocated with the first piece.
+    data: Vec<u8>,
+    late: Late<B>,
+    /// Until the framework retrieves it.
+    handle: Option<NonNull<PJRT_Buffer>>,
+}
+
+handles! {
+    PJRT_AsyncHostToDeviceTransferManager => Manager<P::Backend>;
+}
+
+impl<B: Backend> Manager<B> {
+    fn arriving(&self, index: i32) -> Result<MutexGuard<'_, Arriving<B>>> {
+        let buffer = usize::try_from(index).ok().and_then(|index| self.buffers.get(index));
+        let buffer = buffer.ok_or_else(|| {
+            Error::argument(format!("buffer_index is {index}, but there are {} buffers", self.buffers.len()))
+        })?;
+        Ok(buffer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<B: Backend> Arriving<B> {
+    fn expect_open(&self) -> Result<()> {
+        if self.late.is_open() {
+            return Ok(());
+        }
+        Err(Error::failed_precondition("the buffer has all its data already, or an error").unnamed())
+    }
+}
+
+/// Ends the transfer of a buffer: its data goes to the device. Callbacks of the buffer's event run without the lock.
+fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<B>>) {
+    let (shape, data) = (buffer.shape.clone(), std::mem::take(&mut buffer.data));
+    let mut late = buffer.late.take();
+    drop(buffer);
+    let send = || manager.client.backend.buffer_from_host(HostArray::new(&shape, data)?, manager.to);
+    late.set(contain(send));
+}
+
+impl<B: Backend> Drop for Manager<B> {
+    fn drop(&mut self) {
+        for buffer in &mut self.buffers {
+            let buffer = buffer.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if let Some(handle) = buffer.handle.take() {
+                // SAFETY: V7, the framework never got it.
+                unsafe { BufferHandle::<B>::destroy(handle.cast()) };
+            }
+        }
+    }
+}
+
+entries! {
+    PJRT_Client_CreateBuffersForAsyncHostToDevice(args, client) {
+        let to = client.placement(null_mut(), args.memory)?;
+        // SAFETY: V3.
+        let layouts = unsafe { raw::slice(args.device_layouts, args.num_device_layouts, "device_layouts") }?;
+        let mut buffers = Vec::new();
+        let mut at = args.shape_specs.cast_const();
+        for index in 0..args.num_shape_specs {
+            // SAFETY: V1 and V3.
+            let spec: PJRT_ShapeSpec = unsafe { raw::nested(at, "shape_specs") }?;
+            at = raw::next(at, spec.struct_size);
+            // SAFETY: V3.
+            let shape = unsafe { raw::shape(spec.element_type.0, spec.dims, spec.num_dims) }?;
+            let layout = layouts.get(index).copied().unwrap_or(null_mut());
+            // SAFETY: V3.
+            if unsafe { raw::layout(layout, &shape) }?.is_some_and(|layout| !layout.is_dense()) {
+                return Err(Error::unimplemented("device_layouts: this plugin stores arrays row-major").unnamed());
+            }
+            buffers.push(shape);
+        }
+        let arriving = |shape: Shape| {
+            let (handle, late) = Late::new(client, &shape, to);
+            let size = shape.host_size().unwrap_or(0);
+            Mutex::new(Arriving { shape, size, data: Vec::new(), late, handle: NonNull::new(handle) })
+        };
+        let buffers = buffers.into_iter().map(arriving).collect();
+        let manager: Manager<P::Backend> = Manager { client: client.share(), to, buffers };
+        args.transfer_manager = Box::into_raw(Box::new(manager)).cast();
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_Destroy(args) {
+        if !args.transfer_manager.is_null() {
+            // SAFETY: V2, this came from a box of this file and is given up.
+            drop(unsafe { Box::from_raw(args.transfer_manager.cast::<Manager<P::Backend>>()) });
+        }
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_TransferData(args, transfer_manager) {
+        let mut buffer = transfer_manager.arriving(args.buffer_index)?;
+        buffer.expect_open()?;
+        let range = usize::try_from(args.offset).ok().zip(usize::try_from(args.transfer_size).ok());
+        let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
+        let range = range.filter(|range| range.end <= buffer.size).ok_or_else(|| {
+            Error::argument(format!(
+                "{} bytes at offset {} are not within the buffer's {}", args.transfer_size, args.offset, buffer.size
+            ))
+        })?;
+        // SAFETY: V3.
+        let piece = unsafe { raw::slice(args.data.cast::<u8>(), range.len(), "data") }?;
+        if buffer.data.is_empty() {
+            buffer.data = zeroed(buffer.size)?;
+        }
+        buffer.data[range].copy_from_slice(piece);
+        if args.is_last_transfer.get() {
+            finish(transfer_manager, buffer);
+        }
+        args.done_with_h2d_transfer = into_raw(Event::ready());
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_TransferLiteral(args, transfer_manager) {
+        let mut buffer = transfer_manager.arriving(args.buffer_index)?;
+        buffer.expect_open()?;
+        // SAFETY: V3.
+        let shape = unsafe { raw::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+        if shape != buffer.shape {
+            return Err(Error::argument(format!("the literal is {shape}, but the buffer {}", buffer.shape)));
+        }
+        // SAFETY: V3.
+        let layout = unsafe { raw::layout(args.shape_layout, &shape) }?;
+        let mut data = zeroed(buffer.size)?;
+        let (before, span) = layout.as_ref().map_or((0, buffer.size), |layout: &Strided| (layout.before, layout.span));
+        // SAFETY: V3: data of that layout spans these bytes around its first element.
+        let from = unsafe { raw::slice(args.data.cast::<u8>().wrapping_sub(before), span, "data") }?;
+        match layout {
+            Some(layout) => layout.gather(from, &mut data),
+            None => data.copy_from_slice(from),
+        }
+        buffer.data = data;
+        finish(transfer_manager, buffer);
+        args.done_with_h2d_transfer = into_raw(Event::ready());
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(args, transfer_manager) {
+        let handle = transfer_manager.arriving(args.buffer_index)?.handle.take();
+        let handle = handle.ok_or_else(|| Error::failed_precondition("the buffer was retrieved before").unnamed())?;
+        args.buffer_out = handle.as_ptr();
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_Device(args, transfer_manager) {
+        args.device_out = transfer_manager.client.device_handles.as_slice()[transfer_manager.to.device];
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_BufferCount(args, transfer_manager) {
+        args.buffer_count = transfer_manager.buffers.len();
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_BufferSize(args, transfer_manager) {
+        args.buffer_size = transfer_manager.arriving(args.buffer_index)?.size;
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_SetBufferError(args, transfer_manager) {
+        // SAFETY: V3.
+        let error = unsafe { raw::status(args.error_code.0, args.error_message, args.error_message_size) }?;
+        let error = error.ok_or_else(|| Error::argument("error_code is OK, which is no error"))?;
+        let mut buffer = transfer_manager.arriving(args.buffer_index)?;
+        buffer.expect_open()?;
+        let mut late = buffer.late.take();
+        drop(buffer);
+        late.set(Err(error));
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_AddMetadata(args, transfer_manager) {
+        // Metadata describe a transfer to people; nothing here shows them, but they must be well formed.
+        let _ = transfer_manager;
+        // SAFETY: V1 and V3.
+        unsafe { raw::named_values(args.transfer_metadata, args.num_metadata, "transfer_metadata") }?;
+        Ok(())
+    }
+}
