@@ -4,6 +4,7 @@
 //! benchmark runs; without a compiler the benchmark says so and fails.
 //!
 //! `cargo bench -p device-plugin --bench null_plugin`; with `--check` it fails when a ratio exceeds 1.6.
+//! `ONLY=1` measures programs of one argument only, for profiles.
 #![allow(
     missing_docs,
     clippy::undocumented_unsafe_blocks,

@@ -303,7 +303,9 @@ fn data_arrives_in_pieces_for_buffers_that_are_in_use() {
     // Read and executed with before the data is there.
     let buffer = retrieve(manager, 0).unwrap();
     assert_eq!(retrieve(manager, 0).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
-    assert!(!toy().is_ready(toy().ready_event(buffer)));
+    let ready = toy().ready_event(buffer);
+    assert!(!toy().is_ready(ready));
+    toy().destroy_event(ready);
     let mut early = [0i32; 4];
     let (read, _) = toy().read_into(buffer, early.as_mut_ptr().cast(), 16).unwrap();
     transfer(manager, 0, 8, &[3, 4], false).unwrap();
