@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::abi::entry::contain;
 use crate::{Error, ErrorCode, Result};
 
 /// Something that becomes ready once, with or without an error.
@@ -61,7 +62,11 @@ impl Pending {
         };
         if let Some(result) = self.result.get() {
             for callback in callbacks {
-                callback(result);
+                // A panic in one may not keep the others from being called.
+                drop(contain(|| {
+                    callback(result);
+                    Ok(())
+                }));
             }
         }
         Ok(())
@@ -241,6 +246,16 @@ mod tests {
         let inner = event.clone();
         event.on_ready(move |_| inner.on_ready(move |_| ran.complete(Ok(()))));
         drop(event);
+        completer.complete(Ok(()));
+        assert_eq!(done.result(), Some(Ok(())));
+    }
+
+    #[test]
+    fn a_panic_in_a_callback_keeps_no_other_from_running() {
+        let (event, completer) = Event::pending();
+        let (done, ran) = Event::pending();
+        event.on_ready(|_| panic!("a callback panics"));
+        event.on_ready(move |_| ran.complete(Ok(())));
         completer.complete(Ok(()));
         assert_eq!(done.result(), Some(Ok(())));
     }

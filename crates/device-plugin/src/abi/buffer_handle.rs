@@ -201,24 +201,30 @@ impl<B: Backend> BufferHandle<B> {
     /// framework has destroyed the buffer, `self` may be gone after this.
     #[inline]
     unsafe fn release(&self) {
-        let before = self.state.fetch_sub(1, Ordering::AcqRel);
-        if before & DELETED != 0 && before & USES == 1 {
-            // SAFETY: the caller's contract; this was the last use, and the flag keeps new ones away.
-            unsafe { self.end(before & DESTROYED != 0) };
+        let mut state = self.state.load(Ordering::Acquire);
+        // The last use of a deleted buffer stays counted until the value is gone, so that nobody frees the handle
+        // meanwhile.
+        while state & DELETED == 0 || state & USES != 1 {
+            match self.state.compare_exchange_weak(state, state - 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => state = now,
+            }
         }
+        // SAFETY: the caller's contract; this is the last use, and the flag keeps new ones away.
+        unsafe { self.end() };
     }
 
-    /// Drops the value, and the handle if the framework left that to the last use.
+    /// Drops the value and the use, and the handle if the framework left that to the last use.
     ///
     /// # Safety
     ///
-    /// V7: the last use ended.
+    /// V7: the caller has the last use and gives it up.
     #[cold]
-    unsafe fn end(&self, destroyed: bool) {
+    unsafe fn end(&self) {
         let this = NonNull::from(self);
         // SAFETY: the caller's contract.
         drop_contained(unsafe { self.take_value() });
-        if destroyed {
+        if self.state.fetch_sub(1, Ordering::AcqRel) & DESTROYED != 0 {
             // SAFETY: the caller's contract.
             unsafe { pool::free(this) };
         }

@@ -164,7 +164,9 @@ entries! {
         args.host_alias_size_in_bytes = 0;
         args.host_temp_size_in_bytes = 0;
         args.peak_memory_in_bytes = stats.peak_memory;
-        args.total_size_in_bytes = stats.argument_size + stats.output_size + stats.temp_size - stats.alias_size;
+        args.total_size_in_bytes = [stats.output_size, stats.temp_size, stats.alias_size.saturating_neg()]
+            .into_iter()
+            .fold(stats.argument_size, i64::saturating_add);
         args.total_allocation_bytes = args.total_size_in_bytes;
         args.indefinite_allocations = 0;
         args.peak_unpadded_heap_bytes = stats.peak_memory;

@@ -71,6 +71,11 @@ impl AliasSource {
         self.made.get_or_init(make).0.clone()
     }
 
+    /// Whether the backend asked for an alias, which it may keep.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.made.get().is_some()
+    }
+
     /// When the framework has its memory back: at once, unless an alias was made.
     pub(crate) fn done(self) -> Event {
         self.made.into_inner().map_or(Event::ready(), |(_, event)| event)

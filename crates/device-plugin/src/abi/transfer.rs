@@ -184,8 +184,18 @@ unsafe fn from_host<B: Backend>(
             if lends {
                 // SAFETY: V3, these semantics lend the data until the event.
                 let source = unsafe { AliasSource::new(data, size) }?;
-                let buffer = client.backend.buffer_from_host(host.with_alias(&source), to)?;
-                (buffer, source.done())
+                match contain(|| client.backend.buffer_from_host(host.with_alias(&source), to)) {
+                    Ok(buffer) => (buffer, source.done()),
+                    // The framework must not take a failed call for the end of the loan while an alias may be left:
+                    // it gets a buffer that failed, and its memory back when the alias is gone.
+                    Err(error) if source.is_lent() => {
+                        let (value, failed) = (Value::Gone, Event::failed(error));
+                        args.done_with_host_buffer = into_raw(source.done());
+                        args.buffer = BufferHandle::give(client.share(), value, &Form::new(&shape), to, failed);
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
+                }
             } else {
                 (client.backend.buffer_from_host(host, to)?, Event::ready())
             }

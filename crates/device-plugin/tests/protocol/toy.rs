@@ -58,6 +58,9 @@ pub struct ToyProgram {
     panics: bool,
 }
 
+/// Aliases that a failing transfer kept.
+pub static KEPT: Mutex<Vec<HostAlias>> = Mutex::new(Vec::new());
+
 /// Gates of the running programs.
 #[derive(Default)]
 struct Gates(HashMap<String, (Event, Option<Completer>)>);
@@ -157,6 +160,10 @@ impl Backend for ToyDevice {
 
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<ToyBuffer> {
         self.check("buffer_from_host");
+        if self.panic_in == "after lending" {
+            KEPT.lock().unwrap().extend(host.alias());
+            return Err(Error::internal("kept the alias"));
+        }
         match host.alias().filter(|_| to.memory == 2) {
             Some(alias) => Ok(ToyBuffer::new(Memory::Lent(alias))),
             None => Ok(ToyBuffer::new(Memory::Own(host.into_bytes()))),

@@ -2,10 +2,11 @@
 
 use std::ptr::null_mut;
 
-use device_plugin::{ElementType, ErrorCode, Shape};
+use device_plugin::{ElementType, ErrorCode, NamedValue, Shape};
 use pjrt_sys::*;
 
 use crate::framework::{Answer, Client, Event, garbage, toy};
+use crate::toy::KEPT;
 
 fn shape(dims: &[i64]) -> Shape {
     Shape::new(ElementType::S32, dims)
@@ -359,5 +360,24 @@ fn data_arrives_in_pieces_for_buffers_that_are_in_use() {
     assert_eq!(toy().read(empty).unwrap_err().code, ErrorCode::CANCELLED);
     toy().destroy(&[empty]);
     assert!(self::manager(client, &[&[-1]]).unwrap_err().message.contains("negative extent"));
+    toy().destroy_client(client);
+}
+
+#[test]
+fn memory_that_a_failed_transfer_still_uses_stays_lent() {
+    let client = toy().client(&[NamedValue::new("panic_in", "after lending")]).unwrap();
+    let data = [1i32, 2, 3];
+    let start = data.as_ptr().cast();
+    let (buffer, done) = toy().put_as(client, &shape(&[3]), start, None, 2, 0).unwrap();
+    let fault = toy().wait(toy().ready_event(buffer)).unwrap_err();
+    assert!(fault.message.contains("kept the alias"), "{fault:?}");
+    assert!(toy().read_ints(buffer).unwrap_err().message.contains("kept the alias"));
+    assert!(!toy().is_ready(done));
+    KEPT.lock().unwrap().clear();
+    toy().wait(done).unwrap();
+    toy().destroy(&[buffer]);
+    // Data that is only copied is nobody's after the call.
+    let fault = toy().put_as(client, &shape(&[3]), start, None, 0, 0).unwrap_err();
+    assert!(fault.message.contains("kept the alias"), "{fault:?}");
     toy().destroy_client(client);
 }

@@ -256,7 +256,8 @@ pub(super) fn pad_plan(dims: &[usize], low: &[i64], high: &[i64], interior: &[us
         result.push(usize::try_from(extent).ok()?);
         // Elements i with 0 <= low + i * step < extent.
         let begin = if low[d] < 0 { low[d].checked_neg()?.checked_add(step - 1)? / step } else { 0 };
-        let end = dim.min(if extent > low[d] { (extent - low[d] + step - 1) / step } else { 0 });
+        let beyond = if extent > low[d] { extent.checked_sub(low[d])?.checked_add(step - 1)? / step } else { 0 };
+        let end = dim.min(beyond);
         let count = usize::try_from((end - begin).max(0)).ok()?;
         kept.push(count);
         if count > 0 {
