@@ -95,13 +95,12 @@ pub use program::{Compiled, ExecutableInfo, Program};
 /// What the expansion of [`macro@device_plugin`] calls; not for other use.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::abi::api;
     pub use pjrt_sys::PJRT_Api;
 
     use crate::{DevicePlugin, StaticApi};
 
     /// The table of a plugin, for a program that embeds it.
-    pub fn static_api<P: DevicePlugin>() -> StaticApi {
+    pub const fn static_api<P: DevicePlugin>() -> StaticApi {
         crate::abi::static_api::<P>()
     }
 

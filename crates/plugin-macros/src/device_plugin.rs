@@ -97,7 +97,7 @@ fn add(item: &ItemImpl, export: bool) -> TokenStream {
                 /// The table of this library's plugin, for frameworks.
                 #[unsafe(no_mangle)]
                 pub extern "C" fn GetPjrtApi() -> *const ::device_plugin::__private::PJRT_Api {
-                    ::device_plugin::__private::api::<#plugin>()
+                    <#plugin>::api().as_raw()
                 }
             };
         }
@@ -109,7 +109,9 @@ fn add(item: &ItemImpl, export: bool) -> TokenStream {
         impl #plugin {
             /// The plugin's table, for a program that embeds it.
             pub fn api() -> ::device_plugin::StaticApi {
-                ::device_plugin::__private::static_api::<#plugin>()
+                // A static has one address, by which a framework knows the plugin again; a constant need not.
+                static TABLE: ::device_plugin::StaticApi = ::device_plugin::__private::static_api::<#plugin>();
+                TABLE
             }
         }
 

@@ -38,12 +38,12 @@ for_each_slot!(table);
 
 /// The table of the plugin `P`, for a program that embeds it; a shared library exports it with
 /// [`macro@crate::device_plugin`].
-pub fn api<P: DevicePlugin>() -> &'static PJRT_Api {
+pub const fn api<P: DevicePlugin>() -> &'static PJRT_Api {
     Table::<P>::API
 }
 
 /// The same with the promise that it keeps the interface's contract.
-pub(crate) fn static_api<P: DevicePlugin>() -> StaticApi {
+pub(crate) const fn static_api<P: DevicePlugin>() -> StaticApi {
     // SAFETY: the table is a constant, and V5 to V7 say that its functions keep the contract.
     unsafe { StaticApi::new(api::<P>()) }
 }
