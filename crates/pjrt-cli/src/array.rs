@@ -105,7 +105,7 @@ fn literal(shape: &str, values: &str) -> Result<HostArray, String> {
     for value in &values {
         element(shape.element_type, value, &mut data)?;
     }
-    if values.len() == 1 && count != 1 {
+    if values.len() == 1 && count > 1 {
         data.try_reserve_exact(size).map_err(|_| format!("{shape} is larger than memory"))?;
         data = data.repeat(count);
     } else if values.len() != count {
@@ -179,6 +179,7 @@ mod tests {
     fn wrong_arguments_say_why() {
         let fault = |text| from_argument(text).unwrap_err();
         assert!(fault("f32[2]=1,2,3").contains("has 2 elements, but 3 values"));
+        assert!(fault("f32[0]=1").contains("has 0 elements, but 1 values"));
         assert!(fault("f33[2]=1").contains("not an element type"));
         assert!(fault("f32[2=1").contains("TYPE[EXTENT"));
         assert!(fault("f32[-2]=1").contains("not an extent"));

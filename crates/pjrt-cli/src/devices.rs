@@ -14,23 +14,20 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), String> {
+pub(crate) fn run(args: &Args) -> Result<String, String> {
     let client = args.client.client()?;
     let text = |error: Error| error.to_string();
-    if args.json {
-        println!("{:#}", as_json(&client).map_err(text)?);
-        Ok(())
-    } else {
-        print(&client).map_err(text)
-    }
+    if args.json { Ok(format!("{:#}\n", as_json(&client).map_err(text)?)) } else { as_text(&client).map_err(text) }
 }
 
-fn print(client: &Client) -> Result<(), Error> {
-    println!("platform {} ({})", client.platform_name()?, one_line(&client.platform_version()?));
-    println!("process {}", client.process_index()?);
+fn as_text(client: &Client) -> Result<String, Error> {
+    let mut out = String::new();
+    line!(out, "platform {} ({})", client.platform_name()?, one_line(&client.platform_version()?));
+    line!(out, "process {}", client.process_index()?);
     for device in client.devices()? {
         let addressable = if device.is_addressable()? { "" } else { ", not addressable" };
-        println!(
+        line!(
+            out,
             "device {}: {} (process {}{addressable})",
             device.id()?,
             device.kind()?,
@@ -42,17 +39,17 @@ fn print(client: &Client) -> Result<(), Error> {
         let default = optional(device.default_memory())?.map(|memory| memory.kind()).transpose()?;
         for memory in optional(device.memories())?.unwrap_or_default() {
             let kind = memory.kind()?;
-            println!("  memory {kind}{}", if default.as_ref() == Some(&kind) { " (default)" } else { "" });
+            line!(out, "  memory {kind}{}", if default.as_ref() == Some(&kind) { " (default)" } else { "" });
         }
         for NamedValue { name, value } in attributes(&device)? {
-            println!("  {name} = {value}");
+            line!(out, "  {name} = {value}");
         }
         if let Some(stats) = optional(device.memory_stats())? {
             let limit = stats.bytes_limit.map_or_else(String::new, |limit| format!(" of {limit}"));
-            println!("  bytes in use {}{limit}", stats.bytes_in_use);
+            line!(out, "  bytes in use {}{limit}", stats.bytes_in_use);
         }
     }
-    Ok(())
+    Ok(out)
 }
 
 fn as_json(client: &Client) -> Result<serde_json::Value, Error> {

@@ -25,7 +25,8 @@ macro_rules! functions {
 }
 pjrt::for_each_slot!(functions);
 
-pub(crate) fn run(args: &Args) -> Result<(), String> {
+pub(crate) fn run(args: &Args) -> Result<String, String> {
+    let mut out = String::new();
     let plugin = args.plugin.open()?;
     let attributes = plugin.attributes().map_err(|error| error.to_string())?;
     let functions = functions(&plugin);
@@ -34,7 +35,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     if args.json {
         let extensions: Vec<_> =
             extensions.iter().map(|(number, name)| json!({ "type": number, "name": name })).collect();
-        println!(
+        line!(
+            out,
             "{:#}",
             json!({
                 "path": plugin.path(),
@@ -46,20 +48,20 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
                 "missing_functions": missing,
             })
         );
-        return Ok(());
+        return Ok(out);
     }
     let path = plugin.path().map_or_else(|| "embedded".to_owned(), |path| path.display().to_string());
-    println!("plugin {path}");
-    println!("API version {}, table of {} bytes", plugin.api_version(), plugin.api().struct_size());
+    line!(out, "plugin {path}");
+    line!(out, "API version {}, table of {} bytes", plugin.api_version(), plugin.api().struct_size());
     for NamedValue { name, value } in &attributes {
-        println!("attribute {name} = {value}");
+        line!(out, "attribute {name} = {value}");
     }
     for (number, name) in extensions {
-        println!("extension {} ({number})", name.unwrap_or("unknown to this version of the command"));
+        line!(out, "extension {} ({number})", name.unwrap_or("unknown to this version of the command"));
     }
-    println!("functions {} of {}", functions.len() - missing.len(), functions.len());
+    line!(out, "functions {} of {}", functions.len() - missing.len(), functions.len());
     for name in missing {
-        println!("  without {name}");
+        line!(out, "  without {name}");
     }
-    Ok(())
+    Ok(out)
 }

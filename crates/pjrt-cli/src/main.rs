@@ -1,6 +1,14 @@
 //! The `pjrt` command: run StableHLO programs on PJRT devices, list devices, inspect plugins.
 #![forbid(unsafe_code)]
 
+/// Adds a line of output. A command's output is printed at its end, so that a reader that closes early breaks nothing.
+macro_rules! line {
+    ($out:ident, $($text:tt)*) => {{
+        $out.push_str(&format!($($text)*));
+        $out.push('\n');
+    }};
+}
+
 mod array;
 mod devices;
 mod inspect;
@@ -8,6 +16,7 @@ mod npy;
 mod open;
 mod run;
 
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -37,7 +46,13 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(output) => match std::io::stdout().write_all(output.as_bytes()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                eprintln!("pjrt: {error}");
+                ExitCode::FAILURE
+            }
+            _ => ExitCode::SUCCESS,
+        },
         Err(reason) => {
             eprintln!("pjrt: {reason}");
             ExitCode::FAILURE

@@ -38,6 +38,7 @@ pub(crate) fn read(path: &Path, named: Option<ElementType>) -> Result<HostArray,
 }
 
 fn parse(bytes: &[u8], named: Option<ElementType>) -> Result<HostArray, String> {
+    check_extents(bytes)?;
     let mut cursor = Cursor::new(bytes);
     let header = npyz::NpyHeader::from_reader(&mut cursor).map_err(|error| format!("not a .npy file: {error}"))?;
     let DType::Plain(ty) = header.dtype() else {
@@ -69,6 +70,16 @@ fn parse(bytes: &[u8], named: Option<ElementType>) -> Result<HostArray, String> 
     let mut data = Vec::new();
     cursor.read_to_end(&mut data).map_err(|error| error.to_string())?;
     array::new(shape, data)
+}
+
+/// Refuses extents whose product the reading library would compute without a check.
+fn check_extents(bytes: &[u8]) -> Result<(), String> {
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
+    let Some((_, shape)) = head.split_once("'shape'") else { return Ok(()) };
+    let shape = shape.split_once(')').map_or(shape, |(shape, _)| shape);
+    let extents = shape.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let product = extents.map(|digits| digits.parse::<u64>().ok()).try_fold(1u64, |n, d| n.checked_mul(d?));
+    if product.is_some_and(|n| n < 1 << 48) { Ok(()) } else { Err("holds more elements than memory".to_owned()) }
 }
 
 fn host_size(element_type: ElementType) -> u64 {
@@ -132,6 +143,10 @@ mod tests {
 
     #[test]
     fn wrong_files_say_why() {
+        let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807)}\n";
+        let length = u16::try_from(header.len()).unwrap().to_le_bytes();
+        let file = [&b"\x93NUMPY\x01\x00"[..], &length, header.as_bytes()].concat();
+        assert!(parse(&file, None).unwrap_err().contains("more elements than memory"));
         assert!(parse(b"hello", None).unwrap_err().contains("not a .npy file"));
         let array = array::new(Shape::new(ElementType::Bf16, [2]), vec![0; 4]).unwrap();
         let mut file = Vec::new();

@@ -43,7 +43,7 @@ struct Outcome {
     execute: Duration,
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), String> {
+pub(crate) fn run(args: &Args) -> Result<String, String> {
     let program = fs::read(&args.program).map_err(|error| format!("{}: {error}", args.program.display()))?;
     let inputs = args.inputs.iter().map(|text| array::from_argument(text)).collect::<Result<Vec<_>, _>>()?;
     let client = args.client.client()?;
@@ -54,12 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             npy::write(&folder.join(format!("out{index}.npy")), output)?;
         }
     }
-    if args.json {
-        print_json(&outcome)
-    } else {
-        print_text(args, &outcome)
-    }
-    Ok(())
+    Ok(if args.json { as_json(&outcome) } else { as_text(args, &outcome) })
 }
 
 fn on(client: &Client, args: &Args, program: Vec<u8>, inputs: Vec<HostArray>) -> Result<Outcome, String> {
@@ -104,15 +99,23 @@ fn execute(executable: &LoadedExecutable, inputs: &[Buffer], repeat: u32) -> Res
     Ok((median, outputs.iter().map(Buffer::to_host_array).collect::<Result<_, _>>()?))
 }
 
-fn print_text(args: &Args, outcome: &Outcome) {
+fn as_text(args: &Args, outcome: &Outcome) -> String {
+    let mut out = String::new();
     for (index, output) in outcome.outputs.iter().enumerate() {
-        println!("out{index} {} {}", output.shape(), array::preview(output, PREVIEW));
+        line!(out, "out{index} {} {}", output.shape(), array::preview(output, PREVIEW));
     }
     let times = if args.repeat > 1 { format!("median of {} executions", args.repeat) } else { "execution".to_owned() };
-    println!("compile {:.3} ms, {times} {:.1} us", milliseconds(outcome.compile), milliseconds(outcome.execute) * 1e3);
+    line!(
+        out,
+        "compile {:.3} ms, {times} {:.1} us",
+        milliseconds(outcome.compile),
+        milliseconds(outcome.execute) * 1e3
+    );
+    out
 }
 
-fn print_json(outcome: &Outcome) {
+fn as_json(outcome: &Outcome) -> String {
+    let mut out = String::new();
     let outputs: Vec<_> = outcome
         .outputs
         .iter()
@@ -124,7 +127,8 @@ fn print_json(outcome: &Outcome) {
             })
         })
         .collect();
-    println!(
+    line!(
+        out,
         "{:#}",
         json!({
             "outputs": outputs,
@@ -132,6 +136,7 @@ fn print_json(outcome: &Outcome) {
             "execute_us": milliseconds(outcome.execute) * 1e3,
         })
     );
+    out
 }
 
 fn milliseconds(duration: Duration) -> f64 {
