@@ -76,3 +76,8 @@ pub fn open(name: &str) -> Result<Plugin, OpenError> {
     // SAFETY: C1 to C9 are the promise of whoever named the library; see "Trust" above.
     unsafe { Plugin::load(name) }.map_err(OpenError::Load)
 }
+
+/// Compiles and runs README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
