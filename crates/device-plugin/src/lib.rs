@@ -82,12 +82,12 @@ pub use bytes::Bytes;
 pub use error::{Error, Result};
 pub use event::{Completer, Event};
 pub use host::HostArray;
-pub use info::{CompiledMemoryStats, DeviceInfo, MemoryInfo, MemoryStats, Placement, TopologyInfo};
+pub use info::{CompiledMemoryStats, DeviceInfo, MemoryInfo, Placement, TopologyInfo};
 pub use launch::{ExecuteOptions, Inputs, Launch, Outputs};
 pub use pjrt_sys::StaticApi;
 pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
-    NamedValue, OptionOverride, Shape, Value,
+    MemoryStats, NamedValue, OptionOverride, Shape, Value,
 };
 pub use plugin_macros::device_plugin;
 pub use program::{Compiled, ExecutableInfo, Program};

@@ -8,6 +8,7 @@
 mod element;
 mod error_code;
 mod layout;
+mod memory_stats;
 mod named_value;
 mod options;
 mod proto;
@@ -17,6 +18,7 @@ mod version;
 pub use element::{Element, ElementType, UnknownElementType};
 pub use error_code::ErrorCode;
 pub use layout::Layout;
+pub use memory_stats::MemoryStats;
 pub use named_value::{NamedValue, Value};
 pub use options::{CompileOptions, DecodeError, DeviceAssignment, OptionOverride};
 pub use shape::Shape;

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use pjrt_sys::*;
-use pjrt_types::NamedValue;
+use pjrt_types::{MemoryStats, NamedValue};
 
 use crate::client::{Client, ClientInner};
 use crate::error::Error;
@@ -202,24 +202,6 @@ impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Device").field(&self.0).finish()
     }
-}
-
-/// What a device's allocator has given out, in bytes; what a plugin does not count is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names of the C API")]
-pub struct MemoryStats {
-    pub bytes_in_use: i64,
-    pub peak_bytes_in_use: Option<i64>,
-    pub num_allocs: Option<i64>,
-    pub largest_alloc_size: Option<i64>,
-    pub bytes_limit: Option<i64>,
-    pub bytes_reserved: Option<i64>,
-    pub peak_bytes_reserved: Option<i64>,
-    pub bytes_reservable_limit: Option<i64>,
-    pub largest_free_block_bytes: Option<i64>,
-    pub pool_bytes: Option<i64>,
-    pub peak_pool_bytes: Option<i64>,
-    pub peak_allocated_bytes: Option<i64>,
 }
 
 /// What kind of device something is, and where; the device itself may be absent.

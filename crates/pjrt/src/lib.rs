@@ -61,7 +61,7 @@ mod upload;
 
 pub use buffer::Buffer;
 pub use client::Client;
-pub use device::{Device, DeviceDescription, MemoryStats};
+pub use device::{Device, DeviceDescription};
 pub use download::HostRead;
 pub use error::{Error, ErrorKind};
 pub use event::Event;
@@ -76,7 +76,7 @@ pub use options::ClientOptions;
 pub use pjrt_sys::{StaticApi, extension_slot, for_each_slot, slot};
 pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
-    NamedValue, OptionOverride, Shape, Value,
+    MemoryStats, NamedValue, OptionOverride, Shape, Value,
 };
 pub use plugin::Plugin;
 pub use program::Program;
