@@ -101,10 +101,10 @@ impl Buffer {
     }
 
     fn typed_shape<T: Element>(&self) -> Result<&Shape, Error> {
-        element::check_size::<T>()?;
+        let wanted = element::type_of::<T>();
         let shape = self.shape()?;
-        if shape.element_type != T::TYPE {
-            return Err(Error::invalid(format!("the buffer is {shape}, not of element type {}", T::TYPE)));
+        if shape.element_type != wanted {
+            return Err(Error::invalid(format!("the buffer is {shape}, not of element type {wanted}")));
         }
         Ok(shape)
     }

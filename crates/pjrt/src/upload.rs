@@ -102,8 +102,7 @@ impl Client {
         strides: &[i64],
         placement: impl Into<Placement<'a>>,
     ) -> Result<Buffer, Error> {
-        element::check_size::<T>()?;
-        let shape = Shape::new(T::TYPE, dims);
+        let shape = Shape::new(element::type_of::<T>(), dims);
         let byte_strides = check_strides(data.len(), offset, &shape, strides)?;
         let start = data.get(offset..).unwrap_or(&[]);
         self.copy(bytemuck::cast_slice(start).as_ptr(), &shape, &byte_strides, placement.into())
@@ -242,8 +241,7 @@ impl Client {
 
 /// The shape of that many elements, if they are as many as the dimensions say.
 fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
-    element::check_size::<T>()?;
-    let shape = Shape::new(T::TYPE, dims);
+    let shape = Shape::new(element::type_of::<T>(), dims);
     match shape.num_elements() {
         Some(expected) if expected == len => Ok(shape),
         Some(expected) => Err(Error::invalid(format!("{shape} has {expected} elements, but the data has {len}"))),
