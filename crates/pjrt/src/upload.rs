@@ -104,8 +104,9 @@ impl Client {
     ) -> Result<Buffer, Error> {
         let shape = Shape::new(element::type_of::<T>(), dims);
         let byte_strides = check_strides(data.len(), offset, &shape, strides)?;
-        let start = data.get(offset..).unwrap_or(&[]);
-        self.copy(bytemuck::cast_slice(start).as_ptr(), &shape, &byte_strides, placement.into())
+        // A pointer into all of the data: negative strides read below it. Without elements it may point past the end.
+        let start = data.as_ptr().wrapping_add(offset).cast::<u8>();
+        self.copy(start, &shape, &byte_strides, placement.into())
     }
 
     /// Gives a row-major array to the device without copying it where the device can use host memory, as CPUs can.

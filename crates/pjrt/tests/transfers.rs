@@ -100,6 +100,18 @@ fn data_is_row_major_or_an_error() {
 }
 
 #[test]
+fn strides_may_lead_below_where_they_start() {
+    let client = Fake::new().client();
+    let data = [1i32, 2, 3, 4, 5, 6];
+    let upload = |offset, dims: &[i64], strides: &[i64]| {
+        client.buffer_from_strided(&data, offset, dims, strides, Placement::Default)?.to_host::<i32>()
+    };
+    assert_eq!(upload(5, &[2, 3], &[-3, -1]).unwrap(), [6, 5, 4, 3, 2, 1]);
+    assert_eq!(upload(2, &[2, 2], &[3, -1]).unwrap(), [3, 2, 6, 5]);
+    assert_eq!(upload(usize::MAX, &[0, 2], &[3, -1]).unwrap(), [0; 0], "nothing is read, wherever it starts");
+}
+
+#[test]
 fn a_copy_outlives_its_future() {
     let fake = Fake::new();
     let client = fake.client();

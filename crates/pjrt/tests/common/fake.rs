@@ -436,7 +436,12 @@ unsafe extern "C" fn buffer_from_host(args: *mut PJRT_Client_BufferFromHostBuffe
     };
     let count: i64 = dims.iter().product();
     let size = usize::try_from(count).expect("extents") * element_size(args.type_);
-    let data = unsafe { std::slice::from_raw_parts(args.data.cast::<u8>(), size) };
+    let data = if args.num_byte_strides == 0 {
+        unsafe { std::slice::from_raw_parts(args.data.cast::<u8>(), size) }.to_vec()
+    } else {
+        let strides = unsafe { std::slice::from_raw_parts(args.byte_strides, args.num_byte_strides) };
+        gather(args.data.cast::<u8>(), element_size(args.type_), &dims, strides)
+    };
     let mut done = None;
     if args.host_buffer_semantics == PJRT_HostBufferSemantics::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall {
         args.done_with_host_buffer = fake.event(|| ());
@@ -451,9 +456,18 @@ unsafe extern "C" fn buffer_from_host(args: *mut PJRT_Client_BufferFromHostBuffe
         });
         done = Some(unsafe { &*args.done_with_host_buffer.cast::<Arc<EventState>>() }.clone());
     }
-    let data = Arc::new(data.to_vec());
+    let data = Arc::new(data);
     args.buffer = make_buffer(BufferState { fake, ty: args.type_, dims, data, deleted: AtomicBool::new(false), done });
     null_mut()
+}
+
+/// The bytes of strided data, row-major.
+fn gather(data: *const u8, size: usize, dims: &[i64], strides: &[i64]) -> Vec<u8> {
+    let ([extent, dims @ ..], [stride, strides @ ..]) = (dims, strides) else {
+        return unsafe { std::slice::from_raw_parts(data, size) }.to_vec();
+    };
+    let at = |i: i64| unsafe { data.offset(isize::try_from(i * stride).expect("a stride")) };
+    (0..*extent).flat_map(|i| gather(at(i), size, dims, strides)).collect()
 }
 
 fn element_size(ty: PJRT_Buffer_Type) -> usize {
