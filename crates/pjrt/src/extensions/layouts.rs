@@ -131,11 +131,6 @@ impl Layouts {
         self.parameters(executable)?.iter().map(|layout| unsafe { self.serialize(*layout) }).collect()
     }
 
-    /// Number of arguments a program expects.
-    pub(crate) fn num_parameters(&self, executable: &Executable) -> Result<usize, Error> {
-        Ok(self.parameters(executable)?.len())
-    }
-
     fn parameters<'a>(&self, executable: &'a Executable) -> Result<&'a [*mut PJRT_Layouts_MemoryLayout], Error> {
         type Function = function::PJRT_Layouts_PJRT_Executable_GetParameterLayouts;
         self.check(executable.handle().api())?;
