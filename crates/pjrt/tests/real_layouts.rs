@@ -47,3 +47,29 @@ fn arguments_of_another_layout_are_refused() {
         assert_eq!(usual.execute(&[&two[0]]).unwrap()[0].to_host::<f32>().unwrap(), X.map(|x| x * 4.0));
     });
 }
+
+#[test]
+fn results_of_another_layout_arrive_row_major() {
+    each_client("layouts_to_host", |client| {
+        let gives = double(client, "", COLUMNS);
+        let columns = gives.execute(&[&client.buffer_from_host(&X, &[2, 3]).unwrap()]).unwrap().remove(0);
+        let expected = X.map(|x| x * 2.0);
+        assert_eq!(columns.to_host::<f32>().unwrap(), expected);
+        assert_eq!(columns.to_host_async::<f32>().unwrap().wait().unwrap(), expected);
+        assert_eq!(columns.to_host_array().unwrap().to_vec::<f32>().unwrap(), expected);
+        let mut place = [0.0f32; 6];
+        columns.to_host_into(&mut place).unwrap();
+        assert_eq!(place, expected);
+        // Three dimensions, in an order that is neither row-major nor its reverse.
+        let text = "module { func.func @main(%x: tensor<2x3x4xi16>)
+              -> (tensor<2x3x4xi16> {mhlo.layout_mode = \"{1,2,0}\"}) {
+           %0 = stablehlo.add %x, %x : tensor<2x3x4xi16>
+           return %0 : tensor<2x3x4xi16>
+         } }";
+        let x: Vec<i16> = (0..24).collect();
+        let outputs = compile(client, text).execute(&[&client.buffer_from_host(&x, &[2, 3, 4]).unwrap()]).unwrap();
+        assert_eq!(outputs[0].memory_layout().unwrap().unwrap().to_string(), "{1,2,0}");
+        let expected: Vec<i16> = x.iter().map(|x| x * 2).collect();
+        assert_eq!(outputs[0].to_host::<i16>().unwrap(), expected);
+    });
+}

@@ -25,9 +25,10 @@ pub(crate) struct Fake {
     pub(crate) event_error: AtomicU32,
     /// Registering a callback fails.
     pub(crate) refuse_callbacks: AtomicBool,
-    /// A host layout is refused, and the buffer's own layout is column-major.
+    /// A host layout is refused instead of ignored, and the buffer's own layout is column-major or tiled.
     pub(crate) no_layouts: AtomicBool,
     pub(crate) column_major: AtomicBool,
+    pub(crate) tiled: AtomicBool,
     /// Value every byte of a copy to the host has, if not -1.
     pub(crate) garbage: AtomicI64,
     /// An execution gives null for its outputs.
@@ -506,11 +507,18 @@ unsafe extern "C" fn buffer_unpadded(args: *mut PJRT_Buffer_UnpaddedDimensions_A
 unsafe extern "C" fn buffer_layout(args: *mut PJRT_Buffer_GetMemoryLayout_Args) -> *mut PJRT_Error {
     static ROW_MAJOR: [i64; 2] = [1, 0];
     static COLUMN_MAJOR: [i64; 2] = [0, 1];
+    static TILE: [i64; 2] = [8, 128];
+    static TILE_SIZES: [usize; 1] = [2];
     let buffer = unsafe { buffer((*args).buffer) };
     let order = if buffer.fake.column_major.load(SeqCst) { &COLUMN_MAJOR } else { &ROW_MAJOR };
     let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
     tiled.minor_to_major = order.as_ptr();
     tiled.minor_to_major_size = 2;
+    if buffer.fake.tiled.load(SeqCst) {
+        tiled.tile_dims = TILE.as_ptr();
+        tiled.tile_dim_sizes = TILE_SIZES.as_ptr();
+        tiled.num_tiles = 1;
+    }
     unsafe {
         (*args).layout = PJRT_Buffer_MemoryLayout::new();
         (*args).layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled;
