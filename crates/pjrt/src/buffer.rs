@@ -334,6 +334,9 @@ impl Buffer {
     ///
     /// The error of the operation that should have computed them.
     pub fn wait(&self) -> Result<(), Error> {
+        if !self.raw.api().supports::<slot::PJRT_Event_Await>() {
+            return self.ready_event()?.wait();
+        }
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
         // SAFETY: C3: the plugin made the event for us; the buffer keeps its client meanwhile.
         let event = unsafe { Owned::new(raw, self.raw.owner()) };

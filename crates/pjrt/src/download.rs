@@ -44,6 +44,12 @@ impl Buffer {
         if len != data.len() {
             return Err(Error::invalid(format!("{shape} has {len} elements, but the destination {}", data.len())));
         }
+        let api = self.handle().api();
+        if !(api.supports::<slot::PJRT_Event_Await>() && api.supports::<slot::PJRT_Event_IsReady>()) {
+            // Such a plugin may leave open whether it is done, so it gets memory that can stay with it.
+            data.copy_from_slice(&self.fetch::<T>(len, 1)?);
+            return Ok(());
+        }
         // SAFETY: any bytes are valid elements, and the event is waited for below.
         let (event, reorder) = unsafe { self.start(data.as_mut_ptr().cast::<u8>(), size_of_val(data)) }?;
         match event.settle() {

@@ -241,6 +241,10 @@ unsafe extern "C" fn event_is_ready(args: *mut PJRT_Event_IsReady_Args) -> *mut 
     null_mut()
 }
 
+unsafe extern "C" fn event_error(args: *mut PJRT_Event_Error_Args) -> *mut PJRT_Error {
+    make_error(unsafe { event((*args).event) }.state.lock().expect("event").outcome.expect("ready"))
+}
+
 unsafe extern "C" fn event_await(args: *mut PJRT_Event_Await_Args) -> *mut PJRT_Error {
     let event = unsafe { event((*args).event) };
     let mut state = event.state.lock().expect("event");
@@ -582,6 +586,7 @@ pub(crate) fn table() -> PJRT_Api {
     table.PJRT_Plugin_Initialize = Some(initialize);
     table.PJRT_Event_Destroy = Some(event_destroy);
     table.PJRT_Event_IsReady = Some(event_is_ready);
+    table.PJRT_Event_Error = Some(event_error);
     table.PJRT_Event_Await = Some(event_await);
     table.PJRT_Event_OnReady = Some(event_on_ready);
     table.PJRT_Client_Create = Some(client_create);
