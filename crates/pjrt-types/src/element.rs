@@ -129,17 +129,39 @@ impl FromStr for ElementType {
     }
 }
 
+mod sealed {
+    pub trait Sealed {}
+}
+
 /// A Rust type whose slices are host data of one [`ElementType`].
-pub trait Element: NoUninit + CheckedBitPattern + Send + Sync + fmt::Debug {
+///
+/// The trait is sealed, so that code may rely on what it says: memory of this type is read and written as elements of
+/// that type. Arrays of other types go as bytes, or as the type here that has the same bits.
+///
+/// ```compile_fail,E0277
+/// #[derive(Clone, Copy, Debug, bytemuck::NoUninit, bytemuck::AnyBitPattern)]
+/// #[repr(transparent)]
+/// struct Mine(u8);
+/// impl pjrt_types::Element for Mine {
+///     const TYPE: pjrt_types::ElementType = pjrt_types::ElementType::F64;
+/// }
+/// ```
+pub trait Element: NoUninit + CheckedBitPattern + Send + Sync + fmt::Debug + sealed::Sealed {
     /// The element type.
     const TYPE: ElementType;
 }
 
 macro_rules! elements {
     ($($ty:ty = $name:ident),* $(,)?) => {
-        $(impl Element for $ty {
-            const TYPE: ElementType = ElementType::$name;
-        })*
+        $(
+            impl sealed::Sealed for $ty {}
+            impl Element for $ty {
+                const TYPE: ElementType = {
+                    assert!(size_of::<$ty>() == ElementType::$name.host_size());
+                    ElementType::$name
+                };
+            }
+        )*
     };
 }
 elements! {

@@ -10,9 +10,11 @@ use pjrt_types::{ElementType, Layout, Shape};
 
 use crate::client::{Client, ClientInner};
 use crate::device::Device;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::event::Event;
+use crate::extensions::Layouts;
 use crate::handle::{Foreign, Handle, Owned};
+use crate::layout;
 use crate::memory::Memory;
 use crate::read;
 
@@ -20,6 +22,8 @@ use crate::read;
 pub struct Buffer {
     raw: Owned<PJRT_Buffer, Arc<ClientInner>>,
     shape: OnceLock<Shape>,
+    /// The layout, where it is known to have another order than row-major.
+    unusual: OnceLock<Option<Layout>>,
     device: OnceLock<Foreign<NonNull<PJRT_Device>>>,
     deleted: AtomicBool,
 }
@@ -37,6 +41,7 @@ impl Buffer {
             // SAFETY: this function's contract.
             raw: unsafe { Owned::new(raw, client) },
             shape: OnceLock::new(),
+            unusual: OnceLock::new(),
             device: device.map_or_else(OnceLock::new, OnceLock::from),
             deleted: AtomicBool::new(false),
         }
@@ -154,6 +159,40 @@ impl Buffer {
         // SAFETY: C3: the array lives as long as the buffer.
         let strides = unsafe { read::slice(strided.byte_strides, strided.num_byte_strides) }.map_err(malformed)?;
         Ok(dense_order(strides, shape))
+    }
+
+    /// The layout, where it is known to have another order than row-major.
+    #[inline]
+    pub(crate) fn unusual_layout(&self) -> Option<&Layout> {
+        match self.unusual.get() {
+            Some(known) => known.as_ref(),
+            None => self.find_unusual_layout(),
+        }
+    }
+
+    #[cold]
+    fn find_unusual_layout(&self) -> Option<&Layout> {
+        // There is one order only for the elements of a vector.
+        let shape = self.shape().ok()?;
+        let found = if shape.dimensions.len() > 1 { self.any_layout() } else { Ok(None) };
+        let known = match found {
+            Ok(found) => found.filter(|layout| layout::is_unusual(layout, shape)),
+            Err(error) if error.kind() == ErrorKind::Unsupported => None,
+            // Not an answer for good.
+            Err(_) => return None,
+        };
+        self.unusual.get_or_init(|| known).as_ref()
+    }
+
+    /// The layout by either function a plugin may have for it.
+    fn any_layout(&self) -> Result<Option<Layout>, Error> {
+        match self.memory_layout() {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                let layouts = self.client().plugin().extension::<Layouts>().ok_or(error)?;
+                Ok(layout::parse(&layouts.buffer_layout(self)?))
+            }
+            other => other,
+        }
     }
 
     /// Bytes the buffer takes on the device.
@@ -295,6 +334,9 @@ impl Buffer {
     ///
     /// The error of the operation that should have computed them.
     pub fn wait(&self) -> Result<(), Error> {
+        if !self.raw.api().supports::<slot::PJRT_Event_Await>() {
+            return self.ready_event()?.wait();
+        }
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
         // SAFETY: C3: the plugin made the event for us; the buffer keeps its client meanwhile.
         let event = unsafe { Owned::new(raw, self.raw.owner()) };

@@ -17,7 +17,7 @@ use crate::key_value::Store;
 use crate::loaded_executable::LoadedExecutable;
 use crate::memory::Memory;
 use crate::named_value;
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, encode};
 use crate::plugin::{Plugin, PluginInner};
 use crate::program::Program;
 use crate::read;
@@ -222,14 +222,15 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the plugin reports: programs it cannot read, operations it lacks, options it refuses.
+    /// Numbers of replicas and partitions that are not positive or exceed 32 bits together, and what the plugin
+    /// reports: programs it cannot read, operations it lacks, options it refuses.
     #[doc(alias = "PJRT_Client_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable, Error> {
-        self.compile_with_raw_options(program, &options.encode())
+        self.compile_with_raw_options(program, &encode(options)?)
     }
 
     /// Compiles a program with options given as a serialized `CompileOptionsProto`, for options that
-    /// [`CompileOptions`] does not name.
+    /// [`CompileOptions`] does not name. The plugin gets them as they are, and XLA's end the process on some values.
     ///
     /// # Errors
     ///
@@ -251,7 +252,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the plugin reports, and executables of another plugin.
+    /// What the plugin reports, executables of another plugin, and options as for [`Client::compile`].
     #[doc(alias = "PJRT_Client_Load")]
     pub fn load_executable(
         &self,
@@ -261,7 +262,7 @@ impl Client {
         if !std::ptr::eq(executable.handle().api(), self.api()) {
             return Err(Error::invalid("the executable was compiled by another plugin than the client's"));
         }
-        let options = options.encode();
+        let options = encode(options)?;
         let mut args = PJRT_Client_Load_Args::new();
         args.client = self.0.raw().as_ptr();
         args.executable = executable.handle().as_ptr();

@@ -16,6 +16,7 @@ use crate::element;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Completion, Event};
 use crate::host_array::HostArray;
+use crate::layout::Reorder;
 use crate::read;
 
 impl Buffer {
@@ -29,7 +30,7 @@ impl Buffer {
     pub fn to_host<T: Element>(&self) -> Result<Vec<T>, Error> {
         let shape = self.typed_shape::<T>()?;
         let len = elements(shape)?;
-        checked(self.fetch::<T::Bits>(len)?)
+        checked(self.fetch::<T::Bits>(len, 1)?)
     }
 
     /// Waits for the contents and copies them into `data`, row-major. Not for `bool`, of which some bytes are none.
@@ -43,10 +44,22 @@ impl Buffer {
         if len != data.len() {
             return Err(Error::invalid(format!("{shape} has {len} elements, but the destination {}", data.len())));
         }
+        let api = self.handle().api();
+        if !(api.supports::<slot::PJRT_Event_Await>() && api.supports::<slot::PJRT_Event_IsReady>()) {
+            // Such a plugin may leave open whether it is done, so it gets memory that can stay with it.
+            data.copy_from_slice(&self.fetch::<T>(len, 1)?);
+            return Ok(());
+        }
         // SAFETY: any bytes are valid elements, and the event is waited for below.
-        let event = unsafe { self.start(data.as_mut_ptr().cast::<u8>(), size_of_val(data)) }?;
+        let (event, reorder) = unsafe { self.start(data.as_mut_ptr().cast::<u8>(), size_of_val(data)) }?;
         match event.settle() {
-            Ok(result) => result,
+            Ok(result) => {
+                result?;
+                if let Some(reorder) = reorder {
+                    data.copy_from_slice(&reorder.apply(data, 1));
+                }
+                Ok(())
+            }
             Err(error) => {
                 // The plugin may write to memory that is only borrowed here: going on would be worse than ending.
                 tracing::error!(%error, "a transfer into borrowed memory can neither be awaited nor stopped");
@@ -64,7 +77,7 @@ impl Buffer {
     pub fn to_host_bytes(&self) -> Result<Vec<u8>, Error> {
         let shape = self.shape()?;
         let size = shape.host_size().ok_or_else(|| too_large(shape))?;
-        self.fetch::<u8>(size)
+        self.fetch::<u8>(size, shape.element_type.host_size())
     }
 
     /// Waits for the contents and copies them to the host, with their shape.
@@ -90,8 +103,8 @@ impl Buffer {
         let mut memory = zeroed::<T::Bits>(len);
         let (data, size) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice()));
         // SAFETY: `hold` keeps the memory, whose address does not change with its owner's, until the event is ready.
-        let event = unsafe { self.start(data, size) }?;
-        let state = Arc::new(ReadState { completion: Completion::default(), memory: Mutex::default() });
+        let (event, reorder) = unsafe { self.start(data, size) }?;
+        let state = Arc::new(ReadState { completion: Completion::default(), memory: Mutex::default(), reorder });
         let theirs = state.clone();
         event.hold(memory, move |memory, result| {
             *theirs.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
@@ -101,21 +114,22 @@ impl Buffer {
     }
 
     fn typed_shape<T: Element>(&self) -> Result<&Shape, Error> {
-        element::check_size::<T>()?;
+        let wanted = element::type_of::<T>();
         let shape = self.shape()?;
-        if shape.element_type != T::TYPE {
-            return Err(Error::invalid(format!("the buffer is {shape}, not of element type {}", T::TYPE)));
+        if shape.element_type != wanted {
+            return Err(Error::invalid(format!("the buffer is {shape}, not of element type {wanted}")));
         }
         Ok(shape)
     }
 
-    /// Copies the contents into fresh memory and waits for it.
-    fn fetch<B: Zeroable>(&self, len: usize) -> Result<Vec<B>, Error> {
+    /// Copies the contents into fresh memory and waits for it; each element takes `unit` items.
+    fn fetch<B: AnyBitPattern>(&self, len: usize, unit: usize) -> Result<Vec<B>, Error> {
         let mut memory = zeroed::<B>(len);
         // SAFETY: the memory is valid until the event is ready, or for ever.
-        let event = unsafe { self.start(memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice())) }?;
+        let started = unsafe { self.start(memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice())) };
+        let (event, reorder) = started?;
         match event.settle() {
-            Ok(result) => result.map(|()| memory),
+            Ok(result) => result.map(|()| row_major(memory, unit, reorder.as_ref())),
             Err(error) => {
                 // Nothing tells when the plugin is done with the memory.
                 std::mem::forget(memory);
@@ -124,29 +138,49 @@ impl Buffer {
         }
     }
 
-    /// Starts copying the contents, row-major.
+    /// Starts copying the contents, row-major, or such that what is returned makes them row-major.
     ///
     /// # Safety
     ///
     /// `dst` is valid for writes of `size` bytes until the event is ready.
-    unsafe fn start(&self, dst: *mut u8, size: usize) -> Result<Event, Error> {
+    unsafe fn start(&self, dst: *mut u8, size: usize) -> Result<(Event, Option<Reorder>), Error> {
         let shape = self.shape()?;
         element::check_data(shape.element_type, self.handle().api().version())?;
-        let order = RowMajor::new(shape.dimensions.len());
+        let unusual = self.unusual_layout();
+        // XLA 0.81 gives the buffer's own order whatever it is asked for, so that is what is asked for.
+        let (order, reorder) = match unusual {
+            None => (Order::row_major(shape.dimensions.len()), None),
+            Some(own) => {
+                if !own.tiles.is_empty() {
+                    return Err(Error::unsupported(format!(
+                        "the buffer, {shape}, has the layout {own}, and tiles in another order than row-major cannot be \
+                         read back; have the program give its result row-major"
+                    )));
+                }
+                let broken = || {
+                    let message = format!("{own} is no layout of {shape}");
+                    Error::malformed_text(slot::PJRT_Buffer_GetMemoryLayout::NAME, message)
+                };
+                (Order::of(own), Some(Reorder::new(own, shape).ok_or_else(broken)?))
+            }
+        };
         let mut layout = order.layout();
         // SAFETY: this function's contract.
-        match unsafe { self.start_with_layout(dst, size, &raw mut layout) } {
+        let event = match unsafe { self.start_with_layout(dst, size, &raw mut layout) } {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                // A plugin without layouts gives the buffer's own, which is right only if that is row-major.
-                let own = self.memory_layout().ok().flatten();
-                if shape.dimensions.len() > 1 && !own.as_ref().is_some_and(Layout::is_row_major) {
+                // A plugin without layouts gives the buffer's own, which is right only if it is the one asked for.
+                let rank = shape.dimensions.len();
+                let is_plain = |own: Layout| own.tiles.is_empty() && own.minor_to_major.len() == rank;
+                let is_own = || unusual.is_some() || self.memory_layout().ok().flatten().is_some_and(is_plain);
+                if rank > 1 && !is_own() {
                     return Err(error);
                 }
                 // SAFETY: this function's contract.
                 unsafe { self.start_with_layout(dst, size, std::ptr::null_mut()) }
             }
             other => other,
-        }
+        };
+        Ok((event?, reorder))
     }
 
     /// # Safety
@@ -184,26 +218,35 @@ impl Buffer {
     }
 }
 
-/// The dimension order of a row-major array, on the stack for the usual ranks.
-struct RowMajor {
+/// An order of dimensions for the plugin, on the stack for the usual ranks.
+struct Order {
     rank: usize,
     few: [i64; 8],
     many: Vec<i64>,
 }
 
-impl RowMajor {
-    fn new(rank: usize) -> Self {
-        let mut order = Self { rank, few: [0; 8], many: Vec::new() };
-        let place = if rank <= order.few.len() {
-            &mut order.few[..rank]
-        } else {
-            order.many.resize(rank, 0);
-            &mut order.many[..]
-        };
-        for (dimension, slot) in (0i64..).zip(place.iter_mut().rev()) {
+impl Order {
+    fn row_major(rank: usize) -> Self {
+        let mut order = Self::zero(rank);
+        for (dimension, slot) in (0i64..).zip(order.place().iter_mut().rev()) {
             *slot = dimension;
         }
         order
+    }
+
+    fn of(layout: &Layout) -> Self {
+        let mut order = Self::zero(layout.minor_to_major.len());
+        order.place().copy_from_slice(&layout.minor_to_major);
+        order
+    }
+
+    fn zero(rank: usize) -> Self {
+        let many = if rank > 8 { vec![0; rank] } else { Vec::new() };
+        Self { rank, few: [0; 8], many }
+    }
+
+    fn place(&mut self) -> &mut [i64] {
+        if self.rank <= self.few.len() { &mut self.few[..self.rank] } else { &mut self.many }
     }
 
     /// The C struct; it points into `self`.
@@ -231,6 +274,14 @@ fn elements(shape: &Shape) -> Result<usize, Error> {
 /// Zeros, which cost nothing until they are overwritten.
 fn zeroed<B: Zeroable>(len: usize) -> Vec<B> {
     bytemuck::allocation::zeroed_vec(len)
+}
+
+/// The items in row-major order.
+fn row_major<B: Copy>(memory: Vec<B>, unit: usize, reorder: Option<&Reorder>) -> Vec<B> {
+    match reorder {
+        Some(reorder) => reorder.apply(&memory, unit),
+        None => memory,
+    }
 }
 
 /// The elements, once all are known to be valid.
@@ -261,6 +312,8 @@ struct ReadState<B> {
     completion: Completion,
     /// The memory, once the plugin has written it.
     memory: Mutex<Option<Vec<B>>>,
+    /// What makes it row-major.
+    reorder: Option<Reorder>,
 }
 
 impl<T: Element> HostRead<T>
@@ -284,7 +337,8 @@ where
 
     fn take(&self) -> Result<Vec<T>, Error> {
         let memory = self.state.memory.lock().unwrap_or_else(PoisonError::into_inner).take();
-        checked(memory.ok_or_else(|| Error::invalid("the elements were taken from this future before"))?)
+        let memory = memory.ok_or_else(|| Error::invalid("the elements were taken from this future before"))?;
+        checked(row_major(memory, 1, self.state.reorder.as_ref()))
     }
 }
 
@@ -314,7 +368,7 @@ mod tests {
     #[test]
     fn row_major_order_of_any_rank() {
         for rank in [0usize, 1, 3, 8, 9, 12] {
-            let order = RowMajor::new(rank);
+            let order = Order::row_major(rank);
             // SAFETY: `layout` sets this member.
             let tiled = unsafe { order.layout().__bindgen_anon_1.tiled };
             // SAFETY: the array is in `order`.

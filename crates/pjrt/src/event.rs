@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use pjrt_sys::*;
 
@@ -59,11 +60,12 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// The error the operation ended with, whether it ended before or during this call.
+    /// The error the operation ended with, whether it ended before or during this call; of kind
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) also where the plugin has no function that tells the end.
     #[doc(alias = "PJRT_Event_Await")]
     #[doc(alias = "PJRT_Event_Error")]
     pub fn wait(&self) -> Result<(), Error> {
-        self.raw.query::<slot::PJRT_Event_Await>()
+        self.settle()?
     }
 
     /// Runs `callback` once the operation has ended, with its error if it failed: on a thread of the plugin's, or on
@@ -118,13 +120,30 @@ impl Event {
 
     /// Waits, and tells the operation's own failure apart from a failure to wait for it.
     pub(crate) fn settle(&self) -> Result<Result<(), Error>, Error> {
-        match self.wait() {
-            Ok(()) => Ok(Ok(())),
-            Err(error) => match self.is_ready() {
-                Ok(true) => Ok(Err(error)),
-                _ => Err(error),
-            },
+        let Err(error) = self.raw.query::<slot::PJRT_Event_Await>() else {
+            return Ok(Ok(()));
+        };
+        if self.raw.api().supports::<slot::PJRT_Event_Await>() && matches!(self.is_ready(), Ok(true)) {
+            return Ok(Err(error));
         }
+        self.settle_otherwise().unwrap_or(Err(error))
+    }
+
+    /// Waits without the function that waits; none where there is no other way.
+    #[cold]
+    fn settle_otherwise(&self) -> Option<Result<Result<(), Error>, Error>> {
+        let completion = Arc::new(Completion::default());
+        let theirs = completion.clone();
+        if self.on_ready(move |result| theirs.complete(result)).is_ok() {
+            return Some(Ok(completion.wait()));
+        }
+        let mut pause = Duration::from_micros(10);
+        while !self.is_ready().ok()? {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(5));
+        }
+        // Without this function the operation has ended all the same, but how is not known.
+        Some(Ok(self.raw.query::<slot::PJRT_Event_Error>()))
     }
 }
 
@@ -153,16 +172,20 @@ impl Future for Event {
         if let Some(completion) = &self.completion {
             return completion.poll(cx);
         }
-        if self.is_ready()? {
-            return Poll::Ready(self.wait());
+        match self.is_ready() {
+            Ok(true) => return Poll::Ready(self.wait()),
+            Ok(false) => {}
+            // The callback tells as well.
+            Err(_) if !self.raw.api().supports::<slot::PJRT_Event_IsReady>() => {}
+            Err(error) => return Poll::Ready(Err(error)),
         }
         let completion = Arc::new(Completion::default());
         let poll = completion.poll(cx);
         debug_assert!(poll.is_pending());
         let theirs = completion.clone();
         self.on_ready(move |result| theirs.complete(result))?;
-        self.completion = Some(completion);
-        Poll::Pending
+        // The callback may have run already.
+        self.completion.insert(completion).poll(cx)
     }
 }
 

@@ -5,13 +5,15 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use pjrt_sys::*;
+use pjrt_types::Layout;
 
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::handle::Foreign;
-use crate::loaded_executable::LoadedExecutable;
+use crate::layout;
+use crate::loaded_executable::{LoadedExecutable, Parameter};
 use crate::read::{self, Malformed};
 
 /// An argument of a run.
@@ -122,7 +124,7 @@ impl LoadedExecutable {
     /// # Errors
     ///
     /// Before the plugin is asked: another number of arguments than the program has, an argument of another shape,
-    /// client or device, a deleted buffer. Otherwise what the plugin reports.
+    /// layout, client or device, a deleted buffer. Otherwise what the plugin reports.
     #[doc(alias = "PJRT_LoadedExecutable_Execute")]
     pub fn execute(&self, inputs: &[&Buffer]) -> Result<Vec<Buffer>, Error> {
         let device = self.only_device(None)?;
@@ -315,11 +317,16 @@ impl LoadedExecutable {
             return Err(Error::invalid(format!("argument {index} belongs to another client than the program")));
         }
         let raw = buffer.live().map_err(|error| Error::invalid(format!("argument {index}: {}", error.message())))?;
-        if let Some(expected) = self.parameters().and_then(|all| all.get(index)).and_then(|one| one.shape()) {
+        let parameter = self.parameters().and_then(|all| all.get(index));
+        if let Some(expected) = parameter.and_then(Parameter::shape) {
             let found = buffer.shape()?;
             if found != expected {
                 return Err(Error::invalid(format!("argument {index} is {found}, but the program expects {expected}")));
             }
+        }
+        // The plugins run a program on memory of any layout, as if it had that of the parameter.
+        if buffer.unusual_layout().is_some() || parameter.is_some_and(Parameter::has_unusual_layout) {
+            check_layout(index, buffer, parameter)?;
         }
         if let (Some(expected), Ok(found)) = (device, buffer.device_raw())
             && expected != found
@@ -401,4 +408,21 @@ impl LoadedExecutable {
         }
         Ok(outputs)
     }
+}
+
+/// Refuses a buffer whose elements lie in another order than the program reads them in.
+#[cold]
+fn check_layout(index: usize, buffer: &Buffer, parameter: Option<&Parameter>) -> Result<(), Error> {
+    let dimensions = buffer.dimensions()?;
+    // Row-major is what either has unless it says otherwise.
+    let row_major = Layout::row_major(dimensions.len());
+    let found = buffer.unusual_layout().unwrap_or(&row_major);
+    let expected = parameter.and_then(Parameter::layout).unwrap_or(&row_major);
+    if layout::is_same(found, expected, dimensions) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "argument {index} has the layout {found}, but the program expects {expected}; compile the program, or the one \
+         that made the argument, for the layout of the other"
+    )))
 }

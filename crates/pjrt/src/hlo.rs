@@ -3,7 +3,7 @@
 //! The C interface does not say how many parameters a program has, of which shapes. Only what is needed for that is
 //! read from the protobuf; everything else is skipped.
 
-use pjrt_types::{ElementType, Shape};
+use pjrt_types::{ElementType, Layout, Shape};
 
 use crate::loaded_executable::Parameter;
 
@@ -58,16 +58,14 @@ fn element_type(shape: &[u8]) -> Option<u64> {
 fn parameter(shape: &[u8]) -> Option<Parameter> {
     let mut dimensions = Vec::new();
     let mut dynamic = false;
+    let mut layout = None;
     for message in fields(shape) {
         match message? {
             // ShapeProto.dimensions, packed or not.
             (3, Value::Varint(extent)) => dimensions.push(extent.cast_signed()),
-            (3, Value::Bytes(packed)) => {
-                let mut rest = packed;
-                while !rest.is_empty() {
-                    dimensions.push(varint(&mut rest)?.cast_signed());
-                }
-            }
+            (3, Value::Bytes(packed)) => unpack(packed, &mut dimensions)?,
+            // ShapeProto.layout.
+            (5, Value::Bytes(message)) => layout = Some(read_layout(message)?),
             // ShapeProto.is_dynamic_dimension, packed or not.
             (6, Value::Varint(flag)) => dynamic |= flag != 0,
             (6, Value::Bytes(flags)) => dynamic |= flags.iter().any(|flag| *flag != 0),
@@ -75,7 +73,41 @@ fn parameter(shape: &[u8]) -> Option<Parameter> {
         }
     }
     let known = element_type_of_xla(element_type(shape)?).filter(|_| !dynamic);
-    Some(Parameter::new(known.map(|element_type| Shape::new(element_type, dimensions))))
+    Some(Parameter::new(known.map(|element_type| Shape::new(element_type, dimensions)), layout))
+}
+
+fn read_layout(message: &[u8]) -> Option<Layout> {
+    let mut layout = Layout { minor_to_major: Vec::new(), tiles: Vec::new() };
+    for message in fields(message) {
+        match message? {
+            // LayoutProto.minor_to_major, packed or not.
+            (1, Value::Varint(dimension)) => layout.minor_to_major.push(dimension.cast_signed()),
+            (1, Value::Bytes(packed)) => unpack(packed, &mut layout.minor_to_major)?,
+            // LayoutProto.tiles.
+            (6, Value::Bytes(tile)) => {
+                let mut extents = Vec::new();
+                for message in fields(tile) {
+                    match message? {
+                        // TileProto.dimensions, packed or not.
+                        (1, Value::Varint(extent)) => extents.push(extent.cast_signed()),
+                        (1, Value::Bytes(packed)) => unpack(packed, &mut extents)?,
+                        _ => {}
+                    }
+                }
+                layout.tiles.push(extents);
+            }
+            _ => {}
+        }
+    }
+    Some(layout)
+}
+
+/// A packed list of numbers.
+fn unpack(mut packed: &[u8], into: &mut Vec<i64>) -> Option<()> {
+    while !packed.is_empty() {
+        into.push(varint(&mut packed)?.cast_signed());
+    }
+    Some(())
 }
 
 /// The element type of that number in XLA's `PrimitiveType`, which differs from `PJRT_Buffer_Type`.
@@ -215,6 +247,19 @@ mod tests {
         assert_eq!(shapes(&module(&[&[0x10, 11, 0x18, 2, 0x32, 1, 1]])).unwrap(), ["?"]);
         // An element type that is not known.
         assert_eq!(shapes(&module(&[&[0x10, 99]])).unwrap(), ["?"]);
+    }
+
+    #[test]
+    fn layouts_are_read() {
+        let layout = |bytes: &[u8]| {
+            let mut shape = F32_2_300.to_vec();
+            shape.extend(message(5, bytes));
+            parameters("hlo", &module(&[&shape])).unwrap()[0].layout().map(ToString::to_string)
+        };
+        assert_eq!(layout(&[0x0a, 2, 0, 1]).unwrap(), "{0,1}");
+        assert_eq!(layout(&[0x08, 1, 0x08, 0]).unwrap(), "{1,0}");
+        assert_eq!(layout(&[0x0a, 2, 1, 0, 0x32, 5, 0x0a, 3, 8, 0x80, 1]).unwrap(), "{1,0:T(8,128)}");
+        assert!(parameters("hlo", &module(&[F32_2_300])).unwrap()[0].layout().is_none());
     }
 
     #[test]

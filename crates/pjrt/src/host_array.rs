@@ -3,6 +3,7 @@
 use bytemuck::checked;
 use pjrt_types::{Element, Shape};
 
+use crate::element;
 use crate::error::Error;
 
 /// A row-major array on the host, of any element type. Types smaller than a byte take one byte for each element.
@@ -31,7 +32,7 @@ impl HostArray {
     ///
     /// Elements that are not as many as the dimensions say.
     pub fn from_elements<T: Element>(data: &[T], dims: &[i64]) -> Result<Self, Error> {
-        Self::new(Shape::new(T::TYPE, dims), bytemuck::cast_slice(data).to_vec())
+        Self::new(Shape::new(element::type_of::<T>(), dims), bytemuck::cast_slice(data).to_vec())
     }
 
     /// Element type and extents.
@@ -55,8 +56,9 @@ impl HostArray {
     ///
     /// An element type that is not that of `T`, and bytes that are no `bool`.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
-        if self.shape.element_type != T::TYPE {
-            return Err(Error::invalid(format!("the array is {}, not of element type {}", self.shape, T::TYPE)));
+        let wanted = element::type_of::<T>();
+        if self.shape.element_type != wanted {
+            return Err(Error::invalid(format!("the array is {}, not of element type {wanted}", self.shape)));
         }
         let size = size_of::<T>();
         let one = |bytes| {

@@ -46,6 +46,7 @@ mod handle;
 mod hlo;
 mod host_array;
 mod key_value;
+mod layout;
 mod library;
 mod load_error;
 mod loaded_executable;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pjrt_sys::*;
-use pjrt_types::{DeviceAssignment, Shape};
+use pjrt_types::{DeviceAssignment, Layout, Shape};
 
 use crate::client::{Client, ClientInner};
 use crate::device::Device;
@@ -14,6 +14,7 @@ use crate::executable::Executable;
 use crate::extensions::Layouts;
 use crate::handle::{Handle, Owned};
 use crate::hlo;
+use crate::layout;
 use crate::query::serialized;
 use crate::read;
 use crate::topology::Parent;
@@ -32,16 +33,37 @@ pub struct LoadedExecutable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     shape: Option<Shape>,
+    layout: Option<Layout>,
+    /// Whether the layout is known to have another order than row-major.
+    unusual: bool,
 }
 
 impl Parameter {
-    pub(crate) fn new(shape: Option<Shape>) -> Self {
-        Self { shape }
+    pub(crate) fn new(shape: Option<Shape>, layout: Option<Layout>) -> Self {
+        let unusual = match (&layout, &shape) {
+            (Some(layout), Some(shape)) => layout::is_unusual(layout, shape),
+            (Some(layout), None) => {
+                layout.minor_to_major != Layout::row_major(layout.minor_to_major.len()).minor_to_major
+            }
+            (None, _) => false,
+        };
+        Self { shape, layout, unusual }
     }
 
     /// Shape on each device; none where the plugin does not say or a dimension is dynamic.
     pub fn shape(&self) -> Option<&Shape> {
         self.shape.as_ref()
+    }
+
+    /// How the elements must lie in the device's memory; none where the plugin does not say, which is taken for
+    /// row-major.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.layout.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn has_unusual_layout(&self) -> bool {
+        self.unusual
     }
 }
 
@@ -169,21 +191,29 @@ impl LoadedExecutable {
 /// What the program expects, by the most telling way the plugin offers.
 ///
 /// No function of the interface says how many parameters a program has, and XLA's plugins do not survive every wrong
-/// number, so this is worth asking for in three ways: the optimized program also tells the shapes, the layouts and
-/// the memory kinds of the parameters tell their number.
+/// number, so this is worth asking for in three ways: the optimized program also tells shapes and layouts, the layouts
+/// and the memory kinds of the parameters tell their number.
 fn parameters(client: &Client, executable: &Executable) -> Option<Vec<Parameter>> {
+    let extension = client.plugin().extension::<Layouts>();
+    let layouts = extension.and_then(|layouts| layouts.parameter_layouts(executable).ok());
+    let parsed = |index: usize| layouts.as_ref()?.get(index).and_then(|text| layout::parse(text));
     if let Ok(program) = executable.optimized_program()
-        && let Some(parameters) = hlo::parameters(&program.format, &program.code)
+        && let Some(mut parameters) = hlo::parameters(&program.format, &program.code)
     {
+        // The extension knows better, if it means the same parameters.
+        if layouts.as_ref().is_some_and(|layouts| layouts.len() == parameters.len()) {
+            for (index, parameter) in parameters.iter_mut().enumerate() {
+                let layout = parsed(index).or_else(|| parameter.layout.take());
+                *parameter = Parameter::new(parameter.shape.take(), layout);
+            }
+        }
         return Some(parameters);
     }
-    let count = || -> Option<usize> {
-        if let Ok(kinds) = executable.parameter_memory_kinds() {
-            return Some(kinds.len());
-        }
-        client.plugin().extension::<Layouts>()?.num_parameters(executable).ok()
-    };
-    Some(vec![Parameter::new(None); count()?])
+    if let Ok(kinds) = executable.parameter_memory_kinds() {
+        let layout = |index| parsed(index).filter(|_| layouts.as_ref().is_some_and(|all| all.len() == kinds.len()));
+        return Some((0..kinds.len()).map(|index| Parameter::new(None, layout(index))).collect());
+    }
+    Some((0..layouts.as_ref()?.len()).map(|index| Parameter::new(None, parsed(index))).collect())
 }
 
 impl fmt::Debug for LoadedExecutable {

@@ -80,6 +80,10 @@ impl Plugin {
                 // No lock is held while the library's code runs: it may load plugins itself.
                 // SAFETY: this function's contract.
                 let table = Foreign(unsafe { library::get_pjrt_api(&canonical) }.map_err(fail)?);
+                // Null tables of different libraries are not the same plugin.
+                if table.0.is_null() {
+                    return Err(fail(LoadErrorKind::NullTable));
+                }
                 let mut registry = registry();
                 let loaded = registry.by_table.entry(table.0.addr()).or_default().clone();
                 registry.by_path.entry(canonical.clone()).or_insert((loaded, table)).clone()
@@ -97,6 +101,9 @@ impl Plugin {
     /// [`LoadError`], as for [`Plugin::load`].
     pub fn from_static(table: StaticApi) -> Result<Self, LoadError> {
         let table = table.as_raw();
+        if table.is_null() {
+            return Err(LoadError::new(None, LoadErrorKind::NullTable));
+        }
         let loaded = registry().by_table.entry(table.addr()).or_default().clone();
         // SAFETY: whoever made the `StaticApi` promised the contract.
         unsafe { Self::initialize(&loaded, table, None) }

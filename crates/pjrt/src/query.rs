@@ -104,6 +104,7 @@ macro_rules! queries {
 
 queries! {
     PJRT_Event_IsReady(PJRT_Event_IsReady_Args, event: PJRT_Event) => flag(is_ready);
+    PJRT_Event_Error(PJRT_Event_Error_Args, event: PJRT_Event) => done();
     PJRT_Event_Await(PJRT_Event_Await_Args, event: PJRT_Event) => done();
 
     PJRT_Client_PlatformName(PJRT_Client_PlatformName_Args, client: PJRT_Client)

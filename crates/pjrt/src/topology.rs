@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::executable::Executable;
 use crate::handle::{Handle, Owned, Owner};
 use crate::named_value;
+use crate::options::encode;
 use crate::plugin::{Plugin, PluginInner};
 use crate::program::Program;
 use crate::query::serialized;
@@ -168,10 +169,10 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// What the plugin reports.
+    /// What the plugin reports, and options as for [`Client::compile`](crate::Client::compile).
     #[doc(alias = "PJRT_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Executable, Error> {
-        let options = options.encode();
+        let options = encode(options)?;
         let program = program.raw();
         let mut args = PJRT_Compile_Args::new();
         args.topology = self.0.as_ptr();

@@ -102,11 +102,11 @@ impl Client {
         strides: &[i64],
         placement: impl Into<Placement<'a>>,
     ) -> Result<Buffer, Error> {
-        element::check_size::<T>()?;
-        let shape = Shape::new(T::TYPE, dims);
+        let shape = Shape::new(element::type_of::<T>(), dims);
         let byte_strides = check_strides(data.len(), offset, &shape, strides)?;
-        let start = data.get(offset..).unwrap_or(&[]);
-        self.copy(bytemuck::cast_slice(start).as_ptr(), &shape, &byte_strides, placement.into())
+        // A pointer into all of the data: negative strides read below it. Without elements it may point past the end.
+        let start = data.as_ptr().wrapping_add(offset).cast::<u8>();
+        self.copy(start, &shape, &byte_strides, placement.into())
     }
 
     /// Gives a row-major array to the device without copying it where the device can use host memory, as CPUs can.
@@ -242,8 +242,7 @@ impl Client {
 
 /// The shape of that many elements, if they are as many as the dimensions say.
 fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
-    element::check_size::<T>()?;
-    let shape = Shape::new(T::TYPE, dims);
+    let shape = Shape::new(element::type_of::<T>(), dims);
     match shape.num_elements() {
         Some(expected) if expected == len => Ok(shape),
         Some(expected) => Err(Error::invalid(format!("{shape} has {expected} elements, but the data has {len}"))),

@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use block_on::block_on;
-use fake::Fake;
+use fake::{Fake, plugin_of, table};
 use pjrt::{Buffer, Client, ErrorCode, ErrorKind, Event};
 
 fn buffer(client: &Client) -> Buffer {
@@ -170,4 +170,93 @@ fn a_refused_registration_gives_its_error_and_drops_the_callback() {
     let read = buffer.to_host_async::<f32>().unwrap();
     assert!(read.is_ready());
     assert_eq!(read.wait().unwrap(), [1.0, 2.0]);
+}
+
+/// Reads a buffer in every way while its events are open, and returns what came of it.
+fn read_late(fake: &'static Fake, client: &Client) -> Vec<Result<Vec<f32>, pjrt::Error>> {
+    let buffer = Arc::new(buffer(client));
+    let theirs = buffer.clone();
+    fake.manual.store(true, SeqCst);
+    let reading = std::thread::spawn(move || {
+        let buffer = theirs;
+        let mut place = [0f32; 2];
+        let into = buffer.to_host_into(&mut place).map(|()| place.to_vec());
+        let waited = buffer.wait().map(|()| vec![]);
+        let event = buffer.ready_event().and_then(|event| event.wait()).map(|()| vec![]);
+        vec![buffer.to_host::<f32>(), into, waited, event]
+    });
+    while !reading.is_finished() {
+        fake.finish();
+        std::thread::yield_now();
+    }
+    fake.manual.store(false, SeqCst);
+    reading.join().unwrap()
+}
+
+#[test]
+fn there_is_more_than_one_way_to_wait() {
+    let mut no_await = table();
+    no_await.PJRT_Event_Await = None;
+    let mut no_callback = no_await;
+    no_callback.PJRT_Event_OnReady = None;
+    let mut only_callback = no_await;
+    only_callback.PJRT_Event_IsReady = None;
+    for table in [no_await, no_callback, only_callback] {
+        let fake = Fake::new();
+        let client = fake.client_of(&plugin_of(table).unwrap());
+        let read: Vec<_> = read_late(fake, &client).into_iter().map(Result::unwrap).collect();
+        assert_eq!(read, [vec![1.0, 2.0], vec![1.0, 2.0], vec![], vec![]]);
+        fake.event_error.store(13, SeqCst);
+        for result in read_late(fake, &client) {
+            assert_eq!(result.unwrap_err().message(), "fake error 13", "the operation's own error");
+        }
+        // The operation's own error may also be that something is not implemented.
+        fake.event_error.store(12, SeqCst);
+        assert_eq!(buffer(&client).to_host::<f32>().unwrap_err().message(), "fake error 12");
+        fake.event_error.store(0, SeqCst);
+        if table.PJRT_Event_OnReady.is_some() {
+            let event = buffer(&client).ready_event().unwrap();
+            block_on(event).unwrap();
+        }
+        drop(client);
+        assert!(fake.all_gone());
+    }
+}
+
+#[test]
+fn a_plugin_that_can_only_wait_gives_its_errors() {
+    let mut table = table();
+    table.PJRT_Event_OnReady = None;
+    table.PJRT_Event_IsReady = None;
+    let fake = Fake::new();
+    let client = fake.client_of(&plugin_of(table).unwrap());
+    let buffer = buffer(&client);
+    let mut place = [0f32; 2];
+    buffer.to_host_into(&mut place).unwrap();
+    assert_eq!(place, [1.0, 2.0]);
+    fake.event_error.store(13, SeqCst);
+    assert_eq!(buffer.to_host_into(&mut place).unwrap_err().message(), "fake error 13");
+    assert_eq!(buffer.to_host::<f32>().unwrap_err().message(), "fake error 13");
+}
+
+#[test]
+fn without_any_way_to_wait_there_is_an_error() {
+    let mut table = table();
+    table.PJRT_Event_Await = None;
+    table.PJRT_Event_OnReady = None;
+    let mut no_error = table;
+    no_error.PJRT_Event_Error = None;
+    table.PJRT_Event_IsReady = None;
+    for (table, missing) in [(table, "PJRT_Event_Await"), (no_error, "PJRT_Event_Error")] {
+        let fake = Fake::new();
+        let client = fake.client_of(&plugin_of(table).unwrap());
+        let buffer = buffer(&client);
+        let event = buffer.ready_event().unwrap();
+        for result in [event.wait(), buffer.wait(), buffer.to_host_into(&mut [0f32; 2])] {
+            let error = result.unwrap_err();
+            assert_eq!((error.kind(), error.function()), (ErrorKind::Unsupported, Some(missing)), "{error}");
+        }
+        let error = buffer.to_host::<f32>().unwrap_err();
+        assert_eq!((error.kind(), error.function()), (ErrorKind::Unsupported, Some(missing)), "{error}");
+    }
 }

@@ -76,6 +76,15 @@ fn what_is_no_plugin_is_refused_in_clear_words() {
     let error = load(build("null", "void *GetPjrtApi(void) { return 0; }")).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::NullTable), "{error}");
 
+    assert!(error.to_string().contains("null.so"), "{error}");
+    let error = load(build("null_too", "void *GetPjrtApi(void) { return 0; }")).unwrap_err();
+    assert!(matches!(error.kind(), LoadErrorKind::NullTable), "{error}");
+    assert_eq!(error.path(), Some(directory().join("null_too.so").as_path()), "its own path");
+    // SAFETY: a null table is refused.
+    let error = Plugin::from_static(unsafe { pjrt::StaticApi::new(std::ptr::null()) }).unwrap_err();
+    assert!(matches!(error.kind(), LoadErrorKind::NullTable), "{error}");
+    assert_eq!(error.path(), None);
+
     let error = load(build("major", &plugin_source(1, 0, "return 0;"))).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::MajorVersion { .. }), "{error}");
     let error = load(build("minor", &plugin_source(0, 45, "return 0;"))).unwrap_err();

@@ -220,6 +220,11 @@ fn bad_programs_are_errors_with_the_plugins_words() {
         let error = client.compile(&Program::new("no such format", "x"), &options).unwrap_err();
         assert!(error.to_string().contains("no such format"), "{error}");
         assert!(client.compile_with_raw_options(&Program::mlir(AXPY), &[0xff; 9]).is_err());
+        for (num_replicas, num_partitions) in [(0, 1), (1, -1), (i64::MAX, i64::MAX), (1 << 16, 1 << 16)] {
+            let options = CompileOptions { num_replicas, num_partitions, ..CompileOptions::default() };
+            let error = client.compile(&Program::mlir(AXPY), &options).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        }
         assert!(client.deserialize_and_load(b"nothing that was serialized").is_err());
         assert!(client.lookup_device(12345).is_err());
     });
@@ -301,6 +306,17 @@ fn metadata_is_an_answer_or_unsupported() {
         if let Some(layouts) = client.plugin().extension::<pjrt::extensions::Layouts>() {
             let shape = pjrt::Shape::new(pjrt::ElementType::F32, [2, 3]);
             assert_eq!(layouts.default_layout(client, &shape).unwrap(), "{1,0}");
+            // Any of these would end the process.
+            let f32s = |extents: &[i64]| pjrt::Shape::new(pjrt::ElementType::F32, extents);
+            let token = pjrt::Shape::new(pjrt::ElementType::Token, []);
+            for shape in [f32s(&[-5]), f32s(&[i64::MAX, i64::MAX]), token] {
+                let error = layouts.default_layout(client, &shape).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+                if let Ok(topology) = client.topology() {
+                    let error = layouts.topology_default_layout(&topology, &shape).unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+                }
+            }
             for _ in 0..3 {
                 // Asked again and again: the executable keeps its layouts.
                 assert_eq!(layouts.output_layouts(executable).unwrap(), ["{0}"]);

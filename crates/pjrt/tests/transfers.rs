@@ -15,7 +15,7 @@ use std::task::{Context, Waker};
 
 use block_on::block_on;
 use fake::{Fake, plugin_of, table};
-use pjrt::{ElementType, ErrorKind, HostRead, Placement, Shape};
+use pjrt::{CompileOptions, ElementType, ErrorKind, HostRead, Placement, Program, Shape};
 
 #[test]
 fn wrong_lengths_never_reach_the_plugin() {
@@ -93,10 +93,78 @@ fn data_is_row_major_or_an_error() {
     let buffer = client.buffer_from_host(&[1u8, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
     fake.no_layouts.store(true, SeqCst);
     assert_eq!(buffer.to_host::<u8>().unwrap(), [1, 2, 3, 4, 5, 6], "the plugin's own layout is row-major");
+    // The fake gives the bytes as they lie, whichever layout it is asked for, as XLA 0.81 does.
+    let other = client.buffer_from_host(&[1u8, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
     fake.column_major.store(true, SeqCst);
-    assert_eq!(buffer.to_host::<u8>().unwrap_err().kind(), ErrorKind::Unsupported);
+    for no_layouts in [true, false] {
+        fake.no_layouts.store(no_layouts, SeqCst);
+        let rows = [1u8, 3, 5, 2, 4, 6];
+        assert_eq!(other.to_host::<u8>().unwrap(), rows);
+        assert_eq!(other.to_host_bytes().unwrap(), rows);
+        assert_eq!(block_on(other.to_host_async::<u8>().unwrap()).unwrap(), rows);
+        let mut place = [0u8; 6];
+        other.to_host_into(&mut place).unwrap();
+        assert_eq!(place, rows);
+    }
+    fake.no_layouts.store(true, SeqCst);
+    let wide = client.buffer_from_host(&[1u16, 2, 3, 4], &[2, 2]).unwrap();
+    let bytes: Vec<u8> = [1u16, 3, 2, 4].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    assert_eq!(wide.to_host_bytes().unwrap(), bytes);
     let flat = client.buffer_from_host(&[1u8, 2], &[2]).unwrap();
     assert_eq!(flat.to_host::<u8>().unwrap(), [1, 2]);
+}
+
+#[test]
+fn data_of_no_known_layout_is_row_major_or_an_error() {
+    let mut table = table();
+    table.PJRT_Buffer_GetMemoryLayout = None;
+    let fake = Fake::new();
+    let client = fake.client_of(&plugin_of(table).unwrap());
+    let buffer = client.buffer_from_host(&[1u8, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
+    assert_eq!(buffer.to_host::<u8>().unwrap(), [1, 2, 3, 4, 5, 6], "the plugin takes the layout it is given");
+    fake.no_layouts.store(true, SeqCst);
+    assert_eq!(buffer.to_host::<u8>().unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn a_tiled_layout_of_another_order_is_an_error() {
+    let fake = Fake::new();
+    let client = fake.client();
+    fake.tiled.store(true, SeqCst);
+    let tiled = |rank: &[i64]| client.buffer_from_host(&[1u8, 2, 3, 4], rank).unwrap();
+    assert_eq!(tiled(&[2, 2]).to_host::<u8>().unwrap(), [1, 2, 3, 4], "row-major, whatever the tiles");
+    fake.column_major.store(true, SeqCst);
+    let error = tiled(&[2, 2]).to_host::<u8>().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.message().contains("u8[2,2], has the layout {0,1:T(8,128)}"), "{error}");
+    assert_eq!(tiled(&[4]).to_host::<u8>().unwrap(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_program_of_unknown_layouts_takes_row_major_arguments() {
+    let fake = Fake::new();
+    let client = fake.client();
+    let program = client.compile(&Program::mlir(""), &CompileOptions::default()).unwrap();
+    let rows = client.buffer_from_host(&[1u8, 2, 3, 4], &[2, 2]).unwrap();
+    program.execute(&[&rows]).unwrap();
+    fake.column_major.store(true, SeqCst);
+    let columns = client.buffer_from_host(&[1u8, 2, 3, 4], &[2, 2]).unwrap();
+    let error = program.execute(&[&columns]).unwrap_err();
+    let expected = "argument 0 has the layout {0,1}, but the program expects {1,0}";
+    assert!(error.message().starts_with(expected), "{error}");
+    assert_eq!(fake.runs.load(SeqCst), 1);
+}
+
+#[test]
+fn strides_may_lead_below_where_they_start() {
+    let client = Fake::new().client();
+    let data = [1i32, 2, 3, 4, 5, 6];
+    let upload = |offset, dims: &[i64], strides: &[i64]| {
+        client.buffer_from_strided(&data, offset, dims, strides, Placement::Default)?.to_host::<i32>()
+    };
+    assert_eq!(upload(5, &[2, 3], &[-3, -1]).unwrap(), [6, 5, 4, 3, 2, 1]);
+    assert_eq!(upload(2, &[2, 2], &[3, -1]).unwrap(), [3, 2, 6, 5]);
+    assert_eq!(upload(usize::MAX, &[0, 2], &[3, -1]).unwrap(), [0; 0], "nothing is read, wherever it starts");
 }
 
 #[test]

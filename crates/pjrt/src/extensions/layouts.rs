@@ -2,7 +2,7 @@
 
 use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
-use pjrt_types::Shape;
+use pjrt_types::{ElementType, Shape};
 
 use super::{PluginExtension, find, sealed};
 use crate::api::Api;
@@ -48,20 +48,20 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// A client of another plugin, and what the plugin reports.
+    /// A client of another plugin, a token, extents that make no array, and what the plugin reports.
     #[doc(alias = "PJRT_Layouts_PJRT_Client_GetDefaultLayout")]
     pub fn default_layout(&self, client: &Client, shape: &Shape) -> Result<String, Error> {
         self.check(client.api())?;
+        self.check_shape(shape)?;
         let mut args = PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args::new();
         args.client = client.inner().raw().as_ptr();
-        element::check(shape.element_type, self.plugin.api_version())?;
         args.type_ = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.dims = shape.dimensions.as_ptr();
         args.num_dims = shape.dimensions.len();
         // SAFETY: C2: the client is live and of this plugin; the dimensions live through the call.
         unsafe { self.call::<function::PJRT_Layouts_PJRT_Client_GetDefaultLayout>(&mut args) }?;
         // SAFETY: C3: the plugin made the layout for us.
-        unsafe { self.take(args.layout) }
+        unsafe { self.take(function::PJRT_Layouts_PJRT_Client_GetDefaultLayout::NAME, args.layout) }
     }
 
     /// The layout of a buffer.
@@ -77,27 +77,27 @@ impl Layouts {
         // SAFETY: C2: the buffer is live and of this plugin.
         unsafe { self.call::<function::PJRT_Layouts_PJRT_Buffer_MemoryLayout>(&mut args) }?;
         // SAFETY: C3: the plugin made the layout for us.
-        unsafe { self.take(args.layout) }
+        unsafe { self.take(function::PJRT_Layouts_PJRT_Buffer_MemoryLayout::NAME, args.layout) }
     }
 
     /// The layout devices of a topology give arrays of that shape.
     ///
     /// # Errors
     ///
-    /// A topology of another plugin, and what the plugin reports.
+    /// A topology of another plugin, a token, extents that make no array, and what the plugin reports.
     #[doc(alias = "PJRT_Layouts_PJRT_Topology_GetDefaultLayout")]
     pub fn topology_default_layout(&self, topology: &TopologyDescription, shape: &Shape) -> Result<String, Error> {
         self.check(topology.handle().api())?;
+        self.check_shape(shape)?;
         let mut args = PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args::new();
         args.topology_description = topology.handle().as_ptr();
-        element::check(shape.element_type, self.plugin.api_version())?;
         args.type_ = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.dims = shape.dimensions.as_ptr();
         args.num_dims = shape.dimensions.len();
         // SAFETY: C2: the topology is live and of this plugin; the dimensions live through the call.
         unsafe { self.call::<function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout>(&mut args) }?;
         // SAFETY: C3: the plugin made the layout for us.
-        unsafe { self.take(args.layout) }
+        unsafe { self.take(function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout::NAME, args.layout) }
     }
 
     /// The layouts of a program's outputs.
@@ -131,11 +131,6 @@ impl Layouts {
         self.parameters(executable)?.iter().map(|layout| unsafe { self.serialize(*layout) }).collect()
     }
 
-    /// Number of arguments a program expects.
-    pub(crate) fn num_parameters(&self, executable: &Executable) -> Result<usize, Error> {
-        Ok(self.parameters(executable)?.len())
-    }
-
     fn parameters<'a>(&self, executable: &'a Executable) -> Result<&'a [*mut PJRT_Layouts_MemoryLayout], Error> {
         type Function = function::PJRT_Layouts_PJRT_Executable_GetParameterLayouts;
         self.check(executable.handle().api())?;
@@ -155,6 +150,17 @@ impl Layouts {
         Err(Error::invalid("the layouts extension of one plugin was asked about an object of another"))
     }
 
+    /// Refuses shapes that XLA's plugins do not survive.
+    fn check_shape(&self, shape: &Shape) -> Result<(), Error> {
+        if shape.element_type == ElementType::Token {
+            return Err(Error::invalid("a token has no layout"));
+        }
+        if shape.host_size().is_none() {
+            return Err(Error::invalid(format!("{shape} has negative extents or more bytes than memory")));
+        }
+        element::check(shape.element_type, self.plugin.api_version())
+    }
+
     /// # Safety
     ///
     /// As for [`Api::call`].
@@ -171,11 +177,13 @@ impl Layouts {
     /// # Safety
     ///
     /// `layout` is null or a live layout of this plugin that the caller owns.
-    unsafe fn take(&self, layout: *mut PJRT_Layouts_MemoryLayout) -> Result<String, Error> {
+    unsafe fn take(&self, function: &'static str, layout: *mut PJRT_Layouts_MemoryLayout) -> Result<String, Error> {
+        // There is nothing to destroy where there is no layout, and plugins do not expect to be asked.
+        let layout = read::object(layout).map_err(|broken| Error::malformed(function, broken))?;
         // SAFETY: this function's contract.
-        let text = unsafe { self.serialize(layout) };
+        let text = unsafe { self.serialize(layout.as_ptr()) };
         let mut args = PJRT_Layouts_MemoryLayout_Destroy_Args::new();
-        args.layout = layout;
+        args.layout = layout.as_ptr();
         // SAFETY: C2: the layout is live and given up.
         unsafe { self.call::<function::PJRT_Layouts_MemoryLayout_Destroy>(&mut args) }?;
         text

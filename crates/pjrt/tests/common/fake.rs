@@ -25,9 +25,10 @@ pub(crate) struct Fake {
     pub(crate) event_error: AtomicU32,
     /// Registering a callback fails.
     pub(crate) refuse_callbacks: AtomicBool,
-    /// A host layout is refused, and the buffer's own layout is column-major.
+    /// A host layout is refused instead of ignored, and the buffer's own layout is column-major or tiled.
     pub(crate) no_layouts: AtomicBool,
     pub(crate) column_major: AtomicBool,
+    pub(crate) tiled: AtomicBool,
     /// Value every byte of a copy to the host has, if not -1.
     pub(crate) garbage: AtomicI64,
     /// An execution gives null for its outputs.
@@ -240,6 +241,10 @@ unsafe extern "C" fn event_is_ready(args: *mut PJRT_Event_IsReady_Args) -> *mut 
     null_mut()
 }
 
+unsafe extern "C" fn event_error(args: *mut PJRT_Event_Error_Args) -> *mut PJRT_Error {
+    make_error(unsafe { event((*args).event) }.state.lock().expect("event").outcome.expect("ready"))
+}
+
 unsafe extern "C" fn event_await(args: *mut PJRT_Event_Await_Args) -> *mut PJRT_Error {
     let event = unsafe { event((*args).event) };
     let mut state = event.state.lock().expect("event");
@@ -436,7 +441,12 @@ unsafe extern "C" fn buffer_from_host(args: *mut PJRT_Client_BufferFromHostBuffe
     };
     let count: i64 = dims.iter().product();
     let size = usize::try_from(count).expect("extents") * element_size(args.type_);
-    let data = unsafe { std::slice::from_raw_parts(args.data.cast::<u8>(), size) };
+    let data = if args.num_byte_strides == 0 {
+        unsafe { std::slice::from_raw_parts(args.data.cast::<u8>(), size) }.to_vec()
+    } else {
+        let strides = unsafe { std::slice::from_raw_parts(args.byte_strides, args.num_byte_strides) };
+        gather(args.data.cast::<u8>(), element_size(args.type_), &dims, strides)
+    };
     let mut done = None;
     if args.host_buffer_semantics == PJRT_HostBufferSemantics::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall {
         args.done_with_host_buffer = fake.event(|| ());
@@ -451,9 +461,18 @@ unsafe extern "C" fn buffer_from_host(args: *mut PJRT_Client_BufferFromHostBuffe
         });
         done = Some(unsafe { &*args.done_with_host_buffer.cast::<Arc<EventState>>() }.clone());
     }
-    let data = Arc::new(data.to_vec());
+    let data = Arc::new(data);
     args.buffer = make_buffer(BufferState { fake, ty: args.type_, dims, data, deleted: AtomicBool::new(false), done });
     null_mut()
+}
+
+/// The bytes of strided data, row-major.
+fn gather(data: *const u8, size: usize, dims: &[i64], strides: &[i64]) -> Vec<u8> {
+    let ([extent, dims @ ..], [stride, strides @ ..]) = (dims, strides) else {
+        return unsafe { std::slice::from_raw_parts(data, size) }.to_vec();
+    };
+    let at = |i: i64| unsafe { data.offset(isize::try_from(i * stride).expect("a stride")) };
+    (0..*extent).flat_map(|i| gather(at(i), size, dims, strides)).collect()
 }
 
 fn element_size(ty: PJRT_Buffer_Type) -> usize {
@@ -492,11 +511,18 @@ unsafe extern "C" fn buffer_unpadded(args: *mut PJRT_Buffer_UnpaddedDimensions_A
 unsafe extern "C" fn buffer_layout(args: *mut PJRT_Buffer_GetMemoryLayout_Args) -> *mut PJRT_Error {
     static ROW_MAJOR: [i64; 2] = [1, 0];
     static COLUMN_MAJOR: [i64; 2] = [0, 1];
+    static TILE: [i64; 2] = [8, 128];
+    static TILE_SIZES: [usize; 1] = [2];
     let buffer = unsafe { buffer((*args).buffer) };
     let order = if buffer.fake.column_major.load(SeqCst) { &COLUMN_MAJOR } else { &ROW_MAJOR };
     let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
     tiled.minor_to_major = order.as_ptr();
     tiled.minor_to_major_size = 2;
+    if buffer.fake.tiled.load(SeqCst) {
+        tiled.tile_dims = TILE.as_ptr();
+        tiled.tile_dim_sizes = TILE_SIZES.as_ptr();
+        tiled.num_tiles = 1;
+    }
     unsafe {
         (*args).layout = PJRT_Buffer_MemoryLayout::new();
         (*args).layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled;
@@ -560,6 +586,7 @@ pub(crate) fn table() -> PJRT_Api {
     table.PJRT_Plugin_Initialize = Some(initialize);
     table.PJRT_Event_Destroy = Some(event_destroy);
     table.PJRT_Event_IsReady = Some(event_is_ready);
+    table.PJRT_Event_Error = Some(event_error);
     table.PJRT_Event_Await = Some(event_await);
     table.PJRT_Event_OnReady = Some(event_on_ready);
     table.PJRT_Client_Create = Some(client_create);

@@ -1,0 +1,175 @@
+//! Orders of elements: which differ from row-major, which are the same, and the way back.
+
+use pjrt_types::{Layout, Shape};
+
+/// Reads XLA's notation, such as `{1,0}` or `{1,0:T(8,128)(2,1)S(5)}`. Only order and tiles are kept.
+pub(crate) fn parse(text: &str) -> Option<Layout> {
+    let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let (order, mut rest) = inside.split_once(':').unwrap_or((inside, ""));
+    let minor_to_major = list(order)?;
+    let mut tiles = Vec::new();
+    // Attributes: letters, then groups in parentheses.
+    while let Some((name, group)) = rest.split_once('(') {
+        let (group, mut after) = group.split_once(')')?;
+        let is_tile = name == "T";
+        if is_tile {
+            tiles.push(list(group)?);
+        }
+        while is_tile && let Some(group) = after.strip_prefix('(') {
+            let (group, more) = group.split_once(')')?;
+            tiles.push(list(group)?);
+            after = more;
+        }
+        rest = after;
+    }
+    Some(Layout { minor_to_major, tiles })
+}
+
+fn list(text: &str) -> Option<Vec<i64>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    // A tile writes an asterisk for a dimension that is combined with the next, which XLA stores as the least number.
+    text.split(',').map(|n| if n == "*" { Some(i64::MIN) } else { n.parse().ok() }).collect()
+}
+
+/// Whether elements lie in another order than row-major. Tiles are the device's affair.
+pub(crate) fn is_unusual(layout: &Layout, shape: &Shape) -> bool {
+    let rank = shape.dimensions.len();
+    // An order of another length is none.
+    rank > 1 && layout.minor_to_major.len() == rank && {
+        let usual = Layout { tiles: layout.tiles.clone(), ..Layout::row_major(rank) };
+        !is_same(layout, &usual, &shape.dimensions)
+    }
+}
+
+/// Whether arrays of those extents lie alike.
+pub(crate) fn is_same(a: &Layout, b: &Layout, dimensions: &[i64]) -> bool {
+    if a.minor_to_major == b.minor_to_major {
+        // One that does not name its tiles may still have them.
+        return a.tiles == b.tiles || a.tiles.is_empty() || b.tiles.is_empty();
+    }
+    if dimensions.contains(&0) {
+        return true;
+    }
+    // Where a dimension of one element stands makes no difference, unless it is part of a tile.
+    let extent = |d: &i64| usize::try_from(*d).ok().and_then(|d| dimensions.get(d)).copied();
+    let long = |layout: &Layout| -> Vec<i64> {
+        layout.minor_to_major.iter().copied().filter(|d| extent(d) != Some(1)).collect()
+    };
+    a.tiles.is_empty() && b.tiles.is_empty() && long(a) == long(b)
+}
+
+/// The way from another order to row-major.
+#[derive(Debug)]
+pub(crate) struct Reorder {
+    /// Extent of each dimension, and how far apart its elements lie in the other order.
+    dimensions: Vec<(usize, usize)>,
+}
+
+impl Reorder {
+    /// None where the order is no order of the shape's dimensions.
+    pub(crate) fn new(layout: &Layout, shape: &Shape) -> Option<Self> {
+        let rank = shape.dimensions.len();
+        let mut dimensions = vec![None; rank];
+        let mut stride = 1usize;
+        for dimension in &layout.minor_to_major {
+            let place = dimensions.get_mut(usize::try_from(*dimension).ok()?)?;
+            let extent = usize::try_from(shape.dimensions[usize::try_from(*dimension).ok()?]).ok()?;
+            if place.replace((extent, stride)).is_some() {
+                return None;
+            }
+            stride = stride.checked_mul(extent)?;
+        }
+        Some(Self { dimensions: dimensions.into_iter().collect::<Option<_>>()? })
+    }
+
+    /// The elements row-major; each takes `unit` items of `data`.
+    pub(crate) fn apply<B: Copy>(&self, data: &[B], unit: usize) -> Vec<B> {
+        let mut out = Vec::with_capacity(data.len());
+        let mut index = vec![0usize; self.dimensions.len()];
+        let mut from = 0usize;
+        while out.len() < data.len() {
+            out.extend_from_slice(&data[from * unit..][..unit]);
+            // The next index in row-major order.
+            for (i, (extent, stride)) in index.iter_mut().zip(&self.dimensions).rev() {
+                *i += 1;
+                from += stride;
+                if *i < *extent {
+                    break;
+                }
+                from -= *i * stride;
+                *i = 0;
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pjrt_types::ElementType;
+
+    use super::*;
+
+    fn order(minor_to_major: &[i64]) -> Layout {
+        Layout { minor_to_major: minor_to_major.to_vec(), tiles: Vec::new() }
+    }
+
+    #[test]
+    fn the_notation_is_read() {
+        assert_eq!(parse("{}").unwrap(), order(&[]));
+        for text in ["{0,1}", "{1,0:T(8,128)}", "{2,1,0:T(8,128)(2,1)}"] {
+            assert_eq!(parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(parse("{1,0:E(4)S(5)}").unwrap(), order(&[1, 0]));
+        assert_eq!(parse("{1,0:D(D,C)T(2,*)(4)S(5)}").unwrap().tiles, [vec![2, i64::MIN], vec![4]]);
+        for text in ["", "1,0", "{1,x}", "{1,0:T(8", "{1,0:T(8,y)}"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_another_order_is_unusual() {
+        let unusual = |layout: &Layout, dims: &[i64]| is_unusual(layout, &Shape::new(ElementType::F32, dims));
+        assert!(unusual(&order(&[0, 1]), &[2, 3]));
+        assert!(!unusual(&order(&[1, 0]), &[2, 3]));
+        assert!(!unusual(&order(&[0, 1]), &[2, 1]));
+        assert!(!unusual(&order(&[0, 1]), &[2, 0]));
+        assert!(!unusual(&order(&[0]), &[2]));
+        assert!(!unusual(&order(&[0, 1]), &[2, 3, 4]), "no order of three dimensions");
+        assert!(unusual(&order(&[1, 2, 0]), &[2, 3, 4]));
+        assert!(!unusual(&parse("{1,0:T(8,128)}").unwrap(), &[2, 3]));
+        assert!(unusual(&parse("{0,1:T(8,128)}").unwrap(), &[2, 1]));
+    }
+
+    #[test]
+    fn any_order_leads_back_to_row_major() {
+        let shape = Shape::new(ElementType::U8, [2, 3, 4]);
+        let expected: Vec<usize> = (0..24).collect();
+        for layout in [[0, 1, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            // Lay the elements out by their strides in that order.
+            let mut strides = [0; 3];
+            let mut stride = 1;
+            for d in layout {
+                strides[d] = stride;
+                stride *= [2, 3, 4][d];
+            }
+            let mut data = vec![0; 24];
+            for (value, i) in expected.iter().enumerate() {
+                data[i / 12 * strides[0] + i / 4 % 3 * strides[1] + i % 4 * strides[2]] = value;
+            }
+            let layout = order(&layout.map(|d| i64::try_from(d).unwrap()));
+            let reorder = Reorder::new(&layout, &shape).unwrap();
+            assert_eq!(reorder.apply(&data, 1), expected, "{layout}");
+            let pairs: Vec<usize> = data.iter().flat_map(|i| [*i, *i + 100]).collect();
+            let expected: Vec<usize> = expected.iter().flat_map(|i| [*i, *i + 100]).collect();
+            assert_eq!(reorder.apply(&pairs, 2), expected, "{layout}");
+        }
+        let empty = Shape::new(ElementType::U8, [2, 0]);
+        assert_eq!(Reorder::new(&order(&[0, 1]), &empty).unwrap().apply::<u8>(&[], 1), []);
+        assert!(Reorder::new(&order(&[0, 0]), &empty).is_none());
+        assert!(Reorder::new(&order(&[0, 2]), &empty).is_none());
+        assert!(Reorder::new(&order(&[0]), &empty).is_none());
+    }
+}
