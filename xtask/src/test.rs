@@ -84,7 +84,9 @@ impl Report {
     fn part<T>(&mut self, name: &str, part: Result<T, Error>) -> Option<T> {
         part.map_err(|error| {
             let reason = error.to_string();
-            let reason = reason.lines().next().unwrap_or_default();
+            // pip says in a line of its own what it could not do.
+            let said = reason.lines().rfind(|line| line.starts_with("ERROR"));
+            let reason = said.or_else(|| reason.lines().next()).unwrap_or_default();
             eprintln!("SKIPPED {name}: {reason}");
             self.skipped.push(format!("{name}: {reason}"));
         })
