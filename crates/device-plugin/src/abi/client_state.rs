@@ -150,8 +150,15 @@ impl<B: Backend> Client<B> {
         }
         let memory = self.memory_index(memory)?;
         let devices = &self.memories[memory].device_indices;
-        let asked = self.device_handles.position(device).filter(|device| devices.contains(device));
-        Ok(Placement { device: asked.unwrap_or(devices[0]), memory })
+        if device.is_null() {
+            return Ok(Placement { device: devices[0], memory });
+        }
+        let device = self.device_index(device)?;
+        if devices.contains(&device) {
+            return Ok(Placement { device, memory });
+        }
+        let kind = &self.memories[memory].info.kind;
+        Err(Error::argument(format!("device {} does not reach that memory of kind {kind:?}", self.device_id(device))))
     }
 
     pub(crate) fn device_id(&self, device: usize) -> i32 {

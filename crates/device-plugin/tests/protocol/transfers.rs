@@ -106,6 +106,8 @@ fn the_type_and_place_of_a_new_buffer_are_checked() {
     assert!(put(4, null_mut(), null_mut()).unwrap_err().message.contains("device is null"));
     assert!(put(4, toy().devices(other)[0], null_mut()).unwrap_err().message.contains("none of this client"));
     assert!(put(4, null_mut(), toy().memories(other)[0]).unwrap_err().message.contains("memory is none of this"));
+    let elsewhere = put(4, device, toy().memories(client)[0]).unwrap_err();
+    assert!(elsewhere.message.contains("does not reach that memory"), "{elsewhere:?}");
     // By device: its default memory. By both: the memory, and the device if it has that memory.
     for (asked, memory, expected) in [(device, null_mut(), toy().memories(client)[1]), (device, memory, memory)] {
         let buffer = put(4, asked, memory).unwrap();
