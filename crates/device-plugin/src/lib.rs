@@ -6,6 +6,10 @@
 //! errors, strings that outlive a call, strided host data, donation, deletion, reference counts, layouts, memory
 //! kinds and serialization are done here, and a panic in a backend becomes an error of the call it happened in.
 //!
+//! A plugin that frameworks load is a crate of type `cdylib` with `#[device_plugin(export)]`, which defines
+//! `GetPjrtApi`; without `export` the plugin is embedded through its `api()`. `examples/echo_plugin.rs` is the first,
+//! this the second:
+//!
 //! ```
 //! use std::sync::Arc;
 //!
@@ -14,7 +18,7 @@
 //!     Launch, Placement, Program, Result, device_plugin,
 //! };
 //!
-//! /// A device that returns its inputs.
+//! /// A device whose programs take and return nothing.
 //! pub struct Echo;
 //!
 //! #[device_plugin]

@@ -9,7 +9,8 @@ use crate::{ElementType, Shape};
 pub struct Program {
     /// `mlir` for StableHLO (a portable artifact or text), `hlo` or `hlo_with_config` for HLO protos.
     pub format: String,
-    /// The program; slices of it share its memory.
+    /// The program; slices of it share its memory. The `stablehlo` crate reads format `mlir`: `stablehlo::parse` takes
+    /// a clone of this.
     pub code: Bytes,
 }
 
@@ -30,7 +31,7 @@ pub struct ExecutableInfo {
     pub name: String,
     /// Shapes of the parameters, in order.
     pub parameters: Vec<Shape>,
-    /// Shapes of the outputs, in order.
+    /// Shapes of the outputs, in order: as many as the program returns, which frameworks rely on.
     pub outputs: Vec<Shape>,
     /// Indices of the parameters whose buffers an execution uses up, unless its caller forbids it.
     pub donated: Vec<usize>,

@@ -149,10 +149,25 @@ fn element(ty: ElementType, text: &str, out: &mut Vec<u8>) -> Result<(), String>
         ElementType::U16 => push!(u16),
         ElementType::U32 => push!(u32),
         ElementType::U64 => push!(u64),
-        ElementType::F16 => out.extend(f16::from_f64(parse(ty, text)?).to_le_bytes()),
-        ElementType::Bf16 => out.extend(bf16::from_f64(parse(ty, text)?).to_le_bytes()),
-        ElementType::F32 => push!(f32),
-        ElementType::F64 => push!(f64),
+        ElementType::F16 | ElementType::Bf16 | ElementType::F32 | ElementType::F64 => {
+            let value: f64 = parse(ty, text)?;
+            let (bytes, overflow) = match ty {
+                ElementType::F16 => (f16::from_f64(value).to_le_bytes().to_vec(), f16::from_f64(value).is_infinite()),
+                ElementType::Bf16 => {
+                    (bf16::from_f64(value).to_le_bytes().to_vec(), bf16::from_f64(value).is_infinite())
+                }
+                // Parsed again, because rounding twice may give another value.
+                ElementType::F32 => {
+                    let single: f32 = parse(ty, text)?;
+                    (single.to_le_bytes().to_vec(), single.is_infinite())
+                }
+                _ => (value.to_le_bytes().to_vec(), value.is_infinite()),
+            };
+            if overflow && !text.to_ascii_lowercase().contains("inf") {
+                return Err(format!("{text} is too large for {ty}; write inf for infinity"));
+            }
+            out.extend(bytes);
+        }
         _ => return Err(format!("{ty} has no literals; give a .npy file")),
     }
     Ok(())
@@ -183,6 +198,9 @@ mod tests {
         assert!(fault("f33[2]=1").contains("not an element type"));
         assert!(fault("f32[2=1").contains("TYPE[EXTENT"));
         assert!(fault("f32[-2]=1").contains("not an extent"));
+        for text in ["f16=65520", "bf16=1e39", "f32=1e50", "f64=-1e999"] {
+            assert!(fault(text).contains("too large"), "{text}");
+        }
         assert!(fault("u8=300").contains("not a value of u8"));
         assert!(fault("f32[4294967295,4294967295,4294967295]=1").contains("larger than memory"));
         assert!(fault("data.txt").contains("FILE.npy"));

@@ -133,7 +133,9 @@ impl fmt::Display for Error {
         if matches!(kind, ErrorKind::Plugin | ErrorKind::Unsupported) {
             write!(f, "{code}: ")?;
         }
-        f.write_str(message)
+        // Plugins written with `device-plugin` name the function themselves.
+        let named = function.and_then(|function| message.strip_prefix(function)?.strip_prefix(": "));
+        f.write_str(named.unwrap_or(message))
     }
 }
 

@@ -123,8 +123,9 @@ impl LoadedExecutable {
     ///
     /// # Errors
     ///
-    /// Before the plugin is asked: another number of arguments than the program has, an argument of another shape,
-    /// layout, client or device, a deleted buffer. Otherwise what the plugin reports.
+    /// Before the plugin is asked: an argument of another client or device, a deleted buffer, and, as far as the plugin
+    /// tells what the program's parameters are ([`LoadedExecutable::parameters`]), another number of arguments, another
+    /// shape or layout. Otherwise what the plugin reports, with the code `INVALID_ARGUMENT` in both cases.
     #[doc(alias = "PJRT_LoadedExecutable_Execute")]
     pub fn execute(&self, inputs: &[&Buffer]) -> Result<Vec<Buffer>, Error> {
         let device = self.only_device(None)?;
