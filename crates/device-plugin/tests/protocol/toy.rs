@@ -184,6 +184,8 @@ impl Backend for ToyDevice {
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<ToyProgram>> {
         self.check("compile");
         let code = std::str::from_utf8(&program.code).map_err(|_| Error::invalid_argument("no text"))?;
+        // The text of an HLO module is its name, after tag and length.
+        let code = if program.format == "hlo" { code[2..].trim_end_matches(|c| c != ']') } else { code };
         let fields: HashMap<&str, &str> = code.lines().filter_map(|line| line.split_once('=')).collect();
         let list = |key: &str| fields.get(key).into_iter().flat_map(|list| list.split(';'));
         let shapes = |key: &str| list(key).filter(|s| !s.is_empty()).map(parse_shape).collect::<Result<Vec<_>>>();
