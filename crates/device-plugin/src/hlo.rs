@@ -142,6 +142,8 @@ mod tests {
                 assert_eq!(shape, b"shape of the program");
             }
         }
-        assert!(with_config(&Program { format: "hlo".to_owned(), code: Bytes::from_static(&[0xff; 12]) }, 1, 1).is_none());
+        assert!(
+            with_config(&Program { format: "hlo".to_owned(), code: Bytes::from_static(&[0xff; 12]) }, 1, 1).is_none()
+        );
     }
 }

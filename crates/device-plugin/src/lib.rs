@@ -89,6 +89,7 @@ mod program;
 mod strided;
 
 pub use abi::api;
+pub use abi::foreign_memory::ForeignMemory;
 pub use abi::host_alias::HostAlias;
 pub use abi::key_value::KeyValueStore;
 pub use backend::{Backend, CreateOptions};
@@ -98,7 +99,7 @@ pub use error::{Error, Result};
 pub use event::{Completer, Event};
 pub use fault::{Fault, Faults};
 pub use host::HostArray;
-pub use info::{CompiledMemoryStats, DeviceInfo, MemoryInfo, Placement, TopologyInfo};
+pub use info::{CompiledMemoryStats, DeviceInfo, MemoryInfo, Placement, ProcessInfo, ProcessState, TopologyInfo};
 pub use launch::{ExecuteOptions, Inputs, Launch, Outputs};
 pub use library::Library;
 pub use manifest::Manifest;

@@ -263,7 +263,7 @@ fn place<B: Backend>(client: &Client<B>, device: usize, kinds: &[String]) -> Res
 }
 
 /// Hash of everything a compilation depends on.
-fn fingerprint<B>(client: &Client<B>, program: &Program, options: &[u8]) -> String {
+fn fingerprint<B: Backend>(client: &Client<B>, program: &Program, options: &[u8]) -> String {
     let hash = |seed: u64| {
         let mut hasher = DefaultHasher::new();
         seed.hash(&mut hasher);
