@@ -14,7 +14,7 @@ use crate::abi::empty_buffer::Alias;
 use crate::abi::entry::entries;
 use crate::abi::executable_state::{Executable, default_assignment};
 use crate::abi::key_value::KeyValueStore;
-use crate::abi::{promises, raw};
+use crate::abi::{ledger, promises, raw};
 use crate::{Backend, CreateOptions, Error, ProcessInfo, ProcessState, Program, Result};
 
 /// Copies a program: the one copy there is, of which everything else is a slice.
@@ -87,6 +87,7 @@ entries! {
             // SAFETY: V4, in a distributed run.
             options = options.with_key_value(unsafe { KeyValueStore::new(args) });
         }
+        ledger::settle();
         args.client = Client::create::<P>(&options)?.into_raw().cast();
         Ok(())
     }
@@ -98,6 +99,8 @@ entries! {
             // Nobody can tell any more what these wait for.
             promises::abandon(deferred::key(&client));
             client.aliases.take_all(|_| true).into_iter().for_each(Alias::abandon);
+            drop(client);
+            ledger::settle();
         }
         Ok(())
     }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use pjrt_sys::{PJRT_Device, PJRT_Memory};
 
-use crate::abi::counted::{Counted, Ref};
+use crate::abi::buffer_handle::Left;
+use crate::abi::counted::{Accounted, Counted, Ref};
 use crate::abi::device::Device;
 use crate::abi::dma::Mappings;
 use crate::abi::empty_buffer::Alias;
+use crate::abi::ledger::Ledger;
 use crate::abi::lists::Pointers;
 use crate::abi::memory::Memory;
 use crate::abi::raw::handles;
@@ -26,6 +28,10 @@ pub(crate) struct Client<B: Backend> {
     pub(crate) addressable_handles: Pointers<PJRT_Device>,
     pub(crate) memories: Vec<Memory>,
     pub(crate) memory_handles: Pointers<PJRT_Memory>,
+    /// What executions use and made.
+    pub(crate) ledger: Arc<Ledger>,
+    /// Deleted buffers that executions may still use.
+    pub(crate) left: Left<B>,
     pub(crate) mappings: Mappings,
     /// Buffers that wait for the framework to name the one whose data they take.
     pub(crate) aliases: Tokens<Alias<B>>,
@@ -33,6 +39,13 @@ pub(crate) struct Client<B: Backend> {
 
 handles! {
     PJRT_Client => Counted<Client<P::Backend>>;
+}
+
+impl<B: Backend> Accounted for Client<B> {
+    #[inline]
+    fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
 }
 
 impl<B: Backend> Client<B> {
@@ -99,6 +112,8 @@ impl<B: Backend> Client<B> {
             addressable_handles,
             memories,
             memory_handles,
+            ledger: Ledger::new(),
+            left: Left::new(),
             mappings: Mappings::default(),
             aliases: Tokens::new(),
         });

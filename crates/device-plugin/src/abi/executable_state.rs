@@ -99,6 +99,10 @@ impl<B: Backend> Executable<B> {
                 }
             }
         }
+        if let Some(twice) = (1..devices.len()).find(|at| devices[..*at].contains(&devices[*at])) {
+            let id = client.device_id(devices[twice]);
+            return Err(Error::invalid_argument(format!("the device assignment names device {id} twice")));
+        }
         let device = *devices
             .first()
             .ok_or_else(|| Error::invalid_argument("no device of the assignment is addressable by this process"))?;

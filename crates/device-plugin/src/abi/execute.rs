@@ -5,12 +5,13 @@ use std::mem::offset_of;
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_ExecuteOptions};
 
-use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value};
+use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value, deleted};
 use crate::abi::client_state::Client;
-use crate::abi::counted::{Batch, Counted};
+use crate::abi::counted::Counted;
 use crate::abi::entry::entries;
 use crate::abi::event::into_raw;
 use crate::abi::executable_state::{Executable, LoadedExecutable};
+use crate::abi::ledger::Pin;
 use crate::abi::raw;
 use crate::{Backend, Error, Event, ExecuteOptions, Inputs, Launch, Outputs, Placement, Result, Shape};
 
@@ -18,10 +19,13 @@ use crate::{Backend, Error, Event, ExecuteOptions, Inputs, Launch, Outputs, Plac
 /// is dropped, and the array holds nulls.
 pub(crate) struct OutputList<'a, B: Backend> {
     executable: &'a Executable<B>,
-    clients: Batch<'a, Client<B>>,
+    /// Noted that all outputs are made.
+    pin: &'a Pin,
     placements: &'a [Placement],
     list: &'a mut [*mut PJRT_Buffer],
     produced: usize,
+    /// Whether the framework has the outputs.
+    finished: bool,
 }
 
 // SAFETY: the list is a destination that the framework leaves alone during the call (V3), and the handles in it are not
@@ -50,10 +54,21 @@ impl<'a, B: Backend> OutputList<'a, B> {
         else {
             return false;
         };
-        let Some(client) = self.clients.next() else { return false };
+        // SAFETY: the pin noted as many outputs as there are places, and those not made are taken back on drop.
+        let client = unsafe { self.executable.client.link_output() };
         *slot = BufferHandle::give(client, Value::Now(buffer), form, *placement, Event::ready());
         self.produced += 1;
         true
+    }
+
+    #[cold]
+    fn take_back(&mut self) {
+        for slot in &mut self.list[..self.produced] {
+            let handle = std::mem::replace(slot, std::ptr::null_mut());
+            // SAFETY: made by `push`, and nobody else knows it.
+            unsafe { BufferHandle::<B>::take_back(handle) };
+        }
+        self.pin.unmade(self.list.len() - self.produced);
     }
 
     /// Leaves the outputs to the framework; they are ready when `event` is.
@@ -66,17 +81,15 @@ impl<'a, B: Backend> OutputList<'a, B> {
                 buffer.ready = event.clone();
             }
         }
-        self.produced = 0;
+        self.finished = true;
     }
 }
 
 impl<B: Backend> Drop for OutputList<'_, B> {
     #[inline]
     fn drop(&mut self) {
-        for slot in &mut self.list[..self.produced] {
-            let handle = std::mem::replace(slot, std::ptr::null_mut());
-            // SAFETY: made by `push`, and nobody else knows it.
-            unsafe { BufferHandle::<B>::take_back(handle) };
+        if !self.finished {
+            self.take_back();
         }
     }
 }
@@ -84,7 +97,8 @@ impl<B: Backend> Drop for OutputList<'_, B> {
 /// What holds for all launches of one call.
 struct Call<'a, B: Backend> {
     executable: &'a Executable<B>,
-    num_args: usize,
+    /// Shows the arguments of all launches.
+    pin: &'a Pin,
     /// For each argument whether it is given up; empty when none is.
     donated: &'a [bool],
     options: ExecuteOptions,
@@ -95,33 +109,35 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// # Safety
     ///
-    /// V3 for the lists, V2 for the buffers.
+    /// V3 for the list; the pin shows the bits of the handles.
     #[inline(always)]
     unsafe fn launch(
         &self,
         device: usize,
         placements: &'a [Placement],
-        arguments: *const *mut PJRT_Buffer,
+        handles: &'a [&'a BufferHandle<B>],
         outputs: *mut *mut PJRT_Buffer,
     ) -> Result<Launch<'a, B>> {
         let executable = self.executable;
         // SAFETY: the caller's contract.
         let list = unsafe { raw::slice_mut(outputs, placements.len(), "output_lists[i]") }?;
-        // SAFETY: the caller's contract.
-        let handles = unsafe { handles::<B>(arguments, self.num_args) }?;
-        let mut uses = Uses::new(handles);
         for (index, (handle, form)) in handles.iter().zip(&executable.parameter_forms).enumerate() {
             if !fits(handle, form, device, &executable.client) {
                 return Err(misfit(index, handle, form, device, &executable.client));
             }
-            uses.hold_next().map_err(|error| error.context(format_args!("argument {index}")))?;
+            if !handle.is_usable() {
+                return Err(deleted().context(format_args!("argument {index}")));
+            }
             handle.wait().map_err(|error| error.context(format_args!("argument {index} failed")))?;
         }
+        // SAFETY: the caller's contract, and none is deleted.
+        let mut uses = unsafe { Uses::new(handles, self.pin) };
         if !self.donated.is_empty() {
             uses.donate(self.donated)?;
         }
-        let clients = executable.client.batch(placements.len());
-        let outputs = Outputs::new(OutputList { executable, clients, placements, list, produced: 0 });
+        self.pin.make(placements.len());
+        let pin = self.pin;
+        let outputs = Outputs::new(OutputList { executable, pin, placements, list, produced: 0, finished: false });
         Ok(Launch { inputs: Inputs::new(uses), outputs, device, options: self.options })
     }
 }
@@ -151,6 +167,24 @@ unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> 
     }
     // SAFETY: V2 and V5: buffers that are not null are references to such handles, which last for the call.
     unsafe { raw::slice(list.as_ptr().cast::<&BufferHandle<B>>(), len, "argument_lists[i]") }
+}
+
+/// What shows the arguments.
+#[inline]
+fn bits<B: Backend>(handles: &[&BufferHandle<B>]) -> u64 {
+    handles.iter().fold(0, |all, handle| all | handle.bit())
+}
+
+/// Drops, once a call no longer shows its arguments, the values of those that others deleted meanwhile.
+struct Afterwards<'a, B: Backend>(&'a Client<B>);
+
+impl<B: Backend> Drop for Afterwards<'_, B> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.0.left.is_empty() {
+            self.0.left.drop_unused(self.0);
+        }
+    }
 }
 
 /// Whether an argument is what the program was compiled for.
@@ -296,11 +330,13 @@ entries! {
         } else {
             &[]
         };
-        let call = Call { executable, num_args: args.num_args, donated, options };
-        let lists = |at: usize| {
-            let arguments = argument_lists.get(at).copied().unwrap_or(std::ptr::null());
-            (arguments, output_lists.get(at).copied().unwrap_or(std::ptr::null_mut()))
+        let arguments = |at: usize| {
+            let list = argument_lists.get(at).copied().unwrap_or(std::ptr::null());
+            // SAFETY: V2 and V3.
+            unsafe { handles::<P::Backend>(list, args.num_args) }
         };
+        let outputs = |at: usize| output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
+        let _afterwards = Afterwards(&executable.client);
         if let [device] = *devices {
             let elsewhere;
             let placements = if chosen.is_none() {
@@ -309,9 +345,11 @@ entries! {
                 elsewhere = executable.placements_on(device)?;
                 &*elsewhere
             };
-            let (arguments, outputs) = lists(0);
-            // SAFETY: V2 and V3.
-            let mut launch = unsafe { call.launch(device, placements, arguments, outputs) }?;
+            let handles = arguments(0)?;
+            let pin = executable.client.ledger.pin(bits(handles));
+            let call = Call { executable, pin: &pin, donated, options };
+            // SAFETY: V3.
+            let mut launch = unsafe { call.launch(device, placements, handles, outputs(0)) }?;
             let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
             finish(&mut launch, &event)?;
             if let Some(slot) = events.first_mut() {
@@ -319,11 +357,14 @@ entries! {
             }
             return Ok(());
         }
+        let handles = (0..devices.len()).map(arguments).collect::<Result<Vec<_>>>()?;
+        let bits = handles.iter().fold(0, |all, handles| all | bits(handles));
+        let pin = executable.client.ledger.pin(bits);
+        let call = Call { executable, pin: &pin, donated, options };
         let mut launches = Vec::with_capacity(devices.len());
         for (at, device) in devices.iter().enumerate() {
-            let (arguments, outputs) = lists(at);
-            // SAFETY: V2 and V3.
-            launches.push(unsafe { call.launch(*device, &executable.placements[at], arguments, outputs) }?);
+            // SAFETY: V3.
+            launches.push(unsafe { call.launch(*device, &executable.placements[at], handles[at], outputs(at)) }?);
         }
         let done = executable.client.backend.execute_all(&executable.compiled, &mut launches)?;
         if done.len() != launches.len() {

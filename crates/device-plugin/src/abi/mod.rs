@@ -40,6 +40,7 @@ pub(crate) mod foreign_memory;
 pub(crate) mod host_alias;
 pub(crate) mod key_value;
 mod layouts;
+mod ledger;
 mod lists;
 mod loaded;
 mod memory;
