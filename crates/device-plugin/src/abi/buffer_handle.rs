@@ -96,7 +96,7 @@ unsafe impl<B: Backend> Sync for BufferHandle<B> {}
 
 /// Element type and extents, without an allocation for the usual ranks, so that shapes of outputs are copied and those
 /// of arguments compared in a few moves.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub(crate) struct Form {
     pub(crate) element_type: ElementType,
     /// How many of `few` count, where there are no more.
@@ -105,6 +105,18 @@ pub(crate) struct Form {
     few: [i64; Form::FEW],
     /// All extents, where they are too many.
     many: Option<Box<[i64]>>,
+}
+
+impl PartialEq for Form {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        // Without branches, and without a call for so few bytes.
+        let differences = self.few.iter().zip(&other.few).fold(0, |all, (one, two)| all | (one ^ two));
+        self.element_type == other.element_type
+            && self.rank == other.rank
+            && differences == 0
+            && (self.many.is_none() && other.many.is_none() || self.many == other.many)
+    }
 }
 
 impl Form {
@@ -433,29 +445,11 @@ pub(crate) struct Uses<'a, B: Backend> {
 impl<'a, B: Backend> Uses<'a, B> {
     /// # Safety
     ///
-    /// `pin` shows the bits of all handles, and none of them was deleted after it did.
+    /// `pin` shows the bits of all handles, none of them was deleted after it did, and the donated ones passed
+    /// [`check_donated`].
     #[inline]
-    pub(crate) unsafe fn new(handles: &'a [&'a BufferHandle<B>], pin: &'a Pin) -> Self {
-        Self { handles, pin, donated: &[] }
-    }
-
-    /// Gives arguments up. A buffer that is given up may be no other argument.
-    pub(crate) fn donate(&mut self, donated: &'a [bool]) -> Result<()> {
-        let addresses = self.handles.iter().map(|handle| std::ptr::from_ref(*handle).addr());
-        let mut sorted: Vec<_> = addresses.zip(donated.iter()).enumerate().map(|(i, (at, d))| (at, i, *d)).collect();
-        sorted.sort_unstable();
-        for pair in sorted.windows(2) {
-            let [(address, i, first), (other_address, j, second)] = pair else { continue };
-            if address == other_address && (*first || *second) {
-                let (given, other) = if *first { (i, j) } else { (j, i) };
-                return Err(Error::argument(format!(
-                    "the buffer of argument {given} is donated and also argument {other}; pass a copy, or name \
-                     {given} in non_donatable_input_indices"
-                )));
-            }
-        }
-        self.donated = donated;
-        Ok(())
+    pub(crate) unsafe fn new(handles: &'a [&'a BufferHandle<B>], pin: &'a Pin, donated: &'a [bool]) -> Self {
+        Self { handles, pin, donated }
     }
 
     #[inline]
@@ -491,6 +485,24 @@ impl<'a, B: Backend> Uses<'a, B> {
             }
         }
     }
+}
+
+/// A buffer that is given up may be no other argument.
+pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &[bool]) -> Result<()> {
+    let addresses = handles.iter().map(|handle| std::ptr::from_ref(*handle).addr());
+    let mut sorted: Vec<_> = addresses.zip(donated.iter()).enumerate().map(|(i, (at, d))| (at, i, *d)).collect();
+    sorted.sort_unstable();
+    for pair in sorted.windows(2) {
+        let [(address, i, first), (other_address, j, second)] = pair else { continue };
+        if address == other_address && (*first || *second) {
+            let (given, other) = if *first { (i, j) } else { (j, i) };
+            return Err(Error::argument(format!(
+                "the buffer of argument {given} is donated and also argument {other}; pass a copy, or name {given} in \
+                 non_donatable_input_indices"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Deleted buffers whose values executions may still use.

@@ -188,7 +188,7 @@ impl<T: Accounted> Deref for Link<T> {
 }
 
 impl<T: Accounted> Drop for Link<T> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if self.is_counted {
             // SAFETY: this gives up the reference it was made of.

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_ExecuteOptions};
 
-use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value, deleted};
+use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value, check_donated, deleted};
 use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
 use crate::abi::entry::entries;
@@ -72,7 +72,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
     }
 
     /// Leaves the outputs to the framework; they are ready when `event` is.
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self, event: &Event) {
         if !event.is_born_ready() {
             for handle in self.list[..self.produced].iter().copied() {
@@ -97,48 +97,146 @@ impl<B: Backend> Drop for OutputList<'_, B> {
 /// What holds for all launches of one call.
 struct Call<'a, B: Backend> {
     executable: &'a Executable<B>,
-    /// Shows the arguments of all launches.
-    pin: &'a Pin,
+    /// For each device its list of arguments, of which there are as many as parameters; empty when there are none.
+    argument_lists: &'a [*const *mut PJRT_Buffer],
+    /// For each device its list of outputs; empty when there are none.
+    output_lists: &'a [*mut *mut PJRT_Buffer],
     /// For each argument whether it is given up; empty when none is.
     donated: &'a [bool],
     options: ExecuteOptions,
 }
 
 impl<'a, B: Backend> Call<'a, B> {
-    /// Checks the arguments and prepares the outputs of one device.
+    /// The arguments of one device.
     ///
     /// # Safety
     ///
-    /// V3 for the list; the pin shows the bits of the handles.
+    /// V3 for the list, V2 for the buffers.
     #[inline(always)]
-    unsafe fn launch(
-        &self,
-        device: usize,
-        placements: &'a [Placement],
-        handles: &'a [&'a BufferHandle<B>],
-        outputs: *mut *mut PJRT_Buffer,
-    ) -> Result<Launch<'a, B>> {
-        let executable = self.executable;
+    unsafe fn arguments(&self, at: usize) -> Result<&'a [&'a BufferHandle<B>]> {
+        let list = self.argument_lists.get(at).copied().unwrap_or(std::ptr::null());
         // SAFETY: the caller's contract.
-        let list = unsafe { raw::slice_mut(outputs, placements.len(), "output_lists[i]") }?;
-        for (index, (handle, form)) in handles.iter().zip(&executable.parameter_forms).enumerate() {
-            if !fits(handle, form, device, &executable.client) {
-                return Err(misfit(index, handle, form, device, &executable.client));
+        unsafe { handles(list, self.executable.parameter_forms.len()) }
+    }
+
+    /// Where the outputs of one device go.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the list.
+    #[inline(always)]
+    unsafe fn outputs(&self, at: usize) -> Result<&'a mut [*mut PJRT_Buffer]> {
+        let list = self.output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
+        // SAFETY: the caller's contract.
+        unsafe { raw::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
+    }
+
+    /// Checks the arguments of one device.
+    #[inline(always)]
+    fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<()> {
+        let client = &*self.executable.client;
+        for (index, (handle, form)) in handles.iter().zip(&self.executable.parameter_forms).enumerate() {
+            if !fits(handle, form, device, client) {
+                return Err(misfit(index, handle, form, device, client));
             }
             if !handle.is_usable() {
                 return Err(deleted().context(format_args!("argument {index}")));
             }
             handle.wait().map_err(|error| error.context(format_args!("argument {index} failed")))?;
         }
-        // SAFETY: the caller's contract, and none is deleted.
-        let mut uses = unsafe { Uses::new(handles, self.pin) };
         if !self.donated.is_empty() {
-            uses.donate(self.donated)?;
+            check_donated(handles, self.donated)?;
         }
-        self.pin.make(placements.len());
-        let pin = self.pin;
+        Ok(())
+    }
+
+    /// Prepares the launch on one device.
+    ///
+    /// # Safety
+    ///
+    /// The arguments passed the check after the pin showed their bits.
+    #[inline(always)]
+    unsafe fn launch<'b>(
+        &self,
+        pin: &'b Pin,
+        device: usize,
+        placements: &'b [Placement],
+        handles: &'b [&'b BufferHandle<B>],
+        list: &'b mut [*mut PJRT_Buffer],
+    ) -> Launch<'b, B>
+    where
+        'a: 'b,
+    {
+        let executable = self.executable;
+        // SAFETY: the caller's contract: none was deleted, and one that is given up is no other argument.
+        let uses = unsafe { Uses::new(handles, pin, self.donated) };
+        pin.make(placements.len());
         let outputs = Outputs::new(OutputList { executable, pin, placements, list, produced: 0, finished: false });
-        Ok(Launch { inputs: Inputs::new(uses), outputs, device, options: self.options })
+        Launch { inputs: Inputs::new(uses), outputs, device, options: self.options }
+    }
+
+    /// Runs on one device.
+    ///
+    /// # Safety
+    ///
+    /// V2 and V3 for the lists.
+    #[inline(always)]
+    unsafe fn run(&self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
+        let executable = self.executable;
+        // SAFETY: the caller's contract.
+        let handles = unsafe { self.arguments(0) }?;
+        // SAFETY: the caller's contract.
+        let list = unsafe { self.outputs(0) }?;
+        let _afterwards = Afterwards(&executable.client);
+        let pin = executable.client.ledger.pin(bits(handles));
+        self.check(device, handles)?;
+        // SAFETY: checked, and shown by the pin.
+        let mut launch = unsafe { self.launch(&pin, device, placements, handles, list) };
+        let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
+        finish(&mut launch, &event)?;
+        if let Some(slot) = events.first_mut() {
+            *slot = into_raw(event);
+        }
+        Ok(())
+    }
+
+    /// Runs on all devices of the program.
+    ///
+    /// # Safety
+    ///
+    /// V2 and V3 for the lists.
+    #[inline(never)]
+    unsafe fn run_all(&self, events: &mut [*mut PJRT_Event]) -> Result<()> {
+        let executable = self.executable;
+        let devices = &executable.devices;
+        // SAFETY: the caller's contract.
+        let handles = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
+        let _afterwards = Afterwards(&executable.client);
+        let pin = executable.client.ledger.pin(handles.iter().fold(0, |all, handles| all | bits(handles)));
+        let mut launches = Vec::with_capacity(devices.len());
+        for (at, device) in devices.iter().enumerate() {
+            // SAFETY: the caller's contract.
+            let list = unsafe { self.outputs(at) }?;
+            self.check(*device, handles[at])?;
+            // SAFETY: checked, and shown by the pin.
+            launches.push(unsafe { self.launch(&pin, *device, &executable.placements[at], handles[at], list) });
+        }
+        let done = executable.client.backend.execute_all(&executable.compiled, &mut launches)?;
+        if done.len() != launches.len() {
+            let (events, launches) = (done.len(), launches.len());
+            return Err(Error::internal(format!("the backend returned {events} events of {launches} launches")));
+        }
+        if let Some(launch) = launches.iter().find(|launch| !launch.outputs.is_complete()) {
+            let device = executable.client.device_id(launch.device);
+            return Err(Error::internal(format!("the backend returned too few outputs of device {device}")));
+        }
+        for (at, (launch, event)) in launches.iter_mut().zip(done).enumerate() {
+            finish(launch, &event)?;
+            if let Some(slot) = events.get_mut(at) {
+                *slot = into_raw(event);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -158,7 +256,7 @@ fn donations<'a, B: Backend>(executable: &'a Executable<B>, kept: &[i64]) -> Cow
 /// # Safety
 ///
 /// V3 for the list, V2 for the buffers.
-#[inline]
+#[inline(always)]
 unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> Result<&'a [&'a BufferHandle<B>]> {
     // SAFETY: the caller's contract.
     let list = unsafe { raw::slice(list, len, "argument_lists[i]") }?;
@@ -217,7 +315,7 @@ fn misfit<B: Backend>(
 }
 
 /// Leaves the outputs to the framework and deletes what it donated.
-#[inline]
+#[inline(always)]
 fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) -> Result<()> {
     let list = launch.outputs.list_mut();
     if !list.is_complete() {
@@ -330,58 +428,20 @@ entries! {
         } else {
             &[]
         };
-        let arguments = |at: usize| {
-            let list = argument_lists.get(at).copied().unwrap_or(std::ptr::null());
+        let call = Call { executable, argument_lists, output_lists, donated, options };
+        let [device] = *devices else {
             // SAFETY: V2 and V3.
-            unsafe { handles::<P::Backend>(list, args.num_args) }
+            return unsafe { call.run_all(events) };
         };
-        let outputs = |at: usize| output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
-        let _afterwards = Afterwards(&executable.client);
-        if let [device] = *devices {
-            let elsewhere;
-            let placements = if chosen.is_none() {
-                executable.placements[0].as_slice()
-            } else {
-                elsewhere = executable.placements_on(device)?;
-                &*elsewhere
-            };
-            let handles = arguments(0)?;
-            let pin = executable.client.ledger.pin(bits(handles));
-            let call = Call { executable, pin: &pin, donated, options };
-            // SAFETY: V3.
-            let mut launch = unsafe { call.launch(device, placements, handles, outputs(0)) }?;
-            let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
-            finish(&mut launch, &event)?;
-            if let Some(slot) = events.first_mut() {
-                *slot = into_raw(event);
-            }
-            return Ok(());
-        }
-        let handles = (0..devices.len()).map(arguments).collect::<Result<Vec<_>>>()?;
-        let bits = handles.iter().fold(0, |all, handles| all | bits(handles));
-        let pin = executable.client.ledger.pin(bits);
-        let call = Call { executable, pin: &pin, donated, options };
-        let mut launches = Vec::with_capacity(devices.len());
-        for (at, device) in devices.iter().enumerate() {
-            // SAFETY: V3.
-            launches.push(unsafe { call.launch(*device, &executable.placements[at], handles[at], outputs(at)) }?);
-        }
-        let done = executable.client.backend.execute_all(&executable.compiled, &mut launches)?;
-        if done.len() != launches.len() {
-            let (events, launches) = (done.len(), launches.len());
-            return Err(Error::internal(format!("the backend returned {events} events of {launches} launches")));
-        }
-        if let Some(launch) = launches.iter().find(|launch| !launch.outputs.is_complete()) {
-            let device = executable.client.device_id(launch.device);
-            return Err(Error::internal(format!("the backend returned too few outputs of device {device}")));
-        }
-        for (at, (launch, event)) in launches.iter_mut().zip(done).enumerate() {
-            finish(launch, &event)?;
-            if let Some(slot) = events.get_mut(at) {
-                *slot = into_raw(event);
-            }
-        }
-        Ok(())
+        let elsewhere;
+        let placements = if chosen.is_none() {
+            executable.placements[0].as_slice()
+        } else {
+            elsewhere = executable.placements_on(device)?;
+            &*elsewhere
+        };
+        // SAFETY: V2 and V3.
+        unsafe { call.run(device, placements, events) }
     }
 }
 

@@ -126,6 +126,7 @@ impl Drop for Thread {
 
 impl Thread {
     /// The page for a ledger.
+    #[cold]
     fn open(&self, ledger: &Arc<Ledger>) -> *const Page {
         let mut pages = self.pages.borrow_mut();
         pages.retain(|page| !page.ledger.is_gone());
@@ -173,6 +174,7 @@ impl Ledger {
         matches!(self.book().state, State::Gone)
     }
 
+    #[cold]
     /// A page for a thread: one that a thread left when it ended, or a new one.
     fn take_page(self: &Arc<Self>) -> Arc<Page> {
         let mut book = self.book();
@@ -197,7 +199,7 @@ impl Ledger {
 
     /// Shows that an execution of this thread uses the buffers of these bits. Either what is read of the buffers
     /// afterwards shows a change made before, or whoever made the change finds the bits when looking for users.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pin(self: &Arc<Self>, bits: u64) -> Pin {
         let (page, own) = match page(self) {
             Some(page) => (page, None),
@@ -218,7 +220,7 @@ impl Ledger {
     }
 
     /// Where this thread notes that outputs are gone.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn account(self: &Arc<Self>) -> Account {
         match page(self) {
             Some(page) => Account(Ok(page)),
@@ -292,7 +294,7 @@ impl Pin {
 }
 
 impl Drop for Pin {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the page lasts as long as this.
         let page = unsafe { self.page.as_ref() };

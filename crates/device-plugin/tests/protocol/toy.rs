@@ -1,6 +1,6 @@
 //! The toy device. Its programs are text, one `key=value` a line:
 //! `op` is `echo`, `add_one` (32-bit integers), `later` (echo, when its gate opens), `later_fail`, `fail`, `few`,
-//! `many`, `endless` (until poisoned) or `all`; `in` lists the parameters as `s32[2,3]`; `out` the outputs when they differ; `donate` lists donated
+//! `many`, `hold` (echo a copy, when its gate opens, within the call), `endless` (until poisoned) or `all`; `in` lists the parameters as `s32[2,3]`; `out` the outputs when they differ; `donate` lists donated
 //! parameters; `gate` names the gate of the `later` ones; `kind` the memory kind of the outputs.
 
 use std::collections::HashMap;
@@ -28,6 +28,15 @@ impl DevicePlugin for Toy {
 pub struct ToyDevice {
     panic_in: String,
     node: Option<String>,
+    name: Option<String>,
+}
+
+impl Drop for ToyDevice {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            note(format!("{name} is closed"));
+        }
+    }
 }
 
 pub enum Memory {
@@ -110,6 +119,11 @@ pub fn open_gate(name: &str) {
     completer.expect("the gate is open").complete(Ok(()));
 }
 
+/// Waits until the gate is open.
+pub fn pass_gate(name: &str) {
+    with_gate(name, |gate| gate.0.clone()).wait().unwrap();
+}
+
 /// Gives up on the programs that wait at the gate.
 pub fn abandon_gate(name: &str) {
     drop(with_gate(name, |gate| gate.1.take()).expect("the gate is open"));
@@ -133,7 +147,7 @@ impl Backend for ToyDevice {
     type Executable = ToyProgram;
 
     fn create(options: &CreateOptions) -> Result<Self> {
-        options.expect_only(&["panic_in", "fail", "node_id", "num_nodes", "list", "float", "flag"])?;
+        options.expect_only(&["panic_in", "name", "fail", "node_id", "num_nodes", "list", "float", "flag"])?;
         if let Some(Value::String(message)) = options.get("fail") {
             return Err(Error::new(ErrorCode::UNAVAILABLE, message).with_payload("toy", *b"payload"));
         }
@@ -148,7 +162,8 @@ impl Backend for ToyDevice {
                 Some(String::from_utf8(got).unwrap())
             }
         };
-        Ok(Self { panic_in, node })
+        let name = options.get("name").map(ToString::to_string);
+        Ok(Self { panic_in, node, name })
     }
 
     fn platform_version(&self) -> String {
@@ -336,6 +351,14 @@ impl Backend for ToyDevice {
                     completer.complete(Ok(()));
                 });
                 return Ok(event);
+            }
+            "hold" => {
+                // Says that it has begun, waits within the call, and reads its arguments only then.
+                open_gate(&format!("{}-begun", program.gate));
+                with_gate(&program.gate, |gate| gate.0.clone()).wait()?;
+                for i in 0..inputs.len() {
+                    outputs.push(ToyBuffer::new(Memory::Own(inputs[i].bytes().to_vec())))?;
+                }
             }
             "endless" => {
                 for _ in 0..outputs.len() {
