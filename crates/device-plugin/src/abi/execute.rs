@@ -10,7 +10,7 @@ use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
 use crate::abi::entry::entries;
 use crate::abi::event::into_raw;
-use crate::abi::executable_state::{Executable, LoadedExecutable};
+use crate::abi::executable_state::LoadedExecutable;
 use crate::abi::ledger::Pin;
 use crate::abi::raw;
 use crate::{Backend, Error, Event, ExecuteOptions, Inputs, Launch, Outputs, Placement, Result, Shape};
@@ -18,7 +18,7 @@ use crate::{Backend, Error, Event, ExecuteOptions, Inputs, Launch, Outputs, Plac
 /// Where the outputs of an execution go: the framework's array. Until it is finished the outputs are destroyed when it
 /// is dropped, and the array holds nulls.
 pub(crate) struct OutputList<'a, B: Backend> {
-    executable: &'a Executable<B>,
+    executable: &'a LoadedExecutable<B>,
     /// Noted that all outputs are made.
     pin: &'a Pin,
     placements: &'a [Placement],
@@ -38,7 +38,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
     }
 
     pub(crate) fn shapes(&self) -> &'a [Shape] {
-        &self.executable.info.outputs
+        &self.executable.executable.info.outputs
     }
 
     pub(crate) fn placement(&self, index: usize) -> Option<Placement> {
@@ -96,7 +96,7 @@ impl<B: Backend> Drop for OutputList<'_, B> {
 
 /// What holds for all launches of one call.
 struct Call<'a, B: Backend> {
-    executable: &'a Executable<B>,
+    executable: &'a LoadedExecutable<B>,
     /// For each device its list of arguments, of which there are as many as parameters; empty when there are none.
     argument_lists: &'a [*const *mut PJRT_Buffer],
     /// For each device its list of outputs; empty when there are none.
@@ -241,7 +241,7 @@ impl<'a, B: Backend> Call<'a, B> {
 }
 
 /// For each parameter whether its argument is given up, once the framework kept some.
-fn donations<'a, B: Backend>(executable: &'a Executable<B>, kept: &[i64]) -> Cow<'a, [bool]> {
+fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) -> Cow<'a, [bool]> {
     let mut donated = Cow::Borrowed(executable.donated.as_slice());
     for kept in kept {
         if let Some(slot) = usize::try_from(*kept).ok().and_then(|kept| donated.to_mut().get_mut(kept)) {
@@ -383,11 +383,10 @@ unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<(Execu
 
 entries! {
     PJRT_LoadedExecutable_Execute(args, executable) {
-        let loaded: &LoadedExecutable<P::Backend> = executable;
-        if loaded.is_deleted() {
+        let executable: &LoadedExecutable<P::Backend> = executable;
+        if executable.is_deleted() {
             return Err(Error::argument("the executable was deleted"));
         }
-        let executable = &*loaded.executable;
         // SAFETY: V1 and V3.
         let (options, kept) = unsafe { read_options(args.options.cast_const()) }?;
         if args.num_args != executable.parameter_forms.len() {
@@ -447,7 +446,7 @@ entries! {
 
 /// Index of the device that the framework chose, if it did.
 #[inline]
-fn chosen_device<B: Backend>(executable: &Executable<B>, device: *mut PJRT_Device) -> Result<Option<usize>> {
+fn chosen_device<B: Backend>(executable: &LoadedExecutable<B>, device: *mut PJRT_Device) -> Result<Option<usize>> {
     if device.is_null() {
         return Ok(None);
     }

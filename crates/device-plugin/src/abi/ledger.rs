@@ -178,9 +178,8 @@ impl Ledger {
     /// A page for a thread: one that a thread left when it ended, or a new one.
     fn take_page(self: &Arc<Self>) -> Arc<Page> {
         let mut book = self.book();
-        let free = |page: &&Arc<Page>| {
-            page.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        };
+        let free =
+            |page: &&Arc<Page>| page.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if let Some(page) = book.pages.iter().find(free) {
             return Arc::clone(page);
         }
@@ -233,9 +232,8 @@ impl Ledger {
         self.book().pages.iter().any(|page| {
             let uses = page.uses.load(Ordering::SeqCst);
             // Of its own page, an execution ignores its own part, unless there is another one within it.
-            let is_own = |pin: &Pin| {
-                NonNull::from(&**page) == pin.page && page.depth.load(Ordering::Acquire) == pin.depth
-            };
+            let is_own =
+                |pin: &Pin| NonNull::from(&**page) == pin.page && page.depth.load(Ordering::Acquire) == pin.depth;
             own.filter(|pin| is_own(pin)).map_or(uses, |pin| pin.before) & bit != 0
         })
     }

@@ -44,6 +44,7 @@ mod ledger;
 mod lists;
 mod loaded;
 mod memory;
+mod memory_descriptions;
 mod plugin;
 mod pool;
 mod promises;

@@ -21,7 +21,4 @@ unsupported! {
     PJRT_CopyToDeviceStream_TotalBytes
     PJRT_CopyToDeviceStream_GranuleSize
     PJRT_CopyToDeviceStream_CurrentBytes
-    PJRT_Compile
-    PJRT_TopologyDescription_GetMemorySpaceKindIds
-    PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace
 }

@@ -30,5 +30,6 @@ mod panics;
 mod sizes;
 mod table;
 mod threads;
+mod topologies;
 mod toy;
 mod transfers;

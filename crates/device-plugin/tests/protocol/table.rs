@@ -53,7 +53,14 @@ fn the_header_is_ours() {
         chain.push((node.type_.0, node.struct_size));
         extension = node.next;
     }
-    assert_eq!(chain, [(4, PJRT_Layouts_Extension::STRUCT_SIZE), (19, PJRT_Shardings_Extension::STRUCT_SIZE)]);
+    assert_eq!(
+        chain,
+        [
+            (4, PJRT_Layouts_Extension::STRUCT_SIZE),
+            (19, PJRT_Shardings_Extension::STRUCT_SIZE),
+            (6, PJRT_MemoryDescriptions_Extension::STRUCT_SIZE)
+        ]
+    );
 }
 
 #[test]

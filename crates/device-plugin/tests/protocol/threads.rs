@@ -215,7 +215,8 @@ fn executions_deletions_and_donations_race() {
     let add = toy().compile(client, "op=add_one\nin=s32[4]\ndonate=0").unwrap();
     for round in 0..100 {
         let buffer = toy().ints(client, &[round; 4]);
-        let (reads, donates) = (Shared { executable: echo, buffer, client }, Shared { executable: add, buffer, client });
+        let (reads, donates) =
+            (Shared { executable: echo, buffer, client }, Shared { executable: add, buffer, client });
         std::thread::scope(|scope| {
             for (shared, adds) in [(reads, 0), (reads, 0), (donates, 1), (donates, 1)] {
                 scope.spawn(move || {

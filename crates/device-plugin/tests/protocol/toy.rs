@@ -93,7 +93,7 @@ pub static FOREIGN: Mutex<Vec<ForeignMemory>> = Mutex::new(Vec::new());
 pub struct ToyProgram {
     op: String,
     gate: String,
-    panics: bool,
+    panic_in: String,
 }
 
 /// Aliases that a failing transfer kept.
@@ -136,6 +136,55 @@ fn parse_shape(text: &str) -> Result<Shape> {
     Ok(Shape::new(ty.parse().map_err(|_| fault())?, dims.collect::<Result<Vec<_>>>()?))
 }
 
+fn devices() -> Vec<DeviceInfo> {
+    (0..2)
+        .map(|id| {
+            let mut info = DeviceInfo::new(10 + id, "Toy v1");
+            info.local_hardware_id = id;
+            info.attributes = vec![
+                NamedValue::new("coords", [i64::from(id), 0]),
+                NamedValue::new("name", "toy"),
+                NamedValue::new("cores", 2i64),
+                NamedValue::new("fast", true),
+                NamedValue::new("ghz", 1.5f32),
+            ];
+            info
+        })
+        .collect()
+}
+
+fn memories() -> Vec<MemoryInfo> {
+    vec![
+        MemoryInfo::new("device", 0, [10]),
+        MemoryInfo::new("device", 0, [11]),
+        MemoryInfo::new("pinned_host", 1, [10, 11]).on_host(),
+    ]
+}
+
+fn compile(program: &Program, options: &CompileOptions, panic_in: &str) -> Result<Compiled<ToyProgram>> {
+    let code = std::str::from_utf8(&program.code).map_err(|_| Error::invalid_argument("no text"))?;
+    // The text of an HLO module is its name, after tag and length.
+    let code = if program.format == "hlo" { code[2..].trim_end_matches(|c| c != ']') } else { code };
+    let fields: HashMap<&str, &str> = code.lines().filter_map(|line| line.split_once('=')).collect();
+    let list = |key: &str| fields.get(key).into_iter().flat_map(|list| list.split(';'));
+    let shapes = |key: &str| list(key).filter(|s| !s.is_empty()).map(parse_shape).collect::<Result<Vec<_>>>();
+    let op = *fields.get("op").ok_or_else(|| Error::invalid_argument("the program has no op"))?;
+    let inputs = shapes("in")?;
+    let outputs = if fields.contains_key("out") { shapes("out")? } else { inputs.clone() };
+    let mut info = ExecutableInfo::new(op, inputs, outputs).donating(list("donate").map(|i| i.parse().unwrap()));
+    info.code_size = 42;
+    if let Some(kind) = fields.get("kind") {
+        info.output_memory_kinds = vec![(*kind).to_owned(); info.outputs.len()];
+    }
+    if op == "all" {
+        info.output_shardings = Some(vec![b"sharding".to_vec(); info.outputs.len()]);
+    }
+    assert!(options.num_replicas >= 1);
+    let gate = fields.get("gate").map_or(String::new(), ToString::to_string);
+    let executable = ToyProgram { op: op.to_owned(), gate, panic_in: panic_in.to_owned() };
+    Ok(Compiled { executable, info })
+}
+
 impl ToyDevice {
     fn check(&self, method: &str) {
         assert!(self.panic_in != method, "asked to panic in {method}");
@@ -172,29 +221,12 @@ impl Backend for ToyDevice {
 
     fn devices(&self) -> Vec<DeviceInfo> {
         self.check("devices");
-        (0..2)
-            .map(|id| {
-                let mut info = DeviceInfo::new(10 + id, "Toy v1");
-                info.local_hardware_id = id;
-                info.attributes = vec![
-                    NamedValue::new("coords", [i64::from(id), 0]),
-                    NamedValue::new("name", "toy"),
-                    NamedValue::new("cores", 2i64),
-                    NamedValue::new("fast", true),
-                    NamedValue::new("ghz", 1.5f32),
-                ];
-                info
-            })
-            .collect()
+        devices()
     }
 
     fn memories(&self) -> Vec<MemoryInfo> {
         self.check("memories");
-        vec![
-            MemoryInfo::new("device", 0, [10]),
-            MemoryInfo::new("device", 0, [11]),
-            MemoryInfo::new("pinned_host", 1, [10, 11]).on_host(),
-        ]
+        memories()
     }
 
     fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
@@ -283,31 +315,43 @@ impl Backend for ToyDevice {
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<ToyProgram>> {
         self.check("compile");
-        let code = std::str::from_utf8(&program.code).map_err(|_| Error::invalid_argument("no text"))?;
-        // The text of an HLO module is its name, after tag and length.
-        let code = if program.format == "hlo" { code[2..].trim_end_matches(|c| c != ']') } else { code };
-        let fields: HashMap<&str, &str> = code.lines().filter_map(|line| line.split_once('=')).collect();
-        let list = |key: &str| fields.get(key).into_iter().flat_map(|list| list.split(';'));
-        let shapes = |key: &str| list(key).filter(|s| !s.is_empty()).map(parse_shape).collect::<Result<Vec<_>>>();
-        let op = *fields.get("op").ok_or_else(|| Error::invalid_argument("the program has no op"))?;
-        let inputs = shapes("in")?;
-        let outputs = if fields.contains_key("out") { shapes("out")? } else { inputs.clone() };
-        let mut info = ExecutableInfo::new(op, inputs, outputs).donating(list("donate").map(|i| i.parse().unwrap()));
-        info.code_size = 42;
-        if let Some(kind) = fields.get("kind") {
-            info.output_memory_kinds = vec![(*kind).to_owned(); info.outputs.len()];
+        compile(program, options, &self.panic_in)
+    }
+
+    fn compile_for(
+        topology: &TopologyInfo,
+        program: &Program,
+        options: &CompileOptions,
+    ) -> Result<Compiled<ToyProgram>> {
+        let mut compiled = compile(program, options, "")?;
+        compiled.info.name = format!("{} for {} devices", compiled.info.name, topology.devices.len());
+        Ok(compiled)
+    }
+
+    fn load(&self, program: &Arc<ToyProgram>) -> Result<Arc<ToyProgram>> {
+        self.check("load");
+        match program.op.as_str() {
+            "unloadable" => Err(Error::invalid_argument("this program is for other devices")),
+            _ => Ok(Arc::clone(program)),
         }
-        if op == "all" {
-            info.output_shardings = Some(vec![b"sharding".to_vec(); info.outputs.len()]);
+    }
+
+    fn serialize(program: &ToyProgram) -> Result<Option<Vec<u8>>> {
+        Ok((program.op == "native").then(|| b"native code".to_vec()))
+    }
+
+    fn deserialize(&self, data: &[u8], _: &CompileOptions) -> Result<Compiled<ToyProgram>> {
+        self.check("deserialize");
+        if data != b"native code" {
+            return Err(Error::invalid_argument("no native code"));
         }
-        assert!(options.num_replicas >= 1);
-        let gate = fields.get("gate").map_or(String::new(), ToString::to_string);
-        let executable = ToyProgram { op: op.to_owned(), gate, panics: self.panic_in == "execute" };
-        Ok(Compiled { executable, info })
+        let executable = ToyProgram { op: "echo".to_owned(), gate: String::new(), panic_in: String::new() };
+        let shape = Shape::new(device_plugin::ElementType::S32, [1]);
+        Ok(Compiled { executable, info: ExecutableInfo::new("from native code", [shape.clone()], [shape]) })
     }
 
     fn execute(&self, program: &Arc<ToyProgram>, launch: &mut Launch<'_, Self>) -> Result<Event> {
-        assert!(!program.panics, "asked to panic in execute");
+        assert!(program.panic_in != "execute", "asked to panic in execute");
         let Launch { inputs, outputs, .. } = launch;
         match program.op.as_str() {
             "echo" | "all" => {
@@ -397,18 +441,31 @@ impl Backend for ToyDevice {
         launches.iter_mut().map(|launch| self.execute(program, launch)).collect()
     }
 
-    fn cost_analysis(&self, _: &ToyProgram) -> Result<Vec<NamedValue>> {
-        self.check("cost_analysis");
+    fn cost_analysis(program: &ToyProgram) -> Result<Vec<NamedValue>> {
+        assert!(program.panic_in != "cost_analysis", "asked to panic in cost_analysis");
         Ok(vec![NamedValue::new("flops", 2.5f32), NamedValue::new("bytes accessed", 8i64)])
     }
 
     fn topology(name: &str, _: &[NamedValue]) -> Result<TopologyInfo> {
         match name {
             "panic" => panic!("asked to panic in topology"),
-            "pair" => Ok(TopologyInfo {
-                devices: vec![DeviceInfo::new(0, "Toy v1"), DeviceInfo::new(1, "Toy v1")],
-                attributes: vec![NamedValue::new("shape", [2i64])],
-            }),
+            "pair" => {
+                let mut info = TopologyInfo::new([DeviceInfo::new(0, "Toy v1"), DeviceInfo::new(1, "Toy v1")]);
+                info.attributes = vec![NamedValue::new("shape", [2i64])];
+                Ok(info)
+            }
+            // Devices as those of a client.
+            "here" | "here, older" => {
+                let mut info = TopologyInfo::new(devices());
+                info.memories = memories();
+                info.platform_version = if name == "here" { "toy 1".to_owned() } else { "toy 0".to_owned() };
+                Ok(info)
+            }
+            "there" => {
+                let mut info = TopologyInfo::new(devices());
+                info.platform_name = "another".to_owned();
+                Ok(info)
+            }
             _ => Err(Error::invalid_argument(format!("no topology {name}"))),
         }
     }
