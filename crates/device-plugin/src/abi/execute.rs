@@ -11,9 +11,10 @@ use crate::abi::counted::Counted;
 use crate::abi::entry::entries;
 use crate::abi::event::into_raw;
 use crate::abi::executable_state::LoadedExecutable;
+use crate::abi::host_channel::{Callbacks, Opened};
 use crate::abi::ledger::Pin;
 use crate::abi::raw;
-use crate::{Backend, Error, Event, ExecuteOptions, Inputs, Launch, Outputs, Placement, Result, Shape};
+use crate::{Backend, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result, Shape};
 
 /// Where the outputs of an execution go: the framework's array. Until it is finished the outputs are destroyed when it
 /// is dropped, and the array holds nulls.
@@ -33,8 +34,14 @@ pub(crate) struct OutputList<'a, B: Backend> {
 unsafe impl<B: Backend> Send for OutputList<'_, B> {}
 
 impl<'a, B: Backend> OutputList<'a, B> {
+    #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         self.produced == self.list.len()
+    }
+
+    /// How many outputs there are, and how many there will be.
+    pub(crate) fn progress(&self) -> (usize, usize) {
+        (self.produced, self.list.len())
     }
 
     pub(crate) fn shapes(&self) -> &'a [Shape] {
@@ -104,6 +111,8 @@ struct Call<'a, B: Backend> {
     /// For each argument whether it is given up; empty when none is.
     donated: &'a [bool],
     options: ExecuteOptions,
+    /// The framework's callbacks, if the program has any.
+    callbacks: Option<Callbacks>,
 }
 
 impl<'a, B: Backend> Call<'a, B> {
@@ -163,6 +172,7 @@ impl<'a, B: Backend> Call<'a, B> {
         placements: &'b [Placement],
         handles: &'b [&'b BufferHandle<B>],
         list: &'b mut [*mut PJRT_Buffer],
+        opened: Option<&Opened>,
     ) -> Launch<'b, B>
     where
         'a: 'b,
@@ -172,7 +182,8 @@ impl<'a, B: Backend> Call<'a, B> {
         let uses = unsafe { Uses::new(handles, pin, self.donated) };
         pin.make(placements.len());
         let outputs = Outputs::new(OutputList { executable, pin, placements, list, produced: 0, finished: false });
-        Launch { inputs: Inputs::new(uses), outputs, device, options: self.options }
+        let channels = opened.map_or_else(HostChannels::default, |opened| opened.channels.clone());
+        Launch { inputs: Inputs::new(uses), outputs, device, options: self.options, channels }
     }
 
     /// Runs on one device.
@@ -190,10 +201,16 @@ impl<'a, B: Backend> Call<'a, B> {
         let _afterwards = Afterwards(&executable.client);
         let pin = executable.client.ledger.pin(bits(handles));
         self.check(device, handles)?;
+        // SAFETY: the caller's contract.
+        let opened = unsafe { self.open(0, 1) }?;
         // SAFETY: checked, and shown by the pin.
-        let mut launch = unsafe { self.launch(&pin, device, placements, handles, list) };
-        let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
-        finish(&mut launch, &event)?;
+        let mut launch = unsafe { self.launch(&pin, device, placements, handles, list, opened.as_ref()) };
+        let mut event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
+        expect_complete(&launch)?;
+        if let Some(opened) = opened {
+            event = opened.hand_over(&event);
+        }
+        finish(&mut launch, &event);
         if let Some(slot) = events.first_mut() {
             *slot = into_raw(event);
         }
@@ -213,30 +230,48 @@ impl<'a, B: Backend> Call<'a, B> {
         let handles = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
         let _afterwards = Afterwards(&executable.client);
         let pin = executable.client.ledger.pin(handles.iter().fold(0, |all, handles| all | bits(handles)));
+        let opened =
+            // SAFETY: the caller's contract.
+            (0..devices.len()).map(|at| unsafe { self.open(at, devices.len()) }).collect::<Result<Vec<_>>>()?;
         let mut launches = Vec::with_capacity(devices.len());
         for (at, device) in devices.iter().enumerate() {
             // SAFETY: the caller's contract.
             let list = unsafe { self.outputs(at) }?;
             self.check(*device, handles[at])?;
+            let (placements, opened) = (&executable.placements[at], opened[at].as_ref());
             // SAFETY: checked, and shown by the pin.
-            launches.push(unsafe { self.launch(&pin, *device, &executable.placements[at], handles[at], list) });
+            launches.push(unsafe { self.launch(&pin, *device, placements, handles[at], list, opened) });
         }
         let done = executable.client.backend.execute_all(&executable.compiled, &mut launches)?;
         if done.len() != launches.len() {
             let (events, launches) = (done.len(), launches.len());
             return Err(Error::internal(format!("the backend returned {events} events of {launches} launches")));
         }
-        if let Some(launch) = launches.iter().find(|launch| !launch.outputs.is_complete()) {
-            let device = executable.client.device_id(launch.device);
-            return Err(Error::internal(format!("the backend returned too few outputs of device {device}")));
+        for launch in &launches {
+            expect_complete(launch)?;
         }
-        for (at, (launch, event)) in launches.iter_mut().zip(done).enumerate() {
-            finish(launch, &event)?;
+        for (at, ((launch, event), opened)) in launches.iter_mut().zip(done).zip(opened).enumerate() {
+            let event = opened.map_or(event.clone(), |opened| opened.hand_over(&event));
+            finish(launch, &event);
             if let Some(slot) = events.get_mut(at) {
                 *slot = into_raw(event);
             }
         }
         Ok(())
+    }
+
+    /// The channels of a launch, if the program has any.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the lists, V4 for the callbacks.
+    #[inline(always)]
+    unsafe fn open(&self, at: usize, count: usize) -> Result<Option<Opened>> {
+        match &self.callbacks {
+            None => Ok(None),
+            // SAFETY: the caller's contract.
+            Some(callbacks) => unsafe { callbacks.open(at, count) }.map(Some),
+        }
     }
 }
 
@@ -314,20 +349,23 @@ fn misfit<B: Backend>(
     })
 }
 
+/// Checks that the backend made all outputs.
+#[inline(always)]
+fn expect_complete<B: Backend>(launch: &Launch<'_, B>) -> Result<()> {
+    if launch.outputs.is_complete() { Ok(()) } else { Err(incomplete(launch)) }
+}
+
+#[cold]
+fn incomplete<B: Backend>(launch: &Launch<'_, B>) -> Error {
+    let (made, all) = launch.outputs.progress();
+    Error::internal(format!("the backend returned {made} outputs of a program with {all}"))
+}
+
 /// Leaves the outputs to the framework and deletes what it donated.
 #[inline(always)]
-fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) -> Result<()> {
-    let list = launch.outputs.list_mut();
-    if !list.is_complete() {
-        return Err(Error::internal(format!(
-            "the backend returned {} outputs of a program with {}",
-            list.produced,
-            list.list.len()
-        )));
-    }
+fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) {
     launch.inputs.uses().delete_donated();
-    list.finish(event);
-    Ok(())
+    launch.outputs.list_mut().finish(event);
 }
 
 /// A field of a struct, on its own: the framework's whole struct is longer than a few moves.
@@ -341,13 +379,21 @@ unsafe fn field<T: Copy>(options: *const PJRT_ExecuteOptions, offset: usize) -> 
     unsafe { options.wrapping_byte_add(offset).cast::<T>().read() }
 }
 
-/// The options this SDK reads, and the arguments the framework keeps.
+/// The options this SDK reads.
+struct Options<'a> {
+    options: ExecuteOptions,
+    /// Indices of the arguments the framework keeps.
+    kept: &'a [i64],
+    callbacks: Option<Callbacks>,
+}
+
+/// The options this SDK reads.
 ///
 /// # Safety
 ///
 /// V1 and V3 for the options.
 #[inline]
-unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<(ExecuteOptions, &'a [i64])> {
+unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Options<'a>> {
     const OLDEST: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
     if options.is_null() {
         return Err(Error::argument("options is null"));
@@ -373,12 +419,18 @@ unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<(Execu
     let kept: *const i64 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, non_donatable_input_indices)) };
     // SAFETY: V1, the field is within the size.
     let num_kept: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices)) };
-    if sends != 0 || receives != 0 {
-        return Err(Error::unimplemented("send and receive callbacks").unnamed());
-    }
+    let callbacks = if sends == 0 && receives == 0 {
+        None
+    } else {
+        // SAFETY: V1, the field is within the size.
+        let send = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, send_callbacks)) };
+        // SAFETY: V1, the field is within the size.
+        let receive = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, recv_callbacks)) };
+        Some(Callbacks { send, num_send: sends, receive, num_receive: receives })
+    };
     // SAFETY: V3.
     let kept = unsafe { raw::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
-    Ok((ExecuteOptions { launch_id }, kept))
+    Ok(Options { options: ExecuteOptions { launch_id }, kept, callbacks })
 }
 
 entries! {
@@ -388,7 +440,7 @@ entries! {
             return Err(Error::argument("the executable was deleted"));
         }
         // SAFETY: V1 and V3.
-        let (options, kept) = unsafe { read_options(args.options.cast_const()) }?;
+        let Options { options, kept, callbacks } = unsafe { read_options(args.options.cast_const()) }?;
         if args.num_args != executable.parameter_forms.len() {
             return Err(Error::argument(format!(
                 "{} arguments, but the program has {} parameters",
@@ -427,7 +479,7 @@ entries! {
         } else {
             &[]
         };
-        let call = Call { executable, argument_lists, output_lists, donated, options };
+        let call = Call { executable, argument_lists, output_lists, donated, options, callbacks };
         let [device] = *devices else {
             // SAFETY: V2 and V3.
             return unsafe { call.run_all(events) };

@@ -74,6 +74,12 @@ pub(crate) struct Pin {
     _own: Option<OwnPage>,
 }
 
+// SAFETY: an execution lends its pin to other threads only to be compared; what it notes in the page it notes on the
+// thread of the call, which alone makes and ends launches.
+unsafe impl Send for Pin {}
+// SAFETY: as above.
+unsafe impl Sync for Pin {}
+
 /// A page of a thread that is ending.
 struct OwnPage(Arc<Page>);
 

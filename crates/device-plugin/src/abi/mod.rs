@@ -38,6 +38,7 @@ pub(crate) mod execute;
 mod execute_context;
 pub(crate) mod foreign_memory;
 pub(crate) mod host_alias;
+pub(crate) mod host_channel;
 pub(crate) mod key_value;
 mod layouts;
 mod ledger;
@@ -55,8 +56,6 @@ mod tokens;
 mod topology;
 mod transfer;
 mod transfer_manager;
-mod unsupported;
 
 pub(crate) use table::static_api;
 pub use table::{API_MINOR, api};
-pub use unsupported::UNSUPPORTED;

@@ -26,6 +26,7 @@ mod executables;
 mod execution;
 mod foreign_memory;
 mod framework;
+mod host_channels;
 mod panics;
 mod sizes;
 mod table;

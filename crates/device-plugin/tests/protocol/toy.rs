@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use device_plugin::{
     Backend, CompileOptions, Compiled, Completer, CreateOptions, DeviceInfo, DevicePlugin, Error, ErrorCode, Event,
-    ExecutableInfo, ForeignMemory, HostAlias, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement,
-    ProcessInfo, Program, Result, Shape, StablehloVersions, TopologyInfo, Value, device_plugin,
+    ExecutableInfo, ForeignMemory, HostAlias, HostArray, HostChannels, Launch, MemoryInfo, MemoryStats, NamedValue,
+    Placement, ProcessInfo, Program, Result, Shape, StablehloVersions, TopologyInfo, Value, device_plugin,
 };
 
 pub struct Toy;
@@ -86,6 +86,9 @@ impl Drop for Tracked {
 
 /// Executions that end only when they are poisoned.
 static ENDLESS: Mutex<Vec<(usize, i32, Completer)>> = Mutex::new(Vec::new());
+
+/// Channels of executions that may have ended, by their gates.
+pub static CHANNELS: Mutex<Vec<(String, HostChannels)>> = Mutex::new(Vec::new());
 
 /// Foreign memory that a failing view kept.
 pub static FOREIGN: Mutex<Vec<ForeignMemory>> = Mutex::new(Vec::new());
@@ -395,6 +398,29 @@ impl Backend for ToyDevice {
                     completer.complete(Ok(()));
                 });
                 return Ok(event);
+            }
+            "talk" | "talk_later" | "talk_badly" => {
+                CHANNELS.lock().unwrap().push((program.gate.clone(), launch.channels.clone()));
+                let channels = launch.channels.clone();
+                let talk = move || {
+                    let mut data = channels.receive(1, 8, 4)?.collect()?;
+                    data.iter_mut().for_each(|byte| *byte += 1);
+                    let (first, second) = data.split_at(3);
+                    channels.send(2, first.to_vec(), data.len(), false)?;
+                    channels.send(2, second.to_vec(), data.len(), true)
+                };
+                if program.op == "talk" {
+                    talk()?;
+                } else {
+                    let (event, completer) = Event::pending();
+                    let gate = with_gate(&program.gate, |gate| gate.0.clone());
+                    let fails = program.op == "talk_badly";
+                    std::thread::spawn(move || {
+                        gate.wait().unwrap();
+                        completer.complete(talk());
+                    });
+                    return if fails { Err(Error::internal("talked badly")) } else { Ok(event) };
+                }
             }
             "hold" => {
                 // Says that it has begun, waits within the call, and reads its arguments only then.
