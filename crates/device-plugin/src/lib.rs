@@ -75,6 +75,7 @@ mod event;
 mod host;
 mod info;
 mod launch;
+pub mod process;
 mod program;
 mod strided;
 
