@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, TopologyError};
+use crate::{Fault, Faults};
 
 /// A host, by name or number, and a port where one is known.
 ///
@@ -23,19 +23,17 @@ impl Address {
     /// # Errors
     ///
     /// When the host is empty or has characters that no host has.
-    pub fn new(host: impl Into<String>, port: Option<u16>) -> Result<Self, TopologyError> {
+    pub fn new(host: impl Into<String>, port: Option<u16>) -> Result<Self, Faults> {
         let mut host = host.into();
         if let Some(bare) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             host = bare.to_owned();
         }
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
         if host.is_empty() || !host.chars().all(fits) {
-            return Err(Fault::new(format!("{host:?} is no host"))
-                .remedy("write a name such as node01, or an address such as 10.0.0.1 or [fe80::1]")
-                .into());
+            return Err(fault(format!("{host:?} is no host; write a name such as node01, or 10.0.0.1, or [fe80::1]")));
         }
         if port == Some(0) {
-            return Err(Fault::new(format!("port 0 of {host}")).remedy("ports are from 1 to 65535").into());
+            return Err(fault(format!("port 0 of {host}; ports are from 1 to 65535")));
         }
         Ok(Self { host, port })
     }
@@ -70,6 +68,10 @@ impl Address {
     }
 }
 
+fn fault(message: String) -> Faults {
+    Fault::new("address", message).into()
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.url_host())?;
@@ -81,20 +83,20 @@ impl fmt::Display for Address {
 }
 
 impl FromStr for Address {
-    type Err = TopologyError;
+    type Err = Faults;
 
-    fn from_str(text: &str) -> Result<Self, TopologyError> {
+    fn from_str(text: &str) -> Result<Self, Faults> {
         let text = text.trim();
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             let (host, after) = rest.split_once(']').ok_or_else(|| {
-                Fault::new(format!("{text:?} opens a bracket and does not close it")).remedy("write [fe80::1]:1234")
+                fault(format!("{text:?} opens a bracket and does not close it; write [fe80::1]:1234"))
             })?;
             match after.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
                 None if after.is_empty() => (host, None),
                 None => {
-                    let fault = Fault::new(format!("{text:?}: {after:?} follows the bracket"));
-                    return Err(fault.remedy("write [fe80::1]:1234").into());
+                    let message = format!("in {text:?}, {after:?} follows the bracket; write [fe80::1]:1234");
+                    return Err(fault(message));
                 }
             }
         } else if text.matches(':').count() > 1 {
@@ -103,20 +105,19 @@ impl FromStr for Address {
             text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)))
         };
         let port = port.map(|port| {
-            port.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(|| {
-                TopologyError::from(
-                    Fault::new(format!("{port:?} is no port")).remedy("write host:port with a port from 1 to 65535"),
-                )
-            })
+            port.parse::<u16>()
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or_else(|| fault(format!("{port:?} is no port; write host:port with a port from 1 to 65535")))
         });
         Self::new(host, port.transpose()?)
     }
 }
 
 impl TryFrom<String> for Address {
-    type Error = TopologyError;
+    type Error = Faults;
 
-    fn try_from(text: String) -> Result<Self, TopologyError> {
+    fn try_from(text: String) -> Result<Self, Faults> {
         text.parse()
     }
 }

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::environment::{Environment, Host};
-use super::fault::{Fault, TopologyError};
 use super::plan::ProcessPlan;
 use super::topology::ProcessTopology;
+use crate::{Fault, Faults};
 
 /// One way to count the devices of this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "from", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "from", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChipProbe {
     /// Always that many.
@@ -31,7 +31,7 @@ pub enum ChipProbe {
 
 /// Where the index of a host comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "from", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "from", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HostIndex {
     /// From the topology.
@@ -62,13 +62,13 @@ impl ProcessPlan {
     ///
     /// For a variable that is no number, and a glob that is none.
     #[doc(alias = "physical_chip_count")]
-    pub fn chip_count(&self, environment: &Environment, host: &dyn Host) -> Result<Option<u32>, TopologyError> {
+    pub fn chip_count(&self, environment: &Environment, host: &dyn Host) -> Result<Option<u32>, Faults> {
         for probe in &self.chips {
             let count = match probe {
                 ChipProbe::Constant { count } => *count,
                 ChipProbe::Variable { name } => number(environment, name)?.unwrap_or(0),
                 ChipProbe::DeviceNodes { glob } => {
-                    let (folder, pattern) = split_glob(glob).map_err(Fault::new)?;
+                    let (folder, pattern) = split_glob(glob).map_err(|problem| Fault::new("chips", problem))?;
                     let count = host.folder(folder).iter().filter(|name| pattern.matches(name)).count();
                     u32::try_from(count).unwrap_or(u32::MAX)
                 }
@@ -85,7 +85,7 @@ impl ProcessPlan {
     /// # Errors
     ///
     /// For a variable that is no number.
-    pub fn host_index(&self, topology: &ProcessTopology, environment: &Environment) -> Result<u32, TopologyError> {
+    pub fn host_index(&self, topology: &ProcessTopology, environment: &Environment) -> Result<u32, Faults> {
         if let HostIndex::Variables { names } = &self.host_index {
             for name in names {
                 if let Some(index) = number(environment, name)? {
@@ -97,11 +97,10 @@ impl ProcessPlan {
     }
 }
 
-fn number(environment: &Environment, name: &str) -> Result<Option<u32>, TopologyError> {
+fn number(environment: &Environment, name: &str) -> Result<Option<u32>, Faults> {
     let Some(text) = environment.value(name) else { return Ok(None) };
     text.trim().parse().map(Some).map_err(|_| {
-        let fault = Fault::new("not a whole number").variable(name, Some(text));
-        fault.remedy(format!("set {name} to a number from 0 up, or unset it")).into()
+        Fault::new(name, format!("{text:?} is no whole number; set it to a number from 0 up, or unset it")).into()
     })
 }
 
@@ -146,7 +145,7 @@ mod tests {
         assert_eq!(count(&[variable(), nodes("/dev/nvidia[0-9]*")], &set).unwrap(), Some(5));
         assert_eq!(count(&[variable(), nodes("/dev/nvidia[0-9]*")], &empty).unwrap(), Some(3));
         let error = count(&[variable()], &Environment::from([("N", "five")])).unwrap_err().to_string();
-        assert!(error.contains("N=\"five\": not a whole number; set N to"), "{error}");
+        assert!(error.contains("N: \"five\" is no whole number; set it to"), "{error}");
         for glob in ["dev/x", "/d*v/x", "/dev/[", "x"] {
             assert!(count(&[nodes(glob)], &empty).is_err(), "{glob}");
         }

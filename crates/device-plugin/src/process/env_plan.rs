@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::address::Address;
 use super::environment::Environment;
 use super::plan::{Before, SetMode};
+use crate::OptionType;
+use crate::options::value_to_json;
 
 /// What carrying out a step does to a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -77,32 +79,8 @@ impl Serialize for PlannedOption {
         let mut fields = serializer.serialize_struct("PlannedOption", 4)?;
         fields.serialize_field("name", &self.option.name)?;
         let value = &self.option.value;
-        match value {
-            Value::String(text) => {
-                fields.serialize_field("type", "string")?;
-                fields.serialize_field("value", text)?;
-            }
-            Value::Int64(number) => {
-                fields.serialize_field("type", "int")?;
-                fields.serialize_field("value", number)?;
-            }
-            Value::Int64List(numbers) => {
-                fields.serialize_field("type", "int_list")?;
-                fields.serialize_field("value", numbers)?;
-            }
-            Value::Float(number) => {
-                fields.serialize_field("type", "float")?;
-                fields.serialize_field("value", number)?;
-            }
-            Value::Bool(flag) => {
-                fields.serialize_field("type", "bool")?;
-                fields.serialize_field("value", flag)?;
-            }
-            other => {
-                fields.serialize_field("type", other.type_name())?;
-                fields.serialize_field("value", &other.to_string())?;
-            }
-        }
+        fields.serialize_field("type", OptionType::of(value).map_or(value.type_name(), OptionType::name))?;
+        fields.serialize_field("value", &value_to_json(value))?;
         fields.serialize_field("reason", &self.reason)?;
         fields.end()
     }
@@ -172,8 +150,8 @@ impl EnvPlan {
     }
 
     /// The create options, to pass when a client is created.
-    pub fn create_options(&self) -> impl Iterator<Item = NamedValue> {
-        self.options.iter().map(|planned| planned.option.clone())
+    pub fn create_options(&self) -> Vec<NamedValue> {
+        self.options.iter().map(|planned| planned.option.clone()).collect()
     }
 
     /// Where the coordinator listens, when clients need one: they must be given a key-value store that all processes

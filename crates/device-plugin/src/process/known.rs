@@ -3,7 +3,8 @@
 //! They say what PyTorch/XLA's plugin classes do in code; each names the function it mirrors.
 
 use super::chips::{ChipProbe, HostIndex};
-use super::plan::{CoordinatorNeed, EnvRule, OptionRule, OptionType, ProcessPlan, When};
+use super::plan::{CoordinatorNeed, EnvRule, OptionRule, ProcessPlan, When};
+use crate::OptionType;
 
 fn nodes(glob: &str) -> ChipProbe {
     ChipProbe::DeviceNodes { glob: glob.to_owned() }
@@ -105,15 +106,15 @@ fn gpu(vendor: &str) -> ProcessPlan {
     let many = [When::MultiProcess];
     ProcessPlan::new()
         .with_option(
-            OptionRule::new("visible_devices", OptionType::IntList, "{local_rank}")
+            OptionRule::new("visible_devices", OptionType::Int64List, "{local_rank}")
                 .when([When::SharedHost, When::OneDevice])
                 .reason(format!("the {vendor} device of this process")),
         )
         .with_option(
-            OptionRule::new("node_id", OptionType::Int, "{global_rank}").when(many).reason("rank of this process"),
+            OptionRule::new("node_id", OptionType::Int64, "{global_rank}").when(many).reason("rank of this process"),
         )
         .with_option(
-            OptionRule::new("num_nodes", OptionType::Int, "{world_size}").when(many).reason("number of processes"),
+            OptionRule::new("num_nodes", OptionType::Int64, "{world_size}").when(many).reason("number of processes"),
         )
         .with_coordinator(CoordinatorNeed::MultiProcess)
 }
@@ -214,7 +215,7 @@ mod tests {
         let topology = topology.with_coordinator("node0".parse().unwrap());
         let plan = cuda().resolve(&topology, &Environment::new()).unwrap();
         let options: Vec<String> =
-            plan.create_options().map(|option| format!("{}={}", option.name, option.value)).collect();
+            plan.create_options().iter().map(|option| format!("{}={}", option.name, option.value)).collect();
         assert_eq!(options, ["visible_devices=[1]", "node_id=3", "num_nodes=4"]);
         assert_eq!(plan.coordinator().unwrap().to_string(), "node0:8547");
         assert!(plan.steps().is_empty());

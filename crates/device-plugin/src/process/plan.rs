@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chips::{ChipProbe, HostIndex};
 use super::topology::{DeviceShare, ProcessTopology};
+use crate::OptionType;
 
 /// When a rule holds. A rule with several holds when all of them do, one with none always does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -82,7 +83,6 @@ impl fmt::Display for Before {
 
 /// An environment variable to set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct EnvRule {
     /// The variable.
@@ -154,45 +154,15 @@ impl EnvRule {
     }
 }
 
-/// Type of a create option's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OptionType {
-    /// Text.
-    String,
-    /// A 64-bit integer.
-    Int,
-    /// 64-bit integers separated by commas.
-    IntList,
-    /// A 32-bit float.
-    Float,
-    /// `true` or `false`.
-    Bool,
-}
-
-impl OptionType {
-    /// The name in JSON and errors.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Int => "int",
-            Self::IntList => "int_list",
-            Self::Float => "float",
-            Self::Bool => "bool",
-        }
-    }
-}
-
 /// A create option to pass to the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OptionRule {
     /// The option.
     pub name: String,
     /// Type of its value.
     #[serde(rename = "type")]
-    pub kind: OptionType,
+    pub ty: OptionType,
     /// Its value; a template over the topology.
     pub value: String,
     /// When the rule holds.
@@ -208,10 +178,10 @@ pub struct OptionRule {
 
 impl OptionRule {
     /// Passes an option.
-    pub fn new(name: impl Into<String>, kind: OptionType, value: impl Into<String>) -> Self {
+    pub fn new(name: impl Into<String>, ty: OptionType, value: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            kind,
+            ty,
             value: value.into(),
             when: Vec::new(),
             unless_set: Vec::new(),
@@ -256,7 +226,7 @@ pub enum CoordinatorNeed {
 
 /// The coordinator, the process of global rank 0, which serves the key-value store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Coordinator {
     /// Whether clients need one.
@@ -286,7 +256,7 @@ impl Default for Coordinator {
 /// It is data, read from and written to JSON, so that a program that cannot call Rust code carries it out just the
 /// same. [`ProcessPlan::validate`] finds what is wrong with it; [`ProcessPlan::resolve`] fills it in for one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct ProcessPlan {
     /// Variables to set, in this order.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, TopologyError};
+use crate::{Fault, Faults};
 
 /// One of several: an index and a count, with the index below the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,9 +22,9 @@ struct Raw {
 }
 
 impl TryFrom<Raw> for Position {
-    type Error = TopologyError;
+    type Error = Faults;
 
-    fn try_from(raw: Raw) -> Result<Self, TopologyError> {
+    fn try_from(raw: Raw) -> Result<Self, Faults> {
         Self::new(raw.index, raw.count)
     }
 }
@@ -38,13 +38,12 @@ impl Position {
     /// # Errors
     ///
     /// When `index` is not below `count`; a count of 0 has no such index.
-    pub fn new(index: u32, count: u32) -> Result<Self, TopologyError> {
+    pub fn new(index: u32, count: u32) -> Result<Self, Faults> {
         if index < count {
             return Ok(Self { index, count });
         }
-        Err(Fault::new(format!("index {index} is not below count {count}"))
-            .remedy("count from 0; the last of n has index n-1")
-            .into())
+        let message = format!("{index} is not below the count, {count}; count from 0, so the last of n has index n-1");
+        Err(Fault::new("index", message).into())
     }
 
     /// The index, from 0.
@@ -79,7 +78,7 @@ mod tests {
         assert_eq!(Position::new(3, 4).map(|p| p.to_string()).unwrap(), "3/4");
         for (index, count) in [(4, 4), (0, 0), (u32::MAX, 1)] {
             let error = Position::new(index, count).unwrap_err().to_string();
-            assert!(error.contains(&format!("index {index} is not below count {count}")), "{error}");
+            assert!(error.contains(&format!("index: {index} is not below the count, {count}")), "{error}");
         }
         assert!(serde_json::from_str::<Position>(r#"{"index":1,"count":1}"#).is_err());
         assert_eq!(serde_json::from_str::<Position>(r#"{"index":0,"count":1}"#).unwrap(), Position::SOLE);

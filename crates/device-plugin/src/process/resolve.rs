@@ -1,14 +1,15 @@
 //! Fills in a plan for one process.
 
-use pjrt_types::{NamedValue, Value};
+use pjrt_types::NamedValue;
 
 use super::address::Address;
 use super::env_plan::EnvPlan;
 use super::environment::Environment;
-use super::plan::{CoordinatorNeed, OptionType, ProcessPlan, When};
+use super::plan::{CoordinatorNeed, ProcessPlan, SetMode, When};
 use super::template::{Scope, Template};
 use super::topology::ProcessTopology;
-use super::validate::{Faults, PlanError};
+use super::validate::Found;
+use crate::Faults;
 
 impl ProcessPlan {
     /// Fills in the plan for one process, against the variables it has now.
@@ -17,7 +18,7 @@ impl ProcessPlan {
     ///
     /// All faults of the plan itself; else all values that the topology and the environment do not give, naming what
     /// to set.
-    pub fn resolve(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, PlanError> {
+    pub fn resolve(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Faults> {
         self.validate()?;
         let scope = Scope { topology, environment, default_port: self.coordinator.default_port };
         let holds = |when: &[When], unless_set: &[String]| {
@@ -25,12 +26,12 @@ impl ProcessPlan {
                 && !unless_set.iter().any(|name| environment.value(name).is_some())
         };
         let mut plan = EnvPlan::new();
-        let mut faults = Faults::default();
+        let mut faults = Found::default();
         for (i, rule) in self.environment.iter().enumerate() {
             if !holds(&rule.when, &rule.unless_set) {
                 continue;
             }
-            let kept = rule.set == super::plan::SetMode::Default && environment.get(&rule.variable).is_some();
+            let kept = rule.set == SetMode::Default && environment.get(&rule.variable).is_some();
             match Template::parse(&rule.value).and_then(|template| template.fill(&scope)) {
                 Ok(value) => {
                     plan.add_variable(&rule.variable, value, (rule.set, rule.before), &rule.reason, environment);
@@ -45,7 +46,9 @@ impl ProcessPlan {
                 continue;
             }
             let value = Template::parse(&rule.value).and_then(|template| template.fill(&scope));
-            match value.and_then(|text| typed(rule.kind, &text)) {
+            match value
+                .and_then(|text| rule.ty.parse(&text).ok_or_else(|| format!("{text:?} is no {}", rule.ty.name())))
+            {
                 Ok(value) => plan.add_option(NamedValue::new(&rule.name, value), &rule.reason),
                 Err(problem) => faults.add(format!("options[{i}] {}", rule.name), problem),
             }
@@ -81,26 +84,13 @@ fn coordinator(topology: &ProcessTopology, default_port: u16) -> Option<Address>
     known.or_else(local).map(|address| address.or_port(default_port))
 }
 
-fn typed(kind: OptionType, text: &str) -> Result<Value, String> {
-    let fault = || format!("{text:?} is no {}", kind.name());
-    match kind {
-        OptionType::String => Ok(Value::String(text.to_owned())),
-        OptionType::Int => text.trim().parse().map(Value::Int64).map_err(|_| fault()),
-        OptionType::IntList => {
-            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-            items.map(str::parse).collect::<Result<_, _>>().map(Value::Int64List).map_err(|_| fault())
-        }
-        OptionType::Float => text.trim().parse().map(Value::Float).map_err(|_| fault()),
-        OptionType::Bool => text.trim().parse().map(Value::Bool).map_err(|_| fault()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::env_plan::Effect;
     use super::super::plan::{Before, EnvRule, OptionRule};
     use super::super::position::Position;
     use super::*;
+    use crate::{OptionType, Value};
 
     fn two_hosts() -> ProcessTopology {
         let at = |index, count| Position::new(index, count).unwrap();
@@ -159,21 +149,21 @@ mod tests {
         let option = |kind, value: &str| OptionRule::new("o", kind, value);
         let resolve = |rule| ProcessPlan::new().with_option(rule).resolve(&two_hosts(), &Environment::new());
         for (kind, text, value) in [
-            (OptionType::Int, "{global_rank}", Value::Int64(3)),
-            (OptionType::IntList, "{local_rank}, 7", Value::Int64List(vec![1, 7])),
-            (OptionType::IntList, "", Value::Int64List(vec![])),
+            (OptionType::Int64, "{global_rank}", Value::Int64(3)),
+            (OptionType::Int64List, "{local_rank}, 7", Value::Int64List(vec![1, 7])),
+            (OptionType::Int64List, "", Value::Int64List(vec![])),
             (OptionType::Float, "0.5", Value::Float(0.5)),
             (OptionType::Bool, "true", Value::Bool(true)),
             (OptionType::String, "{local_rank}", Value::String("1".to_owned())),
         ] {
             let plan = resolve(option(kind, text)).unwrap();
-            assert_eq!(plan.create_options().collect::<Vec<_>>(), [NamedValue::new("o", value)]);
+            assert_eq!(plan.create_options(), [NamedValue::new("o", value)]);
         }
-        let error = resolve(option(OptionType::Int, "x{local_rank}")).unwrap_err().to_string();
-        assert_eq!(error, "process plan: options[0] o: \"x1\" is no int");
-        let plan = resolve(option(OptionType::IntList, "{local_rank}")).unwrap();
+        let error = resolve(option(OptionType::Int64, "x{local_rank}")).unwrap_err().to_string();
+        assert_eq!(error, "options[0] o: \"x1\" is no int64");
+        let plan = resolve(option(OptionType::Int64List, "{local_rank}")).unwrap();
         let json = serde_json::to_string(&plan).unwrap();
-        assert!(json.contains(r#"{"name":"o","type":"int_list","value":[1],"reason":""}"#), "{json}");
+        assert!(json.contains(r#"{"name":"o","type":"int64_list","value":[1],"reason":""}"#), "{json}");
     }
 
     #[test]
@@ -183,7 +173,7 @@ mod tests {
             .with_variable(EnvRule::default_value("B", "{hosts}"))
             .with_coordinator(CoordinatorNeed::MultiProcess);
         let error = plan.resolve(&two_hosts(), &Environment::new()).unwrap_err();
-        assert_eq!(error.faults().len(), 3);
+        assert_eq!(error.all().len(), 3);
         let text = error.to_string();
         assert!(text.contains("environment[0] A: GONE is not set"), "{text}");
         assert!(text.contains("coordinator: the 4 processes are on 2 hosts"), "{text}");

@@ -6,9 +6,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::address::Address;
-use super::fault::{Fault, TopologyError};
 use super::position::Position;
 use super::provenance::{Item, Origin, Provenance, Source};
+use crate::{Fault, Faults};
 
 /// Which devices of its host a process takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -63,9 +63,9 @@ fn sole() -> Position {
 }
 
 impl TryFrom<Raw> for ProcessTopology {
-    type Error = TopologyError;
+    type Error = Faults;
 
-    fn try_from(raw: Raw) -> Result<Self, TopologyError> {
+    fn try_from(raw: Raw) -> Result<Self, Faults> {
         let mut topology = Self::new(raw.global, raw.local, raw.host)?.with_slice(raw.slice)?.with_hosts(raw.hosts)?;
         topology.coordinator = raw.coordinator;
         topology.device_share = raw.device_share.unwrap_or(topology.device_share);
@@ -110,24 +110,22 @@ impl ProcessTopology {
     /// # Errors
     ///
     /// When the three cannot all be true, naming those that contradict each other.
-    pub fn new(global: Position, local: Position, host: Position) -> Result<Self, TopologyError> {
+    pub fn new(global: Position, local: Position, host: Position) -> Result<Self, Faults> {
         let (world, on_host, hosts) = (global.count(), local.count(), host.count());
-        let mut faults = Vec::new();
+        let mut problem = None;
         if on_host > world {
-            faults.push(format!("this host has {on_host} processes, and all hosts together have {world}"));
+            problem = Some(format!("this host has {on_host} processes, and all hosts together have {world}"));
         } else if hosts == 1 && on_host != world {
-            faults.push(format!("there is one host, which has {on_host} of {world} processes"));
+            problem = Some(format!("there is one host, which has {on_host} of {world} processes"));
         } else if hosts == 1 && local.index() != global.index() {
             let (local, global) = (local.index(), global.index());
-            faults.push(format!("on the only host, the local rank is {local} and the global rank {global}"));
+            problem = Some(format!("on the only host, the local rank is {local} and the global rank {global}"));
         } else if world - on_host < hosts - 1 {
             let others = world - on_host;
-            faults.push(format!("{} other hosts have {others} processes, so some have none", hosts - 1));
+            problem = Some(format!("{} other hosts have {others} processes, so some have none", hosts - 1));
         }
-        if !faults.is_empty() {
-            let remedy = "check rank, world size, local rank, local world size, host index and host count";
-            let faults = faults.into_iter().map(|problem| Fault::new(problem).remedy(remedy)).collect();
-            return Err(TopologyError::new(faults));
+        if let Some(problem) = problem {
+            return Err(fault(problem));
         }
         let device_share = if local.has_others() { DeviceShare::One } else { DeviceShare::All };
         Ok(Self { global, local, host, device_share, provenance: Provenance::default(), ..Self::single() })
@@ -146,22 +144,15 @@ impl ProcessTopology {
     /// # Errors
     ///
     /// When the hosts do not divide into that many slices, or this host is not one of the slice's.
-    pub fn with_slice(mut self, slice: Position) -> Result<Self, TopologyError> {
+    pub fn with_slice(mut self, slice: Position) -> Result<Self, Faults> {
         let (hosts, slices) = (self.host.count(), slice.count());
         if hosts % slices != 0 {
-            return Err(Fault::new(format!("{hosts} hosts do not divide into {slices} slices"))
-                .remedy("check MEGASCALE_NUM_SLICES and the list of hosts")
-                .into());
+            return Err(fault(format!("{hosts} hosts do not divide into {slices} slices")));
         }
         let expected = self.host.index() / (hosts / slices);
         if expected != slice.index() {
-            return Err(Fault::new(format!(
-                "host {} of {hosts} is in slice {expected}, not in slice {}",
-                self.host.index(),
-                slice.index()
-            ))
-            .remedy("check MEGASCALE_SLICE_ID and the index of the worker")
-            .into());
+            let (host, slice) = (self.host.index(), slice.index());
+            return Err(fault(format!("host {host} of {hosts} is in slice {expected}, not in slice {slice}")));
         }
         self.slice = slice;
         Ok(self)
@@ -172,12 +163,11 @@ impl ProcessTopology {
     /// # Errors
     ///
     /// When there are not as many as the slice has hosts; none at all is fine.
-    pub fn with_hosts(mut self, hosts: Vec<String>) -> Result<Self, TopologyError> {
+    pub fn with_hosts(mut self, hosts: Vec<String>) -> Result<Self, Faults> {
         let expected = self.hosts_per_slice();
         if !hosts.is_empty() && u32::try_from(hosts.len()) != Ok(expected) {
-            return Err(Fault::new(format!("{} host names for {expected} hosts: {}", hosts.len(), hosts.join(",")))
-                .remedy("check the list of hosts")
-                .into());
+            let (count, hosts) = (hosts.len(), hosts.join(","));
+            return Err(fault(format!("{count} host names for {expected} hosts: {hosts}")));
         }
         self.hosts = hosts;
         Ok(self)
@@ -281,6 +271,10 @@ impl ProcessTopology {
     pub fn is_multi_process(&self) -> bool {
         self.global.has_others()
     }
+}
+
+fn fault(message: String) -> Faults {
+    Fault::new("process topology", message).into()
 }
 
 /// A table of the values and their origins.

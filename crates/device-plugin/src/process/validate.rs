@@ -1,63 +1,21 @@
 //! What is wrong with a plan, all of it at once.
 
-use std::fmt;
-
 use super::chips::{ChipProbe, HostIndex, split_glob};
 use super::plan::{ProcessPlan, When};
 use super::template::{Template, is_variable};
-
-/// One thing wrong with a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PlanFault {
-    /// Where, as a path into the plan's JSON: `environment[2].value`.
-    pub at: String,
-    /// What.
-    pub problem: String,
-}
-
-impl fmt::Display for PlanFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.at, self.problem)
-    }
-}
-
-/// What is wrong with a plan, or with what it makes of one process; at least one fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanError {
-    faults: Vec<PlanFault>,
-}
-
-impl PlanError {
-    /// All that is wrong.
-    pub fn faults(&self) -> &[PlanFault] {
-        &self.faults
-    }
-}
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("process plan: ")?;
-        for (i, fault) in self.faults.iter().enumerate() {
-            write!(f, "{}{fault}", if i == 0 { "" } else { "\n  " })?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for PlanError {}
+use crate::{Fault, Faults};
 
 /// Gathers faults.
 #[derive(Default)]
-pub(super) struct Faults(Vec<PlanFault>);
+pub(super) struct Found(Vec<Fault>);
 
-impl Faults {
-    pub(super) fn add(&mut self, at: impl Into<String>, problem: impl Into<String>) {
-        self.0.push(PlanFault { at: at.into(), problem: problem.into() });
+impl Found {
+    pub(super) fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
+        self.0.push(Fault::new(field, message));
     }
 
-    pub(super) fn finish(self) -> Result<(), PlanError> {
-        if self.0.is_empty() { Ok(()) } else { Err(PlanError { faults: self.0 }) }
+    pub(super) fn finish(self) -> Result<(), Faults> {
+        Faults::check(self.0)
     }
 }
 
@@ -67,8 +25,8 @@ impl ProcessPlan {
     /// # Errors
     ///
     /// Everything that is wrong.
-    pub fn validate(&self) -> Result<(), PlanError> {
-        let mut faults = Faults::default();
+    pub fn validate(&self) -> Result<(), Faults> {
+        let mut faults = Found::default();
         for (i, rule) in self.environment.iter().enumerate() {
             let at = format!("environment[{i}]");
             if !is_variable(&rule.variable) {
@@ -140,7 +98,7 @@ fn not_a_variable(name: &str) -> String {
     format!("{name:?} is no name of a variable; write letters, digits and _, not beginning with a digit")
 }
 
-fn common(faults: &mut Faults, at: &str, value: &str, when: &[When], unless_set: &[String]) {
+fn common(faults: &mut Found, at: &str, value: &str, when: &[When], unless_set: &[String]) {
     if let Err(problem) = Template::parse(value) {
         faults.add(format!("{at}.value"), problem);
     }
@@ -159,8 +117,9 @@ fn together(a: &[When], b: &[When]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::{EnvRule, OptionRule, OptionType};
+    use super::super::plan::{EnvRule, OptionRule};
     use super::*;
+    use crate::OptionType;
 
     #[test]
     fn all_faults_are_found_at_once() {
@@ -169,9 +128,9 @@ mod tests {
             .with_variable(EnvRule::default_value("A", "{rank}").when([When::MultiProcess]))
             .with_variable(EnvRule::default_value("1A", "x").when([When::OneDevice, When::AllDevices]))
             .with_variable(EnvRule::default_value("B", "x").unless_set("="))
-            .with_option(OptionRule::new("", OptionType::Int, "{"))
-            .with_option(OptionRule::new("o", OptionType::Int, "1"))
-            .with_option(OptionRule::new("o", OptionType::Int, "2"))
+            .with_option(OptionRule::new("", OptionType::Int64, "{"))
+            .with_option(OptionRule::new("o", OptionType::Int64, "1"))
+            .with_option(OptionRule::new("o", OptionType::Int64, "2"))
             .with_default_port(0)
             .with_chips([
                 ChipProbe::Constant { count: 0 },
@@ -180,7 +139,7 @@ mod tests {
             ])
             .with_host_index(HostIndex::Variables { names: vec![] });
         let error = plan.validate().unwrap_err();
-        let at: Vec<&str> = error.faults().iter().map(|fault| fault.at.as_str()).collect();
+        let at: Vec<&str> = error.all().iter().map(|fault| fault.field.as_str()).collect();
         assert_eq!(
             at,
             [
@@ -199,7 +158,7 @@ mod tests {
                 "host_index.names",
             ]
         );
-        assert!(error.to_string().starts_with("process plan: environment[1].value: \"rank\" is no placeholder"));
+        assert!(error.to_string().starts_with("environment[1].value: \"rank\" is no placeholder"));
     }
 
     #[test]
@@ -211,9 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn json_refuses_what_it_does_not_know() {
-        let error = serde_json::from_str::<ProcessPlan>(r#"{"enviroment": []}"#).unwrap_err().to_string();
-        assert!(error.contains("enviroment"), "{error}");
+    fn json_has_defaults_and_names_what_is_wrong() {
         let rule = r#"{"environment":[{"variable":"A","value":"1","when":["sometimes"]}]}"#;
         let error = serde_json::from_str::<ProcessPlan>(rule).unwrap_err().to_string();
         assert!(error.contains("sometimes") && error.contains("single_process"), "{error}");
