@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use object::read::elf::{Dyn, ElfFile, FileHeader};
-use object::read::macho::{FatArch, MachOFatFile, MachOFile, MachHeader};
+use object::read::macho::{FatArch, MachHeader, MachOFatFile, MachOFile};
 use object::read::{ReadCache, ReadRef};
 use object::{Architecture, Endianness, FileKind, Object, elf, macho};
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use device_plugin::Manifest;
+use device_plugin::capabilities::legacy;
 use serde_json::json;
 
 use super::wheel::Content;
@@ -49,15 +50,20 @@ pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<S
     }
     if frameworks.torch_xla {
         add(format!("{package}/{}", TORCH_XLA.0), TORCH_XLA.1);
-        files.insert(format!("{package}/torch_xla.json"), Content::Text(legacy(manifest)));
+        files.insert(format!("{package}/torch_xla.json"), Content::Text(torch_xla(manifest)));
     }
     files
 }
 
 /// What PyTorch/XLA honours by environment variables, and what it does not honour at all.
-fn legacy(manifest: &Manifest) -> String {
-    let (environment, unhonoured): (Vec<serde_json::Value>, Vec<&str>) = (Vec::new(), Vec::new());
-    let _ = manifest;
+fn torch_xla(manifest: &Manifest) -> String {
+    let (capabilities, platform) = (&manifest.capabilities, &manifest.name);
+    let settings = legacy::environment(capabilities, platform);
+    let environment: Vec<_> = settings
+        .iter()
+        .map(|setting| json!({ "variable": setting.variable, "value": setting.value, "field": setting.field }))
+        .collect();
+    let unhonoured = legacy::unhonoured(capabilities, platform);
     format!("{:#}\n", json!({ "environment": environment, "unhonoured": unhonoured }))
 }
 

@@ -179,9 +179,9 @@ pub(crate) fn check(tag: &str, library: &Library, beside: &[String]) -> Result<(
     };
     match manylinux(library, beside) {
         Ok(needed) if needed <= promised => Ok(()),
-        Ok(needed) => {
-            Err(format!("--platform-tag {tag}: the library needs glibc 2.{needed} (or a system as new), not 2.{promised}"))
-        }
+        Ok(needed) => Err(format!(
+            "--platform-tag {tag}: the library needs glibc 2.{needed} (or a system as new), not 2.{promised}"
+        )),
         Err(note) => Err(format!("--platform-tag {tag}: {note}")),
     }
 }

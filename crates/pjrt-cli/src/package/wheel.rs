@@ -17,7 +17,10 @@ use zip::{CompressionMethod, DateTime, System, ZipWriter};
 pub(crate) enum Content {
     Text(String),
     /// The bytes of a file; executable where it is a library.
-    File { path: PathBuf, executable: bool },
+    File {
+        path: PathBuf,
+        executable: bool,
+    },
 }
 
 /// A wheel to be.
