@@ -275,4 +275,4 @@ impl Capabilities {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -32,8 +32,7 @@ impl Capabilities {
     pub fn patched(&self, patch: &str) -> Result<Self, Faults> {
         let patch = parse(patch)?;
         if !patch.is_object() {
-            let message = format!("{patch} is no JSON object; write fields, such as {{\"donation\": true}}");
-            return Err(Fault::new("capabilities", message).into());
+            return Self::from_value(&patch);
         }
         let mut json = serde_json::to_value(self).map_err(|error| Fault::new("capabilities", error.to_string()))?;
         merge(&mut json, patch);
@@ -41,6 +40,11 @@ impl Capabilities {
     }
 
     fn from_value(json: &Json) -> Result<Self, Faults> {
+        // Derived readers also take a list of all fields in order, which nobody means.
+        if !json.is_object() {
+            let message = format!("{json} is no JSON object; write fields, such as {{\"donation\": true}}");
+            return Err(Fault::new("capabilities", message).into());
+        }
         let read: Self = serde_path_to_error::deserialize(json).map_err(|error| {
             let path = error.path().to_string();
             let field = if path == "." { "capabilities".to_owned() } else { path };
