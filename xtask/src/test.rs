@@ -32,9 +32,12 @@ pub(crate) fn run() -> Result<(), Error> {
     let jax = report.part("JAX 0.10.2 and pypjrt in a Python environment", python::jax());
 
     step("building the CPU plugin as JAX loads it");
-    sh::run(cargo().args(["build", "--release", "-p", "pjrt-cpu"]))?;
-    let cpu =
-        target().join(format!("release/{}pjrt_cpu{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
+    sh::run(cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
+    let cpu = target().join(format!(
+        "release/{}pjrt_plugin_cpu{}",
+        std::env::consts::DLL_PREFIX,
+        std::env::consts::DLL_SUFFIX
+    ));
 
     step("Rust tests");
     let mut tests = cargo();

@@ -9,44 +9,6 @@ use crate::{
     Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program, Result, Shape, TopologyInfo, Value,
 };
 
-/// A plugin: its name and its [`Backend`]. Exported with [`macro@crate::device_plugin`].
-pub trait DevicePlugin: 'static {
-    /// Platform name, by which frameworks select the plugin and its lowering rules: short, lower case.
-    const NAME: &'static str;
-
-    /// The device.
-    type Backend: Backend;
-
-    /// Set-up that must happen once in a process, before the first client.
-    ///
-    /// # Errors
-    ///
-    /// Whatever keeps the plugin from working on this machine.
-    fn initialize() -> Result<()> {
-        Ok(())
-    }
-
-    /// The StableHLO versions the backend reads. Frameworks serialize programs for the current one, so a backend that
-    /// pins it keeps working with newer frameworks. None leaves the choice to the framework.
-    fn stablehlo_versions() -> Option<StablehloVersions> {
-        None
-    }
-
-    /// Further attributes of the plugin.
-    fn attributes() -> Vec<NamedValue> {
-        Vec::new()
-    }
-}
-
-/// Versions of StableHLO, as major, minor and patch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StablehloVersions {
-    /// Newest version the backend reads.
-    pub current: [i64; 3],
-    /// Oldest version the backend reads.
-    pub minimum: [i64; 3],
-}
-
 /// A device, or a group of devices driven together.
 ///
 /// Methods are called from any thread and overlap; those that work on one buffer or executable get it shared. A panic
@@ -63,6 +25,10 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// buffers whose event is still pending. By default the SDK waits for the buffers first.
     const QUEUED: bool = false;
 
+    /// Whether there is a backend; false for [`NoBackend`](crate::NoBackend) alone.
+    #[doc(hidden)]
+    const PRESENT: bool = true;
+
     /// Opens the devices.
     ///
     /// # Errors
@@ -70,7 +36,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Whatever keeps the devices from being used, and options the backend does not know.
     fn create(options: &CreateOptions) -> Result<Self>;
 
-    /// Name of the platform, where it is not [`DevicePlugin::NAME`].
+    /// Name of the platform, where it is not [`DevicePlugin::NAME`](crate::DevicePlugin::NAME).
     fn platform_name(&self) -> Option<String> {
         None
     }

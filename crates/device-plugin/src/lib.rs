@@ -69,32 +69,69 @@ extern crate self as device_plugin;
 #[allow(unsafe_code, reason = "the one place")]
 pub mod abi;
 mod backend;
+mod descriptor;
 mod envelope;
 mod error;
 mod event;
+mod fault;
 mod host;
 mod info;
 mod launch;
+mod library;
+pub mod manifest;
+mod no_backend;
+pub mod options;
+mod ownership;
+mod placeholder;
+mod plugin;
 mod program;
 mod strided;
 
 pub use abi::api;
 pub use abi::host_alias::HostAlias;
 pub use abi::key_value::KeyValueStore;
-pub use backend::{Backend, CreateOptions, DevicePlugin, StablehloVersions};
+pub use backend::{Backend, CreateOptions};
 pub use bytes::Bytes;
+pub use descriptor::{Descriptor, Hooks};
 pub use error::{Error, Result};
 pub use event::{Completer, Event};
+pub use fault::{Fault, Faults};
 pub use host::HostArray;
 pub use info::{CompiledMemoryStats, DeviceInfo, MemoryInfo, Placement, TopologyInfo};
 pub use launch::{ExecuteOptions, Inputs, Launch, Outputs};
+pub use library::Library;
+pub use manifest::Manifest;
+pub use no_backend::NoBackend;
+pub use options::{OptionSchema, OptionSpec, OptionType};
+pub use ownership::Ownership;
 pub use pjrt_sys::StaticApi;
 pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
     MemoryStats, NamedValue, OptionOverride, Shape, Value,
 };
+pub use placeholder::{Capabilities, EnvPlan, Environment, ProcessPlan, ProcessTopology};
+pub use plugin::{DevicePlugin, StablehloVersions};
 pub use plugin_macros::device_plugin;
 pub use program::{Compiled, ExecutableInfo, Program};
+
+/// Defines the C function `GetPjrtApi` of a shared library for a plugin of another crate, as
+/// `#[device_plugin(export)]` does for one of the same crate.
+///
+/// ```ignore
+/// device_plugin::export!(pjrt_cpu::Cpu);
+/// ```
+#[macro_export]
+macro_rules! export {
+    ($plugin:ty) => {
+        const _: () = {
+            /// The table of this library's plugin, for frameworks.
+            #[unsafe(no_mangle)]
+            pub extern "C" fn GetPjrtApi() -> *const $crate::__private::PJRT_Api {
+                <$plugin>::api().as_raw()
+            }
+        };
+    };
+}
 
 /// What the expansion of [`macro@device_plugin`] calls; not for other use.
 #[doc(hidden)]

@@ -15,8 +15,7 @@ pub struct Cpu;
 /// StableHLO versions the reader knows; a framework serializes programs for the newest of them at most.
 const STABLEHLO: StablehloVersions = StablehloVersions { current: [1, 17, 0], minimum: [0, 9, 0] };
 
-#[cfg_attr(feature = "export", device_plugin(export))]
-#[cfg_attr(not(feature = "export"), device_plugin)]
+#[device_plugin]
 impl DevicePlugin for Cpu {
     const NAME: &'static str = "pjrt_cpu";
     type Backend = CpuBackend;

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
-use syn::{Error, Ident, Item, ItemImpl, Token};
+use syn::{Error, Ident, ImplItem, Item, ItemImpl, Token, parse_quote};
 
 const USE: &str = "write `#[device_plugin] impl DevicePlugin for Example { … }`";
 
@@ -12,10 +12,13 @@ const USE: &str = "write `#[device_plugin] impl DevicePlugin for Example { … }
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = None;
     let export = check(arguments_of(arguments), &mut errors).unwrap_or_default();
-    let added = check(item_of(item.clone()), &mut errors).map(|item| add(&item, export));
+    let parsed = check(item_of(item.clone()), &mut errors);
     let errors = errors.map(Error::into_compile_error);
     // The item stays also after an error, so that the rest of the crate is not reported as well.
-    quote! { #item #added #errors }
+    let Some(mut plugin) = parsed else { return quote! { #item #errors } };
+    complete(&mut plugin);
+    let added = add(&plugin, export);
+    quote! { #plugin #added #errors }
 }
 
 fn check<T>(result: Result<T, Error>, errors: &mut Option<Error>) -> Option<T> {
@@ -82,6 +85,14 @@ fn item_of(item: TokenStream) -> Result<ItemImpl, Error> {
         ));
     }
     Ok(item)
+}
+
+/// Traits have no default for a type, so a plugin without a backend gets the type here.
+fn complete(item: &mut ItemImpl) {
+    let backend = |item: &ImplItem| matches!(item, ImplItem::Type(ty) if ty.ident == "Backend");
+    if !item.items.iter().any(backend) {
+        item.items.push(parse_quote! { type Backend = ::device_plugin::NoBackend; });
+    }
 }
 
 /// The token by which a reader finds the item.

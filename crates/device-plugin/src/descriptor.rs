@@ -1,0 +1,144 @@
+//! A plugin as a framework knows it: what it says of itself, where its library is, and the code it brings.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::abi::entry::contain;
+use crate::fault::{Fault, Faults};
+use crate::{
+    Backend, DevicePlugin, EnvPlan, Environment, Error, Library, Manifest, NamedValue, ProcessTopology, Result,
+};
+
+/// The code a plugin brings besides its library.
+pub trait Hooks: Send + Sync + 'static {
+    /// The set-up of one process; none where the plan in the manifest says it all.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin cannot work with.
+    fn configure(&self, topology: &ProcessTopology, environment: &Environment) -> Option<Result<EnvPlan>> {
+        let _ = (topology, environment);
+        None
+    }
+
+    /// Called once, after the last client is gone.
+    fn shutdown(&self) {}
+}
+
+/// A plugin that brings no code.
+impl Hooks for () {}
+
+/// A plugin, described: a [`Manifest`], a [`Library`] and [`Hooks`].
+#[derive(Clone)]
+pub struct Descriptor {
+    manifest: Manifest,
+    library: Library,
+    hooks: Arc<dyn Hooks>,
+}
+
+impl Descriptor {
+    /// The description of a plugin written in Rust. [`Library::This`] becomes the table of its backend.
+    ///
+    /// # Errors
+    ///
+    /// All faults of what the plugin says of itself.
+    pub fn of<P: DevicePlugin>() -> Result<Self, Faults> {
+        let mut manifest = Manifest::new(P::NAME);
+        manifest.aliases = P::ALIASES.iter().map(|&alias| alias.to_owned()).collect();
+        manifest.capabilities = P::capabilities();
+        manifest.create_options = P::options();
+        manifest.process = P::process();
+        manifest.ownership = P::ownership();
+        let manifest = P::manifest(manifest);
+        manifest.validate()?;
+        let library = match P::library() {
+            Library::This if <P::Backend as Backend>::PRESENT => Library::Static(crate::abi::static_api::<P>()),
+            Library::This => {
+                let message = "the plugin has neither: write `type Backend = …;`, or \
+                               `fn library() -> Library { Library::beside(\"libexample.so\") }`";
+                return Err(Fault::new("library", message).into());
+            }
+            other => other,
+        };
+        Ok(Self { manifest, library, hooks: Arc::new(Trait::<P>(std::marker::PhantomData)) })
+    }
+
+    /// The description of a plugin that is no Rust type.
+    ///
+    /// # Errors
+    ///
+    /// All faults of the manifest.
+    pub fn new(manifest: Manifest, library: Library, hooks: Arc<dyn Hooks>) -> Result<Self, Faults> {
+        manifest.validate()?;
+        Ok(Self { manifest, library, hooks })
+    }
+
+    /// What the plugin says of itself.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Where its PJRT library is.
+    pub fn library(&self) -> &Library {
+        &self.library
+    }
+
+    /// The set-up of one process: the plugin's own, or the plan of its manifest.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin cannot work with. A panic of the plugin is an `INTERNAL` error.
+    pub fn configure(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan> {
+        let name = &self.manifest.name;
+        let own = contain(|| self.hooks.configure(topology, environment).transpose());
+        match own.map_err(|error| error.context(format!("configure of {name}")))? {
+            Some(plan) => Ok(plan),
+            None => Ok(self.manifest.process.resolve(topology, environment)?),
+        }
+    }
+
+    /// What to pass to the plugin for the options a user gave: those of the process's plan, then the user's, in the
+    /// types of the schema.
+    ///
+    /// # Errors
+    ///
+    /// All faults of the options, as `INVALID_ARGUMENT`.
+    pub fn client_options(&self, plan: &EnvPlan, given: &[NamedValue]) -> Result<Vec<NamedValue>> {
+        let mut all = plan.create_options().to_vec();
+        all.extend_from_slice(given);
+        let resolved = self.manifest.create_options.resolve(&all);
+        resolved.map_err(|faults| Error::invalid_argument(format!("options of {}: {faults}", self.manifest.name)))
+    }
+
+    /// Runs the plugin's shutdown hook.
+    ///
+    /// # Errors
+    ///
+    /// `INTERNAL` for a panic of the plugin.
+    pub fn shutdown(&self) -> Result<()> {
+        contain(|| {
+            self.hooks.shutdown();
+            Ok(())
+        })
+        .map_err(|error| error.context(format!("shutdown of {}", self.manifest.name)))
+    }
+}
+
+impl fmt::Debug for Descriptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Descriptor").field("name", &self.manifest.name).field("library", &self.library).finish()
+    }
+}
+
+/// The hooks of a Rust type.
+struct Trait<P>(std::marker::PhantomData<fn() -> P>);
+
+impl<P: DevicePlugin> Hooks for Trait<P> {
+    fn configure(&self, topology: &ProcessTopology, environment: &Environment) -> Option<Result<EnvPlan>> {
+        Some(P::configure(topology, environment))
+    }
+
+    fn shutdown(&self) {
+        P::shutdown();
+    }
+}

@@ -1,0 +1,84 @@
+//! What is wrong with a description of a plugin.
+
+use std::fmt;
+
+use crate::Error;
+
+/// One fault in a description: where it is, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The field, as the manifest spells it, such as `capabilities.rng_bit_generator` or `library[1].os`.
+    pub field: String,
+    /// What is wrong with its value, and the remedy.
+    pub message: String,
+}
+
+impl Fault {
+    /// A fault of a field.
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+
+    /// The same fault, of a field within `outer`.
+    #[must_use]
+    pub fn within(mut self, outer: &str) -> Self {
+        let separator = if self.field.starts_with('[') || self.field.is_empty() { "" } else { "." };
+        self.field = format!("{outer}{separator}{}", self.field);
+        self
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+/// All faults of a description; at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// `Ok` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// The faults, where there are any.
+    pub fn check(faults: Vec<Fault>) -> Result<(), Self> {
+        if faults.is_empty() { Ok(()) } else { Err(Self(faults)) }
+    }
+
+    /// The faults, in the order of the description.
+    pub fn all(&self) -> &[Fault] {
+        &self.0
+    }
+
+    /// The faults, taken out.
+    pub fn into_vec(self) -> Vec<Fault> {
+        self.0
+    }
+}
+
+impl From<Fault> for Faults {
+    fn from(fault: Fault) -> Self {
+        Self(vec![fault])
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}
+
+impl From<Faults> for Error {
+    fn from(faults: Faults) -> Self {
+        Self::invalid_argument(faults.to_string())
+    }
+}

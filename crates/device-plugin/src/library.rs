@@ -1,0 +1,46 @@
+//! Where a plugin's PJRT library is.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::{Result, StaticApi};
+
+/// Where the `PJRT_Api` of a plugin comes from.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Library {
+    /// The library or program that describes the plugin: its [`Backend`](crate::Backend) is written in Rust.
+    This,
+    /// A file in the folder of the library, or of the manifest, that describes the plugin.
+    Beside(String),
+    /// A file by its path, or by a bare name for the dynamic loader to search.
+    Path(PathBuf),
+    /// A path that is known only at run time, such as one read from an environment variable.
+    Computed(fn() -> Result<PathBuf>),
+    /// A table within this program.
+    Static(StaticApi),
+}
+
+impl Library {
+    /// A file in the folder of what describes the plugin.
+    pub fn beside(file: impl Into<String>) -> Self {
+        Self::Beside(file.into())
+    }
+
+    /// A file by its path.
+    pub fn path(path: impl Into<PathBuf>) -> Self {
+        Self::Path(path.into())
+    }
+}
+
+impl fmt::Debug for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::This => f.write_str("This"),
+            Self::Beside(file) => write!(f, "Beside({file:?})"),
+            Self::Path(path) => write!(f, "Path({path:?})"),
+            Self::Computed(_) => f.write_str("Computed"),
+            Self::Static(_) => f.write_str("Static"),
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! What a plugin says of itself, as data: the content of `pjrt_plugin.json`.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::fault::{Fault, Faults};
+use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan};
+
+/// The version of the format this crate writes. Readers accept the same major version.
+pub const FORMAT_VERSION: &str = "1.0";
+
+/// Name of a manifest that lies beside a plugin's library.
+pub const FILE_NAME: &str = "pjrt_plugin.json";
+
+/// Everything a framework can know of a plugin without loading it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Manifest {
+    /// Version of the format, `1.0`.
+    pub format_version: String,
+    /// Name by which frameworks register the plugin: a lower-case letter, then letters, digits and underscores.
+    pub name: String,
+    /// Other names by which users ask for it, such as `gpu`. Several plugins may share one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+    /// Names its clients give as platform, where they differ from `name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub platform_names: Vec<String>,
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub display_name: String,
+    /// Who makes it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub vendor: String,
+    /// Version of the plugin.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// One line for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Where to read about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub homepage: String,
+    /// Where to report its faults.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub support: String,
+    /// The library, or one for each system it exists for. None where the plugin is part of a program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub library: Vec<LibraryFile>,
+    /// The larger is preferred among plugins that fit. JAX gives plugins 400, its own TPU and CPU 300 and 0.
+    #[serde(default = "default_priority", skip_serializing_if = "is_default_priority")]
+    pub priority: i32,
+    /// Whether the makers call it unfinished.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub experimental: bool,
+    /// How to see that its hardware is there before loading it.
+    #[serde(default, skip_serializing_if = "Hardware::is_empty")]
+    pub hardware: Hardware,
+    /// The options its client takes.
+    #[serde(default)]
+    pub create_options: OptionSchema,
+    /// What to set up in each process.
+    #[serde(default)]
+    pub process: ProcessPlan,
+    /// Who may use its devices at once.
+    #[serde(default)]
+    pub ownership: Ownership,
+    /// What its devices can do and want.
+    #[serde(default)]
+    pub capabilities: Capabilities,
+    /// An environment variable that disables the plugin when set to anything but `0` or nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disable_env: Option<String>,
+    /// A C function without arguments or result, to call after the last client is gone and before the process ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shutdown_symbol: Option<String>,
+}
+
+/// A library file and the system it is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibraryFile {
+    /// The file. A relative path with a separator, or one that exists beside the manifest, is relative to the manifest;
+    /// another bare name is searched by the dynamic loader.
+    pub path: PathBuf,
+    /// Operating system, as `std::env::consts::OS` spells it; any where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+    /// Architecture, as `std::env::consts::ARCH` spells it; any where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
+    /// Hash of the file in lower-case hexadecimal; a file with another one is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+/// Signs of a plugin's hardware. Any one of them is enough; none known means always present.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hardware {
+    /// Device nodes, with `*` for any run of characters but `/`, such as `/dev/nvidia*`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub device_nodes: Vec<String>,
+    /// PCI devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pci: Vec<PciId>,
+}
+
+impl Hardware {
+    /// Whether no sign is known.
+    pub fn is_empty(&self) -> bool {
+        self.device_nodes.is_empty() && self.pci.is_empty()
+    }
+}
+
+/// A PCI device, or all of a vendor, or all of a class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PciId {
+    /// Vendor, as four lower-case hexadecimal digits.
+    pub vendor: String,
+    /// Devices, alike; all where left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
+    /// Class codes by their first hexadecimal digits, such as `0300` or `12`; all where left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
+}
+
+const fn default_priority() -> i32 {
+    400
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_default_priority(priority: &i32) -> bool {
+    *priority == default_priority()
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LibraryFile>, D::Error> {
+    // An untagged enum would hide which field is wrong.
+    let json = serde_json::Value::deserialize(from)?;
+    let many = if json.is_array() { json } else { serde_json::Value::Array(vec![json]) };
+    serde_json::from_value(many).map_err(serde::de::Error::custom)
+}
+
+impl Manifest {
+    /// A plugin of that name, with what frameworks assume of a device they know nothing about.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            format_version: FORMAT_VERSION.to_owned(),
+            name: name.into(),
+            aliases: Vec::new(),
+            platform_names: Vec::new(),
+            display_name: String::new(),
+            vendor: String::new(),
+            version: String::new(),
+            description: String::new(),
+            homepage: String::new(),
+            support: String::new(),
+            library: Vec::new(),
+            priority: default_priority(),
+            experimental: false,
+            hardware: Hardware::default(),
+            create_options: OptionSchema::default(),
+            process: ProcessPlan::default(),
+            ownership: Ownership::default(),
+            capabilities: Capabilities::default(),
+            disable_env: None,
+            shutdown_symbol: None,
+        }
+    }
+
+    /// Reads a manifest and checks it. Fields this crate does not know are faults, unless the manifest is of a newer
+    /// minor version of the format, which adds fields that readers may leave out.
+    ///
+    /// # Errors
+    ///
+    /// The place where the text is no manifest, or all faults of the manifest.
+    pub fn from_json(text: &str) -> Result<Self, Faults> {
+        if !text.trim_start().starts_with('{') {
+            return Err(Fault::new("manifest", "a manifest is a JSON object: `{\"format_version\": …, …}`").into());
+        }
+        let mut unknown = Vec::new();
+        let mut parser = serde_json::Deserializer::from_str(text);
+        let read = serde_ignored::deserialize(&mut parser, |path| unknown.push(path.to_string()));
+        let mut manifest: Self = read
+            .and_then(|manifest| parser.end().map(|()| manifest))
+            .map_err(|error| Fault::new("manifest", error.to_string()))?;
+        manifest.create_options.normalize();
+        let mut faults = manifest.validate().err().map(Faults::into_vec).unwrap_or_default();
+        if !manifest.is_newer() {
+            faults.extend(unknown.iter().map(|path| Fault::new(path, "there is no such field; is it misspelt?")));
+        }
+        Faults::check(faults)?;
+        Ok(manifest)
+    }
+
+    /// Whether the manifest was written for a later minor version of the format than this crate's.
+    fn is_newer(&self) -> bool {
+        let minor = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
+        minor(&self.format_version) > minor(FORMAT_VERSION)
+    }
+
+    /// The text of `pjrt_plugin.json`.
+    pub fn to_json(&self) -> String {
+        // Every field is text, a number, a list or a map with text keys, so this cannot fail.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// Checks everything that does not need the plugin.
+    ///
+    /// # Errors
+    ///
+    /// All faults at once.
+    pub fn validate(&self) -> Result<(), Faults> {
+        let mut faults = Vec::new();
+        let mut fault = |field: String, message: String| faults.push(Fault::new(field, message));
+        if self.format_version.split('.').next() != FORMAT_VERSION.split('.').next() {
+            let message = format!("{:?} is not known here; write {FORMAT_VERSION:?}", self.format_version);
+            fault("format_version".to_owned(), message);
+        }
+        if let Err(message) = check_name(&self.name) {
+            fault("name".to_owned(), message);
+        }
+        for (index, alias) in self.aliases.iter().enumerate() {
+            if let Err(message) = check_name(alias) {
+                fault(format!("aliases[{index}]"), message);
+            } else if *alias == self.name || self.aliases[..index].contains(alias) {
+                fault(format!("aliases[{index}]"), format!("{alias:?} names the plugin already: leave it out"));
+            }
+        }
+        for (index, file) in self.library.iter().enumerate() {
+            if file.path.as_os_str().is_empty() {
+                fault(format!("library[{index}].path"), "write the file's path".to_owned());
+            }
+            if let Some(hash) = &file.sha256
+                && !(hash.len() == 64 && is_lower_hex(hash))
+            {
+                fault(format!("library[{index}].sha256"), "write 64 lower-case hexadecimal digits".to_owned());
+            }
+        }
+        for (index, node) in self.hardware.device_nodes.iter().enumerate() {
+            if !node.starts_with('/') {
+                fault(format!("hardware.device_nodes[{index}]"), format!("{node:?} is no absolute path"));
+            }
+        }
+        for (index, id) in self.hardware.pci.iter().enumerate() {
+            let devices = id.devices.iter().map(|device| ("devices", device));
+            for (field, digits) in devices.chain([("vendor", &id.vendor)]) {
+                if !(digits.len() == 4 && is_lower_hex(digits)) {
+                    let message = format!("{digits:?} is not four lower-case hexadecimal digits");
+                    fault(format!("hardware.pci[{index}].{field}"), message);
+                }
+            }
+            for class in &id.classes {
+                if class.is_empty() || class.len() > 6 || !is_lower_hex(class) {
+                    let message = format!("{class:?} is not one to six lower-case hexadecimal digits");
+                    fault(format!("hardware.pci[{index}].classes"), message);
+                }
+            }
+        }
+        faults.extend(self.create_options.faults().into_iter().map(|fault| fault.within("create_options")));
+        if let Err(more) = self.process.validate() {
+            faults.extend(more.into_vec().into_iter().map(|fault| fault.within("process")));
+        }
+        if let Err(more) = self.capabilities.validate() {
+            faults.extend(more.into_vec().into_iter().map(|fault| fault.within("capabilities")));
+        }
+        Faults::check(faults)
+    }
+
+    /// Whether a user who writes `name` may mean this plugin: its name, an alias or a platform name, in any case.
+    pub fn answers_to(&self, name: &str) -> bool {
+        let names = [&self.name].into_iter().chain(&self.aliases).chain(&self.platform_names);
+        names.into_iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    /// The library for an operating system and an architecture, as `std::env::consts` spells them: the first that fits.
+    pub fn library_for(&self, os: &str, arch: &str) -> Option<&LibraryFile> {
+        let fits = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
+        self.library.iter().find(|file| fits(&file.os, os) && fits(&file.arch, arch))
+    }
+}
+
+fn is_lower_hex(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// A name must be usable as a Python module, a C symbol and an environment variable.
+fn check_name(name: &str) -> Result<(), String> {
+    let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
+    if first && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')) {
+        return Ok(());
+    }
+    Err(format!("{name:?} is no name: write a lower-case letter, then lower-case letters, digits and underscores"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_manifest() {
+        let manifest = Manifest::from_json(r#"{"format_version": "1.3", "name": "x", "library": {"path": "l.so"}}"#);
+        let manifest = manifest.unwrap();
+        assert_eq!(manifest.library_for("linux", "x86_64").unwrap().path, PathBuf::from("l.so"));
+        assert_eq!((manifest.priority, manifest.ownership), (400, Ownership::Shared));
+        assert!(manifest.create_options.is_open());
+        assert_eq!(Manifest::from_json(&manifest.to_json()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn libraries_are_chosen_by_system() {
+        let mut manifest = Manifest::new("x");
+        for (path, os, arch) in [("a.dll", "windows", "x86_64"), ("b.so", "linux", "aarch64"), ("c.so", "linux", "")] {
+            manifest.library.push(LibraryFile {
+                path: path.into(),
+                os: Some(os.to_owned()),
+                arch: (!arch.is_empty()).then(|| arch.to_owned()),
+                sha256: None,
+            });
+        }
+        let chosen = |os, arch| manifest.library_for(os, arch).map(|file| file.path.to_str().unwrap());
+        assert_eq!(chosen("linux", "aarch64"), Some("b.so"));
+        assert_eq!(chosen("linux", "x86_64"), Some("c.so"));
+        assert_eq!(chosen("macos", "aarch64"), None);
+        assert_eq!(Manifest::from_json(&manifest.to_json()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn faults_name_their_field_all_at_once() {
+        let mut manifest = Manifest::new("My-Device");
+        manifest.format_version = "2.0".to_owned();
+        manifest.aliases = vec!["gpu".to_owned(), "gpu".to_owned(), "G".to_owned()];
+        manifest.library.push(LibraryFile { sha256: Some("ABC".to_owned()), ..LibraryFile::default() });
+        manifest.hardware.device_nodes.push("nvidia0".to_owned());
+        let pci = PciId { vendor: "10DE".to_owned(), devices: vec!["1".to_owned()], classes: vec![String::new()] };
+        manifest.hardware.pci.push(pci);
+        let faults = manifest.validate().unwrap_err();
+        let fields: Vec<&str> = faults.all().iter().map(|fault| fault.field.as_str()).collect();
+        let expected = [
+            "format_version",
+            "name",
+            "aliases[1]",
+            "aliases[2]",
+            "library[0].path",
+            "library[0].sha256",
+            "hardware.device_nodes[0]",
+            "hardware.pci[0].devices",
+            "hardware.pci[0].vendor",
+            "hardware.pci[0].classes",
+        ];
+        assert_eq!(fields, expected);
+    }
+
+    #[test]
+    fn text_that_is_no_manifest_is_refused_with_its_place() {
+        for (text, says) in [
+            ("", "a manifest is a JSON object"),
+            ("[]", "a manifest is a JSON object"),
+            ("{", "EOF"),
+            (r#"{"format_version": "1.0", "name": "x"} x"#, "trailing characters"),
+            (r#"{"name": "x"}"#, "missing field `format_version`"),
+            (r#"{"format_version": "1.0", "name": "x", "libary": {}}"#, "libary: there is no such field"),
+            (r#"{"format_version": "1.0", "name": "x", "library": {"pth": ""}}"#, "missing field `path`"),
+            (r#"{"format_version": "1.0", "name": "x", "ownership": "mine"}"#, "unknown variant `mine`"),
+            (
+                r#"{"format_version": "1.0", "name": "x", "hardware": {"pic": []}}"#,
+                "hardware.pic: there is no such field",
+            ),
+        ] {
+            let error = Manifest::from_json(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn newer_minor_versions_may_have_more_fields() {
+        let text = |version: &str| format!(r#"{{"format_version": "{version}", "name": "x", "colour": "blue"}}"#);
+        assert!(Manifest::from_json(&text("1.7")).is_ok());
+        assert!(Manifest::from_json(&text("1.0")).is_err());
+        assert!(Manifest::from_json(&text("2.0")).is_err());
+    }
+
+    #[test]
+    fn names_are_compared_in_any_case() {
+        let mut manifest = Manifest::new("cuda");
+        manifest.aliases.push("gpu".to_owned());
+        manifest.platform_names.push("CUDA".to_owned());
+        assert!(manifest.answers_to("Gpu") && manifest.answers_to("cuda") && !manifest.answers_to("cud"));
+    }
+}

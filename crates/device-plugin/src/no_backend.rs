@@ -1,0 +1,42 @@
+//! The backend of a plugin that has none of its own.
+
+use std::sync::Arc;
+
+use crate::{
+    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, Error, Event, HostArray, Launch, Placement, Program,
+    Result,
+};
+
+/// The backend of a [`DevicePlugin`](crate::DevicePlugin) whose device is driven by another library. It cannot be made.
+pub enum NoBackend {}
+
+impl Backend for NoBackend {
+    type Buffer = ();
+    type Executable = ();
+
+    const PRESENT: bool = false;
+
+    fn create(_: &CreateOptions) -> Result<Self> {
+        Err(Error::unimplemented("this plugin only describes a device; its PJRT library is another one"))
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        match *self {}
+    }
+
+    fn buffer_from_host(&self, _: HostArray<'_>, _: Placement) -> Result<()> {
+        match *self {}
+    }
+
+    fn read(&self, (): &(), _: &mut [u8]) -> Result<()> {
+        match *self {}
+    }
+
+    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+        match *self {}
+    }
+
+    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
+        match *self {}
+    }
+}

@@ -1,0 +1,429 @@
+//! The options a plugin's client takes: names, types, defaults.
+//!
+//! Real plugins refuse options they do not know and values of another type, while frameworks pass text from the
+//! environment. A schema lets a framework check and convert before the plugin is loaded.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::fault::{Fault, Faults};
+use crate::{NamedValue, Value};
+
+/// The options of `PJRT_Client_Create` a plugin takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OptionSchema {
+    /// Whether the plugin takes options the schema does not list.
+    #[serde(default)]
+    open: bool,
+    #[serde(default)]
+    options: Vec<OptionSpec>,
+}
+
+/// One option.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OptionSpec {
+    name: String,
+    #[serde(rename = "type")]
+    ty: OptionType,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    description: String,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "json_value")]
+    default: Option<Value>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    required: bool,
+}
+
+/// Type of an option: the types of `PJRT_NamedValue`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OptionType {
+    /// UTF-8 text.
+    String,
+    /// A 64-bit integer.
+    Int64,
+    /// A list of 64-bit integers.
+    Int64List,
+    /// A 32-bit float.
+    Float,
+    /// A boolean.
+    Bool,
+}
+
+impl OptionType {
+    /// The type of a value.
+    pub fn of(value: &Value) -> Option<Self> {
+        Some(match value {
+            Value::String(_) => Self::String,
+            Value::Int64(_) => Self::Int64,
+            Value::Int64List(_) => Self::Int64List,
+            Value::Float(_) => Self::Float,
+            Value::Bool(_) => Self::Bool,
+            _ => return None,
+        })
+    }
+
+    /// The type's name, as a manifest spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Int64 => "int64",
+            Self::Int64List => "int64_list",
+            Self::Float => "float",
+            Self::Bool => "bool",
+        }
+    }
+
+    /// Reads text as a value of this type: `3`, `0.5`, `true` or `1`, `1,2` or `[1, 2]`, anything.
+    pub fn parse(self, text: &str) -> Option<Value> {
+        let trimmed = text.trim();
+        Some(match self {
+            Self::String => Value::String(text.to_owned()),
+            Self::Int64 => Value::Int64(trimmed.parse().ok()?),
+            Self::Float => Value::Float(trimmed.parse().ok()?),
+            Self::Bool => Value::Bool(match trimmed.to_ascii_lowercase().as_str() {
+                "true" | "1" => true,
+                "false" | "0" => false,
+                _ => return None,
+            }),
+            Self::Int64List => {
+                let inner = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(trimmed);
+                let items = inner.split(',').map(str::trim).filter(|item| !item.is_empty());
+                Value::Int64List(items.map(|item| item.parse().ok()).collect::<Option<_>>()?)
+            }
+        })
+    }
+
+    /// The value in this type, where nothing is lost.
+    fn convert(self, value: &Value) -> Option<Value> {
+        match (self, value) {
+            (Self::Float, Value::Int64(number)) => {
+                let small = i16::try_from(*number).ok()?;
+                Some(Value::Float(f32::from(small)))
+            }
+            (Self::Int64List, Value::Int64(number)) => Some(Value::Int64List(vec![*number])),
+            (_, Value::String(text)) => self.parse(text),
+            _ if Self::of(value) == Some(self) => Some(value.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl OptionSpec {
+    /// An option without a default.
+    pub fn new(name: impl Into<String>, ty: OptionType, description: impl Into<String>) -> Self {
+        Self { name: name.into(), ty, description: description.into(), default: None, required: false }
+    }
+
+    /// Passes this value where the user gives none.
+    #[must_use]
+    pub fn with_default(mut self, value: impl Into<Value>) -> Self {
+        self.default = Some(value.into());
+        self
+    }
+
+    /// No client without it.
+    #[must_use]
+    pub fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    /// The option's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its type.
+    pub fn ty(&self) -> OptionType {
+        self.ty
+    }
+
+    /// What it does.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The value passed where the user gives none.
+    pub fn default(&self) -> Option<&Value> {
+        self.default.as_ref()
+    }
+
+    /// Whether no client can be created without it.
+    pub fn is_required(&self) -> bool {
+        self.required
+    }
+}
+
+impl Default for OptionSchema {
+    fn default() -> Self {
+        Self::any()
+    }
+}
+
+impl OptionSchema {
+    /// Nothing is known: every option is passed on as it is.
+    pub fn any() -> Self {
+        Self { open: true, options: Vec::new() }
+    }
+
+    /// These options and no others; `[]` for a plugin without options.
+    pub fn only(options: impl IntoIterator<Item = OptionSpec>) -> Self {
+        Self { open: false, options: options.into_iter().collect() }
+    }
+
+    /// These options, and others pass unchecked.
+    pub fn at_least(options: impl IntoIterator<Item = OptionSpec>) -> Self {
+        Self { open: true, options: options.into_iter().collect() }
+    }
+
+    /// Whether options that are not listed pass.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// The options listed.
+    pub fn options(&self) -> &[OptionSpec] {
+        &self.options
+    }
+
+    /// What to pass to the plugin for what the user gave: values in the types of the schema, and the defaults of
+    /// options not given. Of an option given twice the last value counts.
+    ///
+    /// # Errors
+    ///
+    /// All faults at once: unknown names (with the nearest known one), values of another type, missing options.
+    pub fn resolve(&self, given: &[NamedValue]) -> Result<Vec<NamedValue>, Faults> {
+        let mut faults = Vec::new();
+        let mut resolved: Vec<NamedValue> = Vec::new();
+        for NamedValue { name, value } in given {
+            let value = match self.options.iter().find(|spec| spec.name == *name) {
+                Some(spec) => spec.ty.convert(value).ok_or_else(|| {
+                    let (wanted, found) = (spec.ty.name(), value.type_name());
+                    Fault::new(name, format!("this option is of type {wanted}, but {value:?} is given ({found})"))
+                }),
+                None if self.open => Ok(value.clone()),
+                None => Err(Fault::new(name, format!("the plugin has no such option; {}", self.known(name)))),
+            };
+            match value {
+                Ok(value) => {
+                    resolved.retain(|earlier| earlier.name != *name);
+                    resolved.push(NamedValue { name: name.clone(), value });
+                }
+                Err(fault) => faults.push(fault),
+            }
+        }
+        for spec in &self.options {
+            if given.iter().any(|given| given.name == spec.name) {
+                continue;
+            }
+            match &spec.default {
+                Some(value) => resolved.push(NamedValue { name: spec.name.clone(), value: value.clone() }),
+                None if spec.required => {
+                    let message = format!("this option is required; give it a value of type {}", spec.ty.name());
+                    faults.push(Fault::new(&spec.name, message));
+                }
+                None => {}
+            }
+        }
+        Faults::check(faults).map(|()| resolved)
+    }
+
+    fn known(&self, unknown: &str) -> String {
+        let nearest = self.options.iter().min_by_key(|spec| distance(&spec.name, unknown));
+        match nearest {
+            None => "it takes none".to_owned(),
+            Some(near) if distance(&near.name, unknown) <= 2 => format!("did you mean {:?}?", near.name),
+            Some(_) => {
+                let names: Vec<&str> = self.options.iter().map(|spec| spec.name.as_str()).collect();
+                format!("it takes {}", names.join(", "))
+            }
+        }
+    }
+
+    /// Faults of the schema itself.
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for (index, spec) in self.options.iter().enumerate() {
+            let mut fault = |message: String| faults.push(Fault::new(format!("options[{index}]"), message));
+            if spec.name.is_empty() {
+                fault("an option needs a name".to_owned());
+            }
+            if self.options[..index].iter().any(|earlier| earlier.name == spec.name) {
+                fault(format!("option {:?} is listed twice", spec.name));
+            }
+            if let Some(default) = &spec.default
+                && spec.ty.convert(default).as_ref() != Some(default)
+            {
+                let (name, ty) = (&spec.name, spec.ty.name());
+                fault(format!("the default of {name:?} is {default:?}, which is not of its type {ty}"));
+            }
+            if spec.required && spec.default.is_some() {
+                fault(format!("option {:?} is required and has a default: drop one of them", spec.name));
+            }
+        }
+        faults
+    }
+
+    /// Reads defaults in the types of their options: JSON has one kind of number.
+    pub(crate) fn normalize(&mut self) {
+        for spec in &mut self.options {
+            if let Some(value) = spec.default.as_ref().and_then(|default| spec.ty.convert(default)) {
+                spec.default = Some(value);
+            }
+        }
+    }
+}
+
+/// Levenshtein's distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, to) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// A value of an option as JSON: text, a number, `true`, or a list of integers.
+pub fn value_from_json(json: &serde_json::Value) -> Option<Value> {
+    Some(match json {
+        serde_json::Value::String(text) => Value::String(text.clone()),
+        serde_json::Value::Bool(flag) => Value::Bool(*flag),
+        serde_json::Value::Number(number) => match number.as_i64() {
+            Some(number) => Value::Int64(number),
+            // PJRT has no wider float; the nearest one is meant.
+            None => Value::Float(number.to_string().parse().ok()?),
+        },
+        serde_json::Value::Array(items) => {
+            Value::Int64List(items.iter().map(serde_json::Value::as_i64).collect::<Option<_>>()?)
+        }
+        serde_json::Value::Null | serde_json::Value::Object(_) => return None,
+    })
+}
+
+/// The JSON of an option's value.
+pub fn value_to_json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::String(text) => text.as_str().into(),
+        Value::Int64(number) => (*number).into(),
+        Value::Int64List(list) => list.as_slice().into(),
+        // The shortest text that reads back as this float, rather than its expansion to 64 bits.
+        Value::Float(number) => number.to_string().parse::<f64>().unwrap_or(f64::from(*number)).into(),
+        Value::Bool(flag) => (*flag).into(),
+        other => other.to_string().into(),
+    }
+}
+
+mod json_value {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(value: &Option<Value>, to: S) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(value_to_json).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+        let Some(json) = Option::<serde_json::Value>::deserialize(from)? else { return Ok(None) };
+        match value_from_json(&json) {
+            Some(value) => Ok(Some(value)),
+            None => Err(D::Error::custom(format!(
+                "{json} is no value of an option: write text, a number, true or false, or a list of integers"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema() -> OptionSchema {
+        OptionSchema::only([
+            OptionSpec::new("memory_fraction", OptionType::Float, "share of the device's memory").with_default(0.75),
+            OptionSpec::new("preallocate", OptionType::Bool, ""),
+            OptionSpec::new("node_id", OptionType::Int64, "").required(),
+            OptionSpec::new("visible_devices", OptionType::Int64List, ""),
+        ])
+    }
+
+    #[test]
+    fn text_of_the_environment_becomes_typed() {
+        let given = [
+            NamedValue::new("node_id", "3"),
+            NamedValue::new("preallocate", "0"),
+            NamedValue::new("visible_devices", "[0, 2]"),
+            NamedValue::new("node_id", " 4"),
+        ];
+        let resolved = schema().resolve(&given).unwrap();
+        let value = |name: &str| resolved.iter().find(|v| v.name == name).map(|v| v.value.clone());
+        assert_eq!(value("node_id"), Some(Value::Int64(4)));
+        assert_eq!(value("preallocate"), Some(Value::Bool(false)));
+        assert_eq!(value("visible_devices"), Some(Value::Int64List(vec![0, 2])));
+        assert_eq!(value("memory_fraction"), Some(Value::Float(0.75)));
+        assert_eq!(resolved.len(), 4);
+    }
+
+    #[test]
+    fn all_faults_are_reported_with_a_remedy() {
+        let given = [
+            NamedValue::new("preallocat", true),
+            NamedValue::new("bogus", 1i64),
+            NamedValue::new("memory_fraction", "much"),
+            NamedValue::new("visible_devices", 0.5),
+        ];
+        let faults = schema().resolve(&given).unwrap_err().to_string();
+        for part in [
+            "preallocat: the plugin has no such option; did you mean \"preallocate\"?",
+            "bogus: the plugin has no such option; it takes memory_fraction, preallocate, node_id, visible_devices",
+            "memory_fraction: this option is of type float, but String(\"much\") is given (string)",
+            "visible_devices: this option is of type int64_list",
+            "node_id: this option is required",
+        ] {
+            assert!(faults.contains(part), "{faults}");
+        }
+    }
+
+    #[test]
+    fn open_schemas_pass_what_they_do_not_know() {
+        let given = [NamedValue::new("bogus", 1i64)];
+        assert_eq!(OptionSchema::any().resolve(&given).unwrap(), given);
+        let error = OptionSchema::only([]).resolve(&given).unwrap_err().to_string();
+        assert_eq!(error, "bogus: the plugin has no such option; it takes none");
+    }
+
+    #[test]
+    fn json_round_trips_and_keeps_types() {
+        let json = serde_json::to_string(&schema()).unwrap();
+        let mut read: OptionSchema = serde_json::from_str(&json).unwrap();
+        read.normalize();
+        assert_eq!(read, schema());
+        assert!(json.contains("\"default\":0.75"), "{json}");
+        let mut whole = OptionSchema::only([OptionSpec::new("x", OptionType::Float, "").with_default(2i64)]);
+        assert_eq!(whole.faults().len(), 1);
+        whole.normalize();
+        assert_eq!(whole.options()[0].default(), Some(&Value::Float(2.0)));
+    }
+
+    #[test]
+    fn broken_schemas_are_told() {
+        let broken = OptionSchema::only([
+            OptionSpec::new("", OptionType::Bool, ""),
+            OptionSpec::new("a", OptionType::Bool, "").with_default("maybe"),
+            OptionSpec::new("a", OptionType::Bool, "").with_default(true).required(),
+        ]);
+        let faults: Vec<String> = broken.faults().iter().map(ToString::to_string).collect();
+        assert_eq!(faults.len(), 4, "{faults:?}");
+        assert!(faults[1].starts_with("options[1]: the default of \"a\""), "{faults:?}");
+    }
+
+    #[test]
+    fn distances() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "ab"), 2);
+    }
+}

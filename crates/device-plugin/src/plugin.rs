@@ -1,0 +1,110 @@
+//! The contract between a plugin and the frameworks that use it.
+
+use crate::{
+    Backend, Capabilities, EnvPlan, Environment, Error, Library, Manifest, NamedValue, OptionSchema, Ownership,
+    ProcessPlan, ProcessTopology, Result,
+};
+
+/// A plugin: its name, its [`Backend`] or its library, and what it says of itself. Registered and exported with
+/// [`macro@crate::device_plugin`].
+///
+/// Only the name is required. A plugin that wraps an existing PJRT library names the library instead of a backend:
+///
+/// ```
+/// use device_plugin::{DevicePlugin, Library, device_plugin};
+///
+/// pub struct Example;
+///
+/// #[device_plugin]
+/// impl DevicePlugin for Example {
+///     const NAME: &'static str = "example";
+///     fn library() -> Library {
+///         Library::beside("libexample_pjrt.so")
+///     }
+/// }
+/// ```
+///
+/// All functions are answered before a client exists, and without a device.
+pub trait DevicePlugin: 'static {
+    /// Name by which frameworks register the plugin, and its platform name: a lower-case letter, then lower-case
+    /// letters, digits and underscores.
+    const NAME: &'static str;
+
+    /// Other names by which users ask for it, such as `gpu`.
+    const ALIASES: &'static [&'static str] = &[];
+
+    /// The device. [`macro@crate::device_plugin`] writes [`NoBackend`](crate::NoBackend) where it is left out.
+    type Backend: Backend;
+
+    /// Where the PJRT library is. By default it is this one, with [`Self::Backend`] behind it.
+    fn library() -> Library {
+        Library::This
+    }
+
+    /// What the devices can do and want. By default what frameworks assume of a device they know nothing about.
+    fn capabilities() -> Capabilities {
+        Capabilities::default()
+    }
+
+    /// The options a client takes. By default all are passed on unchecked.
+    fn options() -> OptionSchema {
+        OptionSchema::any()
+    }
+
+    /// What to set up in each process before the plugin is loaded. By default nothing.
+    fn process() -> ProcessPlan {
+        ProcessPlan::default()
+    }
+
+    /// The set-up of one process. By default that of [`Self::process`]; a plugin whose set-up cannot be written as a
+    /// plan computes it here, and is then configured by frameworks in Rust, C and C++ only.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin cannot work with, naming the variable or rank.
+    fn configure(topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan> {
+        Self::process().resolve(topology, environment).map_err(Error::from)
+    }
+
+    /// Who may use the devices at once.
+    fn ownership() -> Ownership {
+        Ownership::Shared
+    }
+
+    /// Called once, after the last client is gone and before the process ends or the plugin is unloaded.
+    fn shutdown() {}
+
+    /// Adds to the manifest what is said nowhere else: names for people, hardware, priority.
+    fn manifest(manifest: Manifest) -> Manifest {
+        manifest
+    }
+
+    /// Set-up that must happen once in a process, before the first client.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the plugin from working on this machine.
+    fn initialize() -> Result<()> {
+        Ok(())
+    }
+
+    /// The StableHLO versions the backend reads. Frameworks serialize programs for the current one, so a backend that
+    /// pins it keeps working with newer frameworks. None leaves the choice to the framework.
+    fn stablehlo_versions() -> Option<StablehloVersions> {
+        None
+    }
+
+    /// Further attributes of the plugin.
+    fn attributes() -> Vec<NamedValue> {
+        Vec::new()
+    }
+}
+
+/// Versions of StableHLO, as major, minor and patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StablehloVersions {
+    /// Newest version the backend reads.
+    pub current: [i64; 3],
+    /// Oldest version the backend reads.
+    pub minimum: [i64; 3],
+}
