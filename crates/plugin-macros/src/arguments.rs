@@ -67,34 +67,30 @@ pub(crate) fn of_attribute(tokens: TokenStream, errors: &mut Errors) -> Argument
         }
     };
     let mut prefix_at = None;
-    take(list, ATTRIBUTE, ATTRIBUTE_HELP, errors, |name, value, errors| {
-        match name.to_string().as_str() {
-            "export" => match value {
-                None => arguments.export = true,
-                Some(value) => {
-                    arguments.export = true;
-                    errors.at(value, "`export` takes no value; write `export`, or `export, prefix = \"…\"`");
-                }
-            },
-            "prefix" => {
-                prefix_at = Some(name.span());
-                arguments.prefix = prefix(name, value, errors);
+    take(list, ATTRIBUTE, ATTRIBUTE_HELP, errors, |name, value, errors| match name.to_string().as_str() {
+        "export" => match value {
+            None => arguments.export = true,
+            Some(value) => {
+                arguments.export = true;
+                errors.at(value, "`export` takes no value; write `export`, or `export, prefix = \"…\"`");
             }
-            "register" => match value {
-                Some(Expr::Lit(ExprLit { lit: Lit::Bool(value), .. })) => arguments.register = value.value,
-                _ => errors.at(name, "write `register = false`; without it the plugin is registered"),
-            },
-            _ => match value {
-                Some(Expr::Path(path)) if path.qself.is_none() => {
-                    let path: Path = path.path;
-                    arguments.krate = quote!(#path);
-                }
-                _ => errors.at(
-                    name,
-                    "write the name under which this crate knows `device-plugin`, without quotes: `crate = dp`",
-                ),
-            },
+        },
+        "prefix" => {
+            prefix_at = Some(name.span());
+            arguments.prefix = prefix(name, value, errors);
         }
+        "register" => match value {
+            Some(Expr::Lit(ExprLit { lit: Lit::Bool(value), .. })) => arguments.register = value.value,
+            _ => errors.at(name, "write `register = false`; without it the plugin is registered"),
+        },
+        _ => match value {
+            Some(Expr::Path(path)) if path.qself.is_none() => {
+                let path: Path = path.path;
+                arguments.krate = quote!(#path);
+            }
+            _ => errors
+                .at(name, "write the name under which this crate knows `device-plugin`, without quotes: `crate = dp`"),
+        },
     });
     if let (Some(span), false) = (prefix_at, arguments.export) {
         let message = "a prefix is for exported functions; write `#[device_plugin(export, prefix = \"…\")]`";
@@ -179,7 +175,8 @@ fn prefix(name: &Ident, value: Option<Expr>, errors: &mut Errors) -> Option<Stri
     if text.chars().next().is_some_and(|c| c.is_ascii_alphabetic()) && text.chars().all(letters) {
         return Some(text);
     }
-    let message = format!("the prefix {text:?} begins no name in C; write a letter, then letters, digits and underscores");
+    let message =
+        format!("the prefix {text:?} begins no name in C; write a letter, then letters, digits and underscores");
     errors.at(literal, message);
     None
 }

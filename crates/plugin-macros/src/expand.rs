@@ -1,7 +1,7 @@
 //! What the attribute and `export!` add: calls of generic functions, no logic.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote};
+use quote::{format_ident, quote};
 use syn::{Attribute, Type};
 
 use crate::arguments::{self, Arguments};
@@ -110,10 +110,4 @@ fn functions(ty: &Type, arguments: &Arguments, table: bool, conditions: &[Attrib
         #[macro_export]
         macro_rules! #once { () => {}; }
     }
-}
-
-/// Whether text of the expansion is there; for tests.
-#[cfg(test)]
-pub(crate) fn contains(tokens: &impl ToTokens, text: &str) -> bool {
-    tokens.to_token_stream().to_string().contains(text)
 }

@@ -88,7 +88,8 @@ fn implementation(item: TokenStream) -> Result<ItemImpl, Error> {
         return Err(Error::new_spanned(clause, "a plugin is one type, of which nothing is conditional; leave it out"));
     }
     let Type::Path(ty) = &*item.self_ty else {
-        let message = "a plugin is a type of this crate; write `pub struct Example;` and implement `DevicePlugin` for it";
+        let message =
+            "a plugin is a type of this crate; write `pub struct Example;` and implement `DevicePlugin` for it";
         return Err(Error::new_spanned(&item.self_ty, message));
     };
     let lifetime = ty.to_token_stream().into_iter().flat_map(flat).find(|token| token.to_string() == "'");

@@ -24,6 +24,7 @@ pub(crate) mod buffer_handle;
 mod client;
 mod client_state;
 mod counted;
+pub mod descriptor;
 mod device;
 pub(crate) mod entry;
 mod error;
@@ -47,6 +48,6 @@ mod transfer;
 mod transfer_manager;
 mod unsupported;
 
-pub(crate) use table::static_api;
+pub(crate) use table::shared_api;
 pub use table::{API_MINOR, api};
 pub use unsupported::UNSUPPORTED;
