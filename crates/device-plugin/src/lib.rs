@@ -69,6 +69,7 @@ extern crate self as device_plugin;
 #[allow(unsafe_code, reason = "the one place")]
 pub mod abi;
 mod backend;
+pub mod capabilities;
 mod descriptor;
 mod envelope;
 mod error;
@@ -83,8 +84,8 @@ pub mod manifest;
 mod no_backend;
 pub mod options;
 mod ownership;
-mod placeholder;
 mod plugin;
+pub mod process;
 mod program;
 mod registered;
 mod strided;
@@ -94,6 +95,7 @@ pub use abi::host_alias::HostAlias;
 pub use abi::key_value::KeyValueStore;
 pub use backend::{Backend, CreateOptions};
 pub use bytes::Bytes;
+pub use capabilities::{Autocast, Capabilities};
 pub use descriptor::{Descriptor, Hooks};
 pub use error::{Error, Result};
 pub use event::{Completer, Event};
@@ -111,9 +113,9 @@ pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
     MemoryStats, NamedValue, OptionOverride, Shape, Value,
 };
-pub use placeholder::{Capabilities, EnvPlan, Environment, ProcessPlan, ProcessTopology};
 pub use plugin::{DevicePlugin, StablehloVersions};
 pub use plugin_macros::device_plugin;
+pub use process::{EnvPlan, Environment, ProcessPlan, ProcessTopology};
 pub use program::{Compiled, ExecutableInfo, Program};
 pub use registered::{Registered, registered};
 
