@@ -30,6 +30,13 @@ impl ClientOptions {
         self
     }
 
+    /// Replaces the options so far; the store and what is kept stay.
+    #[must_use]
+    pub fn with_values(mut self, values: Vec<NamedValue>) -> Self {
+        self.values = values;
+        self
+    }
+
     /// Lets the clients of several processes find each other through a store.
     #[must_use]
     pub fn with_key_value_store(mut self, store: Arc<dyn KeyValueStore>) -> Self {
@@ -43,6 +50,11 @@ impl ClientOptions {
     pub fn keeping(mut self, value: Arc<dyn Any + Send + Sync>) -> Self {
         self.kept.push(value);
         self
+    }
+
+    /// The store, where one was given.
+    pub fn key_value_store(&self) -> Option<&Arc<dyn KeyValueStore>> {
+        self.store.as_ref()
     }
 
     /// The options so far.
