@@ -15,7 +15,6 @@ pub const FILE_NAME: &str = "pjrt_plugin.json";
 
 /// Everything a framework can know of a plugin without loading it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Manifest {
     /// Version of the format, `1.0`.
@@ -80,7 +79,6 @@ pub struct Manifest {
 
 /// A library file and the system it is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct LibraryFile {
     /// The file. A relative path with a separator, or one that exists beside the manifest, is relative to the manifest;
     /// another bare name is searched by the dynamic loader.
@@ -98,7 +96,6 @@ pub struct LibraryFile {
 
 /// Signs of a plugin's hardware. Any one of them is enough; none known means always present.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Hardware {
     /// Device nodes, with `*` for any run of characters but `/`, such as `/dev/nvidia*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,7 +114,6 @@ impl Hardware {
 
 /// A PCI device, or all of a vendor, or all of a class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct PciId {
     /// Vendor, as four lower-case hexadecimal digits.
     pub vendor: String,
@@ -172,17 +168,35 @@ impl Manifest {
         }
     }
 
-    /// Reads a manifest and checks it.
+    /// Reads a manifest and checks it. Fields this crate does not know are faults, unless the manifest is of a newer
+    /// minor version of the format, which adds fields that readers may leave out.
     ///
     /// # Errors
     ///
     /// The place where the text is no manifest, or all faults of the manifest.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
-        let mut manifest: Self =
-            serde_json::from_str(text).map_err(|error| Fault::new("manifest", error.to_string()))?;
+        if !text.trim_start().starts_with('{') {
+            return Err(Fault::new("manifest", "a manifest is a JSON object: `{\"format_version\": …, …}`").into());
+        }
+        let mut unknown = Vec::new();
+        let mut parser = serde_json::Deserializer::from_str(text);
+        let read = serde_ignored::deserialize(&mut parser, |path| unknown.push(path.to_string()));
+        let mut manifest: Self = read
+            .and_then(|manifest| parser.end().map(|()| manifest))
+            .map_err(|error| Fault::new("manifest", error.to_string()))?;
         manifest.create_options.normalize();
-        manifest.validate()?;
+        let mut faults = manifest.validate().err().map(Faults::into_vec).unwrap_or_default();
+        if !manifest.is_newer() {
+            faults.extend(unknown.iter().map(|path| Fault::new(path, "there is no such field; is it misspelt?")));
+        }
+        Faults::check(faults)?;
         Ok(manifest)
+    }
+
+    /// Whether the manifest was written for a later minor version of the format than this crate's.
+    fn is_newer(&self) -> bool {
+        let minor = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
+        minor(&self.format_version) > minor(FORMAT_VERSION)
     }
 
     /// The text of `pjrt_plugin.json`.
@@ -340,16 +354,30 @@ mod tests {
     #[test]
     fn text_that_is_no_manifest_is_refused_with_its_place() {
         for (text, says) in [
-            ("", "EOF"),
-            ("[]", "invalid type"),
+            ("", "a manifest is a JSON object"),
+            ("[]", "a manifest is a JSON object"),
+            ("{", "EOF"),
+            (r#"{"format_version": "1.0", "name": "x"} x"#, "trailing characters"),
             (r#"{"name": "x"}"#, "missing field `format_version`"),
-            (r#"{"format_version": "1.0", "name": "x", "libary": {}}"#, "unknown field `libary`"),
-            (r#"{"format_version": "1.0", "name": "x", "library": {"pth": ""}}"#, "unknown field `pth`"),
+            (r#"{"format_version": "1.0", "name": "x", "libary": {}}"#, "libary: there is no such field"),
+            (r#"{"format_version": "1.0", "name": "x", "library": {"pth": ""}}"#, "missing field `path`"),
             (r#"{"format_version": "1.0", "name": "x", "ownership": "mine"}"#, "unknown variant `mine`"),
+            (
+                r#"{"format_version": "1.0", "name": "x", "hardware": {"pic": []}}"#,
+                "hardware.pic: there is no such field",
+            ),
         ] {
             let error = Manifest::from_json(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn newer_minor_versions_may_have_more_fields() {
+        let text = |version: &str| format!(r#"{{"format_version": "{version}", "name": "x", "colour": "blue"}}"#);
+        assert!(Manifest::from_json(&text("1.7")).is_ok());
+        assert!(Manifest::from_json(&text("1.0")).is_err());
+        assert!(Manifest::from_json(&text("2.0")).is_err());
     }
 
     #[test]

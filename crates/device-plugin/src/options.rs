@@ -11,7 +11,6 @@ use crate::{NamedValue, Value};
 
 /// The options of `PJRT_Client_Create` a plugin takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct OptionSchema {
     /// Whether the plugin takes options the schema does not list.
     #[serde(default)]
@@ -22,7 +21,6 @@ pub struct OptionSchema {
 
 /// One option.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct OptionSpec {
     name: String,
     #[serde(rename = "type")]
