@@ -2,6 +2,7 @@
 
 mod candidate;
 mod config;
+mod glob;
 mod library;
 mod privileges;
 mod provenance;

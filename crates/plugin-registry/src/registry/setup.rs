@@ -7,6 +7,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use device_plugin::process::{Before, EnvStep, SetMode};
 use device_plugin::{Descriptor, EnvPlan, Environment, ProcessTopology};
 
 use crate::error::Error;
@@ -86,6 +87,17 @@ pub struct Outstanding {
     pub reason: String,
 }
 
+impl Outstanding {
+    fn of(step: &EnvStep) -> Self {
+        Self {
+            variable: step.variable.clone(),
+            value: step.value.clone(),
+            found: step.current.clone(),
+            reason: step.reason.clone(),
+        }
+    }
+}
+
 impl fmt::Display for Outstanding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.variable, self.value)?;
@@ -111,32 +123,73 @@ impl Setup {
         &self.plan
     }
 
-    /// Sees to it that the process has what the plugin needs before it is loaded.
+    pub(crate) fn topology(&self) -> &ProcessTopology {
+        &self.topology
+    }
+
+    /// Sees to it that the process has what the plugin needs before it is loaded. What it lacks and can do without is
+    /// returned.
     pub(crate) fn carry_out(
         descriptor: &Descriptor,
         options: &LoadOptions<'_>,
     ) -> Result<(Self, Vec<Outstanding>), Error> {
-        let topology = options.topology.clone().unwrap_or_default();
-        let plan = configure(descriptor, &topology, options)?;
-        Ok((Self { topology, plan }, Vec::new()))
+        let name = &descriptor.manifest().name;
+        let topology = options.topology.clone().unwrap_or_else(ProcessTopology::single);
+        let environment = options.environment.clone().unwrap_or_else(Environment::of_this_process);
+        let failed = |error| Error::Configure { name: name.clone(), error: Box::new(error) };
+        let plan = descriptor.configure(&topology, &environment).map_err(failed)?;
+        if let Some(process) = options.process {
+            for step in plan.changes(Before::Client) {
+                tracing::debug!(plugin = %name, variable = %step.variable, value = %step.value, "variable set");
+                process.set(&step.variable, &step.value);
+            }
+            return Ok((Self { topology, plan }, Vec::new()));
+        }
+        let missing: Vec<&EnvStep> = plan.changes(Before::Load).collect();
+        refuse_needed(name, &topology, &missing)?;
+        let outstanding: Vec<Outstanding> = missing.into_iter().map(Outstanding::of).collect();
+        for variable in &outstanding {
+            tracing::info!(plugin = %name, %variable, "a variable the plugin wants is not set");
+        }
+        Ok((Self { topology, plan }, outstanding))
     }
 
     /// Whether a library that was loaded with this set-up may be used with those options.
     pub(crate) fn confirm(&self, descriptor: &Descriptor, options: &LoadOptions<'_>) -> Result<(), Error> {
         match &options.topology {
-            None => Ok(()),
-            Some(topology) if *topology == self.topology => Ok(()),
-            Some(_) => Err(Error::OtherSetup { name: descriptor.manifest().name.clone() }),
+            Some(topology) if !same_place(topology, &self.topology) => {
+                Err(Error::OtherSetup { name: descriptor.manifest().name.clone() })
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// Whether the variables that must be set before a client are.
+    pub(crate) fn ready_for_client(&self, name: &str) -> Result<(), Error> {
+        // Those of before the load are as they were found then: no plugin reads them again.
+        let late = self.plan.changes(Before::Client).filter(|step| step.before == Before::Client);
+        let missing: Vec<&EnvStep> =
+            late.filter(|step| std::env::var(&step.variable).ok().as_deref() != Some(&step.value)).collect();
+        refuse_needed(name, &self.topology, &missing)
     }
 }
 
-fn configure(
-    descriptor: &Descriptor,
-    topology: &ProcessTopology,
-    options: &LoadOptions<'_>,
-) -> Result<EnvPlan, Error> {
-    let environment = options.environment.clone().unwrap_or_else(|| std::env::vars().collect());
-    let failed = |error| Error::Configure { name: descriptor.manifest().name.clone(), error: Box::new(error) };
-    descriptor.configure(topology, &environment).map_err(failed)
+/// Refuses to go on without variables that matter. A plan's word is always needed where it replaces a value, and
+/// where several processes share the work: without it, they would take each other's devices. In a process alone, what
+/// a plan sets only where nothing is set are good settings, and the plugin has its own.
+fn refuse_needed(name: &str, topology: &ProcessTopology, missing: &[&EnvStep]) -> Result<(), Error> {
+    let shares = topology.is_multi_process() || topology.local_world_size() > 1;
+    let needed = missing.iter().filter(|step| shares || step.set == SetMode::Override);
+    let outstanding: Vec<Outstanding> = needed.map(|step| Outstanding::of(step)).collect();
+    if outstanding.is_empty() { Ok(()) } else { Err(Error::Setup { name: name.to_owned(), outstanding }) }
+}
+
+/// Whether two topologies say the same, wherever they know it from.
+fn same_place(a: &ProcessTopology, b: &ProcessTopology) -> bool {
+    let place = |t: &ProcessTopology| {
+        let ranks = [t.global_rank(), t.world_size(), t.local_rank(), t.local_world_size()];
+        let hosts = [t.host_index(), t.host_count()];
+        (ranks, hosts, t.slice(), t.device_share(), t.coordinator().cloned(), t.hosts().to_vec())
+    };
+    place(a) == place(b)
 }
