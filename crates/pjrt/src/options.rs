@@ -65,7 +65,10 @@ impl ClientOptions {
 
 impl std::fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientOptions").field("values", &self.values).field("store", &self.store.is_some()).finish_non_exhaustive()
+        f.debug_struct("ClientOptions")
+            .field("values", &self.values)
+            .field("store", &self.store.is_some())
+            .finish_non_exhaustive()
     }
 }
 

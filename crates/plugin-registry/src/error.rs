@@ -45,6 +45,13 @@ pub enum Error {
         /// The handle.
         id: PluginId,
     },
+    /// The plugin is switched off.
+    Disabled {
+        /// The plugin.
+        name: String,
+        /// Why.
+        reason: String,
+    },
     /// There is no plugin of that id or name.
     Unknown {
         /// What was asked for.
@@ -145,6 +152,7 @@ impl fmt::Display for Error {
                 "this handle of plugin {name} ({id}) is stale: the plugin was disabled, replaced, unloaded or removed \
                  since; select it again"
             ),
+            Self::Disabled { name, reason } => write!(f, "plugin {name} is disabled: {reason}"),
             Self::Unknown { asked } => write!(f, "the registry has no plugin {asked}"),
             Self::NoLibrary { name } => {
                 write!(f, "the description of plugin {name} names no library: add `library` to its manifest")

@@ -179,12 +179,8 @@ impl Lease {
         }
         let mut here = here();
         if let Some(label) = here.get(plugin) {
-            let holder = Holder {
-                process: Some(std::process::id()),
-                program: program(),
-                label: label.clone(),
-                here: true,
-            };
+            let holder =
+                Holder { process: Some(std::process::id()), program: program(), label: label.clone(), here: true };
             return Err(LeaseError::Held(Held { plugin: plugin.to_owned(), ownership, holder, lock: None }));
         }
         let file = match ownership {
