@@ -11,7 +11,6 @@ import venv
 import pytest
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-ROOT = FOLDER.parent.parent
 
 
 def _file(variable):
@@ -65,9 +64,8 @@ def package(folder, *arguments):
 
 @pytest.fixture(scope="session")
 def cpu_wheel(tmp_path_factory):
-    """The CPU plugin as the repository describes it."""
-    manifest = ROOT / "crates/pjrt-cpu-plugin/pjrt_plugin.json"
-    return package(tmp_path_factory.mktemp("cpu"), "--library", CPU, "--manifest", manifest, "--version", "0.1.0")
+    """The CPU plugin as it describes itself."""
+    return package(tmp_path_factory.mktemp("cpu"), "--library", CPU)
 
 
 def wheel_of(folder, library, **manifest):

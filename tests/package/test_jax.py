@@ -50,10 +50,31 @@ def test_the_namespace_is_enough(jax_environment, cpu_wheel, tmp_path):
     assert jax_environment.output(DEVICES, JAX_PLATFORMS="pjrt_cpu") == "[cpu:0]\n"
 
 
-def test_it_is_preferred_to_jaxs_own_cpu(jax_environment, cpu_wheel):
+def test_jax_keeps_its_own_cpu(jax_environment, cpu_wheel):
+    # The plugin's priority is that of JAX's own CPU, and `cpu` is one of its aliases.
     jax_environment.install(cpu_wheel)
     printed = jax_environment.output("import jax; print(jax.default_backend(), jax.devices('cpu')[0].client.platform)")
-    assert printed == "pjrt_cpu cpu\n"
+    assert printed == "cpu cpu\n"
+
+
+def test_the_persistent_cache_is_used(jax_environment, cpu_wheel, tmp_path):
+    jax_environment.install(cpu_wheel)
+    code = """
+import jax, jax.numpy as jnp
+from jax._src import monitoring
+seen = []
+monitoring.register_event_listener(lambda event, **_: seen.append(event))
+print(jax.jit(lambda x: x * 3)(jnp.ones(2)), '/jax/compilation_cache/cache_hits' in seen)
+"""
+    cache = tmp_path / "cache"
+    given = {
+        "JAX_PLATFORMS": "pjrt_cpu",
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    assert jax_environment.output(code, **given) == "[3. 3.] False\n"
+    assert list(cache.glob("jit__lambda*"))
+    assert jax_environment.output(code, **given) == "[3. 3.] True\n"
 
 
 def test_jit_and_donation(jax_environment, cpu_wheel):
@@ -190,7 +211,7 @@ print([note.split(':')[0] for note in jax_plugin.NOTES])
 """
     done = jax_environment.run(code, JAX_PLATFORMS="pjrt_cpu")
     assert done.stdout == (
-        "[cpu:0]\n['no warning that the platform is experimental', 'donation', 'the persistent cache']\n"
+        "[cpu:0]\n['no warning that the platform is experimental', 'the alias cpu', 'donation', 'the persistent cache']\n"
     ), done.stderr
 
 

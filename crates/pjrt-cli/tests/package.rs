@@ -163,7 +163,11 @@ fn what_is_wrong_is_told_with_a_remedy() {
     let error = folder.refused(&["--library", plain, "--name", "x", "--version", "1"]);
     assert!(error.contains("not a PJRT plugin, it exports no function GetPjrtApi"), "{error}");
     let error = folder.refused(&["--library", library, "--version", "1"]);
-    assert!(error.contains("no pjrt_plugin.json lies beside it") && error.contains("--manifest"), "{error}");
+    assert!(
+        error.contains("does not describe itself, and no pjrt_plugin.json lies beside it")
+            && error.contains("--manifest"),
+        "{error}"
+    );
     let error = folder.refused(&["--library", library, "--name", "My-Device", "--version", "1"]);
     assert!(error.contains("\"My-Device\" is no name"), "{error}");
     let error = folder.refused(&["--library", library, "--name", "example"]);

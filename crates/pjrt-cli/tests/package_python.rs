@@ -358,3 +358,21 @@ shutdown.register()
     assert!(output.status.success());
     assert_eq!(String::from_utf8_lossy(&output.stderr), "Python ends\nshut down\n");
 }
+
+#[test]
+fn python_reads_the_descriptor_of_a_library() {
+    use device_plugin::abi::descriptor::{DP_DESCRIPTOR_VERSION, dp_descriptor};
+    let folder = Folder::new("descriptor");
+    let library = folder.library("libexample.so", PLUGIN);
+    let wheel = folder.package(&["--library", library.to_str().unwrap(), "--name", "example", "--version", "1"]);
+    let script = "
+import ctypes, json
+from pjrt_plugin_example.shutdown import VERSION, _Descriptor
+print(json.dumps([VERSION, _Descriptor.version.offset, _Descriptor.shutdown.offset, ctypes.sizeof(_Descriptor)]))
+";
+    let Some(output) = python("python_reads_the_descriptor_of_a_library", &folder, &wheel, script, "") else { return };
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let version = std::mem::offset_of!(dp_descriptor, version);
+    let shutdown = std::mem::offset_of!(dp_descriptor, shutdown);
+    assert_eq!(said, json!([DP_DESCRIPTOR_VERSION, version, shutdown, dp_descriptor::STRUCT_SIZE]));
+}
