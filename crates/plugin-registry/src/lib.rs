@@ -47,3 +47,8 @@ pub use select::SelectError;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles and runs the book's chapter.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/registry.md")]
+struct Book;
