@@ -11,6 +11,8 @@ use std::path::Path;
 
 use pjrt::{LoadError, Plugin};
 
+pub mod key_value;
+
 /// Name of the embedded device.
 #[cfg(feature = "cpu")]
 const CPU: &str = "cpu";
