@@ -5,10 +5,22 @@
 //! one device for each process.
 #![forbid(unsafe_code)]
 
+use std::process::ExitCode;
+
 use device_plugin::ProcessPlan;
 use device_plugin::process::{Detection, DeviceShare, Environment, Explicit, ThisHost, known};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let plan = match arguments.next().as_deref() {
         None => ProcessPlan::new(),
@@ -23,8 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         explicit.device_share = Some(DeviceShare::One);
     }
     let environment = Environment::of_this_process();
-    let detected = Detection::new(&environment).with_host(&ThisHost).with_explicit(explicit).run();
-    let detected = detected.map_err(|faults| format!("cannot tell where this process stands: {faults}"))?;
+    let detected = Detection::new(&environment).with_host(&ThisHost).with_explicit(explicit).run()?;
     for report in &detected.sources {
         println!("{report}");
     }
