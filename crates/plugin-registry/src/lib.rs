@@ -26,6 +26,7 @@
 pub mod discovery;
 mod error;
 mod hardware;
+pub mod key_value;
 mod lease;
 mod open;
 mod policy;
