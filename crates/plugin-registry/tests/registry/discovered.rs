@@ -28,7 +28,8 @@ fn install(folder: &Path, name: &str, change: impl FnOnce(&mut Manifest)) {
 }
 
 fn machine(folder: &Path) -> Discovery {
-    Discovery::isolated(folder.join("root")).variable("PJRT_PLUGIN_MANIFESTS", folder)
+    // The libraries need those of the system.
+    Discovery::isolated("/").variable("PJRT_PLUGIN_MANIFESTS", folder)
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn libraries_without_a_manifest_are_known_by_their_name() {
     let folder = folder("builtin");
     let library = folder.join("libtpu.so");
     fs::copy(closing_plugin(), &library).unwrap();
-    let discovery = Discovery::isolated(folder.join("root")).variable("TPU_LIBRARY_PATH", &library);
+    let discovery = Discovery::isolated("/").python(false).conventional(false).variable("TPU_LIBRARY_PATH", &library);
     let registry = PluginRegistry::with(discovery);
     let tpu = registry.select(&Policy::named("tpu")).unwrap();
     assert_eq!(tpu.capabilities().dense_gather_factor.map(|factor| factor.get()), Some(8192));

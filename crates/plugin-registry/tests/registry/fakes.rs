@@ -115,5 +115,7 @@ pub fn closing_plugin() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let target = program.parent().and_then(Path::parent).unwrap();
     let file = format!("{}closing_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    target.join("examples").join(file)
+    let path = target.join("examples").join(file);
+    assert!(path.exists(), "{} is missing: run `cargo build -p plugin-registry --examples`", path.display());
+    path
 }

@@ -36,7 +36,10 @@ fn a_second_client_is_told_of_the_first() {
         assert!(held.holder.here);
         assert_eq!(held.holder.label, format!("{}:{line}", file!()));
         let text = held.to_string();
-        assert!(text.contains("sole bears one client in each process, and is held by a client of this process"), "{text}");
+        assert!(
+            text.contains("sole bears one client in each process, and is held by a client of this process"),
+            "{text}"
+        );
     }
     let device = client.devices().unwrap().remove(0);
     drop(client);

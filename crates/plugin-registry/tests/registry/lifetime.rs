@@ -33,7 +33,7 @@ fn the_hook_runs_when_the_registry_goes() {
     drop(registry);
     assert_eq!(DROPPED.get(), 0, "the handle keeps the registry");
     let client = loaded.client(&ClientOptions::new()).unwrap();
-    let buffer = client.buffer_from_slice(&[1f32, 2.0], &[2], &client.default_device().unwrap()).unwrap();
+    let buffer = client.buffer_from_host(&[1f32, 2.0], &[2]).unwrap();
     drop(loaded);
     drop(client);
     assert_eq!(DROPPED.get(), 0, "the buffer keeps the client");
