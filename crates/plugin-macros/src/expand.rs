@@ -12,25 +12,36 @@ use crate::plugin::{self, Plugin};
 pub(crate) fn attribute(tokens: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let arguments = arguments::of_attribute(tokens, &mut errors);
-    let plugin = plugin::read(item.clone(), &arguments.krate, &mut errors);
-    let errors = errors.into_tokens();
-    // The item stays also after an error, so that the rest of the crate is not reported as well.
-    let Some(plugin) = plugin else { return quote! { #item #errors } };
-    let implementation = &plugin.item;
-    let added = added(&plugin, &arguments);
-    quote! { #implementation #added #errors }
+    let plugin = plugin::read(item, &arguments.krate, &mut errors);
+    // What can stay does also after an error, so that the rest of the crate is not reported as well.
+    match plugin {
+        Ok(plugin) => {
+            let implementation = &plugin.item;
+            let embedding = embedding(&plugin, &arguments);
+            let rest = errors.is_empty().then(|| linking(&plugin, &arguments));
+            let errors = errors.into_tokens();
+            quote! { #implementation #embedding #rest #errors }
+        }
+        Err(item) => {
+            let errors = errors.into_tokens();
+            quote! { #item #errors }
+        }
+    }
 }
 
 /// The C functions of a plugin that is described elsewhere.
 pub(crate) fn export(tokens: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let (plugin, arguments) = arguments::of_export(tokens, &mut errors);
-    let functions = plugin.map(|plugin| functions(&plugin, &arguments, !arguments.descriptor_only, &[]));
+    let functions = plugin
+        .filter(|_| errors.is_empty())
+        .map(|plugin| functions(&plugin, &arguments, !arguments.descriptor_only, &[]));
     let errors = errors.into_tokens();
     quote! { #functions #errors }
 }
 
-fn added(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
+/// What programs call that embed the plugin.
+fn embedding(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     let (ty, conditions, krate) = (&plugin.item.self_ty, &plugin.conditions, &arguments.krate);
     let api = plugin.backend.then(|| {
         quote! {
@@ -38,15 +49,6 @@ fn added(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
             pub fn api() -> #krate::StaticApi {
                 #krate::__private::api::<#ty>()
             }
-        }
-    });
-    let functions = arguments.export.then(|| functions(ty, arguments, plugin.backend, conditions));
-    let registered = arguments.register.then(|| {
-        quote! {
-            #(#conditions)*
-            const _: () = {
-                #krate::__private::inventory::submit! { #krate::Registered::of::<#ty>() }
-            };
         }
     });
     quote! {
@@ -65,6 +67,22 @@ fn added(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
             }
         }
 
+    }
+}
+
+/// What the linker sees.
+fn linking(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
+    let (ty, conditions, krate) = (&plugin.item.self_ty, &plugin.conditions, &arguments.krate);
+    let functions = arguments.export.then(|| functions(ty, arguments, plugin.backend, conditions));
+    let registered = arguments.register.then(|| {
+        quote! {
+            #(#conditions)*
+            const _: () = {
+                #krate::__private::inventory::submit! { #krate::Registered::of::<#ty>() }
+            };
+        }
+    });
+    quote! {
         #(#conditions)*
         const _: () = #krate::__private::assert_names::<#ty>();
 
