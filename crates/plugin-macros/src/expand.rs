@@ -129,3 +129,96 @@ fn functions(ty: &Type, arguments: &Arguments, table: bool, conditions: &[Attrib
         macro_rules! #once { () => {}; }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plugin(members: TokenStream) -> TokenStream {
+        quote! {
+            #[cfg(feature = "device")]
+            impl DevicePlugin for Example {
+                const NAME: &'static str = "example";
+                #members
+            }
+        }
+    }
+
+    fn expanded(arguments: TokenStream, members: TokenStream) -> String {
+        attribute(arguments, plugin(members)).to_string()
+    }
+
+    #[test]
+    fn symbols_are_those_asked_for() {
+        let backend = || {
+            quote!(
+                type Backend = Device;
+            )
+        };
+        let wrapper = || {
+            quote!(
+                fn library() -> Library {
+                    Library::beside("x")
+                }
+            )
+        };
+        let symbols = |text: &str| -> Vec<String> {
+            let names = text.split("export_name = \"").skip(1);
+            names.map(|rest| rest.split('"').next().unwrap_or_default().to_owned()).collect()
+        };
+        assert!(symbols(&expanded(quote!(), backend())).is_empty());
+        let both = ["GetPjrtApi", "DevicePlugin_GetDescriptor"];
+        assert_eq!(symbols(&expanded(quote!(export), backend())), both);
+        assert_eq!(symbols(&expanded(quote!(export,), wrapper())), both[1..]);
+        assert_eq!(
+            symbols(&expanded(quote!(export, prefix = "a"), backend())),
+            ["a_GetPjrtApi", "a_DevicePlugin_GetDescriptor"]
+        );
+        assert_eq!(symbols(&export(quote!(dp; a::B)).to_string()), both);
+        assert_eq!(symbols(&export(quote!(dp; a::B, descriptor_only)).to_string()), both[1..]);
+    }
+
+    #[test]
+    fn every_addition_is_as_conditional_as_the_plugin() {
+        let text = expanded(
+            quote!(export),
+            quote!(
+                type Backend = Device;
+            ),
+        );
+        let file: syn::File = syn::parse_str(&text).unwrap();
+        assert_eq!(file.items.len(), 6, "{text}");
+        for item in &file.items {
+            let attributes = match item {
+                syn::Item::Impl(item) => &item.attrs,
+                syn::Item::Const(item) => &item.attrs,
+                syn::Item::Macro(item) => &item.attrs,
+                _ => panic!("{text}"),
+            };
+            assert!(attributes.iter().any(|attribute| attribute.path().is_ident("cfg")), "{text}");
+        }
+    }
+
+    #[test]
+    fn registration_can_be_left_out() {
+        let backend = || {
+            quote!(
+                type Backend = Device;
+            )
+        };
+        assert!(expanded(quote!(), backend()).contains("submit"));
+        assert!(!expanded(quote!(register = false), backend()).contains("submit"));
+    }
+
+    #[test]
+    fn a_faulty_plugin_is_not_linked() {
+        let text = expanded(
+            quote!(export, exprt),
+            quote!(
+                type Backend = Device;
+            ),
+        );
+        assert!(text.contains("compile_error") && text.contains("impl DevicePlugin for Example"), "{text}");
+        assert!(!text.contains("export_name") && !text.contains("submit"), "{text}");
+    }
+}

@@ -316,3 +316,62 @@ fn complete(item: &mut ItemImpl, krate: &TokenStream, errors: &mut Errors) -> bo
 fn is_no_backend(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|segment| segment.ident == "NoBackend"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The trait as `device-plugin` declares it.
+    fn declared() -> syn::ItemTrait {
+        let source = include_str!("../../device-plugin/src/plugin.rs");
+        let file = syn::parse_file(source).unwrap();
+        let items = file.items.into_iter();
+        let mut traits = items.filter_map(|item| if let Item::Trait(item) = item { Some(item) } else { None });
+        traits.find(|item| item.ident == "DevicePlugin").unwrap()
+    }
+
+    #[test]
+    fn the_functions_are_those_of_the_trait() {
+        let functions: Vec<syn::Signature> = declared()
+            .items
+            .into_iter()
+            .filter_map(|item| if let syn::TraitItem::Fn(function) = item { Some(function.sig) } else { None })
+            .collect();
+        let names: Vec<String> = functions.iter().map(|signature| signature.ident.to_string()).collect();
+        assert_eq!(names.len(), FUNCTIONS.len(), "{names:?}");
+        for signature in functions {
+            let (_, arguments, write) = FUNCTIONS.iter().find(|(name, ..)| signature.ident == name).unwrap();
+            assert_eq!(signature.inputs.len(), *arguments, "{write}");
+            let written: syn::Signature = syn::parse_str(write).unwrap();
+            assert_eq!(written.to_token_stream().to_string(), signature.to_token_stream().to_string());
+        }
+        let others = declared().items.into_iter().filter_map(|item| match item {
+            syn::TraitItem::Const(item) => Some(item.ident.to_string()),
+            syn::TraitItem::Type(item) => Some(item.ident.to_string()),
+            _ => None,
+        });
+        assert_eq!(others.collect::<Vec<_>>(), ["NAME", "ALIASES", "Backend"]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_added() {
+        let mut errors = Errors::default();
+        let item = quote! {
+            impl a::DevicePlugin for b::Example {
+                const NAME: &'static str = "example";
+                fn library() -> Library { Library::beside("x") }
+            }
+        };
+        let plugin = read(item, &quote!(::dp), &mut errors).unwrap_or_else(|item| panic!("{item}"));
+        assert!(errors.is_empty() && !plugin.backend);
+        assert!(plugin.item.to_token_stream().to_string().contains("type Backend = :: dp :: NoBackend ;"));
+    }
+
+    #[test]
+    fn names_are_fitted() {
+        for (text, name) in [("My-Device", "my_device"), (" A.b ", "a_b"), ("9", "9")] {
+            assert_eq!(fitted(text), name);
+        }
+        assert!(is_name("a_9") && !is_name("9a") && !is_name("") && !is_name("aB"));
+    }
+}
