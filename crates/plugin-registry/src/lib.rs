@@ -23,6 +23,7 @@
 //! function here is `unsafe` for it: contract R1 of `docs/safety.md` says what that means and what
 //! [`discovery`] does so that it can be said of a machine. [`open`] vouches for the library it is told to open.
 
+mod describe;
 pub mod discovery;
 mod error;
 mod hardware;
@@ -33,6 +34,7 @@ mod policy;
 mod registry;
 pub mod select;
 
+pub use describe::describe;
 pub use error::Error;
 pub use hardware::{Machine, Presence, Sighting};
 pub use lease::{Held, Holder, LockFolder};
