@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod codegen;
+mod header;
 mod package;
 mod python;
 mod sh;
@@ -17,6 +18,7 @@ const USAGE: &str = "usage: cargo xtask TASK
 
   codegen [--check]   regenerate crates/pjrt-sys/src/{bindings,slots}.rs from the PJRT headers;
                       --check regenerates into memory and fails where the committed files differ
+  header [--check]    write the C headers from the Rust code that implements them; --check as above
   plugins             fetch the real XLA CPU plugins and print their paths
   test                run every test, with the real plugins, JAX and the C++ compiler where they can be had
   tidy                check the repository's walls: dependencies, unsafe code, file lengths
@@ -28,6 +30,8 @@ fn main() -> ExitCode {
     let result = match args.as_slice() {
         ["codegen"] => codegen::run(false),
         ["codegen", "--check"] => codegen::run(true),
+        ["header"] => header::run(false),
+        ["header", "--check"] => header::run(true),
         ["plugins"] => plugins(),
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
