@@ -1,5 +1,6 @@
 //! Options for creating a client, and the check of those for compiling.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use pjrt_types::{CompileOptions, NamedValue, Value};
@@ -12,6 +13,7 @@ use crate::key_value::KeyValueStore;
 pub struct ClientOptions {
     pub(crate) values: Vec<NamedValue>,
     pub(crate) store: Option<Arc<dyn KeyValueStore>>,
+    pub(crate) kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl ClientOptions {
@@ -35,6 +37,14 @@ impl ClientOptions {
         self
     }
 
+    /// Keeps a value until the client is destroyed, or its creation fails: a lease on the device, say. It is dropped
+    /// after the client, perhaps on another thread.
+    #[must_use]
+    pub fn keeping(mut self, value: Arc<dyn Any + Send + Sync>) -> Self {
+        self.kept.push(value);
+        self
+    }
+
     /// The options so far.
     pub fn values(&self) -> &[NamedValue] {
         &self.values
@@ -43,7 +53,7 @@ impl ClientOptions {
 
 impl std::fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientOptions").field("values", &self.values).field("store", &self.store.is_some()).finish()
+        f.debug_struct("ClientOptions").field("values", &self.values).field("store", &self.store.is_some()).finish_non_exhaustive()
     }
 }
 

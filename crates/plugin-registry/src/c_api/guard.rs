@@ -132,6 +132,33 @@ pub(super) unsafe fn object_mut<'call, T>(pointer: *mut T, parameter: &str) -> O
     unsafe { pointer.as_mut() }.ok_or_else(|| Failure::null(parameter))
 }
 
+/// An array of the caller's; null where it is empty.
+///
+/// # Safety
+///
+/// `pointer` is readable for `len` elements during the call, unless `len` is 0.
+#[expect(clippy::disallowed_methods, reason = "the one place where the C interface reads arrays")]
+pub(super) unsafe fn array<'call, T>(pointer: *const T, len: usize, parameter: &str) -> Outcome<&'call [T]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if pointer.is_null() {
+        return Err(Failure::argument(format!("`{parameter}` is NULL; it must point to {len} elements")));
+    }
+    if !pointer.is_aligned() || len > isize::MAX.unsigned_abs() / size_of::<T>().max(1) {
+        return Err(Failure::argument(format!("`{parameter}` is no array of {len} elements")));
+    }
+    // SAFETY: this function's contract; not null, aligned, and no longer than memory.
+    Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
+}
+
+/// The element at an index the caller chose.
+pub(super) fn at<T>(items: &[T], index: usize) -> Outcome<&T> {
+    items.get(index).ok_or_else(|| {
+        Failure::new(ErrorCode::OUT_OF_RANGE, format!("`index` is {index}, and there are {}", items.len()))
+    })
+}
+
 /// Gives an object to the caller, who frees it with [`free`].
 pub(super) fn give<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
