@@ -69,6 +69,7 @@ extern crate self as device_plugin;
 #[allow(unsafe_code, reason = "the one place")]
 pub mod abi;
 mod backend;
+pub mod capabilities;
 mod descriptor;
 mod envelope;
 mod error;
@@ -92,6 +93,7 @@ pub use abi::host_alias::HostAlias;
 pub use abi::key_value::KeyValueStore;
 pub use backend::{Backend, CreateOptions};
 pub use bytes::Bytes;
+pub use capabilities::{Autocast, Capabilities};
 pub use descriptor::{Descriptor, Hooks};
 pub use error::{Error, Result};
 pub use event::{Completer, Event};
@@ -109,7 +111,7 @@ pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
     MemoryStats, NamedValue, OptionOverride, Shape, Value,
 };
-pub use placeholder::{Capabilities, EnvPlan, Environment, ProcessPlan, ProcessTopology};
+pub use placeholder::{EnvPlan, Environment, ProcessPlan, ProcessTopology};
 pub use plugin::{DevicePlugin, StablehloVersions};
 pub use plugin_macros::device_plugin;
 pub use program::{Compiled, ExecutableInfo, Program};

@@ -1,26 +1,10 @@
-//! Stand-ins for the modules `capabilities` and `process`, so that the crate compiles until they are merged.
-//! Whoever merges `capabilities` deletes `Capabilities` and `Autocast` here; whoever merges `process` deletes the rest.
+//! Stand-ins for the module `process`, so that the crate compiles until it is merged.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Faults, NamedValue};
-
-/// Stand-in.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Capabilities {}
-
-impl Capabilities {
-    /// Checks the fields against each other.
-    ///
-    /// # Errors
-    ///
-    /// All faults at once.
-    pub fn validate(&self) -> Result<(), Faults> {
-        Ok(())
-    }
-}
 
 /// Variables of a process, by name.
 pub type Environment = BTreeMap<String, String>;

@@ -6,6 +6,8 @@
 //! program to run is; it must keep the contract of `docs/safety.md`. This crate makes that decision for nobody: it
 //! opens only what it is told to open.
 
+#[cfg(feature = "capi")]
+pub mod c_api;
 pub mod discovery;
 
 use std::fmt;

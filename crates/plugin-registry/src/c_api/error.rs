@@ -2,7 +2,7 @@
 
 use pjrt::ErrorCode;
 
-use super::guard::{self, Failure, object};
+use super::guard::{self, Failure};
 use super::text::{Text, dp_str};
 
 /// How a function ended: `DP_OK`, or the kind of its error. The numbers are those of `PJRT_Error_Code`.
@@ -69,8 +69,8 @@ impl dp_error {
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_error_code(error: *const dp_error) -> dp_code {
-    // SAFETY: K2.
-    guard::get(DP_OK, || Ok(unsafe { object(error, "error") }?.code.as_raw()))
+    // SAFETY: this function's contract.
+    unsafe { guard::get(DP_OK, |call| Ok(call.object(error, "error")?.code.as_raw())) }
 }
 
 /// What went wrong, beginning with the name of the function, and what to do about it. Absent for NULL.
@@ -80,8 +80,8 @@ pub unsafe extern "C" fn dp_error_code(error: *const dp_error) -> dp_code {
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_error_message(error: *const dp_error) -> dp_str {
-    // SAFETY: K2.
-    guard::get(dp_str::NONE, || Ok(unsafe { object(error, "error") }?.message.lend()))
+    // SAFETY: this function's contract.
+    unsafe { guard::get(dp_str::NONE, |call| Ok(call.object(error, "error")?.message.lend())) }
 }
 
 /// Frees an error; NULL is nothing.

@@ -3,12 +3,12 @@
 use std::ffi::c_char;
 use std::ptr::null;
 
-use pjrt::{NamedValue, Value};
+use pjrt::{ErrorCode, NamedValue, Value};
 
 use super::error::{dp_code, dp_error};
-use super::guard::{self, Failure, Outcome, object, object_mut};
-use super::sized::{self, Sized0};
-use super::text::{Text, dp_str, text};
+use super::guard::{self, Call, Failure, Outcome};
+use super::sized::StructSize;
+use super::text::{Text, dp_str};
 
 /// Type of an option's value; the numbers are those of `PJRT_NamedValue_Type`.
 pub type dp_value_type = u32;
@@ -63,6 +63,47 @@ impl dp_options {
     }
 }
 
+impl Entry {
+    fn describe(&self) -> Outcome<dp_option> {
+        let mut option = dp_option {
+            struct_size: size_of::<dp_option>(),
+            name: self.name.lend(),
+            r#type: DP_VALUE_STRING,
+            bool_value: false,
+            float_value: 0.0,
+            int64_value: 0,
+            string_value: self.string.as_ref().map_or(dp_str::NONE, Text::lend),
+            int64_list: null(),
+            int64_list_len: 0,
+        };
+        match &self.named.value {
+            Value::String(_) => {}
+            Value::Int64(value) => {
+                option.r#type = DP_VALUE_INT64;
+                option.int64_value = *value;
+            }
+            Value::Int64List(values) => {
+                option.r#type = DP_VALUE_INT64_LIST;
+                option.int64_list_len = values.len();
+                option.int64_list = if values.is_empty() { null() } else { values.as_ptr() };
+            }
+            Value::Float(value) => {
+                option.r#type = DP_VALUE_FLOAT;
+                option.float_value = *value;
+            }
+            Value::Bool(value) => {
+                option.r#type = DP_VALUE_BOOL;
+                option.bool_value = *value;
+            }
+            other => {
+                let message = format!("C has no name for a value of type {}", other.type_name());
+                return Err(Failure::new(ErrorCode::UNIMPLEMENTED, message));
+            }
+        }
+        Ok(option)
+    }
+}
+
 /// One option, as `dp_options_at` tells it. Of the values, only that of `type` is meaningful.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -88,7 +129,7 @@ pub struct dp_option {
 }
 
 // SAFETY: it is repr(C) and begins with `struct_size`. It is written only, never read from C.
-unsafe impl Sized0 for dp_option {
+unsafe impl StructSize for dp_option {
     const FIRST_SIZE: usize = size_of::<Self>();
     const NAME: &'static str = "dp_option";
 }
@@ -118,20 +159,16 @@ unsafe fn set(
     options: *mut dp_options,
     name: *const c_char,
     error: *mut *mut dp_error,
-    value: impl FnOnce() -> Outcome<Value>,
+    value: impl FnOnce(&Call) -> Outcome<Value>,
 ) -> dp_code {
-    // SAFETY: K1.
-    unsafe {
-        guard::run(function, error, || {
-            let options = object_mut(options, "options")?;
-            let name = text(name, "name")?;
-            if name.is_empty() {
-                return Err(Failure::argument("`name` is empty; write the option's name"));
-            }
-            options.set(name, value()?);
-            Ok(())
-        })
-    }
+    let body = |call: &Call| {
+        let name = call.some_text(name, "name")?;
+        let value = value(call)?;
+        call.object_mut(options, "options")?.set(name, value);
+        Ok(())
+    };
+    // SAFETY: this function's contract.
+    unsafe { guard::run(function, error, body) }
 }
 
 /// Sets an option to text. Plugins' schemas also take text for the other types, as in `"0.5"`, `"true"` and `"0,1"`.
@@ -146,8 +183,9 @@ pub unsafe extern "C" fn dp_options_set_string(
     value: *const c_char,
     error: *mut *mut dp_error,
 ) -> dp_code {
+    let read = |call: &Call| Ok(Value::String(call.text(value, "value")?.to_owned()));
     // SAFETY: this function's contract.
-    unsafe { set("dp_options_set_string", options, name, error, || Ok(Value::String(text(value, "value")?.to_owned()))) }
+    unsafe { set("dp_options_set_string", options, name, error, read) }
 }
 
 /// Sets an option to an integer.
@@ -163,14 +201,14 @@ pub unsafe extern "C" fn dp_options_set_int64(
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { set("dp_options_set_int64", options, name, error, || Ok(Value::Int64(value))) }
+    unsafe { set("dp_options_set_int64", options, name, error, |_| Ok(Value::Int64(value))) }
 }
 
 /// Sets an option to a list of `len` integers; `values` may be NULL where `len` is 0.
 ///
 /// # Safety
 ///
-/// K1 to K4, and `values` is readable for `len` integers.
+/// K1 to K4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_set_int64_list(
     options: *mut dp_options,
@@ -179,12 +217,9 @@ pub unsafe extern "C" fn dp_options_set_int64_list(
     len: usize,
     error: *mut *mut dp_error,
 ) -> dp_code {
+    let read = |call: &Call| Ok(Value::Int64List(call.array(values, len, "values")?.to_vec()));
     // SAFETY: this function's contract.
-    unsafe {
-        set("dp_options_set_int64_list", options, name, error, || {
-            Ok(Value::Int64List(guard::array(values, len, "values")?.to_vec()))
-        })
-    }
+    unsafe { set("dp_options_set_int64_list", options, name, error, read) }
 }
 
 /// Sets an option to a float.
@@ -200,7 +235,7 @@ pub unsafe extern "C" fn dp_options_set_float(
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { set("dp_options_set_float", options, name, error, || Ok(Value::Float(value))) }
+    unsafe { set("dp_options_set_float", options, name, error, |_| Ok(Value::Float(value))) }
 }
 
 /// Sets an option to a boolean.
@@ -216,7 +251,7 @@ pub unsafe extern "C" fn dp_options_set_bool(
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { set("dp_options_set_bool", options, name, error, || Ok(Value::Bool(value))) }
+    unsafe { set("dp_options_set_bool", options, name, error, |_| Ok(Value::Bool(value))) }
 }
 
 /// How many options there are; 0 for NULL.
@@ -226,8 +261,8 @@ pub unsafe extern "C" fn dp_options_set_bool(
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_count(options: *const dp_options) -> usize {
-    // SAFETY: K2.
-    guard::get(0, || Ok(unsafe { object(options, "options") }?.given.len()))
+    // SAFETY: this function's contract.
+    unsafe { guard::get(0, |call| Ok(call.object(options, "options")?.given.len())) }
 }
 
 /// Fills `out` with the option at `index`, counted from 0. What it points to belongs to the options, until they are
@@ -243,44 +278,10 @@ pub unsafe extern "C" fn dp_options_at(
     out: *mut dp_option,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: K1.
-    unsafe {
-        guard::run("dp_options_at", error, || {
-            let given = &object(options, "options")?.given;
-            let entry = guard::at(given, index)?;
-            let mut option = dp_option {
-                struct_size: size_of::<dp_option>(),
-                name: entry.name.lend(),
-                r#type: DP_VALUE_STRING,
-                bool_value: false,
-                float_value: 0.0,
-                int64_value: 0,
-                string_value: entry.string.as_ref().map_or(dp_str::NONE, Text::lend),
-                int64_list: null(),
-                int64_list_len: 0,
-            };
-            match &entry.named.value {
-                Value::String(_) => {}
-                Value::Int64(value) => {
-                    option.r#type = DP_VALUE_INT64;
-                    option.int64_value = *value;
-                }
-                Value::Int64List(values) => {
-                    option.r#type = DP_VALUE_INT64_LIST;
-                    option.int64_list_len = values.len();
-                    option.int64_list = if values.is_empty() { null() } else { values.as_ptr() };
-                }
-                Value::Float(value) => {
-                    option.r#type = DP_VALUE_FLOAT;
-                    option.float_value = *value;
-                }
-                Value::Bool(value) => {
-                    option.r#type = DP_VALUE_BOOL;
-                    option.bool_value = *value;
-                }
-                other => return Err(Failure::new(pjrt::ErrorCode::UNIMPLEMENTED, format!("a value of type {}", other.type_name()))),
-            }
-            sized::write(out, "out", &option)
-        })
-    }
+    let body = |call: &Call| {
+        let entry = guard::at(&call.object(options, "options")?.given, index)?;
+        call.write(out, "out", &entry.describe()?)
+    };
+    // SAFETY: this function's contract.
+    unsafe { guard::run("dp_options_at", error, body) }
 }
