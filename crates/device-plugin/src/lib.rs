@@ -83,8 +83,8 @@ pub mod manifest;
 mod no_backend;
 pub mod options;
 mod ownership;
-mod placeholder;
 mod plugin;
+pub mod process;
 mod program;
 mod strided;
 
@@ -111,9 +111,9 @@ pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
     MemoryStats, NamedValue, OptionOverride, Shape, Value,
 };
-pub use placeholder::{EnvPlan, Environment, ProcessPlan, ProcessTopology};
 pub use plugin::{DevicePlugin, StablehloVersions};
 pub use plugin_macros::device_plugin;
+pub use process::{EnvPlan, Environment, ProcessPlan, ProcessTopology};
 pub use program::{Compiled, ExecutableInfo, Program};
 
 /// Defines the C function `GetPjrtApi` of a shared library for a plugin of another crate, as
