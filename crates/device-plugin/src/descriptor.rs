@@ -52,7 +52,7 @@ impl Descriptor {
         let manifest = P::manifest(manifest);
         manifest.validate()?;
         let library = match P::library() {
-            Library::This if <P::Backend as Backend>::PRESENT => Library::Static(crate::abi::static_api::<P>()),
+            Library::This if <P::Backend as Backend>::PRESENT => Library::Static(crate::abi::shared_api::<P>()),
             Library::This => {
                 let message = "the plugin has neither: write `type Backend = …;`, or \
                                `fn library() -> Library { Library::beside(\"libexample.so\") }`";
@@ -128,6 +128,12 @@ impl fmt::Debug for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Descriptor").field("name", &self.manifest.name).field("library", &self.library).finish()
     }
+}
+
+/// The description of a plugin written in Rust, whose code may panic.
+pub(crate) fn described<P: DevicePlugin>() -> Result<Descriptor, Faults> {
+    let contained = contain(|| Ok(Descriptor::of::<P>()));
+    contained.unwrap_or_else(|panic| Err(Fault::new("descriptor", panic.message()).into()))
 }
 
 /// The hooks of a Rust type.

@@ -31,6 +31,7 @@ pub mod capabilities;
 mod client;
 mod client_state;
 mod counted;
+pub mod descriptor;
 mod device;
 pub(crate) mod entry;
 mod error;
@@ -54,6 +55,6 @@ mod transfer;
 mod transfer_manager;
 mod unsupported;
 
-pub(crate) use table::static_api;
+pub(crate) use table::shared_api;
 pub use table::{API_MINOR, api};
 pub use unsupported::UNSUPPORTED;
