@@ -10,7 +10,7 @@ impl Capabilities {
     ///
     /// # Errors
     ///
-    /// The field that is unknown or of the wrong type, or all faults of the values.
+    /// The field whose value is of the wrong type, or all unknown fields and faults of the values.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         Self::from_value(&parse(text)?)
     }
@@ -28,7 +28,7 @@ impl Capabilities {
     ///
     /// # Errors
     ///
-    /// The field that is unknown or of the wrong type, or all faults of the result.
+    /// The field whose value is of the wrong type, or all unknown fields and faults of the result.
     pub fn patched(&self, patch: &str) -> Result<Self, Faults> {
         let patch = parse(patch)?;
         if !patch.is_object() {
@@ -45,12 +45,21 @@ impl Capabilities {
             let message = format!("{json} is no JSON object; write fields, such as {{\"donation\": true}}");
             return Err(Fault::new("capabilities", message).into());
         }
-        let read: Self = serde_path_to_error::deserialize(json).map_err(|error| {
-            let path = error.path().to_string();
+        let mut unknown = Vec::new();
+        let mut track = serde_path_to_error::Track::new();
+        let tracked = serde_path_to_error::Deserializer::new(json, &mut track);
+        let read = serde_ignored::deserialize(tracked, |path| unknown.push(path.to_string()));
+        let read: Self = read.map_err(|error: serde_json::Error| {
+            let path = track.path().to_string();
             let field = if path == "." { "capabilities".to_owned() } else { path };
-            Fault::new(field, error.into_inner().to_string())
+            Fault::new(field, error.to_string())
         })?;
-        read.validate()?;
+        let mut faults = read.validate().err().map(Faults::into_vec).unwrap_or_default();
+        faults.extend(unknown.iter().map(|path| {
+            // The library writes `?` for a value that may be left out.
+            Fault::new(path.replace(".?", ""), "there is no such field; is it misspelt?")
+        }));
+        Faults::check(faults)?;
         Ok(read)
     }
 }

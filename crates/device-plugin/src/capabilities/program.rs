@@ -184,7 +184,6 @@ impl<'de> Deserialize<'de> for StablehloVersion {
 
 /// The versions of StableHLO the compiler reads, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct StablehloRange {
     /// The oldest.
     pub minimum: StablehloVersion,

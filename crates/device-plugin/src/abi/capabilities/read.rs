@@ -130,9 +130,8 @@ unsafe fn lowering(from: &dp_capabilities, read: &mut Capabilities) -> Result<()
     read.supported_dtypes = supported.map(BTreeSet::from_iter);
     let field = "remapped_dtypes";
     // SAFETY: the caller's contract.
-    for (index, remap) in
-        unsafe { raw::slice(from.remapped_dtypes, from.remapped_dtypes_size, field) }?.iter().enumerate()
-    {
+    let remaps = unsafe { raw::slice(from.remapped_dtypes, from.remapped_dtypes_size, field) }?;
+    for (index, remap) in remaps.iter().enumerate() {
         let source = decode(&format!("{field}[{index}].from"), remap.from, ElementType::from_raw)?;
         let target = decode(&format!("{field}[{index}].to"), remap.to, ElementType::from_raw)?;
         read.remapped_dtypes.insert(source, target);
