@@ -42,19 +42,24 @@
 
 mod address;
 mod chips;
+mod detect;
 mod env_plan;
 mod environment;
 pub mod known;
+mod node_list;
+mod partial;
 mod plan;
 mod position;
 mod provenance;
 mod resolve;
+mod source;
 mod template;
 mod topology;
 mod validate;
 
 pub use address::Address;
 pub use chips::{ChipProbe, HostIndex};
+pub use detect::{Detected, Detection, Explicit, SourceReport, SourceState};
 pub use env_plan::{Effect, EnvPlan, EnvStep, PlannedOption};
 pub use environment::{Environment, Host, NoHost, ThisHost};
 pub use plan::{Before, Coordinator, CoordinatorNeed, EnvRule, OptionRule, ProcessPlan, SetMode, When};

@@ -146,7 +146,7 @@ impl ProcessTopology {
     /// When the hosts do not divide into that many slices, or this host is not one of the slice's.
     pub fn with_slice(mut self, slice: Position) -> Result<Self, Faults> {
         let (hosts, slices) = (self.host.count(), slice.count());
-        if hosts % slices != 0 {
+        if !hosts.is_multiple_of(slices) {
             return Err(fault(format!("{hosts} hosts do not divide into {slices} slices")));
         }
         let expected = self.host.index() / (hosts / slices);
