@@ -69,6 +69,7 @@ extern crate self as device_plugin;
 #[allow(unsafe_code, reason = "the one place")]
 pub mod abi;
 mod backend;
+pub mod builtin;
 pub mod capabilities;
 mod descriptor;
 mod envelope;

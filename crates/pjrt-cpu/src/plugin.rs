@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use device_plugin::{
     Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error, Event,
-    ExecutableInfo, HostArray, Launch, MemoryInfo, Placement, Program, Result, Shape, StablehloVersions, device_plugin,
+    ExecutableInfo, HostArray, Launch, Manifest, MemoryInfo, OptionSchema, Placement, Program, Result, Shape,
+    StablehloVersions, device_plugin,
 };
 
 use crate::engine::{self, CompileErrorKind, DType, Pool, RunError, Tensor, TensorType};
@@ -18,7 +19,21 @@ const STABLEHLO: StablehloVersions = StablehloVersions { current: [1, 17, 0], mi
 #[device_plugin]
 impl DevicePlugin for Cpu {
     const NAME: &'static str = "pjrt_cpu";
+    const ALIASES: &'static [&'static str] = &["cpu"];
     type Backend = CpuBackend;
+
+    fn options() -> OptionSchema {
+        OptionSchema::only([])
+    }
+
+    fn manifest(mut manifest: Manifest) -> Manifest {
+        manifest.display_name = "CPU".to_owned();
+        manifest.version = env!("CARGO_PKG_VERSION").to_owned();
+        manifest.description = "computes on this machine's cores".to_owned();
+        // As JAX ranks its own: whatever else there is comes first.
+        manifest.priority = 0;
+        manifest
+    }
 
     fn stablehlo_versions() -> Option<StablehloVersions> {
         Some(STABLEHLO)

@@ -30,6 +30,13 @@ impl ClientOptions {
         self
     }
 
+    /// Replaces the options so far; the store and what is kept stay.
+    #[must_use]
+    pub fn with_values(mut self, values: Vec<NamedValue>) -> Self {
+        self.values = values;
+        self
+    }
+
     /// Lets the clients of several processes find each other through a store.
     #[must_use]
     pub fn with_key_value_store(mut self, store: Arc<dyn KeyValueStore>) -> Self {
@@ -45,6 +52,11 @@ impl ClientOptions {
         self
     }
 
+    /// The store, where one was given.
+    pub fn key_value_store(&self) -> Option<&Arc<dyn KeyValueStore>> {
+        self.store.as_ref()
+    }
+
     /// The options so far.
     pub fn values(&self) -> &[NamedValue] {
         &self.values
@@ -53,7 +65,10 @@ impl ClientOptions {
 
 impl std::fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientOptions").field("values", &self.values).field("store", &self.store.is_some()).finish_non_exhaustive()
+        f.debug_struct("ClientOptions")
+            .field("values", &self.values)
+            .field("store", &self.store.is_some())
+            .finish_non_exhaustive()
     }
 }
 

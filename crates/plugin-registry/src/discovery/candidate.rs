@@ -3,11 +3,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use pjrt::NamedValue;
+use device_plugin::{Manifest, NamedValue};
 
 use super::library::LibraryFacts;
+use super::manifests;
 use super::provenance::Provenance;
 use super::refusal::Refusal;
+use super::target::Target;
 
 /// Where a candidate's library is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -69,7 +71,11 @@ pub struct Candidate {
     /// Names, best first; empty only when nothing at all is known, as for a malformed environment item.
     pub names: Vec<CandidateName>,
     /// Rank among candidates; higher is preferred, JAX's default is 400. `None` when nothing states one.
-    pub priority: Option<i64>,
+    pub priority: Option<i32>,
+    /// The plugin's own manifest, where there is one; see [`Candidate::manifest`].
+    pub manifest: Option<Manifest>,
+    /// The file the manifest was read from.
+    pub manifest_path: Option<PathBuf>,
     /// The library.
     pub library: CandidateLibrary,
     /// What the library's own headers say; `None` when it could not be read.
@@ -92,6 +98,8 @@ impl Candidate {
         Self {
             names: Vec::new(),
             priority: None,
+            manifest: None,
+            manifest_path: None,
             library,
             facts: None,
             create_options: Vec::new(),
@@ -110,6 +118,41 @@ impl Candidate {
     /// Whether the candidate goes by this name, in any case.
     pub fn is_named(&self, name: &str) -> bool {
         self.names.iter().any(|known| known.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The plugin's own manifest, or one made of the names and the priority that are known. A made one is not checked:
+    /// the names are those of the place where the plugin was found, in its spelling.
+    pub fn manifest(&self) -> Manifest {
+        if let Some(manifest) = &self.manifest {
+            return manifest.clone();
+        }
+        let mut names = self.names.iter().map(|name| name.name.clone());
+        let mut manifest = Manifest::new(names.next().unwrap_or_default());
+        manifest.aliases = names.collect();
+        if let Some(priority) = self.priority {
+            manifest.priority = priority;
+        }
+        manifest
+    }
+
+    /// The sha256 that the manifest promises of the library, in lower-case hexadecimal.
+    pub fn expected_sha256(&self, host: Target) -> Option<String> {
+        let manifest = self.manifest.as_ref()?;
+        manifests::library_for(manifest, host)?.sha256.as_ref().map(|hash| hash.to_ascii_lowercase())
+    }
+
+    /// Adds a name, unless the candidate goes by it already for as good a reason. The best name stays first.
+    pub(super) fn add_name(&mut self, name: &str, origin: NameOrigin) {
+        let name = name.trim().to_lowercase();
+        if name.is_empty() {
+            return;
+        }
+        match self.names.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.origin = known.origin.min(origin),
+            None => self.names.push(CandidateName { name, origin }),
+        }
+        // Stable, so that of equally good names the first found stays first.
+        self.names.sort_by_key(|name| name.origin);
     }
 
     /// Whether nothing speaks against loading it.

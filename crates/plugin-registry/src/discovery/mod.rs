@@ -1,21 +1,37 @@
 //! Finds PJRT plugins on a machine by reading files. No library is loaded and no Python is run.
 
 mod candidate;
+mod collector;
 mod config;
+mod conventional;
+mod environment;
+mod file_id;
+mod filter;
+mod folder;
+mod glob;
 mod library;
+mod manifests;
+mod names_and_paths;
 mod privileges;
 mod provenance;
+mod python;
 mod refusal;
 mod target;
+mod tensorflow;
+mod trust;
 
 pub use candidate::{Candidate, CandidateLibrary, CandidateName, NameOrigin};
 pub use config::Discovery;
-pub use library::{DESCRIPTOR_SYMBOL, Exports, LibraryFacts, LibraryFormat};
+pub use environment::{Variable, variables};
+pub use library::{DESCRIPTOR_SYMBOL, Exports, LibraryFacts, LibraryFormat, inspect};
 pub use provenance::{Place, Provenance, PythonAnnouncement, SourceKind};
 pub use refusal::{MissingDependency, Refusal};
 pub use target::{Architecture, OperatingSystem, Target};
+pub use trust::AllowList;
 
 use std::path::{Path, PathBuf};
+
+use collector::Collector;
 
 /// A wish about which plugin to use, which some frameworks state in a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +82,29 @@ pub struct Discovered {
 impl Discovery {
     /// Searches. Never fails: what is wrong is a refusal of a candidate or a note.
     pub fn discover(&self) -> Discovered {
-        Discovered::default()
+        let mut collector = Collector::new(self);
+        collector.hints();
+        if self.get(manifests::OVERRIDE).is_some() && !self.elevated {
+            collector.note(manifests::OVERRIDE, "is set, so its manifests are the only source that was searched");
+            collector.manifests_of_variable(SourceKind::ManifestOverride, manifests::OVERRIDE);
+            return collector.finish();
+        }
+        for variable in [manifests::OVERRIDE, manifests::ADD, trust::ALLOWLIST] {
+            if self.elevated && self.get(variable).is_some() {
+                collector.note(variable, "ignored, because this process runs with elevated privileges");
+            }
+        }
+        if !self.elevated {
+            collector.manifests_of_variable(SourceKind::ManifestAdded, manifests::ADD);
+        }
+        collector.environment();
+        collector.manifest_directories();
+        let sites = if self.python { collector.python() } else { Vec::new() };
+        collector.tensorflow(&sites);
+        if self.conventional {
+            collector.conventional();
+        }
+        collector.finish()
     }
 
     /// The candidates of [`discover`](Self::discover).

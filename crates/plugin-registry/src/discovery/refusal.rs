@@ -91,6 +91,13 @@ pub enum Refusal {
         /// What makes it insecure.
         why: String,
     },
+    /// A manifest describes the plugin and names no library for this host.
+    NoLibraryForHost {
+        /// The manifest.
+        manifest: PathBuf,
+        /// What this program runs on.
+        host: Target,
+    },
     /// A manifest or configuration file is wrong.
     MalformedManifest {
         /// The file.
@@ -109,12 +116,14 @@ pub enum Refusal {
         /// What is wrong, and what to write instead.
         message: String,
     },
-    /// The same name was given before, in the same variable.
+    /// The same variable gives the name again, and the last one counts.
     DuplicateName {
+        /// The variable.
+        variable: String,
         /// The name.
         name: String,
-        /// Where it was given first.
-        first: String,
+        /// The item that counts.
+        winner: String,
     },
 }
 
@@ -132,7 +141,7 @@ impl Refusal {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Missing { .. } | Self::NotInLibrarySearch { .. } => "missing",
-            Self::NoLibrary { .. } => "no library",
+            Self::NoLibrary { .. } | Self::NoLibraryForHost { .. } => "no library",
             Self::Unreadable { .. } => "unreadable",
             Self::NotALibrary { .. } => "not a library",
             Self::NoGetPjrtApi { .. } => "no GetPjrtApi",
@@ -216,6 +225,9 @@ impl fmt::Display for Refusal {
             Self::InsecureLocation { path, why } => {
                 write!(f, "{} {why}: change its owner or permissions", path.display())
             }
+            Self::NoLibraryForHost { manifest, host } => {
+                write!(f, "{} names no library for {host}: install the build for this host", manifest.display())
+            }
             Self::MalformedManifest { path, field, message } if field.is_empty() => {
                 write!(f, "{}: {message}: correct the file", path.display())
             }
@@ -223,8 +235,11 @@ impl fmt::Display for Refusal {
                 write!(f, "{}: field {field}: {message}: correct the file", path.display())
             }
             Self::BadEnvironmentItem { variable, item, message } => write!(f, "{variable}: item {item:?}: {message}"),
-            Self::DuplicateName { name, first } => {
-                write!(f, "the name {name:?} is already taken by {first}: give this plugin another name")
+            Self::DuplicateName { variable, name, winner } => {
+                write!(
+                    f,
+                    "{variable} gives the name {name:?} again, to {winner:?}, and the last one counts: use another name"
+                )
             }
         }
     }

@@ -30,6 +30,19 @@ impl fmt::Display for OperatingSystem {
     }
 }
 
+impl OperatingSystem {
+    /// The system's name as `std::env::consts::OS` spells it.
+    pub fn rust_name(self) -> &'static str {
+        match self {
+            Self::Linux => "linux",
+            Self::MacOs => "macos",
+            Self::Windows => "windows",
+            Self::FreeBsd => "freebsd",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// Instruction set of a shared library. The names are Rust's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

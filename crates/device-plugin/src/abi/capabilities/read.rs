@@ -170,8 +170,8 @@ unsafe fn topology(from: &dp_capabilities, read: &mut Capabilities) -> Result<()
     read.mesh_coordinates = unsafe { text(coordinates, "mesh_coordinates") }?;
     let field = "replica_orders";
     // SAFETY: the caller's contract.
-    for (index, from) in unsafe { raw::slice(from.replica_orders, from.replica_orders_size, field) }?.iter().enumerate()
-    {
+    let orders = unsafe { raw::slice(from.replica_orders, from.replica_orders_size, field) }?;
+    for (index, from) in orders.iter().enumerate() {
         let field = |name: &str| format!("{field}[{index}].{name}");
         // SAFETY: the caller's contract.
         let device_kind = unsafe { text(from.device_kind, &field("device_kind")) }?.unwrap_or_default();
