@@ -3,7 +3,9 @@
 use pjrt::ErrorCode;
 
 use super::guard::{self, Failure};
-use super::text::{Text, dp_str};
+use device_plugin::abi::descriptor::dp_str;
+
+use super::text::{NO_TEXT, Text};
 
 /// How a function ended: `DP_OK`, or the kind of its error. The numbers are those of `PJRT_Error_Code`.
 pub type dp_code = u32;
@@ -81,7 +83,7 @@ pub unsafe extern "C" fn dp_error_code(error: *const dp_error) -> dp_code {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_error_message(error: *const dp_error) -> dp_str {
     // SAFETY: this function's contract.
-    unsafe { guard::get(dp_str::NONE, |call| Ok(call.object(error, "error")?.message.lend())) }
+    unsafe { guard::get(NO_TEXT, |call| Ok(call.object(error, "error")?.message.lend())) }
 }
 
 /// Frees an error; NULL is nothing.

@@ -45,6 +45,30 @@ impl From<device_plugin::Error> for Failure {
     }
 }
 
+impl From<crate::SelectError> for Failure {
+    fn from(error: crate::SelectError) -> Self {
+        Self::new(ErrorCode::NOT_FOUND, error.to_string())
+    }
+}
+
+impl From<crate::Error> for Failure {
+    fn from(error: crate::Error) -> Self {
+        use crate::Error as E;
+        let code = match &error {
+            E::Description { .. } => ErrorCode::INVALID_ARGUMENT,
+            E::NameTaken { .. } => ErrorCode::ALREADY_EXISTS,
+            E::Select(_) | E::Unknown { .. } | E::NoLibrary { .. } => ErrorCode::NOT_FOUND,
+            E::Path { error, .. } | E::Configure { error, .. } => error.code(),
+            E::Options(error) => error.code(),
+            E::Client { error, .. } => error.code(),
+            E::Held(_) => ErrorCode::RESOURCE_EXHAUSTED,
+            E::Lock { .. } | E::Load(_) => ErrorCode::UNAVAILABLE,
+            _ => ErrorCode::FAILED_PRECONDITION,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
 impl From<device_plugin::Faults> for Failure {
     fn from(faults: device_plugin::Faults) -> Self {
         Self::argument(faults.to_string())
@@ -53,7 +77,7 @@ impl From<device_plugin::Faults> for Failure {
 
 /// A call from C under way, through which a body reads the function's parameters.
 ///
-/// It is made by the unsafe functions of this file only. Who calls them promises K1 to K6 for every pointer that the
+/// It is made by the unsafe functions of this file only. Who calls them promises K1 to K7 for every pointer that the
 /// body passes to the methods here: they are the parameters of one C function, during that function. References end
 /// with the call.
 pub(super) struct Call(());
@@ -69,7 +93,7 @@ fn contain<T>(body: impl FnOnce(&Call) -> Outcome<T>) -> Outcome<T> {
 ///
 /// # Safety
 ///
-/// K1 for `out` and `error`; K1 to K6 for what the body passes to [`Call`].
+/// K1 for `out` and `error`; K1 to K7 for what the body passes to [`Call`].
 pub(super) unsafe fn call<T>(
     function: &'static str,
     out: *mut T,
@@ -104,7 +128,7 @@ pub(super) unsafe fn call<T>(
 ///
 /// # Safety
 ///
-/// K1 for `error`; K1 to K6 for what the body passes to [`Call`].
+/// K1 for `error`; K1 to K7 for what the body passes to [`Call`].
 pub(super) unsafe fn run(
     function: &'static str,
     error: *mut *mut dp_error,
@@ -118,7 +142,7 @@ pub(super) unsafe fn run(
 ///
 /// # Safety
 ///
-/// K1 to K6 for what the body passes to [`Call`].
+/// K1 to K7 for what the body passes to [`Call`].
 pub(super) unsafe fn get<T>(default: T, body: impl FnOnce(&Call) -> Outcome<T>) -> T {
     contain(body).unwrap_or_else(|failure| {
         tracing::debug!(message = failure.message, "a getter of the C interface was misused");
@@ -235,6 +259,27 @@ impl Call {
         }
         #[cfg(not(unix))]
         self.text(path, parameter).map(PathBuf::from)
+    }
+
+    /// Writes a further result to a place of the caller's, or nowhere where that is null. The last step of a body.
+    pub(super) fn put<T>(&self, place: *mut T, value: T) {
+        if !place.is_null() {
+            // SAFETY: K1, as promised to whoever made this `Call`.
+            unsafe { place.write(value) };
+        }
+    }
+
+    /// Gives an object to the caller if there is a place for it. The last step of a body.
+    pub(super) fn put_handle<T>(&self, place: *mut *mut T, object: T) {
+        if !place.is_null() {
+            self.put(place, give(object));
+        }
+    }
+
+    /// Sets a variable of the process.
+    pub(super) fn set_variable(&self, name: &str, value: &str) {
+        // SAFETY: K7, as promised to whoever made this `Call`.
+        unsafe { std::env::set_var(name, value) };
     }
 
     /// `struct_size` of a caller's struct.

@@ -7,13 +7,24 @@
 mod discovery;
 mod error;
 mod guard;
+mod lease;
 mod options;
+mod plan;
+mod plugin;
+mod policy;
+mod registry;
 mod sized;
 mod text;
+mod topology;
 mod version;
 
 pub use discovery::*;
 pub use error::*;
+pub use lease::*;
 pub use options::*;
-pub use text::dp_str;
+pub use plan::*;
+pub use plugin::*;
+pub use policy::*;
+pub use registry::*;
+pub use topology::*;
 pub use version::*;

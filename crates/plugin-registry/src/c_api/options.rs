@@ -8,7 +8,9 @@ use pjrt::{ErrorCode, NamedValue, Value};
 use super::error::{dp_code, dp_error};
 use super::guard::{self, Call, Failure, Outcome};
 use super::sized::StructSize;
-use super::text::{Text, dp_str};
+use device_plugin::abi::descriptor::dp_str;
+
+use super::text::{NO_TEXT, Text};
 
 /// Type of an option's value; the numbers are those of `PJRT_NamedValue_Type`.
 pub type dp_value_type = u32;
@@ -72,7 +74,7 @@ impl Entry {
             bool_value: false,
             float_value: 0.0,
             int64_value: 0,
-            string_value: self.string.as_ref().map_or(dp_str::NONE, Text::lend),
+            string_value: self.string.as_ref().map_or(NO_TEXT, Text::lend),
             int64_list: null(),
             int64_list_len: 0,
         };

@@ -1,33 +1,22 @@
 //! Text that this library lends.
 
-use std::ffi::c_char;
 use std::ptr::null;
 
-/// Text that belongs to an object: UTF-8, `len` bytes, followed by a NUL byte that `len` does not count, so that `data`
-/// is also a C string. It lives as long as the object it was asked of. Absent text has `data == NULL` and `len == 0`;
-/// empty text has `data != NULL`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct dp_str {
-    /// First byte, or NULL.
-    pub data: *const c_char,
-    /// Number of bytes before the NUL byte.
-    pub len: usize,
-}
+use device_plugin::abi::descriptor::dp_str;
 
-impl dp_str {
-    /// No text.
-    pub(super) const NONE: Self = Self { data: null(), len: 0 };
-}
+/// Absent text.
+pub(super) const NO_TEXT: dp_str = dp_str { data: null(), len: 0 };
 
 /// Owned text with a NUL byte behind it.
 pub(super) struct Text(Box<[u8]>);
 
 impl Text {
-    pub(super) fn new(text: impl Into<String>) -> Self {
-        let mut bytes = text.into().into_bytes();
+    pub(super) fn new(text: impl AsRef<str>) -> Self {
+        let text = text.as_ref();
+        let mut bytes = Vec::with_capacity(text.len() + 1);
+        bytes.extend_from_slice(text.as_bytes());
         bytes.push(0);
-        Self(bytes.into())
+        Self(bytes.into_boxed_slice())
     }
 
     /// The text, borrowed from its owner.

@@ -1,6 +1,6 @@
 //! The library's version.
 
-use super::text::dp_str;
+use device_plugin::abi::descriptor::dp_str;
 
 /// Version of this header's binary interface. A library of a larger number still has everything of a smaller one.
 pub const DP_ABI_VERSION: u32 = 1;

@@ -1,0 +1,46 @@
+//! `dp_topology`: the place of a process among those that run one program together.
+
+use device_plugin::abi::descriptor::{CTopology, dp_topology};
+use device_plugin::{Environment, ProcessTopology};
+
+use super::error::{dp_code, dp_error};
+use super::guard::{self, Call, Outcome};
+
+/// Finds the place of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes, TPU and
+/// Neuron environments set; a process alone where there are none. `DP_INVALID_ARGUMENT` names variables that contradict
+/// each other. The caller frees it with `dp_topology_free`; a struct that the caller filled in itself is not freed.
+///
+/// # Safety
+///
+/// K1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_topology_detect(out: *mut *mut dp_topology, error: *mut *mut dp_error) -> dp_code {
+    let body = |_: &Call| {
+        let found = ProcessTopology::detect(&Environment::of_this_process())?;
+        Ok(guard::give(CTopology::new(&found)).cast::<dp_topology>())
+    };
+    // SAFETY: this function's contract.
+    unsafe { guard::call("dp_topology_detect", out, error, body) }
+}
+
+/// Frees what `dp_topology_detect` gave; NULL is nothing.
+///
+/// # Safety
+///
+/// K2 and K3.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_topology_free(topology: *mut dp_topology) {
+    // SAFETY: this function's contract: `dp_topology_detect` made it of a `CTopology`, whose first field it is.
+    unsafe { guard::free(topology.cast::<CTopology>()) }
+}
+
+impl Call {
+    /// A topology of the caller's, or none where the pointer is null.
+    pub(super) fn topology(&self, topology: *const dp_topology) -> Outcome<Option<ProcessTopology>> {
+        if topology.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: K5, as promised to whoever made this `Call`: it keeps D1 and D2.
+        Ok(Some(unsafe { device_plugin::abi::descriptor::read_topology(topology) }?))
+    }
+}
