@@ -76,6 +76,7 @@ mod envelope;
 mod error;
 mod event;
 mod fault;
+pub mod header;
 mod host;
 mod info;
 mod launch;

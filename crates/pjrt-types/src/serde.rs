@@ -63,7 +63,9 @@ impl<'de> Deserialize<'de> for Value {
             }
             fn visit_u64<E: Error>(self, number: u64) -> Result<Value, E> {
                 let signed = i64::try_from(number);
-                signed.map(Value::Int64).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &"a 64-bit integer"))
+                signed
+                    .map(Value::Int64)
+                    .map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &"a 64-bit integer"))
             }
             fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
                 #[expect(clippy::cast_possible_truncation, reason = "the nearest float; too large is refused below")]

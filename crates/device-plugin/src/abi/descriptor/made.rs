@@ -7,12 +7,13 @@ use std::sync::{Mutex, PoisonError};
 
 use pjrt_sys::PJRT_Api;
 
+use crate::abi::capabilities::{CCapabilities, dp_string};
 use crate::abi::descriptor::{
-    DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS, dp_descriptor, dp_sink, dp_str,
-    dp_topology, dp_variable, plan, strings, topology,
+    DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS, dp_descriptor, dp_sink, dp_topology,
+    dp_variable, plan, strings,
 };
 use crate::abi::entry::contain;
-use crate::{Descriptor, DevicePlugin, Environment, Error, Library, Result};
+use crate::{Descriptor, DevicePlugin, Environment, Error, Library, ProcessTopology, Result};
 
 /// A descriptor of this library.
 #[derive(Clone, Copy)]
@@ -29,7 +30,10 @@ static MADE: Mutex<Option<HashMap<TypeId, Made>>> = Mutex::new(None);
 /// For a plugin that cannot even say why.
 static SPEECHLESS: Made = {
     const REASON: &CStr = c"the plugin cannot be described";
-    Made(&dp_descriptor { error: dp_str { data: REASON.as_ptr(), len: REASON.count_bytes() }, ..dp_descriptor::new() })
+    Made(&dp_descriptor {
+        error: dp_string { data: REASON.as_ptr(), size: REASON.count_bytes() },
+        ..dp_descriptor::new()
+    })
 };
 
 /// The description of `P` for C, the same each time; never null. What is wrong with the plugin's own description is in
@@ -59,6 +63,7 @@ fn describe<P: DevicePlugin>() -> Result<dp_descriptor> {
     let mut made = dp_descriptor {
         name: strings::leak(P::NAME),
         manifest: strings::leak(&descriptor.manifest().to_json()),
+        capabilities: Box::leak(Box::new(CCapabilities::new(&descriptor.manifest().capabilities)?)).as_ptr(),
         configure: Some(configure::<P>),
         shutdown: Some(shutdown::<P>),
         ..dp_descriptor::new()
@@ -87,7 +92,7 @@ fn describe<P: DevicePlugin>() -> Result<dp_descriptor> {
     Ok(made)
 }
 
-fn file_name(path: &str) -> Result<dp_str> {
+fn file_name(path: &str) -> Result<dp_string> {
     if path.is_empty() || path.contains('\0') {
         return Err(Error::invalid_argument(format!("library: {path:?} is no file; write its name or path")));
     }
@@ -127,7 +132,7 @@ unsafe extern "C" fn configure<P: DevicePlugin>(
 ) -> u32 {
     let plan = || {
         // SAFETY: D5 is the caller's.
-        let topology = unsafe { topology::read(topology) }?;
+        let topology = unsafe { ProcessTopology::from_raw(topology) }?;
         // SAFETY: D5 is the caller's.
         let environment = unsafe { strings::variables(environment, num_environment, "environment") }?;
         let environment: Environment = environment.into_iter().collect();

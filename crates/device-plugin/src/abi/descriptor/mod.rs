@@ -1,5 +1,7 @@
 //! The description of a plugin as C sees it: what `DevicePlugin_GetDescriptor` returns.
 //!
+//! Text is a `dp_string`: UTF-8, which has a NUL after it where this crate made it.
+//!
 //! The structs begin with their size and only grow at their end, so that a plugin and a framework of different versions
 //! read each other: a reader looks at no byte beyond the size a struct announces, and takes what lies there for absent.
 //! The contracts between both sides are D1 to D5 of `docs/safety.md`.
@@ -17,7 +19,10 @@ use std::ffi::{c_char, c_void};
 
 use pjrt_sys::PJRT_Api;
 
+use crate::abi::capabilities::{dp_capabilities, dp_string};
+
 pub(crate) use made::c_descriptor;
+pub use topology::CTopology;
 
 /// The function of a shared library that describes its plugin: `const dp_descriptor* (void)`. It never returns null.
 pub const DP_GET_DESCRIPTOR: &str = "DevicePlugin_GetDescriptor";
@@ -41,25 +46,14 @@ pub const DP_DEVICE_SHARE_ONE: u32 = 1;
 /// The process takes all devices of its host.
 pub const DP_DEVICE_SHARE_ALL: u32 = 2;
 
-/// Text: UTF-8, `len` bytes without a terminator. `data` may be null where `len` is 0. What this library gives out has
-/// a NUL after it as well.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct dp_str {
-    /// The bytes.
-    pub data: *const c_char,
-    /// Their number.
-    pub len: usize,
-}
-
 /// An environment variable. It never grows, for there are arrays of it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dp_variable {
     /// Its name.
-    pub name: dp_str,
+    pub name: dp_string,
     /// Its value, which may be empty.
-    pub value: dp_str,
+    pub value: dp_string,
 }
 
 /// The place of a process among those that run one program together.
@@ -89,9 +83,9 @@ pub struct dp_topology {
     /// 0.
     pub reserved: u32,
     /// Where the coordinator listens, as `host:port`; empty where it is not known.
-    pub coordinator: dp_str,
+    pub coordinator: dp_string,
     /// Names of the hosts of this process's slice, in order; null where they are not known.
-    pub hosts: *const dp_str,
+    pub hosts: *const dp_string,
     /// Their number.
     pub num_hosts: usize,
     /// What else is known, under the name of the variable that would say it.
@@ -116,7 +110,7 @@ pub type dp_library_path = Option<unsafe extern "C" fn(sink: dp_sink, user: *mut
 /// - `steps`, a list of `{"variable": …, "value": …, "set": "default" or "override", "before": "load" or "client",
 ///   "reason": …}`;
 /// - `options`, a list of `{"name": …, "type": …, "value": …, "reason": …}` for `PJRT_Client_Create`, where the type is
-///   `string`, `int`, `int_list`, `float` or `bool`; and
+///   `string`, `int64`, `int64_list`, `float` or `bool`; and
 /// - `coordinator`, the `host:port` of the key-value store that clients need, or null.
 ///
 /// All three, and whatever does not matter in a step, may be left out.
@@ -133,13 +127,6 @@ pub type dp_configure = Option<
 /// Called once, after the last client is gone.
 pub type dp_shutdown = Option<unsafe extern "C" fn()>;
 
-/// Capabilities as C sees them.
-#[repr(C)]
-#[derive(Debug)]
-pub struct dp_capabilities {
-    _private: [u8; 0],
-}
-
 /// What a plugin says of itself. It lives, unchanged, until the process ends.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -151,15 +138,15 @@ pub struct dp_descriptor {
     /// Where the PJRT library is: one of `DP_LIBRARY_*`.
     pub library_kind: u32,
     /// Why the plugin cannot be described. Where it is not empty, nothing after `name` is to be read.
-    pub error: dp_str,
+    pub error: dp_string,
     /// Name by which frameworks register the plugin.
-    pub name: dp_str,
+    pub name: dp_string,
     /// All the plugin says of itself, as the JSON of `pjrt_plugin.json`. Empty for a plugin that leaves it at a name and
     /// `capabilities`.
-    pub manifest: dp_str,
+    pub manifest: dp_string,
     /// The library's file, for `DP_LIBRARY_BESIDE` and `DP_LIBRARY_PATH`.
-    pub library: dp_str,
-    /// What its devices can do and want, where the manifest does not say it; may be null.
+    pub library: dp_string,
+    /// What its devices can do and want. May be null; where the manifest says it too, the manifest counts.
     pub capabilities: *const dp_capabilities,
     /// The table, for `DP_LIBRARY_THIS`.
     pub get_pjrt_api: dp_get_pjrt_api,
@@ -183,10 +170,10 @@ impl dp_descriptor {
             struct_size: Self::STRUCT_SIZE,
             version: DP_DESCRIPTOR_VERSION,
             library_kind: 0,
-            error: dp_str::EMPTY,
-            name: dp_str::EMPTY,
-            manifest: dp_str::EMPTY,
-            library: dp_str::EMPTY,
+            error: dp_string::EMPTY,
+            name: dp_string::EMPTY,
+            manifest: dp_string::EMPTY,
+            library: dp_string::EMPTY,
             capabilities: std::ptr::null(),
             get_pjrt_api: None,
             library_path: None,
@@ -222,7 +209,7 @@ impl dp_topology {
             slice_count: 0,
             device_share: DP_DEVICE_SHARE_DEFAULT,
             reserved: 0,
-            coordinator: dp_str::EMPTY,
+            coordinator: dp_string::EMPTY,
             hosts: std::ptr::null(),
             num_hosts: 0,
             attributes: std::ptr::null(),

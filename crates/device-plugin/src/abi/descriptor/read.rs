@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::abi::descriptor::{
-    DP_DESCRIPTOR_VERSION, DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS, dp_configure,
-    dp_descriptor, dp_library_path, dp_shutdown, plan, strings, topology,
+    CTopology, DP_DESCRIPTOR_VERSION, DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS,
+    dp_configure, dp_descriptor, dp_library_path, dp_shutdown, plan, strings,
 };
 use crate::descriptor::Hooks;
 use crate::{
@@ -68,13 +68,17 @@ unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> 
     // SAFETY: the caller's contract.
     let json = unsafe { strings::read(raw.manifest, "manifest") };
     let json = json.map_err(|error| Fault::new("descriptor", error.message()))?;
-    if json.is_empty() {
-        return Ok(Manifest::new(name));
-    }
-    let manifest = Manifest::from_json(json)?;
+    let mut manifest = if json.is_empty() { Manifest::new(name) } else { Manifest::from_json(json)? };
     if manifest.name != name {
         let message = format!("it is {name:?}, and in the manifest {:?}; write one name", manifest.name);
         return Err(Fault::new("descriptor.name", message).into());
+    }
+    // The manifest holds what a struct of another version may lack.
+    let said = serde_json::from_str::<serde_json::Value>(json).is_ok_and(|json| json.get("capabilities").is_some());
+    if !said && !raw.capabilities.is_null() {
+        // SAFETY: V8 follows from D2.
+        let read = unsafe { crate::abi::capabilities::read(raw.capabilities) };
+        manifest.capabilities = read.map_err(|error| Fault::new("descriptor.capabilities", error.message()))?;
     }
     Ok(manifest)
 }
@@ -147,10 +151,10 @@ struct Foreign {
 impl Hooks for Foreign {
     fn configure(&self, process: &ProcessTopology, environment: &Environment) -> Option<Result<EnvPlan>> {
         let function = self.configure?;
-        let process = topology::Raw::new(process);
+        let process = CTopology::new(process);
         let variables = strings::of_environment(environment);
         // SAFETY: D3, by the contract of `Descriptor::from_raw`.
-        let call = |sink, user| unsafe { function(process.raw(), variables.as_ptr(), variables.len(), sink, user) };
+        let call = |sink, user| unsafe { function(process.as_ptr(), variables.as_ptr(), variables.len(), sink, user) };
         // SAFETY: D3, as above; the arguments live until the function returns.
         let plan = unsafe { strings::ask(&format!("configure of {}", self.name), call) };
         Some(plan.and_then(|json| plan::from_json(&json, environment)))

@@ -2,39 +2,40 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::abi::descriptor::{dp_descriptor, dp_sink, dp_str, dp_topology, dp_variable};
+use crate::abi::capabilities::dp_string;
+use crate::abi::descriptor::{dp_descriptor, dp_sink, dp_topology, dp_variable};
 use crate::abi::entry::contain;
 use crate::abi::raw::{slice, text};
 use crate::{Environment, Error, ErrorCode, Result};
 
-impl dp_str {
+impl dp_string {
     /// No text.
-    pub const EMPTY: Self = Self { data: std::ptr::null(), len: 0 };
+    pub const EMPTY: Self = Self { data: std::ptr::null(), size: 0 };
 
     /// Text that must outlive what is made of it.
     pub const fn new(text: &str) -> Self {
-        Self { data: text.as_ptr().cast::<c_char>(), len: text.len() }
+        Self { data: text.as_ptr().cast::<c_char>(), size: text.len() }
     }
 }
 
 /// Text that lives as long as the process, with a NUL after it.
-pub(super) fn leak(text: &str) -> dp_str {
+pub(super) fn leak(text: &str) -> dp_string {
     let terminated = Box::leak(format!("{text}\0").into_boxed_str());
-    dp_str { len: text.len(), ..dp_str::new(terminated) }
+    dp_string { size: text.len(), ..dp_string::new(terminated) }
 }
 
 /// # Safety
 ///
 /// D2 for the text, which the reference must not outlive.
-pub(super) unsafe fn read<'a>(from: dp_str, field: &str) -> Result<&'a str> {
+pub(super) unsafe fn read<'a>(from: dp_string, field: &str) -> Result<&'a str> {
     // SAFETY: the caller's contract.
-    unsafe { text(from.data, from.len, field) }
+    unsafe { text(from.data, from.size, field) }
 }
 
 /// # Safety
 ///
 /// D2 for the array and its text.
-pub(super) unsafe fn texts(data: *const dp_str, len: usize, field: &str) -> Result<Vec<String>> {
+pub(super) unsafe fn texts(data: *const dp_string, len: usize, field: &str) -> Result<Vec<String>> {
     // SAFETY: the caller's contract.
     let items = unsafe { slice(data, len, field) }?;
     let each = items.iter().enumerate();
@@ -64,7 +65,10 @@ pub(super) unsafe fn variables(data: *const dp_variable, len: usize, field: &str
 
 /// The variables of an environment, which they must not outlive.
 pub(super) fn of_environment(environment: &Environment) -> Vec<dp_variable> {
-    environment.iter().map(|(name, value)| dp_variable { name: dp_str::new(name), value: dp_str::new(value) }).collect()
+    environment
+        .iter()
+        .map(|(name, value)| dp_variable { name: dp_string::new(name), value: dp_string::new(value) })
+        .collect()
 }
 
 /// A struct that begins with its size and is valid as zeros beyond it.
