@@ -22,14 +22,30 @@ use crate::registry::record::Record;
 
 /// Why no plugin was chosen: each plugin there is, and why not.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct SelectError {
+pub struct SelectError(Box<Details>);
+
+#[derive(Clone, Debug)]
+struct Details {
+    policy: Policy,
+    hint: Option<SelectionHint>,
+    rejected: Vec<Rejected>,
+}
+
+impl SelectError {
     /// What was asked for.
-    pub policy: Policy,
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
     /// The variable that decided, and what it asks for.
-    pub hint: Option<SelectionHint>,
+    pub fn hint(&self) -> Option<&SelectionHint> {
+        self.0.hint.as_ref()
+    }
+
     /// Every plugin of the registry, in its order.
-    pub rejected: Vec<Rejected>,
+    pub fn rejected(&self) -> &[Rejected] {
+        &self.0.rejected
+    }
 }
 
 /// A plugin that was not chosen.
@@ -86,15 +102,16 @@ impl fmt::Display for RejectReason {
 
 impl fmt::Display for SelectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.hint {
+        let Details { policy, hint, rejected } = &*self.0;
+        match hint {
             Some(hint) => write!(f, "no plugin fits {}={}", hint.variable, hint.names.join(","))?,
-            None => write!(f, "no plugin fits: {} is asked for", self.policy)?,
+            None => write!(f, "no plugin fits: {} is asked for", policy)?,
         }
-        if self.rejected.is_empty() {
+        if rejected.is_empty() {
             return f.write_str(". No plugin was found: install one, register one, or name its library");
         }
         f.write_str(". The plugins found are:")?;
-        for Rejected { name, aliases, origin, reason } in &self.rejected {
+        for Rejected { name, aliases, origin, reason } in rejected {
             write!(f, "\n  {name}")?;
             if !aliases.is_empty() {
                 write!(f, " or {}", aliases.join(" or "))?;
@@ -114,11 +131,7 @@ pub(crate) struct Choice<'a> {
 }
 
 /// The index of the plugin that fits best.
-pub(crate) fn choose(
-    policy: &Policy,
-    hints: &[SelectionHint],
-    choices: &[Choice<'_>],
-) -> Result<usize, Box<SelectError>> {
+pub(crate) fn choose(policy: &Policy, hints: &[SelectionHint], choices: &[Choice<'_>]) -> Result<usize, SelectError> {
     let hint = if policy.uses_hints() { hints.first() } else { None };
     let hinted: Vec<Wish>;
     let wishes = match hint {
@@ -147,7 +160,7 @@ pub(crate) fn choose(
             reason: reason.unwrap_or(RejectReason::OtherName),
         }
     });
-    Err(Box::new(SelectError { policy: policy.clone(), hint: hint.cloned(), rejected: rejected.collect() }))
+    Err(SelectError(Box::new(Details { policy: policy.clone(), hint: hint.cloned(), rejected: rejected.collect() })))
 }
 
 /// What speaks against a plugin, if anything does.

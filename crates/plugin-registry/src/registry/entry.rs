@@ -136,10 +136,6 @@ impl PluginEntry {
         Ok(LoadedPlugin::new(self.clone(), &used, setup, outstanding))
     }
 
-    pub(super) fn record(&self) -> &Arc<Record> {
-        &self.record
-    }
-
     fn usable(&self) -> Result<(&Descriptor, &Key), Error> {
         let name = self.name().to_owned();
         let refusals = &self.record.candidate.refusals;

@@ -335,7 +335,7 @@ impl PluginRegistry {
             (0u32..).zip(&state.slots).filter_map(|(index, slot)| Some((index, slot, slot.record.as_ref()?))).collect();
         let choices: Vec<Choice<'_>> =
             places.iter().map(|(_, slot, record)| Choice { record, disabled: slot.disabled.as_deref() }).collect();
-        let chosen = choose(policy, &state.hints, &choices).map_err(|error| *error)?;
+        let chosen = choose(policy, &state.hints, &choices)?;
         let (index, slot, record) = places[chosen];
         let (id, record) = (slot.id(index), record.clone());
         drop(state);

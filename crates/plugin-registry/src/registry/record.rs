@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use device_plugin::{Descriptor, Library, Manifest};
 
 use super::library::Use;
-use crate::discovery::{Candidate, CandidateLibrary, Refusal};
+use crate::discovery::{Candidate, CandidateLibrary};
 use crate::hardware::{Machine, Sighting};
 
 /// Who brought a plugin in, in the order of selection.
@@ -52,7 +52,7 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) fn new(
-        mut candidate: Candidate,
+        candidate: Candidate,
         descriptor: Result<Descriptor, Manifest>,
         tier: Tier,
         machine: &Machine,
@@ -64,12 +64,6 @@ impl Record {
         let mut key = descriptor.as_ref().and_then(|descriptor| Key::of(descriptor.library()));
         if key.is_none() {
             key = candidate.library.path().and_then(Key::file);
-        }
-        if let (Some(path), true) = (candidate.library.path(), candidate.refusals.is_empty())
-            && has_folder(path)
-            && !path.exists()
-        {
-            candidate.refusals.push(Refusal::Missing { path: path.to_owned() });
         }
         let hardware = machine.sight(&manifest.hardware);
         Self { candidate, manifest, descriptor, tier, order: 0, hardware, key, used: Mutex::new(None) }
