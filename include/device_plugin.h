@@ -25,640 +25,1649 @@
 /* XLA's function table. Include XLA's pjrt_c_api.h to use it; this header only passes pointers to it on. */
 typedef struct PJRT_Api PJRT_Api;
 
-/*
- Version of this header's binary interface. A library of a larger number still has everything of a smaller one.
- */
+/** RngBitGenerator default: What the compiler chooses. */
+#define DP_RNG_BIT_GENERATOR_DEFAULT 0
+
+/** RngBitGenerator philox: Philox 4x32. */
+#define DP_RNG_BIT_GENERATOR_PHILOX 1
+
+/** RngBitGenerator three_fry: ThreeFry 2x32. */
+#define DP_RNG_BIT_GENERATOR_THREE_FRY 2
+
+/** AutocastKind xla: The list made for XLA devices. */
+#define DP_AUTOCAST_XLA 1
+
+/** AutocastKind cuda: The list made for CUDA devices. */
+#define DP_AUTOCAST_CUDA 2
+
+/** AutocastDispatchKey autocast_xla: AutocastXLA. */
+#define DP_AUTOCAST_DISPATCH_KEY_AUTOCAST_XLA 0
+
+/** AutocastDispatchKey autocast_cuda: AutocastCUDA. */
+#define DP_AUTOCAST_DISPATCH_KEY_AUTOCAST_CUDA 1
+
+/** EagerFallback cpu: On the host, through copies. */
+#define DP_EAGER_FALLBACK_CPU 0
+
+/** EagerFallback cuda: On the framework's own CUDA device, sharing memory through DLPack. */
+#define DP_EAGER_FALLBACK_CUDA 1
+
+/** Int64Policy native: Computes with them. */
+#define DP_INT64_NATIVE 0
+
+/** Int64Policy dot_on_host: Computes with them, but dot products of integers with a 64-bit operand run on the host. */
+#define DP_INT64_DOT_ON_HOST 1
+
+/** Int64Policy remapped: Frameworks store and compute them as 32-bit integers. */
+#define DP_INT64_REMAPPED 2
+
+/** Bf16Policy native: Types stay what the program says. */
+#define DP_BF16_NATIVE 0
+
+/** Bf16Policy downcast: f32 is stored as bf16, and f64 as f32. */
+#define DP_BF16_DOWNCAST 1
+
+/** Bf16Policy replace: f32 and f64 are stored as bf16. */
+#define DP_BF16_REPLACE 2
+
+/** MixedDot converted: Frameworks convert both operands to the result's type first. */
+#define DP_MIXED_DOT_CONVERTED 0
+
+/** MixedDot float_and_integer: The device takes float and integer operands of different types as they are. */
+#define DP_MIXED_DOT_FLOAT_AND_INTEGER 1
+
+/** DotAlgorithm default: Chosen from the types. */
+#define DP_DOT_ALGORITHM_DEFAULT 1
+
+/** DotAlgorithm any_f8_any_f8_f32: Any 8-bit floats, summed in f32. */
+#define DP_DOT_ALGORITHM_ANY_F8_ANY_F8_F32 2
+
+/** DotAlgorithm any_f8_any_f8_f32_fast_accum: Any 8-bit floats, summed in f32, faster and less exact. */
+#define DP_DOT_ALGORITHM_ANY_F8_ANY_F8_F32_FAST_ACCUM 3
+
+/** DotAlgorithm any_f8_any_f8_any: Any 8-bit floats, summed in the result's type. */
+#define DP_DOT_ALGORITHM_ANY_F8_ANY_F8_ANY 4
+
+/** DotAlgorithm any_f8_any_f8_any_fast_accum: Any 8-bit floats, summed in the result's type, faster and less exact. */
+#define DP_DOT_ALGORITHM_ANY_F8_ANY_F8_ANY_FAST_ACCUM 5
+
+/** DotAlgorithm f16_f16_f16: f16, summed in f16. */
+#define DP_DOT_ALGORITHM_F16_F16_F16 6
+
+/** DotAlgorithm f16_f16_f32: f16, summed in f32. */
+#define DP_DOT_ALGORITHM_F16_F16_F32 7
+
+/** DotAlgorithm bf16_bf16_bf16: bf16, summed in bf16. */
+#define DP_DOT_ALGORITHM_BF16_BF16_BF16 8
+
+/** DotAlgorithm bf16_bf16_f32: bf16, summed in f32. */
+#define DP_DOT_ALGORITHM_BF16_BF16_F32 9
+
+/** DotAlgorithm bf16_bf16_f32_x3: f32 in 3 operations on bf16. */
+#define DP_DOT_ALGORITHM_BF16_BF16_F32_X3 10
+
+/** DotAlgorithm bf16_bf16_f32_x6: f32 in 6 operations on bf16. */
+#define DP_DOT_ALGORITHM_BF16_BF16_F32_X6 11
+
+/** DotAlgorithm bf16_bf16_f32_x9: f32 in 9 operations on bf16. */
+#define DP_DOT_ALGORITHM_BF16_BF16_F32_X9 12
+
+/** DotAlgorithm tf32_tf32_f32: tf32, summed in f32. */
+#define DP_DOT_ALGORITHM_TF32_TF32_F32 13
+
+/** DotAlgorithm tf32_tf32_f32_x3: f32 in 3 operations on tf32. */
+#define DP_DOT_ALGORITHM_TF32_TF32_F32_X3 14
+
+/** DotAlgorithm f32_f32_f32: f32. */
+#define DP_DOT_ALGORITHM_F32_F32_F32 15
+
+/** DotAlgorithm f64_f64_f64: f64. */
+#define DP_DOT_ALGORITHM_F64_F64_F64 16
+
+/** ProgramFormat hlo: Serialized HloModuleProto. */
+#define DP_PROGRAM_FORMAT_HLO 1
+
+/** ProgramFormat hlo_with_config: Serialized HloModuleProtoWithConfig. */
+#define DP_PROGRAM_FORMAT_HLO_WITH_CONFIG 2
+
+/** ProgramFormat mlir: StableHLO: MLIR text, bytecode, or a portable artifact. */
+#define DP_PROGRAM_FORMAT_MLIR 3
+
+/** OptimizedProgram available: PJRT_Executable_OptimizedProgram gives it; PyTorch/XLA cannot compile without. */
+#define DP_OPTIMIZED_PROGRAM_AVAILABLE 0
+
+/** OptimizedProgram unavailable: It does not. */
+#define DP_OPTIMIZED_PROGRAM_UNAVAILABLE 1
+
+/** DynamicShapes none: None. */
+#define DP_DYNAMIC_SHAPES_NONE 0
+
+/** DynamicShapes bounded: Extents up to a bound in the program. */
+#define DP_DYNAMIC_SHAPES_BOUNDED 1
+
+/** DynamicShapes unbounded: Any extents. */
+#define DP_DYNAMIC_SHAPES_UNBOUNDED 2
+
+/** Spmd supported: It does. */
+#define DP_SPMD_SUPPORTED 0
+
+/** Spmd unsupported: It does not; frameworks compile one program a device. */
+#define DP_SPMD_UNSUPPORTED 1
+
+/** Spmd reinitialize: It does, and the plugin's set-up has to run once more when the framework switches to it. */
+#define DP_SPMD_REINITIALIZE 2
+
+/** DlpackDevice cpu: The host. */
+#define DP_DLPACK_CPU 1
+
+/** DlpackDevice cuda: NVIDIA's GPUs. */
+#define DP_DLPACK_CUDA 2
+
+/** DlpackDevice cuda_host: Host memory pinned by CUDA. */
+#define DP_DLPACK_CUDA_HOST 3
+
+/** DlpackDevice opencl: OpenCL devices. */
+#define DP_DLPACK_OPENCL 4
+
+/** DlpackDevice vulkan: Vulkan buffers. */
+#define DP_DLPACK_VULKAN 7
+
+/** DlpackDevice metal: Apple's GPUs. */
+#define DP_DLPACK_METAL 8
+
+/** DlpackDevice vpi: Verilog simulators. */
+#define DP_DLPACK_VPI 9
+
+/** DlpackDevice rocm: AMD's GPUs. */
+#define DP_DLPACK_ROCM 10
+
+/** DlpackDevice rocm_host: Host memory pinned by ROCm. */
+#define DP_DLPACK_ROCM_HOST 11
+
+/** DlpackDevice ext_dev: A device that DLPack has no name for. */
+#define DP_DLPACK_EXT_DEV 12
+
+/** DlpackDevice cuda_managed: CUDA memory that the host can read too. */
+#define DP_DLPACK_CUDA_MANAGED 13
+
+/** DlpackDevice oneapi: oneAPI devices through unified shared memory. */
+#define DP_DLPACK_ONEAPI 14
+
+/** DlpackDevice webgpu: WebGPU buffers. */
+#define DP_DLPACK_WEBGPU 15
+
+/** DlpackDevice hexagon: Qualcomm's Hexagon DSPs. */
+#define DP_DLPACK_HEXAGON 16
+
+/** DlpackDevice maia: Microsoft's MAIA devices. */
+#define DP_DLPACK_MAIA 17
+
+/** DlpackDevice trn: AWS Trainium. */
+#define DP_DLPACK_TRN 18
+
+/** DlpackDevice tpu_host: Host memory pinned by the TPU runtime; JAX's number, not one of DLPack 1.1. */
+#define DP_DLPACK_TPU_HOST 20
+
+/** MemoryStatsReport unstated: Not known before it is asked. PyTorch/XLA takes a limit for granted, JAX does not. */
+#define DP_MEMORY_STATS_UNSTATED 0
+
+/** MemoryStatsReport none: Nothing. */
+#define DP_MEMORY_STATS_NONE 1
+
+/** MemoryStatsReport in_use: How much memory is in use. */
+#define DP_MEMORY_STATS_IN_USE 2
+
+/** MemoryStatsReport with_limit: How much memory is in use, and how much there is (bytes_limit). */
+#define DP_MEMORY_STATS_WITH_LIMIT 3
+
+/** Row-major. */
+#define DP_LAYOUT_DESCENDING 0
+
+/** Tiles of layout_tile over the last two dimensions. */
+#define DP_LAYOUT_TILED 1
+
+/** The user has to name a coordinator. */
+#define DP_MASTER_ADDRESS_UNKNOWN 0
+
+/** Ask the metadata service, or the other processes. */
+#define DP_MASTER_ADDRESS_METADATA 1
+
+/** Read the environment variable master_address_variable. */
+#define DP_MASTER_ADDRESS_VARIABLE 2
+
+/** The value is text. */
+#define DP_FEATURE_STRING 0
+
+/** The value is int64_value. */
+#define DP_FEATURE_INT64 1
+
+/** The value is the list int64_list. */
+#define DP_FEATURE_INT64_LIST 2
+
+/** The value is float_value. */
+#define DP_FEATURE_FLOAT 3
+
+/** The value is bool_value. */
+#define DP_FEATURE_BOOL 4
+
+/** Version of the interface. A reader refuses a descriptor of another one; what is appended does not change it. */
+#define DP_DESCRIPTOR_VERSION 1
+
+/** The table is that of `get_pjrt_api`. */
+#define DP_LIBRARY_THIS 1
+
+/** The PJRT library is the file `library` in the folder of the library that has the descriptor. */
+#define DP_LIBRARY_BESIDE 2
+
+/** The PJRT library is the file `library`: a path, or a bare name for the dynamic loader to search. */
+#define DP_LIBRARY_PATH 3
+
+/** The path of the PJRT library is what `library_path` says. */
+#define DP_LIBRARY_COMPUTED 4
+
+/** It is not said which devices of its host the process takes: one where it shares the host, else all. */
+#define DP_DEVICE_SHARE_DEFAULT 0
+
+/** The process takes one device, that of its local rank. */
+#define DP_DEVICE_SHARE_ONE 1
+
+/** The process takes all devices of its host. */
+#define DP_DEVICE_SHARE_ALL 2
+
+/** Carrying out the step changes the variable; without this flag it is kept. */
+#define DP_STEP_CHANGES 1
+
+/** The variable must be set before the plugin is loaded; without this flag, before a client is created. */
+#define DP_STEP_BEFORE_LOAD 2
+
+/** The plugin's value replaces another one; without this flag, a value that is set stays. */
+#define DP_STEP_OVERRIDES 4
+
+/** Version of this header's binary interface. A library of a larger number still has everything of a smaller one. */
 #define DP_ABI_VERSION 1
 
-/*
- Where plugins are looked for: the environment, folders and file system of a machine, by default of this one. It is
- data; `dp_registry_new` searches.
+/**
+ * Where plugins are looked for: the environment, folders and file system of a machine, by default of this one. It is
+ * data; `dp_registry_new` searches.
  */
 typedef struct dp_discovery dp_discovery;
 
-/*
- Why a function failed. Functions that can fail take a `dp_error**` as their last parameter: it may be NULL where the
- caller only wants the code; on failure it is filled with an error that the caller frees, on success it is left alone.
+/**
+ * Why a function failed. Functions that can fail take a `dp_error**` as their last parameter: it may be NULL where the
+ * caller only wants the code; on failure it is filled with an error that the caller frees, on success it is left alone.
  */
 typedef struct dp_error dp_error;
 
-/*
- Names and typed values, in order, each name once: what a framework gives for a client, and what a plugin's schema
- makes of it (`dp_plugin_client_options`), which then fits `PJRT_NamedValue`.
+/**
+ * The right to have a client of a plugin, held by a framework that creates clients through `PJRT_Api` itself: acquire
+ * it before `PJRT_Client_Create`, free it after `PJRT_Client_Destroy`. While it lives the plugin is not shut down, and
+ * devices that bear one client are refused to others.
+ */
+typedef struct dp_lease dp_lease;
+
+/**
+ * Names and typed values, in order, each name once: what a framework gives for a client, and what a plugin's schema
+ * makes of it (`dp_plugin_client_options`), which then fits `PJRT_NamedValue`.
  */
 typedef struct dp_options dp_options;
 
-/*
- How a function ended: `DP_OK`, or the kind of its error. The numbers are those of `PJRT_Error_Code`.
+/**
+ * What a plugin needs of one process: environment variables, options of the client, a coordinator. It is data; only
+ * `dp_plan_apply` sets anything.
  */
+typedef struct dp_plan dp_plan;
+
+/**
+ * A plugin of a registry: what it says of itself, and the way to load it. Handles of one plugin are independent: each
+ * keeps its own text.
+ */
+typedef struct dp_plugin dp_plugin;
+
+/** The plugins of a registry at one moment. */
+typedef struct dp_plugin_list dp_plugin_list;
+
+/**
+ * Which plugin a framework wants: wishes in order, conditions, and whether the user's environment may say otherwise. A
+ * policy without wishes means any plugin.
+ */
+typedef struct dp_policy dp_policy;
+
+/**
+ * The plugins a program knows: linked into it, registered by it, named by its user, or found on the machine. A registry
+ * reads files; it loads nothing before `dp_plugin_load`. When the last of its handles, of its plugins' and of their
+ * leases is freed, its plugins are shut down.
+ */
+typedef struct dp_registry dp_registry;
+
+/** How a function ended: `DP_OK`, or the kind of its error. The numbers are those of `PJRT_Error_Code`. */
 typedef uint32_t dp_code;
 
-/*
- Text that belongs to an object: UTF-8, `len` bytes, followed by a NUL byte that `len` does not count, so that `data`
- is also a C string. It lives as long as the object it was asked of. Absent text has `data == NULL` and `len == 0`;
- empty text has `data != NULL`.
- */
-typedef struct dp_str {
-    /*
-     First byte, or NULL.
-     */
+/** UTF-8 text by pointer and length. */
+typedef struct dp_string {
+    /** The bytes, not ended by 0. Null where `size` is 0. */
     const char *data;
-    /*
-     Number of bytes before the NUL byte.
-     */
-    size_t len;
-} dp_str;
+    /** Length in bytes. 0: empty. */
+    size_t size;
+} dp_string;
 
-/*
- Type of an option's value; the numbers are those of `PJRT_NamedValue_Type`.
- */
+/** Type of an option's value; the numbers are those of `PJRT_NamedValue_Type`. */
 typedef uint32_t dp_value_type;
 
-/*
- One option, as `dp_options_at` tells it. Of the values, only that of `type` is meaningful.
- */
+/** One option, as `dp_options_at` tells it. Of the values, only that of `type` is meaningful. */
 typedef struct dp_option {
-    /*
-     `sizeof(dp_option)`, set by the caller.
-     */
+    /** `sizeof(dp_option)`, set by the caller. */
     size_t struct_size;
-    /*
-     The name.
-     */
-    struct dp_str name;
-    /*
-     Which of the values it has.
-     */
+    /** The name. */
+    dp_string name;
+    /** Which of the values it has. */
     dp_value_type type;
-    /*
-     `DP_VALUE_BOOL`.
-     */
+    /** `DP_VALUE_BOOL`. */
     bool bool_value;
-    /*
-     `DP_VALUE_FLOAT`.
-     */
+    /** `DP_VALUE_FLOAT`. */
     float float_value;
-    /*
-     `DP_VALUE_INT64`.
-     */
+    /** `DP_VALUE_INT64`. */
     int64_t int64_value;
-    /*
-     `DP_VALUE_STRING`.
-     */
-    struct dp_str string_value;
-    /*
-     `DP_VALUE_INT64_LIST`: the first of the integers, or NULL where there are none.
-     */
+    /** `DP_VALUE_STRING`. */
+    dp_string string_value;
+    /** `DP_VALUE_INT64_LIST`: the first of the integers, or NULL where there are none. */
     const int64_t *int64_list;
-    /*
-     `DP_VALUE_INT64_LIST`: how many there are.
-     */
-    size_t int64_list_len;
+    /** `DP_VALUE_INT64_LIST`: how many there are. */
+    size_t int64_list_size;
 } dp_option;
 
-/*
- Success.
+/** One variable of a plan, as `dp_plan_at` tells it. */
+typedef struct dp_plan_step {
+    /** `sizeof(dp_plan_step)`, set by the caller. */
+    size_t struct_size;
+    /** The variable. */
+    dp_string variable;
+    /** The value the plan wants. */
+    dp_string value;
+    /** The value it had when the plan was made; absent where it was not set. */
+    dp_string current;
+    /** Why. */
+    dp_string reason;
+    /** Some of `DP_STEP_CHANGES`, `DP_STEP_BEFORE_LOAD` and `DP_STEP_OVERRIDES`. */
+    uint32_t flags;
+    /** 0. */
+    uint32_t reserved;
+} dp_plan_step;
+
+/** What can be said of a plugin without loading it. */
+typedef uint32_t dp_plugin_state;
+
+/** Whether hardware is there. */
+typedef uint32_t dp_presence;
+
+/** How many clients a plugin's devices bear. */
+typedef uint32_t dp_ownership;
+
+/** An element type that frameworks replace by another. Both are PJRT_Buffer_Type numbers. */
+typedef struct dp_dtype_remap {
+    /** The type in the program. Never 0. */
+    uint32_t from;
+    /** The type on the device. Never 0. */
+    uint32_t to;
+} dp_dtype_remap;
+
+/** The order in which a collective operation visits the devices of one physical mesh. */
+typedef struct dp_replica_order {
+    /** The kind of device, as the vendor names the generation. Never empty. */
+    dp_string device_kind;
+    /** Devices along each coordinate. */
+    const uint32_t *bounds;
+    /** Number of elements of bounds. Never 0. */
+    size_t bounds_size;
+    /** Every device of the mesh once, by its logical number. */
+    const uint32_t *order;
+    /** Number of elements of order: the product of bounds. */
+    size_t order_size;
+} dp_replica_order;
+
+/** A capability without a field of its own. */
+typedef struct dp_feature {
+    /** The name. Never empty. */
+    dp_string name;
+    /** The integer. 0 but with DP_FEATURE_INT64. */
+    int64_t int64_value;
+    /** The text. Empty but with DP_FEATURE_STRING. */
+    dp_string string_value;
+    /** The integers. Null but with DP_FEATURE_INT64_LIST. */
+    const int64_t *int64_list;
+    /** Number of elements of int64_list. */
+    size_t int64_list_size;
+    /** The float. 0 but with DP_FEATURE_FLOAT. */
+    float float_value;
+    /** The flag, 0 or 1. 0 but with DP_FEATURE_BOOL. */
+    uint32_t bool_value;
+    /** Which of these holds the value, DP_FEATURE_*. 0: string_value. */
+    uint32_t kind;
+} dp_feature;
+
+/**
+ * What the devices of a plugin can do and want; the meaning of each field at length is in
+ * `Capabilities`.
  */
+typedef struct dp_capabilities {
+    /** Bytes of this struct that its maker knew, from its start. What lies beyond counts as 0. */
+    size_t struct_size;
+    /** Lower a gather densely while the gathered dimension has at most ten times this many elements. 0: always gather. */
+    uint32_t dense_gather_factor;
+    /** Lower a scatter densely where the index has one element for this many of the input, or more. 0: always scatter. */
+    uint32_t dense_scatter_factor;
+    /** Algorithm for random bits, DP_RNG_BIT_GENERATOR_*. 0: what the compiler chooses. */
+    uint32_t rng_bit_generator;
+    /** PyTorch's dispatch key for autocast, DP_AUTOCAST_DISPATCH_KEY_*. 0: AutocastXLA. */
+    uint32_t autocast_dispatch_key;
+    /** Float types of automatic mixed precision, as PJRT_Buffer_Type numbers. Unused without autocast_kind. */
+    const uint32_t *autocast_dtypes;
+    /** Number of elements of autocast_dtypes. */
+    size_t autocast_dtypes_size;
+    /** The type used when the user chooses none, one of autocast_dtypes. 0 only without autocast_kind. */
+    uint32_t autocast_default_dtype;
+    /** Which operations run in the shorter type, DP_AUTOCAST_*. 0: no automatic mixed precision. */
+    uint32_t autocast_kind;
+    /** Where operations without a lowering run, DP_EAGER_FALLBACK_*. 0: on the host. */
+    uint32_t eager_fallback;
+    /** What happens to 64-bit integers, DP_INT64_*. 0: the device computes with them. */
+    uint32_t int64_policy;
+    /** Element types programs may use, as PJRT_Buffer_Type numbers. None: not stated. */
+    const uint32_t *supported_dtypes;
+    /** Number of elements of supported_dtypes. */
+    size_t supported_dtypes_size;
+    /** Element types that frameworks replace by another throughout. None: no type. */
+    const dp_dtype_remap *remapped_dtypes;
+    /** Number of elements of remapped_dtypes. */
+    size_t remapped_dtypes_size;
+    /** Which floats are stored as bf16, DP_BF16_*. 0: those the program says. */
+    uint32_t bf16_policy;
+    /** Elements of a tile along the last but one and the last dimension. Unused but with DP_LAYOUT_TILED. */
+    uint32_t layout_tile[2];
+    /** Keep the row-major order while padding multiplies the memory by less than this. Unused but with DP_LAYOUT_TILED. */
+    float layout_max_padding;
+    /** Layout of arrays sent to the device, DP_LAYOUT_*. 0: row-major. */
+    uint32_t layout_policy;
+    /** 1: the compiler knows the custom calls ResizeNearest and ResizeBilinear. 0: it does not. */
+    uint32_t resize_custom_call;
+    /** 1: the gradient of nearest upsampling runs on the device. 0: on the host. */
+    uint32_t upsample_nearest_backward;
+    /** 1: the gradient of bilinear upsampling runs on the device. 0: on the host. */
+    uint32_t upsample_bilinear_backward;
+    /** Whether one program may be partitioned for several devices, DP_SPMD_*. 0: it may. */
+    uint32_t spmd;
+    /** Device attribute that holds a device's coordinates in the physical mesh. Empty: there is no mesh. */
+    const char *mesh_coordinates;
+    /** Length of mesh_coordinates in bytes. */
+    size_t mesh_coordinates_size;
+    /** Orders of devices for collective operations. None: the logical order. */
+    const dp_replica_order *replica_orders;
+    /** Number of elements of replica_orders. */
+    size_t replica_orders_size;
+    /** Environment variable that holds the address of the first process. Unused but with DP_MASTER_ADDRESS_VARIABLE. */
+    const char *master_address_variable;
+    /** Length of master_address_variable in bytes. */
+    size_t master_address_variable_size;
+    /** How processes find the first one, DP_MASTER_ADDRESS_*. 0: not at all. */
+    uint32_t master_address;
+    /** 1: a program may reuse the memory of its inputs for its outputs. 0: it may not. */
+    uint32_t donation;
+    /** 1: compiled programs may be kept on disk for other processes. 0: they may not. */
+    uint32_t persistent_cache;
+    /** 1: the key of that cache leaves the device assignment out. 0: it does not. */
+    uint32_t cache_key_strip_device_assignment;
+    /** 1: callbacks may come from partitioned programs. 0: they may not. Unused without host_callbacks. */
+    uint32_t host_callbacks_partitioned;
+    /** 1: callbacks may pass arrays without elements. 0: they may not. Unused without host_callbacks. */
+    uint32_t host_callbacks_empty_arrays;
+    /** 1: a running program may call back into the host. 0: it may not. */
+    uint32_t host_callbacks;
+    /** Pass the arguments of a program as one tuple when there are more than this many. 0: never. */
+    uint32_t tuple_args_threshold;
+    /** Forms of programs the compiler takes, DP_PROGRAM_FORMAT_*, the preferred one first. None: HLO, then MLIR. */
+    const uint32_t *program_formats;
+    /** Number of elements of program_formats. */
+    size_t program_formats_size;
+    /** Oldest version of StableHLO the compiler reads: major, minor, patch. Unused without stablehlo_current. */
+    uint32_t stablehlo_minimum[3];
+    /** Newest version of StableHLO the compiler reads: major, minor, patch. 0.0.0: not stated. */
+    uint32_t stablehlo_current[3];
+    /** Whether executables give their optimized program, DP_OPTIMIZED_PROGRAM_*. 0: they do. */
+    uint32_t optimized_program;
+    /** Arrays of extents known only at run time, DP_DYNAMIC_SHAPES_*. 0: none. */
+    uint32_t dynamic_shapes;
+    /** DLDeviceType of the device's memory, DP_DLPACK_*. 0: it cannot be shared through DLPack. */
+    uint32_t dlpack_device;
+    /** DLDeviceType of host memory pinned for the device, DP_DLPACK_*. 0: it cannot be shared through DLPack. */
+    uint32_t dlpack_host_device;
+    /** Memories of others that buffers can be made of without a copy, DP_DLPACK_*. None: all are copied. */
+    const uint32_t *zero_copy_import;
+    /** Number of elements of zero_copy_import. */
+    size_t zero_copy_import_size;
+    /** Memories as which others can take buffers without a copy, DP_DLPACK_*. None: all are copied. */
+    const uint32_t *zero_copy_export;
+    /** Number of elements of zero_copy_export. */
+    size_t zero_copy_export_size;
+    /** Names of the device's memories. None: only the client knows. */
+    const dp_string *memory_kinds;
+    /** Number of elements of memory_kinds. */
+    size_t memory_kinds_size;
+    /** The memory arrays go to when the user names none, one of memory_kinds. Empty: only the client knows. */
+    const char *default_memory_kind;
+    /** Length of default_memory_kind in bytes. */
+    size_t default_memory_kind_size;
+    /** 1: a program may keep arrays in a memory of the host while it runs. 0: it may not. */
+    uint32_t host_offload;
+    /** What the device tells of its memory, DP_MEMORY_STATS_*. 0: not stated. */
+    uint32_t memory_stats;
+    /** Dot products of operands that differ in type, DP_MIXED_DOT_*. 0: frameworks convert first. */
+    uint32_t mixed_dot;
+    /** Dot algorithms the compiler honours, DP_DOT_ALGORITHM_*. None: all. */
+    const uint32_t *dot_algorithms;
+    /** Number of elements of dot_algorithms. */
+    size_t dot_algorithms_size;
+    /** What has no field yet, by name, in the order of the names. None: nothing. */
+    const dp_feature *features;
+    /** Number of elements of features. */
+    size_t features_size;
+} dp_capabilities;
+
+/** An environment variable. It never grows, for there are arrays of it. */
+typedef struct dp_variable {
+    /** Its name. */
+    dp_string name;
+    /** Its value, which may be empty. */
+    dp_string value;
+} dp_variable;
+
+/** The place of a process among those that run one program together. */
+typedef struct dp_topology {
+    /** Size of the struct in bytes, as whoever filled it in knows it. */
+    size_t struct_size;
+    /** Rank among all processes. */
+    uint32_t global_rank;
+    /** Number of processes; 0 stands for a process alone, whatever the other numbers are. */
+    uint32_t world_size;
+    /** Rank among the processes on this host. */
+    uint32_t local_rank;
+    /** Number of processes on this host. */
+    uint32_t local_world_size;
+    /** Index of this host among the hosts of all slices. */
+    uint32_t host_index;
+    /** Number of hosts of all slices. */
+    uint32_t host_count;
+    /** The slice this host is in: hosts whose devices have a network of their own. */
+    uint32_t slice_index;
+    /** Number of slices; 0 and 1 stand for a single one. */
+    uint32_t slice_count;
+    /** Which devices of its host the process takes: one of `DP_DEVICE_SHARE_*`. */
+    uint32_t device_share;
+    /** 0. */
+    uint32_t reserved;
+    /** Where the coordinator listens, as `host:port`; empty where it is not known. */
+    dp_string coordinator;
+    /** Names of the hosts of this process's slice, in order; null where they are not known. */
+    const dp_string *hosts;
+    /** Their number. */
+    size_t num_hosts;
+    /** What else is known, under the name of the variable that would say it. */
+    const dp_variable *attributes;
+    /** Their number. */
+    size_t num_attributes;
+} dp_topology;
+
+
+/** Returns the PJRT table, the same each time, or null. */
+typedef const PJRT_Api *(*dp_get_pjrt_api)(void);
+
+/**
+ * Takes the answer of a function: UTF-8, valid during the call. `user` is what the function was given beside it. It
+ * is called once, within the function and on its thread.
+ */
+typedef void (*dp_sink)(void *user, const char *data, size_t len);
+
+/** Tells the path of the PJRT library. Returns 0 and hands the path to `sink`, or a `PJRT_Error_Code` and the reason. */
+typedef uint32_t (*dp_library_path)(dp_sink sink, void *user);
+
+/**
+ * Works out the set-up of one process. Returns 0 and hands the plan to `sink` as JSON, or a `PJRT_Error_Code` and the
+ * reason. `environment` is the variables that process has. The plan is an object of
+ *
+ * - `steps`, a list of `{"variable": …, "value": …, "set": "default" or "override", "before": "load" or "client",
+ *   "reason": …}`;
+ * - `options`, a list of `{"name": …, "type": …, "value": …, "reason": …}` for `PJRT_Client_Create`, where the type is
+ *   `string`, `int64`, `int64_list`, `float` or `bool`; and
+ * - `coordinator`, the `host:port` of the key-value store that clients need, or null.
+ *
+ * All three, and whatever does not matter in a step, may be left out.
+ */
+typedef uint32_t (*dp_configure)(const dp_topology *topology,
+                                 const dp_variable *environment,
+                                 size_t num_environment,
+                                 dp_sink sink,
+                                 void *user);
+
+/** Called once, after the last client is gone. */
+typedef void (*dp_shutdown)(void);
+
+/** What a plugin says of itself. It lives, unchanged, until the process ends. */
+typedef struct dp_descriptor {
+    /** Size of the struct in bytes, as the plugin knows it. */
+    size_t struct_size;
+    /** `DP_DESCRIPTOR_VERSION`. */
+    uint32_t version;
+    /** Where the PJRT library is: one of `DP_LIBRARY_*`. */
+    uint32_t library_kind;
+    /** Why the plugin cannot be described. Where it is not empty, nothing after `name` is to be read. */
+    dp_string error;
+    /** Name by which frameworks register the plugin. */
+    dp_string name;
+    /**
+     * All the plugin says of itself, as the JSON of `pjrt_plugin.json`. Empty for a plugin that leaves it at a name and
+     * `capabilities`.
+     */
+    dp_string manifest;
+    /** The library's file, for `DP_LIBRARY_BESIDE` and `DP_LIBRARY_PATH`. */
+    dp_string library;
+    /** What its devices can do and want. May be null; where the manifest says it too, the manifest counts. */
+    const dp_capabilities *capabilities;
+    /** The table, for `DP_LIBRARY_THIS`. */
+    dp_get_pjrt_api get_pjrt_api;
+    /** The library's path, for `DP_LIBRARY_COMPUTED`. */
+    dp_library_path library_path;
+    /** The set-up of one process; null where the plan of the manifest says it all. */
+    dp_configure configure;
+    /** May be null. */
+    dp_shutdown shutdown;
+} dp_descriptor;
+
+
+/** Success. */
 #define DP_OK 0
 
-/*
- The operation was cancelled.
- */
+/** The operation was cancelled. */
 #define DP_CANCELLED 1
 
-/*
- An error of no known kind.
- */
+/** An error of no known kind. */
 #define DP_UNKNOWN 2
 
-/*
- An argument is wrong: NULL, not UTF-8, out of range, or refused by the plugin's schema.
- */
+/** An argument is wrong: NULL, not UTF-8, out of range, or refused by the plugin's schema. */
 #define DP_INVALID_ARGUMENT 3
 
-/*
- Time ran out.
- */
+/** Time ran out. */
 #define DP_DEADLINE_EXCEEDED 4
 
-/*
- There is no such plugin, file or entry.
- */
+/** There is no such plugin, file or entry. */
 #define DP_NOT_FOUND 5
 
-/*
- The name is taken.
- */
+/** The name is taken. */
 #define DP_ALREADY_EXISTS 6
 
-/*
- The plugin or file may not be used.
- */
+/** The plugin or file may not be used. */
 #define DP_PERMISSION_DENIED 7
 
-/*
- Something is used up; for a lease: another holder has the devices.
- */
+/** Something is used up; for a lease: another holder has the devices. */
 #define DP_RESOURCE_EXHAUSTED 8
 
-/*
- The call came at the wrong time, such as a plan applied after the plugin was loaded.
- */
+/** The call came at the wrong time, such as a plan applied after the plugin was loaded. */
 #define DP_FAILED_PRECONDITION 9
 
-/*
- The operation was given up because of another one.
- */
+/** The operation was given up because of another one. */
 #define DP_ABORTED 10
 
-/*
- A number is outside its range.
- */
+/** A number is outside its range. */
 #define DP_OUT_OF_RANGE 11
 
-/*
- The plugin or this library cannot do it.
- */
+/** The plugin or this library cannot do it. */
 #define DP_UNIMPLEMENTED 12
 
-/*
- A fault of this library or of a plugin, such as a panic.
- */
+/** A fault of this library or of a plugin, such as a panic. */
 #define DP_INTERNAL 13
 
-/*
- The devices or a service cannot be reached.
- */
+/** The devices or a service cannot be reached. */
 #define DP_UNAVAILABLE 14
 
-/*
- Data was lost or is corrupt.
- */
+/** Data was lost or is corrupt. */
 #define DP_DATA_LOSS 15
 
-/*
- Credentials are missing or wrong.
- */
+/** Credentials are missing or wrong. */
 #define DP_UNAUTHENTICATED 16
 
-/*
- UTF-8 text.
- */
+/** UTF-8 text. */
 #define DP_VALUE_STRING 0
 
-/*
- A 64-bit integer.
- */
+/** A 64-bit integer. */
 #define DP_VALUE_INT64 1
 
-/*
- A list of 64-bit integers.
- */
+/** A list of 64-bit integers. */
 #define DP_VALUE_INT64_LIST 2
 
-/*
- A 32-bit float.
- */
+/** A 32-bit float. */
 #define DP_VALUE_FLOAT 3
 
-/*
- A boolean.
- */
+/** A boolean. */
 #define DP_VALUE_BOOL 4
+
+/** The handle is NULL. */
+#define DP_PLUGIN_NONE 0
+
+/** It can be loaded, as far as its file tells. */
+#define DP_PLUGIN_AVAILABLE 1
+
+/** Its registry loaded it. */
+#define DP_PLUGIN_LOADED 2
+
+/** It cannot be used; `dp_plugin_refusal_at` says why. */
+#define DP_PLUGIN_REFUSED 3
+
+/** It is switched off. */
+#define DP_PLUGIN_DISABLED 4
+
+/** It was switched off, replaced or removed after this handle was made: ask the registry again. */
+#define DP_PLUGIN_STALE 5
+
+/** Nothing says how to see it, or this system cannot be asked. */
+#define DP_HARDWARE_UNKNOWN 0
+
+/** A sign of it was seen. */
+#define DP_HARDWARE_PRESENT 1
+
+/** None of its signs was seen. */
+#define DP_HARDWARE_ABSENT 2
+
+/** Any number, in any number of processes. */
+#define DP_OWNERSHIP_SHARED 0
+
+/** One in each process. */
+#define DP_OWNERSHIP_PER_PROCESS 1
+
+/** One on the machine. */
+#define DP_OWNERSHIP_EXCLUSIVE 2
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
-/*
- This process's environment, home folder and file system. The caller frees it with `dp_discovery_free`.
- */
-struct dp_discovery *dp_discovery_new(void);
+/** This process's environment, home folder and file system. The caller frees it with `dp_discovery_free`. */
+dp_discovery *dp_discovery_new(void);
 
-/*
- A machine whose file system lies below the folder `root`, with an empty environment and no home folder: for tests,
- and for programs that decide themselves what is looked at. Paths that variables or files name are taken as they are.
-
- # Safety
-
- K1 and K4.
+/**
+ * A machine whose file system lies below the folder `root`, with an empty environment and no home folder: for tests,
+ * and for programs that decide themselves what is looked at. Paths that variables or files name are taken as they are.
  */
 dp_code dp_discovery_new_isolated(const char *root,
-                                  struct dp_discovery **out,
-                                  struct dp_error **error);
+                                  dp_discovery **out,
+                                  dp_error **error);
 
-/*
- Frees it; NULL is nothing.
+/** Frees it; NULL is nothing. */
+void dp_discovery_free(dp_discovery *discovery);
 
- # Safety
-
- K2 and K3.
- */
-void dp_discovery_free(struct dp_discovery *discovery);
-
-/*
- Sets one variable of the environment that discovery sees; the process's own stays as it is.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_discovery_set_variable(struct dp_discovery *discovery,
+/** Sets one variable of the environment that discovery sees; the process's own stays as it is. */
+dp_code dp_discovery_set_variable(dp_discovery *discovery,
                                   const char *name,
                                   const char *value,
-                                  struct dp_error **error);
+                                  dp_error **error);
 
-/*
- Sets the home folder, below which `~/.config`, `~/.local` and the like are looked up.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_discovery_set_home(struct dp_discovery *discovery,
+/** Sets the home folder, below which `~/.config`, `~/.local` and the like are looked up. */
+dp_code dp_discovery_set_home(dp_discovery *discovery,
                               const char *home,
-                              struct dp_error **error);
+                              dp_error **error);
 
-/*
- Whether Python environments are read, as files; they are unless this says otherwise.
+/** Whether Python environments are read, as files; they are unless this says otherwise. */
+dp_code dp_discovery_set_python(dp_discovery *discovery, bool read, dp_error **error);
 
- # Safety
-
- K1 to K3.
- */
-dp_code dp_discovery_set_python(struct dp_discovery *discovery, bool read, struct dp_error **error);
-
-/*
- Whether conventional folders and file names are searched; they are unless this says otherwise.
-
- # Safety
-
- K1 to K3.
- */
-dp_code dp_discovery_set_conventional(struct dp_discovery *discovery,
+/** Whether conventional folders and file names are searched; they are unless this says otherwise. */
+dp_code dp_discovery_set_conventional(dp_discovery *discovery,
                                       bool search,
-                                      struct dp_error **error);
+                                      dp_error **error);
 
-/*
- Whether the content of every library is compared with the sha256 of its manifest, which reads whole files; not unless
- this says so.
-
- # Safety
-
- K1 to K3.
+/**
+ * Whether the content of every library is compared with the sha256 of its manifest, which reads whole files; not unless
+ * this says so.
  */
-dp_code dp_discovery_set_verify_sha256(struct dp_discovery *discovery,
+dp_code dp_discovery_set_verify_sha256(dp_discovery *discovery,
                                        bool verify,
-                                       struct dp_error **error);
+                                       dp_error **error);
 
-/*
- The kind of an error; `DP_OK` for NULL.
+/** The kind of an error; `DP_OK` for NULL. */
+dp_code dp_error_code(const dp_error *error);
 
- # Safety
+/** What went wrong, beginning with the name of the function, and what to do about it. Absent for NULL. */
+dp_string dp_error_message(const dp_error *error);
 
- K2.
- */
-dp_code dp_error_code(const struct dp_error *error);
+/** Frees an error; NULL is nothing. */
+void dp_error_free(dp_error *error);
 
-/*
- What went wrong, beginning with the name of the function, and what to do about it. Absent for NULL.
+/** Gives the right back; NULL is nothing. */
+void dp_lease_free(dp_lease *lease);
 
- # Safety
+/** This process's environment, home folder and file system. The caller frees it with `dp_discovery_free`. */
+dp_discovery *dp_discovery_new(void);
 
- K2.
- */
-struct dp_str dp_error_message(const struct dp_error *error);
-
-/*
- Frees an error; NULL is nothing.
-
- # Safety
-
- K2 and K3.
- */
-void dp_error_free(struct dp_error *error);
-
-/*
- This process's environment, home folder and file system. The caller frees it with `dp_discovery_free`.
- */
-struct dp_discovery *dp_discovery_new(void);
-
-/*
- A machine whose file system lies below the folder `root`, with an empty environment and no home folder: for tests,
- and for programs that decide themselves what is looked at. Paths that variables or files name are taken as they are.
-
- # Safety
-
- K1 and K4.
+/**
+ * A machine whose file system lies below the folder `root`, with an empty environment and no home folder: for tests,
+ * and for programs that decide themselves what is looked at. Paths that variables or files name are taken as they are.
  */
 dp_code dp_discovery_new_isolated(const char *root,
-                                  struct dp_discovery **out,
-                                  struct dp_error **error);
+                                  dp_discovery **out,
+                                  dp_error **error);
 
-/*
- Frees it; NULL is nothing.
+/** Frees it; NULL is nothing. */
+void dp_discovery_free(dp_discovery *discovery);
 
- # Safety
-
- K2 and K3.
- */
-void dp_discovery_free(struct dp_discovery *discovery);
-
-/*
- Sets one variable of the environment that discovery sees; the process's own stays as it is.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_discovery_set_variable(struct dp_discovery *discovery,
+/** Sets one variable of the environment that discovery sees; the process's own stays as it is. */
+dp_code dp_discovery_set_variable(dp_discovery *discovery,
                                   const char *name,
                                   const char *value,
-                                  struct dp_error **error);
+                                  dp_error **error);
 
-/*
- Sets the home folder, below which `~/.config`, `~/.local` and the like are looked up.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_discovery_set_home(struct dp_discovery *discovery,
+/** Sets the home folder, below which `~/.config`, `~/.local` and the like are looked up. */
+dp_code dp_discovery_set_home(dp_discovery *discovery,
                               const char *home,
-                              struct dp_error **error);
+                              dp_error **error);
 
-/*
- Whether Python environments are read, as files; they are unless this says otherwise.
+/** Whether Python environments are read, as files; they are unless this says otherwise. */
+dp_code dp_discovery_set_python(dp_discovery *discovery, bool read, dp_error **error);
 
- # Safety
-
- K1 to K3.
- */
-dp_code dp_discovery_set_python(struct dp_discovery *discovery, bool read, struct dp_error **error);
-
-/*
- Whether conventional folders and file names are searched; they are unless this says otherwise.
-
- # Safety
-
- K1 to K3.
- */
-dp_code dp_discovery_set_conventional(struct dp_discovery *discovery,
+/** Whether conventional folders and file names are searched; they are unless this says otherwise. */
+dp_code dp_discovery_set_conventional(dp_discovery *discovery,
                                       bool search,
-                                      struct dp_error **error);
+                                      dp_error **error);
 
-/*
- Whether the content of every library is compared with the sha256 of its manifest, which reads whole files; not unless
- this says so.
-
- # Safety
-
- K1 to K3.
+/**
+ * Whether the content of every library is compared with the sha256 of its manifest, which reads whole files; not unless
+ * this says so.
  */
-dp_code dp_discovery_set_verify_sha256(struct dp_discovery *discovery,
+dp_code dp_discovery_set_verify_sha256(dp_discovery *discovery,
                                        bool verify,
-                                       struct dp_error **error);
+                                       dp_error **error);
 
-/*
- The kind of an error; `DP_OK` for NULL.
+/** The kind of an error; `DP_OK` for NULL. */
+dp_code dp_error_code(const dp_error *error);
 
- # Safety
+/** What went wrong, beginning with the name of the function, and what to do about it. Absent for NULL. */
+dp_string dp_error_message(const dp_error *error);
 
- K2.
- */
-dp_code dp_error_code(const struct dp_error *error);
+/** Frees an error; NULL is nothing. */
+void dp_error_free(dp_error *error);
 
-/*
- What went wrong, beginning with the name of the function, and what to do about it. Absent for NULL.
+/** Gives the right back; NULL is nothing. */
+void dp_lease_free(dp_lease *lease);
 
- # Safety
+/** No options. The caller frees them with `dp_options_free`. */
+dp_options *dp_options_new(void);
 
- K2.
- */
-struct dp_str dp_error_message(const struct dp_error *error);
+/** Frees options; NULL is nothing. */
+void dp_options_free(dp_options *options);
 
-/*
- Frees an error; NULL is nothing.
-
- # Safety
-
- K2 and K3.
- */
-void dp_error_free(struct dp_error *error);
-
-/*
- No options. The caller frees them with `dp_options_free`.
- */
-struct dp_options *dp_options_new(void);
-
-/*
- Frees options; NULL is nothing.
-
- # Safety
-
- K2 and K3.
- */
-void dp_options_free(struct dp_options *options);
-
-/*
- Sets an option to text. Plugins' schemas also take text for the other types, as in `"0.5"`, `"true"` and `"0,1"`.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_options_set_string(struct dp_options *options,
+/** Sets an option to text. Plugins' schemas also take text for the other types, as in `"0.5"`, `"true"` and `"0,1"`. */
+dp_code dp_options_set_string(dp_options *options,
                               const char *name,
                               const char *value,
-                              struct dp_error **error);
+                              dp_error **error);
 
-/*
- Sets an option to an integer.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_options_set_int64(struct dp_options *options,
+/** Sets an option to an integer. */
+dp_code dp_options_set_int64(dp_options *options,
                              const char *name,
                              int64_t value,
-                             struct dp_error **error);
+                             dp_error **error);
 
-/*
- Sets an option to a list of `len` integers; `values` may be NULL where `len` is 0.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_options_set_int64_list(struct dp_options *options,
+/** Sets an option to a list of `len` integers; `values` may be NULL where `len` is 0. */
+dp_code dp_options_set_int64_list(dp_options *options,
                                   const char *name,
                                   const int64_t *values,
                                   size_t len,
-                                  struct dp_error **error);
+                                  dp_error **error);
 
-/*
- Sets an option to a float.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_options_set_float(struct dp_options *options,
+/** Sets an option to a float. */
+dp_code dp_options_set_float(dp_options *options,
                              const char *name,
                              float value,
-                             struct dp_error **error);
+                             dp_error **error);
 
-/*
- Sets an option to a boolean.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_options_set_bool(struct dp_options *options,
+/** Sets an option to a boolean. */
+dp_code dp_options_set_bool(dp_options *options,
                             const char *name,
                             bool value,
-                            struct dp_error **error);
+                            dp_error **error);
 
-/*
- How many options there are; 0 for NULL.
+/** How many options there are; 0 for NULL. */
+size_t dp_options_count(const dp_options *options);
 
- # Safety
-
- K2.
+/**
+ * Fills `out` with the option at `index`, counted from 0. What it points to belongs to the options, until they are
+ * changed or freed.
  */
-size_t dp_options_count(const struct dp_options *options);
-
-/*
- Fills `out` with the option at `index`, counted from 0. What it points to belongs to the options, until they are
- changed or freed.
-
- # Safety
-
- K1, K2 and K5.
- */
-dp_code dp_options_at(const struct dp_options *options,
+dp_code dp_options_at(const dp_options *options,
                       size_t index,
-                      struct dp_option *out,
-                      struct dp_error **error);
+                      dp_option *out,
+                      dp_error **error);
 
-/*
- `DP_ABI_VERSION` of the library in use, to compare with that of the header.
+/** Frees a plan; NULL is nothing. */
+void dp_plan_free(dp_plan *plan);
+
+/** How many variables the plan has, also those that stay as they are; 0 for NULL. */
+size_t dp_plan_count(const dp_plan *plan);
+
+/**
+ * Fills `out` with the variable at `index`, counted from 0, in the order in which they are set. The text belongs to the
+ * plan.
  */
+dp_code dp_plan_at(const dp_plan *plan,
+                   size_t index,
+                   dp_plan_step *out,
+                   dp_error **error);
+
+/** The options the plan wants for the client, borrowed from the plan. NULL for NULL. */
+const dp_options *dp_plan_options(const dp_plan *plan);
+
+/**
+ * Where the coordinator listens, as `host:port`, when clients need one: then they must be given key-value callbacks of
+ * a store that all processes share. Absent where they need none.
+ */
+dp_string dp_plan_coordinator(const dp_plan *plan);
+
+/** The plan as JSON. */
+dp_string dp_plan_json(const dp_plan *plan);
+
+/** The plan as a table for people. */
+dp_string dp_plan_to_string(const dp_plan *plan);
+
+/**
+ * Sets the plan's variables in this process. Call it at the start of the program, before it starts threads: C code
+ * reads variables without a lock, so nothing else may read or set any meanwhile. To start a child process, give it the
+ * variables instead. `DP_FAILED_PRECONDITION` once the plugin is loaded, which is too late.
+ */
+dp_code dp_plan_apply(const dp_plan *plan,
+                      dp_error **error);
+
+/** Frees a list and the plugins borrowed from it; NULL is nothing. */
+void dp_plugin_list_free(dp_plugin_list *list);
+
+/** How many plugins the list has; 0 for NULL. */
+size_t dp_plugin_list_count(const dp_plugin_list *list);
+
+/**
+ * The plugin at `index`, counted from 0, borrowed from the list; `dp_plugin_clone` makes it the caller's. NULL beyond
+ * the end.
+ */
+const dp_plugin *dp_plugin_list_at(const dp_plugin_list *list,
+                                          size_t index);
+
+/** Another handle of the same plugin, to be freed by the caller. */
+dp_code dp_plugin_clone(const dp_plugin *plugin,
+                        dp_plugin **out,
+                        dp_error **error);
+
+/** Frees a handle that is the caller's; NULL is nothing. The plugin stays loaded. */
+void dp_plugin_free(dp_plugin *plugin);
+
+/** The plugin's name. */
+dp_string dp_plugin_name(const dp_plugin *plugin);
+
+/** How many other names it goes by; 0 for NULL. */
+size_t dp_plugin_alias_count(const dp_plugin *plugin);
+
+/** Another name it goes by, such as `gpu`. Absent beyond the end. */
+dp_string dp_plugin_alias_at(const dp_plugin *plugin, size_t index);
+
+/** Whether a user who writes `name` may mean this plugin: its name, an alias or a platform name, in any case. */
+bool dp_plugin_answers_to(const dp_plugin *plugin,
+                          const char *name);
+
+/**
+ * The library's path, with U+FFFD for what is no UTF-8. Absent for a plugin within the program, and where the path is
+ * known only when it is loaded.
+ */
+dp_string dp_plugin_path(const dp_plugin *plugin);
+
+/** Where it was found, for people. */
+dp_string dp_plugin_provenance(const dp_plugin *plugin);
+
+/** How many reasons there are why it cannot be used; 0 for one that can, and for NULL. */
+size_t dp_plugin_refusal_count(const dp_plugin *plugin);
+
+/** A reason why it cannot be used, with the remedy. Absent beyond the end. */
+dp_string dp_plugin_refusal_at(const dp_plugin *plugin, size_t index);
+
+/** What can be said of the plugin now. */
+dp_plugin_state dp_plugin_status(const dp_plugin *plugin);
+
+/** The larger is preferred among plugins that fit; 0 for NULL. JAX gives plugins 400. */
+int32_t dp_plugin_priority(const dp_plugin *plugin);
+
+/** Whether its makers call it unfinished. */
+bool dp_plugin_is_experimental(const dp_plugin *plugin);
+
+/** Whether the plugin's hardware is there, seen by device nodes and PCI devices, without loading it. */
+dp_presence dp_plugin_hardware(const dp_plugin *plugin);
+
+/** What says whether its hardware is there, for people. */
+dp_string dp_plugin_hardware_evidence(const dp_plugin *plugin);
+
+/** How many clients its devices bear. */
+dp_ownership dp_plugin_ownership(const dp_plugin *plugin);
+
+/** All it says of itself, as the text of a `pjrt_plugin.json`. */
+dp_string dp_plugin_manifest_json(const dp_plugin *plugin);
+
+/**
+ * What its devices can do and want, as JSON: the object `capabilities` of the manifest. What is left out is what
+ * frameworks assume of a device they do not know.
+ */
+dp_string dp_plugin_capabilities_json(const dp_plugin *plugin);
+
+/**
+ * What its devices can do and want, borrowed from the plugin, also before it is loaded and without a client.
+ * `struct_size` says how far this library knows the struct; look at no field beyond it.
+ */
+dp_code dp_plugin_capabilities(const dp_plugin *plugin,
+                               const dp_capabilities **out,
+                               dp_error **error);
+
+/**
+ * What the plugin needs of a process at that place: variables, options, a coordinator. Nothing is set. NULL for
+ * `topology` is a process alone.
+ */
+dp_code dp_plugin_configure(const dp_plugin *plugin,
+                            const dp_topology *topology,
+                            dp_plan **out,
+                            dp_error **error);
+
+/**
+ * Loads the plugin's library, unless that has happened in this process, initializes it, and gives its function table,
+ * which stays valid until the process ends. NULL for `topology` is a process alone, or whatever the plugin was loaded
+ * for before. `DP_FAILED_PRECONDITION` where the process lacks variables the plugin needs (`dp_plan_apply`), where it
+ * was loaded for another place, and where the handle is stale.
+ */
+dp_code dp_plugin_load(const dp_plugin *plugin,
+                       const dp_topology *topology,
+                       const PJRT_Api **out,
+                       dp_error **error);
+
+/**
+ * The options for `PJRT_Client_Create`: those of the plan, then those found with the plugin, then those given; checked
+ * and converted to the types the plugin's schema names, with its defaults. `DP_INVALID_ARGUMENT` names all that are
+ * wrong. `plan` and `given` may be NULL.
+ */
+dp_code dp_plugin_client_options(const dp_plugin *plugin,
+                                 const dp_plan *plan,
+                                 const dp_options *given,
+                                 dp_options **out,
+                                 dp_error **error);
+
+/**
+ * Acquires the right to have a client of the plugin, which must be loaded. `holder` is told to others who ask for it
+ * meanwhile. `DP_RESOURCE_EXHAUSTED` names the one who has it.
+ */
+dp_code dp_plugin_acquire(const dp_plugin *plugin,
+                          const char *holder,
+                          dp_lease **out,
+                          dp_error **error);
+
+/** A policy without wishes. The caller frees it with `dp_policy_free`. */
+dp_policy *dp_policy_new(void);
+
+/** Frees a policy; NULL is nothing. */
+void dp_policy_free(dp_policy *policy);
+
+/** Where no wish before fits: a plugin of that name or kind, such as `gpu`, unless its hardware is seen to be absent. */
+dp_code dp_policy_prefer(dp_policy *policy,
+                         const char *name,
+                         dp_error **error);
+
+/**
+ * Where no wish before fits: exactly that plugin, by its name or another it goes by, whether its hardware is seen or
+ * not.
+ */
+dp_code dp_policy_fallback(dp_policy *policy,
+                           const char *name,
+                           dp_error **error);
+
+/** Where no wish before fits: any plugin, the best by its priority, unless its hardware is seen to be absent. */
+dp_code dp_policy_any(dp_policy *policy,
+                      dp_error **error);
+
+/**
+ * Whether `PJRT_DEVICE` and `JAX_PLATFORMS` decide where the user set them: then only the plugins named there are
+ * considered. They do not, unless this says so.
+ */
+dp_code dp_policy_set_environment(dp_policy *policy,
+                                  bool decides,
+                                  dp_error **error);
+
+/**
+ * Whether plugins whose makers call them experimental are considered. Where this is not called they are, after all
+ * others; with `true` they rank like others, with `false` only a name brings them in.
+ */
+dp_code dp_policy_set_experimental(dp_policy *policy,
+                                   bool considered,
+                                   dp_error **error);
+
+/**
+ * Makes a registry of the plugins linked into the program, among them the embedded CPU device `cpu`, and of those that
+ * `discovery` finds; NULL looks at this process's environment and machine. What is wrong with a plugin that was found
+ * is told by the plugin (`dp_plugin_refusal_at`) and is no error here.
+ */
+dp_code dp_registry_new(const dp_discovery *discovery,
+                        dp_registry **out,
+                        dp_error **error);
+
+/** Makes a registry without plugins, to register some. */
+dp_code dp_registry_new_empty(dp_registry **out, dp_error **error);
+
+/** Another handle of the same registry, to be freed like the first. */
+dp_code dp_registry_clone(const dp_registry *registry,
+                          dp_registry **out,
+                          dp_error **error);
+
+/** Frees a handle; NULL is nothing. Plugins and leases of the registry stay valid. */
+void dp_registry_free(dp_registry *registry);
+
+/**
+ * Searches and looks for hardware again. Handles of plugins that are no longer found, or that changed, become stale:
+ * `dp_plugin_load` refuses them with `DP_FAILED_PRECONDITION`. What the program registered stays.
+ */
+dp_code dp_registry_refresh(const dp_registry *registry,
+                            dp_error **error);
+
+/**
+ * Ends the registry's use of its plugins: all handles of plugins become stale, and each plugin is shut down, now or, if
+ * it has leases, with the last of them. Fills `waiting` with the number of plugins that still have some; it may be
+ * NULL. Destroy the clients first.
+ */
+dp_code dp_registry_shutdown(const dp_registry *registry,
+                             size_t *waiting,
+                             dp_error **error);
+
+/**
+ * The plugins of the registry as they are now, also those that cannot be used and say why. The list stays as it is
+ * whatever happens to the registry.
+ */
+dp_code dp_registry_plugins(const dp_registry *registry,
+                            dp_plugin_list **out,
+                            dp_error **error);
+
+/**
+ * The plugin of that name, alias or platform name, in any case; the best where several have it. `DP_NOT_FOUND` where
+ * none has it, or none that can be used: the message lists all plugins and why not.
+ */
+dp_code dp_registry_find(const dp_registry *registry,
+                         const char *name,
+                         dp_plugin **out,
+                         dp_error **error);
+
+/** The plugin that fits a policy best. `DP_NOT_FOUND` where none does: the message lists all plugins and why not. */
+dp_code dp_registry_select(const dp_registry *registry,
+                           const dp_policy *policy,
+                           dp_plugin **out,
+                           dp_error **error);
+
+/**
+ * Registers a plugin by its description, such as what a library's `DevicePlugin_GetDescriptor` returns. Registering the
+ * same plugin again changes nothing. `out`, which may be NULL, gets a handle.
+ */
+dp_code dp_registry_register(const dp_registry *registry,
+                             const dp_descriptor *descriptor,
+                             dp_plugin **out,
+                             dp_error **error);
+
+/**
+ * Registers a library by its path. `manifest_json` is what it says of itself, as the text of a `pjrt_plugin.json`; NULL
+ * takes the manifest beside the library, where there is one. It is not loaded. `out`, which may be NULL, gets a handle.
+ */
+dp_code dp_registry_register_library(const dp_registry *registry,
+                                     const char *path,
+                                     const char *manifest_json,
+                                     dp_plugin **out,
+                                     dp_error **error);
+
+/**
+ * Registers a function table that is part of this program, or of a library that the program loaded itself.
+ * `manifest_json` is what the plugin says of itself, as the text of a `pjrt_plugin.json`; NULL says nothing but the
+ * name. The name in it must be `name`. `out`, which may be NULL, gets a handle.
+ */
+dp_code dp_registry_register_api(const dp_registry *registry,
+                                 const char *name,
+                                 const PJRT_Api *api,
+                                 const char *manifest_json,
+                                 dp_plugin **out,
+                                 dp_error **error);
+
+/**
+ * Puts a plugin, by its description, in another one's place, whatever their names. Handles of the other one become
+ * stale; its clients live on. `out`, which may be NULL, gets a handle.
+ */
+dp_code dp_registry_replace(const dp_registry *registry,
+                            const dp_plugin *plugin,
+                            const dp_descriptor *descriptor,
+                            dp_plugin **out,
+                            dp_error **error);
+
+/**
+ * Switches a plugin off: it is not selected any more, and its handles become stale; its clients live on. `reason` is
+ * told to those who ask for it. `out`, which may be NULL, gets a handle with which to switch it on again.
+ */
+dp_code dp_registry_disable(const dp_registry *registry,
+                            const dp_plugin *plugin,
+                            const char *reason,
+                            dp_plugin **out,
+                            dp_error **error);
+
+/** Switches a plugin on again. `out`, which may be NULL, gets a handle. */
+dp_code dp_registry_enable(const dp_registry *registry,
+                           const dp_plugin *plugin,
+                           dp_plugin **out,
+                           dp_error **error);
+
+/** Takes a plugin out of the registry. Its handles become stale; its clients live on. */
+dp_code dp_registry_remove(const dp_registry *registry,
+                           const dp_plugin *plugin,
+                           dp_error **error);
+
+/**
+ * Finds the place of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes, TPU and
+ * Neuron environments set; a process alone where there are none. `DP_INVALID_ARGUMENT` names variables that contradict
+ * each other. The caller frees it with `dp_topology_free`; a struct that the caller filled in is not freed.
+ */
+dp_code dp_topology_detect(dp_topology **out,
+                           dp_error **error);
+
+/** Frees what `dp_topology_detect` gave; NULL is nothing. */
+void dp_topology_free(dp_topology *topology);
+
+/** `DP_ABI_VERSION` of the library in use, to compare with that of the header. */
 uint32_t dp_abi_version(void);
 
-/*
- Version of the library in use, such as `0.1.0`. Lives as long as the process.
- */
-struct dp_str dp_version(void);
+/** Version of the library in use, such as `0.1.0`. Lives as long as the process. */
+dp_string dp_version(void);
 
-/*
- No options. The caller frees them with `dp_options_free`.
- */
-struct dp_options *dp_options_new(void);
+/** No options. The caller frees them with `dp_options_free`. */
+dp_options *dp_options_new(void);
 
-/*
- Frees options; NULL is nothing.
+/** Frees options; NULL is nothing. */
+void dp_options_free(dp_options *options);
 
- # Safety
-
- K2 and K3.
- */
-void dp_options_free(struct dp_options *options);
-
-/*
- Sets an option to text. Plugins' schemas also take text for the other types, as in `"0.5"`, `"true"` and `"0,1"`.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_options_set_string(struct dp_options *options,
+/** Sets an option to text. Plugins' schemas also take text for the other types, as in `"0.5"`, `"true"` and `"0,1"`. */
+dp_code dp_options_set_string(dp_options *options,
                               const char *name,
                               const char *value,
-                              struct dp_error **error);
+                              dp_error **error);
 
-/*
- Sets an option to an integer.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_options_set_int64(struct dp_options *options,
+/** Sets an option to an integer. */
+dp_code dp_options_set_int64(dp_options *options,
                              const char *name,
                              int64_t value,
-                             struct dp_error **error);
+                             dp_error **error);
 
-/*
- Sets an option to a list of `len` integers; `values` may be NULL where `len` is 0.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_options_set_int64_list(struct dp_options *options,
+/** Sets an option to a list of `len` integers; `values` may be NULL where `len` is 0. */
+dp_code dp_options_set_int64_list(dp_options *options,
                                   const char *name,
                                   const int64_t *values,
                                   size_t len,
-                                  struct dp_error **error);
+                                  dp_error **error);
 
-/*
- Sets an option to a float.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_options_set_float(struct dp_options *options,
+/** Sets an option to a float. */
+dp_code dp_options_set_float(dp_options *options,
                              const char *name,
                              float value,
-                             struct dp_error **error);
+                             dp_error **error);
 
-/*
- Sets an option to a boolean.
-
- # Safety
-
- K1 to K4.
- */
-dp_code dp_options_set_bool(struct dp_options *options,
+/** Sets an option to a boolean. */
+dp_code dp_options_set_bool(dp_options *options,
                             const char *name,
                             bool value,
-                            struct dp_error **error);
+                            dp_error **error);
 
-/*
- How many options there are; 0 for NULL.
+/** How many options there are; 0 for NULL. */
+size_t dp_options_count(const dp_options *options);
 
- # Safety
-
- K2.
+/**
+ * Fills `out` with the option at `index`, counted from 0. What it points to belongs to the options, until they are
+ * changed or freed.
  */
-size_t dp_options_count(const struct dp_options *options);
-
-/*
- Fills `out` with the option at `index`, counted from 0. What it points to belongs to the options, until they are
- changed or freed.
-
- # Safety
-
- K1, K2 and K5.
- */
-dp_code dp_options_at(const struct dp_options *options,
+dp_code dp_options_at(const dp_options *options,
                       size_t index,
-                      struct dp_option *out,
-                      struct dp_error **error);
+                      dp_option *out,
+                      dp_error **error);
 
-/*
- `DP_ABI_VERSION` of the library in use, to compare with that of the header.
+/** Frees a plan; NULL is nothing. */
+void dp_plan_free(dp_plan *plan);
+
+/** How many variables the plan has, also those that stay as they are; 0 for NULL. */
+size_t dp_plan_count(const dp_plan *plan);
+
+/**
+ * Fills `out` with the variable at `index`, counted from 0, in the order in which they are set. The text belongs to the
+ * plan.
  */
+dp_code dp_plan_at(const dp_plan *plan,
+                   size_t index,
+                   dp_plan_step *out,
+                   dp_error **error);
+
+/** The options the plan wants for the client, borrowed from the plan. NULL for NULL. */
+const dp_options *dp_plan_options(const dp_plan *plan);
+
+/**
+ * Where the coordinator listens, as `host:port`, when clients need one: then they must be given key-value callbacks of
+ * a store that all processes share. Absent where they need none.
+ */
+dp_string dp_plan_coordinator(const dp_plan *plan);
+
+/** The plan as JSON. */
+dp_string dp_plan_json(const dp_plan *plan);
+
+/** The plan as a table for people. */
+dp_string dp_plan_to_string(const dp_plan *plan);
+
+/**
+ * Sets the plan's variables in this process. Call it at the start of the program, before it starts threads: C code
+ * reads variables without a lock, so nothing else may read or set any meanwhile. To start a child process, give it the
+ * variables instead. `DP_FAILED_PRECONDITION` once the plugin is loaded, which is too late.
+ */
+dp_code dp_plan_apply(const dp_plan *plan,
+                      dp_error **error);
+
+/** Frees a list and the plugins borrowed from it; NULL is nothing. */
+void dp_plugin_list_free(dp_plugin_list *list);
+
+/** How many plugins the list has; 0 for NULL. */
+size_t dp_plugin_list_count(const dp_plugin_list *list);
+
+/**
+ * The plugin at `index`, counted from 0, borrowed from the list; `dp_plugin_clone` makes it the caller's. NULL beyond
+ * the end.
+ */
+const dp_plugin *dp_plugin_list_at(const dp_plugin_list *list,
+                                          size_t index);
+
+/** Another handle of the same plugin, to be freed by the caller. */
+dp_code dp_plugin_clone(const dp_plugin *plugin,
+                        dp_plugin **out,
+                        dp_error **error);
+
+/** Frees a handle that is the caller's; NULL is nothing. The plugin stays loaded. */
+void dp_plugin_free(dp_plugin *plugin);
+
+/** The plugin's name. */
+dp_string dp_plugin_name(const dp_plugin *plugin);
+
+/** How many other names it goes by; 0 for NULL. */
+size_t dp_plugin_alias_count(const dp_plugin *plugin);
+
+/** Another name it goes by, such as `gpu`. Absent beyond the end. */
+dp_string dp_plugin_alias_at(const dp_plugin *plugin, size_t index);
+
+/** Whether a user who writes `name` may mean this plugin: its name, an alias or a platform name, in any case. */
+bool dp_plugin_answers_to(const dp_plugin *plugin,
+                          const char *name);
+
+/**
+ * The library's path, with U+FFFD for what is no UTF-8. Absent for a plugin within the program, and where the path is
+ * known only when it is loaded.
+ */
+dp_string dp_plugin_path(const dp_plugin *plugin);
+
+/** Where it was found, for people. */
+dp_string dp_plugin_provenance(const dp_plugin *plugin);
+
+/** How many reasons there are why it cannot be used; 0 for one that can, and for NULL. */
+size_t dp_plugin_refusal_count(const dp_plugin *plugin);
+
+/** A reason why it cannot be used, with the remedy. Absent beyond the end. */
+dp_string dp_plugin_refusal_at(const dp_plugin *plugin, size_t index);
+
+/** What can be said of the plugin now. */
+dp_plugin_state dp_plugin_status(const dp_plugin *plugin);
+
+/** The larger is preferred among plugins that fit; 0 for NULL. JAX gives plugins 400. */
+int32_t dp_plugin_priority(const dp_plugin *plugin);
+
+/** Whether its makers call it unfinished. */
+bool dp_plugin_is_experimental(const dp_plugin *plugin);
+
+/** Whether the plugin's hardware is there, seen by device nodes and PCI devices, without loading it. */
+dp_presence dp_plugin_hardware(const dp_plugin *plugin);
+
+/** What says whether its hardware is there, for people. */
+dp_string dp_plugin_hardware_evidence(const dp_plugin *plugin);
+
+/** How many clients its devices bear. */
+dp_ownership dp_plugin_ownership(const dp_plugin *plugin);
+
+/** All it says of itself, as the text of a `pjrt_plugin.json`. */
+dp_string dp_plugin_manifest_json(const dp_plugin *plugin);
+
+/**
+ * What its devices can do and want, as JSON: the object `capabilities` of the manifest. What is left out is what
+ * frameworks assume of a device they do not know.
+ */
+dp_string dp_plugin_capabilities_json(const dp_plugin *plugin);
+
+/**
+ * What its devices can do and want, borrowed from the plugin, also before it is loaded and without a client.
+ * `struct_size` says how far this library knows the struct; look at no field beyond it.
+ */
+dp_code dp_plugin_capabilities(const dp_plugin *plugin,
+                               const dp_capabilities **out,
+                               dp_error **error);
+
+/**
+ * What the plugin needs of a process at that place: variables, options, a coordinator. Nothing is set. NULL for
+ * `topology` is a process alone.
+ */
+dp_code dp_plugin_configure(const dp_plugin *plugin,
+                            const dp_topology *topology,
+                            dp_plan **out,
+                            dp_error **error);
+
+/**
+ * Loads the plugin's library, unless that has happened in this process, initializes it, and gives its function table,
+ * which stays valid until the process ends. NULL for `topology` is a process alone, or whatever the plugin was loaded
+ * for before. `DP_FAILED_PRECONDITION` where the process lacks variables the plugin needs (`dp_plan_apply`), where it
+ * was loaded for another place, and where the handle is stale.
+ */
+dp_code dp_plugin_load(const dp_plugin *plugin,
+                       const dp_topology *topology,
+                       const PJRT_Api **out,
+                       dp_error **error);
+
+/**
+ * The options for `PJRT_Client_Create`: those of the plan, then those found with the plugin, then those given; checked
+ * and converted to the types the plugin's schema names, with its defaults. `DP_INVALID_ARGUMENT` names all that are
+ * wrong. `plan` and `given` may be NULL.
+ */
+dp_code dp_plugin_client_options(const dp_plugin *plugin,
+                                 const dp_plan *plan,
+                                 const dp_options *given,
+                                 dp_options **out,
+                                 dp_error **error);
+
+/**
+ * Acquires the right to have a client of the plugin, which must be loaded. `holder` is told to others who ask for it
+ * meanwhile. `DP_RESOURCE_EXHAUSTED` names the one who has it.
+ */
+dp_code dp_plugin_acquire(const dp_plugin *plugin,
+                          const char *holder,
+                          dp_lease **out,
+                          dp_error **error);
+
+/** A policy without wishes. The caller frees it with `dp_policy_free`. */
+dp_policy *dp_policy_new(void);
+
+/** Frees a policy; NULL is nothing. */
+void dp_policy_free(dp_policy *policy);
+
+/** Where no wish before fits: a plugin of that name or kind, such as `gpu`, unless its hardware is seen to be absent. */
+dp_code dp_policy_prefer(dp_policy *policy,
+                         const char *name,
+                         dp_error **error);
+
+/**
+ * Where no wish before fits: exactly that plugin, by its name or another it goes by, whether its hardware is seen or
+ * not.
+ */
+dp_code dp_policy_fallback(dp_policy *policy,
+                           const char *name,
+                           dp_error **error);
+
+/** Where no wish before fits: any plugin, the best by its priority, unless its hardware is seen to be absent. */
+dp_code dp_policy_any(dp_policy *policy,
+                      dp_error **error);
+
+/**
+ * Whether `PJRT_DEVICE` and `JAX_PLATFORMS` decide where the user set them: then only the plugins named there are
+ * considered. They do not, unless this says so.
+ */
+dp_code dp_policy_set_environment(dp_policy *policy,
+                                  bool decides,
+                                  dp_error **error);
+
+/**
+ * Whether plugins whose makers call them experimental are considered. Where this is not called they are, after all
+ * others; with `true` they rank like others, with `false` only a name brings them in.
+ */
+dp_code dp_policy_set_experimental(dp_policy *policy,
+                                   bool considered,
+                                   dp_error **error);
+
+/**
+ * Makes a registry of the plugins linked into the program, among them the embedded CPU device `cpu`, and of those that
+ * `discovery` finds; NULL looks at this process's environment and machine. What is wrong with a plugin that was found
+ * is told by the plugin (`dp_plugin_refusal_at`) and is no error here.
+ */
+dp_code dp_registry_new(const dp_discovery *discovery,
+                        dp_registry **out,
+                        dp_error **error);
+
+/** Makes a registry without plugins, to register some. */
+dp_code dp_registry_new_empty(dp_registry **out, dp_error **error);
+
+/** Another handle of the same registry, to be freed like the first. */
+dp_code dp_registry_clone(const dp_registry *registry,
+                          dp_registry **out,
+                          dp_error **error);
+
+/** Frees a handle; NULL is nothing. Plugins and leases of the registry stay valid. */
+void dp_registry_free(dp_registry *registry);
+
+/**
+ * Searches and looks for hardware again. Handles of plugins that are no longer found, or that changed, become stale:
+ * `dp_plugin_load` refuses them with `DP_FAILED_PRECONDITION`. What the program registered stays.
+ */
+dp_code dp_registry_refresh(const dp_registry *registry,
+                            dp_error **error);
+
+/**
+ * Ends the registry's use of its plugins: all handles of plugins become stale, and each plugin is shut down, now or, if
+ * it has leases, with the last of them. Fills `waiting` with the number of plugins that still have some; it may be
+ * NULL. Destroy the clients first.
+ */
+dp_code dp_registry_shutdown(const dp_registry *registry,
+                             size_t *waiting,
+                             dp_error **error);
+
+/**
+ * The plugins of the registry as they are now, also those that cannot be used and say why. The list stays as it is
+ * whatever happens to the registry.
+ */
+dp_code dp_registry_plugins(const dp_registry *registry,
+                            dp_plugin_list **out,
+                            dp_error **error);
+
+/**
+ * The plugin of that name, alias or platform name, in any case; the best where several have it. `DP_NOT_FOUND` where
+ * none has it, or none that can be used: the message lists all plugins and why not.
+ */
+dp_code dp_registry_find(const dp_registry *registry,
+                         const char *name,
+                         dp_plugin **out,
+                         dp_error **error);
+
+/** The plugin that fits a policy best. `DP_NOT_FOUND` where none does: the message lists all plugins and why not. */
+dp_code dp_registry_select(const dp_registry *registry,
+                           const dp_policy *policy,
+                           dp_plugin **out,
+                           dp_error **error);
+
+/**
+ * Registers a plugin by its description, such as what a library's `DevicePlugin_GetDescriptor` returns. Registering the
+ * same plugin again changes nothing. `out`, which may be NULL, gets a handle.
+ */
+dp_code dp_registry_register(const dp_registry *registry,
+                             const dp_descriptor *descriptor,
+                             dp_plugin **out,
+                             dp_error **error);
+
+/**
+ * Registers a library by its path. `manifest_json` is what it says of itself, as the text of a `pjrt_plugin.json`; NULL
+ * takes the manifest beside the library, where there is one. It is not loaded. `out`, which may be NULL, gets a handle.
+ */
+dp_code dp_registry_register_library(const dp_registry *registry,
+                                     const char *path,
+                                     const char *manifest_json,
+                                     dp_plugin **out,
+                                     dp_error **error);
+
+/**
+ * Registers a function table that is part of this program, or of a library that the program loaded itself.
+ * `manifest_json` is what the plugin says of itself, as the text of a `pjrt_plugin.json`; NULL says nothing but the
+ * name. The name in it must be `name`. `out`, which may be NULL, gets a handle.
+ */
+dp_code dp_registry_register_api(const dp_registry *registry,
+                                 const char *name,
+                                 const PJRT_Api *api,
+                                 const char *manifest_json,
+                                 dp_plugin **out,
+                                 dp_error **error);
+
+/**
+ * Puts a plugin, by its description, in another one's place, whatever their names. Handles of the other one become
+ * stale; its clients live on. `out`, which may be NULL, gets a handle.
+ */
+dp_code dp_registry_replace(const dp_registry *registry,
+                            const dp_plugin *plugin,
+                            const dp_descriptor *descriptor,
+                            dp_plugin **out,
+                            dp_error **error);
+
+/**
+ * Switches a plugin off: it is not selected any more, and its handles become stale; its clients live on. `reason` is
+ * told to those who ask for it. `out`, which may be NULL, gets a handle with which to switch it on again.
+ */
+dp_code dp_registry_disable(const dp_registry *registry,
+                            const dp_plugin *plugin,
+                            const char *reason,
+                            dp_plugin **out,
+                            dp_error **error);
+
+/** Switches a plugin on again. `out`, which may be NULL, gets a handle. */
+dp_code dp_registry_enable(const dp_registry *registry,
+                           const dp_plugin *plugin,
+                           dp_plugin **out,
+                           dp_error **error);
+
+/** Takes a plugin out of the registry. Its handles become stale; its clients live on. */
+dp_code dp_registry_remove(const dp_registry *registry,
+                           const dp_plugin *plugin,
+                           dp_error **error);
+
+/**
+ * Finds the place of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes, TPU and
+ * Neuron environments set; a process alone where there are none. `DP_INVALID_ARGUMENT` names variables that contradict
+ * each other. The caller frees it with `dp_topology_free`; a struct that the caller filled in is not freed.
+ */
+dp_code dp_topology_detect(dp_topology **out,
+                           dp_error **error);
+
+/** Frees what `dp_topology_detect` gave; NULL is nothing. */
+void dp_topology_free(dp_topology *topology);
+
+/** `DP_ABI_VERSION` of the library in use, to compare with that of the header. */
 uint32_t dp_abi_version(void);
 
-/*
- Version of the library in use, such as `0.1.0`. Lives as long as the process.
- */
-struct dp_str dp_version(void);
+/** Version of the library in use, such as `0.1.0`. Lives as long as the process. */
+dp_string dp_version(void);
 
 #ifdef __cplusplus
 }  // extern "C"

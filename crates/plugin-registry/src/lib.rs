@@ -40,7 +40,7 @@ pub use lease::{Held, Holder, LockFolder};
 pub use open::{names, open};
 pub use policy::Policy;
 pub use registry::{
-    LoadOptions, LoadedPlugin, Outstanding, PluginEntry, PluginId, PluginRegistry, ProcessEnvironment, RegistryBuilder,
+    ClientLease, LoadOptions, LoadedPlugin, Outstanding, PluginEntry, PluginId, PluginRegistry, ProcessEnvironment, RegistryBuilder,
     Status,
 };
 pub use select::SelectError;

@@ -3,7 +3,7 @@
 use pjrt::ErrorCode;
 
 use super::guard::{self, Failure};
-use device_plugin::abi::descriptor::dp_str;
+use device_plugin::abi::capabilities::dp_string;
 
 use super::text::{NO_TEXT, Text};
 
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn dp_error_code(error: *const dp_error) -> dp_code {
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_error_message(error: *const dp_error) -> dp_str {
+pub unsafe extern "C" fn dp_error_message(error: *const dp_error) -> dp_string {
     // SAFETY: this function's contract.
     unsafe { guard::get(NO_TEXT, |call| Ok(call.object(error, "error")?.message.lend())) }
 }

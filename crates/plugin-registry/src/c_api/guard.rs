@@ -298,17 +298,6 @@ impl Call {
         Ok(size)
     }
 
-    /// A copy of a caller's struct; fields the caller's version lacks are those of `default`.
-    pub(super) fn read<T: StructSize>(&self, from: *const T, parameter: &str, default: T) -> Outcome<T> {
-        let size = self.struct_size(from, parameter)?.min(size_of::<T>());
-        let mut copy = default;
-        let to = (&raw mut copy).cast::<u8>();
-        // SAFETY: K5, as promised to whoever made this `Call`: `struct_size` bytes are readable; the copy has as many,
-        // and `StructSize` takes any bytes.
-        unsafe { from.cast::<u8>().copy_to_nonoverlapping(to, size) };
-        Ok(copy)
-    }
-
     /// Fills a caller's struct as far as both sides know it; its `struct_size` becomes the number of bytes filled.
     pub(super) fn write<T: StructSize>(&self, to: *mut T, parameter: &str, value: &T) -> Outcome<()> {
         let size = self.struct_size(to, parameter)?.min(size_of::<T>());
@@ -400,11 +389,9 @@ mod tests {
             assert_eq!(written.0, 0, "{}", written.1);
             assert_eq!((theirs[0].struct_size, theirs[0].first, theirs[0].second), (filled, 1, second));
         }
-        let short = Two { struct_size: 8, first: 0, second: 0 };
-        let refused = outcome(|call| call.read(&short, "in", value).map(|_| 0)).1;
-        assert_eq!(refused, "dp_test: `in->struct_size` is 8; set it to sizeof(two), which is at least 16");
-        let older = Two { struct_size: 16, first: 5, second: 6 };
-        let read = outcome(|call| call.read(&older, "in", value).map(|it| (it.first * 10 + it.second) as i32));
-        assert_eq!(read.2, 52);
+        let mut short = Two { struct_size: 8, first: 0, second: 0 };
+        let place = &raw mut short;
+        let refused = outcome(move |call| call.write(place, "out", &value).map(|()| 0)).1;
+        assert_eq!(refused, "dp_test: `out->struct_size` is 8; set it to sizeof(two), which is at least 16");
     }
 }

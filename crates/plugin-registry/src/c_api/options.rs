@@ -8,7 +8,7 @@ use pjrt::{ErrorCode, NamedValue, Value};
 use super::error::{dp_code, dp_error};
 use super::guard::{self, Call, Failure, Outcome};
 use super::sized::StructSize;
-use device_plugin::abi::descriptor::dp_str;
+use device_plugin::abi::capabilities::dp_string;
 
 use super::text::{NO_TEXT, Text};
 
@@ -76,7 +76,7 @@ impl Entry {
             int64_value: 0,
             string_value: self.string.as_ref().map_or(NO_TEXT, Text::lend),
             int64_list: null(),
-            int64_list_len: 0,
+            int64_list_size: 0,
         };
         match &self.named.value {
             Value::String(_) => {}
@@ -86,7 +86,7 @@ impl Entry {
             }
             Value::Int64List(values) => {
                 option.r#type = DP_VALUE_INT64_LIST;
-                option.int64_list_len = values.len();
+                option.int64_list_size = values.len();
                 option.int64_list = if values.is_empty() { null() } else { values.as_ptr() };
             }
             Value::Float(value) => {
@@ -113,7 +113,7 @@ pub struct dp_option {
     /// `sizeof(dp_option)`, set by the caller.
     pub struct_size: usize,
     /// The name.
-    pub name: dp_str,
+    pub name: dp_string,
     /// Which of the values it has.
     pub r#type: dp_value_type,
     /// `DP_VALUE_BOOL`.
@@ -123,11 +123,11 @@ pub struct dp_option {
     /// `DP_VALUE_INT64`.
     pub int64_value: i64,
     /// `DP_VALUE_STRING`.
-    pub string_value: dp_str,
+    pub string_value: dp_string,
     /// `DP_VALUE_INT64_LIST`: the first of the integers, or NULL where there are none.
     pub int64_list: *const i64,
     /// `DP_VALUE_INT64_LIST`: how many there are.
-    pub int64_list_len: usize,
+    pub int64_list_size: usize,
 }
 
 // SAFETY: it is repr(C) and begins with `struct_size`. It is written only, never read from C.

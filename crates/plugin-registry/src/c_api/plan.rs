@@ -1,11 +1,11 @@
 //! `dp_plan`: what a plugin needs of one process.
 
 use device_plugin::EnvPlan;
-use device_plugin::abi::descriptor::dp_str;
+use device_plugin::abi::capabilities::dp_string;
 use device_plugin::process::{Before, EnvStep, SetMode};
 use pjrt::ErrorCode;
 
-use crate::registry::{PluginEntry, Status};
+use crate::{PluginEntry, Status};
 
 use super::error::{dp_code, dp_error};
 use super::guard::{self, Call, Failure};
@@ -82,13 +82,13 @@ pub struct dp_plan_step {
     /// `sizeof(dp_plan_step)`, set by the caller.
     pub struct_size: usize,
     /// The variable.
-    pub variable: dp_str,
+    pub variable: dp_string,
     /// The value the plan wants.
-    pub value: dp_str,
+    pub value: dp_string,
     /// The value it had when the plan was made; absent where it was not set.
-    pub current: dp_str,
+    pub current: dp_string,
     /// Why.
-    pub reason: dp_str,
+    pub reason: dp_string,
     /// Some of `DP_STEP_CHANGES`, `DP_STEP_BEFORE_LOAD` and `DP_STEP_OVERRIDES`.
     pub flags: u32,
     /// 0.
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn dp_plan_options(plan: *const dp_plan) -> *const dp_opti
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plan_coordinator(plan: *const dp_plan) -> dp_str {
+pub unsafe extern "C" fn dp_plan_coordinator(plan: *const dp_plan) -> dp_string {
     let body = |call: &Call| Ok(call.object(plan, "plan")?.coordinator.as_ref().map_or(NO_TEXT, Text::lend));
     // SAFETY: this function's contract.
     unsafe { guard::get(NO_TEXT, body) }
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn dp_plan_coordinator(plan: *const dp_plan) -> dp_str {
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plan_json(plan: *const dp_plan) -> dp_str {
+pub unsafe extern "C" fn dp_plan_json(plan: *const dp_plan) -> dp_string {
     // SAFETY: this function's contract.
     unsafe { guard::get(NO_TEXT, |call| Ok(call.object(plan, "plan")?.json.lend())) }
 }
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn dp_plan_json(plan: *const dp_plan) -> dp_str {
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plan_to_string(plan: *const dp_plan) -> dp_str {
+pub unsafe extern "C" fn dp_plan_to_string(plan: *const dp_plan) -> dp_string {
     // SAFETY: this function's contract.
     unsafe { guard::get(NO_TEXT, |call| Ok(call.object(plan, "plan")?.shown.lend())) }
 }

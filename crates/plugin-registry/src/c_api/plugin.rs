@@ -4,13 +4,13 @@ use std::ffi::c_char;
 use std::ptr;
 use std::sync::OnceLock;
 
-use device_plugin::abi::capabilities::{CCapabilities, dp_capabilities};
-use device_plugin::abi::descriptor::{dp_str, dp_topology};
+use device_plugin::abi::capabilities::{CCapabilities, dp_capabilities, dp_string};
+use device_plugin::abi::descriptor::dp_topology;
 use device_plugin::{EnvPlan, Environment, Ownership, ProcessTopology};
-use pjrt::api::PJRT_Api;
+use pjrt::ErrorCode;
+use pjrt_sys::PJRT_Api;
 
-use crate::hardware::Presence;
-use crate::registry::{LoadOptions, PluginEntry, PluginId, PluginRegistry, Status};
+use crate::{LoadOptions, PluginEntry, PluginId, PluginRegistry, Presence, Status};
 
 use super::error::{dp_code, dp_error};
 use super::guard::{self, Call, Failure, Outcome};
@@ -50,10 +50,6 @@ impl dp_plugin {
             capabilities: OnceLock::new(),
             entry,
         }
-    }
-
-    pub(super) fn entry(&self) -> &PluginEntry {
-        &self.entry
     }
 
     /// Its id, in its own registry only.
@@ -141,7 +137,7 @@ pub unsafe extern "C" fn dp_plugin_free(plugin: *mut dp_plugin) {
 /// # Safety
 ///
 /// K2.
-unsafe fn text(plugin: *const dp_plugin, text: impl FnOnce(&dp_plugin) -> Option<&Text>) -> dp_str {
+unsafe fn text(plugin: *const dp_plugin, text: impl FnOnce(&dp_plugin) -> Option<&Text>) -> dp_string {
     let body = |call: &Call| Ok(text(call.object(plugin, "plugin")?).map_or(NO_TEXT, Text::lend));
     // SAFETY: this function's contract.
     unsafe { guard::get(NO_TEXT, body) }
@@ -153,7 +149,7 @@ unsafe fn text(plugin: *const dp_plugin, text: impl FnOnce(&dp_plugin) -> Option
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plugin_name(plugin: *const dp_plugin) -> dp_str {
+pub unsafe extern "C" fn dp_plugin_name(plugin: *const dp_plugin) -> dp_string {
     // SAFETY: this function's contract.
     unsafe { text(plugin, |plugin| Some(&plugin.name)) }
 }
@@ -175,7 +171,7 @@ pub unsafe extern "C" fn dp_plugin_alias_count(plugin: *const dp_plugin) -> usiz
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plugin_alias_at(plugin: *const dp_plugin, index: usize) -> dp_str {
+pub unsafe extern "C" fn dp_plugin_alias_at(plugin: *const dp_plugin, index: usize) -> dp_string {
     // SAFETY: this function's contract.
     unsafe { text(plugin, |plugin| plugin.aliases.get(index)) }
 }
@@ -199,7 +195,7 @@ pub unsafe extern "C" fn dp_plugin_answers_to(plugin: *const dp_plugin, name: *c
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plugin_path(plugin: *const dp_plugin) -> dp_str {
+pub unsafe extern "C" fn dp_plugin_path(plugin: *const dp_plugin) -> dp_string {
     // SAFETY: this function's contract.
     unsafe { text(plugin, |plugin| plugin.path.as_ref()) }
 }
@@ -210,7 +206,7 @@ pub unsafe extern "C" fn dp_plugin_path(plugin: *const dp_plugin) -> dp_str {
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plugin_provenance(plugin: *const dp_plugin) -> dp_str {
+pub unsafe extern "C" fn dp_plugin_provenance(plugin: *const dp_plugin) -> dp_string {
     let provenance = |plugin: &dp_plugin| Text::new(plugin.entry.candidate().provenance.to_string());
     // SAFETY: this function's contract.
     unsafe { text(plugin, |plugin| Some(plugin.provenance.get_or_init(|| provenance(plugin)))) }
@@ -233,7 +229,7 @@ pub unsafe extern "C" fn dp_plugin_refusal_count(plugin: *const dp_plugin) -> us
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plugin_refusal_at(plugin: *const dp_plugin, index: usize) -> dp_str {
+pub unsafe extern "C" fn dp_plugin_refusal_at(plugin: *const dp_plugin, index: usize) -> dp_string {
     // SAFETY: this function's contract.
     unsafe { text(plugin, |plugin| plugin.refusals.get(index)) }
 }
@@ -330,7 +326,7 @@ pub unsafe extern "C" fn dp_plugin_hardware(plugin: *const dp_plugin) -> dp_pres
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plugin_hardware_evidence(plugin: *const dp_plugin) -> dp_str {
+pub unsafe extern "C" fn dp_plugin_hardware_evidence(plugin: *const dp_plugin) -> dp_string {
     let evidence = |plugin: &dp_plugin| Text::new(plugin.entry.hardware().to_string());
     // SAFETY: this function's contract.
     unsafe { text(plugin, |plugin| Some(plugin.evidence.get_or_init(|| evidence(plugin)))) }
@@ -370,7 +366,7 @@ pub unsafe extern "C" fn dp_plugin_ownership(plugin: *const dp_plugin) -> dp_own
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plugin_manifest_json(plugin: *const dp_plugin) -> dp_str {
+pub unsafe extern "C" fn dp_plugin_manifest_json(plugin: *const dp_plugin) -> dp_string {
     let manifest = |plugin: &dp_plugin| Text::new(plugin.entry.manifest().to_json());
     // SAFETY: this function's contract.
     unsafe { text(plugin, |plugin| Some(plugin.manifest.get_or_init(|| manifest(plugin)))) }
@@ -383,7 +379,7 @@ pub unsafe extern "C" fn dp_plugin_manifest_json(plugin: *const dp_plugin) -> dp
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plugin_capabilities_json(plugin: *const dp_plugin) -> dp_str {
+pub unsafe extern "C" fn dp_plugin_capabilities_json(plugin: *const dp_plugin) -> dp_string {
     let json = |plugin: &dp_plugin| Text::new(plugin.entry.capabilities().to_json());
     // SAFETY: this function's contract.
     unsafe { text(plugin, |plugin| Some(plugin.capabilities_json.get_or_init(|| json(plugin)))) }
@@ -483,7 +479,7 @@ pub unsafe extern "C" fn dp_plugin_client_options(
     let body = |call: &Call| {
         let plugin = call.object(plugin, "plugin")?;
         let Some(descriptor) = plugin.entry.descriptor() else {
-            return Err(Failure::new(pjrt::ErrorCode::FAILED_PRECONDITION, "the plugin cannot be used; see its refusals"));
+            return Err(Failure::new(ErrorCode::FAILED_PRECONDITION, "the plugin cannot be used; see its refusals"));
         };
         let nothing = EnvPlan::default();
         let plan = call.optional(plan).map_or(&nothing, dp_plan::plan);
@@ -509,8 +505,13 @@ pub unsafe extern "C" fn dp_plugin_acquire(
     error: *mut *mut dp_error,
 ) -> dp_code {
     let body = |call: &Call| {
-        let plugin = call.object(plugin, "plugin")?;
-        Ok(guard::give(dp_lease::new(plugin.entry.lease(call.some_text(holder, "holder")?)?)))
+        let (plugin, holder) = (call.object(plugin, "plugin")?, call.some_text(holder, "holder")?);
+        if plugin.entry.status() == Status::Available {
+            let message = format!("{} is not loaded; call dp_plugin_load first", plugin.entry.name());
+            return Err(Failure::new(ErrorCode::FAILED_PRECONDITION, message));
+        }
+        // It is loaded: this finds it again, or says what is wrong.
+        Ok(guard::give(dp_lease::new(plugin.entry.load()?.lease(holder)?)))
     };
     // SAFETY: this function's contract.
     unsafe { guard::call("dp_plugin_acquire", out, error, body) }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use crate::policy::Policy;
+use crate::Policy;
 
 use super::error::{dp_code, dp_error};
 use super::guard::{self, Call};

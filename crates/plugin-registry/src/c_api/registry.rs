@@ -5,10 +5,9 @@ use std::ptr::NonNull;
 
 use device_plugin::abi::descriptor::dp_descriptor;
 use device_plugin::{Descriptor, Library, Manifest, StaticApi};
-use pjrt::api::PJRT_Api;
+use pjrt_sys::PJRT_Api;
 
-use crate::PluginRegistry;
-use crate::policy::Policy;
+use crate::{PluginRegistry, Policy};
 
 use super::discovery::dp_discovery;
 use super::error::{dp_code, dp_error};

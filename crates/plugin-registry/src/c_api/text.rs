@@ -2,10 +2,10 @@
 
 use std::ptr::null;
 
-use device_plugin::abi::descriptor::dp_str;
+use device_plugin::abi::capabilities::dp_string;
 
 /// Absent text.
-pub(super) const NO_TEXT: dp_str = dp_str { data: null(), len: 0 };
+pub(super) const NO_TEXT: dp_string = dp_string { data: null(), size: 0 };
 
 /// Owned text with a NUL byte behind it.
 pub(super) struct Text(Box<[u8]>);
@@ -20,8 +20,8 @@ impl Text {
     }
 
     /// The text, borrowed from its owner.
-    pub(super) fn lend(&self) -> dp_str {
-        dp_str { data: self.0.as_ptr().cast(), len: self.0.len() - 1 }
+    pub(super) fn lend(&self) -> dp_string {
+        dp_string { data: self.0.as_ptr().cast(), size: self.0.len() - 1 }
     }
 
     #[cfg(test)]
@@ -37,9 +37,9 @@ mod tests {
     #[test]
     fn lent_text_ends_in_nul() {
         let owner = Text::new("cpu");
-        assert_eq!((owner.lend().len, owner.as_str(), &*owner.0), (3, "cpu", &b"cpu\0"[..]));
+        assert_eq!((owner.lend().size, owner.as_str(), &*owner.0), (3, "cpu", &b"cpu\0"[..]));
         let empty = Text::new("");
-        assert_eq!(empty.lend().len, 0);
+        assert_eq!(empty.lend().size, 0);
         assert!(!empty.lend().data.is_null());
     }
 }

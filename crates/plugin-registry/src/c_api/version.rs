@@ -1,6 +1,6 @@
 //! The library's version.
 
-use device_plugin::abi::descriptor::dp_str;
+use device_plugin::abi::capabilities::dp_string;
 
 /// Version of this header's binary interface. A library of a larger number still has everything of a smaller one.
 pub const DP_ABI_VERSION: u32 = 1;
@@ -13,7 +13,7 @@ pub extern "C" fn dp_abi_version() -> u32 {
 
 /// Version of the library in use, such as `0.1.0`. Lives as long as the process.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_version() -> dp_str {
+pub extern "C" fn dp_version() -> dp_string {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
-    dp_str { data: VERSION.as_ptr().cast(), len: VERSION.len() - 1 }
+    dp_string { data: VERSION.as_ptr().cast(), size: VERSION.len() - 1 }
 }

@@ -99,7 +99,7 @@ impl Key {
         match library {
             Library::Path(path) => Self::file(path),
             Library::Beside(file) => Self::file(&beside(file)),
-            Library::Computed(function) => Some(Self::Function((*function as *const ()).addr())),
+            Library::Computed(function) => Some(Self::Function(Arc::as_ptr(function).addr())),
             Library::Static(table) => Some(Self::Table(table.as_raw().addr())),
             _ => None,
         }
