@@ -1,6 +1,7 @@
 //! Tasks of this repository, run as `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod c_library;
 mod codegen;
 mod header;
 mod package;
@@ -19,6 +20,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   codegen [--check]   regenerate crates/pjrt-sys/src/{bindings,slots}.rs from the PJRT headers;
                       --check regenerates into memory and fails where the committed files differ
   header [--check]    write the C headers from the Rust code that implements them; --check as above
+  c-library [--prefix DIR] [--release]
+                      build libplugin_registry and install it with headers, pkg-config and CMake files
   plugins             fetch the real XLA CPU plugins and print their paths
   test                run every test, with the real plugins, JAX and the C++ compiler where they can be had
   tidy                check the repository's walls: dependencies, unsafe code, file lengths
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         ["codegen", "--check"] => codegen::run(true),
         ["header"] => header::run(false),
         ["header", "--check"] => header::run(true),
+        ["c-library", args @ ..] => c_library::run(args),
         ["plugins"] => plugins(),
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
