@@ -127,6 +127,7 @@ impl std::error::Error for SelectError {}
 /// A plugin to choose from.
 pub(crate) struct Choice<'a> {
     pub(crate) record: &'a Arc<Record>,
+    pub(crate) hardware: Arc<Sighting>,
     pub(crate) disabled: Option<&'a str>,
 }
 
@@ -145,7 +146,7 @@ pub(crate) fn choose(policy: &Policy, hints: &[SelectionHint], choices: &[Choice
         // The last resort is taken as it is.
         let resort = position > 0 && matches!(wish, Wish::Named(_)) && hint.is_none();
         let fitting = choices.iter().enumerate().filter(|(_, choice)| judge(policy, wish, resort, choice).is_none());
-        if let Some((index, _)) = fitting.min_by_key(|(_, choice)| rank(policy, wish, choice.record)) {
+        if let Some((index, _)) = fitting.min_by_key(|(_, choice)| rank(policy, wish, choice)) {
             return Ok(index);
         }
     }
@@ -177,8 +178,8 @@ fn judge(policy: &Policy, wish: &Wish, resort: bool, choice: &Choice<'_>) -> Opt
     if !record.candidate.refusals.is_empty() {
         return Some(RejectReason::Refused(record.candidate.refusals.clone()));
     }
-    if !named && record.hardware.presence == Presence::Absent {
-        return Some(RejectReason::NoHardware(record.hardware.clone()));
+    if !named && choice.hardware.presence == Presence::Absent {
+        return Some(RejectReason::NoHardware(Sighting::clone(&choice.hardware)));
     }
     if !named && record.manifest.experimental && policy.wants_experimental() == Some(false) {
         return Some(RejectReason::Experimental);
@@ -188,7 +189,8 @@ fn judge(policy: &Policy, wish: &Wish, resort: bool, choice: &Choice<'_>) -> Opt
 }
 
 /// The smallest is best; see the module's documentation.
-fn rank<'a>(policy: &Policy, wish: &Wish, record: &'a Record) -> impl Ord + use<'a> {
+fn rank<'a>(policy: &Policy, wish: &Wish, choice: &Choice<'a>) -> impl Ord + use<'a> {
+    let record: &'a Record = choice.record;
     let other_name = match wish {
         Wish::Named(name) | Wish::Kind(name) => !record.manifest.name.eq_ignore_ascii_case(name),
         Wish::Any => false,
@@ -197,7 +199,7 @@ fn rank<'a>(policy: &Policy, wish: &Wish, record: &'a Record) -> impl Ord + use<
     (
         record.tier,
         other_name,
-        record.hardware.presence,
+        choice.hardware.presence,
         experimental,
         Reverse(record.manifest.priority),
         record.manifest.name.as_str(),

@@ -23,8 +23,7 @@ impl Capabilities {
 
     /// These capabilities, changed by a JSON merge patch (RFC 7396): fields given replace, `null` restores a default.
     ///
-    /// That is what users override capabilities with: the registry applies the variable
-    /// `DEVICE_PLUGIN_<NAME>_CAPABILITIES`.
+    /// That is what users override capabilities with, in the variable of [`Self::override_variable`].
     ///
     /// # Errors
     ///
@@ -37,6 +36,12 @@ impl Capabilities {
         let mut json = serde_json::to_value(self).map_err(|error| Fault::new("capabilities", error.to_string()))?;
         merge(&mut json, patch);
         Self::from_value(&json)
+    }
+
+    /// The environment variable in which a user may give a patch for the plugin of that name:
+    /// `DEVICE_PLUGIN_<NAME>_CAPABILITIES`. Whoever discovers plugins reads it.
+    pub fn override_variable(name: &str) -> String {
+        format!("DEVICE_PLUGIN_{}_CAPABILITIES", name.to_ascii_uppercase())
     }
 
     fn from_value(json: &Json) -> Result<Self, Faults> {

@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 
 use device_plugin::{Descriptor, DevicePlugin, Manifest};
 
-use crate::discovery::{Discovery, NameOrigin, Note, Searched, SelectionHint};
+use crate::discovery::{Discovery, Note, Searched, SelectionHint};
 use crate::error::Error;
 use crate::hardware::Machine;
 use crate::lease::LockFolder;
@@ -338,8 +338,10 @@ impl PluginRegistry {
         let state = self.read();
         let places: Vec<(u32, &Slot, &Arc<Record>)> =
             (0u32..).zip(&state.slots).filter_map(|(index, slot)| Some((index, slot, slot.record.as_ref()?))).collect();
-        let choices: Vec<Choice<'_>> =
-            places.iter().map(|(_, slot, record)| Choice { record, disabled: slot.disabled.as_deref() }).collect();
+        let choices: Vec<Choice<'_>> = places
+            .iter()
+            .map(|(_, slot, record)| Choice { record, hardware: record.hardware(), disabled: slot.disabled.as_deref() })
+            .collect();
         let chosen = choose(policy, &state.hints, &choices)?;
         let (index, slot, record) = places[chosen];
         let (id, record) = (slot.id(index), record.clone());
@@ -442,7 +444,7 @@ impl State {
     /// Refuses a name that the program gave to another plugin.
     fn name_is_free(&self, record: &Record, except: Option<u32>) -> Result<(), Error> {
         // A file's name is nobody's choice.
-        if record.candidate.names.first().is_some_and(|name| name.origin == NameOrigin::File) {
+        if record.is_named_by_file() {
             return Ok(());
         }
         let others = (0u32..).zip(&self.slots).filter(|(index, _)| Some(*index) != except);

@@ -126,7 +126,8 @@ impl PluginRegistry {
         let mut before = None;
         let index = match same_key {
             Some((index, known)) if known.tier <= record.tier => {
-                if known.tier == Tier::Program && known.manifest != record.manifest {
+                // A library without a manifest says nothing that could contradict.
+                if record.tier == Tier::Program && !record.is_named_by_file() && known.manifest != record.manifest {
                     return Err(Error::NameTaken { name: known.manifest.name.clone(), by: known.origin() });
                 }
                 let id = state.slot_mut(index).id(index);
@@ -168,6 +169,9 @@ impl PluginRegistry {
         });
         let records: Vec<Record> = found.collect();
         let mut state = self.write();
+        for record in state.slots.iter().filter_map(|slot| slot.record.as_ref()) {
+            record.sight(&machine);
+        }
         (state.machine, state.hints, state.notes, state.searched) = (machine, hints, notes, searched);
         let mut let_go = Vec::new();
         let mut found_again = vec![false; state.slots.len()];

@@ -79,8 +79,11 @@ pub struct dp_feature {
     pub kind: u32,
 }
 
-/// What the devices of a plugin can do and want; the meaning of each field at length is in
-/// [`Capabilities`](crate::Capabilities).
+/// What the devices of a plugin can do and want.
+///
+/// Zero the struct, set struct_size to its sizeof, then the fields that differ from what frameworks assume of a device
+/// they do not know. Everything it points to is read within the call that takes it, and lives as long as the object
+/// that gave it out. The Rust type Capabilities says at length what each field means.
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "the name in C")]
 #[repr(C)]

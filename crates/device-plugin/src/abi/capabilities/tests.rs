@@ -240,3 +240,79 @@ fn constants_are_those_of_the_enumerations() {
     let found: Vec<&str> = found.into_iter().filter(|line| !own.iter().any(|own| line.contains(own))).collect();
     assert_eq!(found, expected);
 }
+
+/// The C structs of the first version, which later ones only continue: the bytes up to the end of each field.
+const FIRST: &[(&str, usize)] = &[
+    ("struct_size", 8),
+    ("dense_gather_factor", 12),
+    ("dense_scatter_factor", 16),
+    ("rng_bit_generator", 20),
+    ("autocast_dispatch_key", 24),
+    ("autocast_dtypes", 32),
+    ("autocast_dtypes_size", 40),
+    ("autocast_default_dtype", 44),
+    ("autocast_kind", 48),
+    ("eager_fallback", 52),
+    ("int64_policy", 56),
+    ("supported_dtypes", 64),
+    ("supported_dtypes_size", 72),
+    ("remapped_dtypes", 80),
+    ("remapped_dtypes_size", 88),
+    ("bf16_policy", 92),
+    ("layout_tile", 100),
+    ("layout_max_padding", 104),
+    ("layout_policy", 108),
+    ("resize_custom_call", 112),
+    ("upsample_nearest_backward", 116),
+    ("upsample_bilinear_backward", 120),
+    ("spmd", 124),
+    ("mesh_coordinates", 136),
+    ("mesh_coordinates_size", 144),
+    ("replica_orders", 152),
+    ("replica_orders_size", 160),
+    ("master_address_variable", 168),
+    ("master_address_variable_size", 176),
+    ("master_address", 180),
+    ("donation", 184),
+    ("persistent_cache", 188),
+    ("cache_key_strip_device_assignment", 192),
+    ("host_callbacks_partitioned", 196),
+    ("host_callbacks_empty_arrays", 200),
+    ("host_callbacks", 204),
+    ("tuple_args_threshold", 208),
+    ("program_formats", 216),
+    ("program_formats_size", 224),
+    ("stablehlo_minimum", 236),
+    ("stablehlo_current", 248),
+    ("optimized_program", 252),
+    ("dynamic_shapes", 256),
+    ("dlpack_device", 260),
+    ("dlpack_host_device", 264),
+    ("zero_copy_import", 272),
+    ("zero_copy_import_size", 280),
+    ("zero_copy_export", 288),
+    ("zero_copy_export_size", 296),
+    ("memory_kinds", 304),
+    ("memory_kinds_size", 312),
+    ("default_memory_kind", 320),
+    ("default_memory_kind_size", 328),
+    ("host_offload", 332),
+    ("memory_stats", 336),
+    ("mixed_dot", 340),
+    ("dot_algorithms", 352),
+    ("dot_algorithms_size", 360),
+    ("features", 368),
+    ("features_size", 376),
+];
+
+#[test]
+fn the_struct_only_grows_at_its_end() {
+    let found: Vec<_> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
+    assert!(found.len() >= FIRST.len());
+    for (found, first) in found.iter().zip(FIRST) {
+        assert_eq!(found, first, "append to dp_capabilities; never insert, remove or change");
+    }
+    // Elements of lists never grow.
+    assert_eq!([size_of::<dp_string>(), size_of::<dp_dtype_remap>()], [16, 8]);
+    assert_eq!([size_of::<dp_replica_order>(), size_of::<dp_feature>()], [48, 72]);
+}
