@@ -32,15 +32,15 @@ pub(crate) fn run() -> Result<(), Error> {
     let jax = report.part("JAX 0.10.2 and pypjrt in a Python environment", python::jax());
 
     step("building the CPU plugin as JAX loads it");
-    sh::run(cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
-    let cpu = target().join(format!(
+    sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
+    let cpu = sh::target().join(format!(
         "release/{}pjrt_plugin_cpu{}",
         std::env::consts::DLL_PREFIX,
         std::env::consts::DLL_SUFFIX
     ));
 
     step("Rust tests");
-    let mut tests = cargo();
+    let mut tests = sh::cargo();
     tests.args(["test", "--workspace", "--no-fail-fast"]);
     tests.env("PJRT_CPU_PLUGIN", &cpu);
     if let Some(headers) = headers {
@@ -163,17 +163,6 @@ fn number_before(text: &str, word: &str) -> u64 {
 
 fn step(name: &str) {
     println!("\n== {name}");
-}
-
-fn cargo() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(sh::root());
-    cargo
-}
-
-/// Cargo's target folder.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| sh::root().join("target"), PathBuf::from)
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@
 //! function here is `unsafe` for it: contract R1 of `docs/safety.md` says what that means and what
 //! [`discovery`] does so that it can be said of a machine. [`open`] vouches for the library it is told to open.
 
+#[cfg(feature = "capi")]
+pub mod c_api;
 mod describe;
 pub mod discovery;
 mod error;
@@ -41,7 +43,7 @@ pub use lease::{Held, Holder, LockFolder};
 pub use open::{names, open};
 pub use policy::Policy;
 pub use registry::{
-    LoadOptions, LoadedPlugin, Outstanding, PluginEntry, PluginId, PluginRegistry, ProcessEnvironment, RegistryBuilder,
+    ClientLease, LoadOptions, LoadedPlugin, Outstanding, PluginEntry, PluginId, PluginRegistry, ProcessEnvironment, RegistryBuilder,
     Status,
 };
 pub use select::SelectError;
