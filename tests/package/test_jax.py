@@ -210,9 +210,8 @@ from pjrt_plugin_pjrt_cpu import jax_plugin
 print([note.split(':')[0] for note in jax_plugin.NOTES])
 """
     done = jax_environment.run(code, JAX_PLATFORMS="pjrt_cpu")
-    assert done.stdout == (
-        "[cpu:0]\n['no warning that the platform is experimental', 'the alias cpu', 'donation', 'the persistent cache']\n"
-    ), done.stderr
+    notes = ["no warning that the platform is experimental", "the alias cpu", "donation", "the persistent cache"]
+    assert done.stdout == f"[cpu:0]\n{notes}\n", done.stderr
 
 
 def test_what_jax_cannot_do_is_noted(jax_environment, make_wheel):

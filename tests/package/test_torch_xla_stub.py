@@ -19,7 +19,9 @@ EXAMPLE = {
     "name": "example",
     "process": PROCESS,
     "capabilities": {"program_formats": ["mlir"], "rng_bit_generator": "philox", "dense_gather_factor": 8},
-    "create_options": {"options": [{"name": "fraction", "type": "float", "default": 0.5}, {"name": "node_id", "type": "int64"}]},
+    "create_options": {
+        "options": [{"name": "fraction", "type": "float", "default": 0.5}, {"name": "node_id", "type": "int64"}]
+    },
     "disable_env": "EXAMPLE_DISABLE",
 }
 
@@ -152,6 +154,7 @@ def test_nothing_but_the_standard_library(torch_environment, cpu_wheel):
     code = """
 import pjrt_plugin_pjrt_cpu as plugin, os, sys
 from pjrt_plugin_pjrt_cpu import options, process, shutdown
-print(plugin.NAME, os.path.exists(plugin.library_path()), sorted(name for name in sys.modules if name in ('jax', 'torch', 'numpy')))
+others = [name for name in ('jax', 'torch', 'numpy') if name in sys.modules]
+print(plugin.NAME, os.path.exists(plugin.library_path()), others)
 """
     assert torch_environment.output(code) == "pjrt_cpu True []\n"

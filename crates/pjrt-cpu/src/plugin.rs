@@ -203,3 +203,21 @@ fn element_type(dtype: DType) -> Result<ElementType> {
     let pair = TYPES.iter().find(|(engine, _)| *engine == dtype);
     pair.map(|(_, pjrt)| *pjrt).ok_or_else(|| Error::unimplemented(format!("arrays of {}", dtype.name())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_plugin_says_is_valid_and_agrees_with_itself() {
+        let capabilities = Cpu::capabilities();
+        assert_eq!(capabilities.validate(), Ok(()));
+        let range = capabilities.stablehlo.unwrap();
+        let numbers = |version: [i64; 3]| version.map(|number| number.to_string()).join(".");
+        assert_eq!(range.current.to_string(), numbers(STABLEHLO.current));
+        assert_eq!(range.minimum.to_string(), numbers(STABLEHLO.minimum));
+        assert_eq!(capabilities.memory_kinds.default_kind.as_deref(), Some(MEMORY));
+        assert!(capabilities.program_formats.accepts(ProgramFormat::Mlir));
+        assert!(!capabilities.program_formats.accepts(ProgramFormat::Hlo));
+    }
+}
