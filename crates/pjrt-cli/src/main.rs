@@ -14,6 +14,7 @@ mod devices;
 mod inspect;
 mod npy;
 mod open;
+mod package;
 mod run;
 
 use std::io::{ErrorKind, Write};
@@ -37,6 +38,8 @@ enum Command {
     Devices(devices::Args),
     /// Show what a plugin says of itself without creating a client: versions, attributes, extensions, functions.
     Inspect(inspect::Args),
+    /// Write a wheel through which JAX and PyTorch/XLA find a plugin.
+    Package(package::Args),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Package(args) => package::run(&args),
     };
     match result {
         Ok(output) => match std::io::stdout().write_all(output.as_bytes()) {

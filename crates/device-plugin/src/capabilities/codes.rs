@@ -54,7 +54,7 @@ macro_rules! codes {
             fn from_str(text: &str) -> $crate::Result<Self> {
                 Self::ALL.iter().copied().find(|value| value.name() == text).ok_or_else(|| {
                     let known: Vec<_> = Self::ALL.iter().map(|value| value.name()).collect();
-                    $crate::Error::argument(format!("{text:?} is not {}; known are {}", $what, known.join(", ")))
+                    $crate::Error::invalid_argument(format!("{text:?} is not {}; known are {}", $what, known.join(", ")))
                 })
             }
         }

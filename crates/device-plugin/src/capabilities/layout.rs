@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Which layout frameworks give the arrays they send to the device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LayoutPolicy {
     /// Row-major: dimensions in descending order, the last one dense.
@@ -18,7 +18,6 @@ pub enum LayoutPolicy {
 
 /// A tile, and how much padding to it is acceptable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Tiling {
     /// Elements of a tile along the last but one and the last dimension; XLA writes `T(8,128)` for `[8, 128]`.
@@ -37,7 +36,6 @@ impl LayoutPolicy {
 
 /// The order in which a collective operation visits the devices of one physical mesh, so that it follows the wires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ReplicaOrder {
     /// The kind of device, as the vendor names the generation: `v5p`.

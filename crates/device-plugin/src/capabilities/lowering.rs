@@ -31,7 +31,6 @@ codes! {
 
 /// Automatic mixed precision: frameworks run chosen operations in a shorter float type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Autocast {
     /// Which operations run in the shorter type.

@@ -53,7 +53,7 @@ impl DlpackDevice {
 
 /// The memories of a device, as frameworks select them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct MemoryKinds {
     /// Names of the kinds: `device`, `pinned_host`. Empty when only the client knows.
@@ -100,7 +100,7 @@ codes! {
 
 /// What callbacks from a running program into the host can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct HostCallbacks {
     /// Partitioned programs may call.

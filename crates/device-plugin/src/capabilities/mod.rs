@@ -55,7 +55,7 @@ use crate::{ElementType, Value};
 ///
 /// Each field names in brackets the framework that keeps a rule for it by device name, and the rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// Lower a gather as a dense product with a mask while the gathered dimension has at most ten times this many
@@ -275,4 +275,4 @@ impl Capabilities {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,7 +10,7 @@ impl Capabilities {
     ///
     /// # Errors
     ///
-    /// The field that is unknown or of the wrong type, or all faults of the values.
+    /// The field whose value is of the wrong type, or all unknown fields and faults of the values.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         Self::from_value(&parse(text)?)
     }
@@ -23,30 +23,48 @@ impl Capabilities {
 
     /// These capabilities, changed by a JSON merge patch (RFC 7396): fields given replace, `null` restores a default.
     ///
-    /// That is what users override capabilities with: the registry applies the variable
-    /// `DEVICE_PLUGIN_<NAME>_CAPABILITIES`.
+    /// That is what users override capabilities with, in the variable of [`Self::override_variable`].
     ///
     /// # Errors
     ///
-    /// The field that is unknown or of the wrong type, or all faults of the result.
+    /// The field whose value is of the wrong type, or all unknown fields and faults of the result.
     pub fn patched(&self, patch: &str) -> Result<Self, Faults> {
         let patch = parse(patch)?;
         if !patch.is_object() {
-            let message = format!("{patch} is no JSON object; write fields, such as {{\"donation\": true}}");
-            return Err(Fault::new("capabilities", message).into());
+            return Self::from_value(&patch);
         }
         let mut json = serde_json::to_value(self).map_err(|error| Fault::new("capabilities", error.to_string()))?;
         merge(&mut json, patch);
         Self::from_value(&json)
     }
 
+    /// The environment variable in which a user may give a patch for the plugin of that name:
+    /// `DEVICE_PLUGIN_<NAME>_CAPABILITIES`. Whoever discovers plugins reads it.
+    pub fn override_variable(name: &str) -> String {
+        format!("DEVICE_PLUGIN_{}_CAPABILITIES", name.to_ascii_uppercase())
+    }
+
     fn from_value(json: &Json) -> Result<Self, Faults> {
-        let read: Self = serde_path_to_error::deserialize(json).map_err(|error| {
-            let path = error.path().to_string();
+        // Derived readers also take a list of all fields in order, which nobody means.
+        if !json.is_object() {
+            let message = format!("{json} is no JSON object; write fields, such as {{\"donation\": true}}");
+            return Err(Fault::new("capabilities", message).into());
+        }
+        let mut unknown = Vec::new();
+        let mut track = serde_path_to_error::Track::new();
+        let tracked = serde_path_to_error::Deserializer::new(json, &mut track);
+        let read = serde_ignored::deserialize(tracked, |path| unknown.push(path.to_string()));
+        let read: Self = read.map_err(|error: serde_json::Error| {
+            let path = track.path().to_string();
             let field = if path == "." { "capabilities".to_owned() } else { path };
-            Fault::new(field, error.into_inner().to_string())
+            Fault::new(field, error.to_string())
         })?;
-        read.validate()?;
+        let mut faults = read.validate().err().map(Faults::into_vec).unwrap_or_default();
+        faults.extend(unknown.iter().map(|path| {
+            // The library writes `?` for a value that may be left out.
+            Fault::new(path.replace(".?", ""), "there is no such field; is it misspelt?")
+        }));
+        Faults::check(faults)?;
         Ok(read)
     }
 }

@@ -72,7 +72,7 @@ impl TryFrom<Vec<ProgramFormat>> for ProgramFormats {
     /// Without any format.
     fn try_from(formats: Vec<ProgramFormat>) -> Result<Self> {
         let mut formats = formats.into_iter();
-        let first = formats.next().ok_or_else(|| Error::argument("no program format; name at least one"))?;
+        let first = formats.next().ok_or_else(|| Error::invalid_argument("no program format; name at least one"))?;
         Ok(formats.fold(Self::preferring(first), Self::or))
     }
 }
@@ -162,7 +162,9 @@ impl FromStr for StablehloVersion {
         let numbers: Vec<u32> = text.split('.').map_while(|number| number.parse().ok()).collect();
         match numbers[..] {
             [major, minor, patch] if text.matches('.').count() == 2 => Ok(Self::new(major, minor, patch)),
-            _ => Err(Error::argument(format!("{text:?} is not a version of StableHLO; write it as \"1.13.7\""))),
+            _ => {
+                Err(Error::invalid_argument(format!("{text:?} is not a version of StableHLO; write it as \"1.13.7\"")))
+            }
         }
     }
 }
@@ -182,7 +184,6 @@ impl<'de> Deserialize<'de> for StablehloVersion {
 
 /// The versions of StableHLO the compiler reads, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct StablehloRange {
     /// The oldest.
     pub minimum: StablehloVersion,
@@ -212,7 +213,7 @@ impl TryFrom<StablehloVersions> for StablehloRange {
                 .zip(patch)
                 .map(|((major, minor), patch)| StablehloVersion::new(major, minor, patch))
                 .ok_or_else(|| {
-                    Error::argument(format!(
+                    Error::invalid_argument(format!(
                         "{which} StableHLO version {numbers:?} has a number that is none of a version"
                     ))
                 })
