@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything, with the real parts where a package registry can be reached.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::package::PLUGINS;
@@ -88,10 +88,10 @@ pub(crate) fn run() -> Result<(), Error> {
 
 /// Packages plugins, installs the wheels and lets JAX find them.
 fn wheels(python: &Path, cpu: &Path, plugins: &OsStr, report: &mut Report) -> Result<(), Error> {
-    sh::run(cargo().args(["build", "-p", "pjrt-cli"]))?;
+    sh::run(sh::cargo().args(["build", "-p", "pjrt-cli"]))?;
     let mut pytest = Command::new(python);
     pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/package"));
-    pytest.env("PJRT_COMMAND", target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX)));
+    pytest.env("PJRT_COMMAND", sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX)));
     pytest.env("PJRT_CPU_PLUGIN", cpu).env("PJRT_TEST_PLUGINS", plugins).env("PYTHONDONTWRITEBYTECODE", "1");
     sh::run_watched(&mut pytest, |line| report.pytest_line(line))
 }
