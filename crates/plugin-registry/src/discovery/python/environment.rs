@@ -93,7 +93,7 @@ impl Collector<'_> {
     /// of `.pth` files add folders behind the folder they lie in.
     fn search_path(&mut self, installation: &Installation) -> Vec<PathBuf> {
         let discovery = self.discovery;
-        let configuration = fs::read_to_string(installation.root.join("pyvenv.cfg")).ok();
+        let configuration = folder::read_text(&installation.root.join("pyvenv.cfg"), folder::LARGEST_SETTINGS);
         let setting = |key: &str| {
             configuration.as_deref()?.lines().find_map(|line| {
                 let (name, value) = line.split_once('=')?;
@@ -161,12 +161,9 @@ impl Collector<'_> {
     /// Folders that the `.pth` files of a folder add. Lines of code are not run.
     fn pth_lines(&mut self, site: &Path) -> Vec<PathBuf> {
         let mut folders = Vec::new();
-        for file in folder::files(site) {
-            if file.extension().is_none_or(|extension| extension != "pth") {
-                continue;
-            }
-            let Ok(bytes) = fs::read(&file) else { continue };
-            for line in String::from_utf8_lossy(&bytes).lines().map(str::trim_end) {
+        for file in folder::files_named(site, |name| name.ends_with(".pth")) {
+            let Some(text) = folder::read_text(&file, folder::LARGEST_SETTINGS) else { continue };
+            for line in text.lines().map(str::trim_end) {
                 if line.is_empty() || line.starts_with('#') {
                     continue;
                 }
@@ -241,7 +238,7 @@ fn pyenv(discovery: &Discovery, shims: &Path) -> Option<PathBuf> {
     let root = shims.parent().filter(|_| shims.ends_with("shims"))?;
     let chosen = match discovery.get("PYENV_VERSION") {
         Some(version) => version.to_string_lossy().into_owned(),
-        None => fs::read_to_string(root.join("version")).ok()?,
+        None => folder::read_text(&root.join("version"), folder::LARGEST_SETTINGS)?,
     };
     let first = chosen.split([':', '\n']).map(str::trim).find(|version| !version.is_empty())?.to_owned();
     Some(root.join("versions").join(first)).filter(|path| path.is_dir())

@@ -12,7 +12,6 @@ mod module;
 mod register_call;
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use distribution::{Distribution, EntryPoint};
@@ -334,8 +333,5 @@ fn module_key(source: &Path) -> String {
 }
 
 fn register_call(source: &Path) -> Option<register_call::RegisterCall> {
-    if fs::metadata(source).ok()?.len() > LARGEST_SOURCE {
-        return None;
-    }
-    register_call::find(&String::from_utf8_lossy(&fs::read(source).ok()?))
+    register_call::find(&folder::read_text(source, LARGEST_SOURCE)?)
 }
