@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use device_plugin::{Descriptor, Library};
+use device_plugin::{Descriptor, Library, StaticApi};
 use pjrt::Plugin;
 
-use super::record::{Key, beside};
+use super::record::{Key, beside, has_folder};
 use super::setup::{LoadOptions, Outstanding, Setup};
+use crate::discovery::{Discovery, Refusal};
 use crate::error::Error;
 
 /// A library, loaded or not, shared by all registries of the process.
@@ -45,10 +46,10 @@ pub(crate) struct Guest {
 
 impl Shared {
     /// What the process knows of a library.
-    pub(crate) fn of(key: &Key) -> Arc<Self> {
+    pub(crate) fn of(source: &Source) -> Arc<Self> {
         static LIBRARIES: OnceLock<Mutex<HashMap<Key, Arc<Shared>>>> = OnceLock::new();
         let libraries = LIBRARIES.get_or_init(Mutex::default);
-        libraries.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default().clone()
+        libraries.lock().unwrap_or_else(PoisonError::into_inner).entry(source.key()).or_default().clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -58,6 +59,7 @@ impl Shared {
     /// Loads the library unless that has happened, with the set-up it needs. Only who wants the same library waits.
     pub(crate) fn load(
         self: &Arc<Self>,
+        source: &Source,
         descriptor: &Descriptor,
         options: &LoadOptions<'_>,
     ) -> Result<(Arc<Use>, Setup, Vec<Outstanding>), Error> {
@@ -73,7 +75,7 @@ impl Shared {
             }
             None => {
                 let (setup, outstanding) = Setup::carry_out(descriptor, options)?;
-                let plugin = open(descriptor)?;
+                let plugin = source.open()?;
                 state.loaded = Some((plugin.clone(), setup.clone()));
                 (plugin, setup, outstanding)
             }
@@ -92,18 +94,48 @@ impl Shared {
     }
 }
 
-fn open(descriptor: &Descriptor) -> Result<Plugin, Error> {
-    let name = &descriptor.manifest().name;
-    let path: PathBuf = match descriptor.library() {
-        Library::Static(table) => return Ok(Plugin::from_static(*table)?),
-        Library::Path(path) => path.clone(),
-        Library::Beside(file) => beside(file),
-        Library::Computed(path) => {
-            path().map_err(|error| Error::Path { name: name.clone(), error: Box::new(error) })?
+/// Where a plugin's table comes from, once that is known.
+pub(crate) enum Source {
+    Table(StaticApi),
+    File(PathBuf),
+}
+
+impl Source {
+    pub(crate) fn of(descriptor: &Descriptor) -> Result<Self, Error> {
+        let name = &descriptor.manifest().name;
+        match descriptor.library() {
+            Library::Static(table) => Ok(Self::Table(*table)),
+            Library::Path(path) if has_folder(path) || path.exists() => Ok(Self::File(path.clone())),
+            Library::Path(path) => {
+                let found = path.to_str().and_then(|name| Discovery::from_environment().find_library(name));
+                found.map(Self::File).ok_or_else(|| {
+                    let refusal = Refusal::NotInLibrarySearch { name: path.display().to_string() };
+                    Error::Refused { name: name.clone(), refusals: vec![refusal] }
+                })
+            }
+            Library::Beside(file) => Ok(Self::File(beside(file))),
+            Library::Computed(path) => {
+                let path = path().map_err(|error| Error::Path { name: name.clone(), error: Box::new(error) })?;
+                Ok(Self::File(path))
+            }
+            _ => Err(Error::NoLibrary { name: name.clone() }),
         }
-        _ => return Err(Error::NoLibrary { name: name.clone() }),
-    };
-    Ok(load(&path)?)
+    }
+
+    /// What is the same for all who load it.
+    fn key(&self) -> Key {
+        match self {
+            Self::Table(table) => Key::Table(table.as_raw().addr()),
+            Self::File(path) => Key::file(path),
+        }
+    }
+
+    fn open(&self) -> Result<Plugin, pjrt::LoadError> {
+        match self {
+            Self::Table(table) => Plugin::from_static(*table),
+            Self::File(path) => load(path),
+        }
+    }
 }
 
 fn load(path: &Path) -> Result<Plugin, pjrt::LoadError> {

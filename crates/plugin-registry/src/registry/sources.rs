@@ -16,11 +16,15 @@ use crate::hardware::Machine;
 
 /// The descriptions linked into this program, and what linked them.
 fn linked() -> Vec<(String, Result<Descriptor, Faults>)> {
-    vec![
+    let embedded = [
         // The linker drops plugins that nothing names.
         #[cfg(feature = "cpu")]
         ("the feature `cpu` of plugin-registry".to_owned(), Descriptor::of::<pjrt_cpu::Cpu>()),
-    ]
+    ];
+    let registered = device_plugin::registered();
+    let registered =
+        registered.map(|plugin| (format!("#[device_plugin] on {}", plugin.type_name()), plugin.descriptor()));
+    embedded.into_iter().chain(registered).collect()
 }
 
 impl PluginRegistry {
