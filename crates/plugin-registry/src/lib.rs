@@ -35,7 +35,7 @@ pub mod select;
 pub use error::Error;
 pub use hardware::{Machine, Presence, Sighting};
 pub use lease::{Held, Holder, LockFolder};
-pub use open::{names, open};
+pub use open::{find, names, open};
 pub use policy::Policy;
 pub use registry::{
     LoadOptions, LoadedPlugin, Outstanding, PluginEntry, PluginId, PluginRegistry, ProcessEnvironment, RegistryBuilder,
