@@ -1,5 +1,6 @@
 //! `pjrt list`.
 
+use plugin_registry::discovery::CandidateLibrary;
 use plugin_registry::{PluginEntry, PluginRegistry, Policy, Presence, Status};
 use serde_json::{Value, json};
 
@@ -58,7 +59,7 @@ fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginE
             if entry.manifest().experimental { format!("{priority} experimental") } else { priority.to_string() },
             entry.hardware().presence.to_string(),
             status(entry),
-            entry.candidate().provenance.source.to_string(),
+            source(entry),
             library(entry),
         ]);
     }
@@ -103,6 +104,13 @@ fn others(entry: &PluginEntry) -> Vec<String> {
     others
 }
 
+fn source(entry: &PluginEntry) -> String {
+    match entry.candidate().library {
+        CandidateLibrary::Static => "linked in".to_owned(),
+        _ => entry.candidate().provenance.source.to_string(),
+    }
+}
+
 fn library(entry: &PluginEntry) -> String {
     entry.candidate().library.path().map_or_else(|| "-".to_owned(), |path| path.display().to_string())
 }
@@ -137,7 +145,7 @@ pub(crate) fn as_json(entry: &PluginEntry) -> Value {
         "name": entry.name(),
         "aliases": others(entry),
         "library": candidate.library.path(),
-        "source": candidate.provenance.source.to_string(),
+        "source": source(entry),
         "provenance": provenances,
         "display_name": manifest.display_name,
         "vendor": manifest.vendor,
