@@ -10,7 +10,7 @@ mod sources;
 
 pub use entry::{PluginEntry, Status};
 pub use id::PluginId;
-pub use loaded::LoadedPlugin;
+pub use loaded::{ClientLease, LoadedPlugin};
 pub use setup::{LoadOptions, Outstanding, ProcessEnvironment};
 
 use std::fmt;
@@ -146,6 +146,11 @@ impl PluginRegistry {
     pub fn global() -> &'static Self {
         static GLOBAL: OnceLock<PluginRegistry> = OnceLock::new();
         GLOBAL.get_or_init(Self::discover)
+    }
+
+    /// Whether the other is the same registry.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
