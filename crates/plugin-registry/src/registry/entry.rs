@@ -134,7 +134,12 @@ impl PluginEntry {
         let source = Source::of(descriptor)?;
         let (used, setup, outstanding) = Shared::of(&source).load(&source, descriptor, options)?;
         self.registry.keep(self.id, &self.record, &used)?;
-        Ok(LoadedPlugin::new(self.clone(), &used, setup, outstanding))
+        Ok(LoadedPlugin::new(self.clone(), descriptor, &used, setup, outstanding))
+    }
+
+    /// Whether its manifest is its own.
+    pub(super) fn is_described(&self) -> bool {
+        self.record.described
     }
 
     fn usable(&self) -> Result<&Descriptor, Error> {

@@ -10,6 +10,7 @@ use pjrt::Plugin;
 
 use super::record::{Key, beside, has_folder};
 use super::setup::{LoadOptions, Outstanding, Setup};
+use crate::describe::describe;
 use crate::discovery::{Discovery, Refusal};
 use crate::error::Error;
 
@@ -36,6 +37,8 @@ pub(crate) struct Use {
     shared: Arc<Shared>,
     plugin: Plugin,
     descriptor: Descriptor,
+    /// What the library says of itself, where it exports that.
+    own: Option<Descriptor>,
 }
 
 /// A client that is alive.
@@ -81,7 +84,8 @@ impl Shared {
             }
         };
         let used = state.current.upgrade().unwrap_or_else(|| {
-            let used = Use { shared: self.clone(), plugin, descriptor: descriptor.clone() };
+            let own = source.own_description();
+            let used = Use { shared: self.clone(), plugin, descriptor: descriptor.clone(), own };
             let used = Arc::new(used);
             state.current = Arc::downgrade(&used);
             used
@@ -130,6 +134,13 @@ impl Source {
         }
     }
 
+    /// What a library says of itself once it is loaded, where it says anything.
+    fn own_description(&self) -> Option<Descriptor> {
+        let Self::File(path) = self else { return None };
+        let own = describe(path);
+        own.inspect_err(|error| tracing::warn!(%error, "a library's own description is left out")).ok()?
+    }
+
     fn open(&self) -> Result<Plugin, pjrt::LoadError> {
         match self {
             Self::Table(table) => Plugin::from_static(*table),
@@ -146,6 +157,11 @@ fn load(path: &Path) -> Result<Plugin, pjrt::LoadError> {
 impl Use {
     pub(crate) fn plugin(&self) -> &Plugin {
         &self.plugin
+    }
+
+    /// What the library says of itself, where it exports that.
+    pub(crate) fn own(&self) -> Option<&Descriptor> {
+        self.own.as_ref()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -175,8 +191,10 @@ impl Drop for Use {
         }
         let name = &self.descriptor.manifest().name;
         tracing::debug!(plugin = %name, "shutting the plugin down");
-        if let Err(error) = self.descriptor.shutdown() {
-            tracing::warn!(plugin = %name, %error, "the plugin's shutdown hook failed");
+        for descriptor in [Some(&self.descriptor), self.own.as_ref()].into_iter().flatten() {
+            if let Err(error) = descriptor.shutdown() {
+                tracing::warn!(plugin = %name, %error, "the plugin's shutdown hook failed");
+            }
         }
         let Some(function) = &self.descriptor.manifest().shutdown_symbol else { return };
         state.ended = true;

@@ -42,6 +42,8 @@ pub(crate) struct Record {
     pub(crate) manifest: Manifest,
     /// None where it cannot be used.
     pub(crate) descriptor: Option<Descriptor>,
+    /// Whether the manifest is the plugin's own, rather than one that stands for it.
+    pub(crate) described: bool,
     pub(crate) tier: Tier,
     pub(crate) order: usize,
     /// Seen anew when the registry is refreshed.
@@ -67,7 +69,7 @@ impl Record {
             key = candidate.library.path().map(Key::file);
         }
         let hardware = RwLock::new(Arc::new(machine.sight(&manifest.hardware)));
-        Self { candidate, manifest, descriptor, tier, order: 0, hardware, key, used: Mutex::new(None) }
+        Self { candidate, manifest, descriptor, described: true, tier, order: 0, hardware, key, used: Mutex::new(None) }
     }
 
     /// Whether a user who writes `name` may mean this plugin.
