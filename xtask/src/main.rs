@@ -3,6 +3,7 @@
 
 mod codegen;
 mod package;
+mod plugin_header;
 mod python;
 mod sh;
 mod test;
@@ -17,6 +18,8 @@ const USAGE: &str = "usage: cargo xtask TASK
 
   codegen [--check]   regenerate crates/pjrt-sys/src/{bindings,slots}.rs from the PJRT headers;
                       --check regenerates into memory and fails where the committed files differ
+  plugin-header [--check]
+                      write the C header of the CPU plugin; --check fails where the committed one differs
   plugins             fetch the real XLA CPU plugins and print their paths
   test                run every test, with the real plugins, JAX and the C++ compiler where they can be had
   tidy                check the repository's walls: dependencies, unsafe code, file lengths
@@ -28,6 +31,8 @@ fn main() -> ExitCode {
     let result = match args.as_slice() {
         ["codegen"] => codegen::run(false),
         ["codegen", "--check"] => codegen::run(true),
+        ["plugin-header"] => plugin_header::run(false),
+        ["plugin-header", "--check"] => plugin_header::run(true),
         ["plugins"] => plugins(),
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),

@@ -11,6 +11,7 @@ macro_rules! line {
 
 mod array;
 mod devices;
+mod header;
 mod inspect;
 mod npy;
 mod open;
@@ -38,6 +39,8 @@ enum Command {
     Devices(devices::Args),
     /// Show what a plugin says of itself without creating a client: versions, attributes, extensions, functions.
     Inspect(inspect::Args),
+    /// Write the C header of a plugin: the functions its library exports.
+    Header(header::Args),
     /// Write a wheel through which JAX and PyTorch/XLA find a plugin.
     Package(package::Args),
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Header(args) => header::run(&args),
         Command::Package(args) => package::run(&args),
     };
     match result {
