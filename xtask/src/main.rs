@@ -1,7 +1,9 @@
 //! Tasks of this repository, run as `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod c_library;
 mod codegen;
+mod header;
 mod package;
 mod plugin_header;
 mod python;
@@ -18,8 +20,10 @@ const USAGE: &str = "usage: cargo xtask TASK
 
   codegen [--check]   regenerate crates/pjrt-sys/src/{bindings,slots}.rs from the PJRT headers;
                       --check regenerates into memory and fails where the committed files differ
-  plugin-header [--check]
-                      write the C header of the CPU plugin; --check fails where the committed one differs
+  header [--check]    write the C headers from the Rust code that implements them, and that of the CPU plugin from its
+                      library; --check as above
+  c-library [--prefix DIR] [--release]
+                      build libplugin_registry and install it with headers, pkg-config and CMake files
   plugins             fetch the real XLA CPU plugins and print their paths
   test                run every test, with the real plugins, JAX and the C++ compiler where they can be had
   tidy                check the repository's walls: dependencies, unsafe code, file lengths
@@ -31,8 +35,9 @@ fn main() -> ExitCode {
     let result = match args.as_slice() {
         ["codegen"] => codegen::run(false),
         ["codegen", "--check"] => codegen::run(true),
-        ["plugin-header"] => plugin_header::run(false),
-        ["plugin-header", "--check"] => plugin_header::run(true),
+        ["header"] => header::run(false).and_then(|()| plugin_header::run(false)),
+        ["header", "--check"] => header::run(true).and_then(|()| plugin_header::run(true)),
+        ["c-library", args @ ..] => c_library::run(args),
         ["plugins"] => plugins(),
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[arg(long = "crate", value_name = "DIR", id = "crate_dir", conflicts_with = "library")]
     crate_dir: Option<PathBuf>,
     /// What a plugin says of itself; may be given for each plugin of a static library. By default `pjrt_plugin.json`
-    /// beside the library or in the crate's folder.
+    /// beside the library or in the crate's folder, or what a shared library tells when it is loaded.
     #[arg(long, value_name = "FILE")]
     manifest: Vec<PathBuf>,
     /// The plugin's name, where there is no manifest.
@@ -72,7 +72,13 @@ fn manifests(args: &Args, library: &Path) -> Result<Vec<Manifest>, String> {
         paths.extend(beside);
     }
     if paths.is_empty() {
-        return Err(format!("no {FILE_NAME} beside {}; give --manifest FILE or --name NAME", library.display()));
+        let shown = library.display();
+        // A static library is no library that can be loaded.
+        let archive = library.extension().is_some_and(|extension| extension == "a" || extension == "lib");
+        let described =
+            if archive { None } else { plugin_registry::describe(library).map_err(|error| error.to_string())? };
+        let missing = || format!("library {shown}: no {FILE_NAME} beside it; give --manifest FILE or --name NAME");
+        return Ok(vec![described.ok_or_else(missing)?.manifest().clone()]);
     }
     let read = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
@@ -135,7 +141,7 @@ mod tests {
             output: None,
             check: false,
         };
-        let library = Path::new("/no/folder/lib.so");
+        let library = Path::new("/no/folder/lib.a");
         assert!(manifests(&args(None), library).unwrap_err().contains("--name NAME"));
         assert!(manifests(&args(Some("A")), library).unwrap_err().contains("is no name"));
         assert_eq!(manifests(&args(Some("a")), library).unwrap()[0].name, "a");

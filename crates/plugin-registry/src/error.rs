@@ -30,7 +30,7 @@ pub enum Error {
         by: String,
     },
     /// No plugin fits a policy.
-    Select(Box<SelectError>),
+    Select(SelectError),
     /// The plugin cannot be used.
     Refused {
         /// The plugin.
@@ -218,7 +218,7 @@ impl std::error::Error for Error {
 
 impl From<SelectError> for Error {
     fn from(error: SelectError) -> Self {
-        Self::Select(Box::new(error))
+        Self::Select(error)
     }
 }
 

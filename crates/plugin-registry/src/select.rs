@@ -22,14 +22,30 @@ use crate::registry::record::Record;
 
 /// Why no plugin was chosen: each plugin there is, and why not.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct SelectError {
+pub struct SelectError(Box<Details>);
+
+#[derive(Clone, Debug)]
+struct Details {
+    policy: Policy,
+    hint: Option<SelectionHint>,
+    rejected: Vec<Rejected>,
+}
+
+impl SelectError {
     /// What was asked for.
-    pub policy: Policy,
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
     /// The variable that decided, and what it asks for.
-    pub hint: Option<SelectionHint>,
+    pub fn hint(&self) -> Option<&SelectionHint> {
+        self.0.hint.as_ref()
+    }
+
     /// Every plugin of the registry, in its order.
-    pub rejected: Vec<Rejected>,
+    pub fn rejected(&self) -> &[Rejected] {
+        &self.0.rejected
+    }
 }
 
 /// A plugin that was not chosen.
@@ -86,15 +102,16 @@ impl fmt::Display for RejectReason {
 
 impl fmt::Display for SelectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.hint {
+        let Details { policy, hint, rejected } = &*self.0;
+        match hint {
             Some(hint) => write!(f, "no plugin fits {}={}", hint.variable, hint.names.join(","))?,
-            None => write!(f, "no plugin fits: {} is asked for", self.policy)?,
+            None => write!(f, "no plugin fits: {} is asked for", policy)?,
         }
-        if self.rejected.is_empty() {
+        if rejected.is_empty() {
             return f.write_str(". No plugin was found: install one, register one, or name its library");
         }
         f.write_str(". The plugins found are:")?;
-        for Rejected { name, aliases, origin, reason } in &self.rejected {
+        for Rejected { name, aliases, origin, reason } in rejected {
             write!(f, "\n  {name}")?;
             if !aliases.is_empty() {
                 write!(f, " or {}", aliases.join(" or "))?;
@@ -110,15 +127,12 @@ impl std::error::Error for SelectError {}
 /// A plugin to choose from.
 pub(crate) struct Choice<'a> {
     pub(crate) record: &'a Arc<Record>,
+    pub(crate) hardware: Arc<Sighting>,
     pub(crate) disabled: Option<&'a str>,
 }
 
 /// The index of the plugin that fits best.
-pub(crate) fn choose(
-    policy: &Policy,
-    hints: &[SelectionHint],
-    choices: &[Choice<'_>],
-) -> Result<usize, Box<SelectError>> {
+pub(crate) fn choose(policy: &Policy, hints: &[SelectionHint], choices: &[Choice<'_>]) -> Result<usize, SelectError> {
     let hint = if policy.uses_hints() { hints.first() } else { None };
     let hinted: Vec<Wish>;
     let wishes = match hint {
@@ -132,7 +146,7 @@ pub(crate) fn choose(
         // The last resort is taken as it is.
         let resort = position > 0 && matches!(wish, Wish::Named(_)) && hint.is_none();
         let fitting = choices.iter().enumerate().filter(|(_, choice)| judge(policy, wish, resort, choice).is_none());
-        if let Some((index, _)) = fitting.min_by_key(|(_, choice)| rank(policy, wish, choice.record)) {
+        if let Some((index, _)) = fitting.min_by_key(|(_, choice)| rank(policy, wish, choice)) {
             return Ok(index);
         }
     }
@@ -147,7 +161,7 @@ pub(crate) fn choose(
             reason: reason.unwrap_or(RejectReason::OtherName),
         }
     });
-    Err(Box::new(SelectError { policy: policy.clone(), hint: hint.cloned(), rejected: rejected.collect() }))
+    Err(SelectError(Box::new(Details { policy: policy.clone(), hint: hint.cloned(), rejected: rejected.collect() })))
 }
 
 /// What speaks against a plugin, if anything does.
@@ -164,8 +178,8 @@ fn judge(policy: &Policy, wish: &Wish, resort: bool, choice: &Choice<'_>) -> Opt
     if !record.candidate.refusals.is_empty() {
         return Some(RejectReason::Refused(record.candidate.refusals.clone()));
     }
-    if !named && record.hardware.presence == Presence::Absent {
-        return Some(RejectReason::NoHardware(record.hardware.clone()));
+    if !named && choice.hardware.presence == Presence::Absent {
+        return Some(RejectReason::NoHardware(Sighting::clone(&choice.hardware)));
     }
     if !named && record.manifest.experimental && policy.wants_experimental() == Some(false) {
         return Some(RejectReason::Experimental);
@@ -175,7 +189,8 @@ fn judge(policy: &Policy, wish: &Wish, resort: bool, choice: &Choice<'_>) -> Opt
 }
 
 /// The smallest is best; see the module's documentation.
-fn rank<'a>(policy: &Policy, wish: &Wish, record: &'a Record) -> impl Ord + use<'a> {
+fn rank<'a>(policy: &Policy, wish: &Wish, choice: &Choice<'a>) -> impl Ord + use<'a> {
+    let record: &'a Record = choice.record;
     let other_name = match wish {
         Wish::Named(name) | Wish::Kind(name) => !record.manifest.name.eq_ignore_ascii_case(name),
         Wish::Any => false,
@@ -184,7 +199,7 @@ fn rank<'a>(policy: &Policy, wish: &Wish, record: &'a Record) -> impl Ord + use<
     (
         record.tier,
         other_name,
-        record.hardware.presence,
+        choice.hardware.presence,
         experimental,
         Reverse(record.manifest.priority),
         record.manifest.name.as_str(),

@@ -50,19 +50,19 @@ impl Collector<'_> {
 
     /// The manifests and the conventionally named libraries of a folder.
     pub(super) fn conventional_folder(&mut self, source: SourceKind, path: &Path, variable: Option<&str>) {
-        let files = folder::files(path);
+        let is_manifest = |name: &str| {
+            name == device_plugin::manifest::FILE_NAME || (name.starts_with("pjrt-plugin-") && name.ends_with(".json"))
+        };
+        let files = folder::files_named(path, |name| is_manifest(name) || folder::is_plugin_name(name));
         for file in &files {
-            let name = folder::name(file);
-            let manifest = name == device_plugin::manifest::FILE_NAME
-                || (name.starts_with("pjrt-plugin-") && name.ends_with(".json"));
-            if manifest {
+            if is_manifest(folder::name(file)) {
                 self.manifest(source, file, variable);
             }
         }
         for file in files {
             let name = folder::name(&file);
             // A broken link is a plugin that was installed once; a folder of that name is something else.
-            if !folder::is_plugin_name(name) || file.is_dir() {
+            if is_manifest(name) || file.is_dir() {
                 continue;
             }
             let place = Place::Directory { path: path.to_owned(), variable: variable.map(str::to_owned) };

@@ -12,6 +12,15 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// The files of a folder whose names are wanted, sorted. Large folders make it worth asking before paths are built.
+pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let wanted = entries.filter(|entry| entry.file_name().to_str().is_some_and(&wanted));
+    let mut files: Vec<PathBuf> = wanted.map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}
+
 /// Name of a file, where it is text.
 pub(super) fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
@@ -52,9 +61,16 @@ pub(super) fn is_plugin_name(name: &str) -> bool {
         || (stem.starts_with("lib") && stem.contains("pjrt"))
 }
 
-/// A plugin's name guessed from its file: what is left when the words that say "PJRT plugin" are taken away.
+/// A plugin's name guessed from its file: what a conventional name frames, or what is left when the words that say "PJRT
+/// plugin" are taken away.
 pub(super) fn guess_name(name: &str) -> String {
     let whole = library_stem(name).unwrap_or(name).to_lowercase();
+    for (start, end) in [("pjrt_c_api_", "_plugin"), ("pjrt-plugin-", ""), ("pjrt_plugin_", "")] {
+        let framed = whole.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+        if let Some(framed) = framed.filter(|framed| !framed.is_empty()) {
+            return framed.replace('-', "_");
+        }
+    }
     let rest = whole.strip_prefix("lib").filter(|rest| !rest.is_empty()).unwrap_or(&whole);
     let words = || rest.split(['-', '_', '.']).filter(|word| !word.is_empty());
     let telling: Vec<&str> = words().filter(|word| !["pjrt", "plugin", "c", "api", "xla"].contains(word)).collect();
@@ -69,6 +85,7 @@ mod tests {
     fn names() {
         for (file, guess) in [
             ("pjrt_c_api_cpu_plugin.so", "cpu"),
+            ("pjrt_c_api_c_plugin.so", "c"),
             ("pjrt-plugin-cuda.so", "cuda"),
             ("pjrt_plugin_tt.so", "tt"),
             ("libpjrt_cpu.so", "cpu"),

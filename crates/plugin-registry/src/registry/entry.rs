@@ -73,9 +73,9 @@ impl PluginEntry {
         &self.record.candidate
     }
 
-    /// Whether its hardware is there.
-    pub fn hardware(&self) -> &Sighting {
-        &self.record.hardware
+    /// Whether its hardware is there, as seen when the registry was made or last refreshed.
+    pub fn hardware(&self) -> Arc<Sighting> {
+        self.record.hardware()
     }
 
     /// Whether a user who writes `name` may mean this plugin.
@@ -134,10 +134,6 @@ impl PluginEntry {
         let (used, setup, outstanding) = Shared::of(key).load(descriptor, options)?;
         self.registry.keep(self.id, &self.record, &used)?;
         Ok(LoadedPlugin::new(self.clone(), &used, setup, outstanding))
-    }
-
-    pub(super) fn record(&self) -> &Arc<Record> {
-        &self.record
     }
 
     fn usable(&self) -> Result<(&Descriptor, &Key), Error> {

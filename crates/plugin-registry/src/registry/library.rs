@@ -87,11 +87,6 @@ impl Shared {
         Ok((used, setup, outstanding))
     }
 
-    /// The set-up the library was loaded with.
-    pub(crate) fn setup(&self) -> Option<Setup> {
-        self.state().loaded.as_ref().map(|(_, setup)| setup.clone())
-    }
-
     pub(crate) fn clients(&self) -> usize {
         self.clients.load(Ordering::Acquire)
     }

@@ -28,8 +28,10 @@ pub struct LoadedPlugin {
     used: Weak<Use>,
 }
 
-/// What a client holds until it is gone. The lease goes first: a plugin is shut down with nobody holding its device.
-struct Stay {
+/// The right to have a client, which a client of the registry holds until it is gone; see [`LoadedPlugin::lease`].
+#[derive(Debug)]
+pub struct ClientLease {
+    // The lock goes first: a plugin is shut down with nobody holding its device.
     _lease: Option<Lease>,
     _guest: Guest,
 }
@@ -86,9 +88,7 @@ impl LoadedPlugin {
     pub fn client_labelled(&self, label: &str, options: &ClientOptions) -> Result<Client, Error> {
         let (entry, name) = (&self.entry, self.entry.name());
         entry.registry().check(entry.id(), name)?;
-        let stale = || Error::Stale { name: name.to_owned(), id: entry.id() };
-        let used = self.used.upgrade().ok_or_else(stale)?;
-        let descriptor = entry.descriptor().ok_or_else(stale)?;
+        let descriptor = entry.descriptor().ok_or_else(|| Error::Stale { name: name.to_owned(), id: entry.id() })?;
         let plan = self.setup.plan();
         let mut given = entry.candidate().create_options.clone();
         given.extend_from_slice(options.values());
@@ -96,13 +96,30 @@ impl LoadedPlugin {
         if let (Some(coordinator), None) = (plan.coordinator(), options.key_value_store()) {
             return Err(Error::NoStore { name: name.to_owned(), coordinator: coordinator.to_string() });
         }
-        self.setup.ready_for_client(name)?;
-        let lease = Lease::acquire(name, entry.manifest().ownership, label, entry.registry().locks())
-            .map_err(|error| Error::lease(name, error))?;
-        let stay = Arc::new(Stay { _lease: lease, _guest: used.admit() });
-        let options = options.clone().with_values(values).keeping(stay);
+        let options = options.clone().with_values(values).keeping(Arc::new(self.lease(label)?));
         tracing::debug!(plugin = %name, label, "creating a client");
         self.plugin.client(&options).map_err(|error| Error::Client { name: name.to_owned(), error })
+    }
+}
+
+impl LoadedPlugin {
+    /// The right to have a client, for who creates it other than by [`Self::client`]: through the plugin's C table.
+    /// While it lives the plugin is not shut down, and devices that bear one client are refused to others, who are told
+    /// the label.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`], [`Error::Disabled`]; [`Error::Setup`] where the process lacks variables that clients need;
+    /// [`Error::Held`], which names who holds the device.
+    pub fn lease(&self, label: &str) -> Result<ClientLease, Error> {
+        let (entry, name) = (&self.entry, self.entry.name());
+        entry.registry().check(entry.id(), name)?;
+        let stale = || Error::Stale { name: name.to_owned(), id: entry.id() };
+        let used = self.used.upgrade().ok_or_else(stale)?;
+        self.setup.ready_for_client(name)?;
+        let lock = Lease::acquire(name, entry.manifest().ownership, label, entry.registry().locks())
+            .map_err(|error| Error::lease(name, error))?;
+        Ok(ClientLease { _lease: lock, _guest: used.admit() })
     }
 }
 

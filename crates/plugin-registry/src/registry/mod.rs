@@ -10,7 +10,7 @@ mod sources;
 
 pub use entry::{PluginEntry, Status};
 pub use id::PluginId;
-pub use loaded::LoadedPlugin;
+pub use loaded::{ClientLease, LoadedPlugin};
 pub use setup::{LoadOptions, Outstanding, ProcessEnvironment};
 
 use std::fmt;
@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 
 use device_plugin::{Descriptor, DevicePlugin, Manifest};
 
-use crate::discovery::{Discovery, NameOrigin, Note, Searched, SelectionHint};
+use crate::discovery::{Discovery, Note, Searched, SelectionHint};
 use crate::error::Error;
 use crate::hardware::Machine;
 use crate::lease::LockFolder;
@@ -146,6 +146,11 @@ impl PluginRegistry {
     pub fn global() -> &'static Self {
         static GLOBAL: OnceLock<PluginRegistry> = OnceLock::new();
         GLOBAL.get_or_init(Self::discover)
+    }
+
+    /// Whether the other is the same registry.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
@@ -333,9 +338,11 @@ impl PluginRegistry {
         let state = self.read();
         let places: Vec<(u32, &Slot, &Arc<Record>)> =
             (0u32..).zip(&state.slots).filter_map(|(index, slot)| Some((index, slot, slot.record.as_ref()?))).collect();
-        let choices: Vec<Choice<'_>> =
-            places.iter().map(|(_, slot, record)| Choice { record, disabled: slot.disabled.as_deref() }).collect();
-        let chosen = choose(policy, &state.hints, &choices).map_err(|error| *error)?;
+        let choices: Vec<Choice<'_>> = places
+            .iter()
+            .map(|(_, slot, record)| Choice { record, hardware: record.hardware(), disabled: slot.disabled.as_deref() })
+            .collect();
+        let chosen = choose(policy, &state.hints, &choices)?;
         let (index, slot, record) = places[chosen];
         let (id, record) = (slot.id(index), record.clone());
         drop(state);
@@ -437,7 +444,7 @@ impl State {
     /// Refuses a name that the program gave to another plugin.
     fn name_is_free(&self, record: &Record, except: Option<u32>) -> Result<(), Error> {
         // A file's name is nobody's choice.
-        if record.candidate.names.first().is_some_and(|name| name.origin == NameOrigin::File) {
+        if record.is_named_by_file() {
             return Ok(());
         }
         let others = (0u32..).zip(&self.slots).filter(|(index, _)| Some(*index) != except);

@@ -2,12 +2,12 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use device_plugin::{Descriptor, Library, Manifest};
 
 use super::library::Use;
-use crate::discovery::{Candidate, CandidateLibrary, Refusal};
+use crate::discovery::{Candidate, CandidateLibrary, NameOrigin};
 use crate::hardware::{Machine, Sighting};
 
 /// Who brought a plugin in, in the order of selection.
@@ -44,7 +44,8 @@ pub(crate) struct Record {
     pub(crate) descriptor: Option<Descriptor>,
     pub(crate) tier: Tier,
     pub(crate) order: usize,
-    pub(crate) hardware: Sighting,
+    /// Seen anew when the registry is refreshed.
+    hardware: RwLock<Arc<Sighting>>,
     pub(crate) key: Option<Key>,
     /// Kept while the plugin is loaded and not shut down.
     pub(crate) used: Mutex<Option<Arc<Use>>>,
@@ -52,7 +53,7 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) fn new(
-        mut candidate: Candidate,
+        candidate: Candidate,
         descriptor: Result<Descriptor, Manifest>,
         tier: Tier,
         machine: &Machine,
@@ -65,19 +66,18 @@ impl Record {
         if key.is_none() {
             key = candidate.library.path().and_then(Key::file);
         }
-        if let (Some(path), true) = (candidate.library.path(), candidate.refusals.is_empty())
-            && has_folder(path)
-            && !path.exists()
-        {
-            candidate.refusals.push(Refusal::Missing { path: path.to_owned() });
-        }
-        let hardware = machine.sight(&manifest.hardware);
+        let hardware = RwLock::new(Arc::new(machine.sight(&manifest.hardware)));
         Self { candidate, manifest, descriptor, tier, order: 0, hardware, key, used: Mutex::new(None) }
     }
 
     /// Whether a user who writes `name` may mean this plugin.
     pub(crate) fn answers_to(&self, name: &str) -> bool {
         self.manifest.answers_to(name) || self.candidate.is_named(name)
+    }
+
+    /// Whether it is known by the name of its file, for want of another.
+    pub(crate) fn is_named_by_file(&self) -> bool {
+        self.candidate.names.first().is_some_and(|name| name.origin == NameOrigin::File)
     }
 
     /// Its library and where it was found, for people.
@@ -87,6 +87,16 @@ impl Record {
             _ => String::new(),
         };
         format!("{library}{}", self.candidate.provenance)
+    }
+
+    pub(crate) fn hardware(&self) -> Arc<Sighting> {
+        self.hardware.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks for its hardware again.
+    pub(crate) fn sight(&self, machine: &Machine) {
+        let seen = Arc::new(machine.sight(&self.manifest.hardware));
+        *self.hardware.write().unwrap_or_else(PoisonError::into_inner) = seen;
     }
 
     pub(crate) fn used(&self) -> MutexGuard<'_, Option<Arc<Use>>> {

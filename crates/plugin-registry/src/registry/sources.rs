@@ -6,19 +6,20 @@ use std::sync::Arc;
 use device_plugin::manifest::FILE_NAME;
 use device_plugin::{Descriptor, Fault, Faults, Library, Manifest};
 
-use super::record::{Record, Tier, beside};
+use super::record::{Record, Tier, beside, has_folder};
 use super::{PluginEntry, PluginRegistry, Slot};
 use crate::discovery::{
-    Candidate, CandidateLibrary, CandidateName, Discovered, NameOrigin, Place, Provenance, Refusal, SourceKind,
+    Candidate, CandidateLibrary, CandidateName, Discovered, NameOrigin, Place, Provenance, Refusal, SourceKind, inspect,
 };
 use crate::error::Error;
 use crate::hardware::Machine;
 
 /// The descriptions linked into this program, and what linked them.
-fn linked() -> Vec<(&'static str, Result<Descriptor, Faults>)> {
+fn linked() -> Vec<(String, Result<Descriptor, Faults>)> {
     vec![
+        // The linker drops plugins that nothing names.
         #[cfg(feature = "cpu")]
-        ("the feature `cpu` of plugin-registry", Descriptor::of::<pjrt_cpu::Cpu>()),
+        ("the feature `cpu` of plugin-registry".to_owned(), Descriptor::of::<pjrt_cpu::Cpu>()),
     ]
 }
 
@@ -26,8 +27,8 @@ impl PluginRegistry {
     pub(super) fn add_linked(&self) {
         for (by, descriptor) in linked() {
             let inserted = match descriptor {
-                Ok(descriptor) => self.insert(self.described(descriptor, by, Tier::Found)).map(drop),
-                Err(faults) => Err(Error::Description { name: by.to_owned(), faults }),
+                Ok(descriptor) => self.insert(self.described(descriptor, &by, Tier::Found)).map(drop),
+                Err(faults) => Err(Error::Description { name: by, faults }),
             };
             if let Err(error) = inserted {
                 tracing::warn!(%error, "a plugin that is linked in is left out");
@@ -46,7 +47,47 @@ impl PluginRegistry {
         };
         let mut candidate = program_candidate(library, by);
         candidate.names = names(descriptor.manifest());
-        Record::new(candidate, Ok(descriptor), tier, &self.machine())
+        look_at(&mut candidate);
+        self.record(candidate, Ok(descriptor), tier, &self.machine())
+    }
+
+    /// A record, with the user's word on its capabilities.
+    fn record(
+        &self,
+        mut candidate: Candidate,
+        mut descriptor: Result<Descriptor, Manifest>,
+        tier: Tier,
+        machine: &Machine,
+    ) -> Record {
+        let name = match &descriptor {
+            Ok(descriptor) => &descriptor.manifest().name,
+            Err(manifest) => &manifest.name,
+        };
+        let variable = format!("DEVICE_PLUGIN_{}_CAPABILITIES", name.to_uppercase());
+        let patch = self.0.discovery.as_ref().and_then(|discovery| discovery.get(&variable));
+        let mut capabilities = None;
+        if let (Some(patch), Ok(described)) = (patch, &mut descriptor) {
+            let patch = patch.to_string_lossy();
+            match described.manifest().capabilities.patched(&patch) {
+                Ok(patched) => {
+                    candidate.notes.push(format!("capabilities changed by {variable}"));
+                    capabilities = Some(patched);
+                }
+                Err(faults) => {
+                    let message = format!("{faults}; correct or unset the variable");
+                    candidate.refusals.push(Refusal::BadEnvironmentItem {
+                        variable,
+                        item: patch.into_owned(),
+                        message,
+                    });
+                }
+            }
+        }
+        let mut record = Record::new(candidate, descriptor, tier, machine);
+        if let Some(capabilities) = capabilities {
+            record.manifest.capabilities = capabilities;
+        }
+        record
     }
 
     /// A library that a program names.
@@ -57,6 +98,7 @@ impl PluginRegistry {
             None => manifest_beside(&path)?,
         };
         let mut candidate = program_candidate(CandidateLibrary::Path(path.clone()), "the program");
+        look_at(&mut candidate);
         let manifest = match manifest {
             Some(manifest) => {
                 candidate.names = names(&manifest);
@@ -71,7 +113,7 @@ impl PluginRegistry {
         let name = manifest.name.clone();
         let descriptor = Descriptor::new(manifest, Library::Path(path), Arc::new(()));
         let descriptor = descriptor.map_err(|faults| Error::Description { name, faults })?;
-        Ok(Record::new(candidate, Ok(descriptor), Tier::Program, &self.machine()))
+        Ok(self.record(candidate, Ok(descriptor), Tier::Program, &self.machine()))
     }
 
     /// Adds a plugin, or finds it there. What the program says counts more than what discovery found.
@@ -83,8 +125,9 @@ impl PluginRegistry {
         });
         let mut before = None;
         let index = match same_key {
-            Some((index, known)) if known.tier == Tier::Program || known.same(&record) => {
-                if known.tier == Tier::Program && known.manifest != record.manifest {
+            Some((index, known)) if known.tier <= record.tier => {
+                // A library without a manifest says nothing that could contradict.
+                if record.tier == Tier::Program && !record.is_named_by_file() && known.manifest != record.manifest {
                     return Err(Error::NameTaken { name: known.manifest.name.clone(), by: known.origin() });
                 }
                 let id = state.slot_mut(index).id(index);
@@ -120,8 +163,15 @@ impl PluginRegistry {
     /// Puts what a search found in the place of what the last one found.
     pub(super) fn take_in(&self, found: Discovered, machine: Arc<Machine>) {
         let Discovered { candidates, hints, notes, searched, .. } = found;
-        let records: Vec<Record> = candidates.into_iter().map(|candidate| discovered(candidate, &machine)).collect();
+        let found = candidates.into_iter().map(|candidate| {
+            let (candidate, descriptor, tier) = discovered(candidate);
+            self.record(candidate, descriptor, tier, &machine)
+        });
+        let records: Vec<Record> = found.collect();
         let mut state = self.write();
+        for record in state.slots.iter().filter_map(|slot| slot.record.as_ref()) {
+            record.sight(&machine);
+        }
         (state.machine, state.hints, state.notes, state.searched) = (machine, hints, notes, searched);
         let mut let_go = Vec::new();
         let mut found_again = vec![false; state.slots.len()];
@@ -183,6 +233,20 @@ impl PluginRegistry {
     }
 }
 
+/// Reads what the file of a library says of itself. The loader searches bare names, and has the last word.
+fn look_at(candidate: &mut Candidate) {
+    let Some(path) = candidate.library.path().filter(|path| has_folder(path)) else { return };
+    match inspect(path) {
+        Ok(facts) => {
+            if !facts.exports.get_pjrt_api {
+                candidate.refusals.push(Refusal::NoGetPjrtApi { path: path.to_owned() });
+            }
+            candidate.facts = Some(facts);
+        }
+        Err(refusal) => candidate.refusals.push(refusal),
+    }
+}
+
 fn program_candidate(library: CandidateLibrary, by: &str) -> Candidate {
     Candidate::new(library, Provenance::new(SourceKind::Explicit, Place::Program { by: by.to_owned() }))
 }
@@ -208,7 +272,7 @@ fn manifest_beside(path: &Path) -> Result<Option<Manifest>, Error> {
 }
 
 /// A plugin that discovery found.
-fn discovered(mut candidate: Candidate, machine: &Machine) -> Record {
+fn discovered(mut candidate: Candidate) -> (Candidate, Result<Descriptor, Manifest>, Tier) {
     let tier = match candidate.provenance.source {
         SourceKind::Explicit => Tier::Program,
         SourceKind::ManifestOverride | SourceKind::ManifestAdded | SourceKind::Environment => Tier::User,
@@ -226,21 +290,31 @@ fn discovered(mut candidate: Candidate, machine: &Machine) -> Record {
         }),
         None => Err(manifest),
     };
-    Record::new(candidate, descriptor, tier, machine)
+    (candidate, descriptor, tier)
 }
 
-/// The manifest of a candidate, or what stands for it where it has none.
+/// The manifest of a candidate: its own, else that of the device frameworks know by its name, else what stands for one.
 fn manifest_for(candidate: &Candidate) -> Manifest {
-    let mut names = candidate.names.iter().map(|name| as_name(&name.name));
-    let mut manifest = Manifest::new(names.next().unwrap_or_else(|| "unnamed".to_owned()));
-    for alias in names {
+    if let Some(manifest) = &candidate.manifest {
+        return manifest.clone();
+    }
+    let names: Vec<String> = candidate.names.iter().map(|name| as_name(&name.name)).collect();
+    let known = names.iter().find_map(|name| {
+        let mut known = device_plugin::builtin::all().into_iter().filter(|known| known.answers_to(name));
+        // Several answer to `gpu`, so it tells nothing.
+        known.next().filter(|_| known.next().is_none())
+    });
+    let name = names.first().cloned().unwrap_or_else(|| "unnamed".to_owned());
+    let mut manifest = known.unwrap_or_else(|| Manifest::new(name.clone()));
+    let others = std::mem::take(&mut manifest.aliases);
+    let generic = std::mem::replace(&mut manifest.name, name);
+    manifest.library.clear();
+    for alias in names.into_iter().skip(1).chain([generic]).chain(others) {
         if alias != manifest.name && !manifest.aliases.contains(&alias) {
             manifest.aliases.push(alias);
         }
     }
-    if let Some(priority) = candidate.priority {
-        manifest.priority = i32::try_from(priority).unwrap_or(if priority > 0 { i32::MAX } else { i32::MIN });
-    }
+    manifest.priority = candidate.priority.unwrap_or(manifest.priority);
     manifest
 }
 

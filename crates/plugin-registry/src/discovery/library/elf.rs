@@ -1,12 +1,11 @@
 //! ELF, read through its program headers: the way the dynamic linker goes, which also works for stripped files.
 
-use std::fs::File;
-
 use object::elf;
 use object::endian::{Endianness, U32, U64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, Sym};
 use object::read::{ReadCache, ReadRef};
 
+use super::reader::Reader;
 use super::{Exports, Fault, LibraryFacts, LibraryFormat, damaged};
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
@@ -34,13 +33,13 @@ struct Segment {
     size: u64,
 }
 
-struct Reader<'data> {
-    data: &'data ReadCache<File>,
+struct Image<'data> {
+    data: &'data ReadCache<Reader>,
     endian: Endianness,
     loads: Vec<Segment>,
 }
 
-impl<'data> Reader<'data> {
+impl<'data> Image<'data> {
     /// Place in the file of an address, and how much of the file follows it in the segment.
     fn place(&self, address: u64) -> Result<(u64, u64), Fault> {
         self.loads
@@ -78,7 +77,7 @@ struct Tables {
 }
 
 pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
-    data: &ReadCache<File>,
+    data: &ReadCache<Reader>,
     size: u64,
 ) -> Result<LibraryFacts, Fault> {
     let header = Elf::parse(data)?;
@@ -131,15 +130,15 @@ pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
         return Err(Fault::Other("a program".to_owned()));
     }
 
-    let reader = Reader { data, endian, loads };
+    let image = Image { data, endian, loads };
     let strings = tables.strings.unwrap_or(0);
     let texts = |offsets: &[u64]| -> Result<Vec<String>, Fault> {
-        offsets.iter().map(|at| Ok(String::from_utf8_lossy(reader.text(strings, *at)?).into_owned())).collect()
+        offsets.iter().map(|at| Ok(String::from_utf8_lossy(image.text(strings, *at)?).into_owned())).collect()
     };
     let folders = |texts: Vec<String>| {
         texts.iter().flat_map(|text| text.split(':')).filter(|folder| !folder.is_empty()).map(str::to_owned).collect()
     };
-    let exports = Exports::find(|name| exported::<Elf>(&reader, &tables, strings, name.as_bytes()))?;
+    let exports = Exports::find(|name| exported::<Elf>(&image, &tables, strings, name.as_bytes()))?;
     Ok(LibraryFacts {
         format: LibraryFormat::Elf,
         targets: vec![target],
@@ -153,7 +152,7 @@ pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
 
 /// Whether the dynamic symbol table defines a name, found through the table's own hash.
 fn exported<Elf: FileHeader<Endian = Endianness>>(
-    reader: &Reader<'_>,
+    image: &Image<'_>,
     tables: &Tables,
     strings: u64,
     name: &[u8],
@@ -161,29 +160,29 @@ fn exported<Elf: FileHeader<Endian = Endianness>>(
     let Some(symbols) = tables.symbols else { return Ok(false) };
     let is_it = |index: u32| -> Result<bool, Fault> {
         let step = u64::try_from(size_of::<Elf::Sym>()).unwrap_or(u64::MAX).saturating_mul(index.into());
-        let (at, _) = reader.place(symbols.wrapping_add(step))?;
-        let symbol: &Elf::Sym = reader.data.read_at(at).map_err(|()| damaged("the symbol table ends early"))?;
-        Ok(symbol.st_shndx(reader.endian) != elf::SHN_UNDEF
+        let (at, _) = image.place(symbols.wrapping_add(step))?;
+        let symbol: &Elf::Sym = image.data.read_at(at).map_err(|()| damaged("the symbol table ends early"))?;
+        Ok(symbol.st_shndx(image.endian) != elf::SHN_UNDEF
             && symbol.st_bind() != elf::STB_LOCAL
-            && reader.text(strings, symbol.st_name(reader.endian).into())? == name)
+            && image.text(strings, symbol.st_name(image.endian).into())? == name)
     };
     match (tables.gnu_hash, tables.hash) {
-        (Some(table), _) => gnu_lookup::<Elf>(reader, table, name, is_it),
-        (None, Some(table)) => sysv_lookup(reader, table, name, is_it),
+        (Some(table), _) => gnu_lookup::<Elf>(image, table, name, is_it),
+        (None, Some(table)) => sysv_lookup(image, table, name, is_it),
         (None, None) => Ok(false),
     }
 }
 
 /// Walks a GNU hash table: filter, bucket, chain.
 fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
-    reader: &Reader<'_>,
+    image: &Image<'_>,
     table: u64,
     name: &[u8],
     is_it: impl Fn(u32) -> Result<bool, Fault>,
 ) -> Result<bool, Fault> {
-    let (start, room) = reader.place(table)?;
+    let (start, room) = image.place(table)?;
     let [buckets, base, filters, shift] =
-        [reader.word(start)?, reader.word(start + 4)?, reader.word(start + 8)?, reader.word(start + 12)?];
+        [image.word(start)?, image.word(start + 4)?, image.word(start + 8)?, image.word(start + 12)?];
     if buckets == 0 || filters == 0 {
         return Ok(false);
     }
@@ -193,10 +192,10 @@ fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
     let filter_at = start + 16 + u64::from((hash / bits) % filters) * u64::from(bits / 8);
     let filter = if wide {
         let filter: &U64<Endianness> =
-            reader.data.read_at(filter_at).map_err(|()| damaged("the hash table ends early"))?;
-        filter.get(reader.endian)
+            image.data.read_at(filter_at).map_err(|()| damaged("the hash table ends early"))?;
+        filter.get(image.endian)
     } else {
-        reader.word(filter_at)?.into()
+        image.word(filter_at)?.into()
     };
     let set = |bit: u32| filter >> (bit % bits) & 1 == 1;
     if !set(hash) || !set(hash.checked_shr(shift).unwrap_or(0)) {
@@ -204,7 +203,7 @@ fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
     }
     let bucket_at = start + 16 + u64::from(filters) * u64::from(bits / 8);
     let chain_at = bucket_at + u64::from(buckets) * 4;
-    let mut index = reader.word(bucket_at + u64::from(hash % buckets) * 4)?;
+    let mut index = image.word(bucket_at + u64::from(hash % buckets) * 4)?;
     if index < base {
         return Ok(false);
     }
@@ -213,7 +212,7 @@ fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
         if at >= start.saturating_add(room) {
             return Err(damaged("the hash table ends early"));
         }
-        let value = reader.word(at)?;
+        let value = image.word(at)?;
         if value | 1 == hash | 1 && is_it(index)? {
             return Ok(true);
         }
@@ -226,18 +225,18 @@ fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
 
 /// Walks a System V hash table: bucket, chain.
 fn sysv_lookup(
-    reader: &Reader<'_>,
+    image: &Image<'_>,
     table: u64,
     name: &[u8],
     is_it: impl Fn(u32) -> Result<bool, Fault>,
 ) -> Result<bool, Fault> {
-    let (start, _) = reader.place(table)?;
-    let (buckets, chains) = (reader.word(start)?, reader.word(start + 4)?);
+    let (start, _) = image.place(table)?;
+    let (buckets, chains) = (image.word(start)?, image.word(start + 4)?);
     if buckets == 0 {
         return Ok(false);
     }
     let chain_at = start + 8 + u64::from(buckets) * 4;
-    let mut index = reader.word(start + 8 + u64::from(elf::hash(name) % buckets) * 4)?;
+    let mut index = image.word(start + 8 + u64::from(elf::hash(name) % buckets) * 4)?;
     // A damaged chain may run in a circle.
     for _ in 0..chains {
         if index == 0 {
@@ -246,7 +245,7 @@ fn sysv_lookup(
         if is_it(index)? {
             return Ok(true);
         }
-        index = reader.word(chain_at + u64::from(index) * 4)?;
+        index = image.word(chain_at + u64::from(index) * 4)?;
     }
     Ok(false)
 }

@@ -1,12 +1,11 @@
 //! Mach-O, plain and universal.
 
-use std::fs::File;
-
 use object::endian::Endianness;
 use object::macho;
 use object::read::macho::{FatArch, LoadCommandVariant, MachHeader, MachOFatFile32, MachOFatFile64, Nlist};
 use object::read::{ReadCache, ReadRef};
 
+use super::reader::Reader;
 use super::{Exports, Fault, LibraryFacts, LibraryFormat, damaged};
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
@@ -23,7 +22,7 @@ fn architecture(cpu: u32) -> Architecture {
     }
 }
 
-pub(super) fn read(data: &ReadCache<File>, size: u64) -> Result<LibraryFacts, Fault> {
+pub(super) fn read(data: &ReadCache<Reader>, size: u64) -> Result<LibraryFacts, Fault> {
     let mut facts = LibraryFacts {
         format: LibraryFormat::MachO,
         targets: Vec::new(),

@@ -7,12 +7,15 @@ mod elf;
 mod ld_cache;
 mod macho;
 mod pe;
+mod reader;
 mod search;
 
 use std::fs::File;
 use std::path::Path;
 
 use object::read::{ReadCache, ReadRef};
+
+use reader::Reader;
 
 use super::refusal::Refusal;
 use super::target::Target;
@@ -131,7 +134,7 @@ pub fn inspect(path: &Path) -> Result<LibraryFacts, Refusal> {
     if !metadata.is_file() {
         return other("a device or pipe");
     }
-    let cache = ReadCache::new(File::open(path).map_err(failed)?);
+    let cache = ReadCache::new(Reader::new(File::open(path).map_err(failed)?, metadata.len()));
     parse(&cache, metadata.len()).map_err(|fault| Refusal::NotALibrary {
         path: path.to_owned(),
         what: match fault {
@@ -141,7 +144,7 @@ pub fn inspect(path: &Path) -> Result<LibraryFacts, Refusal> {
     })
 }
 
-fn parse(cache: &ReadCache<File>, size: u64) -> Result<LibraryFacts, Fault> {
+fn parse(cache: &ReadCache<Reader>, size: u64) -> Result<LibraryFacts, Fault> {
     let head = cache
         .read_bytes_at(0, size.min(64))
         .map_err(|()| Fault::Other("a file whose first bytes cannot be read".to_owned()))?;

@@ -1,12 +1,11 @@
 //! PE, the format of Windows.
 
-use std::fs::File;
-
 use object::LittleEndian as LE;
 use object::pe;
 use object::read::pe::{ExportTable, ImageNtHeaders, SectionTable, optional_header_magic};
 use object::read::{ReadCache, ReadRef};
 
+use super::reader::Reader;
 use super::{Exports, Fault, LibraryFacts, LibraryFormat};
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
@@ -25,7 +24,7 @@ fn architecture(machine: u16) -> Architecture {
     }
 }
 
-pub(super) fn read(data: &ReadCache<File>, size: u64) -> Result<LibraryFacts, Fault> {
+pub(super) fn read(data: &ReadCache<Reader>, size: u64) -> Result<LibraryFacts, Fault> {
     match optional_header_magic(data)? {
         pe::IMAGE_NT_OPTIONAL_HDR64_MAGIC => headers::<pe::ImageNtHeaders64>(data, size),
         pe::IMAGE_NT_OPTIONAL_HDR32_MAGIC => headers::<pe::ImageNtHeaders32>(data, size),
@@ -33,7 +32,7 @@ pub(super) fn read(data: &ReadCache<File>, size: u64) -> Result<LibraryFacts, Fa
     }
 }
 
-fn headers<Pe: ImageNtHeaders>(data: &ReadCache<File>, size: u64) -> Result<LibraryFacts, Fault> {
+fn headers<Pe: ImageNtHeaders>(data: &ReadCache<Reader>, size: u64) -> Result<LibraryFacts, Fault> {
     let mut offset = pe::ImageDosHeader::parse(data)?.nt_headers_offset().into();
     let (headers, directories) = Pe::parse(data, &mut offset)?;
     let file = headers.file_header();
@@ -67,7 +66,7 @@ fn headers<Pe: ImageNtHeaders>(data: &ReadCache<File>, size: u64) -> Result<Libr
 }
 
 /// Names of the imported libraries, up to the first that cannot be read.
-fn imports(data: &ReadCache<File>, address: u32, sections: &SectionTable<'_>) -> Vec<String> {
+fn imports(data: &ReadCache<Reader>, address: u32, sections: &SectionTable<'_>) -> Vec<String> {
     let step = u64::try_from(size_of::<pe::ImageImportDescriptor>()).unwrap_or(u64::MAX);
     let Some((start, _)) = sections.pe_file_range_at(address).filter(|_| address != 0) else { return Vec::new() };
     (0..MOST_IMPORTS)

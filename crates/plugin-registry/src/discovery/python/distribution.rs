@@ -1,11 +1,12 @@
 //! An installed distribution: `*.dist-info` and `*.egg-info`, read as files.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::discovery::folder;
 
-/// Largest metadata file that is read, in bytes. The record of the largest packages is about a megabyte.
+/// Bytes of a metadata file that are read at most. The record of the largest packages is about a megabyte.
 const LARGEST: u64 = 16 << 20;
 
 /// One distribution.
@@ -55,11 +56,9 @@ pub(super) fn normalize(name: &str) -> String {
 }
 
 fn read(path: &Path) -> Option<String> {
-    let metadata = fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > LARGEST {
-        return None;
-    }
-    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    let mut bytes = Vec::new();
+    fs::File::open(path).ok()?.take(LARGEST).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 impl Distribution {

@@ -94,8 +94,7 @@ impl Collector<'_> {
                     PythonAnnouncement::EntryPoint { group: group.clone(), name: name.clone(), value: value.clone() };
                 let announced =
                     Announced { distribution: Some(distribution), announcement, module: Some(point.module()) };
-                self.announced(installed, &announced);
-                let (module, _) = module::find(&installed.environment.search_path, point.module());
+                let module = self.announced(installed, &announced);
                 met.extend(module.map(|module| module_key(&module.source)));
             }
         }
@@ -138,7 +137,7 @@ impl Collector<'_> {
                 module: None,
             };
             if manifest.is_file() {
-                let provenance = installed.provenance(&announced, None, &[]);
+                let provenance = installed.provenance(&announced, None, None, &[]);
                 let candidate = self.manifest_candidate(&manifest, provenance);
                 self.add(candidate);
                 continue;
@@ -154,8 +153,8 @@ impl Collector<'_> {
         }
     }
 
-    /// One announced plugin.
-    fn announced(&mut self, installed: &Installed, announced: &Announced<'_>) {
+    /// One announced plugin; gives its module.
+    fn announced(&mut self, installed: &Installed, announced: &Announced<'_>) -> Option<Module> {
         let search_path = &installed.environment.search_path;
         let dotted = announced.module.unwrap_or_default();
         let (module, hidden) = module::find(search_path, dotted);
@@ -188,10 +187,11 @@ impl Collector<'_> {
                 let message =
                     format!("{}: its library comes from a variable or another package", announced.announcement);
                 self.note(distribution.describe(), message);
-                return;
+                return module;
             }
         }
         self.libraries_of(installed, announced, module.as_ref(), &hidden, &libraries, known::module(dotted));
+        module
     }
 
     /// Parts libraries by whether they export `GetPjrtApi`. One that cannot be read is no plugin that was found.
@@ -215,7 +215,7 @@ impl Collector<'_> {
         libraries: &Libraries,
         known: Option<Known>,
     ) {
-        let provenance = installed.provenance(announced, libraries.distribution.as_deref(), hidden);
+        let provenance = installed.provenance(announced, module, libraries.distribution.as_deref(), hidden);
         let mut candidates: Vec<Candidate> = libraries
             .plugins
             .iter()
@@ -300,13 +300,16 @@ impl Installed {
         Self { environment, distributions, shadowed }
     }
 
-    fn provenance(&self, announced: &Announced<'_>, library_of: Option<&str>, hidden: &[PathBuf]) -> Provenance {
+    fn provenance(
+        &self,
+        announced: &Announced<'_>,
+        module: Option<&Module>,
+        library_of: Option<&str>,
+        hidden: &[PathBuf],
+    ) -> Provenance {
         let distribution = announced.distribution;
-        let module_site = || {
-            let (module, _) = module::find(&self.environment.search_path, announced.module?);
-            module.map(|module| module.site)
-        };
-        let directory = distribution.map(|d| d.site.clone()).or_else(module_site).unwrap_or_default();
+        let directory =
+            distribution.map(|d| &d.site).or(module.map(|module| &module.site)).cloned().unwrap_or_default();
         let mut provenance = Provenance::new(
             SourceKind::Python,
             Place::Python {

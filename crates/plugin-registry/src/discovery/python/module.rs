@@ -1,5 +1,6 @@
 //! Python modules as files.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::discovery::folder;
@@ -86,14 +87,21 @@ pub(super) fn libraries(package: &Path) -> Vec<PathBuf> {
 }
 
 fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    let entries = folder::files(path);
-    found.extend(entries.iter().filter(|entry| folder::is_library_name(folder::name(entry))).cloned());
-    if depth > 0 {
-        for entry in entries {
-            // A link may lead in a circle or out of the package.
-            if folder::name(&entry) != "__pycache__" && entry.is_dir() && !entry.is_symlink() {
-                collect(&entry, depth - 1, found);
-            }
+    let mut entries: Vec<(PathBuf, bool)> = fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .flatten()
+        // A link may lead in a circle or out of the package, so one to a folder is not followed.
+        .map(|entry| (entry.path(), entry.file_type().is_ok_and(|kind| kind.is_dir())))
+        .collect();
+    entries.sort();
+    let is_library = |path: &Path| folder::is_library_name(folder::name(path));
+    found.extend(
+        entries.iter().filter(|(path, is_folder)| !is_folder && is_library(path)).map(|(path, _)| path.clone()),
+    );
+    for (path, is_folder) in entries {
+        if depth > 0 && is_folder && folder::name(&path) != "__pycache__" {
+            collect(&path, depth - 1, found);
         }
     }
 }
