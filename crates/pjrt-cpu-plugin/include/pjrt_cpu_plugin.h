@@ -19,6 +19,8 @@ const struct dp_descriptor *DevicePlugin_GetDescriptor(void);
 
 /**
  * The PJRT table of the plugin `pjrt_cpu`, the same each time; valid until the process ends.
+ *
+ * CPU 0.1.0: computes on this machine's cores
  */
 const struct PJRT_Api *GetPjrtApi(void);
 
