@@ -14,6 +14,7 @@ mod child;
 mod devices;
 mod doctor;
 mod env;
+mod header;
 mod inspect;
 mod list;
 mod npy;
@@ -51,6 +52,8 @@ enum Command {
     /// Show what a plugin says of itself without creating a client: manifest, capabilities, options, versions,
     /// attributes, extensions, functions.
     Inspect(inspect::Args),
+    /// Write the C header of a plugin: the functions its library exports.
+    Header(header::Args),
     /// Write a wheel through which JAX and PyTorch/XLA find a plugin.
     Package(package::Args),
     /// Load a plugin as `doctor` and `inspect` say on the standard input.
@@ -68,7 +71,7 @@ impl Command {
             Self::Doctor(args) => args.json,
             Self::Env(args) => args.json,
             Self::Inspect(args) => args.json,
-            Self::Package(_) | Self::Probe(_) => false,
+            Self::Header(_) | Self::Package(_) | Self::Probe(_) => false,
         }
     }
 }
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Env(args) => env::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Header(args) => header::run(&args).map(Report::from),
         Command::Package(args) => package::run(&args).map(Report::from),
         Command::Probe(args) => probe::run(&args).map(Report::from),
     };
