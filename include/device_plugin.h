@@ -445,8 +445,11 @@ typedef struct dp_feature {
 } dp_feature;
 
 /**
- * What the devices of a plugin can do and want; the meaning of each field at length is in
- * `Capabilities`.
+ * What the devices of a plugin can do and want.
+ *
+ * Zero the struct, set struct_size to its sizeof, then the fields that differ from what frameworks assume of a device
+ * they do not know. Everything it points to is read within the call that takes it, and lives as long as the object
+ * that gave it out. The Rust type Capabilities says at length what each field means.
  */
 typedef struct dp_capabilities {
     /** Bytes of this struct that its maker knew, from its start. What lies beyond counts as 0. */
