@@ -32,19 +32,11 @@ int main(int argc, char **argv) {
 
     const PJRT_Api *api = NULL;
     if (dp_plugin_load(plugin, NULL, &api, &error) != DP_OK) return fail(error);
-    /* With XLA's header this is api->pjrt_api_version; without, its place: after two words and a version's two. */
-    struct {
-        size_t struct_size;
-        void *extension_start;
-        struct {
-            size_t struct_size;
-            void *extension_start;
-            int major_version;
-            int minor_version;
-        } version;
-    } const *head = (const void *)api;
-    printf("%s speaks PJRT %d.%d\n", dp_plugin_name(plugin).data, head->version.major_version,
-           head->version.minor_version);
+    dp_api_version version;
+    if (dp_plugin_api_version(plugin, &version, &error) != DP_OK) return fail(error);
+    /* XLA's pjrt_c_api.h declares what the table holds. */
+    printf("%s speaks PJRT %d.%d, through the table at %p\n", dp_plugin_name(plugin).data, version.major, version.minor,
+           (const void *)api);
 
     dp_plugin_free(plugin);
     dp_registry_free(registry);

@@ -183,8 +183,14 @@ static void loading(void) {
     CHECK(dp_plugin_path(cpu).data == NULL);
     CHECK(dp_plugin_status(cpu) == DP_PLUGIN_AVAILABLE);
     FAILS(DP_FAILED_PRECONDITION, "call dp_plugin_load first", dp_plugin_acquire(cpu, "me", &lease, &error));
+    dp_api_version version = {-1, -1};
+    FAILS(DP_FAILED_PRECONDITION, "call dp_plugin_load first", dp_plugin_api_version(cpu, &version, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`plugin` is NULL", dp_plugin_api_version(NULL, &version, &error));
+    CHECK(version.major == -1 && version.minor == -1);
     OK(dp_plugin_load(cpu, NULL, &api, &error));
     CHECK(api != NULL && dp_plugin_status(cpu) == DP_PLUGIN_LOADED);
+    OK(dp_plugin_api_version(cpu, &version, &error));
+    CHECK(version.major == 0 && version.minor > 0);
     OK(dp_registry_find(registry, "cpu", &again, &error));
     OK(dp_plugin_load(again, NULL, &same, &error));
     CHECK(same == api);
