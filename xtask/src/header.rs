@@ -175,7 +175,6 @@ mod tests {
         assert_eq!(super::tidy(text), expected);
     }
 
-
     #[test]
     fn safety_sections_are_dropped() {
         let text = "/**\n * Frees it.\n *\n * # Safety\n *\n * K2.\n */\nvoid f(void);\n";

@@ -45,7 +45,11 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
 pub(crate) fn stderr(command: &mut Command) -> Result<String, Error> {
     let out = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
     let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
-    if out.status.success() { Ok(stderr) } else { Err(format!("{} failed: {}\n{stderr}", show(command), out.status).into()) }
+    if out.status.success() {
+        Ok(stderr)
+    } else {
+        Err(format!("{} failed: {}\n{stderr}", show(command), out.status).into())
+    }
 }
 
 fn show(command: &Command) -> String {

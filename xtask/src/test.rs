@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything, with the real parts where a package registry can be reached.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::Command;
 
 use crate::package::PLUGINS;
@@ -71,6 +72,10 @@ pub(crate) fn run() -> Result<(), Error> {
         let outcome = sh::run_watched(&mut pytest, |line| report.pytest_line(line));
         report.check("pytest tests/jax", outcome);
 
+        step("wheels of `pjrt package` in fresh Python environments");
+        let outcome = wheels(&python, &cpu, &plugins, &mut report);
+        report.check("pytest tests/package", outcome);
+
         step("pypjrt.conform on the CPU plugin");
         let mut conform = Command::new(&python);
         conform.args(["-m", "pypjrt.conform"]).arg(&cpu);
@@ -89,6 +94,16 @@ pub(crate) fn run() -> Result<(), Error> {
         report.check("pypjrt.conform", outcome);
     }
     report.close()
+}
+
+/// Packages plugins, installs the wheels and lets JAX find them.
+fn wheels(python: &Path, cpu: &Path, plugins: &OsStr, report: &mut Report) -> Result<(), Error> {
+    sh::run(sh::cargo().args(["build", "-p", "pjrt-cli"]))?;
+    let mut pytest = Command::new(python);
+    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/package"));
+    pytest.env("PJRT_COMMAND", sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX)));
+    pytest.env("PJRT_CPU_PLUGIN", cpu).env("PJRT_TEST_PLUGINS", plugins).env("PYTHONDONTWRITEBYTECODE", "1");
+    sh::run_watched(&mut pytest, |line| report.pytest_line(line))
 }
 
 impl Report {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::host::zeroed;
 use crate::program::total_size;
 use crate::{
-    CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo, HostArray, KeyValueStore,
-    Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program, Result, Shape, TopologyInfo, Value,
+    CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo, ForeignMemory, HostArray,
+    KeyValueStore, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, ProcessInfo, Program, Result, Shape,
+    TopologyInfo, Value,
 };
 
 /// A device, or a group of devices driven together.
@@ -75,6 +76,25 @@ pub trait Backend: Sized + Send + Sync + 'static {
         Err(Error::unimplemented(format!("no memory statistics of device {device}")))
     }
 
+    /// Forgets the peaks and counts in [`Backend::memory_stats`].
+    ///
+    /// # Errors
+    ///
+    /// `UNIMPLEMENTED` unless the backend counts.
+    fn clear_memory_stats(&self, device: usize) -> Result<()> {
+        Err(Error::unimplemented(format!("no memory statistics of device {device}")))
+    }
+
+    /// Hears which processes take part in a distributed run, each time that changes.
+    ///
+    /// # Errors
+    ///
+    /// Frameworks end the process on any error.
+    fn update_processes(&self, processes: &[ProcessInfo]) -> Result<()> {
+        let _ = processes;
+        Ok(())
+    }
+
     /// Copies host data to a device.
     ///
     /// # Errors
@@ -108,14 +128,66 @@ pub trait Backend: Sized + Send + Sync + 'static {
         None
     }
 
+    /// Memory for an array whose contents do not matter yet; by default zeros.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Backend::buffer_from_host`].
+    fn uninitialized(&self, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
+        self.buffer_from_host(HostArray::new(shape, zeroed(host_size(shape)?)?)?, to)
+    }
+
+    /// The bytes of a buffer as an array of another shape, which takes as many bytes on the host. It may share the
+    /// memory of `buffer`; by default it is a copy through the host.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Backend::read`] and [`Backend::buffer_from_host`].
+    fn bitcast(&self, buffer: &Self::Buffer, from: &Shape, to: &Shape, placement: Placement) -> Result<Self::Buffer> {
+        let mut bytes = zeroed(host_size(from)?)?;
+        self.read(buffer, &mut bytes)?;
+        self.buffer_from_host(HostArray::new(to, bytes)?, placement)
+    }
+
+    /// A buffer in memory that another library allocated, such as one that DLPack hands over. The other library keeps
+    /// the memory until the last clone of `memory` is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `UNIMPLEMENTED` unless the backend overrides this.
+    fn view(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<Self::Buffer> {
+        let _ = (memory, at);
+        Err(Error::unimplemented(format!("a buffer of {shape} in memory of another library")))
+    }
+
+    /// Prepares host memory for direct access by the devices: `size` bytes from `address` on, which stay valid until
+    /// [`Backend::dma_unmap`]. The SDK keeps account of what is mapped.
+    ///
+    /// # Errors
+    ///
+    /// `UNIMPLEMENTED` unless the backend overrides this.
+    fn dma_map(&self, address: usize, size: usize) -> Result<()> {
+        let _ = (address, size);
+        Err(Error::unimplemented("direct memory access of host memory"))
+    }
+
+    /// Ends what [`Backend::dma_map`] began at that address.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device reports; the memory then counts as mapped still.
+    fn dma_unmap(&self, address: usize) -> Result<()> {
+        let _ = address;
+        Err(Error::unimplemented("direct memory access of host memory"))
+    }
+
     /// Copies a buffer to another memory or device; by default through the host.
     ///
     /// # Errors
     ///
     /// Those of [`Backend::read`] and [`Backend::buffer_from_host`].
     fn copy(&self, buffer: &Self::Buffer, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
-        let size = shape.host_size().ok_or_else(|| Error::invalid_argument(format!("{shape} is too large")))?;
-        let mut bytes = zeroed(size)?;
+        let mut bytes = zeroed(host_size(shape)?)?;
         self.read(buffer, &mut bytes)?;
         self.buffer_from_host(HostArray::new(shape, bytes)?, to)
     }
@@ -148,6 +220,24 @@ pub trait Backend: Sized + Send + Sync + 'static {
             [launch] => Ok(vec![self.execute(executable, launch)?]),
             _ => Err(Error::unimplemented(format!("execution on {} devices at once", launches.len()))),
         }
+    }
+
+    /// Fails the earliest execution on a device with that launch id that is not finished: its event completes with the
+    /// error. False when there is none.
+    ///
+    /// # Errors
+    ///
+    /// `UNIMPLEMENTED` unless the backend overrides this.
+    fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
+        let _ = (launch_id, error);
+        Err(Error::unimplemented(format!("poisoning an execution on device {device}")))
+    }
+
+    /// Begins to track work of the framework that the device waits for, for diagnostics: the work ends when the value
+    /// is dropped. By default nothing is tracked.
+    fn track(&self, device: usize, description: &str) -> Box<dyn Send + Sync> {
+        let _ = (device, description);
+        Box::new(())
     }
 
     /// Costs of a program by name, such as `flops` and `bytes accessed`.
@@ -211,6 +301,11 @@ pub trait Backend: Sized + Send + Sync + 'static {
         let _ = options;
         Err(Error::unimplemented(format!("no topology {name:?}: this plugin describes only devices that are present")))
     }
+}
+
+/// Bytes of a shape on the host.
+fn host_size(shape: &Shape) -> Result<usize> {
+    shape.host_size().ok_or_else(|| Error::invalid_argument(format!("{shape} is too large")))
 }
 
 /// What a framework passes when it creates a client.

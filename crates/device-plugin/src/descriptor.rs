@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::abi::entry::contain;
+use crate::capabilities::StablehloRange;
 use crate::fault::{Fault, Faults};
 use crate::{
     Backend, DevicePlugin, EnvPlan, Environment, Error, Library, Manifest, NamedValue, ProcessTopology, Result,
@@ -46,6 +47,11 @@ impl Descriptor {
         let mut manifest = Manifest::new(P::NAME);
         manifest.aliases = P::ALIASES.iter().map(|&alias| alias.to_owned()).collect();
         manifest.capabilities = P::capabilities();
+        if let (None, Some(versions)) = (&manifest.capabilities.stablehlo, P::stablehlo_versions()) {
+            let range = StablehloRange::try_from(versions);
+            let range = range.map_err(|error| Fault::new("capabilities.stablehlo", error.message()))?;
+            manifest.capabilities.stablehlo = Some(range);
+        }
         manifest.create_options = P::options();
         manifest.process = P::process();
         manifest.ownership = P::ownership();

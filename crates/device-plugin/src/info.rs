@@ -1,6 +1,6 @@
 //! What a backend says about its devices, memories and topology.
 
-use crate::NamedValue;
+use crate::{Error, NamedValue};
 
 /// A device, as [`Backend::devices`](crate::Backend::devices) lists it.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,6 +89,34 @@ pub struct CompiledMemoryStats {
     pub alias_size: i64,
     pub temp_size: i64,
     pub peak_memory: i64,
+}
+
+/// A process of a distributed run, as the framework sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProcessInfo {
+    /// Index of the process.
+    pub process_index: i32,
+    /// Distinguishes a restarted process from the one before.
+    pub incarnation: u64,
+    /// How the process is.
+    pub state: ProcessState,
+}
+
+/// How a process of a distributed run is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProcessState {
+    /// The framework does not know.
+    Unspecified,
+    /// It has not connected yet.
+    Uninitialized,
+    /// It has disconnected.
+    Disconnected,
+    /// It takes part.
+    Connected,
+    /// It failed.
+    Failed(Error),
 }
 
 /// Devices that need not be present, for compiling ahead of time.

@@ -47,7 +47,8 @@ pub struct ExecutableInfo {
     pub parameter_shardings: Option<Vec<Vec<u8>>>,
     /// The same for the outputs.
     pub output_shardings: Option<Vec<Vec<u8>>>,
-    /// The program after optimization; the one received when it is none.
+    /// The program after optimization, which frameworks may read: of format `mlir` or `hlo_with_config`. When it is
+    /// none, they read the one received; the SDK adds the config to a program of format `hlo`.
     pub optimized: Option<Program>,
 }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use device_plugin::capabilities::{MemoryKinds, ProgramFormat, ProgramFormats, StablehloRange};
 use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error, Event,
-    ExecutableInfo, HostArray, Launch, Manifest, MemoryInfo, OptionSchema, Placement, Program, Result, Shape,
+    Backend, Capabilities, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error,
+    Event, ExecutableInfo, HostArray, Launch, Manifest, MemoryInfo, OptionSchema, Placement, Program, Result, Shape,
     StablehloVersions, device_plugin,
 };
 
@@ -16,11 +17,27 @@ pub struct Cpu;
 /// StableHLO versions the reader knows; a framework serializes programs for the newest of them at most.
 const STABLEHLO: StablehloVersions = StablehloVersions { current: [1, 17, 0], minimum: [0, 9, 0] };
 
+/// The kind of its only memory.
+const MEMORY: &str = "device";
+
 #[device_plugin]
 impl DevicePlugin for Cpu {
     const NAME: &'static str = "pjrt_cpu";
     const ALIASES: &'static [&'static str] = &["cpu"];
     type Backend = CpuBackend;
+
+    fn capabilities() -> Capabilities {
+        let builder = Capabilities::builder()
+            .program_formats(ProgramFormats::preferring(ProgramFormat::Mlir))
+            .donation(true)
+            .persistent_cache(true)
+            .memory_kinds(MemoryKinds::new([MEMORY]));
+        // A range out of two constants; the tests see that it is one.
+        match StablehloRange::try_from(STABLEHLO) {
+            Ok(range) => builder.stablehlo(range).build(),
+            Err(_) => builder.build(),
+        }
+    }
 
     fn options() -> OptionSchema {
         OptionSchema::only([])
@@ -61,7 +78,7 @@ impl Backend for CpuBackend {
     }
 
     fn memories(&self) -> Vec<MemoryInfo> {
-        vec![MemoryInfo::new("device", 0, [0]).on_host()]
+        vec![MemoryInfo::new(MEMORY, 0, [0]).on_host()]
     }
 
     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Tensor> {

@@ -1,5 +1,6 @@
 //! Shared libraries: the only file that opens one.
 
+use std::ffi::c_void;
 use std::path::Path;
 
 use libloading::Library;
@@ -26,6 +27,26 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
     let mapped = Mapped(Box::leak(Box::new(library)));
     // SAFETY: C1: the function has this type and may be called at any time.
     Ok((mapped, unsafe { entry() }))
+}
+
+/// Calls a function of a library that takes nothing and returns a pointer; none where the library has no such function.
+///
+/// # Safety
+///
+/// The library's initializers may run, and a function of that name has this type and may be called at any time.
+pub(crate) unsafe fn get_pointer(path: &Path, function: &str) -> Result<Option<*const c_void>, LoadErrorKind> {
+    std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.to_string()))?;
+    // SAFETY: running the library's initializers is this function's contract.
+    let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(describe(&error)))?;
+    // SAFETY: a symbol of this name has this type, by this function's contract.
+    let Ok(found) = (unsafe { library.get::<unsafe extern "C" fn() -> *const c_void>(function) }) else {
+        return Ok(None);
+    };
+    let found = *found;
+    // What the pointer leads to is the library's, so that it stays mapped.
+    Box::leak(Box::new(library));
+    // SAFETY: this function's contract.
+    Ok(Some(unsafe { found() }))
 }
 
 /// A library that stays mapped until the process ends.

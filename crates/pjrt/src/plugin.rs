@@ -1,6 +1,7 @@
 //! `PJRT_Plugin_*`: a loaded plugin.
 
 use std::collections::HashMap;
+use std::ffi::c_void;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -93,6 +94,23 @@ impl Plugin {
         };
         // SAFETY: this function's contract.
         unsafe { Self::initialize(&loaded, table.0, Some((canonical, library))) }
+    }
+
+    /// Calls the function by which a library describes itself, without asking it for its table; none where it has no
+    /// such function. The library stays loaded until the process ends.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`] for a library that cannot be opened.
+    ///
+    /// # Safety
+    ///
+    /// The library's initializers may run, and a function of that name takes nothing, returns a pointer, and may be
+    /// called at any time.
+    pub unsafe fn description(path: impl AsRef<Path>, function: &str) -> Result<Option<*const c_void>, LoadError> {
+        let path = path.as_ref();
+        // SAFETY: this function's contract.
+        unsafe { library::get_pointer(path, function) }.map_err(|kind| LoadError::new(Some(path), kind))
     }
 
     /// Wraps a function table that is part of this program, such as that of a device written with `device-plugin`,

@@ -86,7 +86,10 @@ pub(crate) fn of_attribute(tokens: TokenStream, errors: &mut Errors) -> Argument
         _ => match value {
             Some(Expr::Path(path)) if path.qself.is_none() => {
                 let path: Path = path.path;
-                arguments.krate = quote!(#path);
+                let here = |name: &&Ident| ["crate", "self", "super"].iter().any(|known| name == known);
+                // A name alone is that of a crate, whatever else has it here.
+                let is_crate = path.get_ident().is_some_and(|name| !here(&name));
+                arguments.krate = if is_crate { quote!(::#path) } else { quote!(#path) };
             }
             _ => errors
                 .at(name, "write the name under which this crate knows `device-plugin`, without quotes: `crate = dp`"),

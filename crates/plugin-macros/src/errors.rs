@@ -20,6 +20,10 @@ impl Errors {
         self.push(Error::new_spanned(tokens, message));
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// The `compile_error!` of each.
     pub(crate) fn into_tokens(self) -> TokenStream {
         self.0.map(Error::into_compile_error).unwrap_or_default()

@@ -27,7 +27,7 @@ use proc_macro::TokenStream;
 /// | `export` | Defines `DevicePlugin_GetDescriptor` and, where there is a backend, `GetPjrtApi`. |
 /// | `prefix = "acme"` | With `export`: the functions are `acme_DevicePlugin_GetDescriptor` and `acme_GetPjrtApi`, so that one program can link several plugins statically. Frameworks find no plugin in a shared library with prefixed functions alone. |
 /// | `register = false` | Leaves the plugin out of `registered()`. |
-/// | `crate = dp` | The name under which the crate knows `device-plugin`, where its `Cargo.toml` renames it, or a path to it through another crate. |
+/// | `crate = dp` | The name under which `Cargo.toml` knows `device-plugin`, where it renames it, or a path to it through another crate, such as `framework::device_plugin`. |
 ///
 /// # Which functions a library exports
 ///

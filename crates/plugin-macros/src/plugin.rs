@@ -38,13 +38,13 @@ pub(crate) struct Plugin {
     pub(crate) conditions: Vec<Attribute>,
 }
 
-/// Reads the item. None where it is no implementation that a plugin could be made of.
-pub(crate) fn read(item: TokenStream, krate: &TokenStream, errors: &mut Errors) -> Option<Plugin> {
-    let mut item = match implementation(item) {
+/// Reads the item. Where it is no implementation that a plugin could be made of, gives back what of it may stay.
+pub(crate) fn read(item: TokenStream, krate: &TokenStream, errors: &mut Errors) -> Result<Plugin, TokenStream> {
+    let mut item = match implementation(item.clone()) {
         Ok(item) => item,
-        Err(error) => {
+        Err((error, stays)) => {
             errors.push(error);
-            return None;
+            return Err(if stays { item } else { TokenStream::new() });
         }
     };
     if let Some(unsafety) = item.unsafety.take() {
@@ -56,46 +56,51 @@ pub(crate) fn read(item: TokenStream, krate: &TokenStream, errors: &mut Errors) 
     let conditions = item.attrs.iter().filter(|attribute| is_cfg(attribute)).cloned().collect();
     item.items.retain_mut(|member| keep(member, errors));
     let backend = complete(&mut item, krate, errors);
-    Some(Plugin { item, backend, conditions })
+    Ok(Plugin { item, backend, conditions })
 }
 
-fn implementation(item: TokenStream) -> Result<ItemImpl, Error> {
-    let item = match syn::parse2::<Item>(item)? {
+/// The implementation, or what is wrong and whether the compiler would take the item all the same.
+fn implementation(item: TokenStream) -> Result<ItemImpl, (Error, bool)> {
+    let wrong = |tokens: &dyn ToTokens, message: &str| (Error::new_spanned(tokens.to_token_stream(), message), true);
+    let item = match syn::parse2::<Item>(item).map_err(|error| (error, true))? {
         Item::Impl(item) => item,
         other => {
             let message = format!("`#[device_plugin]` belongs on an implementation of `DevicePlugin`; {USE}");
-            return Err(Error::new_spanned(first_token(&other), message));
+            return Err(wrong(&first_token(&other), &message));
         }
     };
     let Some((negative, path, _)) = &item.trait_ else {
         let message = format!("this implements no trait, but `#[device_plugin]` needs `DevicePlugin`; {USE}");
-        return Err(Error::new_spanned(&item.self_ty, message));
+        return Err(wrong(&item.self_ty, &message));
     };
     if negative.is_some() {
-        return Err(Error::new_spanned(path, format!("this says what is no plugin; leave `!` out: {USE}")));
+        let (error, _) = wrong(path, &format!("this says what is no plugin; leave `!` out: {USE}"));
+        return Err((error, false));
     }
     if path.segments.last().is_none_or(|segment| segment.ident != "DevicePlugin") {
         let message =
             format!("`#[device_plugin]` belongs on an implementation of `DevicePlugin`, not of this trait; {USE}");
-        return Err(Error::new_spanned(path, message));
+        return Err(wrong(path, &message));
     }
-    let one_type = "a plugin is one type: a generic `DevicePlugin` has no single table to export. Implement it for a \
-                    type without parameters";
     if !item.generics.params.is_empty() {
-        return Err(Error::new_spanned(&item.generics, one_type));
+        let message = "a plugin is one type: a generic `DevicePlugin` has no single table to export. Implement it for \
+                       a type without parameters";
+        return Err(wrong(&item.generics, message));
     }
     if let Some(clause) = &item.generics.where_clause {
-        return Err(Error::new_spanned(clause, "a plugin is one type, of which nothing is conditional; leave it out"));
+        let message = "a plugin is one type, of which nothing is conditional; leave the `where` clause out";
+        return Err(wrong(clause, message));
     }
     let Type::Path(ty) = &*item.self_ty else {
         let message =
             "a plugin is a type of this crate; write `pub struct Example;` and implement `DevicePlugin` for it";
-        return Err(Error::new_spanned(&item.self_ty, message));
+        let (error, _) = wrong(&item.self_ty, message);
+        return Err((error, false));
     };
-    let lifetime = ty.to_token_stream().into_iter().flat_map(flat).find(|token| token.to_string() == "'");
-    if let Some(lifetime) = lifetime {
+    let mut tokens = ty.to_token_stream().into_iter().flat_map(flat);
+    if let Some(lifetime) = tokens.find(|token| token.to_string() == "'") {
         let message = "a plugin borrows nothing: implement `DevicePlugin` for a type without lifetimes";
-        return Err(Error::new_spanned(lifetime, message));
+        return Err(wrong(&lifetime, message));
     }
     Ok(item)
 }
@@ -301,7 +306,8 @@ fn complete(item: &mut ItemImpl, krate: &TokenStream, errors: &mut Errors) -> bo
         return false;
     }
     if let Some(library) = library {
-        let message = format!("the plugin has a backend and a library, and a framework can use only one; {EITHER}");
+        let message = "the plugin has a backend and a library, and a framework can use only one; leave out \
+                       `type Backend` where another library drives the device, else `fn library`";
         errors.at(quote!(#library), message);
     }
     true
@@ -309,4 +315,63 @@ fn complete(item: &mut ItemImpl, krate: &TokenStream, errors: &mut Errors) -> bo
 
 fn is_no_backend(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|segment| segment.ident == "NoBackend"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The trait as `device-plugin` declares it.
+    fn declared() -> syn::ItemTrait {
+        let source = include_str!("../../device-plugin/src/plugin.rs");
+        let file = syn::parse_file(source).unwrap();
+        let items = file.items.into_iter();
+        let mut traits = items.filter_map(|item| if let Item::Trait(item) = item { Some(item) } else { None });
+        traits.find(|item| item.ident == "DevicePlugin").unwrap()
+    }
+
+    #[test]
+    fn the_functions_are_those_of_the_trait() {
+        let functions: Vec<syn::Signature> = declared()
+            .items
+            .into_iter()
+            .filter_map(|item| if let syn::TraitItem::Fn(function) = item { Some(function.sig) } else { None })
+            .collect();
+        let names: Vec<String> = functions.iter().map(|signature| signature.ident.to_string()).collect();
+        assert_eq!(names.len(), FUNCTIONS.len(), "{names:?}");
+        for signature in functions {
+            let (_, arguments, write) = FUNCTIONS.iter().find(|(name, ..)| signature.ident == name).unwrap();
+            assert_eq!(signature.inputs.len(), *arguments, "{write}");
+            let written: syn::Signature = syn::parse_str(write).unwrap();
+            assert_eq!(written.to_token_stream().to_string(), signature.to_token_stream().to_string());
+        }
+        let others = declared().items.into_iter().filter_map(|item| match item {
+            syn::TraitItem::Const(item) => Some(item.ident.to_string()),
+            syn::TraitItem::Type(item) => Some(item.ident.to_string()),
+            _ => None,
+        });
+        assert_eq!(others.collect::<Vec<_>>(), ["NAME", "ALIASES", "Backend"]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_added() {
+        let mut errors = Errors::default();
+        let item = quote! {
+            impl a::DevicePlugin for b::Example {
+                const NAME: &'static str = "example";
+                fn library() -> Library { Library::beside("x") }
+            }
+        };
+        let plugin = read(item, &quote!(::dp), &mut errors).unwrap_or_else(|item| panic!("{item}"));
+        assert!(errors.is_empty() && !plugin.backend);
+        assert!(plugin.item.to_token_stream().to_string().contains("type Backend = :: dp :: NoBackend ;"));
+    }
+
+    #[test]
+    fn names_are_fitted() {
+        for (text, name) in [("My-Device", "my_device"), (" A.b ", "a_b"), ("9", "9")] {
+            assert_eq!(fitted(text), name);
+        }
+        assert!(is_name("a_9") && !is_name("9a") && !is_name("") && !is_name("aB"));
+    }
 }

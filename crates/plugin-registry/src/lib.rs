@@ -25,23 +25,26 @@
 
 #[cfg(feature = "capi")]
 pub mod c_api;
+mod describe;
 pub mod discovery;
 mod error;
 mod hardware;
+pub mod key_value;
 mod lease;
 mod open;
 mod policy;
 mod registry;
 pub mod select;
 
+pub use describe::describe;
 pub use error::Error;
 pub use hardware::{Machine, Presence, Sighting};
 pub use lease::{Held, Holder, LockFolder};
 pub use open::{names, open};
 pub use policy::Policy;
 pub use registry::{
-    ClientLease, LoadOptions, LoadedPlugin, Outstanding, PluginEntry, PluginId, PluginRegistry, ProcessEnvironment, RegistryBuilder,
-    Status,
+    ClientLease, LoadOptions, LoadedPlugin, Outstanding, PluginEntry, PluginId, PluginRegistry, ProcessEnvironment,
+    RegistryBuilder, Status,
 };
 pub use select::SelectError;
 
@@ -49,3 +52,8 @@ pub use select::SelectError;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles and runs the book's chapter.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/registry.md")]
+struct Book;

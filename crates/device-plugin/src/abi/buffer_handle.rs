@@ -345,7 +345,7 @@ impl<B: Backend> BufferHandle<B> {
     }
 }
 
-fn deleted() -> Error {
+pub(crate) fn deleted() -> Error {
     Error::invalid_argument("the buffer was deleted or donated").unnamed()
 }
 

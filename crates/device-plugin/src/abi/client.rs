@@ -1,18 +1,21 @@
 //! `PJRT_Client`: creation, devices, compilation.
 
+use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pjrt_sys::PJRT_Program;
+use pjrt_sys::{AbiStruct, PJRT_ProcessInfo, PJRT_ProcessState, PJRT_Program};
 
 use crate::abi::client_state::Client;
 use crate::abi::counted::{Counted, Ref};
+use crate::abi::deferred;
+use crate::abi::empty_buffer::Alias;
 use crate::abi::entry::entries;
 use crate::abi::executable_state::{Executable, default_assignment};
 use crate::abi::key_value::KeyValueStore;
-use crate::abi::raw;
-use crate::{CreateOptions, Error, Program, Result};
+use crate::abi::{promises, raw};
+use crate::{Backend, CreateOptions, Error, ProcessInfo, ProcessState, Program, Result};
 
 /// Copies a program: the one copy there is, of which everything else is a slice.
 ///
@@ -35,6 +38,45 @@ fn count(n: i32, field: &str) -> Result<usize> {
     count.ok_or_else(|| Error::argument(format!("{field} is {n}, but must be at least 1")))
 }
 
+/// The processes a framework lists; none where it lists them in the form of its first versions, which has no size.
+///
+/// # Safety
+///
+/// V1 and V3 for the list.
+unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Option<Vec<ProcessInfo>>> {
+    // In the first form a number of a process and padding is where the size is now.
+    const SIZES: RangeInclusive<usize> = PJRT_ProcessInfo::STRUCT_SIZE..=4096;
+    let mut read = Vec::new();
+    let mut at = list;
+    for _ in 0..len {
+        if at.is_null() || !at.is_aligned() {
+            return Err(Error::argument("process_infos is null or not aligned"));
+        }
+        // SAFETY: V3, every form begins with a word.
+        let size = unsafe { at.cast::<usize>().read() };
+        if !SIZES.contains(&size) {
+            return Ok(None);
+        }
+        // SAFETY: V1 and V3.
+        let info = unsafe { raw::nested(at, "process_infos") }?;
+        let state = match info.state {
+            PJRT_ProcessState::PJRT_ProcessState_kUninitialized => ProcessState::Uninitialized,
+            PJRT_ProcessState::PJRT_ProcessState_kDisconnected => ProcessState::Disconnected,
+            PJRT_ProcessState::PJRT_ProcessState_kConnected => ProcessState::Connected,
+            PJRT_ProcessState::PJRT_ProcessState_kError => {
+                let code = u32::try_from(info.error_code).unwrap_or(0).max(1);
+                // SAFETY: V3.
+                let error = unsafe { raw::status(code, info.error_message, info.error_message_size) }?;
+                error.map_or(ProcessState::Unspecified, ProcessState::Failed)
+            }
+            _ => ProcessState::Unspecified,
+        };
+        read.push(ProcessInfo { process_index: info.task_id, incarnation: info.incarnation_id, state });
+        at = raw::next(at, size);
+    }
+    Ok(Some(read))
+}
+
 entries! {
     PJRT_Client_Create(args) {
         // SAFETY: V1 and V3.
@@ -52,7 +94,10 @@ entries! {
     PJRT_Client_Destroy(args) {
         if let Some(client) = NonNull::new(args.client.cast::<Counted<Client<P::Backend>>>()) {
             // SAFETY: V2, this came from `Ref::into_raw` and is given up.
-            drop(unsafe { Ref::from_raw(client) });
+            let client = unsafe { Ref::from_raw(client) };
+            // Nobody can tell any more what these wait for.
+            promises::abandon(deferred::key(&client));
+            client.aliases.take_all(|_| true).into_iter().for_each(Alias::abandon);
         }
         Ok(())
     }
@@ -115,9 +160,12 @@ entries! {
         Ok(())
     }
 
-    PJRT_Client_UpdateGlobalProcessInfo(_args) {
-        // Frameworks report which processes are alive, and abort when that fails. No backend asks yet.
-        Ok(())
+    PJRT_Client_UpdateGlobalProcessInfo(args, client) {
+        // SAFETY: V1 and V3.
+        match unsafe { process_infos(args.process_infos, args.num_process_infos) }? {
+            Some(processes) => client.backend.update_processes(&processes),
+            None => Ok(()),
+        }
     }
 
     PJRT_Client_DefaultDeviceAssignment(args, client) {

@@ -6,15 +6,18 @@ use pjrt_sys::{PJRT_Device, PJRT_Memory};
 
 use crate::abi::counted::{Counted, Ref};
 use crate::abi::device::Device;
+use crate::abi::dma::Mappings;
+use crate::abi::empty_buffer::Alias;
 use crate::abi::lists::Pointers;
 use crate::abi::memory::Memory;
 use crate::abi::raw::handles;
+use crate::abi::tokens::Tokens;
 use crate::abi::topology::Topology;
 use crate::{Backend, CreateOptions, DevicePlugin, Error, Placement, Result};
 
 /// A client: the backend, and the objects that stand for its devices and memories as long as it lives. Buffers and
 /// executables keep it alive, so a framework may destroy them after it.
-pub(crate) struct Client<B> {
+pub(crate) struct Client<B: Backend> {
     pub(crate) backend: B,
     pub(crate) process_index: i32,
     pub(crate) topology: Arc<Topology>,
@@ -23,6 +26,9 @@ pub(crate) struct Client<B> {
     pub(crate) addressable_handles: Pointers<PJRT_Device>,
     pub(crate) memories: Vec<Memory>,
     pub(crate) memory_handles: Pointers<PJRT_Memory>,
+    pub(crate) mappings: Mappings,
+    /// Buffers that wait for the framework to name the one whose data they take.
+    pub(crate) aliases: Tokens<Alias<B>>,
 }
 
 handles! {
@@ -93,6 +99,8 @@ impl<B: Backend> Client<B> {
             addressable_handles,
             memories,
             memory_handles,
+            mappings: Mappings::default(),
+            aliases: Tokens::new(),
         });
         for device in &client.devices {
             device.link_client(&client);

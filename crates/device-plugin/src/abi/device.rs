@@ -12,12 +12,12 @@ use crate::abi::entry::entries;
 use crate::abi::lists::{NamedValues, Pointers};
 use crate::abi::raw::handles;
 use crate::abi::topology::Topology;
-use crate::{DeviceInfo, DevicePlugin, Error};
+use crate::{DeviceInfo, DevicePlugin, Error, Result};
 
 /// What a `PJRT_Device*` points to. Lives in its client.
 pub(crate) struct Device {
     topology: Arc<Topology>,
-    index: usize,
+    pub(crate) index: usize,
     pub(crate) memory_indices: Vec<usize>,
     memories: OnceLock<Pointers<PJRT_Memory>>,
     /// The client, which owns the device.
@@ -58,7 +58,7 @@ impl Device {
         self.memories.get_or_init(|| self.memory_indices.iter().map(|memory| all[*memory]).collect());
     }
 
-    pub(crate) fn link_client<B>(&self, client: &Counted<Client<B>>) {
+    pub(crate) fn link_client<B: crate::Backend>(&self, client: &Counted<Client<B>>) {
         self.client.store(std::ptr::from_ref(client).cast_mut().cast(), Ordering::Relaxed);
     }
 
@@ -70,10 +70,10 @@ impl Device {
         self.memories.get().map_or(&[], Pointers::as_slice)
     }
 
-    fn client<P: DevicePlugin>(&self) -> Option<&Counted<Client<P::Backend>>> {
+    pub(crate) fn client<P: DevicePlugin>(&self) -> Result<&Counted<Client<P::Backend>>> {
         let client: *const Counted<Client<P::Backend>> = self.client.load(Ordering::Relaxed).cast();
         // SAFETY: V6, set to the client that owns this device, of the only backend the plugin has.
-        unsafe { client.as_ref() }
+        unsafe { client.as_ref() }.ok_or_else(|| Error::internal("the device has no client"))
     }
 }
 
@@ -152,7 +152,7 @@ entries! {
     }
 
     PJRT_Device_MemoryStats(args, device) {
-        let client = device.client::<P>().ok_or_else(|| Error::internal("the device has no client"))?;
+        let client = device.client::<P>()?;
         let stats = crate::Backend::memory_stats(&client.backend, device.index)?;
         let set = |value: &mut i64, is_set: &mut Bool, stat: Option<i64>| {
             *value = stat.unwrap_or(0);

@@ -147,7 +147,7 @@ entries! {
     }
 
     PJRT_Executable_OptimizedProgram(args, executable) {
-        write_program(args.program, executable.info.optimized.as_ref().unwrap_or(&executable.program))
+        write_program(args.program, executable.readable_program())
     }
 
     PJRT_Executable_GetCompiledMemoryStats(args, executable) {

@@ -12,6 +12,7 @@ use crate::abi::counted::{Counted, Ref};
 use crate::abi::layouts::LayoutList;
 use crate::abi::lists::{NamedValues, Pointers, Texts};
 use crate::abi::raw::handles;
+use crate::hlo;
 use crate::{Backend, CompileOptions, Compiled, DeviceAssignment, Error, ExecutableInfo, Placement, Program, Result};
 
 /// What a `PJRT_Executable*` points to, counted.
@@ -47,6 +48,8 @@ pub(crate) struct Executable<B: Backend> {
     pub(crate) output_layouts: LayoutList,
     pub(crate) parameter_layouts: LayoutList,
     pub(crate) cost: OnceLock<Result<NamedValues>>,
+    /// The program with what frameworks want to read beside it; none where that is the program itself.
+    readable: OnceLock<Option<Program>>,
 }
 
 /// What a `PJRT_LoadedExecutable*` points to.
@@ -122,6 +125,7 @@ impl<B: Backend> Executable<B> {
             parameter_forms: info.parameters.iter().map(Form::new).collect(),
             output_forms: info.outputs.iter().map(Form::new).collect(),
             cost: OnceLock::new(),
+            readable: OnceLock::new(),
             client: client.share(),
             compiled: Arc::new(executable),
             portable: parsed.compile_portable_executable,
@@ -144,6 +148,13 @@ impl<B: Backend> Executable<B> {
         }
         let kinds = kinds(&self.client, device, &self.info.output_memory_kinds, self.info.outputs.len(), "output")?;
         place(&self.client, device, &kinds).map(Into::into)
+    }
+
+    /// The program as frameworks read it back: the backend's, or the one received.
+    pub(crate) fn readable_program(&self) -> &Program {
+        let program = self.info.optimized.as_ref().unwrap_or(&self.program);
+        let counts = (self.assignment.num_replicas(), self.assignment.num_partitions());
+        self.readable.get_or_init(|| hlo::with_config(program, counts.0, counts.1)).as_ref().unwrap_or(program)
     }
 
     /// Gives the executable to the framework, which destroys it.
@@ -252,7 +263,7 @@ fn place<B: Backend>(client: &Client<B>, device: usize, kinds: &[String]) -> Res
 }
 
 /// Hash of everything a compilation depends on.
-fn fingerprint<B>(client: &Client<B>, program: &Program, options: &[u8]) -> String {
+fn fingerprint<B: Backend>(client: &Client<B>, program: &Program, options: &[u8]) -> String {
     let hash = |seed: u64| {
         let mut hasher = DefaultHasher::new();
         seed.hash(&mut hasher);

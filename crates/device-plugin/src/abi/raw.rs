@@ -205,6 +205,28 @@ pub(crate) unsafe fn status(code: u32, message: *const c_char, len: usize) -> Re
     Ok(Some(Error::new(crate::ErrorCode::from_raw(code), String::from_utf8_lossy(bytes))))
 }
 
+/// The error of a status in the arguments that must be one, with the payloads that newer frameworks add.
+///
+/// # Safety
+///
+/// V3 for the message, V1 and V3 for the payloads.
+pub(crate) unsafe fn error_with_payload(
+    (code, message, len): (u32, *const c_char, usize),
+    payload: *const PJRT_NamedValue,
+    num_payload: usize,
+) -> Result<Error> {
+    // SAFETY: the caller's contract.
+    let error = unsafe { status(code, message, len) }?;
+    let error = error.ok_or_else(|| Error::argument("error_code is OK, which is no error"))?;
+    // SAFETY: the caller's contract.
+    let payloads = unsafe { named_values(payload, num_payload, "payload") }?;
+    let bytes = |value| match value {
+        Value::String(text) => text.into_bytes(),
+        other => other.to_string().into_bytes(),
+    };
+    Ok(payloads.into_iter().fold(error, |error, payload| error.with_payload(payload.name, bytes(payload.value))))
+}
+
 /// Element type and extents.
 ///
 /// # Safety

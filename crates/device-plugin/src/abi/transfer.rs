@@ -1,9 +1,10 @@
 //! Transfers between host and device, and between devices.
 
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, OnceLock};
 
-use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args};
+use pjrt_sys::{PJRT_Buffer, PJRT_Buffer_MemoryLayout, PJRT_Client_BufferFromHostBuffer_Args};
 
 use crate::abi::buffer_handle::{BufferHandle, Form, Value};
 use crate::abi::client_state::Client;
@@ -18,7 +19,7 @@ use crate::strided::Strided;
 use crate::{Backend, Completer, Error, Event, HostArray, HostBufferSemantics, Placement, Result, Shape};
 
 /// Memory of the framework that is written before an event of the call is ready.
-struct Destination {
+pub(crate) struct Destination {
     data: *mut u8,
     size: usize,
 }
@@ -29,8 +30,15 @@ unsafe impl Send for Destination {}
 impl Destination {
     /// # Safety
     ///
+    /// V3 for the destination, until an event of the call.
+    pub(crate) unsafe fn new(data: *mut c_void, size: usize) -> Self {
+        Self { data: data.cast(), size }
+    }
+
+    /// # Safety
+    ///
     /// V3 for the destination, until the event of the call, which comes after the last use of the slice.
-    unsafe fn slice(&mut self) -> Result<&mut [u8]> {
+    pub(crate) unsafe fn slice(&mut self) -> Result<&mut [u8]> {
         // SAFETY: the caller's contract.
         unsafe { raw::slice_mut(self.data, self.size, "dst") }
     }
@@ -87,25 +95,52 @@ fn when_ready<B: Backend>(
     }
 }
 
-/// Copies a buffer to another place.
-fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT_Buffer> {
+/// Makes a buffer of another one's value, now or when that is ready.
+fn derive<B: Backend>(
+    buffer: &BufferHandle<B>,
+    shape: &Shape,
+    to: Placement,
+    make: impl FnOnce(&B, &B::Buffer) -> Result<B::Buffer> + Send + 'static,
+) -> Result<*mut PJRT_Buffer> {
     let client = &buffer.client;
-    let shape = buffer.shape();
     let held = buffer.hold()?;
     if buffer.ready.is_ready() || (B::QUEUED && held.value().get().is_some()) {
         buffer.wait()?;
-        let new = client.backend.copy(held.value().expect()?, &shape, to)?;
+        let new = make(&client.backend, held.value().expect()?)?;
         let ready = buffer.ready.clone();
-        return Ok(BufferHandle::give(client.share(), Value::Now(new), &buffer.form, to, ready));
+        return Ok(BufferHandle::give(client.share(), Value::Now(new), &Form::new(shape), to, ready));
     }
-    let (handle, mut late) = Late::new(client, &shape, to);
+    let (handle, mut late) = Late::new(client, shape, to);
     let (client, value) = (client.share(), held.value().clone());
     buffer.ready.on_ready(move |ready| {
-        let copy = || client.backend.copy(value.expect()?, &shape, to);
-        late.set(ready.clone().and_then(|()| contain(copy)));
+        let make = || make(&client.backend, value.expect()?);
+        late.set(ready.clone().and_then(|()| contain(make)));
         drop_contained((client, value));
     });
     Ok(handle)
+}
+
+/// Copies a buffer to another place.
+fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT_Buffer> {
+    let shape = buffer.shape();
+    derive(buffer, &buffer.shape(), to, move |backend, value| backend.copy(value, &shape, to))
+}
+
+/// Refuses a layout on the device other than the one frameworks are told of.
+///
+/// # Safety
+///
+/// V3 for the layout.
+pub(crate) unsafe fn expect_row_major(
+    layout: *const PJRT_Buffer_MemoryLayout,
+    shape: &Shape,
+    field: &str,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    if unsafe { raw::layout(layout, shape) }?.is_some_and(|layout| !layout.is_dense()) {
+        return Err(Error::unimplemented(format!("{field}: this plugin stores arrays row-major")).unnamed());
+    }
+    Ok(())
 }
 
 /// The maker's end of a buffer whose value comes later.
@@ -121,6 +156,11 @@ impl<B: Backend> Late<B> {
         let (ready, completer) = Event::pending();
         let handle = BufferHandle::give(client.share(), Value::Later(Arc::clone(&value)), &Form::new(shape), to, ready);
         (handle, Self { value, completer: Some(completer) })
+    }
+
+    /// Where the value will be.
+    pub(crate) fn value(&self) -> &Arc<OnceLock<B::Buffer>> {
+        &self.value
     }
 
     /// Whether the buffer waits for its value.
@@ -152,10 +192,7 @@ unsafe fn from_host<B: Backend>(
     let shape = unsafe { raw::shape(args.type_.0, args.dims, args.num_dims) }?;
     let to = client.placement(args.device, args.memory)?;
     // SAFETY: the caller's contract.
-    let device_layout = unsafe { raw::layout(args.device_layout, &shape) }?;
-    if device_layout.is_some_and(|layout| !layout.is_dense()) {
-        return Err(Error::unimplemented("device_layout: this plugin stores arrays row-major").unnamed());
-    }
+    unsafe { expect_row_major(args.device_layout, &shape, "device_layout") }?;
     let semantics = HostBufferSemantics::from_raw(args.host_buffer_semantics.0)
         .ok_or_else(|| Error::argument(format!("host_buffer_semantics is {}", args.host_buffer_semantics.0)))?;
     let strided = if args.num_byte_strides == 0 {
@@ -207,7 +244,7 @@ unsafe fn from_host<B: Backend>(
 }
 
 /// Checks a range of a buffer's bytes.
-fn range<B: Backend>(buffer: &BufferHandle<B>, offset: i64, size: i64) -> Result<std::ops::Range<usize>> {
+pub(crate) fn range<B: Backend>(buffer: &BufferHandle<B>, offset: i64, size: i64) -> Result<std::ops::Range<usize>> {
     let all = buffer.shape().host_size().unwrap_or(0);
     let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
     let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
@@ -216,7 +253,7 @@ fn range<B: Backend>(buffer: &BufferHandle<B>, offset: i64, size: i64) -> Result
         .ok_or_else(|| Error::argument(format!("{size} bytes from offset {offset} are not within the buffer's {all}")))
 }
 
-fn read_range<B: Backend>(
+pub(crate) fn read_range<B: Backend>(
     backend: &B,
     value: &Value<B>,
     shape: &Shape,
@@ -297,6 +334,25 @@ entries! {
     PJRT_Buffer_CopyToMemory(args, buffer) {
         let to = buffer.client.placement(null_mut(), args.dst_memory)?;
         args.dst_buffer = copy(buffer, to)?;
+        Ok(())
+    }
+
+    PJRT_Buffer_Bitcast(args, buffer) {
+        let buffer: &BufferHandle<P::Backend> = buffer;
+        let from = buffer.shape();
+        // SAFETY: V3.
+        let shape = unsafe { raw::shape(args.element_type.0, args.dims, args.num_dims) }?;
+        // SAFETY: V3.
+        unsafe { expect_row_major(args.device_layout, &shape, "device_layout") }?;
+        // Types narrower than a byte take a byte each on the host, so only elements of one width keep their bits.
+        let (old, new) = (from.element_type.bits(), shape.element_type.bits());
+        if from.host_size() != shape.host_size() || (old != new && (old < 8 || new < 8)) {
+            return Err(Error::argument(format!("{shape} has other bits than {from}")));
+        }
+        let (to, placement) = (shape.clone(), buffer.placement);
+        args.out_buffer = derive(buffer, &shape, placement, move |backend, value| {
+            backend.bitcast(value, &from, &to, placement)
+        })?;
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use crate::abi::entry::{contain, entries};
 use crate::abi::event::into_raw;
 use crate::abi::raw;
 use crate::abi::raw::handles;
-use crate::abi::transfer::Late;
+use crate::abi::transfer::{Late, expect_row_major};
 use crate::host::zeroed;
 use crate::strided::Strided;
 use crate::{Backend, Error, Event, HostArray, Placement, Result, Shape};
@@ -94,9 +94,7 @@ entries! {
             let shape = unsafe { raw::shape(spec.element_type.0, spec.dims, spec.num_dims) }?;
             let layout = layouts.get(index).copied().unwrap_or(null_mut());
             // SAFETY: V3.
-            if unsafe { raw::layout(layout, &shape) }?.is_some_and(|layout| !layout.is_dense()) {
-                return Err(Error::unimplemented("device_layouts: this plugin stores arrays row-major").unnamed());
-            }
+            unsafe { expect_row_major(layout, &shape, "device_layouts") }?;
             buffers.push(shape);
         }
         let arriving = |shape: Shape| {

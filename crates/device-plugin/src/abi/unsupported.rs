@@ -22,22 +22,6 @@ unsupported! {
     PJRT_CopyToDeviceStream_GranuleSize
     PJRT_CopyToDeviceStream_CurrentBytes
     PJRT_Compile
-    PJRT_Client_CreateViewOfDeviceBuffer
-    PJRT_ExecuteContext_Create
-    PJRT_ExecuteContext_Destroy
-    PJRT_Client_DmaMap
-    PJRT_Client_DmaUnmap
-    PJRT_Client_CreateUninitializedBuffer
-    PJRT_Client_CreateAliasBuffer
-    PJRT_Client_FulfillAliasBuffer
-    PJRT_Client_CreateErrorBuffer
-    PJRT_Device_PoisonExecution
-    PJRT_Device_CreateAsyncTrackingEvent
-    PJRT_AsyncTrackingEvent_Destroy
-    PJRT_Buffer_DonateWithControlDependency
-    PJRT_Buffer_Bitcast
-    PJRT_Device_ClearMemoryStats
-    PJRT_Buffer_CopyRawToHostFuture
     PJRT_TopologyDescription_GetMemorySpaceKindIds
     PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace
 }

@@ -60,6 +60,8 @@ pub enum SourceState {
     Incomplete(String),
     /// Nothing of it is here.
     Absent,
+    /// It would have to be asked over a network, and another source comes before it.
+    NotAsked,
 }
 
 /// A source and what became of it.
@@ -79,6 +81,7 @@ impl fmt::Display for SourceReport {
             SourceState::Passed => "present, but another one comes before it",
             SourceState::Incomplete(why) => return write!(f, "{:19} incomplete: {why}", self.source.name()),
             SourceState::Absent => "absent",
+            SourceState::NotAsked => "not asked, because another one comes before it",
         };
         write!(f, "{:19} {state}", self.source.name())
     }
@@ -173,8 +176,7 @@ impl<'a> Detection<'a> {
         let mut found = false;
         for (source, read) in LAUNCHERS {
             if found && source == Source::TpuMetadata {
-                // Asking takes a network.
-                report(source, SourceState::Incomplete("not asked, because another source comes before it".to_owned()));
+                report(source, SourceState::NotAsked);
                 continue;
             }
             let reading = read(&self.input(source));
@@ -356,10 +358,7 @@ mod tests {
         refused(&and(TORCHRUN, &[("WORLD_SIZE", "0")]), &["WORLD_SIZE: the world size is 0"]);
         refused(
             &and(TORCHRUN, &[("LOCAL_WORLD_SIZE", "8")]),
-            &[
-                "this host has 8 processes, and all hosts together have 4",
-                "local world size from torchrun LOCAL_WORLD_SIZE",
-            ],
+            &["this host has 8 processes, and all hosts together have 4", "LOCAL_WORLD_SIZE: "],
         );
         refused(&and(TORCHRUN, &[("MASTER_ADDR", "a b")]), &["MASTER_ADDR: \"a b\"", "is no host"]);
         refused(&and(TORCHRUN, &[("XLA_COORDINATOR_PORT", "0")]), &["XLA_COORDINATOR_PORT: \"0\" is no port"]);

@@ -204,7 +204,9 @@ impl fmt::Display for EnvPlan {
             ]);
         }
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let (a, b, c) = (width(0), width(1), width(2));
+        // A long value pushes only its own reason aside.
+        let short = rows.iter().map(|row| row[2].chars().count()).filter(|width| *width <= 40).max();
+        let (a, b, c) = (width(0), width(1), short.unwrap_or(0));
         for (i, [what, name, value, reason]) in rows.iter().enumerate() {
             let line = format!("{what:a$}  {name:b$}  {value:c$}  {reason}");
             write!(f, "{}{}", if i == 0 { "" } else { "\n" }, line.trim_end())?;

@@ -248,6 +248,11 @@ impl Partial {
             self.local_world_size = Some(Known::derived(world / hosts));
         }
         let on_host = self.local_world_size.as_ref().map_or(1, |known| known.value);
+        if on_host > world {
+            let message = format!("this host has {on_host} processes, and all hosts together have {world}");
+            let origin = self.local_world_size.as_ref().map(|known| field(&known.origin)).unwrap_or_default();
+            return Err(Fault::new(origin, format!("{message}; correct the local world size or the world size")).into());
+        }
         if self.host_count.is_none() {
             if !world.is_multiple_of(on_host) {
                 return Err(self.unknown(

@@ -133,6 +133,38 @@ fn the_program_is_given_back_as_received() {
 }
 
 #[test]
+fn a_program_in_hlo_is_given_back_with_a_config() {
+    // Frameworks that send a bare module refuse to read it back as one.
+    let client = toy().client(&[]).unwrap();
+    let name = "op=echo\nin=s32[1]";
+    let mut module = vec![0x0a, u8::try_from(name.len()).unwrap()];
+    module.extend(name.bytes());
+    module.extend([0x22, 3, b'(', b'x', b')']);
+    let loaded = toy().compile_as(client, "hlo", &module, &[]).unwrap();
+    let held = executable_of(loaded);
+    let mut program = garbage::<PJRT_Program>();
+    program.code = null_mut();
+    let mut bytes = Vec::new();
+    for _ in 0..2 {
+        toy()
+            .ask::<slot::PJRT_Executable_OptimizedProgram>(|args| {
+                (args.executable, args.program) = (held, &raw mut program);
+            })
+            .unwrap();
+        bytes.resize(program.code_size, 0u8);
+        program.code = bytes.as_mut_ptr().cast();
+    }
+    assert_eq!(unsafe { text(program.format, program.format_size) }, "hlo_with_config");
+    let mut expected = vec![0x0a, u8::try_from(module.len()).unwrap()];
+    expected.extend(&module);
+    expected.extend([0x12, 9, 0x0a, 3, b'(', b'x', b')', 0x20, 1, 0x28, 1]);
+    assert_eq!(bytes, expected);
+    destroy(held);
+    toy().destroy_loaded(loaded);
+    toy().destroy_client(client);
+}
+
+#[test]
 fn executables_survive_serialization() {
     let client = toy().client(&[]).unwrap();
     let options = CompileOptions { device_ordinal: 11, ..CompileOptions::default() }.encode();

@@ -166,11 +166,11 @@ impl Framework {
     }
 
     pub fn compile_with(&self, client: Client, code: &str, options: &[u8]) -> Answer<Loaded> {
-        let mut program = garbage::<PJRT_Program>();
-        program.code = code.as_ptr().cast_mut().cast();
-        program.code_size = code.len();
-        program.format = c"toy".as_ptr();
-        program.format_size = 3;
+        self.compile_as(client, "toy", code.as_bytes(), options)
+    }
+
+    pub fn compile_as(&self, client: Client, format: &str, code: &[u8], options: &[u8]) -> Answer<Loaded> {
+        let program = program(format, code);
         let args = self.ask::<slot::PJRT_Client_Compile>(|args| {
             args.client = client;
             args.program = &raw const program;
@@ -332,6 +332,14 @@ impl Framework {
         })
         .map(drop)
     }
+}
+
+/// A program; it points to what it is made of.
+pub fn program(format: &str, code: &[u8]) -> PJRT_Program {
+    let mut program = garbage::<PJRT_Program>();
+    (program.code, program.code_size) = (code.as_ptr().cast_mut().cast(), code.len());
+    (program.format, program.format_size) = (format.as_ptr().cast(), format.len());
+    program
 }
 
 pub fn garbage_pointer<T>() -> *mut T {

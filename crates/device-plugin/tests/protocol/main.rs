@@ -17,10 +17,14 @@
 
 mod buffers;
 mod clients;
+mod control;
+mod deferred;
 mod donation;
+mod empty_buffers;
 mod events;
 mod executables;
 mod execution;
+mod foreign_memory;
 mod framework;
 mod panics;
 mod sizes;

@@ -37,6 +37,38 @@ fn every_other_method_may_panic() {
         let device = toy().devices(client)[0];
         toy().ask::<slot::PJRT_Device_MemoryStats>(|args| args.device = device).map(drop)
     });
+    of("clear_memory_stats", "PJRT_Device_ClearMemoryStats", &|client| {
+        let device = toy().devices(client)[0];
+        toy().ask::<slot::PJRT_Device_ClearMemoryStats>(|args| args.device = device).map(drop)
+    });
+    of("poison", "PJRT_Device_PoisonExecution", &|client| {
+        let device = toy().devices(client)[0];
+        let poison = toy().ask::<slot::PJRT_Device_PoisonExecution>(|args| {
+            (args.device, args.error_code, args.error_message_size, args.num_payload) =
+                (device, PJRT_Error_Code(1), 0, 0);
+        });
+        poison.map(drop)
+    });
+    of("track", "PJRT_Device_CreateAsyncTrackingEvent", &|client| {
+        let device = toy().devices(client)[0];
+        toy()
+            .ask::<slot::PJRT_Device_CreateAsyncTrackingEvent>(|args| {
+                (args.device, args.description_size) = (device, 0);
+            })
+            .map(drop)
+    });
+    of("update_processes", "PJRT_Client_UpdateGlobalProcessInfo", &|client| {
+        let update = toy().ask::<slot::PJRT_Client_UpdateGlobalProcessInfo>(|args| {
+            (args.client, args.num_process_infos) = (client, 0);
+        });
+        update.map(drop)
+    });
+    of("dma_map", "PJRT_Client_DmaMap", &|client| {
+        let map = toy().ask::<slot::PJRT_Client_DmaMap>(|args| {
+            (args.client, args.data, args.size) = (client, std::ptr::without_provenance_mut(4096), 1);
+        });
+        map.map(drop)
+    });
     of("buffer_from_host", "PJRT_Client_BufferFromHostBuffer", &|client| put(client).map(drop));
     of("read", "PJRT_Buffer_ToHostBuffer", &|client| {
         let buffer = put(client).unwrap();

@@ -104,6 +104,53 @@ fn the_size_of_a_struct_bounds_what_is_written() {
 }
 
 #[test]
+fn callers_from_before_the_last_fields_are_served() {
+    let client = toy().client(&[]).unwrap();
+    let (device, memory) = (toy().devices(client)[0], toy().memories(client)[2]);
+    let dims = [2i64];
+    let data = [1i32, 2];
+    each_size::<slot::PJRT_Client_CreateErrorBuffer>(
+        |args| {
+            (args.client, args.memory, args.error_code) = (client, memory, PJRT_Error_Code(8));
+            (args.error_message, args.error_message_size) = (c"no".as_ptr(), 2);
+            (args.shape_dims, args.shape_num_dims) = (dims.as_ptr(), 1);
+            args.shape_element_type = PJRT_Buffer_Type::PJRT_Buffer_Type_S32;
+            args.shape_layout = null_mut();
+            (args.payload, args.num_payload) = (std::ptr::null(), 0);
+        },
+        |args, _| {
+            assert_eq!(toy().read_ints(args.buffer).unwrap_err().message, "no");
+            toy().destroy(&[args.buffer]);
+        },
+    );
+    each_size::<slot::PJRT_Device_PoisonExecution>(
+        |args| {
+            (args.device, args.launch_id, args.error_code) = (device, 12345, PJRT_Error_Code(10));
+            (args.error_message, args.error_message_size) = (c"no".as_ptr(), 2);
+            (args.payload, args.num_payload) = (std::ptr::null(), 0);
+        },
+        |args, _| assert!(!args.poisoned.get()),
+    );
+    // Before the memory could be named, the device says which one is meant: its default memory, which the toy's host
+    // does not see.
+    for struct_size in PJRT_Client_CreateViewOfDeviceBuffer_Args::HISTORY.iter().map(|(_, size)| *size) {
+        let set = |args: &mut PJRT_Client_CreateViewOfDeviceBuffer_Args| {
+            (args.client, args.device) = (client, device);
+            args.device_buffer_ptr = data.as_ptr().cast_mut().cast();
+            (args.dims, args.num_dims) = (dims.as_ptr(), 1);
+            args.element_type = PJRT_Buffer_Type::PJRT_Buffer_Type_S32;
+            args.layout = null_mut();
+            args.on_delete_callback = None;
+            args.stream = 0;
+        };
+        let mut args = guarded(struct_size, set);
+        let fault = toy().call::<slot::PJRT_Client_CreateViewOfDeviceBuffer>(&mut args.args).unwrap_err();
+        assert_eq!(fault.message, "s32[2] in foreign memory 0");
+    }
+    toy().destroy_client(client);
+}
+
+#[test]
 fn execute_options_of_every_age_are_read_within_their_size() {
     let client = toy().client(&[]).unwrap();
     let executable = toy().compile(client, "op=add_one\nin=s32[2]\ndonate=0").unwrap();

@@ -14,12 +14,16 @@ fn answer<S: Slot<Table = PJRT_Api>>(args: *mut S::Args) -> Option<Answer> {
     let returned = unsafe { function(args) };
     // The only other return type is an error pointer.
     let error: *mut PJRT_Error = unsafe { std::mem::transmute_copy(&returned) };
-    // Two functions make something of nothing.
+    // Three functions make something of nothing.
     if error.is_null() && S::NAME == "PJRT_Client_Create" {
         toy().destroy_client(unsafe { (*args.cast::<PJRT_Client_Create_Args>()).client });
     }
     if error.is_null() && S::NAME == "PJRT_Event_Create" {
         toy().destroy_event(unsafe { (*args.cast::<PJRT_Event_Create_Args>()).event });
+    }
+    if error.is_null() && S::NAME == "PJRT_ExecuteContext_Create" {
+        let context = unsafe { (*args.cast::<PJRT_ExecuteContext_Create_Args>()).context };
+        toy().ask::<slot::PJRT_ExecuteContext_Destroy>(|args| args.context = context).unwrap();
     }
     Some(toy().check(error))
 }
@@ -88,7 +92,7 @@ fn null_handles_are_an_error_or_nothing_to_destroy() {
         let may_be_null = name.ends_with("_Destroy")
             || ["PJRT_Plugin_Initialize", "PJRT_Plugin_Attributes", "PJRT_Event_Create", "PJRT_Client_Create"]
                 .contains(&name)
-            || name == "PJRT_Client_UpdateGlobalProcessInfo";
+            || name == "PJRT_ExecuteContext_Create";
         match zeros {
             None => {}
             Some(Ok(())) => assert!(may_be_null, "{name} accepts null handles"),

@@ -1,6 +1,6 @@
 //! The toy device. Its programs are text, one `key=value` a line:
 //! `op` is `echo`, `add_one` (32-bit integers), `later` (echo, when its gate opens), `later_fail`, `fail`, `few`,
-//! `many` or `all`; `in` lists the parameters as `s32[2,3]`; `out` the outputs when they differ; `donate` lists donated
+//! `many`, `endless` (until poisoned) or `all`; `in` lists the parameters as `s32[2,3]`; `out` the outputs when they differ; `donate` lists donated
 //! parameters; `gate` names the gate of the `later` ones; `kind` the memory kind of the outputs.
 
 use std::collections::HashMap;
@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use device_plugin::{
     Backend, CompileOptions, Compiled, Completer, CreateOptions, DeviceInfo, DevicePlugin, Error, ErrorCode, Event,
-    ExecutableInfo, HostAlias, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program, Result,
-    Shape, StablehloVersions, TopologyInfo, Value, device_plugin,
+    ExecutableInfo, ForeignMemory, HostAlias, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement,
+    ProcessInfo, Program, Result, Shape, StablehloVersions, TopologyInfo, Value, device_plugin,
 };
 
 pub struct Toy;
@@ -33,6 +33,7 @@ pub struct ToyDevice {
 pub enum Memory {
     Own(Vec<u8>),
     Lent(HostAlias),
+    Foreign(ForeignMemory),
 }
 
 /// Set before the buffer is ready.
@@ -48,9 +49,37 @@ impl ToyBuffer {
         match self.0.get().expect("used before it was ready") {
             Memory::Own(bytes) => bytes,
             Memory::Lent(alias) => alias,
+            Memory::Foreign(memory) => memory.bytes().expect("memory the host reads"),
         }
     }
 }
+
+/// What the framework did that the toy only notes.
+pub static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Notes that begin so.
+pub fn notes(start: &str) -> Vec<String> {
+    NOTES.lock().unwrap().iter().filter(|note| note.starts_with(start)).cloned().collect()
+}
+
+fn note(text: String) {
+    NOTES.lock().unwrap().push(text);
+}
+
+/// Notes its end.
+struct Tracked(String);
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        note(format!("{} ends", self.0));
+    }
+}
+
+/// Executions that end only when they are poisoned.
+static ENDLESS: Mutex<Vec<(usize, i32, Completer)>> = Mutex::new(Vec::new());
+
+/// Foreign memory that a failing view kept.
+pub static FOREIGN: Mutex<Vec<ForeignMemory>> = Mutex::new(Vec::new());
 
 pub struct ToyProgram {
     op: String,
@@ -170,6 +199,62 @@ impl Backend for ToyDevice {
         }
     }
 
+    fn clear_memory_stats(&self, device: usize) -> Result<()> {
+        self.check("clear_memory_stats");
+        if device == 0 { Ok(()) } else { Err(Error::unimplemented("only device 0 counts")) }
+    }
+
+    fn update_processes(&self, processes: &[ProcessInfo]) -> Result<()> {
+        self.check("update_processes");
+        for process in processes {
+            note(format!("process {} {} {:?}", process.process_index, process.incarnation, process.state));
+        }
+        Ok(())
+    }
+
+    fn view(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<ToyBuffer> {
+        self.check("view");
+        if self.panic_in == "after keeping" {
+            FOREIGN.lock().unwrap().push(memory);
+            return Err(Error::internal("kept the memory"));
+        }
+        if memory.bytes().is_none() || at.memory != 2 {
+            return Err(Error::unimplemented(format!("{shape} in foreign memory {}", at.memory)));
+        }
+        Ok(ToyBuffer::new(Memory::Foreign(memory)))
+    }
+
+    fn dma_map(&self, address: usize, size: usize) -> Result<()> {
+        self.check("dma_map");
+        if size == 13 {
+            return Err(Error::resource_exhausted("13 bytes are too many"));
+        }
+        note(format!("map {address} {size}"));
+        Ok(())
+    }
+
+    fn dma_unmap(&self, address: usize) -> Result<()> {
+        note(format!("unmap {address}"));
+        Ok(())
+    }
+
+    fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
+        self.check("poison");
+        let mut running = ENDLESS.lock().unwrap();
+        let Some(at) = running.iter().position(|run| (run.0, run.1) == (device, launch_id)) else { return Ok(false) };
+        let (.., completer) = running.remove(at);
+        drop(running);
+        completer.complete(Err(error));
+        Ok(true)
+    }
+
+    fn track(&self, device: usize, description: &str) -> Box<dyn Send + Sync> {
+        self.check("track");
+        let text = format!("{description} on {device}");
+        note(format!("{text} begins"));
+        Box::new(Tracked(text))
+    }
+
     fn read(&self, buffer: &ToyBuffer, to: &mut [u8]) -> Result<()> {
         self.check("read");
         to.copy_from_slice(buffer.bytes());
@@ -184,6 +269,8 @@ impl Backend for ToyDevice {
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<ToyProgram>> {
         self.check("compile");
         let code = std::str::from_utf8(&program.code).map_err(|_| Error::invalid_argument("no text"))?;
+        // The text of an HLO module is its name, after tag and length.
+        let code = if program.format == "hlo" { code[2..].trim_end_matches(|c| c != ']') } else { code };
         let fields: HashMap<&str, &str> = code.lines().filter_map(|line| line.split_once('=')).collect();
         let list = |key: &str| fields.get(key).into_iter().flat_map(|list| list.split(';'));
         let shapes = |key: &str| list(key).filter(|s| !s.is_empty()).map(parse_shape).collect::<Result<Vec<_>>>();
@@ -248,6 +335,14 @@ impl Backend for ToyDevice {
                     }
                     completer.complete(Ok(()));
                 });
+                return Ok(event);
+            }
+            "endless" => {
+                for _ in 0..outputs.len() {
+                    outputs.push(ToyBuffer(Arc::default()))?;
+                }
+                let (event, completer) = Event::pending();
+                ENDLESS.lock().unwrap().push((launch.device, launch.options.launch_id, completer));
                 return Ok(event);
             }
             "few" => {

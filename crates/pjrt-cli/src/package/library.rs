@@ -10,7 +10,7 @@ use object::read::{ReadCache, ReadRef};
 use object::{Architecture, Endianness, FileKind, Object, elf, macho};
 
 /// The function that makes a library a PJRT plugin.
-const ENTRY: &str = "GetPjrtApi";
+pub(crate) const ENTRY: &str = "GetPjrtApi";
 
 /// What the headers of a shared library say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,17 +31,22 @@ pub(crate) struct Library {
 
 /// Reads a plugin's library.
 pub(crate) fn read(path: &Path) -> Result<Library, String> {
+    let library = inspect(path)?;
+    if !library.exports.contains(ENTRY) {
+        return Err(format!("library {}: not a PJRT plugin, it exports no function {ENTRY}", path.display()));
+    }
+    Ok(library)
+}
+
+/// Reads a library that need not be a plugin.
+pub(crate) fn inspect(path: &Path) -> Result<Library, String> {
     let shown = path.display();
     let metadata = std::fs::metadata(path).map_err(|error| format!("library {shown}: {error}"))?;
     if !metadata.is_file() {
         return Err(format!("library {shown}: not a file"));
     }
     let file = File::open(path).map_err(|error| format!("library {shown}: {error}"))?;
-    let library = parse(&ReadCache::new(file)).map_err(|what| format!("library {shown}: {what}"))?;
-    if !library.exports.contains(ENTRY) {
-        return Err(format!("library {shown}: not a PJRT plugin, it exports no function {ENTRY}"));
-    }
-    Ok(library)
+    parse(&ReadCache::new(file)).map_err(|what| format!("library {shown}: {what}"))
 }
 
 fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<Library, String> {

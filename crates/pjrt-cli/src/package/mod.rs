@@ -27,8 +27,8 @@ pub(crate) struct Args {
     /// The folder of a Rust crate whose library is the plugin; built with `cargo build --release`.
     #[arg(long = "crate", value_name = "DIR", id = "crate_dir")]
     crate_dir: Option<PathBuf>,
-    /// What the plugin says of itself; by default `pjrt_plugin.json` beside the library or in the crate's folder, or what
-    /// the library tells when it is loaded.
+    /// What the plugin says of itself; by default `pjrt_plugin.json` beside the library or in the crate's folder, else
+    /// what the library itself says, which is loaded for it.
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
     /// The plugin's name, in place of the manifest's; enough for a plugin without a manifest.

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use device_plugin::Manifest;
 use device_plugin::manifest::FILE_NAME;
+use device_plugin::{Library, Manifest};
+use plugin_registry::discovery::DESCRIPTOR_SYMBOL;
 use serde_json::Value;
 
-use super::Args;
+use super::{Args, library};
 
 /// A plugin to package.
 pub(crate) struct Source {
@@ -21,13 +22,9 @@ pub(crate) fn find(args: &Args) -> Result<Source, String> {
     if let Some(folder) = &args.crate_dir {
         let package = Package::of(folder)?;
         // Before building, which takes long, so that a misspelt manifest is told at once.
-        let beside = args.manifest.clone().or_else(|| existing(folder.join(FILE_NAME)));
-        let manifest = beside.map(|path| read(&path)).transpose()?;
-        let library = package.build(folder)?;
-        let mut manifest = match manifest {
-            Some(manifest) => manifest,
-            None => without_file(args, &library)?,
-        };
+        let file = args.manifest.clone().or_else(|| existing(folder.join(FILE_NAME)));
+        let manifest = file.map(|path| read(&path)).transpose()?;
+        let (library, mut manifest) = described(args, package.build(folder)?, manifest, folder)?;
         for (field, value) in
             [(&mut manifest.description, package.description), (&mut manifest.homepage, package.homepage)]
         {
@@ -41,12 +38,11 @@ pub(crate) fn find(args: &Args) -> Result<Source, String> {
         if !library.exists() {
             return Err(format!("library {}: no such file", library.display()));
         }
-        let beside = library.parent().unwrap_or(Path::new("")).join(FILE_NAME);
-        let manifest = match args.manifest.clone().or_else(|| existing(beside)) {
-            Some(path) => read(&path)?,
-            None => without_file(args, library)?,
-        };
-        return Ok(Source { library: library.clone(), manifest, crate_version: None });
+        let folder = library.parent().unwrap_or(Path::new(""));
+        let file = args.manifest.clone().or_else(|| existing(folder.join(FILE_NAME)));
+        let manifest = file.map(|path| read(&path)).transpose()?;
+        let (library, manifest) = described(args, library.clone(), manifest, folder)?;
+        return Ok(Source { library, manifest, crate_version: None });
     }
     let Some(path) = &args.manifest else {
         return Err("nothing to package: give --library FILE, --crate DIR, or --manifest FILE".to_owned());
@@ -75,13 +71,64 @@ fn read(path: &Path) -> Result<Manifest, String> {
     })
 }
 
-/// The manifest of a plugin that has no file for it.
-fn without_file(args: &Args, library: &Path) -> Result<Manifest, String> {
-    match &args.name {
-        Some(name) => Ok(Manifest::new(name)),
+/// The plugin's library and manifest, for a library that is a plugin or describes one in another file.
+fn described(
+    args: &Args,
+    library: PathBuf,
+    manifest: Option<Manifest>,
+    folder: &Path,
+) -> Result<(PathBuf, Manifest), String> {
+    let found = library::inspect(&library)?;
+    let is_plugin = found.exports.contains(library::ENTRY);
+    let shown = library.display();
+    if is_plugin && let Some(manifest) = manifest {
+        return Ok((library, manifest));
+    }
+    if !found.exports.contains(DESCRIPTOR_SYMBOL) {
+        return match (is_plugin, &args.name) {
+            (false, _) => Err(format!("library {shown}: not a PJRT plugin, it exports no function {}", library::ENTRY)),
+            (true, Some(name)) => Ok((library, Manifest::new(name))),
+            (true, None) => Err(format!(
+                "library {shown}: it does not describe itself, and no {FILE_NAME} lies beside it; write one and give it \
+                 with --manifest, or give --name alone"
+            )),
+        };
+    }
+    if found.os != std::env::consts::OS || !found.architectures.contains(&std::env::consts::ARCH) {
+        return Err(format!(
+            "library {shown}: it is for {} on {}, so that it cannot be asked here what it is; write a {FILE_NAME} and \
+             give it with --manifest",
+            found.os,
+            found.architectures.join(" and ")
+        ));
+    }
+    // The dynamic loader searches bare names elsewhere.
+    let path = library.canonicalize().map_err(|error| format!("library {shown}: {error}"))?;
+    let descriptor = plugin_registry::describe(&path).map_err(|error| error.to_string())?;
+    let descriptor = descriptor.ok_or_else(|| format!("library {shown}: it no longer describes itself"))?;
+    let manifest = manifest.unwrap_or_else(|| descriptor.manifest().clone());
+    if is_plugin {
+        return Ok((library, manifest));
+    }
+    let file = match descriptor.library() {
+        Library::Beside(file) => PathBuf::from(file),
+        Library::Path(path) => path.clone(),
+        _ => {
+            return Err(format!(
+                "library {shown}: it describes the plugin {:?}, whose library is known only at run time; give that one \
+                 with --library and --manifest",
+                manifest.name
+            ));
+        }
+    };
+    let beside = [library.parent().unwrap_or(Path::new("")), folder].map(|folder| folder.join(&file));
+    match beside.into_iter().find(|path| path.is_file()) {
+        Some(path) => Ok((path, manifest)),
         None => Err(format!(
-            "library {}: no {FILE_NAME} lies beside it; write one and give it with --manifest, or give --name alone",
-            library.display()
+            "library {shown}: the library {} of the plugin {:?} lies neither beside it nor in {}",
+            file.display(),
+            manifest.name,
+            folder.display()
         )),
     }
 }

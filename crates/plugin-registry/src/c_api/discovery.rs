@@ -133,7 +133,9 @@ pub unsafe extern "C" fn dp_discovery_set_conventional(
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { change("dp_discovery_set_conventional", discovery, error, |_, discovery| Ok(discovery.conventional(search))) }
+    unsafe {
+        change("dp_discovery_set_conventional", discovery, error, |_, discovery| Ok(discovery.conventional(search)))
+    }
 }
 
 /// Whether the content of every library is compared with the sha256 of its manifest, which reads whole files; not unless
@@ -149,5 +151,7 @@ pub unsafe extern "C" fn dp_discovery_set_verify_sha256(
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { change("dp_discovery_set_verify_sha256", discovery, error, |_, discovery| Ok(discovery.verify_sha256(verify))) }
+    unsafe {
+        change("dp_discovery_set_verify_sha256", discovery, error, |_, discovery| Ok(discovery.verify_sha256(verify)))
+    }
 }

@@ -88,8 +88,7 @@ impl LoadedPlugin {
     pub fn client_labelled(&self, label: &str, options: &ClientOptions) -> Result<Client, Error> {
         let (entry, name) = (&self.entry, self.entry.name());
         entry.registry().check(entry.id(), name)?;
-        let descriptor =
-            entry.descriptor().ok_or_else(|| Error::Stale { name: name.to_owned(), id: entry.id() })?;
+        let descriptor = entry.descriptor().ok_or_else(|| Error::Stale { name: name.to_owned(), id: entry.id() })?;
         let plan = self.setup.plan();
         let mut given = entry.candidate().create_options.clone();
         given.extend_from_slice(options.values());

@@ -92,7 +92,7 @@ def _attempt(what: str, change: Callable[..., None], *arguments: Any) -> bool:
         change(*arguments)
         return True
     except (AttributeError, ImportError, TypeError, ValueError) as error:
-        _note(what, f"this version of JAX has no place for it ({error})")
+        _note(what, f"not in this JAX ({error})")
         return False
 
 
@@ -118,6 +118,8 @@ def _not_experimental(xla_bridge: Any) -> None:
 
 
 def _alias(xla_bridge: Any, alias: str) -> None:
+    if alias in xla_bridge._backend_factories:
+        raise ValueError("it is the name of another platform")
     platforms = xla_bridge._alias_to_platforms.setdefault(alias, [])
     if NAME not in platforms:
         platforms.append(NAME)

@@ -85,11 +85,10 @@ def of_torch(local_rank: int, local_world_size: int, environment: Mapping[str, s
     names = tuple(name.strip() for name in environment.get("TPU_WORKER_HOSTNAMES", "").split(",") if name.strip())
     world_size = count("WORLD_SIZE")
     if world_size is not None and count("RANK") is not None:
-        host_count = count("GROUP_WORLD_SIZE") or -(-world_size // local_world_size)
         global_rank = count("RANK") or 0
-        host_index = count("GROUP_RANK")
-        if host_index is None:
-            host_index = global_rank // local_world_size
+        host_index, host_count = count("GROUP_RANK"), count("GROUP_WORLD_SIZE")
+        if host_index is None or host_count is None:
+            host_index, host_count = global_rank // local_world_size, -(-world_size // local_world_size)
     else:
         host_count = len(names) or 1
         host_index = count("TPU_WORKER_ID") or 0

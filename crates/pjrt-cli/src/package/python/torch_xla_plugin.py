@@ -24,6 +24,16 @@ _PLAN: Dict[str, Any] = MANIFEST.get("process", {})
 class Plugin(plugins.DevicePlugin):
     """What PyTorch/XLA asks of a plugin, answered from the manifest."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        # PyTorch/XLA cuts PJRT_DEVICE at its first underscore before it looks for the plugin that sets up a process.
+        device = NAME.upper()
+        registry = getattr(plugins, "_plugin_registry", {})
+        if os.environ.get("PJRT_DEVICE", "").upper() == device:
+            registry[device.split("_")[0]] = self
+        else:
+            registry.setdefault(device.split("_")[0], self)
+
     def library_path(self) -> str:
         """The library. PyTorch/XLA asks once, before it loads it: the last moment to set variables."""
         variable = disabled_by()

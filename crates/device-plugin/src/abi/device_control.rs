@@ -1,0 +1,40 @@
+//! `PJRT_Device`: what frameworks do to devices besides running programs on them.
+
+use crate::Backend;
+use crate::abi::entry::entries;
+use crate::abi::lists::drop_contained;
+use crate::abi::raw;
+
+/// What a `PJRT_AsyncTrackingEvent*` points to: the backend's part.
+type Tracked = Box<dyn Send + Sync>;
+
+entries! {
+    PJRT_Device_ClearMemoryStats(args, device) {
+        device.client::<P>()?.backend.clear_memory_stats(device.index)
+    }
+
+    PJRT_Device_PoisonExecution(args, device) {
+        // SAFETY: V3.
+        let error = unsafe { raw::error_with_payload(
+            (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
+        ) }?;
+        args.poisoned = device.client::<P>()?.backend.poison(device.index, args.launch_id, error)?.into();
+        Ok(())
+    }
+
+    PJRT_Device_CreateAsyncTrackingEvent(args, device) {
+        // SAFETY: V3.
+        let description = unsafe { raw::text(args.description, args.description_size, "description") }?;
+        let tracked: Tracked = device.client::<P>()?.backend.track(device.index, description);
+        args.event = Box::into_raw(Box::new(tracked)).cast();
+        Ok(())
+    }
+
+    PJRT_AsyncTrackingEvent_Destroy(args) {
+        if !args.event.is_null() {
+            // SAFETY: V2, this came from the box above and is given up.
+            drop_contained(unsafe { Box::from_raw(args.event.cast::<Tracked>()) });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Buffers that begin without data: uninitialized ones, ones that carry an error, and ones whose data another buffer
+//! will bring.
+
+use std::sync::Arc;
+
+use pjrt_sys::PJRT_Buffer;
+
+use crate::abi::buffer_handle::{BufferHandle, Form, Value};
+use crate::abi::entry::{contain, entries};
+use crate::abi::lists::drop_contained;
+use crate::abi::raw;
+use crate::abi::transfer::{Late, expect_row_major};
+use crate::{Backend, Error, Event, Placement, Result, Shape};
+
+/// A buffer that waits for the one whose data it takes.
+pub(crate) struct Alias<B: Backend> {
+    late: Late<B>,
+    shape: Shape,
+    placement: Placement,
+}
+
+impl<B: Backend> Alias<B> {
+    /// Why the data of that buffer cannot become this one's.
+    fn check(&self, buffer: &BufferHandle<B>) -> Result<()> {
+        if buffer.shape() != self.shape {
+            return Err(Error::argument(format!("buffer is {}, but its alias is {}", buffer.shape(), self.shape)));
+        }
+        if buffer.placement.memory != self.placement.memory {
+            return Err(Error::argument("buffer is in another memory than its alias"));
+        }
+        if matches!(buffer.hold()?.value(), Value::Later(value) if Arc::ptr_eq(value, self.late.value())) {
+            return Err(Error::argument("buffer is the alias itself"));
+        }
+        Ok(())
+    }
+
+    /// The framework destroys the client.
+    pub(crate) fn abandon(mut self) {
+        self.late.set(Err(Error::new(crate::ErrorCode::CANCELLED, "the framework destroyed the client")));
+    }
+}
+
+fn unknown_alias() -> Error {
+    Error::failed_precondition("fulfill_alias_buffer_cb was used before, or is none of this client").unnamed()
+}
+
+entries! {
+    PJRT_Client_CreateUninitializedBuffer(args, client) {
+        // SAFETY: V3.
+        let shape = unsafe { raw::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+        // SAFETY: V3.
+        unsafe { expect_row_major(args.shape_layout, &shape, "shape_layout") }?;
+        let to = client.placement(args.device, args.memory)?;
+        let value = Value::Now(client.backend.uninitialized(&shape, to)?);
+        args.buffer = BufferHandle::give(client.share(), value, &Form::new(&shape), to, Event::ready());
+        Ok(())
+    }
+
+    PJRT_Client_CreateErrorBuffer(args, client) {
+        // SAFETY: V3.
+        let shape = unsafe { raw::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+        // SAFETY: V3.
+        unsafe { expect_row_major(args.shape_layout, &shape, "shape_layout") }?;
+        let to = client.placement(std::ptr::null_mut(), args.memory)?;
+        // SAFETY: V3.
+        let error = unsafe { raw::error_with_payload(
+            (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
+        ) }?;
+        let failed = Event::failed(error);
+        args.buffer = BufferHandle::give(client.share(), Value::Gone, &Form::new(&shape), to, failed);
+        Ok(())
+    }
+
+    PJRT_Client_CreateAliasBuffer(args, client) {
+        // SAFETY: V3.
+        let shape = unsafe { raw::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+        // SAFETY: V3.
+        unsafe { expect_row_major(args.shape_layout, &shape, "shape_layout") }?;
+        let placement = client.placement(std::ptr::null_mut(), args.memory)?;
+        let (handle, late) = Late::new(client, &shape, placement);
+        args.alias_buffer = handle;
+        args.fulfill_alias_buffer_cb = client.aliases.add(Alias { late, shape, placement }).cast();
+        Ok(())
+    }
+
+    PJRT_Client_FulfillAliasBuffer(args, client) {
+        let token = args.fulfill_alias_buffer_cb.cast_const().cast();
+        // SAFETY: V3.
+        let error = unsafe { raw::status(args.status_code.0, args.error_message, args.error_message_size) }?;
+        let mut alias = client.aliases.take(token).ok_or_else(unknown_alias)?;
+        if let Some(error) = error {
+            alias.late.set(Err(error));
+            return Ok(());
+        }
+        // What is wrong with the buffer leaves the alias open for a right one.
+        let prepare = || {
+            // SAFETY: V2.
+            let buffer: &BufferHandle<P::Backend> = unsafe { raw::handle::<P, *mut PJRT_Buffer>(args.buffer, "buffer") }?;
+            if !buffer.client.is(client) {
+                return Err(Error::argument("buffer belongs to another client"));
+            }
+            alias.check(buffer)?;
+            Ok((buffer.ready.clone(), buffer.hold()?.value().clone()))
+        };
+        let (ready, value) = match prepare() {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                client.aliases.put_back(token, alias);
+                return Err(error);
+            }
+        };
+        let mut late = alias.late;
+        ready.on_ready(move |ready| {
+            late.set(ready.clone().and_then(|()| contain(|| value.expect().cloned())));
+            drop_contained(value);
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! Things the framework holds by number.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Things that the framework uses once and has no function to destroy. It gets a number instead of an address: a
+/// framework that uses one twice, or one that never was, gets an error instead of memory that is gone.
+pub(crate) struct Tokens<T>(Mutex<State<T>>);
+
+struct State<T> {
+    last: usize,
+    known: BTreeMap<usize, T>,
+}
+
+impl<T> Tokens<T> {
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(State { last: 0, known: BTreeMap::new() }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a thing; the pointer is its number.
+    pub(crate) fn add(&self, thing: T) -> *mut c_void {
+        let mut state = self.lock();
+        state.last += 1;
+        let token = state.last;
+        state.known.insert(token, thing);
+        std::ptr::without_provenance_mut(token)
+    }
+
+    /// Takes a thing out; none where there is none of that number.
+    pub(crate) fn take(&self, token: *const c_void) -> Option<T> {
+        self.lock().known.remove(&token.addr())
+    }
+
+    /// Puts a thing back that was taken.
+    pub(crate) fn put_back(&self, token: *const c_void, thing: T) {
+        self.lock().known.insert(token.addr(), thing);
+    }
+
+    /// Takes all things out for which `is` holds.
+    pub(crate) fn take_all(&self, is: impl Fn(&T) -> bool) -> Vec<T> {
+        self.lock().known.extract_if(.., |_, thing| is(thing)).map(|(_, thing)| thing).collect()
+    }
+}

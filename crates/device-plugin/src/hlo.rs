@@ -1,0 +1,149 @@
+//! Programs in XLA's own form, as far as frameworks want them back.
+//!
+//! Frameworks that send an `HloModuleProto` read the program back as an `HloModuleProtoWithConfig` and refuse any other
+//! form. What the config must say is in the module itself: the shapes of the program's arguments and result.
+
+use bytes::Bytes;
+
+use crate::Program;
+
+/// Formats of [`Program`]s.
+const MODULE: &str = "hlo";
+const MODULE_WITH_CONFIG: &str = "hlo_with_config";
+
+/// Fields of `HloModuleProto`, `HloModuleProtoWithConfig` and `HloModuleConfigProto`.
+const HOST_PROGRAM_SHAPE: u64 = 4;
+const HLO_MODULE: u8 = 1;
+const CONFIG: u8 = 2;
+const ENTRY_COMPUTATION_LAYOUT: u8 = 1;
+const REPLICA_COUNT: u8 = 4;
+const NUM_PARTITIONS: u8 = 5;
+
+/// Wire types of protobuf.
+const VARINT: u8 = 0;
+const LENGTH: u8 = 2;
+
+/// The program in the form frameworks read: a bare module gets a config, everything else stays. None when it stays.
+pub(crate) fn with_config(program: &Program, replicas: usize, partitions: usize) -> Option<Program> {
+    if program.format != MODULE {
+        return None;
+    }
+    let shape = host_program_shape(&program.code)?;
+    let mut config = Vec::new();
+    message(&mut config, ENTRY_COMPUTATION_LAYOUT, shape);
+    for (field, count) in [(REPLICA_COUNT, replicas), (NUM_PARTITIONS, partitions)] {
+        config.push(field << 3 | VARINT);
+        varint(&mut config, count);
+    }
+    let mut code = Vec::with_capacity(program.code.len() + config.len() + 24);
+    message(&mut code, HLO_MODULE, &program.code);
+    message(&mut code, CONFIG, &config);
+    Some(Program { format: MODULE_WITH_CONFIG.to_owned(), code: Bytes::from(code) })
+}
+
+/// The bytes of the module's `ProgramShapeProto`; none where the bytes are no module.
+fn host_program_shape(module: &[u8]) -> Option<&[u8]> {
+    let mut left = module;
+    let mut found = None;
+    while !left.is_empty() {
+        let tag = read_varint(&mut left)?;
+        let value = match tag & 7 {
+            0 => {
+                read_varint(&mut left)?;
+                &[]
+            }
+            1 => take(&mut left, 8)?,
+            2 => {
+                let size = usize::try_from(read_varint(&mut left)?).ok()?;
+                take(&mut left, size)?
+            }
+            5 => take(&mut left, 4)?,
+            _ => return None,
+        };
+        if tag >> 3 == HOST_PROGRAM_SHAPE && tag & 7 == u64::from(LENGTH) {
+            found = Some(value);
+        }
+    }
+    found
+}
+
+fn take<'a>(left: &mut &'a [u8], size: usize) -> Option<&'a [u8]> {
+    let (taken, rest) = left.split_at_checked(size)?;
+    *left = rest;
+    Some(taken)
+}
+
+fn read_varint(left: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let byte = *take(left, 1)?.first()?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Appends a field that holds a message or bytes.
+pub(crate) fn message(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
+    out.push(field << 3 | LENGTH);
+    varint(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a number.
+pub(crate) fn varint(out: &mut Vec<u8>, value: usize) {
+    let mut left = value;
+    while left >= 0x80 {
+        let [low, ..] = left.to_le_bytes();
+        out.push(low | 0x80);
+        left >>= 7;
+    }
+    let [low, ..] = left.to_le_bytes();
+    out.push(low);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module() -> Vec<u8> {
+        let mut module = Vec::new();
+        message(&mut module, 1, b"main");
+        module.extend([6 << 3, 0xac, 0x02]);
+        message(&mut module, 4, b"shape of the program");
+        message(&mut module, 3, &[7; 300]);
+        module
+    }
+
+    #[test]
+    fn a_module_is_wrapped_with_the_shape_it_names() {
+        let module = Program { format: "hlo".to_owned(), code: module().into() };
+        let wrapped = with_config(&module, 2, 300).unwrap();
+        assert_eq!(wrapped.format, "hlo_with_config");
+        let mut config = Vec::new();
+        message(&mut config, 1, b"shape of the program");
+        config.extend([0x20, 2, 0x28, 0xac, 0x02]);
+        let mut expected = Vec::new();
+        message(&mut expected, 1, &module.code);
+        message(&mut expected, 2, &config);
+        assert_eq!(wrapped.code, expected);
+    }
+
+    #[test]
+    fn what_is_no_module_stays_as_it_is() {
+        let code = module();
+        assert!(with_config(&Program { format: "mlir".to_owned(), code: code.clone().into() }, 1, 1).is_none());
+        for cut in 0..code.len() {
+            let cut = Bytes::copy_from_slice(&code[..cut]);
+            // Either the shape is whole, or there is none.
+            if let Some(shape) = host_program_shape(&cut) {
+                assert_eq!(shape, b"shape of the program");
+            }
+        }
+        assert!(
+            with_config(&Program { format: "hlo".to_owned(), code: Bytes::from_static(&[0xff; 12]) }, 1, 1).is_none()
+        );
+    }
+}
