@@ -34,10 +34,13 @@ pub(crate) fn run(headers: Option<&Path>, plugins: &[PathBuf]) -> Result<Outcome
     sanitized(&mut outcome, &folder.join("sanitized"), &library, headers, &home);
     pkg_config(&mut outcome, &folder, &library, &home);
     let minimal = folder.join("c-minimal");
-    outcome.check("examples/c-minimal", example("c-minimal", &minimal, &library, None).and_then(|()| {
-        let said = sh::output(clean(&minimal.join("c_minimal"), &home).arg("cpu"))?;
-        expect(&said, "speaks PJRT 0.114")
-    }));
+    outcome.check(
+        "examples/c-minimal",
+        example("c-minimal", &minimal, &library, None).and_then(|()| {
+            let said = sh::output(clean(&minimal.join("c_minimal"), &home).arg("cpu"))?;
+            expect(&said, "speaks PJRT 0.114")
+        }),
+    );
     match headers {
         Some(headers) => framework(&mut outcome, &folder.join("cpp-framework"), &library, headers, plugins, &home),
         None => outcome.skip("examples/cpp-framework: it needs the PJRT headers"),
