@@ -25,6 +25,9 @@
 /* XLA's function table. Include XLA's pjrt_c_api.h to use it; this header only passes pointers to it on. */
 typedef struct PJRT_Api PJRT_Api;
 
+/* The function of a shared library that describes its plugin: `const dp_descriptor *(void)`. It never returns NULL. */
+#define DP_GET_DESCRIPTOR "DevicePlugin_GetDescriptor"
+
 /** RngBitGenerator default: What the compiler chooses. */
 #define DP_RNG_BIT_GENERATOR_DEFAULT 0
 
