@@ -138,8 +138,13 @@ from torch_xla.experimental import plugins
 plugins.register_installed_plugins()
 registry = plugins._plugin_registry
 print(sorted(registry), registry['PJRT'] is registry['PJRT_CPU'])
+from torch_xla._internal import utils
+print(utils.parse_xla_device('PJRT_CPU:12'))
+registry['PJRT'].configure_multiprocess(0, 1)
+print([utils.parse_xla_device(name) for name in ('PJRT_CPU:12', 'TPU:3', 'x:1')])
 """
-    assert torch_environment.output(code, PJRT_DEVICE="PJRT_CPU") == "['PJRT', 'PJRT_CPU'] True\n"
+    printed = torch_environment.output(code, PJRT_DEVICE="PJRT_CPU").splitlines()
+    assert printed == ["['PJRT', 'PJRT_CPU'] True", "None", "[('PJRT_CPU', 12), ('TPU', 3), None]"]
 
 
 def test_nothing_but_the_standard_library(torch_environment, cpu_wheel):

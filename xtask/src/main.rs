@@ -6,6 +6,7 @@ mod c_library;
 mod codegen;
 mod header;
 mod package;
+mod plugin_header;
 mod python;
 mod sh;
 mod test;
@@ -20,7 +21,8 @@ const USAGE: &str = "usage: cargo xtask TASK
 
   codegen [--check]   regenerate crates/pjrt-sys/src/{bindings,slots}.rs from the PJRT headers;
                       --check regenerates into memory and fails where the committed files differ
-  header [--check]    write the C headers from the Rust code that implements them; --check as above
+  header [--check]    write the C headers from the Rust code that implements them, and that of the CPU plugin from its
+                      library; --check as above
   c-tests             build libplugin_registry, and run the tests and examples in C and C++
   c-library [--prefix DIR] [--release]
                       build libplugin_registry and install it with headers, pkg-config and CMake files
@@ -36,8 +38,8 @@ fn main() -> ExitCode {
     let result = match args.as_slice() {
         ["codegen"] => codegen::run(false),
         ["codegen", "--check"] => codegen::run(true),
-        ["header"] => header::run(false),
-        ["header", "--check"] => header::run(true),
+        ["header"] => header::run(false).and_then(|()| plugin_header::run(false)),
+        ["header", "--check"] => header::run(true).and_then(|()| plugin_header::run(true)),
         ["c-library", args @ ..] => c_library::run(args),
         ["c-tests"] => c_tests(),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),

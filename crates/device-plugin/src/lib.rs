@@ -7,8 +7,10 @@
 //! kinds and serialization are done here, and a panic in a backend becomes an error of the call it happened in.
 //!
 //! A plugin that frameworks load is a crate of type `cdylib` with `#[device_plugin(export)]`, which defines
-//! `GetPjrtApi`; without `export` the plugin is embedded through its `api()`. `examples/echo_plugin.rs` is the first,
-//! this the second:
+//! `GetPjrtApi`, and `DevicePlugin_GetDescriptor` for all that PJRT does not say of a device; without `export` the
+//! plugin is embedded through its `api()`, and listed by [`registered`] in the programs it is linked into.
+//! `examples/echo_plugin.rs` is the first, `examples/wrapper_plugin.rs` describes a library that exists already,
+//! `examples/static_plugins.rs` links two plugins into one program in C, and this is a plugin to embed:
 //!
 //! ```
 //! use std::sync::Arc;

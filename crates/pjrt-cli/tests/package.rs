@@ -8,6 +8,7 @@ use std::fs;
 use std::io::Read;
 
 use base64::Engine;
+use plugin_registry::discovery::{Discovery, Refusal};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use wheel_support::{Folder, PLUGIN, pjrt};
@@ -250,4 +251,36 @@ fn help_tells_what_there_is() {
     for option in ["--library", "--crate", "--manifest", "--platform-tag", "--no-torch", "--include", "--force"] {
         assert!(help.contains(option), "{option}: {help}");
     }
+}
+
+#[test]
+fn programs_without_python_find_an_installed_wheel() {
+    let folder = Folder::new("found");
+    let library = folder.library("libexample.so", PLUGIN);
+    let manifest = json!({
+        "format_version": "1.0", "name": "example", "version": "1.2", "priority": 7, "aliases": ["other"],
+    });
+    folder.write("manifest.json", &manifest.to_string());
+    let given = folder.path("manifest.json");
+    let args = ["--library", library.to_str().unwrap(), "--manifest", given.to_str().unwrap()];
+    let wheel = folder.package(&args);
+    let environment = folder.path("environment");
+    let packages = environment.join("lib/python3.11/site-packages");
+    fs::create_dir_all(&packages).unwrap();
+    fs::write(environment.join("pyvenv.cfg"), "home = /usr/bin\nversion = 3.11.7\n").unwrap();
+    zip::ZipArchive::new(fs::File::open(wheel).unwrap()).unwrap().extract(&packages).unwrap();
+
+    let search = Discovery::isolated(folder.path("")).verify_sha256(true);
+    let candidates = search.variable("VIRTUAL_ENV", &environment).candidates();
+    // One, though two entry points announce it.
+    assert_eq!(candidates.len(), 1, "{candidates:?}");
+    let candidate = &candidates[0];
+    // The machine below the test's folder has no C library.
+    let lacks = |refusal: &Refusal| matches!(refusal, Refusal::MissingDependencies { .. });
+    assert!(candidate.refusals.iter().all(lacks), "{candidate:?}");
+    assert_eq!(candidate.names[0].name, "example");
+    assert_eq!(candidate.priority, Some(7));
+    assert_eq!(candidate.library.path(), Some(packages.join("pjrt_plugin_example/libexample.so").as_path()));
+    let manifest = candidate.manifest.as_ref().unwrap();
+    assert!(manifest.answers_to("other"), "{manifest:?}");
 }

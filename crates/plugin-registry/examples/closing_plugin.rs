@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use device_plugin::{
     Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
-    Placement, Program, Result, device_plugin,
+    OptionSchema, Placement, Program, Result, device_plugin,
 };
 
 /// The plugin.
@@ -16,6 +16,14 @@ pub struct Closing;
 impl DevicePlugin for Closing {
     const NAME: &'static str = "closing";
     type Backend = ClosingDevice;
+
+    fn options() -> OptionSchema {
+        OptionSchema::only([])
+    }
+
+    fn shutdown() {
+        log("hook");
+    }
 }
 
 /// A device in host memory, without programs.
@@ -55,8 +63,12 @@ impl Backend for ClosingDevice {
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn closing_plugin_shutdown() {
+    log("closed");
+}
+
+fn log(line: &str) {
     let Some(path) = std::env::var_os("CLOSING_PLUGIN_LOG") else { return };
     let log = std::fs::OpenOptions::new().create(true).append(true).open(path);
     // Nobody is left to tell.
-    let _ = log.and_then(|mut log| log.write_all(b"closed\n"));
+    let _ = log.and_then(|mut log| writeln!(log, "{line}"));
 }

@@ -40,7 +40,7 @@ pub use describe::describe;
 pub use error::Error;
 pub use hardware::{Machine, Presence, Sighting};
 pub use lease::{Held, Holder, LockFolder};
-pub use open::{names, open};
+pub use open::{find, names, open};
 pub use policy::Policy;
 pub use registry::{
     ClientLease, LoadOptions, LoadedPlugin, Outstanding, PluginEntry, PluginId, PluginRegistry, ProcessEnvironment,

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use pjrt::Plugin;
 
-use crate::{Error, LoadedPlugin, PluginRegistry, Policy};
+use crate::{Error, PluginEntry, PluginRegistry, Policy};
 
 /// Names of the plugins that are linked into the program, which [`open`] knows without a search.
 pub fn names() -> Vec<String> {
@@ -22,20 +22,26 @@ pub fn names() -> Vec<String> {
 /// [`Error::Select`] lists the plugins there are, where there is none of that name; else those of
 /// [`PluginEntry::load`](crate::PluginEntry::load).
 pub fn open(name: &str) -> Result<Plugin, Error> {
-    find(name).map(|loaded| loaded.plugin().clone())
+    find(name)?.load().map(|loaded| loaded.plugin().clone())
 }
 
-fn find(name: &str) -> Result<LoadedPlugin, Error> {
+/// The plugin that [`open`] opens, not loaded.
+///
+/// # Errors
+///
+/// [`Error::Select`] lists the plugins there are, where there is none of that name; those of
+/// [`PluginRegistry::register_library`] for a file.
+pub fn find(name: &str) -> Result<PluginEntry, Error> {
     let opened = opened();
     let policy = Policy::named(name);
     match opened.select(&policy) {
-        Ok(entry) if entry.candidate().library.path().is_none() => return entry.load(),
+        Ok(entry) if entry.candidate().library.path().is_none() => return Ok(entry),
         _ => {}
     }
     if Path::new(name).exists() {
-        return opened.register_library(name, None)?.load();
+        return opened.register_library(name, None);
     }
-    PluginRegistry::global().select(&policy)?.load()
+    Ok(PluginRegistry::global().select(&policy)?)
 }
 
 /// What was opened so far. It lives as long as the process: nobody says when the plugins are no longer wanted.

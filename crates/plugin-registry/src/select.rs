@@ -131,8 +131,12 @@ pub(crate) struct Choice<'a> {
     pub(crate) disabled: Option<&'a str>,
 }
 
-/// The index of the plugin that fits best.
-pub(crate) fn choose(policy: &Policy, hints: &[SelectionHint], choices: &[Choice<'_>]) -> Result<usize, SelectError> {
+/// The indices of the plugins that fit, best first; at least one.
+pub(crate) fn choose(
+    policy: &Policy,
+    hints: &[SelectionHint],
+    choices: &[Choice<'_>],
+) -> Result<Vec<usize>, SelectError> {
     let hint = if policy.uses_hints() { hints.first() } else { None };
     let hinted: Vec<Wish>;
     let wishes = match hint {
@@ -142,13 +146,17 @@ pub(crate) fn choose(policy: &Policy, hints: &[SelectionHint], choices: &[Choice
         }
         None => policy.wishes(),
     };
+    let mut chosen: Vec<usize> = Vec::new();
     for (position, wish) in wishes.iter().enumerate() {
         // The last resort is taken as it is.
         let resort = position > 0 && matches!(wish, Wish::Named(_)) && hint.is_none();
         let fitting = choices.iter().enumerate().filter(|(_, choice)| judge(policy, wish, resort, choice).is_none());
-        if let Some((index, _)) = fitting.min_by_key(|(_, choice)| rank(policy, wish, choice)) {
-            return Ok(index);
-        }
+        let mut fitting: Vec<usize> = fitting.map(|(index, _)| index).filter(|index| !chosen.contains(index)).collect();
+        fitting.sort_by(|a, b| rank(policy, wish, &choices[*a]).cmp(&rank(policy, wish, &choices[*b])));
+        chosen.extend(fitting);
+    }
+    if !chosen.is_empty() {
+        return Ok(chosen);
     }
     let rejected = choices.iter().map(|choice| {
         // The reason of the wish it came closest to.

@@ -120,6 +120,42 @@ fn other_files_are_named() {
     assert!(matches!(inspect(&machine.root), Err(Refusal::NotALibrary { what, .. }) if what == "a folder"));
 }
 
+#[cfg(unix)]
+#[test]
+fn pipes_block_nothing() {
+    let machine = Machine::new("pipes");
+    let fifo = |path: &str| {
+        let path = machine.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::process::Command::new("mkfifo").arg(&path).status().is_ok_and(|status| status.success())
+    };
+    let paths = [
+        "etc/pjrt/plugins.d/pipe.json",
+        "etc/ld.so.conf",
+        "usr/lib/python3/dist-packages/x-1.dist-info/entry_points.txt",
+        "usr/lib/python3/dist-packages/pjrt-1.dist-info/RECORD",
+        "usr/lib/python3/dist-packages/x.pth",
+        "usr/lib/python3/dist-packages/jax_plugins/pipe.so",
+        "usr/lib/libtpu.so",
+    ];
+    if !paths.iter().all(|path| fifo(path)) {
+        println!("SKIPPED pipes_block_nothing: no mkfifo");
+        return;
+    }
+    let found = machine.discovery().variable("PYPJRT_PLUGIN", machine.path("usr/lib/libtpu.so")).discover();
+    let lines: Vec<String> = found.candidates.iter().map(|candidate| line(&machine, candidate)).collect();
+    assert_eq!(lines, ["tpu usr/lib/libtpu.so !not a library", "pipe - !unreadable"]);
+}
+
+#[test]
+fn a_library_that_only_describes() {
+    let machine = Machine::new("describes");
+    let path = machine.library("d.so", &Elf { exports: vec!["DevicePlugin_GetDescriptor"], ..Elf::new() });
+    let found = machine.discovery().variable("PYPJRT_PLUGIN", path).discover();
+    assert!(matches!(&found.candidates[0].refusals[..], [Refusal::NoGetPjrtApi { .. }]));
+    assert!(found.candidates[0].notes[0].contains("another file"));
+}
+
 /// Every prefix of every format, and every single damaged byte: an answer, never a panic.
 #[test]
 fn damage_is_survived() {

@@ -136,6 +136,23 @@ fn malformed_manifests_tell_path_and_field() {
 }
 
 #[test]
+fn beside_a_library_that_was_found_otherwise() {
+    let machine = Machine::new("man-beside");
+    let found = |content: &str| {
+        machine.plugin("p/libone.so");
+        machine.plugin("p/libtwo.so");
+        machine.file("p/pjrt_plugin.json", content);
+        let value = format!("one:{},two:{}", machine.text("p/libone.so"), machine.text("p/libtwo.so"));
+        discovery(&machine).variable("PJRT_NAMES_AND_LIBRARY_PATHS", value).discover()
+    };
+    let good = found(&manifest("acme", &library("libone.so")));
+    assert!(named(&good, "one").is_named("acme") && named(&good, "one").manifest.is_some());
+    assert!(named(&good, "two").manifest.is_none() && named(&good, "two").is_usable());
+    let broken = found("{");
+    assert!(matches!(named(&broken, "one").refusals[..], [Refusal::MalformedManifest { .. }]));
+}
+
+#[test]
 fn override_and_add() {
     let machine = Machine::new("man-override");
     for name in ["system", "a", "b", "added", "env"] {

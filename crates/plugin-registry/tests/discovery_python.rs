@@ -331,10 +331,26 @@ fn eggs_editable_installations_and_manifests_in_wheels() {
     machine.file("src/jax_plugins/dev/__init__.py", "");
     machine.plugin("src/jax_plugins/dev/dev.so");
     machine.file(&format!("{SITE}/easy-install.pth"), machine.text("src"));
-    // An import hook that only Python can follow.
-    machine.file(&format!("{SITE}/__editable__.hooked-1.pth"), "import __editable___hooked_finder");
-    let points = "[jax_plugins]\nhooked = hooked";
-    machine.wheel(SITE, "hooked", "1", &[], points);
+    // An import hook of setuptools, whose dictionaries say where the modules are, and one that only Python can follow.
+    machine.file("src2/hooked/__init__.py", "");
+    machine.plugin("src2/hooked/libhooked.so");
+    machine.file("src2/jax_plugins/spaced/__init__.py", "");
+    machine.plugin("src2/jax_plugins/spaced/spaced.so");
+    let (hooked, spaced) = (machine.text("src2/hooked"), machine.text("src2/jax_plugins/spaced"));
+    let spaces = machine.text("src2/jax_plugins");
+    machine.file(
+        &format!("{SITE}/__editable___hooked_1_finder.py"),
+        format!(
+            "MAPPING: dict[str, str] = {{'hooked': '{hooked}', 'jax_plugins.spaced': '{spaced}'}}\n\
+         NAMESPACES: dict[str, list[str]] = {{'jax_plugins': ['{spaces}']}}\n"
+        ),
+    );
+    machine.file(
+        &format!("{SITE}/__editable__.hooked-1.pth"),
+        "import __editable___hooked_1_finder; __editable___hooked_1_finder.install()",
+    );
+    machine.file(&format!("{SITE}/other.pth"), "import other_hook");
+    machine.wheel(SITE, "hooked", "1", &[], "[jax_plugins]\nhooked = hooked");
     machine.file(
         &format!("{SITE}/hooked-1.dist-info/direct_url.json"),
         r#"{"url": "file:///src/hooked", "dir_info": {"editable": true}}"#,
@@ -355,8 +371,9 @@ fn eggs_editable_installations_and_manifests_in_wheels() {
     let found = found(&machine);
     assert!(named(&found, "old").is_usable() && named(&found, "dev").is_usable());
     let hooked = named(&found, "hooked");
-    assert!(!hooked.is_usable() && hooked.notes.iter().any(|note| note.contains("file:///src/hooked")), "{hooked:?}");
-    assert!(found.notes.iter().any(|note| note.message.contains("editable mode through an import hook")));
+    assert!(hooked.is_usable() && hooked.notes.iter().any(|note| note.contains("file:///src/hooked")), "{hooked:?}");
+    assert!(named(&found, "spaced").is_usable());
+    assert!(found.notes.iter().any(|note| note.about.ends_with("other.pth") && note.message.contains("not run here")));
     let acme = named(&found, "acme");
     assert_eq!((acme.priority, acme.names[0].origin), (Some(7), NameOrigin::Manifest));
     assert!(acme.is_named("guess") && acme.manifest_path.as_ref().unwrap().ends_with("acme_module/pjrt_plugin.json"));

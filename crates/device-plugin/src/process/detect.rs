@@ -459,6 +459,17 @@ mod tests {
         let plan = super::super::known::tpu().resolve(&topology, &four).unwrap();
         assert!(plan.for_child().any(|step| step == ("TPU_PROCESS_BOUNDS", "2,2,2")), "{plan}");
         assert!(plan.for_child().any(|step| step == ("CLOUD_TPU_TASK_ID", "7")), "{plan}");
+        let seventh = Made {
+            metadata: &[
+                ("agent-worker-number", "0"),
+                ("worker-network-endpoints", "a:1:10.0.0.1"),
+                ("tpu-env", "ACCELERATOR_TYPE: 'tpu7x-8'\nCHIPS_PER_HOST_BOUNDS: '2,2,1'\nHOST_BOUNDS: '1,1,1'"),
+            ],
+            ..Made::default()
+        };
+        let topology = Detection::new(&four).with_host(&seventh).run().unwrap().topology;
+        let plan = super::super::known::tpu().resolve(&topology, &four).unwrap();
+        assert!(plan.for_child().any(|step| step == ("TPU_PROCESS_BOUNDS", "2,2,1,2")), "{plan}");
         let skip = Environment::from([("TPU_SKIP_MDS_QUERY", "1")]);
         assert_eq!(Detection::new(&skip).with_host(&host).run().unwrap().topology, ProcessTopology::single());
         let broken =

@@ -22,8 +22,9 @@ const TPU_PORT: u16 = 8476;
 /// A process that takes all chips of its host needs no variable: libtpu reads the shape of the slice itself. One that
 /// takes one chip is told which, and where the others are. The mesh of processes is that of the hosts times that of
 /// the chips of a host, so `TPU_HOST_BOUNDS` and `TPU_CHIPS_PER_HOST_BOUNDS` must be known, from the environment or
-/// from the metadata of the TPU VM; on a single host the second is enough. Generations before v4, whose metadata lacks
-/// them, need them set by hand, and so do generations whose meshes have a fourth axis.
+/// from the metadata of the TPU VM; a single host has the bounds `1,1,1`. Generations before v4, whose metadata lacks
+/// them, need them set by hand. The mesh of TPU v7 has a fourth axis, of 2: where the variables are set by hand,
+/// `TPU_HOST_BOUNDS` ends in `,1` and `TPU_CHIPS_PER_HOST_BOUNDS` in `,2`; metadata is so completed.
 pub fn tpu() -> ProcessPlan {
     let chip = [When::OneDevice];
     let alone = [When::OneDevice, When::SingleProcess];
@@ -34,12 +35,9 @@ pub fn tpu() -> ProcessPlan {
         .with_variable(rule("TPU_CHIPS_PER_PROCESS_BOUNDS", "1,1,1").when(chip).reason("one chip for each process"))
         .with_variable(rule("TPU_PROCESS_BOUNDS", "1,1,1").when(alone).reason("one process"))
         .with_variable(
-            rule(
-                "TPU_PROCESS_BOUNDS",
-                "{mesh_product:TPU_HOST_BOUNDS,TPU_CHIPS_PER_HOST_BOUNDS|env:TPU_CHIPS_PER_HOST_BOUNDS}",
-            )
-            .when(many)
-            .reason("the mesh of processes: hosts times chips of a host"),
+            rule("TPU_PROCESS_BOUNDS", "{mesh_product:TPU_HOST_BOUNDS,TPU_CHIPS_PER_HOST_BOUNDS}")
+                .when(many)
+                .reason("the mesh of processes: hosts times chips of a host"),
         )
         .with_variable(
             rule("CLOUD_TPU_TASK_ID", "{host_in_slice*local_world_size+local_rank}")

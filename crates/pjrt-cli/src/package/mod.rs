@@ -57,6 +57,8 @@ pub(crate) struct Args {
     force: bool,
 }
 
+pub(crate) use source::built;
+
 pub(crate) fn run(args: &Args) -> Result<String, String> {
     let frameworks = Frameworks { jax: !args.no_jax, torch_xla: !args.no_torch };
     if !frameworks.jax && !frameworks.torch_xla {

@@ -59,6 +59,11 @@ pub(crate) fn find(args: &Args) -> Result<Source, String> {
     Ok(Source { library, manifest, crate_version: None })
 }
 
+/// The shared library of a crate, built now.
+pub(crate) fn built(folder: &Path) -> Result<PathBuf, String> {
+    Package::of(folder)?.build(folder)
+}
+
 fn existing(path: PathBuf) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }

@@ -9,12 +9,15 @@ use super::candidate::{Candidate, CandidateLibrary, NameOrigin};
 use super::config::Discovery;
 use super::file_id::FileId;
 use super::filter::Filter;
-use super::library::LibrarySearch;
+use super::library::{DESCRIPTOR_SYMBOL, LibrarySearch};
 use super::manifests;
 use super::provenance::{Provenance, SourceKind};
 use super::refusal::Refusal;
 use super::trust;
 use super::{Discovered, Note, Searched, verify_sha256};
+
+/// The manifest in a folder: none, a good one, or what is wrong with it.
+type Beside = Option<(PathBuf, Result<Manifest, Vec<Refusal>>)>;
 
 /// The state of one search.
 pub(super) struct Collector<'a> {
@@ -24,7 +27,7 @@ pub(super) struct Collector<'a> {
     /// Candidates by file.
     files: HashMap<FileId, Vec<usize>>,
     /// Manifests that lie in a library's folder, by that folder.
-    beside: HashMap<PathBuf, Option<(PathBuf, Manifest)>>,
+    beside: HashMap<PathBuf, Beside>,
 }
 
 impl<'a> Collector<'a> {
@@ -147,13 +150,21 @@ impl<'a> Collector<'a> {
             }
         };
         candidate.facts = Some(facts.clone());
-        if candidate.manifest.is_none()
-            && let Some((file, manifest)) = self.manifest_beside(path)
-        {
-            attach(candidate, manifest, file);
+        if candidate.manifest.is_none() {
+            match self.manifest_beside(path) {
+                Some((file, Ok(manifest))) => attach(candidate, manifest, file),
+                Some((_, Err(refusals))) => candidate.refusals.extend(refusals),
+                None => {}
+            }
         }
         if !facts.exports.get_pjrt_api {
             candidate.refusals.push(Refusal::NoGetPjrtApi { path: path.to_owned() });
+            if facts.exports.descriptor {
+                candidate.notes.push(format!(
+                    "it describes a plugin ({DESCRIPTOR_SYMBOL}) whose PJRT library is another file: name that file in a \
+                     manifest"
+                ));
+            }
         }
         let host = self.discovery.host;
         if !facts.targets.contains(&host) {
@@ -172,18 +183,25 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// The manifest in a library's folder, if it speaks of this library.
-    fn manifest_beside(&mut self, library: &Path) -> Option<(PathBuf, Manifest)> {
+    /// The manifest in a library's folder, if it speaks of this library. A broken one may speak of it.
+    fn manifest_beside(&mut self, library: &Path) -> Beside {
         let folder = library.parent()?;
         let host = self.discovery.host;
         let beside = self.beside.entry(folder.to_owned()).or_insert_with(|| {
             let file = folder.join(device_plugin::manifest::FILE_NAME);
-            let manifest = manifests::read(&file).ok()?;
-            Some((file, manifest))
+            match manifests::read(&file) {
+                Err(refusals) if matches!(refusals[..], [Refusal::Missing { .. }]) => None,
+                read => Some((file, read)),
+            }
         });
-        let (file, manifest) = beside.as_ref()?;
-        let named = manifests::library_for(manifest, host)?;
-        (FileId::of(&folder.join(&named.path))? == FileId::of(library)?).then(|| (file.clone(), manifest.clone()))
+        let (file, read) = beside.as_ref()?;
+        if let Ok(manifest) = read {
+            let named = manifests::library_for(manifest, host)?;
+            if FileId::of(&folder.join(&named.path))? != FileId::of(library)? {
+                return None;
+            }
+        }
+        Some((file.clone(), read.clone()))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::library::LibrarySearch;
 use super::privileges;
 use super::target::Target;
 
@@ -117,6 +118,11 @@ impl Discovery {
     /// Whether privileges are elevated.
     pub fn is_elevated(&self) -> bool {
         self.elevated
+    }
+
+    /// The file that the dynamic loader takes for a name without a folder.
+    pub(crate) fn find_library(&self, name: &str) -> Option<PathBuf> {
+        LibrarySearch::new(&self.root, self.host, self.paths("LD_LIBRARY_PATH")).find(name)
     }
 
     /// A variable's value; an empty one counts as unset.

@@ -21,6 +21,27 @@ pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<P
     files
 }
 
+/// The content of a small file. Only regular files are opened: a pipe would block, and a device may never end.
+pub(super) fn read(path: &Path, largest: u64) -> std::io::Result<Vec<u8>> {
+    let metadata = fs::metadata(path)?;
+    let unfit = |what: String| Err(std::io::Error::other(what));
+    if !metadata.is_file() {
+        return unfit("not a file".to_owned());
+    }
+    if metadata.len() > largest {
+        return unfit(format!("larger than {largest} bytes"));
+    }
+    fs::read(path)
+}
+
+/// The text of a small file; bytes that are no UTF-8 become replacement characters.
+pub(super) fn read_text(path: &Path, largest: u64) -> Option<String> {
+    read(path, largest).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Largest manifest, configuration or list that is read, in bytes.
+pub(super) const LARGEST_SETTINGS: u64 = 1 << 20;
+
 /// Name of a file, where it is text.
 pub(super) fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()

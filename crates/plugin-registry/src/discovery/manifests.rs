@@ -1,6 +1,5 @@
 //! Source: our own manifests. `PJRT_PLUGIN_MANIFESTS`, `PJRT_ADD_PLUGIN_MANIFESTS`, and the manifest directories.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -24,16 +23,15 @@ const FOLDER: &str = "pjrt/plugins.d";
 
 /// Reads and checks a manifest.
 pub(super) fn read(path: &Path) -> Result<Manifest, Vec<Refusal>> {
-    let text = fs::read_to_string(path).map_err(|error| {
+    let bytes = folder::read(path, folder::LARGEST_SETTINGS).map_err(|error| {
         vec![match error.kind() {
             ErrorKind::NotFound => Refusal::Missing { path: path.to_owned() },
-            ErrorKind::InvalidData => Refusal::MalformedManifest {
-                path: path.to_owned(),
-                field: String::new(),
-                message: "not UTF-8 text".to_owned(),
-            },
             _ => Refusal::Unreadable { path: path.to_owned(), message: error.to_string() },
         }]
+    })?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        let message = "not UTF-8 text".to_owned();
+        vec![Refusal::MalformedManifest { path: path.to_owned(), field: String::new(), message }]
     })?;
     Manifest::from_json(&text).map_err(|faults| {
         let malformed = |fault: device_plugin::Fault| Refusal::MalformedManifest {

@@ -1,4 +1,56 @@
 //! Finds PJRT plugins on a machine by reading files. No library is loaded and no Python is run.
+//!
+//! A search gives a list of [`Candidate`]s: what each is called, where its library is, where it was found
+//! ([`Provenance`]), and what speaks against using it ([`Refusal`]). What is refused stays in the list, so that a person
+//! can see why; one broken plugin never hides another.
+//!
+//! ```
+//! use plugin_registry::discovery::Discovery;
+//!
+//! let machine = Discovery::isolated("/does/not/exist").variable("TPU_LIBRARY_PATH", "/no/libtpu.so");
+//! let found = machine.discover();
+//! assert_eq!(found.candidates[0].name(), Some("tpu"));
+//! assert_eq!(
+//!     found.candidates[0].refusals[0].to_string(),
+//!     "/no/libtpu.so does not exist: install the plugin again or correct the path",
+//! );
+//! ```
+//!
+//! # Order
+//!
+//! Candidates come in this order, and folders are read in the order of their files' names, so that the same machine always
+//! gives the same list:
+//!
+//! 1. With `PJRT_PLUGIN_MANIFESTS`: the manifests it names, and nothing else.
+//! 2. Manifests that `PJRT_ADD_PLUGIN_MANIFESTS` names.
+//! 3. Environment variables that name libraries, in the order of [`variables`].
+//! 4. Manifests in `pjrt/plugins.d` below `XDG_CONFIG_HOME`, `XDG_CONFIG_DIRS`, `/etc`, `XDG_DATA_HOME` and
+//!    `XDG_DATA_DIRS`.
+//! 5. Python environments: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`, `/usr`. In each, along its module
+//!    search path: entry points of the groups `jax_plugins`, `torch_xla.plugins` and `xla_plugins`; modules of the namespace
+//!    packages `jax_plugins` and `xla_plugins`; packages that announce nothing.
+//! 6. TensorFlow: `TF_PLUGGABLE_DEVICE_LIBRARY_PATH`, and `tensorflow-plugins` in each folder of 5.
+//! 7. Conventional names (`pjrt-plugin-*`, `pjrt_plugin_*`, `pjrt_c_api_*_plugin`, `lib*pjrt*`, `pjrt_plugin.json`) in
+//!    conventional folders, `LD_LIBRARY_PATH` and the system's library folders; then `libtpu.so`, `libxpu.so` and
+//!    `libneuronpjrt.so` by the library search.
+//!
+//! What a program registers itself comes before all of these; that is the registry's part.
+//!
+//! A file that is found again, also through a link, is one candidate with several provenances. Its first name is the one
+//! known best ([`NameOrigin`]). Two libraries of one name both stay. A manifest named `pjrt_plugin.json` beside a library
+//! describes it, wherever the library was found.
+//!
+//! # Filters and trust
+//!
+//! `PJRT_PLUGINS_SELECT` and `PJRT_PLUGINS_DISABLE` hold patterns with `*` and `?`, separated by commas, for names, aliases
+//! and manifests' file names. A plugin must match the first, where it is set, and must not match the second; `~all~` in the
+//! second disables all that are not selected. A manifest may name a variable of its own that disables its plugin.
+//!
+//! `PJRT_PLUGIN_ALLOWLIST`, or `/etc/pjrt/plugins.allow`, is an [`AllowList`] of sha256 sums.
+//!
+//! A process with [elevated](Discovery::elevated) privileges trusts the machine and not its user: variables that name files
+//! or folders do not count (a note says so for those of this list), nor do folders below the home folder, and libraries and
+//! manifests are refused unless they and all folders above them belong to root and only root can change them.
 
 mod candidate;
 mod collector;

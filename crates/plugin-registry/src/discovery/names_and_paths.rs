@@ -1,6 +1,5 @@
 //! `PJRT_NAMES_AND_LIBRARY_PATHS` with JAX's exact syntax.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use device_plugin::NamedValue;
@@ -10,6 +9,7 @@ use serde_json::Value as Json;
 use super::candidate::NameOrigin;
 use super::collector::{Collector, refused};
 use super::environment::bad_item;
+use super::folder;
 use super::provenance::{Place, Provenance, SourceKind};
 use super::refusal::Refusal;
 
@@ -94,11 +94,11 @@ fn read(path: &Path) -> Result<Config, Refusal> {
         field: field.to_owned(),
         message,
     };
-    let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+    let bytes = folder::read(path, folder::LARGEST_SETTINGS).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Refusal::Missing { path: path.to_owned() },
         _ => Refusal::Unreadable { path: path.to_owned(), message: error.to_string() },
     })?;
-    let json: Json = serde_json::from_str(&text).map_err(|error| malformed("", format!("not JSON: {error}")))?;
+    let json: Json = serde_json::from_slice(&bytes).map_err(|error| malformed("", format!("not JSON: {error}")))?;
     let Json::Object(fields) = json else {
         return Err(malformed("", "not a JSON object; write {\"library_path\": ...}".to_owned()));
     };

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::config::Discovery;
+use super::folder;
 use super::refusal::Refusal;
 use super::sha256;
 
@@ -12,6 +13,9 @@ use super::sha256;
 pub(super) const ALLOWLIST: &str = "PJRT_PLUGIN_ALLOWLIST";
 /// The allow-list of the machine. It counts when privileges are elevated, and when the variable is not set.
 const SYSTEM_ALLOWLIST: &str = "/etc/pjrt/plugins.allow";
+
+/// Largest list that is read, in bytes.
+const LARGEST: u64 = 16 << 20;
 
 /// Libraries that may be loaded, by sha256. With a list in force all others are refused.
 ///
@@ -30,8 +34,9 @@ impl AllowList {
     ///
     /// [`Refusal::Unreadable`] or [`Refusal::MalformedManifest`] with the number of the wrong line.
     pub fn read(path: &Path) -> Result<Self, Refusal> {
-        let text = fs::read_to_string(path)
+        let bytes = folder::read(path, LARGEST)
             .map_err(|error| Refusal::Unreadable { path: path.to_owned(), message: error.to_string() })?;
+        let text = String::from_utf8_lossy(&bytes);
         let mut allowed = BTreeSet::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();

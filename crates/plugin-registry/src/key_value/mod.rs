@@ -2,7 +2,7 @@
 //!
 //! A plugin that drives devices of several processes at once asks the framework for a store
 //! ([`pjrt::KeyValueStore`]): one process puts what the others wait for. [`InProcess`] serves clients within one
-//! process. [`Redis`], of the feature `redis`, serves processes on any hosts. [`Prefixed`] keeps the plugins that share
+//! process. `Redis`, of the feature `redis`, serves processes on any hosts. [`Prefixed`] keeps the plugins that share
 //! a store apart, and the runs of a program.
 //!
 //! ```

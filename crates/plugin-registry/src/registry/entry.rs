@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use device_plugin::{Capabilities, Descriptor, EnvPlan, Environment, Manifest, ProcessTopology};
 
-use super::library::Shared;
+use super::library::{Shared, Source};
 use super::loaded::LoadedPlugin;
-use super::record::{Key, Record};
+use super::record::Record;
 use super::setup::LoadOptions;
 use super::{PluginId, PluginRegistry};
 use crate::discovery::Candidate;
@@ -108,7 +108,7 @@ impl PluginEntry {
     /// [`Error::Refused`] where it cannot be used; [`Error::Configure`] with what it cannot work with.
     pub fn plan(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Error> {
         let failed = |error| Error::Configure { name: self.name().to_owned(), error: Box::new(error) };
-        self.usable()?.0.configure(topology, environment).map_err(failed)
+        self.usable()?.configure(topology, environment).map_err(failed)
     }
 
     /// Loads the plugin for a process alone, as [`Self::load_with`] does.
@@ -130,22 +130,25 @@ impl PluginEntry {
     /// [`Error::ShutDown`]; [`Error::Load`] with what the library's loader or the plugin says.
     pub fn load_with(&self, options: &LoadOptions<'_>) -> Result<LoadedPlugin, Error> {
         self.registry.check(self.id, self.name())?;
-        let (descriptor, key) = self.usable()?;
-        let (used, setup, outstanding) = Shared::of(key).load(descriptor, options)?;
+        let descriptor = self.usable()?;
+        let source = Source::of(descriptor)?;
+        let (used, setup, outstanding) = Shared::of(&source).load(&source, descriptor, options)?;
         self.registry.keep(self.id, &self.record, &used)?;
-        Ok(LoadedPlugin::new(self.clone(), &used, setup, outstanding))
+        Ok(LoadedPlugin::new(self.clone(), descriptor, &used, setup, outstanding))
     }
 
-    fn usable(&self) -> Result<(&Descriptor, &Key), Error> {
+    /// Whether its manifest is its own.
+    pub(super) fn is_described(&self) -> bool {
+        self.record.described
+    }
+
+    fn usable(&self) -> Result<&Descriptor, Error> {
         let name = self.name().to_owned();
         let refusals = &self.record.candidate.refusals;
         if !refusals.is_empty() {
             return Err(Error::Refused { name, refusals: refusals.clone() });
         }
-        match (&self.record.descriptor, &self.record.key) {
-            (Some(descriptor), Some(key)) => Ok((descriptor, key)),
-            _ => Err(Error::NoLibrary { name }),
-        }
+        self.record.descriptor.as_ref().ok_or(Error::NoLibrary { name })
     }
 }
 

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use device_plugin::{Descriptor, Library};
+use device_plugin::{Descriptor, Library, StaticApi};
 use pjrt::Plugin;
 
-use super::record::{Key, beside};
+use super::record::{Key, beside, has_folder};
 use super::setup::{LoadOptions, Outstanding, Setup};
+use crate::describe::describe;
+use crate::discovery::{Discovery, Refusal};
 use crate::error::Error;
 
 /// A library, loaded or not, shared by all registries of the process.
@@ -35,6 +37,8 @@ pub(crate) struct Use {
     shared: Arc<Shared>,
     plugin: Plugin,
     descriptor: Descriptor,
+    /// What the library says of itself, where it exports that.
+    own: Option<Descriptor>,
 }
 
 /// A client that is alive.
@@ -45,10 +49,10 @@ pub(crate) struct Guest {
 
 impl Shared {
     /// What the process knows of a library.
-    pub(crate) fn of(key: &Key) -> Arc<Self> {
+    pub(crate) fn of(source: &Source) -> Arc<Self> {
         static LIBRARIES: OnceLock<Mutex<HashMap<Key, Arc<Shared>>>> = OnceLock::new();
         let libraries = LIBRARIES.get_or_init(Mutex::default);
-        libraries.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default().clone()
+        libraries.lock().unwrap_or_else(PoisonError::into_inner).entry(source.key()).or_default().clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -58,6 +62,7 @@ impl Shared {
     /// Loads the library unless that has happened, with the set-up it needs. Only who wants the same library waits.
     pub(crate) fn load(
         self: &Arc<Self>,
+        source: &Source,
         descriptor: &Descriptor,
         options: &LoadOptions<'_>,
     ) -> Result<(Arc<Use>, Setup, Vec<Outstanding>), Error> {
@@ -73,13 +78,14 @@ impl Shared {
             }
             None => {
                 let (setup, outstanding) = Setup::carry_out(descriptor, options)?;
-                let plugin = open(descriptor)?;
+                let plugin = source.open()?;
                 state.loaded = Some((plugin.clone(), setup.clone()));
                 (plugin, setup, outstanding)
             }
         };
         let used = state.current.upgrade().unwrap_or_else(|| {
-            let used = Use { shared: self.clone(), plugin, descriptor: descriptor.clone() };
+            let own = source.own_description();
+            let used = Use { shared: self.clone(), plugin, descriptor: descriptor.clone(), own };
             let used = Arc::new(used);
             state.current = Arc::downgrade(&used);
             used
@@ -92,18 +98,55 @@ impl Shared {
     }
 }
 
-fn open(descriptor: &Descriptor) -> Result<Plugin, Error> {
-    let name = &descriptor.manifest().name;
-    let path: PathBuf = match descriptor.library() {
-        Library::Static(table) => return Ok(Plugin::from_static(*table)?),
-        Library::Path(path) => path.clone(),
-        Library::Beside(file) => beside(file),
-        Library::Computed(path) => {
-            path().map_err(|error| Error::Path { name: name.clone(), error: Box::new(error) })?
+/// Where a plugin's table comes from, once that is known.
+pub(crate) enum Source {
+    Table(StaticApi),
+    File(PathBuf),
+}
+
+impl Source {
+    pub(crate) fn of(descriptor: &Descriptor) -> Result<Self, Error> {
+        let name = &descriptor.manifest().name;
+        match descriptor.library() {
+            Library::Static(table) => Ok(Self::Table(*table)),
+            Library::Path(path) if has_folder(path) || path.exists() => Ok(Self::File(path.clone())),
+            Library::Path(path) => {
+                let found = path.to_str().and_then(|name| Discovery::from_environment().find_library(name));
+                found.map(Self::File).ok_or_else(|| {
+                    let refusal = Refusal::NotInLibrarySearch { name: path.display().to_string() };
+                    Error::Refused { name: name.clone(), refusals: vec![refusal] }
+                })
+            }
+            Library::Beside(file) => Ok(Self::File(beside(file))),
+            Library::Computed(path) => {
+                let path = path().map_err(|error| Error::Path { name: name.clone(), error: Box::new(error) })?;
+                Ok(Self::File(path))
+            }
+            _ => Err(Error::NoLibrary { name: name.clone() }),
         }
-        _ => return Err(Error::NoLibrary { name: name.clone() }),
-    };
-    Ok(load(&path)?)
+    }
+
+    /// What is the same for all who load it.
+    fn key(&self) -> Key {
+        match self {
+            Self::Table(table) => Key::Table(table.as_raw().addr()),
+            Self::File(path) => Key::file(path),
+        }
+    }
+
+    /// What a library says of itself once it is loaded, where it says anything.
+    fn own_description(&self) -> Option<Descriptor> {
+        let Self::File(path) = self else { return None };
+        let own = describe(path);
+        own.inspect_err(|error| tracing::warn!(%error, "a library's own description is left out")).ok()?
+    }
+
+    fn open(&self) -> Result<Plugin, pjrt::LoadError> {
+        match self {
+            Self::Table(table) => Plugin::from_static(*table),
+            Self::File(path) => load(path),
+        }
+    }
 }
 
 fn load(path: &Path) -> Result<Plugin, pjrt::LoadError> {
@@ -114,6 +157,11 @@ fn load(path: &Path) -> Result<Plugin, pjrt::LoadError> {
 impl Use {
     pub(crate) fn plugin(&self) -> &Plugin {
         &self.plugin
+    }
+
+    /// What the library says of itself, where it exports that.
+    pub(crate) fn own(&self) -> Option<&Descriptor> {
+        self.own.as_ref()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -143,8 +191,10 @@ impl Drop for Use {
         }
         let name = &self.descriptor.manifest().name;
         tracing::debug!(plugin = %name, "shutting the plugin down");
-        if let Err(error) = self.descriptor.shutdown() {
-            tracing::warn!(plugin = %name, %error, "the plugin's shutdown hook failed");
+        for descriptor in [Some(&self.descriptor), self.own.as_ref()].into_iter().flatten() {
+            if let Err(error) = descriptor.shutdown() {
+                tracing::warn!(plugin = %name, %error, "the plugin's shutdown hook failed");
+            }
         }
         let Some(function) = &self.descriptor.manifest().shutdown_symbol else { return };
         state.ended = true;

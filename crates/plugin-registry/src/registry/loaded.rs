@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::panic::Location;
 use std::sync::{Arc, Weak};
 
-use device_plugin::{EnvPlan, ProcessTopology};
+use device_plugin::{Descriptor, EnvPlan, ProcessTopology};
 use pjrt::{Client, ClientOptions, Plugin};
 
 use super::PluginEntry;
@@ -24,6 +24,8 @@ pub struct LoadedPlugin {
     plugin: Plugin,
     setup: Setup,
     unapplied: Vec<Outstanding>,
+    /// The entry's, or the library's own where the entry has none.
+    descriptor: Descriptor,
     /// Held by the registry, so that a handle kept somewhere does not keep the plugin from being shut down.
     used: Weak<Use>,
 }
@@ -37,13 +39,27 @@ pub struct ClientLease {
 }
 
 impl LoadedPlugin {
-    pub(super) fn new(entry: PluginEntry, used: &Arc<Use>, setup: Setup, unapplied: Vec<Outstanding>) -> Self {
-        Self { entry, plugin: used.plugin().clone(), setup, unapplied, used: Arc::downgrade(used) }
+    pub(super) fn new(
+        entry: PluginEntry,
+        descriptor: &Descriptor,
+        used: &Arc<Use>,
+        setup: Setup,
+        unapplied: Vec<Outstanding>,
+    ) -> Self {
+        let own = used.own().filter(|_| !entry.is_described());
+        let descriptor = own.unwrap_or(descriptor).clone();
+        Self { entry, plugin: used.plugin().clone(), setup, unapplied, descriptor, used: Arc::downgrade(used) }
     }
 
     /// Its entry in the registry.
     pub fn entry(&self) -> &PluginEntry {
         &self.entry
+    }
+
+    /// Its description: the entry's, or what the library says of itself, where it was found without a manifest and
+    /// exports a description (`DevicePlugin_GetDescriptor`).
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
     }
 
     /// The plugin itself.
@@ -88,11 +104,10 @@ impl LoadedPlugin {
     pub fn client_labelled(&self, label: &str, options: &ClientOptions) -> Result<Client, Error> {
         let (entry, name) = (&self.entry, self.entry.name());
         entry.registry().check(entry.id(), name)?;
-        let descriptor = entry.descriptor().ok_or_else(|| Error::Stale { name: name.to_owned(), id: entry.id() })?;
         let plan = self.setup.plan();
         let mut given = entry.candidate().create_options.clone();
         given.extend_from_slice(options.values());
-        let values = descriptor.client_options(plan, &given).map_err(|error| Error::Options(Box::new(error)))?;
+        let values = self.descriptor.client_options(plan, &given).map_err(|error| Error::Options(Box::new(error)))?;
         if let (Some(coordinator), None) = (plan.coordinator(), options.key_value_store()) {
             return Err(Error::NoStore { name: name.to_owned(), coordinator: coordinator.to_string() });
         }
@@ -117,7 +132,9 @@ impl LoadedPlugin {
         let stale = || Error::Stale { name: name.to_owned(), id: entry.id() };
         let used = self.used.upgrade().ok_or_else(stale)?;
         self.setup.ready_for_client(name)?;
-        let lock = Lease::acquire(name, entry.manifest().ownership, label, entry.registry().locks())
+        // By the plugin's own name, whatever name it was found under.
+        let manifest = self.descriptor.manifest();
+        let lock = Lease::acquire(&manifest.name, manifest.ownership, label, entry.registry().locks())
             .map_err(|error| Error::lease(name, error))?;
         Ok(ClientLease { _lease: lock, _guest: used.admit() })
     }

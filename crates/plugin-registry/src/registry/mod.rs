@@ -335,18 +335,37 @@ impl PluginRegistry {
     ///
     /// [`SelectError`] lists every plugin and why it does not fit.
     pub fn select(&self, policy: &Policy) -> Result<PluginEntry, SelectError> {
+        let (id, record) = self.choose(policy, 1)?.remove(0);
+        Ok(self.entry(id, record))
+    }
+
+    /// All plugins that fit a policy, best first: those of its first wish, then those of the others.
+    ///
+    /// # Errors
+    ///
+    /// [`SelectError`] where none fits.
+    pub fn ranked(&self, policy: &Policy) -> Result<Vec<PluginEntry>, SelectError> {
+        let chosen = self.choose(policy, usize::MAX)?;
+        Ok(chosen.into_iter().map(|(id, record)| self.entry(id, record)).collect())
+    }
+
+    fn choose(&self, policy: &Policy, count: usize) -> Result<Vec<(PluginId, Arc<Record>)>, SelectError> {
         let state = self.read();
         let places: Vec<(u32, &Slot, &Arc<Record>)> =
             (0u32..).zip(&state.slots).filter_map(|(index, slot)| Some((index, slot, slot.record.as_ref()?))).collect();
         let choices: Vec<Choice<'_>> = places
             .iter()
-            .map(|(_, slot, record)| Choice { record, hardware: record.hardware(), disabled: slot.disabled.as_deref() })
+            .map(|(_, slot, record)| {
+                let disabled = slot.disabled.as_deref();
+                Choice { record, hardware: record.hardware(), disabled }
+            })
             .collect();
-        let chosen = choose(policy, &state.hints, &choices)?;
-        let (index, slot, record) = places[chosen];
-        let (id, record) = (slot.id(index), record.clone());
-        drop(state);
-        Ok(self.entry(id, record))
+        let chosen = choose(policy, &state.hints, &choices)?.into_iter().take(count);
+        let chosen = chosen.map(|chosen| {
+            let (index, slot, record) = places[chosen];
+            (slot.id(index), record.clone())
+        });
+        Ok(chosen.collect())
     }
 
     /// Searches and looks for hardware again. Plugins that are no longer found, or that changed, get stale handles;

@@ -30,7 +30,7 @@ pub(crate) enum Key {
     Search(PathBuf),
     /// A table within the program, by its address.
     Table(usize),
-    /// A path that a function computes, by the function's address.
+    /// A path that a function computes, by the function's address. It is kept by the record.
     Function(usize),
 }
 
@@ -42,6 +42,8 @@ pub(crate) struct Record {
     pub(crate) manifest: Manifest,
     /// None where it cannot be used.
     pub(crate) descriptor: Option<Descriptor>,
+    /// Whether the manifest is the plugin's own, rather than one that stands for it.
+    pub(crate) described: bool,
     pub(crate) tier: Tier,
     pub(crate) order: usize,
     /// Seen anew when the registry is refreshed.
@@ -64,10 +66,10 @@ impl Record {
         };
         let mut key = descriptor.as_ref().and_then(|descriptor| Key::of(descriptor.library()));
         if key.is_none() {
-            key = candidate.library.path().and_then(Key::file);
+            key = candidate.library.path().map(Key::file);
         }
         let hardware = RwLock::new(Arc::new(machine.sight(&manifest.hardware)));
-        Self { candidate, manifest, descriptor, tier, order: 0, hardware, key, used: Mutex::new(None) }
+        Self { candidate, manifest, descriptor, described: true, tier, order: 0, hardware, key, used: Mutex::new(None) }
     }
 
     /// Whether a user who writes `name` may mean this plugin.
@@ -113,19 +115,19 @@ impl Record {
 impl Key {
     pub(crate) fn of(library: &Library) -> Option<Self> {
         match library {
-            Library::Path(path) => Self::file(path),
-            Library::Beside(file) => Self::file(&beside(file)),
+            Library::Path(path) => Some(Self::file(path)),
+            Library::Beside(file) => Some(Self::file(&beside(file))),
             Library::Computed(function) => Some(Self::Function(Arc::as_ptr(function).cast::<()>().addr())),
             Library::Static(table) => Some(Self::Table(table.as_raw().addr())),
             _ => None,
         }
     }
 
-    pub(crate) fn file(path: &Path) -> Option<Self> {
+    pub(crate) fn file(path: &Path) -> Self {
         if !has_folder(path) && !path.exists() {
-            return Some(Self::Search(path.to_owned()));
+            return Self::Search(path.to_owned());
         }
-        Some(Self::File(path.canonicalize().unwrap_or_else(|_| path.to_owned())))
+        Self::File(path.canonicalize().unwrap_or_else(|_| path.to_owned()))
     }
 }
 

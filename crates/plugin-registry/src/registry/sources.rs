@@ -16,11 +16,15 @@ use crate::hardware::Machine;
 
 /// The descriptions linked into this program, and what linked them.
 fn linked() -> Vec<(String, Result<Descriptor, Faults>)> {
-    vec![
+    let embedded = [
         // The linker drops plugins that nothing names.
         #[cfg(feature = "cpu")]
         ("the feature `cpu` of plugin-registry".to_owned(), Descriptor::of::<pjrt_cpu::Cpu>()),
-    ]
+    ];
+    let registered = device_plugin::registered();
+    let registered =
+        registered.map(|plugin| (format!("#[device_plugin] on {}", plugin.type_name()), plugin.descriptor()));
+    embedded.into_iter().chain(registered).collect()
 }
 
 impl PluginRegistry {
@@ -97,6 +101,7 @@ impl PluginRegistry {
             Some(manifest) => Some(manifest),
             None => manifest_beside(&path)?,
         };
+        let described = manifest.is_some();
         let mut candidate = program_candidate(CandidateLibrary::Path(path.clone()), "the program");
         look_at(&mut candidate);
         let manifest = match manifest {
@@ -113,7 +118,9 @@ impl PluginRegistry {
         let name = manifest.name.clone();
         let descriptor = Descriptor::new(manifest, Library::Path(path), Arc::new(()));
         let descriptor = descriptor.map_err(|faults| Error::Description { name, faults })?;
-        Ok(self.record(candidate, Ok(descriptor), Tier::Program, &self.machine()))
+        let mut record = self.record(candidate, Ok(descriptor), Tier::Program, &self.machine());
+        record.described = described;
+        Ok(record)
     }
 
     /// Adds a plugin, or finds it there. What the program says counts more than what discovery found.
@@ -164,8 +171,11 @@ impl PluginRegistry {
     pub(super) fn take_in(&self, found: Discovered, machine: Arc<Machine>) {
         let Discovered { candidates, hints, notes, searched, .. } = found;
         let found = candidates.into_iter().map(|candidate| {
+            let described = candidate.manifest.is_some();
             let (candidate, descriptor, tier) = discovered(candidate);
-            self.record(candidate, descriptor, tier, &machine)
+            let mut record = self.record(candidate, descriptor, tier, &machine);
+            record.described = described;
+            record
         });
         let records: Vec<Record> = found.collect();
         let mut state = self.write();

@@ -1,5 +1,6 @@
 //! A machine in a temporary folder: files, packages and small libraries.
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test program uses a part")]
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the files are small")]
 
 pub mod binaries;
 

@@ -11,7 +11,7 @@ use device_plugin::{
 use plugin_registry::{LockFolder, Machine, PluginRegistry};
 
 /// A device in host memory, without programs.
-pub struct FakeDevice;
+pub(crate) struct FakeDevice;
 
 impl Backend for FakeDevice {
     type Buffer = Arc<[u8]>;
@@ -48,7 +48,7 @@ impl Backend for FakeDevice {
 macro_rules! fake {
     ($($plugin:ident $name:literal { $($more:tt)* })*) => {
         $(
-            pub struct $plugin;
+            pub(crate) struct $plugin;
 
             #[device_plugin::device_plugin]
             impl device_plugin::DevicePlugin for $plugin {
@@ -63,24 +63,24 @@ pub(crate) use fake;
 
 /// How often a shutdown hook ran.
 #[derive(Default)]
-pub struct Count(AtomicUsize);
+pub(crate) struct Count(AtomicUsize);
 
 impl Count {
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(AtomicUsize::new(0))
     }
 
-    pub fn add(&self) {
+    pub(crate) fn add(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub fn get(&self) -> usize {
+    pub(crate) fn get(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 }
 
 /// An empty folder for one test.
-pub fn folder(test: &str) -> PathBuf {
+pub(crate) fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
@@ -88,14 +88,14 @@ pub fn folder(test: &str) -> PathBuf {
 }
 
 /// A registry that sees nothing of this machine.
-pub fn registry(test: &str) -> PluginRegistry {
+pub(crate) fn registry(test: &str) -> PluginRegistry {
     let folder = folder(test);
     let (machine, locks) = (Machine::at(folder.join("root")), LockFolder::at(folder.join("locks")));
     PluginRegistry::builder().machine(machine).locks(locks).build()
 }
 
 /// The table of a fake plugin under another manifest.
-pub fn described<P: DevicePlugin>(change: impl FnOnce(&mut Manifest)) -> Descriptor {
+pub(crate) fn described<P: DevicePlugin>(change: impl FnOnce(&mut Manifest)) -> Descriptor {
     let own = Descriptor::of::<P>().unwrap();
     let Library::Static(table) = own.library() else { panic!("{own:?}") };
     let mut manifest = own.manifest().clone();
@@ -104,14 +104,14 @@ pub fn described<P: DevicePlugin>(change: impl FnOnce(&mut Manifest)) -> Descrip
 }
 
 /// A description of a library that need not exist.
-pub fn of_file(name: &str, change: impl FnOnce(&mut Manifest)) -> Descriptor {
+pub(crate) fn of_file(name: &str, change: impl FnOnce(&mut Manifest)) -> Descriptor {
     let mut manifest = Manifest::new(name);
     change(&mut manifest);
     Descriptor::new(manifest, Library::path(format!("lib{name}_which_no_loader_finds.so")), Arc::new(())).unwrap()
 }
 
 /// The example library with a function to shut it down.
-pub fn closing_plugin() -> PathBuf {
+pub(crate) fn closing_plugin() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let target = program.parent().and_then(Path::parent).unwrap();
     let file = format!("{}closing_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);

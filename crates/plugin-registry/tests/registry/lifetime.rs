@@ -108,7 +108,7 @@ fn a_c_function_shuts_a_library_down_once() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(fs::read_to_string(&log).unwrap(), "closed\n");
+    assert_eq!(fs::read_to_string(&log).unwrap(), "hook\nclosed\n");
 }
 
 #[test]
@@ -124,6 +124,18 @@ fn in_a_child_process() {
     let id = registry.unload(entry.id()).unwrap();
     let error = registry.get(id).unwrap().load().unwrap_err().to_string();
     assert!(error.contains("plugin closing was shut down, which happens once in a process"), "{error}");
+}
+
+#[test]
+fn a_library_without_a_manifest_describes_itself_when_loaded() {
+    let registry = registry("own");
+    let entry = registry.register_library(closing_plugin(), None).unwrap();
+    assert_eq!(entry.name(), "libclosing_plugin");
+    assert!(entry.manifest().create_options.is_open());
+    let loaded = entry.load().unwrap();
+    assert_eq!(loaded.descriptor().manifest().name, "closing");
+    let error = loaded.client(&ClientOptions::new().with("bogus", 1i64)).unwrap_err();
+    assert!(matches!(error, Error::Options(_)), "{error}");
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn libraries_that_cannot_be_are_named() {
     let missing = registry.register_descriptor(of_file("searched", |_| {})).unwrap();
     let error = missing.load().unwrap_err().to_string();
     assert!(error.contains("searched") && error.contains("libsearched_which_no_loader_finds.so"), "{error}");
-    let computed = Library::Computed(|| Err(device_plugin::Error::internal("SDK_HOME is not set")));
+    let computed = Library::computed(|| Err(device_plugin::Error::internal("SDK_HOME is not set")));
     let computed = device_plugin::Descriptor::new(Manifest::new("computed"), computed, std::sync::Arc::new(()));
     let error = registry.register_descriptor(computed.unwrap()).unwrap().load().unwrap_err().to_string();
     assert!(error.contains("the library of plugin computed was not found") && error.contains("SDK_HOME"), "{error}");

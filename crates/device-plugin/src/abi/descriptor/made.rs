@@ -131,9 +131,9 @@ unsafe extern "C" fn configure<P: DevicePlugin>(
     user: *mut c_void,
 ) -> u32 {
     let plan = || {
-        // SAFETY: D5 is the caller's.
+        // SAFETY: D4 is the caller's.
         let topology = unsafe { ProcessTopology::from_raw(topology) }?;
-        // SAFETY: D5 is the caller's.
+        // SAFETY: D4 is the caller's.
         let environment = unsafe { strings::variables(environment, num_environment, "environment") }?;
         let environment: Environment = environment.into_iter().collect();
         plan::to_json(&P::configure(&topology, &environment)?)

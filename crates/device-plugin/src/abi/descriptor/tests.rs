@@ -1,5 +1,10 @@
 //! Descriptors made here and read here, and what foreign ones may look like.
-#![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block, reason = "tests of unsafe code")]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::disallowed_methods,
+    reason = "tests of unsafe code, which read what C reads"
+)]
 
 use std::ffi::{c_char, c_void};
 use std::path::{Path, PathBuf};

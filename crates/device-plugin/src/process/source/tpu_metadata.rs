@@ -40,6 +40,18 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
             partial.attributes.insert(variable.to_owned(), value);
         }
     }
+    // The mesh of processes of v7 has a fourth axis, of 2, which the metadata does not say.
+    let seventh = partial
+        .attributes
+        .get("TPU_ACCELERATOR_TYPE")
+        .is_some_and(|kind| kind.starts_with("tpu7") || kind.starts_with("v7"));
+    for (variable, fourth) in [("TPU_HOST_BOUNDS", ",1"), ("TPU_CHIPS_PER_HOST_BOUNDS", ",2")] {
+        if let Some(bounds) =
+            partial.attributes.get_mut(variable).filter(|bounds| seventh && bounds.matches(',').count() == 2)
+        {
+            bounds.push_str(fourth);
+        }
+    }
     Reading::present(partial)
 }
 

@@ -43,18 +43,14 @@ def _register() -> None:
     if NAME in getattr(xla_bridge, "_backend_factories", {}):
         logger.info("%s is registered with JAX already", NAME)
         return
-    # First, so that whatever cannot be done here is known even where registration fails.
     typed = _attempt("options of the type the plugin wants", _convert_options, xla_bridge)
     arguments: Dict[str, Any] = {
         "library_path": library_path(),
         "priority": MANIFEST.get("priority", 400),
         # Even without options: JAX drops those of the user in programs of several processes where there is none.
-        "options": functools.partial(_client_options, plan, typed),
+        "options": _client_options(plan, typed),
     }
     known = inspect.signature(xla_bridge.register_plugin).parameters
-    if not callable(getattr(xla_bridge, "_options_from_jax_configs", None)):
-        # JAX before callable options.
-        arguments["options"] = arguments["options"]()
     for name in [name for name in arguments if name not in known]:
         _note(name, "this version of JAX does not take it")
         del arguments[name]

@@ -4,9 +4,11 @@ PyTorch/XLA makes an object of every installed plugin's class, whether the progr
 sets nothing; what is to be set is set when the library is about to be loaded.
 """
 
+import functools
 import json
 import logging
 import os
+import re
 from typing import Any, Dict
 
 from torch_xla.experimental import plugins
@@ -44,6 +46,7 @@ class Plugin(plugins.DevicePlugin):
         for field in LEGACY["unhonoured"]:
             logger.info("%s for %s: PyTorch/XLA has no place for it", field, NAME)
         process.resolve(_PLAN, self._topology()).apply()
+        _read_any_device_name()
         return library_path()
 
     def host_index(self) -> int:
@@ -78,6 +81,7 @@ class Plugin(plugins.DevicePlugin):
 
     def _configure(self, topology: process.Topology) -> None:
         self._place = topology
+        _read_any_device_name()
         process.resolve(_PLAN, topology).apply()
 
     def _topology(self) -> process.Topology:
@@ -86,3 +90,22 @@ class Plugin(plugins.DevicePlugin):
             if rank and count and count != "1":
                 return process.of_torch(int(rank), int(count))
         return self._place or process.Topology()
+
+
+def _read_any_device_name() -> None:
+    """PyTorch/XLA's spawn reads devices such as `TPU:0`, whose names have capital letters alone."""
+    try:
+        from torch_xla._internal import utils
+
+        parse = utils.parse_xla_device
+        if parse(f"{NAME.upper()}:0"):
+            return
+
+        @functools.wraps(parse)
+        def parse_any(device: str) -> Any:
+            found = re.fullmatch(r"([A-Z][A-Z0-9_]*):([0-9]+)", device)
+            return parse(device) or (found and (found[1], int(found[2])))
+
+        utils.parse_xla_device = parse_any
+    except (ImportError, AttributeError) as error:
+        logger.info("names of devices with digits and underscores: not in this PyTorch/XLA (%s)", error)

@@ -1,16 +1,17 @@
 //! `/etc/ld.so.cache` and `/etc/ld.so.conf`: where the dynamic linker of glibc finds libraries.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::discovery::glob;
+use crate::discovery::{folder, glob};
 
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 /// Bytes before the first entry.
 const HEADER: usize = 48;
 /// Bytes of an entry: flags, offset of the name, offset of the path, and 12 bytes that do not matter here.
 const ENTRY: usize = 24;
+/// Largest cache that is read, in bytes.
+const LARGEST: u64 = 64 << 20;
 /// Deepest nesting of `include` lines.
 const DEEPEST: usize = 8;
 
@@ -23,7 +24,7 @@ pub(super) struct LdCache {
 impl LdCache {
     /// Reads the cache; without one, or with one of another format, it holds nothing.
     pub(super) fn read(path: &Path) -> Self {
-        fs::read(path).map(|bytes| Self::parse(&bytes)).unwrap_or_default()
+        folder::read(path, LARGEST).map(|bytes| Self::parse(&bytes)).unwrap_or_default()
     }
 
     /// Parses the current format, also where the older one precedes it in the same file.
@@ -65,7 +66,7 @@ pub(super) fn configured(root: &Path) -> Vec<PathBuf> {
 }
 
 fn read_configuration(root: &Path, file: &Path, folders: &mut Vec<PathBuf>, depth: usize) {
-    let Ok(text) = fs::read_to_string(file) else { return };
+    let Some(text) = folder::read_text(file, folder::LARGEST_SETTINGS) else { return };
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if let Some(pattern) = line.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t'])) {
@@ -91,15 +92,7 @@ fn matching(root: &Path, file: &Path, pattern: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name().and_then(|name| name.to_str())) else {
         return Vec::new();
     };
-    let mut files: Vec<PathBuf> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.file_name().to_str().is_some_and(|file| glob::matches(name, file)))
-        .map(|entry| entry.path())
-        .collect();
-    files.sort();
-    files
+    folder::files_named(folder, |file| glob::matches(name, file))
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! An installed distribution: `*.dist-info` and `*.egg-info`, read as files.
 
-use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::discovery::folder;
 
-/// Bytes of a metadata file that are read at most. The record of the largest packages is about a megabyte.
+/// Largest metadata file that is read, in bytes. The record of the largest packages is about a megabyte.
 const LARGEST: u64 = 16 << 20;
 
 /// One distribution.
@@ -56,9 +54,7 @@ pub(super) fn normalize(name: &str) -> String {
 }
 
 fn read(path: &Path) -> Option<String> {
-    let mut bytes = Vec::new();
-    fs::File::open(path).ok()?.take(LARGEST).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    folder::read_text(path, LARGEST)
 }
 
 impl Distribution {

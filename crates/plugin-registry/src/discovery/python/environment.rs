@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::source;
 use crate::discovery::collector::Collector;
 use crate::discovery::config::Discovery;
 use crate::discovery::folder;
@@ -15,6 +16,10 @@ pub(super) struct PythonEnvironment {
     pub(super) root: PathBuf,
     /// Folders in order of search, the standard library left out.
     pub(super) search_path: Vec<PathBuf>,
+    /// Modules that editable installations have elsewhere: dotted names, and paths without an ending.
+    pub(super) mapped: Vec<(String, PathBuf)>,
+    /// Folders that editable installations add to namespace packages.
+    pub(super) namespaces: Vec<(String, PathBuf)>,
 }
 
 /// `3.minor`.
@@ -57,9 +62,9 @@ impl Collector<'_> {
                 continue;
             }
             met.push(real);
-            let search_path = self.search_path(&installation);
-            if !search_path.is_empty() {
-                environments.push(PythonEnvironment { root: installation.root, search_path });
+            let environment = self.python_environment(&installation);
+            if !environment.search_path.is_empty() {
+                environments.push(environment);
             }
         }
         environments
@@ -91,9 +96,9 @@ impl Collector<'_> {
 
     /// The search path of an installation: `PYTHONPATH`, its own packages, the user's, the base installation's. Lines
     /// of `.pth` files add folders behind the folder they lie in.
-    fn search_path(&mut self, installation: &Installation) -> Vec<PathBuf> {
+    fn python_environment(&mut self, installation: &Installation) -> PythonEnvironment {
         let discovery = self.discovery;
-        let configuration = fs::read_to_string(installation.root.join("pyvenv.cfg")).ok();
+        let configuration = folder::read_text(&installation.root.join("pyvenv.cfg"), folder::LARGEST_SETTINGS);
         let setting = |key: &str| {
             configuration.as_deref()?.lines().find_map(|line| {
                 let (name, value) = line.split_once('=')?;
@@ -121,7 +126,7 @@ impl Collector<'_> {
         {
             sites.extend(packages(base, minor));
         }
-        let mut search_path = Vec::new();
+        let (mut search_path, mut mapped, mut namespaces) = (Vec::new(), Vec::new(), Vec::new());
         if !discovery.elevated {
             for folder in discovery.paths("PYTHONPATH") {
                 add(&mut search_path, folder);
@@ -133,14 +138,28 @@ impl Collector<'_> {
                 continue;
             }
             search_path.push(site.clone());
-            for folder in self.pth_lines(&site) {
-                add(&mut search_path, folder);
+            for line in self.pth_lines(&site) {
+                match line {
+                    PthLine::Folder(folder) => add(&mut search_path, folder),
+                    PthLine::Finder(finder) => {
+                        let source = folder::read_text(&finder, folder::LARGEST_SETTINGS).unwrap_or_default();
+                        let pairs = |variable| {
+                            let pairs = source::dictionary(&source, variable).into_iter();
+                            pairs.map(|(name, path)| (name, PathBuf::from(path)))
+                        };
+                        mapped.extend(pairs("MAPPING"));
+                        namespaces.extend(pairs("NAMESPACES"));
+                    }
+                }
             }
         }
         for folder in search_path.iter().take(before) {
             self.search(SourceKind::Python, folder);
         }
-        search_path
+        // An installation that has no packages of its own is not where those of PYTHONPATH are.
+        let own = search_path.len() > before || installation.root.is_dir();
+        let root = search_path.first().filter(|_| !own).unwrap_or(&installation.root).clone();
+        PythonEnvironment { root, search_path, mapped, namespaces }
     }
 
     /// The user's own packages, for these versions, or for all.
@@ -158,37 +177,44 @@ impl Collector<'_> {
         sites
     }
 
-    /// Folders that the `.pth` files of a folder add. Lines of code are not run.
-    fn pth_lines(&mut self, site: &Path) -> Vec<PathBuf> {
-        let mut folders = Vec::new();
-        for file in folder::files(site) {
-            if file.extension().is_none_or(|extension| extension != "pth") {
-                continue;
-            }
-            let Ok(bytes) = fs::read(&file) else { continue };
-            for line in String::from_utf8_lossy(&bytes).lines().map(str::trim_end) {
+    /// What the `.pth` files of a folder add. Lines of code are not run; those of setuptools' editable installations are
+    /// understood.
+    fn pth_lines(&mut self, site: &Path) -> Vec<PthLine> {
+        let mut lines = Vec::new();
+        for file in folder::files_named(site, |name| name.ends_with(".pth")) {
+            let Some(text) = folder::read_text(&file, folder::LARGEST_SETTINGS) else { continue };
+            for line in text.lines().map(str::trim_end) {
                 if line.is_empty() || line.starts_with('#') {
                     continue;
                 }
-                if line.starts_with("import ") || line.starts_with("import\t") {
-                    let editable = folder::name(&file).starts_with("__editable__");
-                    let what = if editable {
-                        "installs a package in editable mode through an import hook, which only Python can follow; \
-                         install the package without -e, or name its library in PJRT_NAMES_AND_LIBRARY_PATHS"
+                if let Some(code) = line.strip_prefix("import").filter(|rest| rest.starts_with([' ', '\t'])) {
+                    let module = code.split(';').next().unwrap_or_default().trim();
+                    let finder = site.join(module).with_extension("py");
+                    if module.starts_with("__editable__") && module.ends_with("_finder") && finder.is_file() {
+                        lines.push(PthLine::Finder(finder));
                     } else {
-                        "holds code that Python runs at its start; it is not run here"
-                    };
-                    self.note(file.display().to_string(), what);
+                        let what = "holds code that Python runs at its start; it is not run here, and packages that it \
+                                    makes known are not found";
+                        self.note(file.display().to_string(), what);
+                    }
                     continue;
                 }
                 let folder = site.join(line);
                 if folder.is_dir() {
-                    folders.push(folder);
+                    lines.push(PthLine::Folder(folder));
                 }
             }
         }
-        folders
+        lines
     }
+}
+
+/// What a line of a `.pth` file adds.
+enum PthLine {
+    /// A search path entry.
+    Folder(PathBuf),
+    /// A module that finds others; its dictionaries say where.
+    Finder(PathBuf),
 }
 
 fn add(list: &mut Vec<PathBuf>, folder: PathBuf) {
@@ -241,7 +267,7 @@ fn pyenv(discovery: &Discovery, shims: &Path) -> Option<PathBuf> {
     let root = shims.parent().filter(|_| shims.ends_with("shims"))?;
     let chosen = match discovery.get("PYENV_VERSION") {
         Some(version) => version.to_string_lossy().into_owned(),
-        None => fs::read_to_string(root.join("version")).ok()?,
+        None => folder::read_text(&root.join("version"), folder::LARGEST_SETTINGS)?,
     };
     let first = chosen.split([':', '\n']).map(str::trim).find(|version| !version.is_empty())?.to_owned();
     Some(root.join("versions").join(first)).filter(|path| path.is_dir())

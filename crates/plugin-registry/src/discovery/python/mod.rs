@@ -9,10 +9,9 @@ mod distribution;
 mod environment;
 mod known;
 mod module;
-mod register_call;
+mod source;
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use distribution::{Distribution, EntryPoint};
@@ -102,7 +101,7 @@ impl Collector<'_> {
 
     fn namespaces(&mut self, installed: &Installed, met: &mut HashSet<String>) {
         for namespace in NAMESPACES {
-            let (folders, hidden) = module::namespace(&installed.environment.search_path, namespace);
+            let (folders, hidden) = module::namespace(&installed.environment, namespace);
             for hidden in hidden {
                 let by = folders.first().map(|folder| folder.join("__init__.py")).unwrap_or_default();
                 self.note(hidden.display().to_string(), format!("is hidden by {}; delete that file", by.display()));
@@ -110,7 +109,7 @@ impl Collector<'_> {
             for folder in folders {
                 for name in module::modules_in(&folder) {
                     let dotted = format!("{namespace}.{name}");
-                    let (module, _) = module::find(&installed.environment.search_path, &dotted);
+                    let (module, _) = module::find(&installed.environment, &dotted);
                     // A module of an earlier folder hides it, and was met there.
                     let Some(module) = module.filter(|module| met.insert(module_key(&module.source))) else { continue };
                     let owner = installed.distributions.iter().find(|d| d.files().contains(&module.source));
@@ -155,9 +154,8 @@ impl Collector<'_> {
 
     /// One announced plugin; gives its module.
     fn announced(&mut self, installed: &Installed, announced: &Announced<'_>) -> Option<Module> {
-        let search_path = &installed.environment.search_path;
         let dotted = announced.module.unwrap_or_default();
-        let (module, hidden) = module::find(search_path, dotted);
+        let (module, hidden) = module::find(&installed.environment, dotted);
         let mut libraries = Libraries::default();
         if let Some(package) = module.as_ref().and_then(|module| module.package.as_ref()) {
             self.sort_out(module::libraries(package), &mut libraries);
@@ -333,9 +331,6 @@ fn module_key(source: &Path) -> String {
     format!("module {}", source.display())
 }
 
-fn register_call(source: &Path) -> Option<register_call::RegisterCall> {
-    if fs::metadata(source).ok()?.len() > LARGEST_SOURCE {
-        return None;
-    }
-    register_call::find(&String::from_utf8_lossy(&fs::read(source).ok()?))
+fn register_call(source: &Path) -> Option<source::RegisterCall> {
+    source::register_call(&folder::read_text(source, LARGEST_SOURCE)?)
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::environment::PythonEnvironment;
 use crate::discovery::folder;
 
 /// Deepest folder below a module in which its library is looked for.
@@ -19,39 +20,44 @@ pub(super) struct Module {
     pub(super) package: Option<PathBuf>,
 }
 
-/// Finds a module by its dotted name: the first search path entry that has it. Others that have it too are given as well,
-/// since it hides them.
-pub(super) fn find(search_path: &[PathBuf], dotted: &str) -> (Option<Module>, Vec<PathBuf>) {
+/// Finds a module by its dotted name: the first search path entry that has it, or where an editable installation says it
+/// is. Others that have it too are given as well, since it hides them.
+pub(super) fn find(environment: &PythonEnvironment, dotted: &str) -> (Option<Module>, Vec<PathBuf>) {
     let valid = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
     if !dotted.split('.').all(valid) {
         return (None, Vec::new());
     }
     let below: PathBuf = dotted.split('.').collect();
-    let mut found = None;
-    let mut hidden = Vec::new();
-    for site in search_path {
-        let package = site.join(&below);
-        let source = package.join("__init__.py");
-        let module = if source.is_file() {
-            Module { site: site.clone(), source, package: Some(package) }
-        } else {
-            let source = package.with_extension("py");
-            if !source.is_file() {
-                continue;
-            }
-            Module { site: site.clone(), source, package: None }
-        };
-        match found {
-            None => found = Some(module),
-            Some(_) => hidden.push(module.source),
-        }
+    let mut found = environment.search_path.iter().filter_map(|site| at(site, &site.join(&below)));
+    if let Some(first) = found.next() {
+        return (Some(first), found.map(|module| module.source).collect());
     }
-    (found, hidden)
+    let mapped = environment.mapped.iter().find_map(|(name, path)| {
+        let rest = dotted.strip_prefix(name.as_str())?;
+        if !(rest.is_empty() || rest.starts_with('.')) {
+            return None;
+        }
+        let place = rest.split('.').filter(|part| !part.is_empty()).fold(path.clone(), |path, part| path.join(part));
+        at(path.parent().unwrap_or(path), &place)
+    });
+    (mapped, Vec::new())
+}
+
+/// The module whose path without an ending this is.
+fn at(site: &Path, path: &Path) -> Option<Module> {
+    let source = path.join("__init__.py");
+    if source.is_file() {
+        return Some(Module { site: site.to_owned(), source, package: Some(path.to_owned()) });
+    }
+    let source = path.with_extension("py");
+    source.is_file().then(|| Module { site: site.to_owned(), source, package: None })
 }
 
 /// The folders of a namespace package, and whether an `__init__.py` makes one of them hide the others.
-pub(super) fn namespace(search_path: &[PathBuf], name: &str) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let folders: Vec<PathBuf> = search_path.iter().map(|site| site.join(name)).filter(|path| path.is_dir()).collect();
+pub(super) fn namespace(environment: &PythonEnvironment, name: &str) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let mapped = environment.namespaces.iter().filter(|(namespace, _)| namespace == name).map(|(_, path)| path.clone());
+    let sites = environment.search_path.iter().map(|site| site.join(name));
+    let folders: Vec<PathBuf> = sites.chain(mapped).filter(|path| path.is_dir()).collect();
     match folders.iter().position(|folder| folder.join("__init__.py").is_file()) {
         None => (folders, Vec::new()),
         Some(regular) => {

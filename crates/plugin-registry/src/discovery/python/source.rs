@@ -1,4 +1,5 @@
-//! What a `register_plugin("name", priority=N)` call in a package's source says, without running it.
+//! What Python source says without being run: a `register_plugin("name", priority=N)` call, and the dictionaries of an
+//! editable installation.
 
 /// A call that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ enum Token<'s> {
 }
 
 /// The first call of `register_plugin` whose name is a literal, or a variable of the module that holds one.
-pub(super) fn find(source: &str) -> Option<RegisterCall> {
+pub(super) fn register_call(source: &str) -> Option<RegisterCall> {
     let tokens = tokens(source);
     let constant = |name: &str| {
         tokens.windows(3).find_map(|window| match window {
@@ -55,6 +56,30 @@ pub(super) fn find(source: &str) -> Option<RegisterCall> {
         }
     }
     None
+}
+
+/// The strings of a dictionary literal that is assigned to a variable of the module, each with its key: of
+/// `{'a': 'b', 'c': ['d', 'e']}` a with b, c with d, and c with e.
+pub(super) fn dictionary(source: &str, variable: &str) -> Vec<(String, String)> {
+    let tokens = tokens(source);
+    let mut pairs = Vec::new();
+    // `NAME = {`, or with a type between the two.
+    let start = tokens.iter().enumerate().find_map(|(at, token)| {
+        let assigned = tokens[at..].iter().position(|token| *token == Token::Punctuation('='))?;
+        let opened = tokens.get(at + assigned + 1) == Some(&Token::Punctuation('{'));
+        (*token == Token::Word(variable) && opened).then_some(at + assigned + 2)
+    });
+    let Some(start) = start else { return pairs };
+    for item in arguments(&tokens[start..]) {
+        if let [Token::Text(key), Token::Punctuation(':'), values @ ..] = item {
+            for value in values {
+                if let Token::Text(value) = value {
+                    pairs.push(((*key).to_owned(), (*value).to_owned()));
+                }
+            }
+        }
+    }
+    pairs
 }
 
 /// The arguments of a call, up to its closing parenthesis.
@@ -147,6 +172,17 @@ mod tests {
     }
 
     #[test]
+    fn dictionaries() {
+        let source = "X = 1\nMAPPING: dict[str, str] = {'a': '/x/a', 'b.c': \"/y\"}\nSPACES: dict[str, list[str]] = {'n': ['/1', '/2']}";
+        let pairs = |variable| dictionary(source, variable);
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(pairs("MAPPING"), [pair("a", "/x/a"), pair("b.c", "/y")]);
+        assert_eq!(pairs("SPACES"), [pair("n", "/1"), pair("n", "/2")]);
+        assert_eq!(pairs("OTHER"), []);
+        assert_eq!(dictionary("MAPPING = {'a': '/x'", "MAPPING"), []);
+    }
+
+    #[test]
     fn calls() {
         for (source, expected) in [
             (
@@ -165,7 +201,7 @@ mod tests {
             ("x = 'it\\'s'; register_plugin('é')", call("é", None)),
             ("", None),
         ] {
-            assert_eq!(find(source), expected, "{source}");
+            assert_eq!(register_call(source), expected, "{source}");
         }
     }
 }
