@@ -25,6 +25,9 @@
 /* XLA's function table. Include XLA's pjrt_c_api.h to use it; this header only passes pointers to it on. */
 typedef struct PJRT_Api PJRT_Api;
 
+/* The function of a shared library that describes its plugin: `const dp_descriptor *(void)`. It never returns NULL. */
+#define DP_GET_DESCRIPTOR "DevicePlugin_GetDescriptor"
+
 /** RngBitGenerator default: What the compiler chooses. */
 #define DP_RNG_BIT_GENERATOR_DEFAULT 0
 
@@ -619,6 +622,14 @@ typedef struct dp_topology {
 } dp_topology;
 
 
+/** A version of PJRT's C interface. */
+typedef struct dp_api_version {
+    /** Versions of different major numbers do not fit each other. */
+    int32_t major;
+    /** Grows with each addition. */
+    int32_t minor;
+} dp_api_version;
+
 /** Returns the PJRT table, the same each time, or null. */
 typedef const PJRT_Api *(*dp_get_pjrt_api)(void);
 
@@ -1087,6 +1098,11 @@ dp_code dp_plugin_load(const dp_plugin *plugin,
                        const PJRT_Api **out,
                        dp_error **error);
 
+/** The version of PJRT that a loaded plugin speaks. */
+dp_code dp_plugin_api_version(const dp_plugin *plugin,
+                              dp_api_version *out,
+                              dp_error **error);
+
 /**
  * The options for `PJRT_Client_Create`: those of the plan, then those found with the plugin, then those given; checked
  * and converted to the types the plugin's schema names, with its defaults. `DP_INVALID_ARGUMENT` names all that are
@@ -1474,6 +1490,11 @@ dp_code dp_plugin_load(const dp_plugin *plugin,
                        const dp_topology *topology,
                        const PJRT_Api **out,
                        dp_error **error);
+
+/** The version of PJRT that a loaded plugin speaks. */
+dp_code dp_plugin_api_version(const dp_plugin *plugin,
+                              dp_api_version *out,
+                              dp_error **error);
 
 /**
  * The options for `PJRT_Client_Create`: those of the plan, then those found with the plugin, then those given; checked

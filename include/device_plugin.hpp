@@ -353,6 +353,14 @@ public:
         detail::check(code, error);
         return api;
     }
+    // The version of PJRT that the plugin, which must be loaded, speaks.
+    dp_api_version api_version() const {
+        dp_api_version version{};
+        dp_error* error = nullptr;
+        const dp_code code = dp_plugin_api_version(get(), &version, &error);
+        detail::check(code, error);
+        return version;
+    }
     // The options for PJRT_Client_Create, checked and in the plugin's types.
     Options client_options(const Options* given = nullptr, const Plan* plan = nullptr) const {
         return Options(detail::make<dp_options>([&](dp_options** out, dp_error** error) {

@@ -101,7 +101,7 @@ static void discovery(void) {
         const dp_plugin *plugin = dp_plugin_list_at(list, i);
         CHECK(dp_plugin_name(plugin).size > 0 && dp_plugin_provenance(plugin).size > 0);
         if (dp_plugin_refusal_count(plugin) == 0) {
-            linked += is(dp_plugin_name(plugin), "cpu");
+            linked += dp_plugin_answers_to(plugin, "cpu");
             continue;
         }
         ++refused;
@@ -148,7 +148,7 @@ static void policies(void) {
     FAILS(DP_INVALID_ARGUMENT, "`policy` is NULL", dp_policy_set_experimental(NULL, true, &error));
 
     OK(dp_registry_select(registry, policy, &plugin, &error)); /* no wish: any */
-    CHECK(is(dp_plugin_name(plugin), "cpu"));
+    CHECK(dp_plugin_answers_to(plugin, "cpu"));
     dp_plugin_free(plugin);
 
     OK(dp_policy_prefer(policy, "gpu", &error));
@@ -157,7 +157,7 @@ static void policies(void) {
     FAILS(DP_NOT_FOUND, "a plugin for \"gpu\"", dp_registry_select(registry, policy, &plugin, &error));
     OK(dp_policy_fallback(policy, "cpu", &error));
     OK(dp_registry_select(registry, policy, &plugin, &error));
-    CHECK(is(dp_plugin_name(plugin), "cpu"));
+    CHECK(dp_plugin_answers_to(plugin, "cpu"));
     dp_plugin_free(plugin);
     dp_policy_free(policy);
 
@@ -183,8 +183,14 @@ static void loading(void) {
     CHECK(dp_plugin_path(cpu).data == NULL);
     CHECK(dp_plugin_status(cpu) == DP_PLUGIN_AVAILABLE);
     FAILS(DP_FAILED_PRECONDITION, "call dp_plugin_load first", dp_plugin_acquire(cpu, "me", &lease, &error));
+    dp_api_version version = {-1, -1};
+    FAILS(DP_FAILED_PRECONDITION, "call dp_plugin_load first", dp_plugin_api_version(cpu, &version, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`plugin` is NULL", dp_plugin_api_version(NULL, &version, &error));
+    CHECK(version.major == -1 && version.minor == -1);
     OK(dp_plugin_load(cpu, NULL, &api, &error));
     CHECK(api != NULL && dp_plugin_status(cpu) == DP_PLUGIN_LOADED);
+    OK(dp_plugin_api_version(cpu, &version, &error));
+    CHECK(version.major == 0 && version.minor > 0);
     OK(dp_registry_find(registry, "cpu", &again, &error));
     OK(dp_plugin_load(again, NULL, &same, &error));
     CHECK(same == api);
@@ -282,7 +288,7 @@ static void registering(void) {
     OK(dp_plugin_load(toy, NULL, &same, &error));
     OK(dp_registry_remove(registry, toy, &error));
     CHECK(dp_plugin_status(toy) == DP_PLUGIN_STALE);
-    FAILS(DP_FAILED_PRECONDITION, "toy", dp_registry_remove(registry, toy, &error));
+    FAILS(DP_FAILED_PRECONDITION, "is stale", dp_registry_remove(registry, toy, &error));
     dp_plugin_free(toy);
 
     /* A library that is no library is a plugin that says why. */

@@ -1,6 +1,7 @@
 //! Tasks of this repository, run as `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod c;
 mod c_library;
 mod codegen;
 mod header;
@@ -22,8 +23,10 @@ const USAGE: &str = "usage: cargo xtask TASK
                       --check regenerates into memory and fails where the committed files differ
   header [--check]    write the C headers from the Rust code that implements them, and that of the CPU plugin from its
                       library; --check as above
+  c-tests             build libplugin_registry, and run the tests and examples in C and C++
   c-library [--prefix DIR] [--release]
                       build libplugin_registry and install it with headers, pkg-config and CMake files
+  pjrt-headers        fetch the PJRT headers and print their folder
   plugins             fetch the real XLA CPU plugins and print their paths
   test                run every test, with the real plugins, JAX and the C++ compiler where they can be had
   tidy                check the repository's walls: dependencies, unsafe code, file lengths
@@ -38,6 +41,8 @@ fn main() -> ExitCode {
         ["header"] => header::run(false).and_then(|()| plugin_header::run(false)),
         ["header", "--check"] => header::run(true).and_then(|()| plugin_header::run(true)),
         ["c-library", args @ ..] => c_library::run(args),
+        ["c-tests"] => c_tests(),
+        ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(),
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
@@ -53,6 +58,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn c_tests() -> Result<(), Error> {
+    let plugins: Vec<_> = package::PLUGINS.iter().filter_map(|plugin| plugin.path().ok()).collect();
+    let outcome = c::run(codegen::headers().ok().as_deref(), &plugins)?;
+    println!("{} passed, {} failed, {} skipped", outcome.passed, outcome.failed, outcome.skipped.len());
+    if outcome.failed == 0 { Ok(()) } else { Err("tests in C and C++ failed".into()) }
 }
 
 fn plugins() -> Result<(), Error> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::package::PLUGINS;
-use crate::{Error, codegen, python, sh};
+use crate::{Error, c, codegen, python, sh};
 
 /// What was run and what was not.
 #[derive(Default)]
@@ -20,13 +20,15 @@ pub(crate) fn run() -> Result<(), Error> {
     let mut report = Report::default();
     let headers = report.part("PJRT headers, compared with the C compiler", codegen::headers());
     let mut plugins = OsString::new();
+    let mut plugin_files = Vec::new();
     for plugin in PLUGINS {
         let part = format!("XLA CPU plugin of API {} ({} {})", plugin.api, plugin.package.name, plugin.package.version);
         if let Some(path) = report.part(&part, plugin.path()) {
             if !plugins.is_empty() {
                 plugins.push(":");
             }
-            plugins.push(path);
+            plugins.push(&path);
+            plugin_files.push(path);
         }
     }
     let jax = report.part("JAX 0.10.2 and pypjrt in a Python environment", python::jax());
@@ -43,7 +45,7 @@ pub(crate) fn run() -> Result<(), Error> {
     let mut tests = sh::cargo();
     tests.args(["test", "--workspace", "--no-fail-fast"]);
     tests.env("PJRT_CPU_PLUGIN", &cpu);
-    if let Some(headers) = headers {
+    if let Some(headers) = &headers {
         tests.env("PJRT_HEADERS", headers);
     }
     if !plugins.is_empty() {
@@ -53,6 +55,14 @@ pub(crate) fn run() -> Result<(), Error> {
     tests.args(["--", "--show-output"]);
     let outcome = sh::run_watched(&mut tests, |line| report.cargo_line(line));
     report.check("cargo test", outcome);
+
+    step("C and C++");
+    let outcome = c::run(headers.as_deref(), &plugin_files).map(|outcome| {
+        report.passed += outcome.passed;
+        report.failed += outcome.failed;
+        report.skipped.extend(outcome.skipped);
+    });
+    report.check("C and C++", outcome);
 
     if let Some(python) = jax {
         step("JAX drives the CPU plugin");

@@ -28,3 +28,17 @@ pub use policy::*;
 pub use registry::*;
 pub use topology::*;
 pub use version::*;
+
+/// K3 lets several threads use these objects at once, and free them on another one than made them.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<dp_discovery>();
+    shared::<dp_error>();
+    shared::<dp_lease>();
+    shared::<dp_options>();
+    shared::<dp_plan>();
+    shared::<dp_plugin>();
+    shared::<dp_plugin_list>();
+    shared::<dp_policy>();
+    shared::<dp_registry>();
+};

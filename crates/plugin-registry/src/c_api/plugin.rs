@@ -10,7 +10,7 @@ use device_plugin::{EnvPlan, Environment, Ownership, ProcessTopology};
 use pjrt::ErrorCode;
 use pjrt_sys::PJRT_Api;
 
-use crate::{LoadOptions, PluginEntry, PluginId, PluginRegistry, Presence, Status};
+use crate::{LoadOptions, LoadedPlugin, PluginEntry, PluginId, PluginRegistry, Presence, Status};
 
 use super::error::{dp_code, dp_error};
 use super::guard::{self, Call, Failure, Outcome};
@@ -50,6 +50,16 @@ impl dp_plugin {
             capabilities: OnceLock::new(),
             entry,
         }
+    }
+
+    /// The plugin, which was loaded before.
+    fn loaded(&self) -> Outcome<LoadedPlugin> {
+        if self.entry.status() == Status::Available {
+            let message = format!("{} is not loaded; call dp_plugin_load first", self.entry.name());
+            return Err(Failure::new(ErrorCode::FAILED_PRECONDITION, message));
+        }
+        // This finds it again, or says what is wrong.
+        Ok(self.entry.load()?)
     }
 
     /// Its id, in its own registry only.
@@ -461,6 +471,35 @@ pub unsafe extern "C" fn dp_plugin_load(
     unsafe { guard::call("dp_plugin_load", out, error, body) }
 }
 
+/// A version of PJRT's C interface.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct dp_api_version {
+    /// Versions of different major numbers do not fit each other.
+    pub major: i32,
+    /// Grows with each addition.
+    pub minor: i32,
+}
+
+/// The version of PJRT that a loaded plugin speaks.
+///
+/// # Safety
+///
+/// K1 and K2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_plugin_api_version(
+    plugin: *const dp_plugin,
+    out: *mut dp_api_version,
+    error: *mut *mut dp_error,
+) -> dp_code {
+    let body = |call: &Call| {
+        let version = call.object(plugin, "plugin")?.loaded()?.api_version();
+        Ok(dp_api_version { major: version.major, minor: version.minor })
+    };
+    // SAFETY: this function's contract.
+    unsafe { guard::call("dp_plugin_api_version", out, error, body) }
+}
+
 /// The options for `PJRT_Client_Create`: those of the plan, then those found with the plugin, then those given; checked
 /// and converted to the types the plugin's schema names, with its defaults. `DP_INVALID_ARGUMENT` names all that are
 /// wrong. `plan` and `given` may be NULL.
@@ -506,12 +545,7 @@ pub unsafe extern "C" fn dp_plugin_acquire(
 ) -> dp_code {
     let body = |call: &Call| {
         let (plugin, holder) = (call.object(plugin, "plugin")?, call.some_text(holder, "holder")?);
-        if plugin.entry.status() == Status::Available {
-            let message = format!("{} is not loaded; call dp_plugin_load first", plugin.entry.name());
-            return Err(Failure::new(ErrorCode::FAILED_PRECONDITION, message));
-        }
-        // It is loaded: this finds it again, or says what is wrong.
-        Ok(guard::give(dp_lease::new(plugin.entry.load()?.lease(holder)?)))
+        Ok(guard::give(dp_lease::new(plugin.loaded()?.lease(holder)?)))
     };
     // SAFETY: this function's contract.
     unsafe { guard::call("dp_plugin_acquire", out, error, body) }

@@ -55,7 +55,8 @@ unsafe fn wish(
     policy: *mut dp_policy,
     name: *const c_char,
     error: *mut *mut dp_error,
-    (first, next): (fn(String) -> Policy, fn(Policy, String) -> Policy),
+    first: fn(String) -> Policy,
+    next: fn(Policy, String) -> Policy,
 ) -> dp_code {
     let body = |call: &Call| {
         let name = call.some_text(name, "name")?.to_owned();
@@ -82,7 +83,7 @@ pub unsafe extern "C" fn dp_policy_prefer(
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { wish("dp_policy_prefer", policy, name, error, (Policy::prefer, Policy::or)) }
+    unsafe { wish("dp_policy_prefer", policy, name, error, Policy::prefer, Policy::or) }
 }
 
 /// Where no wish before fits: exactly that plugin, by its name or another it goes by, whether its hardware is seen or
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn dp_policy_fallback(
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { wish("dp_policy_fallback", policy, name, error, (Policy::named, Policy::fallback)) }
+    unsafe { wish("dp_policy_fallback", policy, name, error, Policy::named, Policy::fallback) }
 }
 
 /// Where no wish before fits: any plugin, the best by its priority, unless its hardware is seen to be absent.
