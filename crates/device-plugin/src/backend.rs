@@ -199,6 +199,30 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// `INVALID_ARGUMENT` for a broken program, `UNIMPLEMENTED` for what the device cannot do, naming the operation.
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<Self::Executable>>;
 
+    /// Compiles a program for devices that need not be present. The executable is loaded later, by a client of the
+    /// same platform, here or after serialization elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// `UNIMPLEMENTED` unless the backend overrides this; else those of [`Backend::compile`].
+    fn compile_for(
+        topology: &TopologyInfo,
+        program: &Program,
+        options: &CompileOptions,
+    ) -> Result<Compiled<Self::Executable>> {
+        let _ = (topology, program, options);
+        Err(Error::unimplemented("this plugin compiles only for devices that are present"))
+    }
+
+    /// Prepares what [`Backend::compile_for`] made for the devices of this client; by default it is used as it is.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` for a program that was compiled for other devices.
+    fn load(&self, executable: &Arc<Self::Executable>) -> Result<Arc<Self::Executable>> {
+        Ok(Arc::clone(executable))
+    }
+
     /// Runs a program on one device: reads or takes the inputs of the launch and pushes its outputs, in order.
     ///
     /// May return before the outputs are computed; then the event completes when they are, and an error it completes
@@ -245,7 +269,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// # Errors
     ///
     /// `UNIMPLEMENTED` unless the backend counts.
-    fn cost_analysis(&self, executable: &Self::Executable) -> Result<Vec<NamedValue>> {
+    fn cost_analysis(executable: &Self::Executable) -> Result<Vec<NamedValue>> {
         let _ = executable;
         Err(Error::unimplemented("no cost analysis"))
     }
@@ -255,11 +279,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// # Errors
     ///
     /// `UNIMPLEMENTED` from backends that cannot tell.
-    fn compiled_memory_stats(
-        &self,
-        executable: &Self::Executable,
-        info: &ExecutableInfo,
-    ) -> Result<CompiledMemoryStats> {
+    fn compiled_memory_stats(executable: &Self::Executable, info: &ExecutableInfo) -> Result<CompiledMemoryStats> {
         let _ = executable;
         let (argument_size, output_size) = (total_size(&info.parameters), total_size(&info.outputs));
         Ok(CompiledMemoryStats {
@@ -271,13 +291,13 @@ pub trait Backend: Sized + Send + Sync + 'static {
         })
     }
 
-    /// Serializes a compiled program for this very version of the backend. None makes the SDK store the program as
+    /// Serializes a compiled program for this very version of the platform. None makes the SDK store the program as
     /// received and compile it again.
     ///
     /// # Errors
     ///
     /// Whatever prevents it.
-    fn serialize(&self, executable: &Self::Executable) -> Result<Option<Vec<u8>>> {
+    fn serialize(executable: &Self::Executable) -> Result<Option<Vec<u8>>> {
         let _ = executable;
         Ok(None)
     }

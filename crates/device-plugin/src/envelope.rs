@@ -1,5 +1,5 @@
-//! The plain form in which topologies and executables are serialized: a magic line, then numbers of 8 bytes and byte
-//! strings with their length.
+//! The plain form in which topologies and executables are serialized: a magic line with the version of the form, then
+//! numbers of 8 bytes and byte strings with their length, and at the end a checksum of it all.
 
 use crate::{Error, NamedValue, Result, Value};
 
@@ -57,9 +57,16 @@ impl Writer {
         }
     }
 
-    pub(crate) fn finish(self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let sum = checksum(&self.0);
+        self.0.extend(sum.to_le_bytes());
         self.0
     }
+}
+
+/// FNV-1a, which finds accidents; it is no protection against people.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 pub(crate) struct Reader<'a> {
@@ -69,10 +76,19 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(bytes: &'a [u8], magic: &[u8], what: &'static str) -> Result<Self> {
-        let left = bytes.strip_prefix(magic);
-        left.map(|left| Self { left, what }).ok_or_else(|| {
-            Error::invalid_argument(format!("the bytes are not {what} that this version of the plugin serialized"))
-        })
+        let Some(left) = bytes.strip_prefix(magic) else {
+            return Err(Error::invalid_argument(format!(
+                "the bytes are not {what} that this version of the plugin serialized"
+            )));
+        };
+        let reader = Self { left, what };
+        let Some((body, sum)) = bytes.split_last_chunk::<8>().filter(|(body, _)| body.len() >= magic.len()) else {
+            return Err(reader.fault());
+        };
+        if checksum(body) != u64::from_le_bytes(*sum) {
+            return Err(reader.fault());
+        }
+        Ok(Self { left: &left[..left.len() - sum.len()], ..reader })
     }
 
     fn fault(&self) -> Error {
@@ -164,6 +180,13 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(read(&bytes[..cut]).is_err(), "{cut}");
         }
-        assert!(read(&[bytes, vec![0]].concat()).is_err());
+        assert!(read(&[&bytes[..], &[0]].concat()).is_err());
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                assert!(read(&damaged).is_err(), "bit {bit} of byte {at}");
+            }
+        }
     }
 }

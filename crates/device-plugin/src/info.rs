@@ -121,9 +121,31 @@ pub enum ProcessState {
 
 /// Devices that need not be present, for compiling ahead of time.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TopologyInfo {
+    /// Name of the platform; [`DevicePlugin::NAME`](crate::DevicePlugin::NAME) when empty.
+    pub platform_name: String,
+    /// Version of the platform. What was compiled for a topology is loaded as it is by clients of the same version,
+    /// and compiled again by others.
+    pub platform_version: String,
     /// The devices.
     pub devices: Vec<DeviceInfo>,
+    /// The memories, in the order in which devices prefer them.
+    pub memories: Vec<MemoryInfo>,
     /// Attributes of the whole: text, integers and integer lists.
     pub attributes: Vec<NamedValue>,
+}
+
+impl TopologyInfo {
+    /// Devices of the plugin's platform with a memory of kind `device` each.
+    pub fn new(devices: impl Into<Vec<DeviceInfo>>) -> Self {
+        let devices = devices.into();
+        Self {
+            platform_name: String::new(),
+            platform_version: String::new(),
+            memories: devices.iter().map(|device| MemoryInfo::new("device", 0, [device.id])).collect(),
+            devices,
+            attributes: Vec::new(),
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::ops::Index;
 
 use crate::abi::buffer_handle::Uses;
 use crate::abi::execute::OutputList;
-use crate::{Backend, Error, Placement, Result, Shape};
+use crate::{Backend, Error, HostChannels, Placement, Result, Shape};
 
 /// One execution on one device.
 pub struct Launch<'a, B: Backend> {
@@ -16,6 +16,9 @@ pub struct Launch<'a, B: Backend> {
     pub device: usize,
     /// What the framework said about this execution.
     pub options: ExecuteOptions,
+    /// Channels between the program and the host; a backend that uses them later keeps a clone. They end with the
+    /// execution.
+    pub channels: HostChannels,
 }
 
 /// What a framework says about one execution.
@@ -94,8 +97,13 @@ impl<'a, B: Backend> Outputs<'a, B> {
         &mut self.list
     }
 
+    #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         self.list.is_complete()
+    }
+
+    pub(crate) fn progress(&self) -> (usize, usize) {
+        self.list.progress()
     }
 
     /// Number of outputs the program has.
@@ -135,3 +143,11 @@ impl<'a, B: Backend> Outputs<'a, B> {
         }
     }
 }
+
+// Backends may share a launch with threads of their own.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Launch<'_, crate::NoBackend>>();
+    const fn is_sync<T: Sync>() {}
+    is_sync::<Inputs<'_, crate::NoBackend>>();
+};

@@ -97,6 +97,7 @@ mod strided;
 pub use abi::api;
 pub use abi::foreign_memory::ForeignMemory;
 pub use abi::host_alias::HostAlias;
+pub use abi::host_channel::{HostChannels, HostChunk, HostStream};
 pub use abi::key_value::KeyValueStore;
 pub use backend::{Backend, CreateOptions};
 pub use bytes::Bytes;

@@ -106,7 +106,7 @@ entries! {
     }
 
     PJRT_Buffer_Delete(args, buffer) {
-        buffer.delete();
+        buffer.delete(None);
         Ok(())
     }
 

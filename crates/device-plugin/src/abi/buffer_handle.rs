@@ -3,12 +3,13 @@
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pjrt_sys::PJRT_Buffer;
 
 use crate::abi::client_state::Client;
-use crate::abi::counted::Ref;
+use crate::abi::counted::Link;
+use crate::abi::ledger::Pin;
 use crate::abi::lists::drop_contained;
 use crate::abi::pool;
 use crate::abi::raw::handles;
@@ -16,9 +17,9 @@ use crate::{Backend, ElementType, Error, Event, Placement, Result, Shape};
 
 /// A buffer of the framework.
 ///
-/// `state` counts who uses the value, the framework included until it deletes the buffer, and carries two flags. The
-/// value is dropped by whoever takes the count to zero. No lock is needed to use a buffer: an execution adds one and
-/// takes it away.
+/// `state` counts who uses the value, the framework included until it deletes the buffer, and carries flags. The value
+/// is dropped by whoever takes the count to zero. Executions use their arguments without being counted: their thread's
+/// page of the client's ledger shows that they do, and whoever would drop the value looks there first.
 pub(crate) struct BufferHandle<B: Backend> {
     state: AtomicUsize,
     value: UnsafeCell<Value<B>>,
@@ -27,7 +28,8 @@ pub(crate) struct BufferHandle<B: Backend> {
     pub(crate) ready: Event,
     /// Whether the value comes only with `ready`.
     late: bool,
-    pub(crate) client: Ref<Client<B>>,
+    /// After the value, which is dropped first.
+    pub(crate) client: Link<Client<B>>,
     pub(crate) placement: Placement,
     pub(crate) form: Form,
 }
@@ -79,7 +81,9 @@ impl<B: Backend> Clone for Value<B> {
 const DELETED: usize = 1 << (usize::BITS - 1);
 /// The framework destroyed the handle: the last user frees it.
 const DESTROYED: usize = 1 << (usize::BITS - 2);
-const USES: usize = DESTROYED - 1;
+/// The value of a deleted buffer is still used by an execution; it is dropped later, or with the handle.
+const LEFT: usize = 1 << (usize::BITS - 3);
+const USES: usize = LEFT - 1;
 
 handles! {
     PJRT_Buffer => BufferHandle<P::Backend>;
@@ -92,7 +96,7 @@ unsafe impl<B: Backend> Sync for BufferHandle<B> {}
 
 /// Element type and extents, without an allocation for the usual ranks, so that shapes of outputs are copied and those
 /// of arguments compared in a few moves.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub(crate) struct Form {
     pub(crate) element_type: ElementType,
     /// How many of `few` count, where there are no more.
@@ -101,6 +105,18 @@ pub(crate) struct Form {
     few: [i64; Form::FEW],
     /// All extents, where they are too many.
     many: Option<Box<[i64]>>,
+}
+
+impl PartialEq for Form {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        // Without branches, and without a call for so few bytes.
+        let differences = self.few.iter().zip(&other.few).fold(0, |all, (one, two)| all | (one ^ two));
+        self.element_type == other.element_type
+            && self.rank == other.rank
+            && differences == 0
+            && (self.many.is_none() && other.many.is_none() || self.many == other.many)
+    }
 }
 
 impl Form {
@@ -134,7 +150,7 @@ impl<B: Backend> BufferHandle<B> {
     /// Gives the framework a buffer, which it destroys.
     #[inline]
     pub(crate) fn give(
-        client: Ref<Client<B>>,
+        client: impl Into<Link<Client<B>>>,
         value: Value<B>,
         form: &Form,
         placement: Placement,
@@ -146,7 +162,7 @@ impl<B: Backend> BufferHandle<B> {
             value: UnsafeCell::new(value),
             external: AtomicU32::new(0),
             ready,
-            client,
+            client: client.into(),
             placement,
             form: form.clone(),
         });
@@ -172,6 +188,12 @@ impl<B: Backend> BufferHandle<B> {
 
     pub(crate) fn is_deleted(&self) -> bool {
         self.state.load(Ordering::Acquire) & DELETED != 0
+    }
+
+    /// Whether an execution whose pin shows the buffer may use it.
+    #[inline]
+    pub(crate) fn is_usable(&self) -> bool {
+        self.state.load(Ordering::SeqCst) & DELETED == 0
     }
 
     /// Uses the buffer.
@@ -222,11 +244,38 @@ impl<B: Backend> BufferHandle<B> {
     #[cold]
     unsafe fn end(&self) {
         let this = NonNull::from(self);
-        // SAFETY: the caller's contract.
-        drop_contained(unsafe { self.take_value() });
+        // No execution uses a buffer that the framework has destroyed.
+        if self.state.load(Ordering::SeqCst) & DESTROYED == 0 && self.client.ledger.is_used(self.bit(), None) {
+            self.client.left.add(this);
+        } else {
+            // SAFETY: the caller's contract.
+            drop_contained(unsafe { self.take_value() });
+        }
         if self.state.fetch_sub(1, Ordering::AcqRel) & DESTROYED != 0 {
+            self.client.left.remove(this);
             // SAFETY: the caller's contract.
             unsafe { pool::free(this) };
+        }
+    }
+
+    /// What shows that an execution uses this buffer, or one of some others.
+    #[inline]
+    pub(crate) fn bit(&self) -> u64 {
+        1 << ((std::ptr::from_ref(self).addr() >> 6) & 63)
+    }
+
+    /// Drops the value of a deleted buffer that nobody is counted for, or leaves it to an execution that may use it.
+    ///
+    /// # Safety
+    ///
+    /// V7: the caller took the count to zero, and has no reference to the value.
+    unsafe fn retire(&self, own: Option<&Pin>) {
+        if self.client.ledger.is_used(self.bit(), own) {
+            self.client.left.add(NonNull::from(self));
+            self.client.left.drop_unused(&self.client);
+        } else {
+            // SAFETY: the caller's contract; no execution uses the value, and the flag keeps new ones away.
+            drop_contained(unsafe { self.take_value() });
         }
     }
 
@@ -255,43 +304,53 @@ impl<B: Backend> BufferHandle<B> {
         }
     }
 
-    /// Takes the value under a use, which deletes the buffer. None when it was deleted before.
+    /// Takes the value of an argument, which deletes the buffer. None when it was deleted before.
     ///
     /// # Safety
     ///
-    /// The caller has one use added by [`BufferHandle::acquire`], and no reference to the value.
-    unsafe fn take(&self) -> Option<B::Buffer> {
-        // The framework's use and this one are two: then nobody else is left, and nobody comes.
-        if self.state.compare_exchange(2, DELETED | 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            // SAFETY: V7, this is the only use.
-            return unsafe { self.take_value() };
+    /// The buffer is an argument of the execution of `own`, once, and the caller has no reference to its value.
+    unsafe fn take(&self, own: &Pin) -> Option<B::Buffer> {
+        // Without another use, and with no other execution, nobody else is left, and nobody comes.
+        if self.state.compare_exchange(1, DELETED, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            if !self.client.ledger.is_used(self.bit(), Some(own)) {
+                // SAFETY: V7, this is the only use.
+                return unsafe { self.take_value() };
+            }
+            // SAFETY: nobody drops the value before it is left to others in the next line.
+            let value = unsafe { self.value() }.get().cloned();
+            self.client.left.add(NonNull::from(self));
+            return value;
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: the execution keeps the value from being dropped.
         let value = unsafe { self.value() }.get().cloned();
         // Another execution may have taken it in between: then it is not ours to give.
-        if self.delete() { value } else { None }
+        if self.delete(Some(own)) { value } else { None }
     }
 
-    /// Gives up the framework's use; false if that was done before.
-    pub(crate) fn delete(&self) -> bool {
+    /// Gives up the framework's use; false if that was done before. An execution may ignore that it uses the buffer
+    /// itself.
+    pub(crate) fn delete(&self, own: Option<&Pin>) -> bool {
+        match self.mark_deleted() {
+            None => return false,
+            // SAFETY: V7, the last use is gone and the flag keeps new ones away.
+            Some(0) => unsafe { self.retire(own) },
+            Some(_) => {}
+        }
+        true
+    }
+
+    /// Gives up the framework's use, and says how many are left; none if that was done before.
+    fn mark_deleted(&self) -> Option<usize> {
         let mut state = self.state.load(Ordering::Relaxed);
-        loop {
-            if state & DELETED != 0 {
-                return false;
-            }
+        while state & DELETED == 0 {
             // The framework's own use goes with the flag.
             let next = (state | DELETED) - 1;
-            match self.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => {
-                    if next & USES == 0 {
-                        // SAFETY: V7, the last use is gone and the flag keeps new ones away.
-                        drop_contained(unsafe { self.take_value() });
-                    }
-                    return true;
-                }
+            match self.state.compare_exchange_weak(state, next, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return Some(next & USES),
                 Err(now) => state = now,
             }
         }
+        None
     }
 
     /// # Safety
@@ -317,8 +376,13 @@ impl<B: Backend> BufferHandle<B> {
             // SAFETY: V2 and V7; `give` made it.
             return unsafe { pool::free(this) };
         }
-        buffer.delete();
-        let before = buffer.state.fetch_or(DESTROYED, Ordering::AcqRel);
+        // V2: no execution uses the buffer any more.
+        buffer.client.left.remove(this);
+        if buffer.mark_deleted() == Some(0) {
+            // SAFETY: V7, the last use is gone and the flag keeps new ones away.
+            drop_contained(unsafe { buffer.take_value() });
+        }
+        let before = buffer.state.fetch_or(DESTROYED, Ordering::SeqCst);
         if before & USES == 0 {
             // SAFETY: V7; with no use left, none of them frees it.
             unsafe { pool::free(this) };
@@ -369,55 +433,28 @@ impl<B: Backend> Drop for Held<'_, B> {
     }
 }
 
-/// Uses of the arguments of an execution, in the framework's own array.
+/// The arguments of an execution, in the framework's own array.
 pub(crate) struct Uses<'a, B: Backend> {
     handles: &'a [&'a BufferHandle<B>],
-    /// How many of them are used, from the first on.
-    held: usize,
+    /// Shows that they are used.
+    pin: &'a Pin,
     /// For each argument whether it is given up; empty when none is. No given-up buffer is another argument too.
     donated: &'a [bool],
 }
 
 impl<'a, B: Backend> Uses<'a, B> {
+    /// # Safety
+    ///
+    /// `pin` shows the bits of all handles, none of them was deleted after it did, and the donated ones passed
+    /// [`check_donated`].
     #[inline]
-    pub(crate) fn new(handles: &'a [&'a BufferHandle<B>]) -> Self {
-        Self { handles, held: 0, donated: &[] }
-    }
-
-    /// Uses the next argument.
-    #[inline]
-    pub(crate) fn hold_next(&mut self) -> Result<()> {
-        match self.handles.get(self.held) {
-            Some(handle) if handle.acquire() => {
-                self.held += 1;
-                Ok(())
-            }
-            _ => Err(deleted()),
-        }
-    }
-
-    /// Gives arguments up. A buffer that is given up may be no other argument.
-    pub(crate) fn donate(&mut self, donated: &'a [bool]) -> Result<()> {
-        let addresses = self.handles().iter().map(|handle| std::ptr::from_ref(*handle).addr());
-        let mut sorted: Vec<_> = addresses.zip(donated.iter()).enumerate().map(|(i, (at, d))| (at, i, *d)).collect();
-        sorted.sort_unstable();
-        for pair in sorted.windows(2) {
-            let [(address, i, first), (other_address, j, second)] = pair else { continue };
-            if address == other_address && (*first || *second) {
-                let (given, other) = if *first { (i, j) } else { (j, i) };
-                return Err(Error::argument(format!(
-                    "the buffer of argument {given} is donated and also argument {other}; pass a copy, or name \
-                     {given} in non_donatable_input_indices"
-                )));
-            }
-        }
-        self.donated = donated;
-        Ok(())
+    pub(crate) unsafe fn new(handles: &'a [&'a BufferHandle<B>], pin: &'a Pin, donated: &'a [bool]) -> Self {
+        Self { handles, pin, donated }
     }
 
     #[inline]
     pub(crate) fn handles(&self) -> &'a [&'a BufferHandle<B>] {
-        &self.handles[..self.held]
+        self.handles
     }
 
     #[inline]
@@ -428,35 +465,109 @@ impl<'a, B: Backend> Uses<'a, B> {
     /// The value of an argument; none when it was taken.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&B::Buffer> {
-        // SAFETY: this is a use of each of these handles.
-        unsafe { self.handles().get(index)?.value() }.get()
+        // SAFETY: the execution uses each of these handles.
+        unsafe { self.handles.get(index)?.value() }.get()
     }
 
     /// Takes the value of a donated argument, which deletes its buffer.
     pub(crate) fn take(&mut self, index: usize) -> Option<B::Buffer> {
-        let handle = self.handles().get(index).filter(|_| self.is_donated(index))?;
-        // SAFETY: a donated buffer is one argument only, so this has one use of it, and `&mut self` says that no
-        // reference to its value is out.
-        unsafe { handle.take() }
+        let handle = self.handles.get(index).filter(|_| self.is_donated(index))?;
+        // SAFETY: a donated buffer is one argument only, and `&mut self` says that no reference to its value is out.
+        unsafe { handle.take(self.pin) }
     }
 
     /// Deletes what was given up.
     #[inline]
     pub(crate) fn delete_donated(&self) {
-        for (handle, donated) in self.handles().iter().zip(self.donated.iter()) {
+        for (handle, donated) in self.handles.iter().zip(self.donated.iter()) {
             if *donated {
-                handle.delete();
+                handle.delete(Some(self.pin));
             }
         }
     }
 }
 
-impl<B: Backend> Drop for Uses<'_, B> {
-    #[inline]
-    fn drop(&mut self) {
-        for handle in self.handles() {
-            // SAFETY: made with the uses that end here.
-            unsafe { handle.release() };
+/// A buffer that is given up may be no other argument.
+pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &[bool]) -> Result<()> {
+    let addresses = handles.iter().map(|handle| std::ptr::from_ref(*handle).addr());
+    let mut sorted: Vec<_> = addresses.zip(donated.iter()).enumerate().map(|(i, (at, d))| (at, i, *d)).collect();
+    sorted.sort_unstable();
+    for pair in sorted.windows(2) {
+        let [(address, i, first), (other_address, j, second)] = pair else { continue };
+        if address == other_address && (*first || *second) {
+            let (given, other) = if *first { (i, j) } else { (j, i) };
+            return Err(Error::argument(format!(
+                "the buffer of argument {given} is donated and also argument {other}; pass a copy, or name {given} in \
+                 non_donatable_input_indices"
+            )));
         }
+    }
+    Ok(())
+}
+
+/// Deleted buffers whose values executions may still use.
+pub(crate) struct Left<B: Backend> {
+    count: AtomicUsize,
+    buffers: Mutex<Vec<NonNull<BufferHandle<B>>>>,
+}
+
+// SAFETY: the list holds buffers, which any thread may use; they take themselves off before they go.
+unsafe impl<B: Backend> Send for Left<B> {}
+// SAFETY: as above.
+unsafe impl<B: Backend> Sync for Left<B> {}
+
+impl<B: Backend> Left<B> {
+    pub(crate) fn new() -> Self {
+        Self { count: AtomicUsize::new(0), buffers: Mutex::new(Vec::new()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<NonNull<BufferHandle<B>>>> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    #[cold]
+    fn add(&self, buffer: NonNull<BufferHandle<B>>) {
+        let mut buffers = self.lock();
+        buffers.push(buffer);
+        self.count.store(buffers.len(), Ordering::SeqCst);
+        // SAFETY: the caller's, and not destroyed.
+        unsafe { buffer.as_ref() }.state.fetch_or(LEFT, Ordering::SeqCst);
+    }
+
+    /// Takes a buffer off that is about to go; its value goes with it.
+    fn remove(&self, buffer: NonNull<BufferHandle<B>>) {
+        let mut buffers = self.lock();
+        buffers.retain(|left| *left != buffer);
+        self.count.store(buffers.len(), Ordering::SeqCst);
+        // SAFETY: the caller's.
+        unsafe { buffer.as_ref() }.state.fetch_and(!LEFT, Ordering::SeqCst);
+    }
+
+    /// Drops the values that no execution uses any more.
+    #[cold]
+    pub(crate) fn drop_unused(&self, client: &Client<B>) {
+        let mut values = Vec::new();
+        {
+            let mut buffers = self.lock();
+            buffers.retain(|buffer| {
+                // SAFETY: buffers take themselves off, under the lock, before they go.
+                let buffer = unsafe { buffer.as_ref() };
+                let used = client.ledger.is_used(buffer.bit(), None);
+                if !used {
+                    // SAFETY: V7, nobody is counted, no execution uses the value, and the flag keeps new ones away.
+                    values.push(unsafe { buffer.take_value() });
+                    buffer.state.fetch_and(!LEFT, Ordering::SeqCst);
+                }
+                used
+            });
+            self.count.store(buffers.len(), Ordering::SeqCst);
+        }
+        // Vendor code runs without the lock.
+        drop_contained(values);
     }
 }

@@ -14,7 +14,7 @@ use crate::abi::empty_buffer::Alias;
 use crate::abi::entry::entries;
 use crate::abi::executable_state::{Executable, default_assignment};
 use crate::abi::key_value::KeyValueStore;
-use crate::abi::{promises, raw};
+use crate::abi::{ledger, promises, raw};
 use crate::{Backend, CreateOptions, Error, ProcessInfo, ProcessState, Program, Result};
 
 /// Copies a program: the one copy there is, of which everything else is a slice.
@@ -22,7 +22,7 @@ use crate::{Backend, CreateOptions, Error, ProcessInfo, ProcessState, Program, R
 /// # Safety
 ///
 /// V1 and V3 for the program.
-unsafe fn read_program(program: *const PJRT_Program) -> Result<Program> {
+pub(crate) unsafe fn read_program(program: *const PJRT_Program) -> Result<Program> {
     // SAFETY: the caller's contract.
     let program = unsafe { raw::nested(program, "program") }?;
     // SAFETY: the caller's contract.
@@ -87,6 +87,7 @@ entries! {
             // SAFETY: V4, in a distributed run.
             options = options.with_key_value(unsafe { KeyValueStore::new(args) });
         }
+        ledger::settle();
         args.client = Client::create::<P>(&options)?.into_raw().cast();
         Ok(())
     }
@@ -98,6 +99,8 @@ entries! {
             // Nobody can tell any more what these wait for.
             promises::abandon(deferred::key(&client));
             client.aliases.take_all(|_| true).into_iter().for_each(Alias::abandon);
+            drop(client);
+            ledger::settle();
         }
         Ok(())
     }
@@ -143,7 +146,7 @@ entries! {
     }
 
     PJRT_Client_LookupDevice(args, client) {
-        let device = client.device_of_id(args.id.into())?;
+        let device = client.topology.device_of_id(args.id.into())?;
         args.device = client.device_handles.as_slice()[device];
         Ok(())
     }
@@ -171,7 +174,7 @@ entries! {
     PJRT_Client_DefaultDeviceAssignment(args, client) {
         let replicas = count(args.num_replicas, "num_replicas")?;
         let partitions = count(args.num_partitions, "num_partitions")?;
-        let assignment = default_assignment(client, replicas, partitions)?;
+        let assignment = default_assignment(&client.topology, replicas, partitions, true)?;
         let devices = assignment.devices();
         if args.default_assignment_size < devices.len() {
             return Err(Error::argument(format!(
@@ -193,7 +196,7 @@ entries! {
         let options = unsafe {
             raw::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options")
         }?;
-        args.executable = Executable::compile(client, program, options)?.load();
+        args.executable = Executable::compile(client, program, options)?.load(client)?;
         Ok(())
     }
 
@@ -206,10 +209,7 @@ entries! {
         unsafe { Arc::increment_strong_count(executable) };
         // SAFETY: the reference was added above.
         let executable = unsafe { Arc::from_raw(executable) };
-        if !executable.client.is(client) {
-            return Err(Error::argument("the executable was compiled by another client; serialize and deserialize it"));
-        }
-        args.loaded_executable = executable.load();
+        args.loaded_executable = executable.load(client)?;
         Ok(())
     }
 }

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use pjrt_sys::{PJRT_Device, PJRT_Memory};
 
-use crate::abi::counted::{Counted, Ref};
+use crate::abi::buffer_handle::Left;
+use crate::abi::counted::{Accounted, Counted, Ref};
 use crate::abi::device::Device;
 use crate::abi::dma::Mappings;
 use crate::abi::empty_buffer::Alias;
+use crate::abi::ledger::Ledger;
 use crate::abi::lists::Pointers;
 use crate::abi::memory::Memory;
 use crate::abi::raw::handles;
 use crate::abi::tokens::Tokens;
 use crate::abi::topology::Topology;
-use crate::{Backend, CreateOptions, DevicePlugin, Error, Placement, Result};
+use crate::{Backend, CreateOptions, DevicePlugin, Error, Placement, Result, TopologyInfo};
 
 /// A client: the backend, and the objects that stand for its devices and memories as long as it lives. Buffers and
 /// executables keep it alive, so a framework may destroy them after it.
@@ -26,6 +28,10 @@ pub(crate) struct Client<B: Backend> {
     pub(crate) addressable_handles: Pointers<PJRT_Device>,
     pub(crate) memories: Vec<Memory>,
     pub(crate) memory_handles: Pointers<PJRT_Memory>,
+    /// What executions use and made.
+    pub(crate) ledger: Arc<Ledger>,
+    /// Deleted buffers that executions may still use.
+    pub(crate) left: Left<B>,
     pub(crate) mappings: Mappings,
     /// Buffers that wait for the framework to name the one whose data they take.
     pub(crate) aliases: Tokens<Alias<B>>,
@@ -35,39 +41,30 @@ handles! {
     PJRT_Client => Counted<Client<P::Backend>>;
 }
 
+impl<B: Backend> Accounted for Client<B> {
+    #[inline]
+    fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+}
+
 impl<B: Backend> Client<B> {
     pub(crate) fn create<P: DevicePlugin<Backend = B>>(options: &CreateOptions) -> Result<Ref<Self>> {
         let backend = B::create(options)?;
-        let infos = backend.devices();
-        if infos.is_empty() {
-            return Err(Error::internal("the backend lists no devices"));
-        }
-        for (i, info) in infos.iter().enumerate() {
-            if infos[..i].iter().any(|other| other.id == info.id) {
-                return Err(Error::internal(format!("the backend lists two devices of id {}", info.id)));
-            }
-        }
-        let ids: Vec<i32> = infos.iter().map(|info| info.id).collect();
-        let addressable: Vec<bool> = infos.iter().map(|info| info.addressable).collect();
-        let name = backend.platform_name().unwrap_or_else(|| P::NAME.to_owned());
-        let version = backend.platform_version();
-        let topology = Arc::new(Topology::new(name, version, infos, backend.topology_attributes()));
-
+        let info = TopologyInfo {
+            platform_name: backend.platform_name().unwrap_or_else(|| P::NAME.to_owned()),
+            platform_version: backend.platform_version(),
+            devices: backend.devices(),
+            memories: backend.memories(),
+            attributes: backend.topology_attributes(),
+        };
+        let topology = Arc::new(Topology::new(info)?);
+        let ids: Vec<i32> = topology.info.devices.iter().map(|info| info.id).collect();
+        let addressable: Vec<bool> = topology.info.devices.iter().map(|info| info.addressable).collect();
         let mut memories = Vec::new();
-        for (id, info) in backend.memories().into_iter().enumerate() {
-            let find = |device: &i32| {
-                ids.iter().position(|id| id == device).ok_or_else(|| {
-                    Error::internal(format!(
-                        "memory {id} of kind {:?} belongs to the unknown device {device}",
-                        info.kind
-                    ))
-                })
-            };
-            let devices = info.devices.iter().map(find).collect::<Result<Vec<_>>>()?;
-            if devices.is_empty() {
-                return Err(Error::internal(format!("memory {id} of kind {:?} belongs to no device", info.kind)));
-            }
-            memories.push(Memory::new(id, info, devices));
+        for (id, info) in topology.info.memories.iter().enumerate() {
+            let index = |device: &i32| ids.iter().position(|id| id == device);
+            memories.push(Memory::new(id, info.clone(), info.devices.iter().filter_map(index).collect()));
         }
         let memories_of = |device: usize| {
             let with = memories.iter().enumerate().filter(move |(_, memory)| memory.device_indices.contains(&device));
@@ -99,6 +96,8 @@ impl<B: Backend> Client<B> {
             addressable_handles,
             memories,
             memory_handles,
+            ledger: Ledger::new(),
+            left: Left::new(),
             mappings: Mappings::default(),
             aliases: Tokens::new(),
         });
@@ -119,15 +118,6 @@ impl<B: Backend> Client<B> {
     pub(crate) fn memory_index(&self, memory: *mut PJRT_Memory) -> Result<usize> {
         self.memory_handles.position(memory).ok_or_else(|| {
             Error::argument(if memory.is_null() { "memory is null" } else { "memory is none of this client" })
-        })
-    }
-
-    /// Index of the device of that id.
-    pub(crate) fn device_of_id(&self, id: i64) -> Result<usize> {
-        let find = self.topology.descriptions.iter().position(|device| i64::from(device.info.id) == id);
-        find.ok_or_else(|| {
-            let ids: Vec<_> = self.topology.descriptions.iter().map(|device| device.info.id.to_string()).collect();
-            Error::invalid_argument(format!("there is no device of id {id}; known are {}", ids.join(", ")))
         })
     }
 

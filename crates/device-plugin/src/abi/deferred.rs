@@ -89,7 +89,7 @@ entries! {
     PJRT_Buffer_DonateWithControlDependency(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
         let value = buffer.hold()?.value().clone();
-        if !buffer.delete() {
+        if !buffer.delete(None) {
             return Err(deleted());
         }
         let ready = buffer.ready.clone();

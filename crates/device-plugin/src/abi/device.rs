@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pjrt_sys::{Bool, PJRT_Memory};
+use pjrt_sys::{Bool, PJRT_Memory, PJRT_MemoryDescription};
 
 use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
@@ -12,7 +12,7 @@ use crate::abi::entry::entries;
 use crate::abi::lists::{NamedValues, Pointers};
 use crate::abi::raw::handles;
 use crate::abi::topology::Topology;
-use crate::{DeviceInfo, DevicePlugin, Error, Result};
+use crate::{DeviceInfo, DevicePlugin, Error, MemoryInfo, Result};
 
 /// What a `PJRT_Device*` points to. Lives in its client.
 pub(crate) struct Device {
@@ -28,15 +28,25 @@ pub(crate) struct Device {
 pub(crate) struct DeviceDescription {
     pub(crate) info: DeviceInfo,
     attributes: NamedValues,
+    /// The memories the device reaches, in the order it prefers them.
+    _memories: Box<[MemoryDescription]>,
+    pub(crate) memory_handles: Pointers<PJRT_MemoryDescription>,
+}
+
+/// What a `PJRT_MemoryDescription*` points to. Lives in its device description.
+pub(crate) struct MemoryDescription {
+    pub(crate) kind: String,
+    pub(crate) kind_id: i32,
 }
 
 handles! {
     PJRT_Device => Device;
     PJRT_DeviceDescription => DeviceDescription;
+    PJRT_MemoryDescription => MemoryDescription;
 }
 
 impl DeviceDescription {
-    pub(crate) fn new(mut info: DeviceInfo) -> Self {
+    pub(crate) fn new(mut info: DeviceInfo, memories: &[MemoryInfo]) -> Self {
         if info.debug_string.is_empty() {
             info.debug_string = format!("{}(id={}, process={})", info.kind, info.id, info.process_index);
         }
@@ -44,7 +54,10 @@ impl DeviceDescription {
             info.to_string = format!("{}:{}", info.kind, info.id);
         }
         let attributes = NamedValues::attributes(info.attributes.clone());
-        Self { info, attributes }
+        let reached = memories.iter().filter(|memory| memory.devices.contains(&info.id));
+        let describe = |memory: &MemoryInfo| MemoryDescription { kind: memory.kind.clone(), kind_id: memory.kind_id };
+        let memories: Box<[_]> = reached.map(describe).collect();
+        Self { info, attributes, memory_handles: Pointers::of(&memories), _memories: memories }
     }
 }
 

@@ -65,14 +65,44 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         let mut local = unsafe { local_copy(args, size) };
         // SAFETY: the caller's contract.
         unsafe { T::call(&mut local) }?;
-        // SAFETY: V1, `size` bytes are writable.
-        unsafe { copy_struct::<S::Args>((&raw const local).cast(), args.cast(), size) };
+        if const { has_outputs(S::NAME) } {
+            // SAFETY: V1, `size` bytes are writable.
+            unsafe { copy_struct::<S::Args>((&raw const local).cast(), args.cast(), size) };
+        }
         Ok(())
     };
     #[expect(clippy::disallowed_methods, reason = "the one place that contains panics of the table's functions")]
     let result =
         std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(&*panic).unnamed()));
     S::Return::from_result(result.map_err(|error| error.named(S::NAME)))
+}
+
+/// Whether a function writes to its arguments. What those that frameworks call most put out lies elsewhere.
+const fn has_outputs(name: &str) -> bool {
+    const WITHOUT: &[&str] = &["_Destroy", "_Execute", "_Await"];
+    let mut i = 0;
+    while i < WITHOUT.len() {
+        if ends_with(name.as_bytes(), WITHOUT[i].as_bytes()) {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+const fn ends_with(text: &[u8], end: &[u8]) -> bool {
+    if text.len() < end.len() {
+        return false;
+    }
+    let start = text.len() - end.len();
+    let mut i = 0;
+    while i < end.len() {
+        if text[start + i] != end[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
 }
 
 #[cold]

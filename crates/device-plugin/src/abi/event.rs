@@ -29,6 +29,7 @@ struct EventHandle {
 }
 
 /// Gives an event to the framework, which destroys it.
+#[inline]
 pub(crate) fn into_raw(event: Event) -> *mut PJRT_Event {
     match event.into_state() {
         None => (&raw const READY).cast_mut().cast(),

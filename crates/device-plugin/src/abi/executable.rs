@@ -5,23 +5,26 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pjrt_sys::{AbiStruct, PJRT_Program};
 
+use crate::abi::client::read_program;
+use crate::abi::client_state::Client;
+use crate::abi::counted::Counted;
 use crate::abi::entry::entries;
-use crate::abi::executable_state::{Executable, assign, parse_options};
+use crate::abi::executable_state::{Executable, Source};
 use crate::abi::lists::{Blob, NamedValues, delete_blob};
 use crate::abi::raw;
+use crate::abi::topology::Topology;
 use crate::envelope::{Reader, Writer};
 use crate::{Backend, Error, Program, Result};
 
 /// First bytes of a serialized executable; the digit is the version of the form.
-const MAGIC: &[u8] = b"device-plugin executable 1\n";
+const MAGIC: &[u8] = b"device-plugin executable 2\n";
 
 /// The program as received with its options, and what the backend made of it if it can tell.
 fn serialize<B: Backend>(executable: &Executable<B>) -> Result<Vec<u8>> {
-    let native = executable.client.backend.serialize(&executable.compiled)?;
-    let topology = &executable.client.topology;
+    let native = B::serialize(&executable.compiled)?;
     let mut out = Writer::new(MAGIC);
-    out.text(&topology.platform_name);
-    out.text(&topology.platform_version);
+    out.text(&executable.platform_name);
+    out.text(&executable.platform_version);
     out.text(&executable.program.format);
     out.bytes(&executable.program.code);
     out.bytes(&executable.options);
@@ -62,6 +65,25 @@ fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
 }
 
 entries! {
+    PJRT_Compile(args, topology) {
+        let topology: &Topology = topology;
+        // SAFETY: V1 and V3.
+        let program = unsafe { read_program(args.program) }?;
+        // SAFETY: V3.
+        let options = unsafe {
+            raw::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options")
+        }?;
+        // SAFETY: V2 and V5.
+        let client = unsafe { args.client.cast::<Counted<Client<P::Backend>>>().as_ref() };
+        // The topology of a client is its devices, which it compiles for as ever.
+        let executable = match client.filter(|client| std::ptr::eq(Arc::as_ptr(&client.topology), topology)) {
+            Some(client) => Executable::compile(client, program, options)?,
+            None => Executable::<P::Backend>::compile_for(topology, program, options)?,
+        };
+        args.executable = executable.into_raw();
+        Ok(())
+    }
+
     PJRT_Executable_Destroy(args) {
         if !args.executable.is_null() {
             let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
@@ -109,7 +131,7 @@ entries! {
             Some(cost) => cost,
             None => {
                 // Vendor code runs without the lock of the cell.
-                let cost = executable.client.backend.cost_analysis(&executable.compiled).map(NamedValues::new);
+                let cost = P::Backend::cost_analysis(&executable.compiled).map(NamedValues::new);
                 executable.cost.get_or_init(|| cost)
             }
         };
@@ -152,7 +174,7 @@ entries! {
 
     PJRT_Executable_GetCompiledMemoryStats(args, executable) {
         let executable: &Executable<P::Backend> = executable;
-        let stats = executable.client.backend.compiled_memory_stats(&executable.compiled, &executable.info)?;
+        let stats = P::Backend::compiled_memory_stats(&executable.compiled, &executable.info)?;
         args.generated_code_size_in_bytes = stats.generated_code_size;
         args.argument_size_in_bytes = stats.argument_size;
         args.output_size_in_bytes = stats.output_size;
@@ -225,13 +247,12 @@ entries! {
         let executable = match native {
             None => Executable::compile(client, program, options)?,
             Some(native) => {
-                let parsed = parse_options(options)?;
-                let assignment = assign(client, &parsed)?;
-                let compiled = client.backend.deserialize(native, &parsed)?;
-                Executable::new(client, compiled, program, options.to_vec(), &parsed, assignment)?
+                let source = Source::new(&client.topology, program, options, true)?;
+                let compiled = client.backend.deserialize(native, &source.parsed)?;
+                Executable::new(&client.topology, Some(client.share()), compiled, source)?
             }
         };
-        args.loaded_executable = executable.load();
+        args.loaded_executable = executable.load(client)?;
         Ok(())
     }
 }

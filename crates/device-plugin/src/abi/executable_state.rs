@@ -12,12 +12,16 @@ use crate::abi::counted::{Counted, Ref};
 use crate::abi::layouts::LayoutList;
 use crate::abi::lists::{NamedValues, Pointers, Texts};
 use crate::abi::raw::handles;
+use crate::abi::topology::Topology;
 use crate::hlo;
 use crate::{Backend, CompileOptions, Compiled, DeviceAssignment, Error, ExecutableInfo, Placement, Program, Result};
 
-/// What a `PJRT_Executable*` points to, counted.
+/// What a `PJRT_Executable*` points to, counted: a compiled program, for devices that may not be here.
 pub(crate) struct Executable<B: Backend> {
-    pub(crate) client: Ref<Client<B>>,
+    /// The client that compiled the program; none when it was compiled for a topology.
+    pub(crate) client: Option<Ref<Client<B>>>,
+    pub(crate) platform_name: String,
+    pub(crate) platform_version: String,
     pub(crate) compiled: Arc<B::Executable>,
     pub(crate) info: ExecutableInfo,
     pub(crate) program: Program,
@@ -25,18 +29,9 @@ pub(crate) struct Executable<B: Backend> {
     pub(crate) options: Vec<u8>,
     pub(crate) assignment: DeviceAssignment,
     /// Whether a launch may choose any device.
-    pub(crate) portable: bool,
-    /// Indices of the addressable devices of the assignment, in its order.
-    pub(crate) devices: Vec<usize>,
-    pub(crate) logical_ids: Vec<PJRT_LogicalDeviceIds>,
-    pub(crate) parameter_forms: Vec<Form>,
-    pub(crate) output_forms: Vec<Form>,
+    portable: bool,
     /// For each parameter whether an execution uses it up.
-    pub(crate) donated: Vec<bool>,
-    /// Whether there is one that it does.
-    pub(crate) donates: bool,
-    /// For each of `devices` where the outputs go.
-    pub(crate) placements: Vec<Vec<Placement>>,
+    donated: Vec<bool>,
     pub(crate) fingerprint: String,
     pub(crate) output_types: Vec<PJRT_Buffer_Type>,
     pub(crate) output_dims: Vec<i64>,
@@ -52,10 +47,25 @@ pub(crate) struct Executable<B: Backend> {
     readable: OnceLock<Option<Program>>,
 }
 
-/// What a `PJRT_LoadedExecutable*` points to.
+/// What a `PJRT_LoadedExecutable*` points to: a program on the devices of a client.
 pub(crate) struct LoadedExecutable<B: Backend> {
     pub(crate) executable: Arc<Executable<B>>,
+    pub(crate) client: Ref<Client<B>>,
+    pub(crate) compiled: Arc<B::Executable>,
+    pub(crate) assignment: DeviceAssignment,
+    pub(crate) portable: bool,
+    /// Indices of the addressable devices of the assignment, in its order.
+    pub(crate) devices: Vec<usize>,
     pub(crate) device_handles: Pointers<PJRT_Device>,
+    pub(crate) logical_ids: Vec<PJRT_LogicalDeviceIds>,
+    pub(crate) parameter_forms: Vec<Form>,
+    pub(crate) output_forms: Vec<Form>,
+    /// For each parameter whether an execution uses it up.
+    pub(crate) donated: Vec<bool>,
+    /// Whether there is one that it does.
+    pub(crate) donates: bool,
+    /// For each of `devices` where the outputs go.
+    pub(crate) placements: Vec<Vec<Placement>>,
     deleted: AtomicBool,
 }
 
@@ -64,46 +74,64 @@ handles! {
     PJRT_LoadedExecutable => LoadedExecutable<P::Backend>;
 }
 
-impl<B: Backend> Executable<B> {
-    pub(crate) fn compile(client: &Counted<Client<B>>, program: Program, options: &[u8]) -> Result<Arc<Self>> {
+/// A program and what it is compiled by.
+pub(crate) struct Source {
+    pub(crate) program: Program,
+    pub(crate) options: Vec<u8>,
+    pub(crate) parsed: CompileOptions,
+    pub(crate) assignment: DeviceAssignment,
+}
+
+impl Source {
+    /// # Errors
+    ///
+    /// Options that are none, or that contradict the devices.
+    pub(crate) fn new(topology: &Topology, program: Program, options: &[u8], present: bool) -> Result<Self> {
         let parsed = parse_options(options)?;
-        let assignment = assign(client, &parsed)?;
-        let compiled = client.backend.compile(&program, &parsed)?;
-        Self::new(client, compiled, program, options.to_vec(), &parsed, assignment)
+        let assignment = assign(topology, &parsed, present)?;
+        Ok(Self { program, options: options.to_vec(), parsed, assignment })
+    }
+}
+
+impl<B: Backend> Executable<B> {
+    /// Compiles a program for the devices of a client.
+    pub(crate) fn compile(client: &Counted<Client<B>>, program: Program, options: &[u8]) -> Result<Arc<Self>> {
+        let source = Source::new(&client.topology, program, options, true)?;
+        let compiled = client.backend.compile(&source.program, &source.parsed)?;
+        Self::new(&client.topology, Some(client.share()), compiled, source)
+    }
+
+    /// Compiles a program for devices that need not be present.
+    pub(crate) fn compile_for(topology: &Topology, program: Program, options: &[u8]) -> Result<Arc<Self>> {
+        let source = Source::new(topology, program, options, false)?;
+        let compiled = B::compile_for(&topology.info, &source.program, &source.parsed)?;
+        Self::new(topology, None, compiled, source)
     }
 
     pub(crate) fn new(
-        client: &Counted<Client<B>>,
+        topology: &Topology,
+        client: Option<Ref<Client<B>>>,
         compiled: Compiled<B::Executable>,
-        program: Program,
-        options: Vec<u8>,
-        parsed: &CompileOptions,
-        assignment: DeviceAssignment,
+        source: Source,
     ) -> Result<Arc<Self>> {
         let Compiled { executable, info } = compiled;
+        let Source { program, options, parsed, assignment } = source;
         let mut donated = vec![false; info.parameters.len()];
         for index in &info.donated {
             let slot = donated.get_mut(*index);
             *slot.ok_or_else(|| broken(format!("parameter {index} is donated, but does not exist")))? = true;
         }
-        let (mut devices, mut logical_ids) = (Vec::new(), Vec::new());
-        for replica in 0..assignment.num_replicas() {
-            for partition in 0..assignment.num_partitions() {
-                let id = assignment.device(replica, partition).unwrap_or(-1);
-                let device = client.device_of_id(id)?;
-                if client.devices[device].description().info.addressable {
-                    devices.push(device);
-                    let logical = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-                    logical_ids
-                        .push(PJRT_LogicalDeviceIds { replica: logical(replica), partition: logical(partition) });
-                }
-            }
+        let ids = assignment.devices();
+        if let Some(twice) = (1..ids.len()).find(|at| ids[..*at].contains(&ids[*at])) {
+            return Err(Error::invalid_argument(format!("the device assignment names device {} twice", ids[twice])));
         }
-        let device = *devices
-            .first()
-            .ok_or_else(|| Error::invalid_argument("no device of the assignment is addressable by this process"))?;
-        let output_kinds = kinds(client, device, &info.output_memory_kinds, info.outputs.len(), "output")?;
-        let parameter_kinds = kinds(client, device, &info.parameter_memory_kinds, info.parameters.len(), "parameter")?;
+        let indices = ids.iter().map(|id| topology.device_of_id(*id)).collect::<Result<Vec<_>>>()?;
+        // Those of another process have no memory that is known here.
+        let device = indices.iter().find(|index| client.is_none() || topology.descriptions[**index].info.addressable);
+        let device = *device.ok_or_else(not_here)?;
+        let output_kinds = kinds(topology, device, &info.output_memory_kinds, info.outputs.len(), "output")?;
+        let parameter_kinds =
+            kinds(topology, device, &info.parameter_memory_kinds, info.parameters.len(), "parameter")?;
         let shardings = |given: &Option<Vec<Vec<u8>>>, expected: usize, what: &str| match given {
             Some(given) if given.len() != expected => {
                 Err(broken(format!("{} shardings for {expected} {what}s", given.len())))
@@ -111,8 +139,7 @@ impl<B: Backend> Executable<B> {
             given => Ok(given.as_ref().map(|texts| Texts::new(texts.iter().cloned()))),
         };
         Ok(Arc::new(Self {
-            placements: devices.iter().map(|device| place(client, *device, &output_kinds)).collect::<Result<_>>()?,
-            fingerprint: info.fingerprint.clone().unwrap_or_else(|| fingerprint(client, &program, &options)),
+            fingerprint: info.fingerprint.clone().unwrap_or_else(|| fingerprint(topology, &program, &options)),
             output_types: info.outputs.iter().map(|shape| PJRT_Buffer_Type(shape.element_type.as_raw())).collect(),
             output_dims: info.outputs.iter().flat_map(|shape| &shape.dimensions).copied().collect(),
             output_ranks: info.outputs.iter().map(|shape| shape.dimensions.len()).collect(),
@@ -122,32 +149,19 @@ impl<B: Backend> Executable<B> {
             parameter_shardings: shardings(&info.parameter_shardings, info.parameters.len(), "parameter")?,
             output_layouts: LayoutList::of_shapes(&info.outputs),
             parameter_layouts: LayoutList::of_shapes(&info.parameters),
-            parameter_forms: info.parameters.iter().map(Form::new).collect(),
-            output_forms: info.outputs.iter().map(Form::new).collect(),
             cost: OnceLock::new(),
             readable: OnceLock::new(),
-            client: client.share(),
+            client,
+            platform_name: topology.platform_name.clone(),
+            platform_version: topology.platform_version.clone(),
             compiled: Arc::new(executable),
             portable: parsed.compile_portable_executable,
             info,
             program,
             options,
             assignment,
-            devices,
-            logical_ids,
-            donates: donated.contains(&true),
             donated,
         }))
-    }
-
-    /// Where the outputs of a launch on that device go.
-    #[inline]
-    pub(crate) fn placements_on(&self, device: usize) -> Result<std::borrow::Cow<'_, [Placement]>> {
-        if let Some(at) = self.devices.iter().position(|assigned| *assigned == device) {
-            return Ok(self.placements[at].as_slice().into());
-        }
-        let kinds = kinds(&self.client, device, &self.info.output_memory_kinds, self.info.outputs.len(), "output")?;
-        place(&self.client, device, &kinds).map(Into::into)
     }
 
     /// The program as frameworks read it back: the backend's, or the one received.
@@ -162,16 +176,80 @@ impl<B: Backend> Executable<B> {
         Arc::into_raw(self).cast_mut().cast()
     }
 
-    /// Gives the framework a loaded form, which it destroys.
-    pub(crate) fn load(self: Arc<Self>) -> *mut PJRT_LoadedExecutable {
-        let all = self.client.device_handles.as_slice();
-        let device_handles = self.devices.iter().map(|device| all[*device]).collect();
-        let loaded = LoadedExecutable { executable: self, device_handles, deleted: AtomicBool::new(false) };
-        Box::into_raw(Box::new(loaded)).cast()
+    /// Gives the framework a form on the devices of a client, which it destroys.
+    pub(crate) fn load(self: Arc<Self>, client: &Counted<Client<B>>) -> Result<*mut PJRT_LoadedExecutable> {
+        Ok(Box::into_raw(Box::new(LoadedExecutable::new(self, client)?)).cast())
     }
 }
 
 impl<B: Backend> LoadedExecutable<B> {
+    fn new(executable: Arc<Executable<B>>, client: &Counted<Client<B>>) -> Result<Self> {
+        let topology = &client.topology;
+        let (compiled, assignment) = match &executable.client {
+            Some(own) if own.is(client) => (Arc::clone(&executable.compiled), executable.assignment.clone()),
+            Some(_) => {
+                return Err(Error::argument(
+                    "the executable was compiled by another client; serialize and deserialize it",
+                ));
+            }
+            None => {
+                if executable.platform_name != topology.platform_name {
+                    return Err(Error::argument(format!(
+                        "the executable was compiled for the platform {:?}, and this is {:?}",
+                        executable.platform_name, topology.platform_name
+                    )));
+                }
+                // Devices that the framework chose are those; others are chosen among those that are here.
+                let assignment = assign(topology, &parse_options(&executable.options)?, true)?;
+                (client.backend.load(&executable.compiled)?, assignment)
+            }
+        };
+        let (mut devices, mut logical_ids) = (Vec::new(), Vec::new());
+        for replica in 0..assignment.num_replicas() {
+            for partition in 0..assignment.num_partitions() {
+                let id = assignment.device(replica, partition).unwrap_or(-1);
+                let device = topology.device_of_id(id)?;
+                if topology.descriptions[device].info.addressable {
+                    devices.push(device);
+                    let logical = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+                    logical_ids
+                        .push(PJRT_LogicalDeviceIds { replica: logical(replica), partition: logical(partition) });
+                }
+            }
+        }
+        if devices.is_empty() {
+            return Err(not_here());
+        }
+        let info = &executable.info;
+        let place = |device: &usize| place(client, *device, info);
+        let all = client.device_handles.as_slice();
+        Ok(Self {
+            placements: devices.iter().map(place).collect::<Result<_>>()?,
+            device_handles: devices.iter().map(|device| all[*device]).collect(),
+            client: client.share(),
+            compiled,
+            assignment,
+            portable: executable.portable,
+            devices,
+            logical_ids,
+            parameter_forms: info.parameters.iter().map(Form::new).collect(),
+            output_forms: info.outputs.iter().map(Form::new).collect(),
+            donates: executable.donated.contains(&true),
+            donated: executable.donated.clone(),
+            executable,
+            deleted: AtomicBool::new(false),
+        })
+    }
+
+    /// Where the outputs of a launch on that device go.
+    #[inline]
+    pub(crate) fn placements_on(&self, device: usize) -> Result<std::borrow::Cow<'_, [Placement]>> {
+        if let Some(at) = self.devices.iter().position(|assigned| *assigned == device) {
+            return Ok(self.placements[at].as_slice().into());
+        }
+        place(&self.client, device, &self.executable.info).map(Into::into)
+    }
+
     pub(crate) fn delete(&self) {
         self.deleted.store(true, Ordering::Release);
     }
@@ -180,6 +258,10 @@ impl<B: Backend> LoadedExecutable<B> {
     pub(crate) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
     }
+}
+
+fn not_here() -> Error {
+    Error::invalid_argument("no device of the assignment is addressable by this process")
 }
 
 fn broken(what: String) -> Error {
@@ -191,13 +273,12 @@ pub(crate) fn parse_options(options: &[u8]) -> Result<CompileOptions> {
     CompileOptions::decode(options).map_err(|error| Error::argument(error.to_string()))
 }
 
-/// The device assignment of a compilation: the framework's, or the first addressable devices.
-pub(crate) fn assign<B: Backend>(client: &Client<B>, options: &CompileOptions) -> Result<DeviceAssignment> {
+/// The device assignment of a compilation: the framework's, or the first devices, which may have to be present.
+pub(crate) fn assign(topology: &Topology, options: &CompileOptions, present: bool) -> Result<DeviceAssignment> {
+    let known = topology.descriptions.len();
     let count = |n: i64, what: &str| {
-        let count = usize::try_from(n).ok().filter(|n| *n <= client.devices.len());
-        count.ok_or_else(|| {
-            Error::invalid_argument(format!("{n} {what}, but there are {} devices", client.devices.len()))
-        })
+        let count = usize::try_from(n).ok().filter(|n| *n <= known);
+        count.ok_or_else(|| Error::invalid_argument(format!("{n} {what}, but there are {known} devices")))
     };
     let replicas = count(options.num_replicas, "replicas")?;
     let partitions = count(options.num_partitions, "partitions")?;
@@ -212,10 +293,10 @@ pub(crate) fn assign<B: Backend>(client: &Client<B>, options: &CompileOptions) -
         return Ok(assignment.clone());
     }
     if options.device_ordinal >= 0 && replicas == 1 && partitions == 1 {
-        client.device_of_id(options.device_ordinal)?;
+        topology.device_of_id(options.device_ordinal)?;
         return Ok(one(options.device_ordinal));
     }
-    default_assignment(client, replicas, partitions)
+    default_assignment(topology, replicas, partitions, present)
 }
 
 fn one(device: i64) -> DeviceAssignment {
@@ -223,34 +304,29 @@ fn one(device: i64) -> DeviceAssignment {
     DeviceAssignment::new(1, 1, vec![device]).unwrap_or_else(|| unreachable!("one device is one device"))
 }
 
-/// The first addressable devices, replica-major.
-pub(crate) fn default_assignment<B: Backend>(
-    client: &Client<B>,
+/// The first devices, replica-major; of those that are present, if they have to be.
+pub(crate) fn default_assignment(
+    topology: &Topology,
     replicas: usize,
     partitions: usize,
+    present: bool,
 ) -> Result<DeviceAssignment> {
-    let addressable = client.topology.descriptions.iter().filter(|device| device.info.addressable);
+    let usable = topology.descriptions.iter().filter(|device| !present || device.info.addressable);
     let count = replicas.saturating_mul(partitions);
-    let ids: Vec<i64> = addressable.map(|device| device.info.id.into()).take(count).collect();
+    let ids: Vec<i64> = usable.map(|device| device.info.id.into()).take(count).collect();
     let found = ids.len();
     DeviceAssignment::new(replicas, partitions, ids).ok_or_else(|| {
+        let which = if present { "are addressable" } else { "are in the topology" };
         Error::invalid_argument(format!(
-            "{replicas} replicas of {partitions} partitions need {count} devices, and {found} are addressable"
+            "{replicas} replicas of {partitions} partitions need {count} devices, and {found} {which}"
         ))
     })
 }
 
 /// The kind of memory of each output or parameter.
-fn kinds<B: Backend>(
-    client: &Client<B>,
-    device: usize,
-    given: &[String],
-    expected: usize,
-    what: &str,
-) -> Result<Vec<String>> {
+fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, what: &str) -> Result<Vec<String>> {
     if given.is_empty() {
-        let memory = client.default_placement(device)?.memory;
-        return Ok(vec![client.memories[memory].info.kind.clone(); expected]);
+        return Ok(vec![topology.default_kind(device)?.to_owned(); expected]);
     }
     if given.len() != expected {
         return Err(broken(format!("{} memory kinds for {expected} {what}s", given.len())));
@@ -258,16 +334,18 @@ fn kinds<B: Backend>(
     Ok(given.to_vec())
 }
 
-fn place<B: Backend>(client: &Client<B>, device: usize, kinds: &[String]) -> Result<Vec<Placement>> {
+/// Where the outputs of a launch on that device go.
+fn place<B: Backend>(client: &Client<B>, device: usize, info: &ExecutableInfo) -> Result<Vec<Placement>> {
+    let kinds = kinds(&client.topology, device, &info.output_memory_kinds, info.outputs.len(), "output")?;
     kinds.iter().map(|kind| client.placement_of_kind(device, kind)).collect()
 }
 
 /// Hash of everything a compilation depends on.
-fn fingerprint<B: Backend>(client: &Client<B>, program: &Program, options: &[u8]) -> String {
+fn fingerprint(topology: &Topology, program: &Program, options: &[u8]) -> String {
     let hash = |seed: u64| {
         let mut hasher = DefaultHasher::new();
         seed.hash(&mut hasher);
-        (&client.topology.platform_name, &client.topology.platform_version).hash(&mut hasher);
+        (&topology.platform_name, &topology.platform_version).hash(&mut hasher);
         (&program.format, &program.code[..], options).hash(&mut hasher);
         hasher.finish()
     };

@@ -5,23 +5,28 @@ use std::mem::offset_of;
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_ExecuteOptions};
 
-use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value};
+use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value, check_donated, deleted};
 use crate::abi::client_state::Client;
-use crate::abi::counted::{Batch, Counted};
+use crate::abi::counted::Counted;
 use crate::abi::entry::entries;
 use crate::abi::event::into_raw;
-use crate::abi::executable_state::{Executable, LoadedExecutable};
+use crate::abi::executable_state::LoadedExecutable;
+use crate::abi::host_channel::{Callbacks, Opened};
+use crate::abi::ledger::Pin;
 use crate::abi::raw;
-use crate::{Backend, Error, Event, ExecuteOptions, Inputs, Launch, Outputs, Placement, Result, Shape};
+use crate::{Backend, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result, Shape};
 
 /// Where the outputs of an execution go: the framework's array. Until it is finished the outputs are destroyed when it
 /// is dropped, and the array holds nulls.
 pub(crate) struct OutputList<'a, B: Backend> {
-    executable: &'a Executable<B>,
-    clients: Batch<'a, Client<B>>,
+    executable: &'a LoadedExecutable<B>,
+    /// Noted that all outputs are made.
+    pin: &'a Pin,
     placements: &'a [Placement],
     list: &'a mut [*mut PJRT_Buffer],
     produced: usize,
+    /// Whether the framework has the outputs.
+    finished: bool,
 }
 
 // SAFETY: the list is a destination that the framework leaves alone during the call (V3), and the handles in it are not
@@ -29,12 +34,18 @@ pub(crate) struct OutputList<'a, B: Backend> {
 unsafe impl<B: Backend> Send for OutputList<'_, B> {}
 
 impl<'a, B: Backend> OutputList<'a, B> {
+    #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         self.produced == self.list.len()
     }
 
+    /// How many outputs there are, and how many there will be.
+    pub(crate) fn progress(&self) -> (usize, usize) {
+        (self.produced, self.list.len())
+    }
+
     pub(crate) fn shapes(&self) -> &'a [Shape] {
-        &self.executable.info.outputs
+        &self.executable.executable.info.outputs
     }
 
     pub(crate) fn placement(&self, index: usize) -> Option<Placement> {
@@ -50,14 +61,25 @@ impl<'a, B: Backend> OutputList<'a, B> {
         else {
             return false;
         };
-        let Some(client) = self.clients.next() else { return false };
+        // SAFETY: the pin noted as many outputs as there are places, and those not made are taken back on drop.
+        let client = unsafe { self.executable.client.link_output() };
         *slot = BufferHandle::give(client, Value::Now(buffer), form, *placement, Event::ready());
         self.produced += 1;
         true
     }
 
+    #[cold]
+    fn take_back(&mut self) {
+        for slot in &mut self.list[..self.produced] {
+            let handle = std::mem::replace(slot, std::ptr::null_mut());
+            // SAFETY: made by `push`, and nobody else knows it.
+            unsafe { BufferHandle::<B>::take_back(handle) };
+        }
+        self.pin.unmade(self.list.len() - self.produced);
+    }
+
     /// Leaves the outputs to the framework; they are ready when `event` is.
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self, event: &Event) {
         if !event.is_born_ready() {
             for handle in self.list[..self.produced].iter().copied() {
@@ -66,68 +88,195 @@ impl<'a, B: Backend> OutputList<'a, B> {
                 buffer.ready = event.clone();
             }
         }
-        self.produced = 0;
+        self.finished = true;
     }
 }
 
 impl<B: Backend> Drop for OutputList<'_, B> {
     #[inline]
     fn drop(&mut self) {
-        for slot in &mut self.list[..self.produced] {
-            let handle = std::mem::replace(slot, std::ptr::null_mut());
-            // SAFETY: made by `push`, and nobody else knows it.
-            unsafe { BufferHandle::<B>::take_back(handle) };
+        if !self.finished {
+            self.take_back();
         }
     }
 }
 
 /// What holds for all launches of one call.
 struct Call<'a, B: Backend> {
-    executable: &'a Executable<B>,
-    num_args: usize,
+    executable: &'a LoadedExecutable<B>,
+    /// For each device its list of arguments, of which there are as many as parameters; empty when there are none.
+    argument_lists: &'a [*const *mut PJRT_Buffer],
+    /// For each device its list of outputs; empty when there are none.
+    output_lists: &'a [*mut *mut PJRT_Buffer],
     /// For each argument whether it is given up; empty when none is.
     donated: &'a [bool],
     options: ExecuteOptions,
+    /// The framework's callbacks, if the program has any.
+    callbacks: Option<Callbacks>,
 }
 
 impl<'a, B: Backend> Call<'a, B> {
-    /// Checks the arguments and prepares the outputs of one device.
+    /// The arguments of one device.
     ///
     /// # Safety
     ///
-    /// V3 for the lists, V2 for the buffers.
+    /// V3 for the list, V2 for the buffers.
     #[inline(always)]
-    unsafe fn launch(
-        &self,
-        device: usize,
-        placements: &'a [Placement],
-        arguments: *const *mut PJRT_Buffer,
-        outputs: *mut *mut PJRT_Buffer,
-    ) -> Result<Launch<'a, B>> {
-        let executable = self.executable;
+    unsafe fn arguments(&self, at: usize) -> Result<&'a [&'a BufferHandle<B>]> {
+        let list = self.argument_lists.get(at).copied().unwrap_or(std::ptr::null());
         // SAFETY: the caller's contract.
-        let list = unsafe { raw::slice_mut(outputs, placements.len(), "output_lists[i]") }?;
+        unsafe { handles(list, self.executable.parameter_forms.len()) }
+    }
+
+    /// Where the outputs of one device go.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the list.
+    #[inline(always)]
+    unsafe fn outputs(&self, at: usize) -> Result<&'a mut [*mut PJRT_Buffer]> {
+        let list = self.output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
         // SAFETY: the caller's contract.
-        let handles = unsafe { handles::<B>(arguments, self.num_args) }?;
-        let mut uses = Uses::new(handles);
-        for (index, (handle, form)) in handles.iter().zip(&executable.parameter_forms).enumerate() {
-            if !fits(handle, form, device, &executable.client) {
-                return Err(misfit(index, handle, form, device, &executable.client));
+        unsafe { raw::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
+    }
+
+    /// Checks the arguments of one device.
+    #[inline(always)]
+    fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<()> {
+        let client = &*self.executable.client;
+        for (index, (handle, form)) in handles.iter().zip(&self.executable.parameter_forms).enumerate() {
+            if !fits(handle, form, device, client) {
+                return Err(misfit(index, handle, form, device, client));
             }
-            uses.hold_next().map_err(|error| error.context(format_args!("argument {index}")))?;
+            if !handle.is_usable() {
+                return Err(deleted().context(format_args!("argument {index}")));
+            }
             handle.wait().map_err(|error| error.context(format_args!("argument {index} failed")))?;
         }
         if !self.donated.is_empty() {
-            uses.donate(self.donated)?;
+            check_donated(handles, self.donated)?;
         }
-        let clients = executable.client.batch(placements.len());
-        let outputs = Outputs::new(OutputList { executable, clients, placements, list, produced: 0 });
-        Ok(Launch { inputs: Inputs::new(uses), outputs, device, options: self.options })
+        Ok(())
+    }
+
+    /// Prepares the launch on one device.
+    ///
+    /// # Safety
+    ///
+    /// The arguments passed the check after the pin showed their bits.
+    #[inline(always)]
+    unsafe fn launch<'b>(
+        &self,
+        pin: &'b Pin,
+        device: usize,
+        placements: &'b [Placement],
+        handles: &'b [&'b BufferHandle<B>],
+        list: &'b mut [*mut PJRT_Buffer],
+        opened: Option<&Opened>,
+    ) -> Launch<'b, B>
+    where
+        'a: 'b,
+    {
+        let executable = self.executable;
+        // SAFETY: the caller's contract: none was deleted, and one that is given up is no other argument.
+        let uses = unsafe { Uses::new(handles, pin, self.donated) };
+        pin.make(placements.len());
+        let outputs = Outputs::new(OutputList { executable, pin, placements, list, produced: 0, finished: false });
+        let channels = opened.map_or_else(HostChannels::default, |opened| opened.channels.clone());
+        Launch { inputs: Inputs::new(uses), outputs, device, options: self.options, channels }
+    }
+
+    /// Runs on one device.
+    ///
+    /// # Safety
+    ///
+    /// V2 and V3 for the lists.
+    #[inline(always)]
+    unsafe fn run(&self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
+        let executable = self.executable;
+        // SAFETY: the caller's contract.
+        let handles = unsafe { self.arguments(0) }?;
+        // SAFETY: the caller's contract.
+        let list = unsafe { self.outputs(0) }?;
+        let _afterwards = Afterwards(&executable.client);
+        let pin = executable.client.ledger.pin(bits(handles));
+        self.check(device, handles)?;
+        // SAFETY: the caller's contract.
+        let opened = unsafe { self.open(0, 1) }?;
+        // SAFETY: checked, and shown by the pin.
+        let mut launch = unsafe { self.launch(&pin, device, placements, handles, list, opened.as_ref()) };
+        let mut event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
+        expect_complete(&launch)?;
+        if let Some(opened) = opened {
+            event = opened.hand_over(&event);
+        }
+        finish(&mut launch, &event);
+        if let Some(slot) = events.first_mut() {
+            *slot = into_raw(event);
+        }
+        Ok(())
+    }
+
+    /// Runs on all devices of the program.
+    ///
+    /// # Safety
+    ///
+    /// V2 and V3 for the lists.
+    #[inline(never)]
+    unsafe fn run_all(&self, events: &mut [*mut PJRT_Event]) -> Result<()> {
+        let executable = self.executable;
+        let devices = &executable.devices;
+        // SAFETY: the caller's contract.
+        let handles = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
+        let _afterwards = Afterwards(&executable.client);
+        let pin = executable.client.ledger.pin(handles.iter().fold(0, |all, handles| all | bits(handles)));
+        let opened =
+            // SAFETY: the caller's contract.
+            (0..devices.len()).map(|at| unsafe { self.open(at, devices.len()) }).collect::<Result<Vec<_>>>()?;
+        let mut launches = Vec::with_capacity(devices.len());
+        for (at, device) in devices.iter().enumerate() {
+            // SAFETY: the caller's contract.
+            let list = unsafe { self.outputs(at) }?;
+            self.check(*device, handles[at])?;
+            let (placements, opened) = (&executable.placements[at], opened[at].as_ref());
+            // SAFETY: checked, and shown by the pin.
+            launches.push(unsafe { self.launch(&pin, *device, placements, handles[at], list, opened) });
+        }
+        let done = executable.client.backend.execute_all(&executable.compiled, &mut launches)?;
+        if done.len() != launches.len() {
+            let (events, launches) = (done.len(), launches.len());
+            return Err(Error::internal(format!("the backend returned {events} events of {launches} launches")));
+        }
+        for launch in &launches {
+            expect_complete(launch)?;
+        }
+        for (at, ((launch, event), opened)) in launches.iter_mut().zip(done).zip(opened).enumerate() {
+            let event = opened.map_or(event.clone(), |opened| opened.hand_over(&event));
+            finish(launch, &event);
+            if let Some(slot) = events.get_mut(at) {
+                *slot = into_raw(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// The channels of a launch, if the program has any.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the lists, V4 for the callbacks.
+    #[inline(always)]
+    unsafe fn open(&self, at: usize, count: usize) -> Result<Option<Opened>> {
+        match &self.callbacks {
+            None => Ok(None),
+            // SAFETY: the caller's contract.
+            Some(callbacks) => unsafe { callbacks.open(at, count) }.map(Some),
+        }
     }
 }
 
 /// For each parameter whether its argument is given up, once the framework kept some.
-fn donations<'a, B: Backend>(executable: &'a Executable<B>, kept: &[i64]) -> Cow<'a, [bool]> {
+fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) -> Cow<'a, [bool]> {
     let mut donated = Cow::Borrowed(executable.donated.as_slice());
     for kept in kept {
         if let Some(slot) = usize::try_from(*kept).ok().and_then(|kept| donated.to_mut().get_mut(kept)) {
@@ -142,7 +291,7 @@ fn donations<'a, B: Backend>(executable: &'a Executable<B>, kept: &[i64]) -> Cow
 /// # Safety
 ///
 /// V3 for the list, V2 for the buffers.
-#[inline]
+#[inline(always)]
 unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> Result<&'a [&'a BufferHandle<B>]> {
     // SAFETY: the caller's contract.
     let list = unsafe { raw::slice(list, len, "argument_lists[i]") }?;
@@ -151,6 +300,24 @@ unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> 
     }
     // SAFETY: V2 and V5: buffers that are not null are references to such handles, which last for the call.
     unsafe { raw::slice(list.as_ptr().cast::<&BufferHandle<B>>(), len, "argument_lists[i]") }
+}
+
+/// What shows the arguments.
+#[inline]
+fn bits<B: Backend>(handles: &[&BufferHandle<B>]) -> u64 {
+    handles.iter().fold(0, |all, handle| all | handle.bit())
+}
+
+/// Drops, once a call no longer shows its arguments, the values of those that others deleted meanwhile.
+struct Afterwards<'a, B: Backend>(&'a Client<B>);
+
+impl<B: Backend> Drop for Afterwards<'_, B> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.0.left.is_empty() {
+            self.0.left.drop_unused(self.0);
+        }
+    }
 }
 
 /// Whether an argument is what the program was compiled for.
@@ -182,20 +349,23 @@ fn misfit<B: Backend>(
     })
 }
 
+/// Checks that the backend made all outputs.
+#[inline(always)]
+fn expect_complete<B: Backend>(launch: &Launch<'_, B>) -> Result<()> {
+    if launch.outputs.is_complete() { Ok(()) } else { Err(incomplete(launch)) }
+}
+
+#[cold]
+fn incomplete<B: Backend>(launch: &Launch<'_, B>) -> Error {
+    let (made, all) = launch.outputs.progress();
+    Error::internal(format!("the backend returned {made} outputs of a program with {all}"))
+}
+
 /// Leaves the outputs to the framework and deletes what it donated.
-#[inline]
-fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) -> Result<()> {
-    let list = launch.outputs.list_mut();
-    if !list.is_complete() {
-        return Err(Error::internal(format!(
-            "the backend returned {} outputs of a program with {}",
-            list.produced,
-            list.list.len()
-        )));
-    }
+#[inline(always)]
+fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) {
     launch.inputs.uses().delete_donated();
-    list.finish(event);
-    Ok(())
+    launch.outputs.list_mut().finish(event);
 }
 
 /// A field of a struct, on its own: the framework's whole struct is longer than a few moves.
@@ -209,13 +379,21 @@ unsafe fn field<T: Copy>(options: *const PJRT_ExecuteOptions, offset: usize) -> 
     unsafe { options.wrapping_byte_add(offset).cast::<T>().read() }
 }
 
-/// The options this SDK reads, and the arguments the framework keeps.
+/// The options this SDK reads.
+struct Options<'a> {
+    options: ExecuteOptions,
+    /// Indices of the arguments the framework keeps.
+    kept: &'a [i64],
+    callbacks: Option<Callbacks>,
+}
+
+/// The options this SDK reads.
 ///
 /// # Safety
 ///
 /// V1 and V3 for the options.
 #[inline]
-unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<(ExecuteOptions, &'a [i64])> {
+unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Options<'a>> {
     const OLDEST: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
     if options.is_null() {
         return Err(Error::argument("options is null"));
@@ -241,23 +419,28 @@ unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<(Execu
     let kept: *const i64 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, non_donatable_input_indices)) };
     // SAFETY: V1, the field is within the size.
     let num_kept: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices)) };
-    if sends != 0 || receives != 0 {
-        return Err(Error::unimplemented("send and receive callbacks").unnamed());
-    }
+    let callbacks = if sends == 0 && receives == 0 {
+        None
+    } else {
+        // SAFETY: V1, the field is within the size.
+        let send = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, send_callbacks)) };
+        // SAFETY: V1, the field is within the size.
+        let receive = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, recv_callbacks)) };
+        Some(Callbacks { send, num_send: sends, receive, num_receive: receives })
+    };
     // SAFETY: V3.
     let kept = unsafe { raw::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
-    Ok((ExecuteOptions { launch_id }, kept))
+    Ok(Options { options: ExecuteOptions { launch_id }, kept, callbacks })
 }
 
 entries! {
     PJRT_LoadedExecutable_Execute(args, executable) {
-        let loaded: &LoadedExecutable<P::Backend> = executable;
-        if loaded.is_deleted() {
+        let executable: &LoadedExecutable<P::Backend> = executable;
+        if executable.is_deleted() {
             return Err(Error::argument("the executable was deleted"));
         }
-        let executable = &*loaded.executable;
         // SAFETY: V1 and V3.
-        let (options, kept) = unsafe { read_options(args.options.cast_const()) }?;
+        let Options { options, kept, callbacks } = unsafe { read_options(args.options.cast_const()) }?;
         if args.num_args != executable.parameter_forms.len() {
             return Err(Error::argument(format!(
                 "{} arguments, but the program has {} parameters",
@@ -296,57 +479,26 @@ entries! {
         } else {
             &[]
         };
-        let call = Call { executable, num_args: args.num_args, donated, options };
-        let lists = |at: usize| {
-            let arguments = argument_lists.get(at).copied().unwrap_or(std::ptr::null());
-            (arguments, output_lists.get(at).copied().unwrap_or(std::ptr::null_mut()))
+        let call = Call { executable, argument_lists, output_lists, donated, options, callbacks };
+        let [device] = *devices else {
+            // SAFETY: V2 and V3.
+            return unsafe { call.run_all(events) };
         };
-        if let [device] = *devices {
-            let elsewhere;
-            let placements = if chosen.is_none() {
-                executable.placements[0].as_slice()
-            } else {
-                elsewhere = executable.placements_on(device)?;
-                &*elsewhere
-            };
-            let (arguments, outputs) = lists(0);
-            // SAFETY: V2 and V3.
-            let mut launch = unsafe { call.launch(device, placements, arguments, outputs) }?;
-            let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
-            finish(&mut launch, &event)?;
-            if let Some(slot) = events.first_mut() {
-                *slot = into_raw(event);
-            }
-            return Ok(());
-        }
-        let mut launches = Vec::with_capacity(devices.len());
-        for (at, device) in devices.iter().enumerate() {
-            let (arguments, outputs) = lists(at);
-            // SAFETY: V2 and V3.
-            launches.push(unsafe { call.launch(*device, &executable.placements[at], arguments, outputs) }?);
-        }
-        let done = executable.client.backend.execute_all(&executable.compiled, &mut launches)?;
-        if done.len() != launches.len() {
-            let (events, launches) = (done.len(), launches.len());
-            return Err(Error::internal(format!("the backend returned {events} events of {launches} launches")));
-        }
-        if let Some(launch) = launches.iter().find(|launch| !launch.outputs.is_complete()) {
-            let device = executable.client.device_id(launch.device);
-            return Err(Error::internal(format!("the backend returned too few outputs of device {device}")));
-        }
-        for (at, (launch, event)) in launches.iter_mut().zip(done).enumerate() {
-            finish(launch, &event)?;
-            if let Some(slot) = events.get_mut(at) {
-                *slot = into_raw(event);
-            }
-        }
-        Ok(())
+        let elsewhere;
+        let placements = if chosen.is_none() {
+            executable.placements[0].as_slice()
+        } else {
+            elsewhere = executable.placements_on(device)?;
+            &*elsewhere
+        };
+        // SAFETY: V2 and V3.
+        unsafe { call.run(device, placements, events) }
     }
 }
 
 /// Index of the device that the framework chose, if it did.
 #[inline]
-fn chosen_device<B: Backend>(executable: &Executable<B>, device: *mut PJRT_Device) -> Result<Option<usize>> {
+fn chosen_device<B: Backend>(executable: &LoadedExecutable<B>, device: *mut PJRT_Device) -> Result<Option<usize>> {
     if device.is_null() {
         return Ok(None);
     }

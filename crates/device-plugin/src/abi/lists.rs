@@ -165,6 +165,42 @@ pub(crate) unsafe extern "C" fn delete_blob<T>(owner: *mut T) {
     }
 }
 
+/// Bytes that the framework frees by a deleter which gets nothing but their address: their number lies before them.
+pub(crate) enum Bytes {}
+
+impl Bytes {
+    const WORD: usize = size_of::<u64>();
+
+    /// Gives a copy to the framework, which frees it by [`Bytes::delete`].
+    pub(crate) fn give(bytes: &[u8]) -> *const c_char {
+        let mut words = vec![0u64; 1 + bytes.len().div_ceil(Self::WORD)];
+        words[0] = words.len() as u64;
+        for (word, bytes) in words[1..].iter_mut().zip(bytes.chunks(Self::WORD)) {
+            let mut whole = [0; Self::WORD];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(whole);
+        }
+        let words: *mut u64 = Box::into_raw(words.into_boxed_slice()).cast();
+        words.wrapping_add(1).cast_const().cast()
+    }
+
+    /// Frees the bytes; null does nothing.
+    ///
+    /// # Safety
+    ///
+    /// V2: the bytes came from [`Bytes::give`] and are given up.
+    pub(crate) unsafe extern "C" fn delete(bytes: *const c_char) {
+        if bytes.is_null() {
+            return;
+        }
+        let words = bytes.cast::<u64>().cast_mut().wrapping_sub(1);
+        // SAFETY: V2, the number of words lies before the bytes.
+        let count = usize::try_from(unsafe { words.read() }).unwrap_or(0);
+        // SAFETY: V2, this is the box that `give` made.
+        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(words, count)) });
+    }
+}
+
 /// Runs a destructor that may be the vendor's where no error can be returned.
 pub(crate) fn drop_contained<T>(value: T) {
     // A panic has nowhere to go; the hook has reported it.

@@ -27,13 +27,13 @@ entries! {
     }
 
     PJRT_LoadedExecutable_AddressableDeviceLogicalIds(args, executable) {
-        args.addressable_device_logical_ids = executable.executable.logical_ids.as_ptr().cast_mut();
-        args.num_addressable_device_logical_ids = executable.executable.logical_ids.len();
+        args.addressable_device_logical_ids = executable.logical_ids.as_ptr().cast_mut();
+        args.num_addressable_device_logical_ids = executable.logical_ids.len();
         Ok(())
     }
 
     PJRT_LoadedExecutable_GetDeviceAssignment(args, executable) {
-        let blob = Blob::new(executable.executable.assignment.encode());
+        let blob = Blob::new(executable.assignment.encode());
         args.serialized_bytes = blob.bytes;
         args.serialized_bytes_size = blob.size;
         args.serialized_device_assignment = blob.owner.cast();

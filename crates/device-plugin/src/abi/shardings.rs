@@ -1,13 +1,14 @@
 //! The shardings extension: how the arguments and outputs of a program are spread over devices.
 
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 
 use pjrt_sys::{AbiStruct, Extension, PJRT_Extension_Base, PJRT_Shardings_Extension, extension_slot};
 
 use crate::DevicePlugin;
 use crate::abi::entry::{Shim, entries, entry};
+use crate::abi::memory_descriptions;
 
-/// Where the extension lies: last of the chain.
+/// Where the extension lies: after the layouts.
 pub(crate) const fn pointer<P: DevicePlugin>() -> *mut PJRT_Extension_Base {
     struct Constant<P>(std::marker::PhantomData<P>);
     impl<P: DevicePlugin> Constant<P> {
@@ -15,7 +16,7 @@ pub(crate) const fn pointer<P: DevicePlugin>() -> *mut PJRT_Extension_Base {
             base: PJRT_Extension_Base {
                 struct_size: PJRT_Shardings_Extension::STRUCT_SIZE,
                 type_: PJRT_Shardings_Extension::TYPE,
-                next: null_mut(),
+                next: memory_descriptions::pointer::<P>(),
             },
             PJRT_Shardings_PJRT_Executable_ParameterShardings: Some(
                 entry::<Shim<P>, extension_slot::PJRT_Shardings_PJRT_Executable_ParameterShardings>,

@@ -6,11 +6,12 @@ use pjrt_sys::{PJRT_DeviceDescription, PJRT_TopologyDescription};
 
 use crate::abi::device::DeviceDescription;
 use crate::abi::entry::entries;
-use crate::abi::lists::{Blob, NamedValues, Pointers, delete_blob};
+use crate::abi::lists::{Blob, Bytes, NamedValues, Pointers, delete_blob};
 use crate::abi::raw;
 use crate::abi::raw::handles;
 use crate::envelope::{Reader, Writer};
-use crate::{Backend, DeviceInfo, NamedValue, Result};
+use crate::hlo::{message, varint};
+use crate::{Backend, DeviceInfo, ElementType, Error, MemoryInfo, Result, Shape, TopologyInfo};
 
 /// The devices of a client, or of a machine that need not be present.
 pub(crate) struct Topology {
@@ -18,8 +19,11 @@ pub(crate) struct Topology {
     pub(crate) platform_version: String,
     pub(crate) descriptions: Vec<DeviceDescription>,
     description_handles: Pointers<PJRT_DeviceDescription>,
-    attribute_values: Vec<NamedValue>,
     attributes: NamedValues,
+    /// What the backend says.
+    pub(crate) info: TopologyInfo,
+    /// The kinds of memory, as numbers.
+    kind_ids: Vec<i32>,
     /// Whether the framework is to destroy it; a client's topology goes with the client.
     owned: bool,
 }
@@ -29,28 +33,60 @@ handles! {
 }
 
 /// First bytes of a serialized topology; the digit is the version of the form.
-const MAGIC: &[u8] = b"device-plugin topology 1\n";
+const MAGIC: &[u8] = b"device-plugin topology 2\n";
 
 impl Topology {
-    pub(crate) fn new(
-        platform_name: String,
-        platform_version: String,
-        devices: Vec<DeviceInfo>,
-        attributes: Vec<NamedValue>,
-    ) -> Self {
-        let descriptions: Vec<_> = devices.into_iter().map(DeviceDescription::new).collect();
-        let description_handles = Pointers::of(&descriptions);
-        let attribute_values = attributes.clone();
-        let attributes = NamedValues::attributes(attributes);
-        Self {
-            platform_name,
-            platform_version,
-            descriptions,
-            description_handles,
-            attribute_values,
-            attributes,
-            owned: false,
+    /// Checks what the backend says of its devices and memories.
+    pub(crate) fn new(info: TopologyInfo) -> Result<Self> {
+        if info.devices.is_empty() {
+            return Err(Error::internal("the backend lists no devices"));
         }
+        for (i, device) in info.devices.iter().enumerate() {
+            if info.devices[..i].iter().any(|other| other.id == device.id) {
+                return Err(Error::internal(format!("the backend lists two devices of id {}", device.id)));
+            }
+        }
+        for (i, MemoryInfo { kind, devices, .. }) in info.memories.iter().enumerate() {
+            if devices.is_empty() {
+                return Err(Error::internal(format!("memory {i} of kind {kind:?} belongs to no device")));
+            }
+            if let Some(id) = devices.iter().find(|id| info.devices.iter().all(|device| device.id != **id)) {
+                return Err(Error::internal(format!("memory {i} of kind {kind:?} belongs to the unknown device {id}")));
+            }
+        }
+        let mut kind_ids: Vec<i32> = info.memories.iter().map(|memory| memory.kind_id).collect();
+        kind_ids.sort_unstable();
+        kind_ids.dedup();
+        let descriptions: Vec<_> =
+            info.devices.iter().map(|device| DeviceDescription::new(device.clone(), &info.memories)).collect();
+        Ok(Self {
+            platform_name: info.platform_name.clone(),
+            platform_version: info.platform_version.clone(),
+            description_handles: Pointers::of(&descriptions),
+            descriptions,
+            attributes: NamedValues::attributes(info.attributes.clone()),
+            info,
+            kind_ids,
+            owned: false,
+        })
+    }
+
+    /// Index of the device of that id.
+    pub(crate) fn device_of_id(&self, id: i64) -> Result<usize> {
+        let find = self.descriptions.iter().position(|device| i64::from(device.info.id) == id);
+        find.ok_or_else(|| {
+            let ids: Vec<_> = self.descriptions.iter().map(|device| device.info.id.to_string()).collect();
+            Error::invalid_argument(format!("there is no device of id {id}; known are {}", ids.join(", ")))
+        })
+    }
+
+    /// Kind of the memory a device prefers.
+    pub(crate) fn default_kind(&self, device: usize) -> Result<&str> {
+        let id = self.descriptions.get(device).map(|device| device.info.id);
+        let memory = self.info.memories.iter().find(|memory| id.is_some_and(|id| memory.devices.contains(&id)));
+        let memory =
+            memory.ok_or_else(|| Error::invalid_argument(format!("device {} has no memory", id.unwrap_or(-1))))?;
+        Ok(&memory.kind)
     }
 
     /// Gives a topology that no client owns to the framework, which destroys it.
@@ -73,7 +109,15 @@ impl Topology {
             out.text(&info.to_string);
             out.values(&info.attributes);
         }
-        out.values(&self.attribute_values);
+        out.count(self.info.memories.len());
+        for memory in &self.info.memories {
+            out.text(&memory.kind);
+            out.int(memory.kind_id.into());
+            out.int(memory.on_host.into());
+            out.count(memory.devices.len());
+            memory.devices.iter().for_each(|id| out.int((*id).into()));
+        }
+        out.values(&self.info.attributes);
         out.finish()
     }
 
@@ -91,10 +135,81 @@ impl Topology {
             info.attributes = from.values()?;
             devices.push(info);
         }
+        let mut memories = Vec::new();
+        for _ in 0..from.count()? {
+            let mut memory = MemoryInfo::new(from.text()?, from.int32()?, []);
+            memory.on_host = from.int()? != 0;
+            memory.devices = (0..from.count()?).map(|_| from.int32()).collect::<Result<_>>()?;
+            memories.push(memory);
+        }
         let attributes = from.values()?;
         from.finish()?;
-        Ok(Self::new(name, version, devices, attributes))
+        Self::new(TopologyInfo { platform_name: name, platform_version: version, devices, memories, attributes })
+            .map_err(|error| Error::invalid_argument(error.message()))
     }
+}
+
+/// Number of an element type in `PrimitiveType`.
+fn primitive_type(element_type: ElementType) -> Result<usize> {
+    Ok(match element_type {
+        ElementType::Pred => 1,
+        ElementType::S8 => 2,
+        ElementType::S16 => 3,
+        ElementType::S32 => 4,
+        ElementType::S64 => 5,
+        ElementType::U8 => 6,
+        ElementType::U16 => 7,
+        ElementType::U32 => 8,
+        ElementType::U64 => 9,
+        ElementType::F16 => 10,
+        ElementType::F32 => 11,
+        ElementType::F64 => 12,
+        ElementType::C64 => 15,
+        ElementType::Bf16 => 16,
+        ElementType::Token => 17,
+        ElementType::C128 => 18,
+        ElementType::F8E5M2 => 19,
+        ElementType::F8E4M3FN => 20,
+        ElementType::S4 => 21,
+        ElementType::U4 => 22,
+        ElementType::F8E4M3B11FNUZ => 23,
+        ElementType::F8E5M2FNUZ => 24,
+        ElementType::F8E4M3FNUZ => 25,
+        ElementType::S2 => 26,
+        ElementType::U2 => 27,
+        ElementType::F8E4M3 => 28,
+        ElementType::F8E3M4 => 29,
+        ElementType::S1 => 30,
+        ElementType::U1 => 31,
+        ElementType::F4E2M1FN => 32,
+        ElementType::F8E8M0FNU => 33,
+        other => {
+            return Err(Error::unimplemented(format!("{other} has no number in XLA")));
+        }
+    })
+}
+
+/// A row-major array as a serialized `ShapeProto`.
+fn shape_proto(shape: &Shape) -> Result<Vec<u8>> {
+    const ELEMENT_TYPE: u8 = 2;
+    const DIMENSIONS: u8 = 3;
+    const LAYOUT: u8 = 5;
+    const IS_DYNAMIC_DIMENSION: u8 = 6;
+    const MINOR_TO_MAJOR: u8 = 1;
+    let size = |n: i64| usize::try_from(n).map_err(|_| Error::argument(format!("dims has the extent {n}")));
+    let mut proto = vec![ELEMENT_TYPE << 3];
+    varint(&mut proto, primitive_type(shape.element_type)?);
+    let mut packed = Vec::new();
+    for extent in &shape.dimensions {
+        varint(&mut packed, size(*extent)?);
+    }
+    message(&mut proto, DIMENSIONS, &packed);
+    let (mut order, mut layout) = (Vec::new(), Vec::new());
+    (0..shape.dimensions.len()).rev().for_each(|dimension| varint(&mut order, dimension));
+    message(&mut layout, MINOR_TO_MAJOR, &order);
+    message(&mut proto, LAYOUT, &layout);
+    message(&mut proto, IS_DYNAMIC_DIMENSION, &vec![0; shape.dimensions.len()]);
+    Ok(proto)
 }
 
 entries! {
@@ -103,9 +218,11 @@ entries! {
         let name = unsafe { raw::text(args.topology_name, args.topology_name_size, "topology_name") }?;
         // SAFETY: V1 and V3.
         let options = unsafe { raw::named_values(args.create_options, args.num_options, "create_options") }?;
-        let info = P::Backend::topology(name, &options)?;
-        let topology = Topology::new(P::NAME.to_owned(), String::new(), info.devices, info.attributes);
-        args.topology = topology.into_raw();
+        let mut info = P::Backend::topology(name, &options)?;
+        if info.platform_name.is_empty() {
+            P::NAME.clone_into(&mut info.platform_name);
+        }
+        args.topology = Topology::new(info)?.into_raw();
         Ok(())
     }
 
@@ -141,6 +258,30 @@ entries! {
     PJRT_TopologyDescription_Attributes(args, topology) {
         args.attributes = topology.attributes.raw().as_ptr();
         args.num_attributes = topology.attributes.raw().len();
+        Ok(())
+    }
+
+    PJRT_TopologyDescription_GetMemorySpaceKindIds(args, topology) {
+        args.memory_space_kind_ids = topology.kind_ids.as_ptr();
+        args.num_memory_space_kind_ids = topology.kind_ids.len();
+        Ok(())
+    }
+
+    PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace(args, topology) {
+        if !topology.kind_ids.contains(&args.memory_space_kind_id) {
+            return Err(Error::argument(format!(
+                "memory_space_kind_id is {}, but the kinds are {:?}", args.memory_space_kind_id, topology.kind_ids
+            )));
+        }
+        // SAFETY: V3.
+        let shape = unsafe { raw::shape(args.element_type.0, args.dims, args.num_dims) }?;
+        // The layout is only a wish, and all arrays are row-major here; but it must be one of this shape.
+        // SAFETY: V3.
+        unsafe { raw::layout(args.layout, &shape) }?;
+        let bytes = shape_proto(&shape)?;
+        args.serialized_shape_size = bytes.len();
+        args.serialized_shape = Bytes::give(&bytes);
+        args.serialized_shape_deleter = Some(Bytes::delete);
         Ok(())
     }
 

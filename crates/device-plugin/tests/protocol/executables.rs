@@ -2,7 +2,7 @@
 
 use std::ptr::{null, null_mut};
 
-use device_plugin::{CompileOptions, DeviceAssignment, NamedValue};
+use device_plugin::{CompileOptions, DeviceAssignment, ErrorCode, NamedValue};
 use pjrt_sys::*;
 
 use crate::framework::{Loaded, garbage, read_values, slice, text, toy};
@@ -199,8 +199,98 @@ fn executables_survive_serialization() {
     for cut in 1..bytes.len() {
         assert!(load(&bytes[..cut], &[]).is_err(), "{cut}");
     }
-    let moved: Vec<u8> = String::from_utf8_lossy(&bytes).replacen("toy", "doy", 1).into_bytes();
-    assert!(load(&moved, &[]).is_err());
+    // Any one bit.
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        assert_eq!(load(&damaged, &[]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT, "{at}");
+    }
+    // Absurd lengths under a right checksum.
+    for at in (27..bytes.len() - 16).step_by(3) {
+        let mut absurd = bytes.clone();
+        absurd[at..at + 8].fill(0xff);
+        seal(&mut absurd);
+        drop(load(&absurd, &[]).map(|loaded| toy().destroy_loaded(loaded)));
+    }
+    // Whole and right, but of another platform, whose name follows the magic line and its length.
+    let mut foreign = bytes.clone();
+    assert_eq!(&foreign[35..38], b"toy");
+    foreign[35..38].copy_from_slice(b"boy");
+    seal(&mut foreign);
+    let fault = load(&foreign, &[]).unwrap_err();
+    assert!(fault.message.contains("serialized on the platform \"boy\", and this is \"toy\""), "{fault:?}");
+    // Of another version of the form.
+    let mut older = bytes.clone();
+    older[25] = b'1';
+    seal(&mut older);
+    assert!(load(&older, &[]).unwrap_err().message.contains("this version of the plugin serialized"));
+    assert!(load(&bytes, &[0xff; 3]).unwrap_err().message.contains("compile options"));
+    toy().destroy_client(client);
+}
+
+/// Puts the right checksum at the end of changed bytes.
+fn seal(bytes: &mut [u8]) {
+    let (body, sum) = bytes.split_last_chunk_mut::<8>().unwrap();
+    let checksum =
+        body.iter().fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    *sum = checksum.to_le_bytes();
+}
+
+#[test]
+fn native_code_is_loaded_where_the_platform_has_the_version() {
+    let client = toy().client(&[]).unwrap();
+    let loaded = toy().compile(client, "op=native\nin=s32[1]").unwrap();
+    let held = executable_of(loaded);
+    let blob = toy().ask::<slot::PJRT_Executable_Serialize>(|args| args.executable = held).unwrap();
+    let mut bytes = unsafe { slice(blob.serialized_bytes.cast::<u8>(), blob.serialized_bytes_size) }.to_vec();
+    unsafe { blob.serialized_executable_deleter.unwrap()(blob.serialized_executable) };
+    destroy(held);
+    toy().destroy_loaded(loaded);
+    let name = |bytes: &[u8]| {
+        let args = toy().ask::<slot::PJRT_Executable_DeserializeAndLoad>(|args| {
+            (args.client, args.serialized_executable) = (client, bytes.as_ptr().cast());
+            args.serialized_executable_size = bytes.len();
+            args.overridden_serialized_compile_options_size = 0;
+        });
+        let loaded = args?.loaded_executable;
+        let held = executable_of(loaded);
+        let name = toy().ask::<slot::PJRT_Executable_Name>(|args| args.executable = held).unwrap();
+        let name = unsafe { text(name.executable_name, name.executable_name_size) };
+        destroy(held);
+        toy().destroy_loaded(loaded);
+        crate::framework::Answer::Ok(name)
+    };
+    assert_eq!(name(&bytes).unwrap(), "from native code");
+    // Damaged code is the backend's to refuse.
+    let at = bytes.windows(6).position(|window| window == b"native").unwrap();
+    let code = bytes.windows(11).position(|window| window == b"native code").unwrap();
+    assert!(at < code);
+    let mut other = bytes.clone();
+    other[code] = b'N';
+    seal(&mut other);
+    assert_eq!(name(&other).unwrap_err().message, "no native code");
+    // Another version compiles the program again.
+    let version = bytes.windows(5).position(|window| window == b"toy 1").unwrap();
+    bytes[version + 4] = b'0';
+    seal(&mut bytes);
+    assert_eq!(name(&bytes).unwrap(), "native");
+    toy().destroy_client(client);
+}
+
+#[test]
+fn options_nobody_here_knows_are_kept() {
+    let client = toy().client(&[]).unwrap();
+    let mut options = CompileOptions { device_ordinal: 11, ..CompileOptions::default() }.encode();
+    // Field 1999, of a newer framework.
+    options.extend([0xfa, 0x7c, 3, b'n', b'e', b'w']);
+    let loaded = toy().compile_with(client, "op=echo\nin=s32[1]", &options).unwrap();
+    let held = executable_of(loaded);
+    let blob = toy().ask::<slot::PJRT_Executable_GetCompileOptions>(|args| args.executable = held).unwrap();
+    let kept = unsafe { slice(blob.serialized_bytes.cast::<u8>(), blob.serialized_bytes_size) }.to_vec();
+    unsafe { blob.serialized_compile_options_deleter.unwrap()(blob.serialized_compile_options) };
+    assert_eq!(kept, options);
+    destroy(held);
+    toy().destroy_loaded(loaded);
     toy().destroy_client(client);
 }
 

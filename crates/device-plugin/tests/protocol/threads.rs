@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use device_plugin::ErrorCode;
+use device_plugin::{ElementType, ErrorCode, NamedValue, Shape};
 
 use crate::framework::{Answer, Buffer, Client, Loaded, toy};
+use crate::toy::{notes, open_gate, pass_gate};
 
 /// A whole life: client, program, buffers, execution, donation, results.
 fn life() {
@@ -116,4 +117,132 @@ fn a_buffer_is_donated_once_however_many_ask() {
         toy().destroy_loaded(executable);
         toy().destroy_client(client);
     }
+}
+
+#[test]
+fn a_deleted_argument_lasts_until_its_execution_ends_and_no_longer() {
+    let client = toy().client(&[]).unwrap();
+    let hold = toy().compile(client, "op=hold\nin=s32[2]\ngate=deleted-meanwhile").unwrap();
+    let data = [7i32, 8];
+    let shape = Shape::new(ElementType::S32, [2]);
+    // The host's memory is lent, so the plugin tells when the value is gone.
+    let (buffer, done) = toy().put_as(client, &shape, data.as_ptr().cast(), None, 2, 2).unwrap();
+    let shared = Shared { executable: hold, buffer, client };
+    let output = std::thread::scope(|scope| {
+        let run = scope.spawn(move || {
+            let (executable, buffer) = shared.get();
+            let (outputs, event) = toy().execute(executable, &[buffer], 1).unwrap();
+            toy().wait(event).unwrap();
+            outputs[0].expose_provenance()
+        });
+        pass_gate("deleted-meanwhile-begun");
+        toy().delete(buffer);
+        assert!(toy().is_deleted(buffer) && !toy().is_ready(done));
+        assert!(toy().execute(hold, &[buffer], 1).unwrap_err().message.contains("deleted"));
+        open_gate("deleted-meanwhile");
+        std::ptr::with_exposed_provenance_mut(run.join().unwrap())
+    });
+    // The execution has ended, and the handle is still there.
+    toy().wait(done).unwrap();
+    assert_eq!(toy().read_ints(output).unwrap(), data);
+    toy().destroy(&[buffer, output]);
+    toy().destroy_loaded(hold);
+    toy().destroy_client(client);
+}
+
+#[test]
+fn a_donated_argument_is_left_whole_to_an_execution_that_uses_it() {
+    let client = toy().client(&[]).unwrap();
+    let hold = toy().compile(client, "op=hold\nin=s32[2]\ngate=donated-meanwhile").unwrap();
+    let add = toy().compile(client, "op=add_one\nin=s32[2]\ndonate=0").unwrap();
+    let buffer = toy().ints(client, &[7, 8]);
+    let shared = Shared { executable: hold, buffer, client };
+    let output = std::thread::scope(|scope| {
+        let run = scope.spawn(move || {
+            let (executable, buffer) = shared.get();
+            let (outputs, event) = toy().execute(executable, &[buffer], 1).unwrap();
+            toy().wait(event).unwrap();
+            outputs[0].expose_provenance()
+        });
+        pass_gate("donated-meanwhile-begun");
+        let (outputs, event) = toy().execute(add, &[buffer], 1).unwrap();
+        toy().wait(event).unwrap();
+        assert!(toy().is_deleted(buffer));
+        assert_eq!(toy().read_ints(outputs[0]).unwrap(), [8, 9]);
+        toy().destroy(&outputs);
+        open_gate("donated-meanwhile");
+        std::ptr::with_exposed_provenance_mut(run.join().unwrap())
+    });
+    assert_eq!(toy().read_ints(output).unwrap(), [7, 8]);
+    toy().destroy(&[buffer, output]);
+    toy().destroy_loaded(hold);
+    toy().destroy_loaded(add);
+    toy().destroy_client(client);
+}
+
+#[test]
+fn outputs_keep_their_client_and_its_end_comes_with_the_last() {
+    for round in 0..30 {
+        let name = format!("client {round} of outputs");
+        let client = toy().client(&[NamedValue::new("name", name.as_str())]).unwrap();
+        let executable = toy().compile(client, "op=echo\nin=s32[1];s32[1];s32[1];s32[1]").unwrap();
+        let buffer = toy().ints(client, &[round]);
+        let (outputs, event) = toy().execute(executable, &[buffer; 4], 4).unwrap();
+        toy().wait(event).unwrap();
+        toy().destroy(&[buffer]);
+        toy().destroy_loaded(executable);
+        let addresses: Vec<usize> = outputs.iter().map(|output| output.expose_provenance()).collect();
+        let closes = client.expose_provenance();
+        // The client and all outputs but one go at once, on threads of their own.
+        std::thread::scope(|scope| {
+            for address in addresses[1..].iter().copied() {
+                scope.spawn(move || toy().destroy(&[std::ptr::with_exposed_provenance_mut(address)]));
+            }
+            scope.spawn(move || toy().destroy_client(std::ptr::with_exposed_provenance_mut(closes)));
+        });
+        assert!(notes(&name).is_empty());
+        assert_eq!(toy().read_ints(outputs[0]).unwrap(), [round]);
+        let last = addresses[0];
+        std::thread::spawn(move || toy().destroy(&[std::ptr::with_exposed_provenance_mut(last)])).join().unwrap();
+        assert_eq!(notes(&name), [format!("{name} is closed")]);
+    }
+}
+
+#[test]
+fn executions_deletions_and_donations_race() {
+    let client = toy().client(&[]).unwrap();
+    let echo = toy().compile(client, "op=echo\nin=s32[4]").unwrap();
+    let add = toy().compile(client, "op=add_one\nin=s32[4]\ndonate=0").unwrap();
+    for round in 0..100 {
+        let buffer = toy().ints(client, &[round; 4]);
+        let (reads, donates) =
+            (Shared { executable: echo, buffer, client }, Shared { executable: add, buffer, client });
+        std::thread::scope(|scope| {
+            for (shared, adds) in [(reads, 0), (reads, 0), (donates, 1), (donates, 1)] {
+                scope.spawn(move || {
+                    let (executable, buffer) = shared.get();
+                    for _ in 0..4 {
+                        match toy().execute(executable, &[buffer], 1) {
+                            Ok((outputs, event)) => {
+                                toy().wait(event).unwrap();
+                                assert_eq!(toy().read_ints(outputs[0]).unwrap(), [round + adds; 4]);
+                                toy().destroy(&outputs);
+                            }
+                            Err(fault) => assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}"),
+                        }
+                    }
+                });
+            }
+            scope.spawn(move || {
+                let (_, buffer) = reads.get();
+                std::thread::yield_now();
+                toy().delete(buffer);
+            });
+        });
+        assert!(toy().is_deleted(buffer));
+        toy().destroy(&[buffer]);
+    }
+    toy().destroy_loaded(echo);
+    toy().destroy_loaded(add);
+    toy().destroy_client(client);
 }

@@ -1,6 +1,6 @@
 //! The toy device. Its programs are text, one `key=value` a line:
 //! `op` is `echo`, `add_one` (32-bit integers), `later` (echo, when its gate opens), `later_fail`, `fail`, `few`,
-//! `many`, `endless` (until poisoned) or `all`; `in` lists the parameters as `s32[2,3]`; `out` the outputs when they differ; `donate` lists donated
+//! `many`, `hold` (echo a copy, when its gate opens, within the call), `endless` (until poisoned) or `all`; `in` lists the parameters as `s32[2,3]`; `out` the outputs when they differ; `donate` lists donated
 //! parameters; `gate` names the gate of the `later` ones; `kind` the memory kind of the outputs.
 
 use std::collections::HashMap;
@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use device_plugin::{
     Backend, CompileOptions, Compiled, Completer, CreateOptions, DeviceInfo, DevicePlugin, Error, ErrorCode, Event,
-    ExecutableInfo, ForeignMemory, HostAlias, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement,
-    ProcessInfo, Program, Result, Shape, StablehloVersions, TopologyInfo, Value, device_plugin,
+    ExecutableInfo, ForeignMemory, HostAlias, HostArray, HostChannels, Launch, MemoryInfo, MemoryStats, NamedValue,
+    Placement, ProcessInfo, Program, Result, Shape, StablehloVersions, TopologyInfo, Value, device_plugin,
 };
 
 pub struct Toy;
@@ -28,6 +28,15 @@ impl DevicePlugin for Toy {
 pub struct ToyDevice {
     panic_in: String,
     node: Option<String>,
+    name: Option<String>,
+}
+
+impl Drop for ToyDevice {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            note(format!("{name} is closed"));
+        }
+    }
 }
 
 pub enum Memory {
@@ -78,13 +87,16 @@ impl Drop for Tracked {
 /// Executions that end only when they are poisoned.
 static ENDLESS: Mutex<Vec<(usize, i32, Completer)>> = Mutex::new(Vec::new());
 
+/// Channels of executions that may have ended, by their gates.
+pub static CHANNELS: Mutex<Vec<(String, HostChannels)>> = Mutex::new(Vec::new());
+
 /// Foreign memory that a failing view kept.
 pub static FOREIGN: Mutex<Vec<ForeignMemory>> = Mutex::new(Vec::new());
 
 pub struct ToyProgram {
     op: String,
     gate: String,
-    panics: bool,
+    panic_in: String,
 }
 
 /// Aliases that a failing transfer kept.
@@ -110,6 +122,11 @@ pub fn open_gate(name: &str) {
     completer.expect("the gate is open").complete(Ok(()));
 }
 
+/// Waits until the gate is open.
+pub fn pass_gate(name: &str) {
+    with_gate(name, |gate| gate.0.clone()).wait().unwrap();
+}
+
 /// Gives up on the programs that wait at the gate.
 pub fn abandon_gate(name: &str) {
     drop(with_gate(name, |gate| gate.1.take()).expect("the gate is open"));
@@ -120,6 +137,55 @@ fn parse_shape(text: &str) -> Result<Shape> {
     let (ty, dims) = text.trim_end_matches(']').split_once('[').ok_or_else(fault)?;
     let dims = dims.split(',').filter(|dim| !dim.is_empty()).map(|dim| dim.parse::<i64>().map_err(|_| fault()));
     Ok(Shape::new(ty.parse().map_err(|_| fault())?, dims.collect::<Result<Vec<_>>>()?))
+}
+
+fn devices() -> Vec<DeviceInfo> {
+    (0..2)
+        .map(|id| {
+            let mut info = DeviceInfo::new(10 + id, "Toy v1");
+            info.local_hardware_id = id;
+            info.attributes = vec![
+                NamedValue::new("coords", [i64::from(id), 0]),
+                NamedValue::new("name", "toy"),
+                NamedValue::new("cores", 2i64),
+                NamedValue::new("fast", true),
+                NamedValue::new("ghz", 1.5f32),
+            ];
+            info
+        })
+        .collect()
+}
+
+fn memories() -> Vec<MemoryInfo> {
+    vec![
+        MemoryInfo::new("device", 0, [10]),
+        MemoryInfo::new("device", 0, [11]),
+        MemoryInfo::new("pinned_host", 1, [10, 11]).on_host(),
+    ]
+}
+
+fn compile(program: &Program, options: &CompileOptions, panic_in: &str) -> Result<Compiled<ToyProgram>> {
+    let code = std::str::from_utf8(&program.code).map_err(|_| Error::invalid_argument("no text"))?;
+    // The text of an HLO module is its name, after tag and length.
+    let code = if program.format == "hlo" { code[2..].trim_end_matches(|c| c != ']') } else { code };
+    let fields: HashMap<&str, &str> = code.lines().filter_map(|line| line.split_once('=')).collect();
+    let list = |key: &str| fields.get(key).into_iter().flat_map(|list| list.split(';'));
+    let shapes = |key: &str| list(key).filter(|s| !s.is_empty()).map(parse_shape).collect::<Result<Vec<_>>>();
+    let op = *fields.get("op").ok_or_else(|| Error::invalid_argument("the program has no op"))?;
+    let inputs = shapes("in")?;
+    let outputs = if fields.contains_key("out") { shapes("out")? } else { inputs.clone() };
+    let mut info = ExecutableInfo::new(op, inputs, outputs).donating(list("donate").map(|i| i.parse().unwrap()));
+    info.code_size = 42;
+    if let Some(kind) = fields.get("kind") {
+        info.output_memory_kinds = vec![(*kind).to_owned(); info.outputs.len()];
+    }
+    if op == "all" {
+        info.output_shardings = Some(vec![b"sharding".to_vec(); info.outputs.len()]);
+    }
+    assert!(options.num_replicas >= 1);
+    let gate = fields.get("gate").map_or(String::new(), ToString::to_string);
+    let executable = ToyProgram { op: op.to_owned(), gate, panic_in: panic_in.to_owned() };
+    Ok(Compiled { executable, info })
 }
 
 impl ToyDevice {
@@ -133,7 +199,7 @@ impl Backend for ToyDevice {
     type Executable = ToyProgram;
 
     fn create(options: &CreateOptions) -> Result<Self> {
-        options.expect_only(&["panic_in", "fail", "node_id", "num_nodes", "list", "float", "flag"])?;
+        options.expect_only(&["panic_in", "name", "fail", "node_id", "num_nodes", "list", "float", "flag"])?;
         if let Some(Value::String(message)) = options.get("fail") {
             return Err(Error::new(ErrorCode::UNAVAILABLE, message).with_payload("toy", *b"payload"));
         }
@@ -148,7 +214,8 @@ impl Backend for ToyDevice {
                 Some(String::from_utf8(got).unwrap())
             }
         };
-        Ok(Self { panic_in, node })
+        let name = options.get("name").map(ToString::to_string);
+        Ok(Self { panic_in, node, name })
     }
 
     fn platform_version(&self) -> String {
@@ -157,29 +224,12 @@ impl Backend for ToyDevice {
 
     fn devices(&self) -> Vec<DeviceInfo> {
         self.check("devices");
-        (0..2)
-            .map(|id| {
-                let mut info = DeviceInfo::new(10 + id, "Toy v1");
-                info.local_hardware_id = id;
-                info.attributes = vec![
-                    NamedValue::new("coords", [i64::from(id), 0]),
-                    NamedValue::new("name", "toy"),
-                    NamedValue::new("cores", 2i64),
-                    NamedValue::new("fast", true),
-                    NamedValue::new("ghz", 1.5f32),
-                ];
-                info
-            })
-            .collect()
+        devices()
     }
 
     fn memories(&self) -> Vec<MemoryInfo> {
         self.check("memories");
-        vec![
-            MemoryInfo::new("device", 0, [10]),
-            MemoryInfo::new("device", 0, [11]),
-            MemoryInfo::new("pinned_host", 1, [10, 11]).on_host(),
-        ]
+        memories()
     }
 
     fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
@@ -268,31 +318,43 @@ impl Backend for ToyDevice {
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<ToyProgram>> {
         self.check("compile");
-        let code = std::str::from_utf8(&program.code).map_err(|_| Error::invalid_argument("no text"))?;
-        // The text of an HLO module is its name, after tag and length.
-        let code = if program.format == "hlo" { code[2..].trim_end_matches(|c| c != ']') } else { code };
-        let fields: HashMap<&str, &str> = code.lines().filter_map(|line| line.split_once('=')).collect();
-        let list = |key: &str| fields.get(key).into_iter().flat_map(|list| list.split(';'));
-        let shapes = |key: &str| list(key).filter(|s| !s.is_empty()).map(parse_shape).collect::<Result<Vec<_>>>();
-        let op = *fields.get("op").ok_or_else(|| Error::invalid_argument("the program has no op"))?;
-        let inputs = shapes("in")?;
-        let outputs = if fields.contains_key("out") { shapes("out")? } else { inputs.clone() };
-        let mut info = ExecutableInfo::new(op, inputs, outputs).donating(list("donate").map(|i| i.parse().unwrap()));
-        info.code_size = 42;
-        if let Some(kind) = fields.get("kind") {
-            info.output_memory_kinds = vec![(*kind).to_owned(); info.outputs.len()];
+        compile(program, options, &self.panic_in)
+    }
+
+    fn compile_for(
+        topology: &TopologyInfo,
+        program: &Program,
+        options: &CompileOptions,
+    ) -> Result<Compiled<ToyProgram>> {
+        let mut compiled = compile(program, options, "")?;
+        compiled.info.name = format!("{} for {} devices", compiled.info.name, topology.devices.len());
+        Ok(compiled)
+    }
+
+    fn load(&self, program: &Arc<ToyProgram>) -> Result<Arc<ToyProgram>> {
+        self.check("load");
+        match program.op.as_str() {
+            "unloadable" => Err(Error::invalid_argument("this program is for other devices")),
+            _ => Ok(Arc::clone(program)),
         }
-        if op == "all" {
-            info.output_shardings = Some(vec![b"sharding".to_vec(); info.outputs.len()]);
+    }
+
+    fn serialize(program: &ToyProgram) -> Result<Option<Vec<u8>>> {
+        Ok((program.op == "native").then(|| b"native code".to_vec()))
+    }
+
+    fn deserialize(&self, data: &[u8], _: &CompileOptions) -> Result<Compiled<ToyProgram>> {
+        self.check("deserialize");
+        if data != b"native code" {
+            return Err(Error::invalid_argument("no native code"));
         }
-        assert!(options.num_replicas >= 1);
-        let gate = fields.get("gate").map_or(String::new(), ToString::to_string);
-        let executable = ToyProgram { op: op.to_owned(), gate, panics: self.panic_in == "execute" };
-        Ok(Compiled { executable, info })
+        let executable = ToyProgram { op: "echo".to_owned(), gate: String::new(), panic_in: String::new() };
+        let shape = Shape::new(device_plugin::ElementType::S32, [1]);
+        Ok(Compiled { executable, info: ExecutableInfo::new("from native code", [shape.clone()], [shape]) })
     }
 
     fn execute(&self, program: &Arc<ToyProgram>, launch: &mut Launch<'_, Self>) -> Result<Event> {
-        assert!(!program.panics, "asked to panic in execute");
+        assert!(program.panic_in != "execute", "asked to panic in execute");
         let Launch { inputs, outputs, .. } = launch;
         match program.op.as_str() {
             "echo" | "all" => {
@@ -337,6 +399,37 @@ impl Backend for ToyDevice {
                 });
                 return Ok(event);
             }
+            "talk" | "talk_later" | "talk_badly" => {
+                CHANNELS.lock().unwrap().push((program.gate.clone(), launch.channels.clone()));
+                let channels = launch.channels.clone();
+                let talk = move || {
+                    let mut data = channels.receive(1, 8, 4)?.collect()?;
+                    data.iter_mut().for_each(|byte| *byte += 1);
+                    let (first, second) = data.split_at(3);
+                    channels.send(2, first.to_vec(), data.len(), false)?;
+                    channels.send(2, second.to_vec(), data.len(), true)
+                };
+                if program.op == "talk" {
+                    talk()?;
+                } else {
+                    let (event, completer) = Event::pending();
+                    let gate = with_gate(&program.gate, |gate| gate.0.clone());
+                    let fails = program.op == "talk_badly";
+                    std::thread::spawn(move || {
+                        gate.wait().unwrap();
+                        completer.complete(talk());
+                    });
+                    return if fails { Err(Error::internal("talked badly")) } else { Ok(event) };
+                }
+            }
+            "hold" => {
+                // Says that it has begun, waits within the call, and reads its arguments only then.
+                open_gate(&format!("{}-begun", program.gate));
+                with_gate(&program.gate, |gate| gate.0.clone()).wait()?;
+                for i in 0..inputs.len() {
+                    outputs.push(ToyBuffer::new(Memory::Own(inputs[i].bytes().to_vec())))?;
+                }
+            }
             "endless" => {
                 for _ in 0..outputs.len() {
                     outputs.push(ToyBuffer(Arc::default()))?;
@@ -374,18 +467,31 @@ impl Backend for ToyDevice {
         launches.iter_mut().map(|launch| self.execute(program, launch)).collect()
     }
 
-    fn cost_analysis(&self, _: &ToyProgram) -> Result<Vec<NamedValue>> {
-        self.check("cost_analysis");
+    fn cost_analysis(program: &ToyProgram) -> Result<Vec<NamedValue>> {
+        assert!(program.panic_in != "cost_analysis", "asked to panic in cost_analysis");
         Ok(vec![NamedValue::new("flops", 2.5f32), NamedValue::new("bytes accessed", 8i64)])
     }
 
     fn topology(name: &str, _: &[NamedValue]) -> Result<TopologyInfo> {
         match name {
             "panic" => panic!("asked to panic in topology"),
-            "pair" => Ok(TopologyInfo {
-                devices: vec![DeviceInfo::new(0, "Toy v1"), DeviceInfo::new(1, "Toy v1")],
-                attributes: vec![NamedValue::new("shape", [2i64])],
-            }),
+            "pair" => {
+                let mut info = TopologyInfo::new([DeviceInfo::new(0, "Toy v1"), DeviceInfo::new(1, "Toy v1")]);
+                info.attributes = vec![NamedValue::new("shape", [2i64])];
+                Ok(info)
+            }
+            // Devices as those of a client.
+            "here" | "here, older" => {
+                let mut info = TopologyInfo::new(devices());
+                info.memories = memories();
+                info.platform_version = if name == "here" { "toy 1".to_owned() } else { "toy 0".to_owned() };
+                Ok(info)
+            }
+            "there" => {
+                let mut info = TopologyInfo::new(devices());
+                info.platform_name = "another".to_owned();
+                Ok(info)
+            }
             _ => Err(Error::invalid_argument(format!("no topology {name}"))),
         }
     }
