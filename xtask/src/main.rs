@@ -1,8 +1,12 @@
 //! Tasks of this repository, run as `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod c;
+mod c_library;
 mod codegen;
+mod header;
 mod package;
+mod plugin_header;
 mod python;
 mod sh;
 mod test;
@@ -17,6 +21,12 @@ const USAGE: &str = "usage: cargo xtask TASK
 
   codegen [--check]   regenerate crates/pjrt-sys/src/{bindings,slots}.rs from the PJRT headers;
                       --check regenerates into memory and fails where the committed files differ
+  header [--check]    write the C headers from the Rust code that implements them, and that of the CPU plugin from its
+                      library; --check as above
+  c-tests             build libplugin_registry, and run the tests and examples in C and C++
+  c-library [--prefix DIR] [--release]
+                      build libplugin_registry and install it with headers, pkg-config and CMake files
+  pjrt-headers        fetch the PJRT headers and print their folder
   plugins             fetch the real XLA CPU plugins and print their paths
   test                run every test, with the real plugins, JAX and the C++ compiler where they can be had
   tidy                check the repository's walls: dependencies, unsafe code, file lengths
@@ -28,6 +38,11 @@ fn main() -> ExitCode {
     let result = match args.as_slice() {
         ["codegen"] => codegen::run(false),
         ["codegen", "--check"] => codegen::run(true),
+        ["header"] => header::run(false).and_then(|()| plugin_header::run(false)),
+        ["header", "--check"] => header::run(true).and_then(|()| plugin_header::run(true)),
+        ["c-library", args @ ..] => c_library::run(args),
+        ["c-tests"] => c_tests(),
+        ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(),
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
@@ -43,6 +58,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn c_tests() -> Result<(), Error> {
+    let plugins: Vec<_> = package::PLUGINS.iter().filter_map(|plugin| plugin.path().ok()).collect();
+    let outcome = c::run(codegen::headers().ok().as_deref(), &plugins)?;
+    println!("{} passed, {} failed, {} skipped", outcome.passed, outcome.failed, outcome.skipped.len());
+    if outcome.failed == 0 { Ok(()) } else { Err("tests in C and C++ failed".into()) }
 }
 
 fn plugins() -> Result<(), Error> {

@@ -12,6 +12,18 @@ pub(crate) fn root() -> PathBuf {
     xtask.parent().unwrap_or(xtask).to_path_buf()
 }
 
+/// Cargo, in the repository.
+pub(crate) fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root());
+    cargo
+}
+
+/// Cargo's target folder.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// Runs a command with its output shown; an exit status other than 0 is an error naming the command.
 pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     let status = command.status().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
@@ -27,6 +39,17 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     }
     let stderr = String::from_utf8_lossy(&out.stderr);
     Err(format!("{} failed: {}\n{stdout}{stderr}", show(command), out.status).into())
+}
+
+/// Runs a command and returns what it wrote to stderr, which becomes part of the error too.
+pub(crate) fn stderr(command: &mut Command) -> Result<String, Error> {
+    let out = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+    if out.status.success() {
+        Ok(stderr)
+    } else {
+        Err(format!("{} failed: {}\n{stderr}", show(command), out.status).into())
+    }
 }
 
 fn show(command: &Command) -> String {

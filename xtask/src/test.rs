@@ -1,11 +1,11 @@
 //! `cargo xtask test`: everything, with the real parts where a package registry can be reached.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::Command;
 
 use crate::package::PLUGINS;
-use crate::{Error, codegen, python, sh};
+use crate::{Error, c, codegen, python, sh};
 
 /// What was run and what was not.
 #[derive(Default)]
@@ -20,30 +20,32 @@ pub(crate) fn run() -> Result<(), Error> {
     let mut report = Report::default();
     let headers = report.part("PJRT headers, compared with the C compiler", codegen::headers());
     let mut plugins = OsString::new();
+    let mut plugin_files = Vec::new();
     for plugin in PLUGINS {
         let part = format!("XLA CPU plugin of API {} ({} {})", plugin.api, plugin.package.name, plugin.package.version);
         if let Some(path) = report.part(&part, plugin.path()) {
             if !plugins.is_empty() {
                 plugins.push(":");
             }
-            plugins.push(path);
+            plugins.push(&path);
+            plugin_files.push(path);
         }
     }
     let jax = report.part("JAX 0.10.2 and pypjrt in a Python environment", python::jax());
 
     step("building the CPU plugin as JAX loads it");
-    sh::run(cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
-    let cpu = target().join(format!(
+    sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
+    let cpu = sh::target().join(format!(
         "release/{}pjrt_plugin_cpu{}",
         std::env::consts::DLL_PREFIX,
         std::env::consts::DLL_SUFFIX
     ));
 
     step("Rust tests");
-    let mut tests = cargo();
+    let mut tests = sh::cargo();
     tests.args(["test", "--workspace", "--no-fail-fast"]);
     tests.env("PJRT_CPU_PLUGIN", &cpu);
-    if let Some(headers) = headers {
+    if let Some(headers) = &headers {
         tests.env("PJRT_HEADERS", headers);
     }
     if !plugins.is_empty() {
@@ -54,6 +56,14 @@ pub(crate) fn run() -> Result<(), Error> {
     let outcome = sh::run_watched(&mut tests, |line| report.cargo_line(line));
     report.check("cargo test", outcome);
 
+    step("C and C++");
+    let outcome = c::run(headers.as_deref(), &plugin_files).map(|outcome| {
+        report.passed += outcome.passed;
+        report.failed += outcome.failed;
+        report.skipped.extend(outcome.skipped);
+    });
+    report.check("C and C++", outcome);
+
     if let Some(python) = jax {
         step("JAX drives the CPU plugin");
         let mut pytest = Command::new(&python);
@@ -61,6 +71,10 @@ pub(crate) fn run() -> Result<(), Error> {
         pytest.env("PJRT_CPU_PLUGIN", &cpu).env("PYTHONDONTWRITEBYTECODE", "1");
         let outcome = sh::run_watched(&mut pytest, |line| report.pytest_line(line));
         report.check("pytest tests/jax", outcome);
+
+        step("wheels of `pjrt package` in fresh Python environments");
+        let outcome = wheels(&python, &cpu, &plugins, &mut report);
+        report.check("pytest tests/package", outcome);
 
         step("pypjrt.conform on the CPU plugin");
         let mut conform = Command::new(&python);
@@ -80,6 +94,16 @@ pub(crate) fn run() -> Result<(), Error> {
         report.check("pypjrt.conform", outcome);
     }
     report.close()
+}
+
+/// Packages plugins, installs the wheels and lets JAX find them.
+fn wheels(python: &Path, cpu: &Path, plugins: &OsStr, report: &mut Report) -> Result<(), Error> {
+    sh::run(sh::cargo().args(["build", "-p", "pjrt-cli"]))?;
+    let mut pytest = Command::new(python);
+    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/package"));
+    pytest.env("PJRT_COMMAND", sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX)));
+    pytest.env("PJRT_CPU_PLUGIN", cpu).env("PJRT_TEST_PLUGINS", plugins).env("PYTHONDONTWRITEBYTECODE", "1");
+    sh::run_watched(&mut pytest, |line| report.pytest_line(line))
 }
 
 impl Report {
@@ -149,17 +173,6 @@ fn number_before(text: &str, word: &str) -> u64 {
 
 fn step(name: &str) {
     println!("\n== {name}");
-}
-
-fn cargo() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(sh::root());
-    cargo
-}
-
-/// Cargo's target folder.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| sh::root().join("target"), PathBuf::from)
 }
 
 #[cfg(test)]

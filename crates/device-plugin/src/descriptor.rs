@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::abi::entry::contain;
+use crate::capabilities::StablehloRange;
 use crate::fault::{Fault, Faults};
 use crate::{
     Backend, DevicePlugin, EnvPlan, Environment, Error, Library, Manifest, NamedValue, ProcessTopology, Result,
@@ -46,13 +47,18 @@ impl Descriptor {
         let mut manifest = Manifest::new(P::NAME);
         manifest.aliases = P::ALIASES.iter().map(|&alias| alias.to_owned()).collect();
         manifest.capabilities = P::capabilities();
+        if let (None, Some(versions)) = (&manifest.capabilities.stablehlo, P::stablehlo_versions()) {
+            let range = StablehloRange::try_from(versions);
+            let range = range.map_err(|error| Fault::new("capabilities.stablehlo", error.message()))?;
+            manifest.capabilities.stablehlo = Some(range);
+        }
         manifest.create_options = P::options();
         manifest.process = P::process();
         manifest.ownership = P::ownership();
         let manifest = P::manifest(manifest);
         manifest.validate()?;
         let library = match P::library() {
-            Library::This if <P::Backend as Backend>::PRESENT => Library::Static(crate::abi::static_api::<P>()),
+            Library::This if <P::Backend as Backend>::PRESENT => Library::Static(crate::abi::shared_api::<P>()),
             Library::This => {
                 let message = "the plugin has neither: write `type Backend = …;`, or \
                                `fn library() -> Library { Library::beside(\"libexample.so\") }`";
@@ -128,6 +134,12 @@ impl fmt::Debug for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Descriptor").field("name", &self.manifest.name).field("library", &self.library).finish()
     }
+}
+
+/// The description of a plugin written in Rust, whose code may panic.
+pub(crate) fn described<P: DevicePlugin>() -> Result<Descriptor, Faults> {
+    let contained = contain(|| Ok(Descriptor::of::<P>()));
+    contained.unwrap_or_else(|panic| Err(Fault::new("descriptor", panic.message()).into()))
 }
 
 /// The hooks of a Rust type.

@@ -7,8 +7,10 @@
 //! kinds and serialization are done here, and a panic in a backend becomes an error of the call it happened in.
 //!
 //! A plugin that frameworks load is a crate of type `cdylib` with `#[device_plugin(export)]`, which defines
-//! `GetPjrtApi`; without `export` the plugin is embedded through its `api()`. `examples/echo_plugin.rs` is the first,
-//! this the second:
+//! `GetPjrtApi`, and `DevicePlugin_GetDescriptor` for all that PJRT does not say of a device; without `export` the
+//! plugin is embedded through its `api()`, and listed by [`registered`] in the programs it is linked into.
+//! `examples/echo_plugin.rs` is the first, `examples/wrapper_plugin.rs` describes a library that exists already,
+//! `examples/static_plugins.rs` links two plugins into one program in C, and this is a plugin to embed:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -69,11 +71,14 @@ extern crate self as device_plugin;
 #[allow(unsafe_code, reason = "the one place")]
 pub mod abi;
 mod backend;
+pub mod builtin;
+pub mod capabilities;
 mod descriptor;
 mod envelope;
 mod error;
 mod event;
 mod fault;
+pub mod header;
 mod hlo;
 mod host;
 mod info;
@@ -83,9 +88,10 @@ pub mod manifest;
 mod no_backend;
 pub mod options;
 mod ownership;
-mod placeholder;
 mod plugin;
+pub mod process;
 mod program;
+mod registered;
 mod strided;
 
 pub use abi::api;
@@ -95,6 +101,7 @@ pub use abi::host_channel::{HostChannels, HostChunk, HostStream};
 pub use abi::key_value::KeyValueStore;
 pub use backend::{Backend, CreateOptions};
 pub use bytes::Bytes;
+pub use capabilities::{Autocast, Capabilities};
 pub use descriptor::{Descriptor, Hooks};
 pub use error::{Error, Result};
 pub use event::{Completer, Event};
@@ -112,42 +119,81 @@ pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
     MemoryStats, NamedValue, OptionOverride, Shape, Value,
 };
-pub use placeholder::{Capabilities, EnvPlan, Environment, ProcessPlan, ProcessTopology};
 pub use plugin::{DevicePlugin, StablehloVersions};
 pub use plugin_macros::device_plugin;
+pub use process::{EnvPlan, Environment, ProcessPlan, ProcessTopology};
 pub use program::{Compiled, ExecutableInfo, Program};
+pub use registered::{Registered, registered};
 
-/// Defines the C function `GetPjrtApi` of a shared library for a plugin of another crate, as
-/// `#[device_plugin(export)]` does for one of the same crate.
+/// Defines the C functions of a shared library for a plugin of another crate, as `#[device_plugin(export)]` does for one
+/// of the same crate: `GetPjrtApi` and `DevicePlugin_GetDescriptor`.
 ///
 /// ```ignore
 /// device_plugin::export!(pjrt_cpu::Cpu);
+/// // A plugin without a backend has no table to return.
+/// device_plugin::export!(example::Wrapper, descriptor_only);
+/// // `acme_GetPjrtApi` and `acme_DevicePlugin_GetDescriptor`, for a static library with several plugins.
+/// device_plugin::export!(example::Acme, prefix = "acme");
 /// ```
 #[macro_export]
 macro_rules! export {
-    ($plugin:ty) => {
-        const _: () = {
-            /// The table of this library's plugin, for frameworks.
-            #[unsafe(no_mangle)]
-            pub extern "C" fn GetPjrtApi() -> *const $crate::__private::PJRT_Api {
-                <$plugin>::api().as_raw()
-            }
-        };
+    ($($arguments:tt)*) => {
+        $crate::__private::export! { $crate; $($arguments)* }
     };
 }
 
-/// What the expansion of [`macro@device_plugin`] calls; not for other use.
+/// What the expansions of [`macro@device_plugin`] and [`export!`] call; not for other use.
 #[doc(hidden)]
 pub mod __private {
+    pub use inventory;
     pub use pjrt_sys::PJRT_Api;
+    pub use plugin_macros::export;
 
-    use crate::{DevicePlugin, StaticApi};
+    pub use crate::abi::descriptor::dp_descriptor;
+    use crate::{Backend, Descriptor, DevicePlugin, Faults, StaticApi};
 
-    /// The table of a plugin, for a program that embeds it.
-    pub const fn static_api<P: DevicePlugin>() -> StaticApi {
-        crate::abi::static_api::<P>()
+    /// The table of a plugin, the same each time.
+    pub fn api<P: DevicePlugin>() -> StaticApi {
+        crate::abi::shared_api::<P>()
     }
 
-    /// Fails to compile, naming the trait, where the attribute is on the implementation of another one.
-    pub const fn assert_device_plugin<P: DevicePlugin>() {}
+    /// What a plugin says of itself.
+    ///
+    /// # Errors
+    ///
+    /// All faults of the description; a panic of the plugin is one.
+    pub fn descriptor<P: DevicePlugin>() -> Result<Descriptor, Faults> {
+        crate::descriptor::described::<P>()
+    }
+
+    /// The same for C.
+    pub fn c_descriptor<P: DevicePlugin>() -> *const dp_descriptor {
+        crate::abi::descriptor::c_descriptor::<P>()
+    }
+
+    /// Fails to compile where a name is none, or the trait is another one.
+    pub const fn assert_names<P: DevicePlugin>() {
+        assert!(
+            crate::manifest::is_name(P::NAME),
+            "NAME of a plugin is a lower-case letter, then lower-case letters, digits and underscores"
+        );
+        let mut index = 0;
+        while index < P::ALIASES.len() {
+            assert!(
+                crate::manifest::is_name(P::ALIASES[index]),
+                "each of a plugin's ALIASES is a lower-case letter, then lower-case letters, digits and underscores"
+            );
+            index += 1;
+        }
+    }
+
+    /// Fails to compile where there is no table to export.
+    pub const fn assert_backend<P: DevicePlugin>() {
+        assert!(
+            <P::Backend as Backend>::PRESENT,
+            "the plugin has no backend, so there is no table for GetPjrtApi to return: write \
+             `device_plugin::export!(path::Plugin, descriptor_only)`, and in its own crate `type Backend = NoBackend;` \
+             or nothing"
+        );
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::{Result, StaticApi};
 
@@ -16,7 +17,7 @@ pub enum Library {
     /// A file by its path, or by a bare name for the dynamic loader to search.
     Path(PathBuf),
     /// A path that is known only at run time, such as one read from an environment variable.
-    Computed(fn() -> Result<PathBuf>),
+    Computed(Arc<dyn Fn() -> Result<PathBuf> + Send + Sync>),
     /// A table within this program.
     Static(StaticApi),
 }
@@ -25,6 +26,11 @@ impl Library {
     /// A file in the folder of what describes the plugin.
     pub fn beside(file: impl Into<String>) -> Self {
         Self::Beside(file.into())
+    }
+
+    /// A file whose path is known only at run time.
+    pub fn computed(path: impl Fn() -> Result<PathBuf> + Send + Sync + 'static) -> Self {
+        Self::Computed(Arc::new(path))
     }
 
     /// A file by its path.

@@ -285,9 +285,23 @@ fn is_lower_hex(text: &str) -> bool {
 }
 
 /// A name must be usable as a Python module, a C symbol and an environment variable.
+/// Whether frameworks can know a plugin by that name.
+pub(crate) const fn is_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let mut index = 0;
+    while index < bytes.len() {
+        match bytes[index] {
+            b'a'..=b'z' => {}
+            b'0'..=b'9' | b'_' if index > 0 => {}
+            _ => return false,
+        }
+        index += 1;
+    }
+    index > 0
+}
+
 fn check_name(name: &str) -> Result<(), String> {
-    let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
-    if first && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')) {
+    if is_name(name) {
         return Ok(());
     }
     Err(format!("{name:?} is no name: write a lower-case letter, then lower-case letters, digits and underscores"))

@@ -25,6 +25,11 @@ use crate::{
 /// ```
 ///
 /// All functions are answered before a client exists, and without a device.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no plugin: it does not implement `device_plugin::DevicePlugin`",
+    label = "no plugin",
+    note = "write `use device_plugin::DevicePlugin;` and `#[device_plugin] impl DevicePlugin for {Self} {{ … }}`"
+)]
 pub trait DevicePlugin: 'static {
     /// Name by which frameworks register the plugin, and its platform name: a lower-case letter, then lower-case
     /// letters, digits and underscores.

@@ -11,7 +11,7 @@ pub(crate) struct Args {
     client: ClientArgs,
     /// Print JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<String, String> {

@@ -1,67 +1,158 @@
 //! `pjrt inspect`.
 
-use pjrt::{NamedValue, Plugin, slot};
-use serde_json::json;
+use std::time::Duration;
 
-use crate::devices::values_json;
+use plugin_registry::PluginEntry;
+use serde_json::Value;
+
+use crate::child::{Probe, probe};
+use crate::doctor::duration;
+use crate::list;
 use crate::open::PluginArgs;
+use crate::table::Table;
+use crate::{Report, list::status};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     plugin: PluginArgs,
+    /// How long the plugin may take to load, such as `500ms`, `10s` or `2m`.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    timeout: Duration,
     /// Print JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
-/// Every function of the interface, and whether the plugin's table holds it.
-macro_rules! functions {
-    ($($name:ident,)*) => {
-        fn functions(plugin: &Plugin) -> Vec<(&'static str, bool)> {
-            vec![$((stringify!($name), plugin.supports::<slot::$name>()),)*]
+pub(crate) fn run(args: &Args) -> Result<Report, String> {
+    let entry = args.plugin.find()?;
+    if !entry.candidate().is_usable() {
+        // The same words as for a plugin that is opened.
+        return Err(entry.load().err().map_or_else(|| "it cannot be used".to_owned(), |error| error.to_string()));
+    }
+    let probe = probe(&entry, false, args.timeout)?;
+    let loaded = probe.step("load");
+    let fault = match loaded.map(|loaded| &loaded["error"]) {
+        Some(Value::String(error)) => Some(error.clone()),
+        _ => probe.failure(),
+    };
+    let code = u8::from(fault.is_some());
+    let loaded = loaded.filter(|loaded| loaded["error"].is_null());
+    let text = if args.json { as_json(&entry, loaded, fault) } else { as_text(&entry, loaded, fault, &probe) };
+    Ok(Report { text, code })
+}
+
+fn as_json(entry: &PluginEntry, loaded: Option<&Value>, fault: Option<String>) -> String {
+    let mut out = list::as_json(entry);
+    out["path"] = out["library"].clone();
+    out["manifest"] = serde_json::from_str(&entry.manifest().to_json()).unwrap_or_default();
+    for name in ["api_version", "table_size", "attributes", "extensions", "functions", "missing_functions"] {
+        out[name] = loaded.map_or(Value::Null, |loaded| loaded[name].clone());
+    }
+    if let Some(fault) = fault {
+        out["error"] = Value::String(fault);
+    }
+    format!("{out:#}\n")
+}
+
+fn as_text(entry: &PluginEntry, loaded: Option<&Value>, fault: Option<String>, probe: &Probe) -> String {
+    let mut out = String::new();
+    let manifest = entry.manifest();
+    let path = entry.candidate().library.path();
+    line!(out, "plugin {}", path.map_or_else(|| "embedded".to_owned(), |path| path.display().to_string()));
+    let mut about = Table::plain();
+    let mut say = |what: &str, found: String| {
+        if !found.is_empty() {
+            about.row([what.to_owned(), found]);
         }
     };
+    say("name", entry.name().to_owned());
+    say("also", manifest.aliases.join(", "));
+    for (what, found) in [
+        ("display name", &manifest.display_name),
+        ("vendor", &manifest.vendor),
+        ("version", &manifest.version),
+        ("description", &manifest.description),
+        ("homepage", &manifest.homepage),
+        ("support", &manifest.support),
+    ] {
+        say(what, found.clone());
+    }
+    for provenance in entry.candidate().provenances() {
+        say("found", provenance.to_string());
+    }
+    say("priority", manifest.priority.to_string());
+    say("ownership", manifest.ownership.name().to_owned());
+    say("hardware", entry.hardware().to_string());
+    say("status", status(entry));
+    for note in &entry.candidate().notes {
+        say("note", note.clone());
+    }
+    out.push_str(&about.text("  "));
+    capabilities(&mut out, entry);
+    options(&mut out, entry);
+    if let Some(loaded) = loaded {
+        functions(&mut out, loaded);
+    }
+    if let Some(fault) = fault {
+        line!(out, "FAULT during {}: {fault}", probe.failed_step().unwrap_or("load"));
+    }
+    out
 }
-pjrt::for_each_slot!(functions);
 
-pub(crate) fn run(args: &Args) -> Result<String, String> {
-    let mut out = String::new();
-    let plugin = args.plugin.open()?;
-    let attributes = plugin.attributes().map_err(|error| error.to_string())?;
-    let functions = functions(&plugin);
-    let missing: Vec<&str> = functions.iter().filter(|(_, present)| !present).map(|(name, _)| *name).collect();
-    let extensions = plugin.extensions();
-    if args.json {
-        let extensions: Vec<_> =
-            extensions.iter().map(|(number, name)| json!({ "type": number, "name": name })).collect();
-        line!(
-            out,
-            "{:#}",
-            json!({
-                "path": plugin.path(),
-                "api_version": plugin.api_version().to_string(),
-                "table_size": plugin.api().struct_size(),
-                "attributes": values_json(&attributes),
-                "extensions": extensions,
-                "functions": functions.len() - missing.len(),
-                "missing_functions": missing,
-            })
-        );
-        return Ok(out);
+fn capabilities(out: &mut String, entry: &PluginEntry) {
+    let json = serde_json::from_str(&entry.capabilities().to_json()).unwrap_or_default();
+    let Value::Object(fields) = json else { return };
+    if fields.is_empty() {
+        line!(out, "capabilities: what frameworks assume of a device they do not know");
+        return;
     }
-    let path = plugin.path().map_or_else(|| "embedded".to_owned(), |path| path.display().to_string());
-    line!(out, "plugin {path}");
-    line!(out, "API version {}, table of {} bytes", plugin.api_version(), plugin.api().struct_size());
-    for NamedValue { name, value } in &attributes {
-        line!(out, "attribute {name} = {value}");
+    line!(out, "capabilities");
+    let mut table = Table::plain();
+    for (name, value) in fields {
+        table.row([name, value.as_str().map_or_else(|| value.to_string(), str::to_owned)]);
     }
-    for (number, name) in extensions {
-        line!(out, "extension {} ({number})", name.unwrap_or("unknown to this version of the command"));
+    out.push_str(&table.text("  "));
+}
+
+fn options(out: &mut String, entry: &PluginEntry) {
+    let schema = &entry.manifest().create_options;
+    let others = if schema.is_open() { "others pass unchecked" } else { "no others" };
+    if schema.options().is_empty() {
+        line!(out, "create options: {}", if schema.is_open() { "all pass unchecked" } else { "none" });
+        return;
     }
-    line!(out, "functions {} of {}", functions.len() - missing.len(), functions.len());
+    line!(out, "create options ({others})");
+    let mut table = Table::plain();
+    for option in schema.options() {
+        let default = match option.default() {
+            Some(value) => format!("default {value}"),
+            None if option.is_required() => "required".to_owned(),
+            None => String::new(),
+        };
+        table.row([option.name().to_owned(), option.ty().name().to_owned(), default, option.description().to_owned()]);
+    }
+    out.push_str(&table.text("  "));
+}
+
+fn functions(out: &mut String, loaded: &Value) {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    line!(out, "API version {}, table of {} bytes", text(&loaded["api_version"]), loaded["table_size"]);
+    for (name, value) in loaded["attributes"].as_object().into_iter().flatten() {
+        line!(out, "attribute {name} = {}", text(value));
+    }
+    if let Some(error) = loaded["attributes_error"].as_str() {
+        line!(out, "no attributes: {error}");
+    }
+    for extension in loaded["extensions"].as_array().into_iter().flatten() {
+        let name = extension["name"].as_str().unwrap_or("unknown to this version of the command");
+        line!(out, "extension {name} ({})", extension["type"]);
+    }
+    let missing = loaded["missing_functions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let present = loaded["functions"].as_u64().unwrap_or(0);
+    let all = present + u64::try_from(missing.len()).unwrap_or(0);
+    line!(out, "functions {present} of {all}");
     for name in missing {
-        line!(out, "  without {name}");
+        line!(out, "  without {}", text(name));
     }
-    Ok(out)
 }

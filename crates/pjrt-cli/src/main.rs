@@ -1,4 +1,4 @@
-//! The `pjrt` command: run StableHLO programs on PJRT devices, list devices, inspect plugins.
+//! The `pjrt` command: run StableHLO programs on PJRT devices, find, check and package plugins.
 #![forbid(unsafe_code)]
 
 /// Adds a line of output. A command's output is printed at its end, so that a reader that closes early breaks nothing.
@@ -10,18 +10,26 @@ macro_rules! line {
 }
 
 mod array;
+mod child;
 mod devices;
+mod doctor;
+mod env;
+mod header;
 mod inspect;
+mod list;
 mod npy;
 mod open;
+mod package;
+mod probe;
 mod run;
+mod table;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Run StableHLO programs on PJRT devices, list devices, inspect plugins.
+/// Run StableHLO programs on PJRT devices; find, check and package plugins.
 #[derive(Parser)]
 #[command(name = "pjrt", version, arg_required_else_help = true)]
 struct Cli {
@@ -35,27 +43,75 @@ enum Command {
     Run(run::Args),
     /// List a plugin's devices and their memories.
     Devices(devices::Args),
-    /// Show what a plugin says of itself without creating a client: versions, attributes, extensions, functions.
+    /// List the plugins found on this machine, in the order in which a framework without a wish takes them.
+    List(list::Args),
+    /// Check each plugin: its library, what it needs, its hardware, and whether it loads and makes a client.
+    Doctor(doctor::Args),
+    /// Show what a plugin needs of a process, or run a command with it.
+    Env(env::Args),
+    /// Show what a plugin says of itself without creating a client: manifest, capabilities, options, versions,
+    /// attributes, extensions, functions.
     Inspect(inspect::Args),
+    /// Write the C header of a plugin: the functions its library exports.
+    Header(header::Args),
+    /// Write a wheel through which JAX and PyTorch/XLA find a plugin.
+    Package(package::Args),
+    /// Load a plugin as `doctor` and `inspect` say on the standard input.
+    #[command(name = "__probe", hide = true)]
+    Probe(probe::Args),
+}
+
+impl Command {
+    /// Whether the output is for a program.
+    fn json(&self) -> bool {
+        match self {
+            Self::Run(args) => args.json,
+            Self::Devices(args) => args.json,
+            Self::List(args) => args.json,
+            Self::Doctor(args) => args.json,
+            Self::Env(args) => args.json,
+            Self::Inspect(args) => args.json,
+            Self::Header(_) | Self::Package(_) | Self::Probe(_) => false,
+        }
+    }
+}
+
+/// What a command prints, and the code it ends with.
+struct Report {
+    text: String,
+    code: u8,
+}
+
+impl From<String> for Report {
+    fn from(text: String) -> Self {
+        Self { text, code: 0 }
+    }
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Run(args) => run::run(&args),
-        Command::Devices(args) => devices::run(&args),
+    let command = Cli::parse().command;
+    let json = command.json();
+    let result = match command {
+        Command::Run(args) => run::run(&args).map(Report::from),
+        Command::Devices(args) => devices::run(&args).map(Report::from),
+        Command::List(args) => list::run(&args).map(Report::from),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Env(args) => env::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Header(args) => header::run(&args).map(Report::from),
+        Command::Package(args) => package::run(&args).map(Report::from),
+        Command::Probe(args) => probe::run(&args).map(Report::from),
     };
-    match result {
-        Ok(output) => match std::io::stdout().write_all(output.as_bytes()) {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                eprintln!("pjrt: {error}");
-                ExitCode::FAILURE
-            }
-            _ => ExitCode::SUCCESS,
-        },
-        Err(reason) => {
-            eprintln!("pjrt: {reason}");
+    let report = result.unwrap_or_else(|reason| {
+        eprintln!("pjrt: {reason}");
+        let text = if json { format!("{:#}\n", serde_json::json!({ "error": reason })) } else { String::new() };
+        Report { text, code: 1 }
+    });
+    match std::io::stdout().write_all(report.text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("pjrt: {error}");
             ExitCode::FAILURE
         }
+        _ => ExitCode::from(report.code),
     }
 }

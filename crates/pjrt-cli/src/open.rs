@@ -1,12 +1,13 @@
 //! The plugin and client a command works on.
 
 use clap::Args;
-use pjrt::{Client, ClientOptions, Plugin, Value};
+use pjrt::{Client, ClientOptions, Value};
+use plugin_registry::PluginEntry;
 
 /// Which plugin to open.
 #[derive(Args)]
 pub(crate) struct PluginArgs {
-    /// `cpu` for the embedded device, or the path of a plugin's library.
+    /// `cpu` for the embedded device, the name of an installed plugin, or the path of a plugin's library.
     #[arg(long, short, default_value = "cpu", value_name = "NAME|PATH")]
     pub(crate) plugin: String,
 }
@@ -23,8 +24,8 @@ pub(crate) struct ClientArgs {
 }
 
 impl PluginArgs {
-    pub(crate) fn open(&self) -> Result<Plugin, String> {
-        plugin_registry::open(&self.plugin).map_err(|error| error.to_string())
+    pub(crate) fn find(&self) -> Result<PluginEntry, String> {
+        plugin_registry::find(&self.plugin).map_err(|error| error.to_string())
     }
 }
 
@@ -35,8 +36,8 @@ impl ClientArgs {
             let (name, value) = option(text)?;
             options = options.with(name, value);
         }
-        let plugin = self.plugin.open()?;
-        plugin.client(&options).map_err(|error| error.to_string())
+        let plugin = self.plugin.find()?.load().map_err(|error| error.to_string())?;
+        plugin.client_labelled("the command pjrt", &options).map_err(|error| error.to_string())
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     repeat: u32,
     /// Print the outputs, whole, and the times as JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// What a run gave.

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use device_plugin::capabilities::{MemoryKinds, ProgramFormat, ProgramFormats, StablehloRange};
 use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error, Event,
-    ExecutableInfo, HostArray, Launch, MemoryInfo, Placement, Program, Result, Shape, StablehloVersions, device_plugin,
+    Backend, Capabilities, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error,
+    Event, ExecutableInfo, HostArray, Launch, Manifest, MemoryInfo, OptionSchema, Placement, Program, Result, Shape,
+    StablehloVersions, device_plugin,
 };
 
 use crate::engine::{self, CompileErrorKind, DType, Pool, RunError, Tensor, TensorType};
@@ -15,10 +17,40 @@ pub struct Cpu;
 /// StableHLO versions the reader knows; a framework serializes programs for the newest of them at most.
 const STABLEHLO: StablehloVersions = StablehloVersions { current: [1, 17, 0], minimum: [0, 9, 0] };
 
+/// The kind of its only memory.
+const MEMORY: &str = "device";
+
 #[device_plugin]
 impl DevicePlugin for Cpu {
     const NAME: &'static str = "pjrt_cpu";
+    const ALIASES: &'static [&'static str] = &["cpu"];
     type Backend = CpuBackend;
+
+    fn capabilities() -> Capabilities {
+        let builder = Capabilities::builder()
+            .program_formats(ProgramFormats::preferring(ProgramFormat::Mlir))
+            .donation(true)
+            .persistent_cache(true)
+            .memory_kinds(MemoryKinds::new([MEMORY]));
+        // A range out of two constants; the tests see that it is one.
+        match StablehloRange::try_from(STABLEHLO) {
+            Ok(range) => builder.stablehlo(range).build(),
+            Err(_) => builder.build(),
+        }
+    }
+
+    fn options() -> OptionSchema {
+        OptionSchema::only([])
+    }
+
+    fn manifest(mut manifest: Manifest) -> Manifest {
+        manifest.display_name = "CPU".to_owned();
+        manifest.version = env!("CARGO_PKG_VERSION").to_owned();
+        manifest.description = "computes on this machine's cores".to_owned();
+        // As JAX ranks its own: whatever else there is comes first.
+        manifest.priority = 0;
+        manifest
+    }
 
     fn stablehlo_versions() -> Option<StablehloVersions> {
         Some(STABLEHLO)
@@ -46,7 +78,7 @@ impl Backend for CpuBackend {
     }
 
     fn memories(&self) -> Vec<MemoryInfo> {
-        vec![MemoryInfo::new("device", 0, [0]).on_host()]
+        vec![MemoryInfo::new(MEMORY, 0, [0]).on_host()]
     }
 
     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Tensor> {
@@ -170,4 +202,22 @@ fn dtype(element_type: ElementType) -> Result<DType> {
 fn element_type(dtype: DType) -> Result<ElementType> {
     let pair = TYPES.iter().find(|(engine, _)| *engine == dtype);
     pair.map(|(_, pjrt)| *pjrt).ok_or_else(|| Error::unimplemented(format!("arrays of {}", dtype.name())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_plugin_says_is_valid_and_agrees_with_itself() {
+        let capabilities = Cpu::capabilities();
+        assert_eq!(capabilities.validate(), Ok(()));
+        let range = capabilities.stablehlo.unwrap();
+        let numbers = |version: [i64; 3]| version.map(|number| number.to_string()).join(".");
+        assert_eq!(range.current.to_string(), numbers(STABLEHLO.current));
+        assert_eq!(range.minimum.to_string(), numbers(STABLEHLO.minimum));
+        assert_eq!(capabilities.memory_kinds.default_kind.as_deref(), Some(MEMORY));
+        assert!(capabilities.program_formats.accepts(ProgramFormat::Mlir));
+        assert!(!capabilities.program_formats.accepts(ProgramFormat::Hlo));
+    }
 }

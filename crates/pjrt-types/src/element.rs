@@ -8,7 +8,7 @@ use bytemuck::{CheckedBitPattern, NoUninit};
 macro_rules! element_types {
     ($($name:ident = $raw:literal, $text:literal, $mlir:literal, $bits:literal;)*) => {
         /// Type of a buffer's elements. Numbers and names are those of `PJRT_Buffer_Type`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         #[allow(missing_docs, reason = "the names of the C API")]
         #[repr(u32)]

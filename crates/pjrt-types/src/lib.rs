@@ -12,6 +12,8 @@ mod memory_stats;
 mod named_value;
 mod options;
 mod proto;
+#[cfg(feature = "serde")]
+mod serde;
 mod shape;
 mod version;
 

@@ -1,5 +1,6 @@
 //! `PJRT_Client_*`: a plugin's devices, held by this process.
 
+use std::any::Any;
 use std::ffi::{c_char, c_int};
 use std::fmt;
 use std::ptr::NonNull;
@@ -38,6 +39,8 @@ struct Parts {
     raw: Owned<PJRT_Client, Arc<PluginInner>>,
     /// Dropped after `raw`: the client may call it until it is destroyed.
     _store: Option<Store>,
+    /// Dropped last: who watches it learns that the client is gone.
+    _kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Owner for ClientInner {
@@ -71,7 +74,7 @@ impl Client {
         let raw = unsafe { Owned::new(raw, plugin.inner().clone()) };
         let devices = raw.query::<slot::PJRT_Client_AddressableDevices>()?;
         let default_device = devices.first().and_then(|device| NonNull::new(*device)).map(Foreign);
-        let parts = Detached::new(Parts { raw, _store: store });
+        let parts = Detached::new(Parts { raw, _store: store, _kept: options.kept.clone() });
         Ok(Self(Arc::new(ClientInner { parts, default_device })))
     }
 

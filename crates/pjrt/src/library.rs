@@ -1,5 +1,6 @@
 //! Shared libraries: the only file that opens one.
 
+use std::ffi::c_void;
 use std::path::Path;
 
 use libloading::Library;
@@ -15,7 +16,7 @@ use crate::load_error::LoadErrorKind;
 /// # Safety
 ///
 /// The library's initializers and its `GetPjrtApi` may run: they keep contract C1.
-pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<*const PJRT_Api, LoadErrorKind> {
+pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Api), LoadErrorKind> {
     // The loader's message for a missing file cannot be told from that for a missing dependency.
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.to_string()))?;
     // SAFETY: running the library's initializers is this function's contract.
@@ -23,9 +24,50 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<*const PJRT_Api, LoadEr
     // SAFETY: C1: a symbol of this name has this type.
     let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi\0") };
     let entry = *entry.map_err(|error| LoadErrorKind::NoEntryPoint(describe(&error)))?;
-    std::mem::forget(library);
+    let mapped = Mapped(Box::leak(Box::new(library)));
     // SAFETY: C1: the function has this type and may be called at any time.
-    Ok(unsafe { entry() })
+    Ok((mapped, unsafe { entry() }))
+}
+
+/// Calls a function of a library that takes nothing and returns a pointer; none where the library has no such function.
+///
+/// # Safety
+///
+/// The library's initializers may run, and a function of that name has this type and may be called at any time.
+pub(crate) unsafe fn get_pointer(path: &Path, function: &str) -> Result<Option<*const c_void>, LoadErrorKind> {
+    std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.to_string()))?;
+    // SAFETY: running the library's initializers is this function's contract.
+    let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(describe(&error)))?;
+    // SAFETY: a symbol of this name has this type, by this function's contract.
+    let Ok(found) = (unsafe { library.get::<unsafe extern "C" fn() -> *const c_void>(function) }) else {
+        return Ok(None);
+    };
+    let found = *found;
+    // What the pointer leads to is the library's, so that it stays mapped.
+    Box::leak(Box::new(library));
+    // SAFETY: this function's contract.
+    Ok(Some(unsafe { found() }))
+}
+
+/// A library that stays mapped until the process ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Mapped(&'static Library);
+
+impl Mapped {
+    /// Calls a function of the library that takes and returns nothing.
+    ///
+    /// # Safety
+    ///
+    /// A function of that name has this type and may be called now.
+    pub(crate) unsafe fn call(self, function: &str) -> Result<(), LoadErrorKind> {
+        // SAFETY: a symbol of this name has this type, by this function's contract.
+        let found = unsafe { self.0.get::<unsafe extern "C" fn()>(function) };
+        let missing = |why| LoadErrorKind::NoFunction { function: function.to_owned(), why };
+        let found = *found.map_err(|error| missing(describe(&error)))?;
+        // SAFETY: this function's contract.
+        unsafe { found() };
+        Ok(())
+    }
 }
 
 /// The dynamic loader's own words.

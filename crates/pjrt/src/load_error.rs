@@ -24,6 +24,13 @@ pub enum LoadErrorKind {
     Library(String),
     /// The library has no function `GetPjrtApi`; the dynamic loader's words.
     NoEntryPoint(String),
+    /// The library lacks a function it was said to have; the dynamic loader's words.
+    NoFunction {
+        /// Its name.
+        function: String,
+        /// The loader's words.
+        why: String,
+    },
     /// `GetPjrtApi` returned null.
     NullTable,
     /// The table's address is not aligned.
@@ -85,6 +92,7 @@ impl fmt::Display for LoadErrorKind {
             Self::File(why) => write!(f, "cannot open the file: {why}"),
             Self::Library(why) => write!(f, "not a library that can be loaded here: {why}"),
             Self::NoEntryPoint(why) => write!(f, "not a PJRT plugin, it has no function GetPjrtApi: {why}"),
+            Self::NoFunction { function, why } => write!(f, "it has no function {function}: {why}"),
             Self::NullTable => f.write_str("GetPjrtApi returned null"),
             Self::MisalignedTable => f.write_str("GetPjrtApi returned a misaligned pointer"),
             Self::TruncatedTable { struct_size, needed } => {

@@ -1,5 +1,6 @@
 //! Options for creating a client, and the check of those for compiling.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use pjrt_types::{CompileOptions, NamedValue, Value};
@@ -12,6 +13,7 @@ use crate::key_value::KeyValueStore;
 pub struct ClientOptions {
     pub(crate) values: Vec<NamedValue>,
     pub(crate) store: Option<Arc<dyn KeyValueStore>>,
+    pub(crate) kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl ClientOptions {
@@ -28,11 +30,31 @@ impl ClientOptions {
         self
     }
 
+    /// Replaces the options so far; the store and what is kept stay.
+    #[must_use]
+    pub fn with_values(mut self, values: Vec<NamedValue>) -> Self {
+        self.values = values;
+        self
+    }
+
     /// Lets the clients of several processes find each other through a store.
     #[must_use]
     pub fn with_key_value_store(mut self, store: Arc<dyn KeyValueStore>) -> Self {
         self.store = Some(store);
         self
+    }
+
+    /// Keeps a value until the client is destroyed, or its creation fails: a lease on the device, say. It is dropped
+    /// after the client, perhaps on another thread.
+    #[must_use]
+    pub fn keeping(mut self, value: Arc<dyn Any + Send + Sync>) -> Self {
+        self.kept.push(value);
+        self
+    }
+
+    /// The store, where one was given.
+    pub fn key_value_store(&self) -> Option<&Arc<dyn KeyValueStore>> {
+        self.store.as_ref()
     }
 
     /// The options so far.
@@ -43,7 +65,10 @@ impl ClientOptions {
 
 impl std::fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientOptions").field("values", &self.values).field("store", &self.store.is_some()).finish()
+        f.debug_struct("ClientOptions")
+            .field("values", &self.values)
+            .field("store", &self.store.is_some())
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,7 @@
 //! `PJRT_Plugin_*`: a loaded plugin.
 
 use std::collections::HashMap;
+use std::ffi::c_void;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,7 +14,7 @@ use crate::client::Client;
 use crate::error::{Error, ErrorKind};
 use crate::extensions::{self, PluginExtension};
 use crate::handle::{Foreign, Owner};
-use crate::library;
+use crate::library::{self, Mapped};
 use crate::load_error::{LoadError, LoadErrorKind};
 use crate::named_value;
 use crate::options::ClientOptions;
@@ -25,6 +26,7 @@ pub struct Plugin(Arc<PluginInner>);
 pub(crate) struct PluginInner {
     api: Api,
     path: Option<PathBuf>,
+    library: Option<Mapped>,
     extensions: Vec<ExtensionNode>,
 }
 
@@ -41,7 +43,7 @@ type Loaded = Arc<OnceLock<Result<Plugin, LoadError>>>;
 #[derive(Default)]
 struct Registry {
     /// By canonical path, to tell a plugin that was loaded before without opening it.
-    by_path: HashMap<PathBuf, (Loaded, Foreign<*const PJRT_Api>)>,
+    by_path: HashMap<PathBuf, (Loaded, Mapped, Foreign<*const PJRT_Api>)>,
     /// By address of the table: one file may have several paths.
     by_table: HashMap<usize, Loaded>,
 }
@@ -74,23 +76,41 @@ impl Plugin {
         let fail = |kind| LoadError::new(Some(path), kind);
         let canonical = path.canonicalize().map_err(|error| fail(LoadErrorKind::File(error.to_string())))?;
         let known = registry().by_path.get(&canonical).cloned();
-        let (loaded, table) = match known {
+        let (loaded, library, table) = match known {
             Some(known) => known,
             None => {
                 // No lock is held while the library's code runs: it may load plugins itself.
                 // SAFETY: this function's contract.
-                let table = Foreign(unsafe { library::get_pjrt_api(&canonical) }.map_err(fail)?);
+                let (library, table) = unsafe { library::get_pjrt_api(&canonical) }.map_err(fail)?;
+                let table = Foreign(table);
                 // Null tables of different libraries are not the same plugin.
                 if table.0.is_null() {
                     return Err(fail(LoadErrorKind::NullTable));
                 }
                 let mut registry = registry();
                 let loaded = registry.by_table.entry(table.0.addr()).or_default().clone();
-                registry.by_path.entry(canonical.clone()).or_insert((loaded, table)).clone()
+                registry.by_path.entry(canonical.clone()).or_insert((loaded, library, table)).clone()
             }
         };
         // SAFETY: this function's contract.
-        unsafe { Self::initialize(&loaded, table.0, Some(canonical)) }
+        unsafe { Self::initialize(&loaded, table.0, Some((canonical, library))) }
+    }
+
+    /// Calls the function by which a library describes itself, without asking it for its table; none where it has no
+    /// such function. The library stays loaded until the process ends.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`] for a library that cannot be opened.
+    ///
+    /// # Safety
+    ///
+    /// The library's initializers may run, and a function of that name takes nothing, returns a pointer, and may be
+    /// called at any time.
+    pub unsafe fn description(path: impl AsRef<Path>, function: &str) -> Result<Option<*const c_void>, LoadError> {
+        let path = path.as_ref();
+        // SAFETY: this function's contract.
+        unsafe { library::get_pointer(path, function) }.map_err(|kind| LoadError::new(Some(path), kind))
     }
 
     /// Wraps a function table that is part of this program, such as that of a device written with `device-plugin`,
@@ -112,8 +132,13 @@ impl Plugin {
     /// # Safety
     ///
     /// As for [`Api::from_raw`].
-    unsafe fn initialize(loaded: &Loaded, table: *const PJRT_Api, path: Option<PathBuf>) -> Result<Self, LoadError> {
+    unsafe fn initialize(
+        loaded: &Loaded,
+        table: *const PJRT_Api,
+        file: Option<(PathBuf, Mapped)>,
+    ) -> Result<Self, LoadError> {
         let initialize = || {
+            let (path, library) = file.clone().unzip();
             let fail = |kind| LoadError::new(path.as_deref(), kind);
             // SAFETY: this function's contract.
             let api = unsafe { Api::from_raw(table) }.map_err(fail)?;
@@ -125,7 +150,7 @@ impl Plugin {
             }
             let extensions = api.extensions();
             tracing::debug!(version = %api.version(), path = ?path, "plugin initialized");
-            Ok(Self(Arc::new(PluginInner { api, path: path.clone(), extensions })))
+            Ok(Self(Arc::new(PluginInner { api, path, library, extensions })))
         };
         loaded.get_or_init(initialize).clone()
     }
@@ -185,6 +210,27 @@ impl Plugin {
 
     pub(crate) fn extension_nodes(&self) -> &[ExtensionNode] {
         &self.0.extensions
+    }
+
+    /// Calls a C function of the plugin's library that takes and returns nothing, such as one to shut it down.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadErrorKind::NoFunction`] where the library has none of that name; a plugin within the program has no
+    /// library.
+    ///
+    /// # Safety
+    ///
+    /// A function of that name has the C type `void (void)`, may be called now, and leaves the plugin's promises
+    /// C1 to C9 of `docs/safety.md` true.
+    pub unsafe fn call_function(&self, name: &str) -> Result<(), LoadError> {
+        let fail = |kind| LoadError::new(self.path(), kind);
+        let Some(library) = self.0.library else {
+            let why = "the plugin is part of the program".to_owned();
+            return Err(fail(LoadErrorKind::NoFunction { function: name.to_owned(), why }));
+        };
+        // SAFETY: this function's contract.
+        unsafe { library.call(name) }.map_err(fail)
     }
 
     /// Creates a client: the plugin takes hold of its devices.

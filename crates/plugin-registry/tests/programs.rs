@@ -106,8 +106,9 @@ fn training_lowers_the_loss() {
 #[test]
 fn unknown_names_and_files_say_why() {
     let fault = |name: &str| plugin_registry::open(name).unwrap_err().to_string();
-    assert!(fault("gpu").contains("names known are cpu"));
-    assert!(fault("/nonexistent/plugin.so").contains("not a file"));
+    assert!(fault("gpu").contains("pjrt_cpu or cpu (") && fault("gpu").contains("it goes by another name"));
+    assert!(fault("/nonexistent/plugin.so").contains("the plugin \"/nonexistent/plugin.so\" is asked for"));
+    assert_eq!(plugin_registry::names(), ["pjrt_cpu", "cpu"]);
     let text = folder().join("axpy.mlir");
     assert!(fault(text.to_str().unwrap()).contains("axpy.mlir"));
 }

@@ -12,6 +12,12 @@
 //!   writable, and untouched by others, for as long.
 //! - **V4** Callbacks: a function pointer and its argument may be called as the header says, from any thread.
 //!
+//! On this one, which holds for whoever describes a plugin by C structs:
+//!
+//! - **V8** Descriptors: a non-null pointer to a descriptor struct is readable for the `struct_size` bytes in its first
+//!   word, each pointer within them that comes with a length for that many elements, and so on for what the elements
+//!   point to, all unchanged during the call.
+//!
 //! And on these, which this module upholds:
 //!
 //! - **V5** Opaque types: each opaque C type stands for one Rust type (`Handle`), and every pointer given out as that
@@ -21,10 +27,12 @@
 
 mod buffer;
 pub(crate) mod buffer_handle;
+pub mod capabilities;
 mod client;
 mod client_state;
 mod counted;
 mod deferred;
+pub mod descriptor;
 mod device;
 mod device_control;
 mod dma;
@@ -57,5 +65,5 @@ mod topology;
 mod transfer;
 mod transfer_manager;
 
-pub(crate) use table::static_api;
+pub(crate) use table::shared_api;
 pub use table::{API_MINOR, api};

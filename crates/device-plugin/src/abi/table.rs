@@ -1,6 +1,9 @@
 //! The table itself.
 
+use std::any::TypeId;
+use std::collections::HashMap;
 use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
 
 use pjrt_sys::{AbiStruct, PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, StaticApi, for_each_slot, slot};
 
@@ -42,8 +45,13 @@ pub const fn api<P: DevicePlugin>() -> &'static PJRT_Api {
     Table::<P>::API
 }
 
-/// The same with the promise that it keeps the interface's contract.
-pub(crate) const fn static_api<P: DevicePlugin>() -> StaticApi {
+/// A table has one address, by which a framework knows the plugin again; a constant may have several.
+static TABLES: Mutex<Option<HashMap<TypeId, StaticApi>>> = Mutex::new(None);
+
+/// The table of the plugin `P`, the same each time, with the promise that it keeps the interface's contract.
+pub(crate) fn shared_api<P: DevicePlugin>() -> StaticApi {
+    let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the table is a constant, and V5 to V7 say that its functions keep the contract.
-    unsafe { StaticApi::new(api::<P>()) }
+    let make = || unsafe { StaticApi::new(api::<P>()) };
+    *tables.get_or_insert_default().entry(TypeId::of::<P>()).or_insert_with(make)
 }

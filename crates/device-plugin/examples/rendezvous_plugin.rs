@@ -1,0 +1,120 @@
+//! A plugin whose clients find each other: one device for each process, which the others see and cannot use.
+//!
+//! Options: `node_id` and `num_nodes`, the rank of the process and the number of processes; `name`, how the others
+//! know it; `timeout_ms`, how long to wait for each of them.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use device_plugin::process::{CoordinatorNeed, OptionRule, When};
+use device_plugin::{
+    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
+    NamedValue, OptionSchema, OptionSpec, OptionType, Placement, ProcessPlan, Program, Result, device_plugin,
+};
+
+/// The plugin.
+pub struct Rendezvous;
+
+#[device_plugin(export)]
+impl DevicePlugin for Rendezvous {
+    const NAME: &'static str = "rendezvous";
+    type Backend = RendezvousDevice;
+
+    fn options() -> OptionSchema {
+        OptionSchema::only([
+            OptionSpec::new("node_id", OptionType::Int64, "rank of the process"),
+            OptionSpec::new("num_nodes", OptionType::Int64, "number of processes"),
+            OptionSpec::new("name", OptionType::String, "how the other processes know this one"),
+            OptionSpec::new("timeout_ms", OptionType::Int64, "how long to wait for each of them"),
+        ])
+    }
+
+    fn process() -> ProcessPlan {
+        let many = [When::MultiProcess];
+        ProcessPlan::new()
+            .with_option(OptionRule::new("node_id", OptionType::Int64, "{global_rank}").when(many))
+            .with_option(OptionRule::new("num_nodes", OptionType::Int64, "{world_size}").when(many))
+            .with_coordinator(CoordinatorNeed::MultiProcess)
+    }
+}
+
+/// The device of this process.
+pub struct RendezvousDevice {
+    node: i32,
+    /// Names of all processes, by rank.
+    names: Vec<String>,
+}
+
+fn key(node: i32) -> String {
+    format!("node/{node}")
+}
+
+/// An option that counts something.
+fn count(options: &CreateOptions, name: &str, default: i32) -> Result<i32> {
+    let Some(value) = options.int(name)? else { return Ok(default) };
+    let count = i32::try_from(value).ok().filter(|count| *count >= 0);
+    count.ok_or_else(|| Error::invalid_argument(format!("option {name} is {value}; it counts from 0")))
+}
+
+impl Backend for RendezvousDevice {
+    type Buffer = Arc<[u8]>;
+    type Executable = ();
+
+    fn create(options: &CreateOptions) -> Result<Self> {
+        options.expect_only(&["node_id", "num_nodes", "name", "timeout_ms"])?;
+        let (node, nodes) = (count(options, "node_id", 0)?, count(options, "num_nodes", 1)?);
+        if node >= nodes {
+            return Err(Error::invalid_argument(format!("node_id {node} is not below num_nodes {nodes}")));
+        }
+        let timeout = u64::try_from(options.int("timeout_ms")?.unwrap_or(60_000));
+        let timeout = timeout.map_err(|_| Error::invalid_argument("timeout_ms is negative"))?;
+        let name = options.get("name").map_or_else(|| format!("process {node}"), ToString::to_string);
+        let mut names = vec![name.clone()];
+        if nodes > 1 {
+            let store = options.key_value();
+            let store = store.ok_or_else(|| Error::failed_precondition("several processes need a key-value store"))?;
+            store.put(&key(node), name.as_bytes())?;
+            let wait = |other| {
+                let value = store.get(&key(other), Duration::from_millis(timeout))?;
+                String::from_utf8(value).map_err(|_| Error::internal(format!("the name of process {other} is no text")))
+            };
+            names = (0..nodes).map(wait).collect::<Result<_>>()?;
+        }
+        Ok(Self { node, names })
+    }
+
+    fn process_index(&self) -> i32 {
+        self.node
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        let all = (0i32..).zip(&self.names);
+        all.map(|(node, name)| {
+            let mut device = DeviceInfo::new(node, "rendezvous");
+            device.process_index = node;
+            device.local_hardware_id = if node == self.node { 0 } else { -1 };
+            device.addressable = node == self.node;
+            device.attributes = vec![NamedValue::new("name", name.as_str())];
+            device
+        })
+        .collect()
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
+        Ok(host.into_bytes().into())
+    }
+
+    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
+        to.copy_from_slice(buffer);
+        Ok(())
+    }
+
+    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+        Err(Error::unimplemented("this device runs no programs"))
+    }
+
+    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
+        Err(Error::unimplemented("this device runs no programs"))
+    }
+}

@@ -1,0 +1,64 @@
+//! Two plugins in one static library for programs in C; `tests/c/two_names.c` is one.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use device_plugin::{
+    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
+    Library, NoBackend, Placement, Program, Result, device_plugin,
+};
+
+/// A plugin with a device.
+pub struct First;
+
+#[device_plugin(export, prefix = "first")]
+impl DevicePlugin for First {
+    const NAME: &'static str = "first";
+    type Backend = Device;
+}
+
+/// A device that keeps data and runs nothing.
+pub struct Device;
+
+impl Backend for Device {
+    type Buffer = Arc<[u8]>;
+    type Executable = ();
+
+    fn create(_: &CreateOptions) -> Result<Self> {
+        Ok(Self)
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        vec![DeviceInfo::new(0, "memory")]
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
+        Ok(host.into_bytes().into())
+    }
+
+    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
+        to.copy_from_slice(buffer);
+        Ok(())
+    }
+
+    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+        Err(Error::unimplemented("programs"))
+    }
+
+    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
+        Err(Error::unimplemented("programs"))
+    }
+}
+
+/// A plugin that wraps another library.
+pub struct Second;
+
+#[device_plugin(export, prefix = "second")]
+impl DevicePlugin for Second {
+    const NAME: &'static str = "second";
+    type Backend = NoBackend;
+
+    fn library() -> Library {
+        Library::path("/opt/second/libsecond.so")
+    }
+}

@@ -1,0 +1,45 @@
+//! Prints where this process stands among others, how that was found out, and what a plan makes of it.
+//!
+//! `cargo run -p device-plugin --example topology -- tpu` reads the environment it is started in; `cuda`, `rocm`,
+//! `neuron` and `tpu` are plans the SDK knows, and the path of a JSON file is one of your own. `one` after it asks for
+//! one device for each process.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use device_plugin::ProcessPlan;
+use device_plugin::process::{Detection, DeviceShare, Environment, Explicit, ThisHost, known};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let plan = match arguments.next().as_deref() {
+        None => ProcessPlan::new(),
+        Some("cuda") => known::cuda(),
+        Some("rocm") => known::rocm(),
+        Some("neuron") => known::neuron(),
+        Some("tpu") => known::tpu(),
+        Some(file) => serde_json::from_str(&std::fs::read_to_string(file)?)?,
+    };
+    let mut explicit = Explicit::default();
+    if arguments.next().as_deref() == Some("one") {
+        explicit.device_share = Some(DeviceShare::One);
+    }
+    let environment = Environment::of_this_process();
+    let detected = Detection::new(&environment).with_host(&ThisHost).with_explicit(explicit).run()?;
+    for report in &detected.sources {
+        println!("{report}");
+    }
+    println!("\n{}", detected.topology);
+    println!("\n{}", plan.resolve(&detected.topology, &environment)?);
+    Ok(())
+}

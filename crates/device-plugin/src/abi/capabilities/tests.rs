@@ -1,0 +1,318 @@
+//! The C form, read back at every size, and with every kind of fault.
+
+use std::collections::BTreeMap;
+
+use pjrt_sys::AbiStruct;
+
+use super::fields::{FIELDS, whole_fields};
+use super::*;
+use crate::capabilities::{
+    AutocastDispatchKey, AutocastKind, Bf16Policy, DlpackDevice, DotAlgorithm, DynamicShapes, EagerFallback,
+    Int64Policy, MemoryStatsReport, MixedDot, OptimizedProgram, ProgramFormat, RngBitGenerator, Spmd,
+};
+use crate::{Capabilities, ElementType};
+
+/// Every field differs from its default, and all are valid.
+fn full() -> Capabilities {
+    let mut full = crate::capabilities::tests::full();
+    full.supported_dtypes.as_mut().unwrap().insert(ElementType::Bf16);
+    full
+}
+
+/// Reads a struct whose maker knew its first `size` bytes only, from memory that ends there.
+fn read_cut(c: &CCapabilities, size: usize) -> crate::Result<Capabilities> {
+    // Words, so that the copy is aligned; what follows the size is poison.
+    let mut words = vec![u64::MAX; size_of::<dp_capabilities>().div_ceil(8)];
+    // SAFETY: both are valid for as many bytes and do not overlap.
+    unsafe { c.as_ptr().cast::<u8>().copy_to_nonoverlapping(words.as_mut_ptr().cast(), size.min(C_SIZE)) };
+    words[0] = size.try_into().unwrap();
+    // SAFETY: V8, the words are readable beyond `size`.
+    unsafe { read(words.as_ptr().cast()) }
+}
+
+const C_SIZE: usize = size_of::<dp_capabilities>();
+
+/// The C fields of each field of `Capabilities`; the last one decides.
+fn c_fields(field: &str) -> &'static [&'static str] {
+    match field {
+        "autocast" => &["autocast_dtypes", "autocast_dtypes_size", "autocast_default_dtype", "autocast_kind"],
+        "int64" => &["int64_policy"],
+        "bf16" => &["bf16_policy"],
+        "layout" => &["layout_tile", "layout_max_padding", "layout_policy"],
+        "master_address" => &["master_address_variable", "master_address_variable_size", "master_address"],
+        "host_callbacks" => &["host_callbacks_partitioned", "host_callbacks_empty_arrays", "host_callbacks"],
+        "stablehlo" => &["stablehlo_minimum", "stablehlo_current"],
+        "memory_kinds" => {
+            &["memory_kinds", "memory_kinds_size", "default_memory_kind", "default_memory_kind_size", "host_offload"]
+        }
+        _ => &[],
+    }
+}
+
+#[test]
+fn both_directions_at_full_size() {
+    for capabilities in [full(), Capabilities::default()] {
+        let c = CCapabilities::new(&capabilities).unwrap();
+        assert_eq!(c.struct_size, C_SIZE);
+        let moved = Box::new(c);
+        // SAFETY: V8, the struct is ours.
+        assert_eq!(unsafe { read(moved.as_ptr()) }.unwrap(), capabilities);
+        // A newer maker's struct is longer.
+        assert_eq!(read_cut(&moved, C_SIZE + 8).unwrap(), capabilities);
+    }
+    let default = CCapabilities::new(&Capabilities::default()).unwrap();
+    assert!(default.features.is_null() && default.mesh_coordinates.is_null());
+    assert_eq!(default.program_formats_size, 2);
+}
+
+#[test]
+fn zeros_are_the_default() {
+    let zeros = dp_capabilities::new();
+    // SAFETY: V8, the struct is ours.
+    assert_eq!(unsafe { read(&raw const zeros) }.unwrap(), Capabilities::default());
+}
+
+#[test]
+fn every_size_reads_as_what_its_maker_knew() {
+    let full = full();
+    let c = CCapabilities::new(&full).unwrap();
+    let ends: BTreeMap<&str, usize> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
+    assert_eq!(ends.len(), FIELDS.len());
+    assert_eq!(FIELDS.last().unwrap().end, C_SIZE, "no padding at the end that a later field could fall into");
+    // Cutting away a field that others need makes faults, which is right; these fields need others.
+    let mut checked = 0;
+    let json = serde_json::to_value(&full).unwrap();
+    let names: Vec<String> = json.as_object().unwrap().keys().cloned().collect();
+    for size in 0..=C_SIZE + 1 {
+        let read = read_cut(&c, size);
+        if size < size_of::<usize>() {
+            assert!(read.unwrap_err().message().contains("does not include itself"));
+            continue;
+        }
+        // What the maker knew: the fields whose last C field lies within the size.
+        let mut known = json.clone();
+        let mut partly = Vec::new();
+        for name in &names {
+            let c_names = c_fields(name);
+            let sized = format!("{name}_size");
+            let last = c_names.last().copied().unwrap_or(if ends.contains_key(sized.as_str()) { &sized } else { name });
+            if ends[last] > size {
+                known.as_object_mut().unwrap().remove(name);
+                if c_names.first().is_some_and(|first| ends[first] <= size) {
+                    partly.push(name.as_str());
+                }
+            }
+        }
+        // Memory kinds alone are more than one capability: names may be known without the rest.
+        if partly.contains(&"memory_kinds") {
+            let mut kinds = full.memory_kinds.clone();
+            kinds.host_offload = false;
+            if ends["default_memory_kind_size"] > size {
+                kinds.default_kind = None;
+            }
+            if ends["memory_kinds_size"] <= size {
+                known["memory_kinds"] = serde_json::to_value(kinds).unwrap();
+            }
+        }
+        let known: Capabilities = serde_json::from_value(known).unwrap();
+        match known.validate() {
+            Ok(()) => assert_eq!(read.unwrap(), known, "size {size}"),
+            Err(faults) => assert_eq!(read.unwrap_err().message(), faults.to_string(), "size {size}"),
+        }
+        checked += 1;
+    }
+    assert_eq!(checked, C_SIZE + 2 - size_of::<usize>());
+    assert_eq!(whole_fields(7), 0);
+    assert_eq!(whole_fields(ends["autocast_dtypes"] - 1), ends["autocast_dispatch_key"]);
+}
+
+#[test]
+fn bad_numbers_and_pointers_name_their_field() {
+    let error = |change: &dyn Fn(&mut dp_capabilities)| {
+        let mut raw = dp_capabilities::new();
+        change(&mut raw);
+        // SAFETY: V8, the struct is ours; the changes below point to nothing that could be read.
+        unsafe { read(&raw const raw) }.unwrap_err().message().to_owned()
+    };
+    static ZERO: [u32; 1] = [0];
+    static S32: [u32; 1] = [4];
+    static BYTES: [u8; 2] = [b'a', 0xff];
+    static REMAP: [dp_dtype_remap; 1] = [dp_dtype_remap { from: 12, to: 99 }];
+    let feature = |kind, bool_value| dp_feature {
+        name: dp_string { data: BYTES.as_ptr().cast(), size: 1 },
+        int64_value: 0,
+        string_value: dp_string { data: std::ptr::null(), size: 0 },
+        int64_list: std::ptr::null(),
+        int64_list_size: 1,
+        float_value: 0.0,
+        bool_value,
+        kind,
+    };
+    let features = [feature(9, 0), feature(4, 2), feature(2, 0)];
+    let messages = [
+        error(&|raw| raw.rng_bit_generator = 3),
+        error(&|raw| raw.autocast_kind = 1),
+        error(&|raw| (raw.autocast_kind, raw.autocast_default_dtype) = (7, 13)),
+        error(&|raw| (raw.autocast_kind, raw.autocast_default_dtype) = (1, 13)),
+        error(&|raw| (raw.supported_dtypes, raw.supported_dtypes_size) = (ZERO.as_ptr(), 1)),
+        error(&|raw| raw.supported_dtypes_size = 1),
+        error(&|raw| (raw.supported_dtypes, raw.supported_dtypes_size) = (S32.as_ptr(), usize::MAX)),
+        error(&|raw| (raw.supported_dtypes, raw.supported_dtypes_size) = (S32.as_ptr().wrapping_byte_add(1), 1)),
+        error(&|raw| (raw.remapped_dtypes, raw.remapped_dtypes_size) = (REMAP.as_ptr(), 1)),
+        error(&|raw| raw.layout_policy = 1),
+        error(&|raw| raw.layout_policy = 2),
+        error(&|raw| raw.donation = 2),
+        error(&|raw| (raw.mesh_coordinates, raw.mesh_coordinates_size) = (BYTES.as_ptr().cast(), 2)),
+        error(&|raw| raw.master_address = 3),
+        error(&|raw| raw.master_address = 2),
+        error(&|raw| raw.dlpack_device = 5),
+        error(&|raw| (raw.features, raw.features_size) = (&raw const features[0], 1)),
+        error(&|raw| (raw.features, raw.features_size) = (&raw const features[1], 1)),
+        error(&|raw| (raw.features, raw.features_size) = (&raw const features[2], 1)),
+        error(&|raw| raw.cache_key_strip_device_assignment = 1),
+    ];
+    let expected = [
+        "rng_bit_generator = 3 is no value known here",
+        "autocast_default_dtype = 0 is no value",
+        "autocast_kind = 7 is no value",
+        "autocast.dtypes: [] allows no autocast",
+        "supported_dtypes[0] = 0 is no value",
+        "supported_dtypes is null, but its length is 1",
+        "supported_dtypes has the impossible length",
+        "supported_dtypes is not aligned",
+        "remapped_dtypes[0].to = 99 is no value",
+        "layout_tile = [0, 0] is no tile",
+        "layout_policy = 2 is no value",
+        "donation = 2 is no flag",
+        "mesh_coordinates is not UTF-8",
+        "master_address = 3 is no value",
+        "master_address.variable: \"\" is no environment variable",
+        "dlpack_device = 5 is no value",
+        "features.a.kind = 9 is no value",
+        "features.a.bool_value = 2 is no flag",
+        "features.a.int64_list is null, but its length is 1",
+        "cache_key_strip_device_assignment: true says how",
+    ];
+    assert_eq!(messages.len(), expected.len());
+    for (message, start) in messages.iter().zip(expected) {
+        assert!(message.starts_with(start), "{message:?} does not start with {start:?}");
+    }
+    // SAFETY: null and misaligned pointers are refused before they are read.
+    assert!(unsafe { read(std::ptr::null()) }.unwrap_err().message().contains("is null"));
+    let words = [0_u64; 2];
+    // SAFETY: as above.
+    let odd = unsafe { read(words.as_ptr().wrapping_byte_add(4).cast()) };
+    assert!(odd.unwrap_err().message().contains("not aligned"));
+}
+
+#[test]
+fn constants_are_those_of_the_enumerations() {
+    let mut expected = Vec::new();
+    macro_rules! expect {
+        ($($name:ident $prefix:literal)*) => {$(
+            for value in $name::ALL {
+                let name = value.name().to_ascii_uppercase();
+                expected.push(format!("pub const DP_{}_{name}: u32 = {};", $prefix, value.code()));
+                assert_eq!($name::from_code(value.code()), Some(*value));
+            }
+        )*};
+    }
+    expect! {
+        RngBitGenerator "RNG_BIT_GENERATOR"
+        AutocastKind "AUTOCAST"
+        AutocastDispatchKey "AUTOCAST_DISPATCH_KEY"
+        EagerFallback "EAGER_FALLBACK"
+        Int64Policy "INT64"
+        Bf16Policy "BF16"
+        MixedDot "MIXED_DOT"
+        DotAlgorithm "DOT_ALGORITHM"
+        ProgramFormat "PROGRAM_FORMAT"
+        OptimizedProgram "OPTIMIZED_PROGRAM"
+        DynamicShapes "DYNAMIC_SHAPES"
+        Spmd "SPMD"
+        DlpackDevice "DLPACK"
+        MemoryStatsReport "MEMORY_STATS"
+    }
+    let source = include_str!("constants.rs");
+    let found: Vec<&str> = source.lines().filter(|line| line.starts_with("pub const ")).collect();
+    // The others stand for values with data, which `read` and `write` name one by one.
+    let own = ["DP_LAYOUT_", "DP_MASTER_ADDRESS_", "DP_FEATURE_"];
+    let found: Vec<&str> = found.into_iter().filter(|line| !own.iter().any(|own| line.contains(own))).collect();
+    assert_eq!(found, expected);
+}
+
+/// The C structs of the first version, which later ones only continue: the bytes up to the end of each field.
+const FIRST: &[(&str, usize)] = &[
+    ("struct_size", 8),
+    ("dense_gather_factor", 12),
+    ("dense_scatter_factor", 16),
+    ("rng_bit_generator", 20),
+    ("autocast_dispatch_key", 24),
+    ("autocast_dtypes", 32),
+    ("autocast_dtypes_size", 40),
+    ("autocast_default_dtype", 44),
+    ("autocast_kind", 48),
+    ("eager_fallback", 52),
+    ("int64_policy", 56),
+    ("supported_dtypes", 64),
+    ("supported_dtypes_size", 72),
+    ("remapped_dtypes", 80),
+    ("remapped_dtypes_size", 88),
+    ("bf16_policy", 92),
+    ("layout_tile", 100),
+    ("layout_max_padding", 104),
+    ("layout_policy", 108),
+    ("resize_custom_call", 112),
+    ("upsample_nearest_backward", 116),
+    ("upsample_bilinear_backward", 120),
+    ("spmd", 124),
+    ("mesh_coordinates", 136),
+    ("mesh_coordinates_size", 144),
+    ("replica_orders", 152),
+    ("replica_orders_size", 160),
+    ("master_address_variable", 168),
+    ("master_address_variable_size", 176),
+    ("master_address", 180),
+    ("donation", 184),
+    ("persistent_cache", 188),
+    ("cache_key_strip_device_assignment", 192),
+    ("host_callbacks_partitioned", 196),
+    ("host_callbacks_empty_arrays", 200),
+    ("host_callbacks", 204),
+    ("tuple_args_threshold", 208),
+    ("program_formats", 216),
+    ("program_formats_size", 224),
+    ("stablehlo_minimum", 236),
+    ("stablehlo_current", 248),
+    ("optimized_program", 252),
+    ("dynamic_shapes", 256),
+    ("dlpack_device", 260),
+    ("dlpack_host_device", 264),
+    ("zero_copy_import", 272),
+    ("zero_copy_import_size", 280),
+    ("zero_copy_export", 288),
+    ("zero_copy_export_size", 296),
+    ("memory_kinds", 304),
+    ("memory_kinds_size", 312),
+    ("default_memory_kind", 320),
+    ("default_memory_kind_size", 328),
+    ("host_offload", 332),
+    ("memory_stats", 336),
+    ("mixed_dot", 340),
+    ("dot_algorithms", 352),
+    ("dot_algorithms_size", 360),
+    ("features", 368),
+    ("features_size", 376),
+];
+
+#[test]
+fn the_struct_only_grows_at_its_end() {
+    let found: Vec<_> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
+    assert!(found.len() >= FIRST.len());
+    for (found, first) in found.iter().zip(FIRST) {
+        assert_eq!(found, first, "append to dp_capabilities; never insert, remove or change");
+    }
+    // Elements of lists never grow.
+    assert_eq!([size_of::<dp_string>(), size_of::<dp_dtype_remap>()], [16, 8]);
+    assert_eq!([size_of::<dp_replica_order>(), size_of::<dp_feature>()], [48, 72]);
+}

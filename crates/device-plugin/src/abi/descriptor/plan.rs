@@ -1,0 +1,76 @@
+//! Plans as JSON, as `configure` hands them over.
+
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+use crate::options::OptionType;
+use crate::process::{Address, Before, SetMode};
+use crate::{EnvPlan, Environment, Error, NamedValue, Result, Value};
+
+pub(super) fn to_json(plan: &EnvPlan) -> Result<String> {
+    serde_json::to_string(plan).map_err(|error| Error::internal(format!("the plan: {error}")))
+}
+
+/// A plan as its maker writes it. What carrying it out changes is worked out here.
+#[derive(Deserialize)]
+struct Plan {
+    #[serde(default)]
+    steps: Vec<Step>,
+    #[serde(default)]
+    options: Vec<Planned>,
+    #[serde(default)]
+    coordinator: Option<Address>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    variable: String,
+    value: String,
+    #[serde(default)]
+    set: SetMode,
+    #[serde(default)]
+    before: Before,
+    #[serde(default)]
+    reason: String,
+}
+
+#[derive(Deserialize)]
+struct Planned {
+    name: String,
+    #[serde(rename = "type")]
+    ty: OptionType,
+    value: Json,
+    #[serde(default)]
+    reason: String,
+}
+
+pub(super) fn from_json(json: &str, environment: &Environment) -> Result<EnvPlan> {
+    let read: Plan =
+        serde_json::from_str(json).map_err(|error| Error::internal(format!("the plan of configure: {error}")))?;
+    let mut plan = EnvPlan::new();
+    for step in read.steps {
+        plan.add_variable(step.variable, step.value, (step.set, step.before), step.reason, environment);
+    }
+    for planned in read.options {
+        let value = value(planned.ty, &planned.value).ok_or_else(|| {
+            let (name, ty, value) = (&planned.name, planned.ty.name(), &planned.value);
+            Error::internal(format!("the plan of configure: option {name} is {value}, which is no {ty}"))
+        })?;
+        plan.add_option(NamedValue::new(planned.name, value), planned.reason);
+    }
+    if let Some(address) = read.coordinator {
+        plan.set_coordinator(address);
+    }
+    Ok(plan)
+}
+
+fn value(ty: OptionType, json: &Json) -> Option<Value> {
+    Some(match ty {
+        OptionType::String => Value::String(json.as_str()?.to_owned()),
+        OptionType::Int64 => Value::Int64(json.as_i64()?),
+        OptionType::Int64List => Value::Int64List(json.as_array()?.iter().map(Json::as_i64).collect::<Option<_>>()?),
+        // The text of the number, so that the nearest 32-bit float is taken at once.
+        OptionType::Float => Value::Float(json.as_number()?.to_string().parse().ok()?),
+        OptionType::Bool => Value::Bool(json.as_bool()?),
+    })
+}

@@ -1,0 +1,88 @@
+//! XLA's CPU plugin.
+
+use super::{linux, owned};
+use crate::capabilities::{Capabilities, DlpackDevice, DotAlgorithm, HostCallbacks};
+use crate::{Manifest, OptionSchema, OptionSpec, OptionType};
+
+/// The host, through XLA's CPU plugin.
+pub fn cpu() -> Manifest {
+    let mut cpu = Manifest::new("cpu");
+    cpu.aliases = owned(&["xla_cpu"]);
+    cpu.display_name = "XLA CPU".to_owned();
+    cpu.vendor = "OpenXLA".to_owned();
+    cpu.description = "The host's processor through XLA".to_owned();
+    cpu.homepage = "https://github.com/openxla/xla".to_owned();
+    cpu.library = linux(&["pjrt_c_api_cpu_plugin.so"]);
+    cpu.priority = 0;
+    let count = OptionSpec::new("cpu_device_count", OptionType::Int64, "number of devices to make of it; by default 4");
+    cpu.create_options = OptionSchema::only([count]);
+    cpu.capabilities = Capabilities::builder()
+        .donation(true)
+        .persistent_cache(true)
+        .host_callbacks(HostCallbacks::default())
+        .dlpack_device(DlpackDevice::Cpu)
+        .zero_copy_import([DlpackDevice::Cpu])
+        .zero_copy_export([DlpackDevice::Cpu])
+        .dot_algorithms([
+            DotAlgorithm::Default,
+            DotAlgorithm::F16F16F16,
+            DotAlgorithm::F32F32F32,
+            DotAlgorithm::F64F64F64,
+            DotAlgorithm::Bf16Bf16F32,
+            DotAlgorithm::Bf16Bf16F32X3,
+            DotAlgorithm::Bf16Bf16F32X6,
+        ])
+        .build();
+    cpu
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::NamedValue;
+
+    #[test]
+    fn execution_is_that_of_jax() {
+        let capabilities = cpu().capabilities;
+        // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95.
+        assert!(capabilities.donation && capabilities.persistent_cache);
+        // JAX callback.py:800-846.
+        assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(true, true)));
+        // JAX lax/lax.py:6181-6189: seven algorithms.
+        let algorithms = capabilities.dot_algorithms.unwrap();
+        assert_eq!(algorithms.len(), 7);
+        assert!(
+            algorithms.contains(&DotAlgorithm::Bf16Bf16F32X6) && !algorithms.contains(&DotAlgorithm::Bf16Bf16F32X9)
+        );
+    }
+
+    #[test]
+    fn memory_is_the_hosts() {
+        let capabilities = cpu().capabilities;
+        // PyTorch/XLA csrc/dl_convertor.cpp:52-58; JAX dlpack.cc:133-163.
+        assert_eq!(capabilities.dlpack_device, Some(DlpackDevice::Cpu));
+        // JAX array.py: NumPy views of a CPU array and arrays of aligned NumPy memory share it.
+        let host = BTreeSet::from([DlpackDevice::Cpu]);
+        assert_eq!((&capabilities.zero_copy_import, &capabilities.zero_copy_export), (&host, &host));
+    }
+
+    #[test]
+    fn pytorch_xla_has_no_rule_for_it() {
+        let capabilities = cpu().capabilities;
+        // PyTorch/XLA csrc/data_ops.cpp:31-49, csrc/xla_lower_util.cpp:75-87, amp/autocast_mode.py:26-42,
+        // csrc/dtype.cpp:145-161.
+        assert_eq!((capabilities.dense_gather_factor, capabilities.dense_scatter_factor), (None, None));
+        assert!(capabilities.autocast.is_none() && capabilities.remapped_dtypes.is_empty());
+    }
+
+    #[test]
+    fn its_client_takes_one_option() {
+        // XLA's CPU plugin of API 0.115 refuses every other name.
+        let options = cpu().create_options;
+        assert!(options.resolve(&[NamedValue::new("cpu_device_count", "8")]).is_ok());
+        assert!(options.resolve(&[NamedValue::new("node_id", 0)]).is_err());
+        assert_eq!(options.resolve(&[]), Ok(Vec::new()));
+    }
+}

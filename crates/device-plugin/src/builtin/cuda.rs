@@ -1,0 +1,114 @@
+//! NVIDIA GPUs, through XLA's CUDA plugin.
+
+use super::{gpu, linux, owned, pci};
+use crate::capabilities::{
+    Autocast, AutocastDispatchKey, Capabilities, DlpackDevice, EagerFallback, HostCallbacks, MemoryKinds,
+    MemoryStatsReport, RngBitGenerator,
+};
+use crate::manifest::Hardware;
+use crate::process::known;
+use crate::{ElementType, Manifest};
+
+/// NVIDIA GPUs. What concerns PyTorch/XLA is of 2.8.1, its last release that knows them.
+pub fn cuda() -> Manifest {
+    let mut cuda = Manifest::new("cuda");
+    cuda.aliases = owned(&["gpu"]);
+    cuda.display_name = "NVIDIA CUDA".to_owned();
+    cuda.vendor = "NVIDIA".to_owned();
+    cuda.description = "NVIDIA GPUs through XLA's CUDA plugin".to_owned();
+    cuda.homepage = "https://github.com/openxla/xla".to_owned();
+    cuda.library = linux(&["xla_cuda_plugin.so", "pjrt_c_api_gpu_plugin.so"]);
+    cuda.priority = 500;
+    cuda.hardware = Hardware {
+        device_nodes: owned(&["/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"]),
+        pci: vec![pci("10de", &[], &["03"])],
+    };
+    cuda.create_options = gpu::options("cuda");
+    cuda.process = known::cuda();
+    cuda.capabilities = capabilities();
+    cuda
+}
+
+fn capabilities() -> Capabilities {
+    Capabilities::builder()
+        .rng_bit_generator(RngBitGenerator::ThreeFry)
+        .autocast(Autocast::cuda([ElementType::F16, ElementType::Bf16]))
+        .autocast_dispatch_key(AutocastDispatchKey::AutocastCuda)
+        .eager_fallback(EagerFallback::Cuda)
+        .donation(true)
+        .persistent_cache(true)
+        .cache_key_strip_device_assignment(true)
+        .host_callbacks(HostCallbacks::default())
+        .dlpack_device(DlpackDevice::Cuda)
+        .dlpack_host_device(DlpackDevice::CudaHost)
+        .zero_copy_import([DlpackDevice::Cuda])
+        .zero_copy_export([DlpackDevice::Cuda])
+        .memory_kinds(MemoryKinds::new(["device", "pinned_host"]).host_offload())
+        .memory_stats(MemoryStatsReport::WithLimit)
+        .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::process::CoordinatorNeed;
+
+    #[test]
+    fn lowering_is_that_of_pytorch_xla() {
+        let capabilities = cuda().capabilities;
+        // PyTorch/XLA 2.8.1 csrc/random.cpp:19-28.
+        assert_eq!(capabilities.rng_bit_generator, RngBitGenerator::ThreeFry);
+        // PyTorch/XLA 2.8.1 amp/autocast_mode.py:28-68: f16 unless asked for bf16.
+        assert_eq!(capabilities.autocast, Some(Autocast::cuda([ElementType::F16, ElementType::Bf16])));
+        // PyTorch/XLA 2.8.1 csrc/tensor_impl.cpp:74-83.
+        assert_eq!(capabilities.autocast_dispatch_key, AutocastDispatchKey::AutocastCuda);
+        // PyTorch/XLA 2.8.1 csrc/aten_fallback.cpp:68-100.
+        assert_eq!(capabilities.eager_fallback, EagerFallback::Cuda);
+        // PyTorch/XLA 2.8.1 csrc/data_ops.cpp:31-49 and csrc/xla_lower_util.cpp:75-87: no rule for CUDA.
+        assert_eq!((capabilities.dense_gather_factor, capabilities.dense_scatter_factor), (None, None));
+        // PyTorch/XLA csrc/aten_xla_type.cpp:3997-4007 and 4052-4063: on the host.
+        assert!(!capabilities.upsample_nearest_backward && !capabilities.upsample_bilinear_backward);
+    }
+
+    #[test]
+    fn memory_is_shared_with_torch() {
+        let capabilities = cuda().capabilities;
+        // PyTorch/XLA 2.8.1 csrc/dl_convertor.cpp:45-53; JAX dlpack.cc:133-163.
+        assert_eq!(capabilities.dlpack_device, Some(DlpackDevice::Cuda));
+        assert_eq!(capabilities.dlpack_host_device, Some(DlpackDevice::CudaHost));
+        // PyTorch/XLA 2.8.1 _dynamo/dynamo_bridge.py:152-158: both ways between XLA and torch CUDA.
+        let cuda = BTreeSet::from([DlpackDevice::Cuda]);
+        assert_eq!((&capabilities.zero_copy_import, &capabilities.zero_copy_export), (&cuda, &cuda));
+        // JAX tests/memories_test.py:197: unpinned_host does not work on GPUs.
+        assert_eq!(capabilities.memory_kinds.names, ["device", "pinned_host"]);
+        // PyTorch/XLA csrc/runtime/pjrt_computation_client.cpp:1038-1044 reads the limit unchecked.
+        assert_eq!(capabilities.memory_stats, MemoryStatsReport::WithLimit);
+    }
+
+    #[test]
+    fn execution_is_that_of_jax() {
+        let capabilities = cuda().capabilities;
+        // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95.
+        assert!(capabilities.donation && capabilities.persistent_cache);
+        // JAX cache_key.py:121.
+        assert!(capabilities.cache_key_strip_device_assignment);
+        // JAX callback.py:800-846: no limits.
+        assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(true, true)));
+        // JAX dispatch.py:217-224.
+        assert_eq!(capabilities.tuple_args_threshold, None);
+    }
+
+    #[test]
+    fn the_rest_is_that_of_the_plugin_classes() {
+        let cuda = cuda();
+        gpu::tests::assert_options(&cuda.create_options, "cuda");
+        // PyTorch/XLA 2.8.1 plugins/cuda: a coordinator where WORLD_SIZE is more than 1, and the ranks as options.
+        assert_eq!(cuda.process.coordinator.need, CoordinatorNeed::MultiProcess);
+        let options: Vec<_> = cuda.process.options.iter().map(|rule| rule.name.as_str()).collect();
+        assert_eq!(options, ["visible_devices", "node_id", "num_nodes"]);
+        // JAX hardware_utils.py:24-28.
+        assert_eq!(cuda.hardware.device_nodes, ["/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"]);
+    }
+}

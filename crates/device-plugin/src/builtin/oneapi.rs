@@ -1,0 +1,60 @@
+//! Intel GPUs, through XLA's oneAPI plugin.
+
+use super::{gpu, linux, owned, pci};
+use crate::Manifest;
+use crate::capabilities::{Capabilities, DlpackDevice};
+use crate::manifest::Hardware;
+
+/// Intel GPUs, which PyTorch/XLA calls XPU and gives the defaults.
+pub fn oneapi() -> Manifest {
+    let mut oneapi = Manifest::new("oneapi");
+    oneapi.aliases = owned(&["gpu", "xpu"]);
+    oneapi.platform_names = owned(&["sycl"]);
+    oneapi.display_name = "Intel oneAPI".to_owned();
+    oneapi.vendor = "Intel".to_owned();
+    oneapi.description = "Intel GPUs through XLA's oneAPI plugin".to_owned();
+    oneapi.homepage = "https://github.com/intel/intel-extension-for-openxla".to_owned();
+    oneapi.library = linux(&["xla_oneapi_plugin.so", "libxpu.so"]);
+    oneapi.priority = 500;
+    oneapi.experimental = true;
+    oneapi.hardware = Hardware { device_nodes: Vec::new(), pci: vec![pci("8086", &[], &["03"])] };
+    oneapi.create_options = gpu::options("SYCL");
+    oneapi.capabilities = Capabilities::builder()
+        .persistent_cache(true)
+        .cache_key_strip_device_assignment(true)
+        .dlpack_device(DlpackDevice::OneApi)
+        .build();
+    oneapi
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ProcessPlan;
+
+    #[test]
+    fn jax_knows_it_as_a_gpu() {
+        let capabilities = oneapi().capabilities;
+        // JAX py_client.h:104-116 says `gpu`, which compilation_cache.py:89-95 and cache_key.py:121 look for.
+        assert!(capabilities.persistent_cache && capabilities.cache_key_strip_device_assignment);
+        // JAX dlpack.cc:133-163: device memory has a name, pinned host memory none.
+        assert_eq!((capabilities.dlpack_device, capabilities.dlpack_host_device), (Some(DlpackDevice::OneApi), None));
+        // JAX interpreters/mlir.py:1174 and callback.py:800-846 do not list it.
+        assert!(!capabilities.donation && capabilities.host_callbacks.is_none());
+    }
+
+    #[test]
+    fn pytorch_xla_gives_it_the_defaults() {
+        let oneapi = oneapi();
+        // PyTorch/XLA _internal/xpu.py:6-9: a library path, and nothing else.
+        assert_eq!(oneapi.process, ProcessPlan::default());
+        let by_pytorch = ["autocast", "dense_gather_factor", "rng_bit_generator", "remapped_dtypes", "layout"];
+        assert!(oneapi.capabilities.differences().iter().all(|(field, _)| !by_pytorch.contains(field)));
+        // PyTorch/XLA csrc/runtime/pjrt_registry.cpp:147-156.
+        assert!(oneapi.library.iter().any(|file| file.path.to_str() == Some("libxpu.so")));
+        // JAX jax_plugins/oneapi/__init__.py: the options of CUDA with this platform name.
+        gpu::tests::assert_options(&oneapi.create_options, "SYCL");
+        // JAX xla_bridge.py:297.
+        assert!(oneapi.experimental);
+    }
+}

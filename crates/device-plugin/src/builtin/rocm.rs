@@ -1,0 +1,66 @@
+//! AMD GPUs, through XLA's ROCm plugin.
+
+use super::{gpu, linux, owned, pci};
+use crate::Manifest;
+use crate::capabilities::{Capabilities, DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport};
+use crate::manifest::Hardware;
+use crate::process::known;
+
+/// AMD GPUs, as JAX knows them; PyTorch/XLA has no rule for them.
+pub fn rocm() -> Manifest {
+    let mut rocm = Manifest::new("rocm");
+    rocm.aliases = owned(&["gpu"]);
+    rocm.display_name = "AMD ROCm".to_owned();
+    rocm.vendor = "AMD".to_owned();
+    rocm.description = "AMD GPUs through XLA's ROCm plugin".to_owned();
+    rocm.homepage = "https://github.com/ROCm/rocm-jax".to_owned();
+    rocm.library = linux(&["xla_rocm_plugin.so"]);
+    rocm.priority = 500;
+    rocm.hardware = Hardware { device_nodes: owned(&["/dev/kfd"]), pci: vec![pci("1002", &[], &["03", "12"])] };
+    rocm.create_options = gpu::options("ROCM");
+    rocm.process = known::rocm();
+    rocm.capabilities = Capabilities::builder()
+        .donation(true)
+        .persistent_cache(true)
+        .cache_key_strip_device_assignment(true)
+        .host_callbacks(HostCallbacks::default())
+        .dlpack_device(DlpackDevice::Rocm)
+        .dlpack_host_device(DlpackDevice::RocmHost)
+        .memory_kinds(MemoryKinds::new(["device", "pinned_host"]).host_offload())
+        .memory_stats(MemoryStatsReport::WithLimit)
+        .build();
+    rocm
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capabilities::legacy;
+
+    #[test]
+    fn execution_is_that_of_jax() {
+        let capabilities = rocm().capabilities;
+        // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95, where the platform is `gpu` (py_client.h:104-116).
+        assert!(capabilities.donation && capabilities.persistent_cache);
+        // JAX cache_key.py:121.
+        assert!(capabilities.cache_key_strip_device_assignment);
+        // JAX callback.py:800-846.
+        assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(true, true)));
+        // JAX dlpack.cc:133-163.
+        assert_eq!(capabilities.dlpack_device, Some(DlpackDevice::Rocm));
+        assert_eq!(capabilities.dlpack_host_device, Some(DlpackDevice::RocmHost));
+        // JAX tests/memories_test.py:197.
+        assert_eq!(capabilities.memory_kinds.names, ["device", "pinned_host"]);
+    }
+
+    #[test]
+    fn the_rest_is_that_of_the_package() {
+        let rocm = rocm();
+        // JAX jax_plugins/rocm/__init__.py: the options of CUDA with this platform name.
+        gpu::tests::assert_options(&rocm.create_options, "ROCM");
+        // zml rocm.zig:17-22: the node of the compute driver.
+        assert_eq!(rocm.hardware.device_nodes, ["/dev/kfd"]);
+        // PyTorch/XLA takes it for an unknown device, so no variable stands for its capabilities.
+        assert_eq!(legacy::environment(&rocm.capabilities, "rocm"), []);
+    }
+}

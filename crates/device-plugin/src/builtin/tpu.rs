@@ -1,0 +1,158 @@
+//! Google TPU, through libtpu.
+
+use std::num::NonZeroU32;
+
+use super::{linux, owned, pci};
+use crate::capabilities::{
+    Autocast, Capabilities, DlpackDevice, HostCallbacks, Int64Policy, LayoutPolicy, MasterAddress, MemoryKinds,
+    MemoryStatsReport, MixedDot, ReplicaOrder,
+};
+use crate::manifest::Hardware;
+use crate::process::known;
+use crate::{ElementType, Manifest, OptionSchema, OptionSpec, OptionType, Ownership};
+
+const TILE: [NonZeroU32; 2] = match (NonZeroU32::new(8), NonZeroU32::new(128)) {
+    (Some(rows), Some(columns)) => [rows, columns],
+    _ => [NonZeroU32::MIN; 2],
+};
+
+/// Google TPU.
+///
+/// libtpu keeps a lock file for each host unless the environment gives the process a share of the chips, which the
+/// process plan does where several processes share a host.
+pub fn tpu() -> Manifest {
+    let mut tpu = Manifest::new("tpu");
+    tpu.display_name = "Google TPU".to_owned();
+    tpu.vendor = "Google".to_owned();
+    tpu.description = "Cloud TPU through libtpu".to_owned();
+    tpu.homepage = "https://cloud.google.com/tpu".to_owned();
+    tpu.library = linux(&["libtpu.so"]);
+    tpu.priority = 300;
+    tpu.hardware = Hardware {
+        device_nodes: owned(&["/dev/accel0"]),
+        pci: vec![pci("1ae0", &["0027", "0056", "005e", "0062", "0063", "006f", "0076", "007c", "0083"], &[])],
+    };
+    // libtpu publishes no list, so others pass.
+    tpu.create_options = OptionSchema::at_least([
+        OptionSpec::new("max_inflight_computations", OptionType::Int64, "programs queued at once").with_default(32),
+        OptionSpec::new("ml_framework_name", OptionType::String, "name of the framework, for logs"),
+        OptionSpec::new("ml_framework_version", OptionType::String, "version of the framework, for logs"),
+    ]);
+    tpu.process = known::tpu();
+    tpu.ownership = Ownership::PerProcess;
+    tpu.capabilities = capabilities();
+    tpu
+}
+
+fn capabilities() -> Capabilities {
+    Capabilities::builder()
+        .dense_gather_factor(8192)
+        .dense_scatter_factor(100)
+        .autocast(Autocast::xla([ElementType::Bf16]))
+        .int64(Int64Policy::DotOnHost)
+        .layout(LayoutPolicy::tiled(TILE, 1.25))
+        .resize_custom_call(true)
+        .upsample_nearest_backward(true)
+        .upsample_bilinear_backward(true)
+        .mesh_coordinates("coords")
+        .replica_order(ReplicaOrder::new("v5p", [2, 2, 2], [0, 1, 3, 2, 6, 7, 5, 4]))
+        .replica_order(ReplicaOrder::new("v6e", [2, 4, 1], [0, 2, 4, 6, 7, 5, 3, 1]))
+        .master_address(MasterAddress::Metadata)
+        .donation(true)
+        .persistent_cache(true)
+        .host_callbacks(HostCallbacks::new(false, false))
+        .tuple_args_threshold(2000)
+        .dlpack_host_device(DlpackDevice::TpuHost)
+        .memory_kinds(MemoryKinds::new(["device", "pinned_host", "unpinned_host"]).host_offload())
+        .memory_stats(MemoryStatsReport::WithLimit)
+        .mixed_dot(MixedDot::FloatAndInteger)
+        .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Value;
+
+    #[test]
+    fn lowering_is_that_of_pytorch_xla() {
+        let capabilities = tpu().capabilities;
+        // PyTorch/XLA csrc/data_ops.cpp:31-49: dense while the dimension is at most 10 * 8192.
+        assert_eq!(capabilities.dense_gather_factor, NonZeroU32::new(8192));
+        assert!(capabilities.gathers_densely(81_920) && !capabilities.gathers_densely(81_921));
+        // PyTorch/XLA csrc/xla_lower_util.cpp:75-87.
+        assert_eq!(capabilities.dense_scatter_factor, NonZeroU32::new(100));
+        // PyTorch/XLA amp/autocast_mode.py:26-42: bf16 and no other.
+        assert_eq!(capabilities.autocast, Some(Autocast::xla([ElementType::Bf16])));
+        // PyTorch/XLA csrc/aten_xla_type.cpp:1619-1630: integer dot with a 64-bit operand runs on the host.
+        assert_eq!(capabilities.int64, Int64Policy::DotOnHost);
+        // PyTorch/XLA csrc/layout_manager.cpp:141-156: 128 and 8 elements, factor 1.25.
+        assert_eq!(TILE.map(NonZeroU32::get), [8, 128]);
+        assert_eq!(capabilities.layout, LayoutPolicy::tiled(TILE, 1.25));
+        // PyTorch/XLA csrc/resize_ops.cpp:273-291.
+        assert!(capabilities.resize_custom_call);
+        // PyTorch/XLA csrc/aten_xla_type.cpp:3997-4007 and 4052-4063.
+        assert!(capabilities.upsample_bilinear_backward && capabilities.upsample_nearest_backward);
+        // PyTorch/XLA csrc/random.cpp:20-43: no rule for TPU.
+        assert_eq!(capabilities.rng_bit_generator, Default::default());
+        // PyTorch/XLA csrc/dtype.cpp:145-161: no rule for TPU.
+        assert!(capabilities.remapped_dtypes.is_empty());
+    }
+
+    #[test]
+    fn meshes_are_those_of_pytorch_xla() {
+        let capabilities = tpu().capabilities;
+        // PyTorch/XLA distributed/spmd/xla_sharding.py:414.
+        assert_eq!(capabilities.mesh_coordinates.as_deref(), Some("coords"));
+        // PyTorch/XLA distributed/xla_multiprocessing.py:134-196.
+        assert_eq!(capabilities.replica_order("v5p", &[2, 2, 2]), Some(&[0, 1, 3, 2, 6, 7, 5, 4][..]));
+        assert_eq!(capabilities.replica_order("v6e", &[2, 4, 1]), Some(&[0, 2, 4, 6, 7, 5, 3, 1][..]));
+        assert_eq!(capabilities.replica_order("v5p", &[4, 4, 4]), None);
+        // PyTorch/XLA runtime.py:237-247.
+        assert_eq!(capabilities.master_address, MasterAddress::Metadata);
+    }
+
+    #[test]
+    fn execution_is_that_of_jax() {
+        let capabilities = tpu().capabilities;
+        // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95.
+        assert!(capabilities.donation && capabilities.persistent_cache);
+        // JAX cache_key.py:121: of gpu only.
+        assert!(!capabilities.cache_key_strip_device_assignment);
+        // JAX callback.py:800-846: neither partitioned nor with empty arrays.
+        assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(false, false)));
+        // JAX dispatch.py:217-224.
+        assert!(capabilities.tuples_args(2001) && !capabilities.tuples_args(2000));
+        // JAX lax/lax.py:6207-6222.
+        assert_eq!(capabilities.mixed_dot, MixedDot::FloatAndInteger);
+        // JAX dlpack.cc:146-163: pinned host memory has a name, device memory none.
+        assert_eq!((capabilities.dlpack_device, capabilities.dlpack_host_device), (None, Some(DlpackDevice::TpuHost)));
+        // JAX tests/memories_test.py:128-300 uses both host memories on TPU.
+        assert_eq!(capabilities.memory_kinds.names, ["device", "pinned_host", "unpinned_host"]);
+        // PyTorch/XLA csrc/runtime/pjrt_computation_client.cpp:1038-1044 reads the limit unchecked.
+        assert_eq!(capabilities.memory_stats, MemoryStatsReport::WithLimit);
+    }
+
+    #[test]
+    fn the_rest_is_that_of_the_plugin_class() {
+        let tpu = tpu();
+        // PyTorch/XLA _internal/tpu.py:353-385.
+        let defaults: Vec<_> = tpu.create_options.options().iter().map(|spec| (spec.name(), spec.default())).collect();
+        assert_eq!(
+            defaults,
+            [
+                ("max_inflight_computations", Some(&Value::Int64(32))),
+                ("ml_framework_name", None),
+                ("ml_framework_version", None)
+            ]
+        );
+        // PyTorch/XLA _internal/tpu.py:245-299, carried out by the plan of process::known.
+        assert!(tpu.process.environment.iter().any(|rule| rule.variable == "TPU_PROCESS_ADDRESSES"));
+        // PyTorch/XLA _internal/tpu.py `_GOOGLE_PCI_VENDOR_ID`; JAX hardware_utils.py `_TPU_PCI_DEVICE_IDS`.
+        assert_eq!((tpu.hardware.pci[0].vendor.as_str(), tpu.hardware.pci[0].devices.len()), ("1ae0", 9));
+        // PyTorch/XLA csrc/runtime/pjrt_registry.cpp:137-146.
+        assert_eq!(tpu.library[0].path.to_str(), Some("libtpu.so"));
+        // libtpu's /tmp/libtpu_lockfile.
+        assert_eq!(tpu.ownership, Ownership::PerProcess);
+    }
+}

@@ -1,0 +1,76 @@
+//! Enumerations that are a name in JSON and a number in C.
+
+/// Declares an enumeration with a name and a number for each value; the number of a default value is 0.
+macro_rules! codes {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident, $what:literal {
+            $( $(#[$variant_meta:meta])* $variant:ident = $code:literal $text:literal, )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        #[repr(u32)]
+        pub enum $name {
+            $( $(#[$variant_meta])* $variant = $code, )*
+        }
+
+        impl $name {
+            /// Every value, by number.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Name of the value in JSON.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+
+            /// Number of the value in the C descriptor.
+            pub const fn code(self) -> u32 {
+                self as u32
+            }
+
+            /// The value of that number in the C descriptor.
+            pub const fn from_code(code: u32) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        /// Parses the name; the error lists the known ones.
+        impl std::str::FromStr for $name {
+            type Err = $crate::Error;
+
+            fn from_str(text: &str) -> $crate::Result<Self> {
+                Self::ALL.iter().copied().find(|value| value.name() == text).ok_or_else(|| {
+                    let known: Vec<_> = Self::ALL.iter().map(|value| value.name()).collect();
+                    $crate::Error::invalid_argument(format!("{text:?} is not {}; known are {}", $what, known.join(", ")))
+                })
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str> as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err(|error: $crate::Error| serde::de::Error::custom(error.message()))
+            }
+        }
+    };
+}
+pub(crate) use codes;

@@ -1,0 +1,166 @@
+//! How a framework lowers its operations for the device.
+
+use serde::{Deserialize, Serialize};
+
+use super::codes::codes;
+use crate::ElementType;
+
+codes! {
+    /// Algorithm of StableHLO's `rng_bit_generator` that suits the device.
+    #[derive(Default)]
+    pub enum RngBitGenerator, "a bit generator" {
+        /// What the compiler chooses.
+        #[default]
+        Default = 0 "default",
+        /// Philox 4x32.
+        Philox = 1 "philox",
+        /// ThreeFry 2x32.
+        ThreeFry = 2 "three_fry",
+    }
+}
+
+codes! {
+    /// Which of PyTorch's lists of operations automatic mixed precision follows.
+    pub enum AutocastKind, "a kind of autocast" {
+        /// The list made for XLA devices.
+        Xla = 1 "xla",
+        /// The list made for CUDA devices.
+        Cuda = 2 "cuda",
+    }
+}
+
+/// Automatic mixed precision: frameworks run chosen operations in a shorter float type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Autocast {
+    /// Which operations run in the shorter type.
+    pub kind: AutocastKind,
+    /// The types a user may choose.
+    pub dtypes: Vec<ElementType>,
+    /// The type used when the user chooses none; one of `dtypes`.
+    pub default_dtype: ElementType,
+}
+
+impl Autocast {
+    /// Autocast by the list for XLA devices, to the first of these types unless the user chooses another of them.
+    ///
+    /// Without any type it is [`ElementType::Bf16`] by default, and not valid.
+    pub fn xla(dtypes: impl IntoIterator<Item = ElementType>) -> Self {
+        Self::new(AutocastKind::Xla, dtypes)
+    }
+
+    /// Autocast by the list for CUDA devices, to the first of these types unless the user chooses another of them.
+    ///
+    /// Without any type it is [`ElementType::Bf16`] by default, and not valid.
+    pub fn cuda(dtypes: impl IntoIterator<Item = ElementType>) -> Self {
+        Self::new(AutocastKind::Cuda, dtypes)
+    }
+
+    fn new(kind: AutocastKind, dtypes: impl IntoIterator<Item = ElementType>) -> Self {
+        let dtypes: Vec<_> = dtypes.into_iter().collect();
+        let default_dtype = dtypes.first().copied().unwrap_or(ElementType::Bf16);
+        Self { kind, dtypes, default_dtype }
+    }
+}
+
+codes! {
+    /// PyTorch's dispatch key under which autocast intercepts operations on the device's tensors.
+    #[derive(Default)]
+    pub enum AutocastDispatchKey, "a dispatch key of autocast" {
+        /// `AutocastXLA`.
+        #[default]
+        AutocastXla = 0 "autocast_xla",
+        /// `AutocastCUDA`.
+        AutocastCuda = 1 "autocast_cuda",
+    }
+}
+
+codes! {
+    /// Where an operation runs that has no lowering for the device.
+    #[derive(Default)]
+    pub enum EagerFallback, "a device for eager fallback" {
+        /// On the host, through copies.
+        #[default]
+        Cpu = 0 "cpu",
+        /// On the framework's own CUDA device, sharing memory through DLPack.
+        Cuda = 1 "cuda",
+    }
+}
+
+codes! {
+    /// What a device does with 64-bit integers.
+    #[derive(Default)]
+    pub enum Int64Policy, "a policy for 64-bit integers" {
+        /// Computes with them.
+        #[default]
+        Native = 0 "native",
+        /// Computes with them, but dot products of integers with a 64-bit operand run on the host.
+        DotOnHost = 1 "dot_on_host",
+        /// Frameworks store and compute them as 32-bit integers.
+        Remapped = 2 "remapped",
+    }
+}
+
+codes! {
+    /// Which floats are stored as `bf16` although the program says otherwise.
+    #[derive(Default)]
+    pub enum Bf16Policy, "a policy for bf16" {
+        /// Types stay what the program says.
+        #[default]
+        Native = 0 "native",
+        /// `f32` is stored as `bf16`, and `f64` as `f32`.
+        Downcast = 1 "downcast",
+        /// `f32` and `f64` are stored as `bf16`.
+        Replace = 2 "replace",
+    }
+}
+
+codes! {
+    /// Dot products whose operands differ in type.
+    #[derive(Default)]
+    pub enum MixedDot, "a policy for dot products of mixed types" {
+        /// Frameworks convert both operands to the result's type first.
+        #[default]
+        Converted = 0 "converted",
+        /// The device takes float and integer operands of different types as they are.
+        FloatAndInteger = 1 "float_and_integer",
+    }
+}
+
+codes! {
+    /// Algorithms of StableHLO's `dot_general`, by the names JAX gives them: types of the operands and of the sum.
+    pub enum DotAlgorithm, "a dot algorithm" {
+        /// Chosen from the types.
+        Default = 1 "default",
+        /// Any 8-bit floats, summed in `f32`.
+        AnyF8AnyF8F32 = 2 "any_f8_any_f8_f32",
+        /// Any 8-bit floats, summed in `f32`, faster and less exact.
+        AnyF8AnyF8F32FastAccum = 3 "any_f8_any_f8_f32_fast_accum",
+        /// Any 8-bit floats, summed in the result's type.
+        AnyF8AnyF8Any = 4 "any_f8_any_f8_any",
+        /// Any 8-bit floats, summed in the result's type, faster and less exact.
+        AnyF8AnyF8AnyFastAccum = 5 "any_f8_any_f8_any_fast_accum",
+        /// `f16`, summed in `f16`.
+        F16F16F16 = 6 "f16_f16_f16",
+        /// `f16`, summed in `f32`.
+        F16F16F32 = 7 "f16_f16_f32",
+        /// `bf16`, summed in `bf16`.
+        Bf16Bf16Bf16 = 8 "bf16_bf16_bf16",
+        /// `bf16`, summed in `f32`.
+        Bf16Bf16F32 = 9 "bf16_bf16_f32",
+        /// `f32` in 3 operations on `bf16`.
+        Bf16Bf16F32X3 = 10 "bf16_bf16_f32_x3",
+        /// `f32` in 6 operations on `bf16`.
+        Bf16Bf16F32X6 = 11 "bf16_bf16_f32_x6",
+        /// `f32` in 9 operations on `bf16`.
+        Bf16Bf16F32X9 = 12 "bf16_bf16_f32_x9",
+        /// `tf32`, summed in `f32`.
+        Tf32Tf32F32 = 13 "tf32_tf32_f32",
+        /// `f32` in 3 operations on `tf32`.
+        Tf32Tf32F32X3 = 14 "tf32_tf32_f32_x3",
+        /// `f32`.
+        F32F32F32 = 15 "f32_f32_f32",
+        /// `f64`.
+        F64F64F64 = 16 "f64_f64_f64",
+    }
+}

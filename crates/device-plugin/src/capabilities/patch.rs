@@ -1,0 +1,93 @@
+//! Capabilities from JSON, and changed by it.
+
+use serde_json::Value as Json;
+
+use super::Capabilities;
+use crate::{Fault, Faults};
+
+impl Capabilities {
+    /// Reads capabilities from a JSON object and checks them. What is left out has its default.
+    ///
+    /// # Errors
+    ///
+    /// The field whose value is of the wrong type, or all unknown fields and faults of the values.
+    pub fn from_json(text: &str) -> Result<Self, Faults> {
+        Self::from_value(&parse(text)?)
+    }
+
+    /// The capabilities as a JSON object of the fields that are not the default.
+    pub fn to_json(&self) -> String {
+        // Every field is text, a number, a list or a map with text keys, so this cannot fail.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// These capabilities, changed by a JSON merge patch (RFC 7396): fields given replace, `null` restores a default.
+    ///
+    /// That is what users override capabilities with, in the variable of [`Self::override_variable`].
+    ///
+    /// # Errors
+    ///
+    /// The field whose value is of the wrong type, or all unknown fields and faults of the result.
+    pub fn patched(&self, patch: &str) -> Result<Self, Faults> {
+        let patch = parse(patch)?;
+        if !patch.is_object() {
+            return Self::from_value(&patch);
+        }
+        let mut json = serde_json::to_value(self).map_err(|error| Fault::new("capabilities", error.to_string()))?;
+        merge(&mut json, patch);
+        Self::from_value(&json)
+    }
+
+    /// The environment variable in which a user may give a patch for the plugin of that name:
+    /// `DEVICE_PLUGIN_<NAME>_CAPABILITIES`. Whoever discovers plugins reads it.
+    pub fn override_variable(name: &str) -> String {
+        format!("DEVICE_PLUGIN_{}_CAPABILITIES", name.to_ascii_uppercase())
+    }
+
+    fn from_value(json: &Json) -> Result<Self, Faults> {
+        // Derived readers also take a list of all fields in order, which nobody means.
+        if !json.is_object() {
+            let message = format!("{json} is no JSON object; write fields, such as {{\"donation\": true}}");
+            return Err(Fault::new("capabilities", message).into());
+        }
+        let mut unknown = Vec::new();
+        let mut track = serde_path_to_error::Track::new();
+        let tracked = serde_path_to_error::Deserializer::new(json, &mut track);
+        let read = serde_ignored::deserialize(tracked, |path| unknown.push(path.to_string()));
+        let read: Self = read.map_err(|error: serde_json::Error| {
+            let path = track.path().to_string();
+            let field = if path == "." { "capabilities".to_owned() } else { path };
+            Fault::new(field, error.to_string())
+        })?;
+        let mut faults = read.validate().err().map(Faults::into_vec).unwrap_or_default();
+        faults.extend(unknown.iter().map(|path| {
+            // The library writes `?` for a value that may be left out.
+            Fault::new(path.replace(".?", ""), "there is no such field; is it misspelt?")
+        }));
+        Faults::check(faults)?;
+        Ok(read)
+    }
+}
+
+fn parse(text: &str) -> Result<Json, Faults> {
+    serde_json::from_str(text).map_err(|error| Fault::new("capabilities", format!("no JSON: {error}")).into())
+}
+
+/// RFC 7396.
+fn merge(target: &mut Json, patch: Json) {
+    let Json::Object(patch) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = Json::Object(serde_json::Map::new());
+    }
+    let Json::Object(target) = target else { return };
+    for (name, value) in patch {
+        if value.is_null() {
+            target.remove(&name);
+        } else {
+            merge(target.entry(name).or_insert(Json::Null), value);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Capabilities as a table for people.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::Capabilities;
+
+/// A field, as the command line shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Row {
+    /// The field's name, as in JSON.
+    pub field: &'static str,
+    /// Its value; `none` for nothing.
+    pub value: String,
+    /// Whether that is what frameworks assume of a device they do not know.
+    pub is_default: bool,
+    /// The rule of a framework that the field replaces; empty where there is none.
+    pub replaces: &'static str,
+}
+
+/// Every field of the struct once, in its order, with the rule it replaces. The pattern has no `..`, so that a field
+/// that is missing here does not compile.
+macro_rules! rows {
+    ($capabilities:expr, $($field:ident $replaces:literal,)*) => {{
+        let Capabilities { $($field),* } = $capabilities;
+        let default = Capabilities::default();
+        vec![$(
+            Row {
+                field: stringify!($field),
+                value: text(&serde_json::to_value($field).unwrap_or(Json::Null)),
+                is_default: *$field == default.$field,
+                replaces: $replaces,
+            },
+        )*]
+    }};
+}
+
+impl Capabilities {
+    /// Every field and its value, in the order of the struct.
+    pub fn rows(&self) -> Vec<Row> {
+        rows!(
+            self,
+            dense_gather_factor "PyTorch/XLA gather: TPU, Neuron",
+            dense_scatter_factor "PyTorch/XLA scatter: TPU",
+            rng_bit_generator "PyTorch/XLA random: CUDA",
+            autocast "PyTorch/XLA autocast: TPU, Neuron, CUDA",
+            autocast_dispatch_key "PyTorch/XLA tensors: CUDA",
+            eager_fallback "PyTorch/XLA fallback: CUDA",
+            supported_dtypes "",
+            remapped_dtypes "PyTorch/XLA element types: Neuron",
+            int64 "PyTorch/XLA dot: TPU",
+            bf16 "PyTorch/XLA environment variables",
+            layout "PyTorch/XLA layouts: TPU",
+            resize_custom_call "PyTorch/XLA upsampling: TPU, Neuron",
+            upsample_nearest_backward "PyTorch/XLA upsampling: TPU, Neuron",
+            upsample_bilinear_backward "PyTorch/XLA upsampling: TPU",
+            spmd "PyTorch/XLA SPMD: Neuron",
+            mesh_coordinates "PyTorch/XLA hybrid mesh: TPU",
+            replica_orders "PyTorch/XLA replica groups: TPU v5p, v6e",
+            master_address "PyTorch/XLA master address: TPU, Neuron",
+            donation "JAX donation: cpu, cuda, rocm, tpu, neuron",
+            persistent_cache "JAX compilation cache: tpu, gpu, cpu, neuron",
+            cache_key_strip_device_assignment "JAX compilation cache key: gpu",
+            host_callbacks "JAX callbacks: cpu, cuda, rocm, tpu",
+            tuple_args_threshold "JAX tupled arguments: tpu",
+            program_formats "PyTorch/XLA environment variable",
+            optimized_program "PyTorch/XLA compilation",
+            stablehlo "",
+            dynamic_shapes "PyTorch/XLA environment variable",
+            dlpack_device "JAX DLPack: cpu, cuda, rocm, oneapi; PyTorch/XLA DLPack: CPU, CUDA",
+            dlpack_host_device "JAX DLPack: cuda, rocm, tpu",
+            zero_copy_import "PyTorch/XLA Dynamo: CUDA",
+            zero_copy_export "PyTorch/XLA Dynamo: CUDA",
+            memory_kinds "",
+            memory_stats "PyTorch/XLA memory statistics",
+            dot_algorithms "JAX dot: cpu",
+            mixed_dot "JAX dot: tpu",
+            features "",
+        )
+    }
+
+    /// The fields that are not the default, with their values.
+    pub fn differences(&self) -> Vec<(&'static str, String)> {
+        self.rows().into_iter().filter(|row| !row.is_default).map(|row| (row.field, row.value)).collect()
+    }
+
+    /// A table of the fields that are not the default, or of all.
+    pub fn table(&self, all: bool) -> Table {
+        Table(self.rows().into_iter().filter(|row| all || !row.is_default).collect())
+    }
+}
+
+/// Prints the fields that are not the default, or a line that says there are none.
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.table(false).fmt(f)
+    }
+}
+
+/// Fields and values in columns, a line each without a final line break.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table(Vec<Row>);
+
+impl Table {
+    /// The rows.
+    pub fn rows(&self) -> &[Row] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("as of a device that frameworks do not know");
+        }
+        let width = self.0.iter().map(|row| row.field.len()).max().unwrap_or(0);
+        for (index, Row { field, value, .. }) in self.0.iter().enumerate() {
+            let end = if index == 0 { "" } else { "\n" };
+            write!(f, "{end}{field:width$}  {value}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A value of a field for people: without the marks of JSON where they tell nothing.
+fn text(json: &Json) -> String {
+    let join = |items: Vec<String>, empty: &str| if items.is_empty() { empty.to_owned() } else { items.join(", ") };
+    match json {
+        Json::Null => "none".to_owned(),
+        Json::Bool(flag) => if *flag { "yes" } else { "no" }.to_owned(),
+        Json::String(word) => word.clone(),
+        Json::Number(number) => number.to_string(),
+        Json::Array(items) => {
+            let nested = |item: &Json| matches!(item, Json::Array(_) | Json::Object(_));
+            let item = |item: &Json| if nested(item) { format!("({})", text(item)) } else { text(item) };
+            join(items.iter().map(item).collect(), "none")
+        }
+        Json::Object(fields) => {
+            let field = |(name, value): (&String, &Json)| match value {
+                Json::Array(_) | Json::Object(_) => format!("{name} ({})", text(value)),
+                _ => format!("{name} {}", text(value)),
+            };
+            join(fields.iter().map(field).collect(), "none")
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! What the types, JSON and checks together promise.
+
+use std::num::NonZeroU32;
+
+use super::*;
+
+/// Every field differs from its default.
+pub(crate) fn full() -> Capabilities {
+    let tile = [NonZeroU32::new(8).unwrap(), NonZeroU32::new(128).unwrap()];
+    let version = StablehloVersion::new;
+    Capabilities::builder()
+        .dense_gather_factor(8192)
+        .dense_scatter_factor(100)
+        .rng_bit_generator(RngBitGenerator::ThreeFry)
+        .autocast(Autocast::cuda([ElementType::F16, ElementType::Bf16]))
+        .autocast_dispatch_key(AutocastDispatchKey::AutocastCuda)
+        .eager_fallback(EagerFallback::Cuda)
+        .supported_dtypes([ElementType::Pred, ElementType::S32, ElementType::U32, ElementType::F16, ElementType::F32])
+        .remapped_dtype(ElementType::S64, ElementType::S32)
+        .int64(Int64Policy::Remapped)
+        .bf16(Bf16Policy::Downcast)
+        .layout(LayoutPolicy::tiled(tile, 1.1))
+        .resize_custom_call(true)
+        .upsample_nearest_backward(true)
+        .upsample_bilinear_backward(true)
+        .spmd(Spmd::Reinitialize)
+        .mesh_coordinates("coords")
+        .replica_order(ReplicaOrder::new("v6e", [2, 2], [0, 2, 3, 1]))
+        .master_address(MasterAddress::Variable("MASTER_ADDR".to_owned()))
+        .donation(true)
+        .persistent_cache(true)
+        .cache_key_strip_device_assignment(true)
+        .host_callbacks(HostCallbacks::new(false, true))
+        .tuple_args_threshold(2000)
+        .program_formats(ProgramFormats::preferring(ProgramFormat::Mlir).or(ProgramFormat::Hlo))
+        .optimized_program(OptimizedProgram::Unavailable)
+        .stablehlo(StablehloRange::new(version(0, 9, 0), version(1, 13, 7)))
+        .dynamic_shapes(DynamicShapes::Bounded)
+        .dlpack_device(DlpackDevice::Cuda)
+        .dlpack_host_device(DlpackDevice::CudaHost)
+        .zero_copy_import([DlpackDevice::Cuda, DlpackDevice::CudaManaged])
+        .zero_copy_export([DlpackDevice::Cuda])
+        .memory_kinds(MemoryKinds::new(["device", "pinned_host"]).host_offload())
+        .memory_stats(MemoryStatsReport::WithLimit)
+        .dot_algorithms([DotAlgorithm::Default, DotAlgorithm::F32F32F32])
+        .mixed_dot(MixedDot::FloatAndInteger)
+        .feature("vendor.queues", 4)
+        .feature("name", "x")
+        .feature("ratio", 0.5_f32)
+        .feature("sizes", [1, 2])
+        .feature("on", true)
+        .build()
+}
+
+fn faults(capabilities: &Capabilities) -> Vec<String> {
+    capabilities.validate().map_or_else(|faults| faults.all().iter().map(ToString::to_string).collect(), |()| vec![])
+}
+
+#[test]
+fn the_default_is_empty_and_valid() {
+    let default = Capabilities::default();
+    assert_eq!(serde_json::to_string(&default).unwrap(), "{}");
+    assert_eq!(default.validate(), Ok(()));
+    assert_eq!(default.differences(), []);
+    assert_eq!(default.to_string(), "as of a device that frameworks do not know");
+    assert_eq!(Capabilities::from_json("{}").unwrap(), default);
+}
+
+#[test]
+fn every_field_round_trips_through_json() {
+    let mut full = full();
+    // Autocast to bf16 and `bf16 = downcast` need the type.
+    full.supported_dtypes.as_mut().unwrap().insert(ElementType::Bf16);
+    assert_eq!(faults(&full), Vec::<String>::new());
+    assert!(full.rows().iter().all(|row| !row.is_default), "{full}");
+    assert_eq!(Capabilities::from_json(&full.to_json()).unwrap(), full);
+    assert_eq!(full.clone().into_builder().build(), full);
+    let json: serde_json::Value = serde_json::from_str(&full.to_json()).unwrap();
+    assert_eq!(json["remapped_dtypes"]["s64"], "s32");
+    assert_eq!(json["layout"]["tiled"]["tile"][1], 128);
+    assert_eq!(json["master_address"]["variable"], "MASTER_ADDR");
+    assert_eq!(json["stablehlo"]["current"], "1.13.7");
+    assert_eq!(json["program_formats"], serde_json::json!(["mlir", "hlo"]));
+    // The names of the rows are those of JSON.
+    assert!(full.rows().iter().all(|row| json.get(row.field).is_some()));
+    assert_eq!(json.as_object().unwrap().len(), full.rows().len());
+}
+
+#[test]
+fn unknown_fields_and_values_are_named() {
+    let error = |json: &str| Capabilities::from_json(json).unwrap_err().to_string();
+    assert!(
+        error(r#"{"dense_gather": 1}"#).starts_with("dense_gather: there is no such field"),
+        "{}",
+        error(r#"{"dense_gather": 1}"#)
+    );
+    for (json, start) in [
+        (
+            r#"{"autocast": {"kind": "xla", "dtypes": ["bf17"], "default_dtype": "bf16"}}"#,
+            "autocast.dtypes[0]: \"bf17\"",
+        ),
+        (
+            r#"{"autocast": {"kind": "tpu", "dtypes": [], "default_dtype": "bf16"}}"#,
+            "autocast.kind: \"tpu\" is not a kind",
+        ),
+        (r#"{"autocast": {"kind": "xla", "dtype": []}}"#, "autocast: missing field `dtypes`"),
+        (r#"{"layout": {"tiled": {"tile": [0, 128], "max_padding": 1}}}"#, "layout.tiled.tile[0]: "),
+        (r#"{"program_formats": []}"#, "program_formats: no program format; name at least one"),
+        (r#"{"stablehlo": {"minimum": "1.0", "current": "1.1.1"}}"#, "stablehlo.minimum: \"1.0\" is not a version"),
+        (r#"{"dense_gather_factor": -1}"#, "dense_gather_factor: "),
+        (r#"{"donation": "yes"}"#, "donation: "),
+        (r#"{"host_callbacks": {"partitoned": true}}"#, "host_callbacks.partitoned: there is no such field"),
+        ("[]", "capabilities: "),
+        ("{", "capabilities: no JSON"),
+    ] {
+        assert!(error(json).starts_with(start), "{json} gives {}", error(json));
+    }
+}
+
+#[test]
+fn all_faults_are_told_at_once() {
+    let zero = StablehloVersion::new(0, 9, 0);
+    let mut bad = Capabilities::builder()
+        .dense_gather_factor(u32::MAX)
+        .autocast(Autocast::xla([ElementType::S32, ElementType::S32]))
+        .remapped_dtype(ElementType::F64, ElementType::S32)
+        .remapped_dtype(ElementType::S64, ElementType::S16)
+        .remapped_dtype(ElementType::S16, ElementType::S16)
+        .layout(LayoutPolicy::tiled([NonZeroU32::MIN; 2], f32::NAN))
+        .replica_order(ReplicaOrder::new("", [2, 2], [0, 1, 2, 2]))
+        .replica_order(ReplicaOrder::new("a", [], []))
+        .master_address(MasterAddress::Variable("A B".to_owned()))
+        .cache_key_strip_device_assignment(true)
+        .program_formats(ProgramFormats::preferring(ProgramFormat::Hlo))
+        .stablehlo(StablehloRange::new(StablehloVersion::new(1, 0, 0), zero))
+        .dlpack_host_device(DlpackDevice::Cuda)
+        .memory_kinds(MemoryKinds::new(["device", "device"]).host_offload())
+        .dot_algorithms([])
+        .feature("donation", true)
+        .feature("Big", f32::INFINITY)
+        .build();
+    bad.memory_kinds.default_kind = Some("hbm".to_owned());
+    let expected = [
+        "dense_gather_factor: 4294967295 overflows",
+        "remapped_dtypes.s16: s16 is the type itself",
+        "remapped_dtypes.s64: s16 is itself replaced",
+        "remapped_dtypes.s64: s16 contradicts int64",
+        "remapped_dtypes.f64: s32 holds other values than f64; choose another float",
+        "autocast.dtypes[0]: s32 is no float",
+        "autocast.dtypes[1]: s32 is no float",
+        "layout.tiled.max_padding: NaN is no factor",
+        "replica_orders: 2 orders need the bounds",
+        "replica_orders[0].device_kind: \"\" is no kind",
+        "replica_orders[0].order: [0, 1, 2, 2] is no order of the 4 devices",
+        "replica_orders[1].bounds: [] is no mesh",
+        "master_address.variable: \"A B\" is no environment variable",
+        "cache_key_strip_device_assignment: true says how",
+        "stablehlo.minimum: 1.0.0 is newer than stablehlo.current = 0.9.0",
+        "program_formats: [hlo] lacks mlir",
+        "dlpack_host_device: cuda is no memory of the host",
+        "memory_kinds.names[1]: device is listed twice",
+        "memory_kinds.default: hbm is not among",
+        "memory_kinds.host_offload: true needs a memory of the host",
+        "dot_algorithms: [] allows no dot product",
+        "features.Big: inf has no proper name",
+        "features.Big: inf cannot be written",
+        "features.donation: true has the name of a field",
+    ];
+    let faults = faults(&bad);
+    assert_eq!(faults.len(), expected.len(), "{faults:#?}");
+    for (fault, start) in faults.iter().zip(expected) {
+        assert!(fault.starts_with(start), "{fault:?} does not start with {start:?}");
+    }
+}
+
+#[test]
+fn supported_types_bind_the_others() {
+    let narrow = |capabilities: CapabilitiesBuilder| faults(&capabilities.supported_dtypes([ElementType::F32]).build());
+    let builder = Capabilities::builder;
+    for (capabilities, start) in [
+        (builder().autocast(Autocast::xla([ElementType::Bf16])), "autocast.dtypes[0]: bf16 is not among supported"),
+        (builder().bf16(Bf16Policy::Replace), "bf16: replace stores bf16"),
+        (builder().int64(Int64Policy::Remapped), "int64: remapped stores s32 and u32"),
+        (builder().remapped_dtype(ElementType::F64, ElementType::F16), "remapped_dtypes.f64: f16 is not among"),
+        (builder().remapped_dtype(ElementType::F32, ElementType::F64), "remapped_dtypes.f32: f64 is not among"),
+    ] {
+        let faults = narrow(capabilities);
+        assert!(faults.first().is_some_and(|fault| fault.starts_with(start)), "{faults:?}");
+    }
+    let none = Capabilities::builder().supported_dtypes([]).zero_copy_export([DlpackDevice::Cpu]).build();
+    let faults = faults(&none);
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    assert!(faults[0].starts_with("supported_dtypes: [] allows no program"));
+    assert!(faults[1].starts_with("zero_copy_export: [cpu] cannot be handed out"));
+    let mut autocast = Autocast::cuda([]);
+    assert!(narrow(builder().autocast(autocast.clone()))[0].starts_with("autocast.dtypes: []"));
+    autocast.dtypes = vec![ElementType::F32];
+    assert!(narrow(builder().autocast(autocast))[0].starts_with("autocast.default_dtype: bf16 is not among"));
+}
+
+#[test]
+fn users_override_fields() {
+    let base = Capabilities::builder().donation(true).autocast(Autocast::xla([ElementType::Bf16])).build();
+    let patched = base.patched(r#"{"donation": null, "dense_gather_factor": 64, "spmd": "unsupported"}"#).unwrap();
+    assert!(!patched.donation && patched.autocast == base.autocast);
+    assert_eq!(
+        (patched.dense_gather_factor, patched.spmd),
+        (NonZeroU32::new(64), Spmd::Unsupported),
+        "the rest is as before"
+    );
+    // Objects merge, lists are replaced.
+    let patched = base.patched(r#"{"autocast": {"dtypes": ["f16"], "default_dtype": "f16"}}"#).unwrap();
+    assert_eq!(patched.autocast, Some(Autocast::xla([ElementType::F16])));
+    assert_eq!(base.patched(r#"{"autocast": null}"#).unwrap().autocast, None);
+    assert_eq!(base.patched("{}").unwrap(), base);
+    assert_eq!(Capabilities::override_variable("tt_2"), "DEVICE_PLUGIN_TT_2_CAPABILITIES");
+
+    let error = |patch: &str| base.patched(patch).unwrap_err().to_string();
+    assert!(error(r#"{"autocast": {"dtypes": []}}"#).starts_with("autocast.dtypes: [] allows no autocast"));
+    assert!(error(r#"{"donations": true, "layout": {"tiles": 1}}"#).starts_with("layout: unknown variant `tiles`"));
+    assert_eq!(error(r#"{"b": true, "a": 1}"#).matches("no such field").count(), 2);
+    assert!(error("true").starts_with("capabilities: true is no JSON object"));
+    assert!(error("{").starts_with("capabilities: no JSON"));
+}
+
+#[test]
+fn tables_are_for_people() {
+    let some = Capabilities::builder()
+        .dense_gather_factor(8192)
+        .autocast(Autocast::xla([ElementType::Bf16]))
+        .remapped_dtype(ElementType::F64, ElementType::F32)
+        .donation(true)
+        .build();
+    assert_eq!(
+        some.to_string(),
+        "dense_gather_factor  8192\n\
+         autocast             default_dtype bf16, dtypes (bf16), kind xla\n\
+         remapped_dtypes      f64 f32\n\
+         donation             yes"
+    );
+    assert_eq!(some.differences()[0], ("dense_gather_factor", "8192".to_owned()));
+    let all = some.table(true);
+    assert_eq!(all.rows().len(), some.rows().len());
+    for line in ["spmd                               supported", "program_formats                    hlo, mlir"] {
+        assert!(all.to_string().lines().any(|found| found == line), "{all}");
+    }
+    assert_eq!(some.rows()[0].replaces, "PyTorch/XLA gather: TPU, Neuron");
+}
+
+#[test]
+fn questions_are_answered_by_the_fields() {
+    let full = full();
+    assert!(full.gathers_densely(81920) && !full.gathers_densely(81921));
+    assert!(full.scatters_densely(10, 1000) && !full.scatters_densely(10, 1001));
+    assert!(full.scatters_densely(u64::MAX, u64::MAX));
+    assert!(full.tuples_args(2001) && !full.tuples_args(2000));
+    assert_eq!(full.replica_order("V6E", &[2, 2]), Some(&[0, 2, 3, 1][..]));
+    assert_eq!(full.replica_order("v6e", &[2, 4]), None);
+    let default = Capabilities::default();
+    assert!(!default.gathers_densely(1) && !default.scatters_densely(9, 1) && !default.tuples_args(usize::MAX));
+
+    use ElementType::{Bf16, F32, F64, S32, S64, U32, U64};
+    let stored = |capabilities: &Capabilities| [F64, F32, S64, U64].map(|ty| capabilities.stored_as(ty));
+    assert_eq!(stored(&full), [F32, Bf16, S32, U32]);
+    assert_eq!(stored(&default), [F64, F32, S64, U64]);
+    assert_eq!(stored(&Capabilities::builder().bf16(Bf16Policy::Replace).build()), [Bf16, Bf16, S64, U64]);
+    assert_eq!(stored(&Capabilities::builder().remapped_dtype(F64, F32).build()), [F32, F32, S64, U64]);
+}
+
+#[test]
+fn versions_come_from_what_plugins_say() {
+    let said = crate::StablehloVersions { current: [1, 13, 7], minimum: [0, 9, 0] };
+    let range = StablehloRange::try_from(said).unwrap();
+    assert_eq!((range.minimum.to_string(), range.current.to_string()), ("0.9.0".to_owned(), "1.13.7".to_owned()));
+    let negative = crate::StablehloVersions { current: [1, -1, 0], minimum: [0, 9, 0] };
+    assert!(StablehloRange::try_from(negative).unwrap_err().message().contains("current StableHLO version [1, -1, 0]"));
+    for bad in ["", "1", "1.2", "1.2.3.4", "1.2.x", "1.2.3.", "-1.2.3"] {
+        assert!(bad.parse::<StablehloVersion>().is_err(), "{bad}");
+    }
+}

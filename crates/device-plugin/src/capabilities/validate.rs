@@ -1,0 +1,292 @@
+//! Faults that the types let pass.
+
+use std::collections::BTreeSet;
+use std::fmt::{Display, Write};
+
+use super::{
+    Autocast, Bf16Policy, Capabilities, Int64Policy, LayoutPolicy, MasterAddress, MemoryKinds, ProgramFormat,
+    ReplicaOrder,
+};
+use crate::{ElementType, Fault, Faults, Value};
+
+/// The largest dense gather factor: frameworks multiply it by ten in 32 bits.
+const MAX_DENSE_GATHER_FACTOR: u32 = i32::MAX.unsigned_abs() / 10;
+/// The largest dense scatter factor: frameworks keep it in 32 bits with a sign.
+const MAX_DENSE_SCATTER_FACTOR: u32 = i32::MAX.unsigned_abs();
+
+impl Capabilities {
+    /// Checks the fields by themselves and against each other.
+    ///
+    /// # Errors
+    ///
+    /// All faults at once, each with its field, the value and what to write instead.
+    pub fn validate(&self) -> Result<(), Faults> {
+        let mut faults = List(Vec::new());
+        self.factors(&mut faults);
+        self.dtypes(&mut faults);
+        if let Some(autocast) = &self.autocast {
+            self.check_autocast(autocast, &mut faults);
+        }
+        if let LayoutPolicy::Tiled(tiling) = &self.layout
+            && !(tiling.max_padding.is_finite() && tiling.max_padding >= 1.0)
+        {
+            faults.add("layout.tiled.max_padding", tiling.max_padding, "is no factor of memory; write 1 or more");
+        }
+        self.mesh(&mut faults);
+        if let MasterAddress::Variable(name) = &self.master_address
+            && !is_variable(name)
+        {
+            faults.add(
+                "master_address.variable",
+                format_args!("{name:?}"),
+                "is no environment variable; write letters, digits and underscores",
+            );
+        }
+        if self.cache_key_strip_device_assignment && !self.persistent_cache {
+            faults.add(
+                "cache_key_strip_device_assignment",
+                true,
+                "says how the cache is keyed, but persistent_cache is false; set that or leave this out",
+            );
+        }
+        self.programs(&mut faults);
+        self.sharing(&mut faults);
+        check_memories(&self.memory_kinds, &mut faults);
+        if self.dot_algorithms.as_ref().is_some_and(BTreeSet::is_empty) {
+            faults.add(
+                "dot_algorithms",
+                "[]",
+                "allows no dot product; list algorithms, or leave the field out for all",
+            );
+        }
+        self.check_features(&mut faults);
+        Faults::check(faults.0)
+    }
+
+    fn factors(&self, faults: &mut List) {
+        let factors = [
+            ("dense_gather_factor", self.dense_gather_factor, MAX_DENSE_GATHER_FACTOR),
+            ("dense_scatter_factor", self.dense_scatter_factor, MAX_DENSE_SCATTER_FACTOR),
+        ];
+        for (field, factor, max) in factors {
+            if let Some(factor) = factor.filter(|factor| factor.get() > max) {
+                faults.add(field, factor, &format!("overflows in frameworks; write at most {max}"));
+            }
+        }
+    }
+
+    fn dtypes(&self, faults: &mut List) {
+        let supported = self.supported_dtypes.as_ref();
+        if supported.is_some_and(BTreeSet::is_empty) {
+            faults.add("supported_dtypes", "[]", "allows no program; list types, or leave the field out if unknown");
+        }
+        let supports = |ty: ElementType| supported.is_none_or(|supported| supported.contains(&ty));
+        for (&from, &to) in &self.remapped_dtypes {
+            let field = format!("remapped_dtypes.{from}");
+            if from == to {
+                faults.add(&field, to, "is the type itself; leave the entry out");
+            } else if class(from) != class(to) {
+                faults.add(
+                    &field,
+                    to,
+                    &format!("holds other values than {from}; choose another {}", class(from).name()),
+                );
+            } else if self.remapped_dtypes.contains_key(&to) {
+                faults.add(&field, to, "is itself replaced; name the type that is stored in the end");
+            } else if !supports(to) {
+                faults.add(&field, to, "is not among supported_dtypes; add it there or choose another");
+            }
+            if supported.is_some_and(|supported| supported.contains(&from)) {
+                faults.add(&field, to, &format!("replaces {from}, but supported_dtypes lists it; remove it from one"));
+            }
+            if matches!(from, ElementType::S64 | ElementType::U64) && self.int64 != Int64Policy::Remapped {
+                let remedy = "contradicts int64, which says that the device keeps them; set that to remapped";
+                faults.add(&field, to, remedy);
+            }
+            if self.bf16 != Bf16Policy::Native && matches!(from, ElementType::F32 | ElementType::F64) {
+                faults.add(&field, to, &format!("contradicts bf16 = {}; keep one of the two", self.bf16));
+            }
+        }
+        if self.bf16 != Bf16Policy::Native && !supports(ElementType::Bf16) {
+            faults.add("bf16", self.bf16, "stores bf16, which supported_dtypes does not list; add it there");
+        }
+        if self.int64 == Int64Policy::Remapped && !(supports(ElementType::S32) && supports(ElementType::U32)) {
+            faults.add("int64", self.int64, "stores s32 and u32, which supported_dtypes does not list; add them there");
+        }
+    }
+
+    fn check_autocast(&self, autocast: &Autocast, faults: &mut List) {
+        let Autocast { dtypes, default_dtype, .. } = autocast;
+        if dtypes.is_empty() {
+            faults.add("autocast.dtypes", "[]", "allows no autocast; list float types, or leave autocast out");
+        } else if !dtypes.contains(default_dtype) {
+            faults.add("autocast.default_dtype", default_dtype, "is not among autocast.dtypes; add it there");
+        }
+        for (index, &ty) in dtypes.iter().enumerate() {
+            let field = format!("autocast.dtypes[{index}]");
+            if class(ty) != Class::Float {
+                faults.add(&field, ty, "is no float; write bf16, f16 or another float type");
+            } else if dtypes[..index].contains(&ty) {
+                faults.add(&field, ty, "is listed twice; leave it out");
+            } else if self.supported_dtypes.as_ref().is_some_and(|supported| !supported.contains(&ty)) {
+                faults.add(&field, ty, "is not among supported_dtypes; add it there");
+            }
+        }
+    }
+
+    fn mesh(&self, faults: &mut List) {
+        if self.mesh_coordinates.as_deref() == Some("") {
+            let remedy = "is no device attribute; name the one that holds the coordinates, or leave the field out";
+            faults.add("mesh_coordinates", "\"\"", remedy);
+        }
+        if self.mesh_coordinates.is_none() && !self.replica_orders.is_empty() {
+            let count = format!("{} orders", self.replica_orders.len());
+            faults.add("replica_orders", count, "need the bounds of a mesh; name the attribute in mesh_coordinates");
+        }
+        for (index, replicas) in self.replica_orders.iter().enumerate() {
+            let field = |name: &str| format!("replica_orders[{index}].{name}");
+            let ReplicaOrder { device_kind, bounds, order } = replicas;
+            if device_kind.is_empty() {
+                faults.add(&field("device_kind"), "\"\"", "is no kind of device; write it as the vendor does");
+            }
+            let size = bounds.iter().try_fold(1_u32, |size, &bound| size.checked_mul(bound));
+            let Some(size) = size.filter(|&size| size > 0 && !bounds.is_empty()) else {
+                faults.add(
+                    &field("bounds"),
+                    list(bounds),
+                    "is no mesh; write how many devices lie along each coordinate",
+                );
+                continue;
+            };
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            if !sorted.iter().copied().eq(0..size) {
+                let remedy =
+                    format!("is no order of the {size} devices of that mesh; write each of 0 to {} once", size - 1);
+                faults.add(&field("order"), list(order), &remedy);
+            }
+        }
+    }
+
+    fn programs(&self, faults: &mut List) {
+        let Some(range) = self.stablehlo else { return };
+        if range.minimum > range.current {
+            let remedy = format!("is newer than stablehlo.current = {}; exchange the two", range.current);
+            faults.add("stablehlo.minimum", range.minimum, &remedy);
+        }
+        if !self.program_formats.accepts(ProgramFormat::Mlir) {
+            let formats: Vec<_> = self.program_formats.as_slice().iter().map(|format| format.name()).collect();
+            faults.add("program_formats", list(&formats), "lacks mlir, though stablehlo names versions of it; add it");
+        }
+    }
+
+    fn sharing(&self, faults: &mut List) {
+        if let Some(device) = self.dlpack_host_device.filter(|device| !device.is_host()) {
+            faults.add(
+                "dlpack_host_device",
+                device,
+                "is no memory of the host; write cpu, cuda_host, rocm_host or tpu_host",
+            );
+        }
+        if !self.zero_copy_export.is_empty() && self.dlpack_device.is_none() && self.dlpack_host_device.is_none() {
+            let names: Vec<_> = self.zero_copy_export.iter().map(|device| device.name()).collect();
+            let remedy = "cannot be handed out, since the memory has no DLPack name; set dlpack_device";
+            faults.add("zero_copy_export", list(&names), remedy);
+        }
+    }
+
+    fn check_features(&self, faults: &mut List) {
+        let rows = self.rows();
+        for (name, value) in &self.features {
+            let field = format!("features.{name}");
+            let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
+            let rest = name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.'));
+            if !(first && rest) {
+                let remedy = "has no proper name; write a lower-case letter, then lower-case letters, digits, _ and .";
+                faults.add(&field, value, remedy);
+            } else if rows.iter().any(|row| row.field == name) {
+                faults.add(&field, value, "has the name of a field; write it there");
+            }
+            if let Value::Float(number) = value
+                && !number.is_finite()
+            {
+                faults.add(&field, number, "cannot be written in JSON; choose a finite number");
+            }
+        }
+    }
+}
+
+fn check_memories(memories: &MemoryKinds, faults: &mut List) {
+    let MemoryKinds { names, default_kind, host_offload } = memories;
+    for (index, name) in names.iter().enumerate() {
+        let field = format!("memory_kinds.names[{index}]");
+        if name.is_empty() {
+            faults.add(&field, "\"\"", "is no kind of memory; write its name, such as device");
+        } else if names[..index].contains(name) {
+            faults.add(&field, name, "is listed twice; leave it out");
+        }
+    }
+    if let Some(name) = default_kind.as_ref().filter(|name| !names.contains(name)) {
+        faults.add("memory_kinds.default", name, "is not among memory_kinds.names; add it there");
+    }
+    if *host_offload && !names.iter().any(|name| name.contains("host")) {
+        let remedy = "needs a memory of the host; add pinned_host or unpinned_host to memory_kinds.names";
+        faults.add("memory_kinds.host_offload", true, remedy);
+    }
+}
+
+struct List(Vec<Fault>);
+
+impl List {
+    fn add(&mut self, field: &str, value: impl Display, remedy: &str) {
+        self.0.push(Fault::new(field, format!("{value} {remedy}")));
+    }
+}
+
+fn list<T: Display>(items: &[T]) -> String {
+    let mut text = String::from("[");
+    for (index, item) in items.iter().enumerate() {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{}{item}", if index == 0 { "" } else { ", " });
+    }
+    text + "]"
+}
+
+/// Which values a type holds; one type stands in for another only within a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Signed,
+    Unsigned,
+    Float,
+    Complex,
+    Other,
+}
+
+impl Class {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Signed => "signed integer",
+            Self::Unsigned => "unsigned integer",
+            Self::Float => "float",
+            Self::Complex => "complex type",
+            Self::Other => "type of its kind",
+        }
+    }
+}
+
+fn class(ty: ElementType) -> Class {
+    let name = ty.name();
+    match name.as_bytes() {
+        _ if name.starts_with("bf") => Class::Float,
+        [b'f', ..] => Class::Float,
+        [b's', ..] => Class::Signed,
+        [b'u', ..] => Class::Unsigned,
+        [b'c', ..] => Class::Complex,
+        _ => Class::Other,
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    first && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

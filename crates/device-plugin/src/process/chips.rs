@@ -1,0 +1,164 @@
+//! How a plugin's devices are counted, and its hosts numbered, before the plugin is loaded.
+
+use serde::{Deserialize, Serialize};
+
+use super::environment::{Environment, Host};
+use super::plan::ProcessPlan;
+use super::topology::ProcessTopology;
+use crate::{Fault, Faults};
+
+/// One way to count the devices of this host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "from", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ChipProbe {
+    /// Always that many.
+    Constant {
+        /// The number.
+        count: u32,
+    },
+    /// As an environment variable says.
+    Variable {
+        /// The variable.
+        name: String,
+    },
+    /// As many as there are device nodes.
+    DeviceNodes {
+        /// Path of the nodes; its last part may have `*`, `?` and `[0-9]`, as in `/dev/accel[0-9]*`.
+        glob: String,
+    },
+}
+
+/// Where the index of a host comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "from", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum HostIndex {
+    /// From the topology.
+    #[default]
+    Topology,
+    /// From the first of these environment variables that is set, else from the topology.
+    Variables {
+        /// The variables.
+        names: Vec<String>,
+    },
+}
+
+/// Splits a glob into folder and pattern of the name.
+pub(super) fn split_glob(glob: &str) -> Result<(&str, glob::Pattern), String> {
+    let (folder, name) = glob.rsplit_once('/').ok_or_else(|| format!("{glob:?} is no path from the root"))?;
+    if !glob.starts_with('/') || folder.contains(['*', '?', '[']) {
+        return Err(format!("{glob:?}: write a path from the root whose last part alone has *, ? or []"));
+    }
+    let pattern = glob::Pattern::new(name).map_err(|error| format!("{glob:?}: {error}"))?;
+    Ok((if folder.is_empty() { "/" } else { folder }, pattern))
+}
+
+impl ProcessPlan {
+    /// Number of devices of this host, and so of processes when each takes one: what the first probe that finds any
+    /// says. None when no probe finds any.
+    ///
+    /// # Errors
+    ///
+    /// For a variable that is no number, and a glob that is none.
+    #[doc(alias = "physical_chip_count")]
+    pub fn chip_count(&self, environment: &Environment, host: &dyn Host) -> Result<Option<u32>, Faults> {
+        for probe in &self.chips {
+            let count = match probe {
+                ChipProbe::Constant { count } => *count,
+                ChipProbe::Variable { name } => number(environment, name)?.unwrap_or(0),
+                ChipProbe::DeviceNodes { glob } => {
+                    let (folder, pattern) = split_glob(glob).map_err(|problem| Fault::new("chips", problem))?;
+                    let count = host.folder(folder).iter().filter(|name| pattern.matches(name)).count();
+                    u32::try_from(count).unwrap_or(u32::MAX)
+                }
+            };
+            if count > 0 {
+                return Ok(Some(count));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Index of the host as the plugin counts.
+    ///
+    /// # Errors
+    ///
+    /// For a variable that is no number.
+    pub fn host_index(&self, topology: &ProcessTopology, environment: &Environment) -> Result<u32, Faults> {
+        if let HostIndex::Variables { names } = &self.host_index {
+            for name in names {
+                if let Some(index) = number(environment, name)? {
+                    return Ok(index);
+                }
+            }
+        }
+        Ok(topology.host_index())
+    }
+}
+
+fn number(environment: &Environment, name: &str) -> Result<Option<u32>, Faults> {
+    let Some(text) = environment.value(name) else { return Ok(None) };
+    text.trim().parse().map(Some).map_err(|_| {
+        Fault::new(name, format!("{text:?} is no whole number; set it to a number from 0 up, or unset it")).into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nodes;
+
+    impl Host for Nodes {
+        fn file(&self, _: &str) -> Option<String> {
+            None
+        }
+
+        fn folder(&self, path: &str) -> Vec<String> {
+            let names: &[&str] = match path {
+                "/dev" => &["nvidia-uvm", "nvidia0", "nvidia1", "nvidia10", "nvidiactl"],
+                "/dev/vfio" => &["0", "3", "vfio"],
+                _ => &[],
+            };
+            names.iter().map(|name| (*name).to_owned()).collect()
+        }
+
+        fn metadata(&self, _: &str) -> Option<String> {
+            None
+        }
+    }
+
+    #[test]
+    fn the_first_probe_that_finds_any_counts() {
+        let nodes = |glob: &str| ChipProbe::DeviceNodes { glob: glob.to_owned() };
+        let variable = || ChipProbe::Variable { name: "N".to_owned() };
+        let count = |probes: &[ChipProbe], environment: &Environment| {
+            ProcessPlan::new().with_chips(probes.to_vec()).chip_count(environment, &Nodes)
+        };
+        let empty = Environment::new();
+        assert_eq!(ProcessPlan::new().chip_count(&empty, &Nodes).unwrap(), Some(1));
+        assert_eq!(count(&[nodes("/dev/nvidia[0-9]*")], &empty).unwrap(), Some(3));
+        assert_eq!(count(&[nodes("/dev/accel[0-9]*"), nodes("/dev/vfio/[0-9]*")], &empty).unwrap(), Some(2));
+        assert_eq!(count(&[nodes("/dev/accel[0-9]*")], &empty).unwrap(), None);
+        let set = Environment::from([("N", "5")]);
+        assert_eq!(count(&[variable(), nodes("/dev/nvidia[0-9]*")], &set).unwrap(), Some(5));
+        assert_eq!(count(&[variable(), nodes("/dev/nvidia[0-9]*")], &empty).unwrap(), Some(3));
+        let error = count(&[variable()], &Environment::from([("N", "five")])).unwrap_err().to_string();
+        assert!(error.contains("N: \"five\" is no whole number; set it to"), "{error}");
+        for glob in ["dev/x", "/d*v/x", "/dev/[", "x"] {
+            assert!(count(&[nodes(glob)], &empty).is_err(), "{glob}");
+        }
+    }
+
+    #[test]
+    fn the_host_index_comes_from_its_source() {
+        let single = ProcessTopology::single();
+        let from = HostIndex::Variables { names: vec!["A".to_owned(), "B".to_owned()] };
+        let plan = ProcessPlan::new().with_host_index(from);
+        assert_eq!(plan.host_index(&single, &Environment::from([("A", ""), ("B", "3")])).unwrap(), 3);
+        assert_eq!(plan.host_index(&single, &Environment::new()).unwrap(), 0);
+        assert!(plan.host_index(&single, &Environment::from([("A", "-1")])).is_err());
+        assert_eq!(ProcessPlan::new().host_index(&single, &Environment::from([("A", "3")])).unwrap(), 0);
+    }
+}

@@ -1,0 +1,570 @@
+//! Finds out where this process stands.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::address::Address;
+use super::environment::{Environment, Host, NoHost};
+use super::partial::{Known, Partial};
+use super::provenance::{Origin, Source};
+use super::source::{self, Input, Reading};
+use super::topology::{DeviceShare, ProcessTopology};
+use crate::Faults;
+
+/// Values a program passes itself; they come before those of any other source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the getters of ProcessTopology say it")]
+pub struct Explicit {
+    pub global_rank: Option<u32>,
+    pub world_size: Option<u32>,
+    pub local_rank: Option<u32>,
+    pub local_world_size: Option<u32>,
+    pub host_index: Option<u32>,
+    pub host_count: Option<u32>,
+    pub slice_index: Option<u32>,
+    pub slice_count: Option<u32>,
+    pub coordinator: Option<Address>,
+    pub device_share: Option<DeviceShare>,
+}
+
+impl Explicit {
+    fn partial(&self) -> Partial {
+        let known = |value: Option<u32>| value.map(|value| Known::new(value, Origin::of(Source::Explicit)));
+        Partial {
+            global_rank: known(self.global_rank),
+            world_size: known(self.world_size),
+            local_rank: known(self.local_rank),
+            local_world_size: known(self.local_world_size),
+            host_index: known(self.host_index),
+            host_count: known(self.host_count),
+            slice_index: known(self.slice_index),
+            slice_count: known(self.slice_count),
+            coordinator: self.coordinator.clone().map(|value| Known::new(value, Origin::of(Source::Explicit))),
+            ..Partial::default()
+        }
+    }
+}
+
+/// What became of one source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SourceState {
+    /// Values were taken from it.
+    Used,
+    /// It is here too, after the one that was used.
+    Passed,
+    /// Something of it is here, but it does not describe this process; why.
+    Incomplete(String),
+    /// Nothing of it is here.
+    Absent,
+    /// It would have to be asked over a network, and another source comes before it.
+    NotAsked,
+}
+
+/// A source and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SourceReport {
+    /// The source.
+    pub source: Source,
+    /// What became of it.
+    pub state: SourceState,
+}
+
+impl fmt::Display for SourceReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            SourceState::Used => "used",
+            SourceState::Passed => "present, but another one comes before it",
+            SourceState::Incomplete(why) => return write!(f, "{:19} incomplete: {why}", self.source.name()),
+            SourceState::Absent => "absent",
+            SourceState::NotAsked => "not asked, because another one comes before it",
+        };
+        write!(f, "{:19} {state}", self.source.name())
+    }
+}
+
+/// Where this process stands, and how that was found out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Detected {
+    /// Where it stands.
+    pub topology: ProcessTopology,
+    /// All sources, in their order.
+    pub sources: Vec<SourceReport>,
+}
+
+type Read = fn(&Input<'_>) -> Result<Reading, Faults>;
+
+/// Sources that each tell a part, and are taken together.
+const PARTS: [(Source, Read); 2] = [(Source::Jax, source::jax::read), (Source::PjrtLocal, source::pjrt_local::read)];
+
+/// Sources of which the first that is here counts.
+const LAUNCHERS: [(Source, Read); 7] = [
+    (Source::Torchrun, source::torchrun::read),
+    (Source::OpenMpi, source::open_mpi::read),
+    (Source::Slurm, source::slurm::read),
+    (Source::TpuVariables, source::tpu_variables::read),
+    (Source::TpuMetadata, source::tpu_metadata::read),
+    (Source::Kubernetes, source::kubernetes::read),
+    (Source::Neuron, source::neuron::read),
+];
+
+/// Finds out where this process stands, from values the program passes, then from the environment.
+///
+/// The order is JAX's: explicit values; JAX's own variables; then the first launcher that is here of Open MPI, Slurm,
+/// TPU variables, TPU metadata and Kubernetes. What JAX does not read stands where it does no harm:
+/// `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which only tell the place on the host, after JAX's variables; torchrun first
+/// among the launchers, because it runs inside their jobs and knows the process itself; Neuron's variables last,
+/// because a plan sets them.
+///
+/// Values that none of these gives follow from the others. When nobody says who shares a host, each process has one of
+/// its own. When nobody says anything, the process is alone.
+pub struct Detection<'a> {
+    environment: &'a Environment,
+    host: &'a dyn Host,
+    explicit: Explicit,
+}
+
+impl<'a> Detection<'a> {
+    /// From these variables alone.
+    pub fn new(environment: &'a Environment) -> Self {
+        Self { environment, host: &NoHost, explicit: Explicit::default() }
+    }
+
+    /// Reads files and metadata too.
+    #[must_use]
+    pub fn with_host(mut self, host: &'a dyn Host) -> Self {
+        self.host = host;
+        self
+    }
+
+    /// Puts the program's own values first.
+    #[must_use]
+    pub fn with_explicit(mut self, explicit: Explicit) -> Self {
+        self.explicit = explicit;
+        self
+    }
+
+    /// Finds out.
+    ///
+    /// # Errors
+    ///
+    /// For malformed and contradictory values of the sources that count, and for those that lack a value only someone
+    /// else knows: each names the variable, its value and what to do. Sources that do not count may be malformed.
+    pub fn run(&self) -> Result<Detected, Faults> {
+        let mut sources = Vec::new();
+        let mut report = |source, state| sources.push(SourceReport { source, state });
+        let mut known = self.explicit.partial();
+        report(Source::Explicit, if known == Partial::default() { SourceState::Absent } else { SourceState::Used });
+        for (source, read) in PARTS {
+            report(
+                source,
+                match read(&self.input(source))? {
+                    Reading::Absent => SourceState::Absent,
+                    Reading::Incomplete(why) => SourceState::Incomplete(why),
+                    Reading::Present(partial) => {
+                        known.or(*partial);
+                        SourceState::Used
+                    }
+                },
+            );
+        }
+        let mut found = false;
+        for (source, read) in LAUNCHERS {
+            if found && source == Source::TpuMetadata {
+                report(source, SourceState::NotAsked);
+                continue;
+            }
+            let reading = read(&self.input(source));
+            report(
+                source,
+                match reading {
+                    // It does not count, so nothing in it can be wrong.
+                    Ok(Reading::Present(_)) | Err(_) if found => SourceState::Passed,
+                    Err(faults) => return Err(faults),
+                    Ok(Reading::Absent) => SourceState::Absent,
+                    Ok(Reading::Incomplete(why)) => SourceState::Incomplete(why),
+                    Ok(Reading::Present(mut partial)) => {
+                        found = true;
+                        self.override_port(&mut partial)?;
+                        known.or(*partial);
+                        SourceState::Used
+                    }
+                },
+            );
+        }
+        let mut topology = known.complete()?;
+        if let Some(share) = self.explicit.device_share {
+            topology = topology.with_device_share(share);
+        }
+        Ok(Detected { topology, sources })
+    }
+
+    fn input(&self, source: Source) -> Input<'_> {
+        Input { environment: self.environment, host: self.host, source }
+    }
+
+    /// `JAX_COORDINATOR_PORT` replaces the port that a launcher chose.
+    fn override_port(&self, partial: &mut Partial) -> Result<(), Faults> {
+        if let (Some(port), Some(coordinator)) =
+            (self.input(Source::Jax).port(source::jax::PORT)?, &mut partial.coordinator)
+        {
+            coordinator.value = coordinator.value.clone().with_port(port);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Detection<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Detection").field("explicit", &self.explicit).finish_non_exhaustive()
+    }
+}
+
+impl ProcessTopology {
+    /// Where this process stands, from environment variables alone; [`Detection`] takes more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Detection::run`].
+    pub fn detect(environment: &Environment) -> Result<Self, Faults> {
+        Detection::new(environment).run().map(|detected| detected.topology)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::provenance::Item;
+    use super::*;
+
+    /// A host made up for a test.
+    #[derive(Default)]
+    struct Made {
+        hosts_file: Option<&'static str>,
+        metadata: &'static [(&'static str, &'static str)],
+    }
+
+    impl Host for Made {
+        fn file(&self, path: &str) -> Option<String> {
+            (path == "/etc/hosts").then_some(self.hosts_file)?.map(str::to_owned)
+        }
+
+        fn folder(&self, _: &str) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn metadata(&self, attribute: &str) -> Option<String> {
+            self.metadata.iter().find(|(name, _)| *name == attribute).map(|(_, value)| (*value).to_owned())
+        }
+    }
+
+    fn detect(variables: &[(&str, &str)]) -> Result<Detected, Faults> {
+        Detection::new(&variables.iter().copied().collect()).run()
+    }
+
+    /// `global local host coordinator`, as in `3/4 1/2 1/2 node0:8547`.
+    fn shown(topology: &ProcessTopology) -> String {
+        let coordinator = topology.coordinator().map_or("-".to_owned(), Address::to_string);
+        format!(
+            "{}/{} {}/{} {}/{} {coordinator}",
+            topology.global_rank(),
+            topology.world_size(),
+            topology.local_rank(),
+            topology.local_world_size(),
+            topology.host_index(),
+            topology.host_count()
+        )
+    }
+
+    #[track_caller]
+    fn found(variables: &[(&str, &str)], expected: &str) -> Detected {
+        let detected = detect(variables).unwrap();
+        assert_eq!(shown(&detected.topology), expected);
+        detected
+    }
+
+    #[track_caller]
+    fn refused(variables: &[(&str, &str)], expected: &[&str]) {
+        let error = detect(variables).unwrap_err().to_string();
+        for expected in expected {
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    const TORCHRUN: &[(&str, &str)] = &[
+        ("RANK", "3"),
+        ("WORLD_SIZE", "4"),
+        ("LOCAL_RANK", "1"),
+        ("LOCAL_WORLD_SIZE", "2"),
+        ("GROUP_RANK", "1"),
+        ("GROUP_WORLD_SIZE", "2"),
+        ("MASTER_ADDR", "node0"),
+        ("MASTER_PORT", "29500"),
+    ];
+
+    const SLURM: &[(&str, &str)] = &[
+        ("SLURM_JOB_ID", "4097"),
+        ("SLURM_STEP_NODELIST", "host[01-02,7]"),
+        ("SLURM_STEP_NUM_NODES", "3"),
+        ("SLURM_STEP_TASKS_PER_NODE", "2(x2),1"),
+        ("SLURM_NTASKS", "5"),
+        ("SLURM_PROCID", "2"),
+        ("SLURM_LOCALID", "0"),
+        ("SLURM_NODEID", "1"),
+    ];
+
+    fn and<'a>(base: &[(&'a str, &'a str)], more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        [base, more].concat()
+    }
+
+    fn without<'a>(base: &[(&'a str, &'a str)], name: &str) -> Vec<(&'a str, &'a str)> {
+        base.iter().copied().filter(|(known, _)| *known != name).collect()
+    }
+
+    #[test]
+    fn nothing_is_a_process_alone() {
+        let detected = found(&[], "0/1 0/1 0/1 -");
+        assert_eq!(detected.topology, ProcessTopology::single());
+        assert!(detected.sources.iter().all(|report| report.state == SourceState::Absent));
+        assert_eq!(detected.sources.len(), 10);
+    }
+
+    #[test]
+    fn torchrun() {
+        let detected = found(TORCHRUN, "3/4 1/2 1/2 node0");
+        let provenance = detected.topology.provenance();
+        assert_eq!(provenance.of(Item::GlobalRank).unwrap().to_string(), "torchrun RANK");
+        assert_eq!(provenance.of(Item::SliceIndex).unwrap().source, Source::Assumed);
+        found(&and(TORCHRUN, &[("XLA_COORDINATOR_PORT", "1234")]), "3/4 1/2 1/2 node0:1234");
+        // The hosts follow from the ranks.
+        let hosts = without(&without(TORCHRUN, "GROUP_RANK"), "GROUP_WORLD_SIZE");
+        let detected = found(&hosts, "3/4 1/2 1/2 node0");
+        assert_eq!(detected.topology.provenance().of(Item::HostIndex).unwrap().source, Source::Derived);
+        // One process in each pod.
+        found(&[("RANK", "2"), ("WORLD_SIZE", "3"), ("MASTER_ADDR", "a")], "2/3 0/1 2/3 a");
+        found(&[("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "2")], "1/2 1/2 0/1 -");
+        assert_eq!(detect(&[("WORLD_SIZE", "3")]).unwrap().topology, ProcessTopology::single());
+        refused(&without(TORCHRUN, "WORLD_SIZE"), &["WORLD_SIZE: not set", "start the program with torchrun"]);
+        refused(&and(TORCHRUN, &[("RANK", "three")]), &["RANK: \"three\" is no whole number"]);
+        refused(&and(TORCHRUN, &[("RANK", "-1")]), &["RANK: \"-1\" is no whole number"]);
+        refused(
+            &and(TORCHRUN, &[("RANK", "4")]),
+            &["RANK: the global rank is 4 (torchrun RANK) and the world size is 4 (torchrun WORLD_SIZE)"],
+        );
+        refused(&and(TORCHRUN, &[("WORLD_SIZE", "0")]), &["WORLD_SIZE: the world size is 0"]);
+        refused(
+            &and(TORCHRUN, &[("LOCAL_WORLD_SIZE", "8")]),
+            &["this host has 8 processes, and all hosts together have 4", "LOCAL_WORLD_SIZE: "],
+        );
+        refused(&and(TORCHRUN, &[("MASTER_ADDR", "a b")]), &["MASTER_ADDR: \"a b\"", "is no host"]);
+        refused(&and(TORCHRUN, &[("XLA_COORDINATOR_PORT", "0")]), &["XLA_COORDINATOR_PORT: \"0\" is no port"]);
+        refused(
+            &[("RANK", "2"), ("WORLD_SIZE", "3"), ("LOCAL_RANK", "0"), ("LOCAL_WORLD_SIZE", "2")],
+            &["the 3 processes do not divide into hosts of 2", "GROUP_WORLD_SIZE"],
+        );
+    }
+
+    #[test]
+    fn open_mpi() {
+        let base = &[
+            ("OMPI_COMM_WORLD_RANK", "2"),
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "0"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+        ];
+        found(base, "2/4 0/2 1/2 -");
+        let uri = |uri| and(base, &[("OMPI_MCA_orte_hnp_uri", uri)]);
+        // 1531576320 / 4096 % 4096 = 1184.
+        found(&uri("1531576320.0;tcp://10.96.0.1,10.148.0.1:34911"), "2/4 0/2 1/2 10.96.0.1:62624");
+        found(&uri("1314521088.0;tcp6://[fe80::b9b:1,2620:10d::2]:43370"), "2/4 0/2 1/2 [fe80::b9b:1]:62880");
+        refused(&uri("1.0;usock"), &["OMPI_MCA_orte_hnp_uri: \"1.0;usock\" has no tcp address"]);
+        // Ranks dealt out to the hosts in turns.
+        let turns = and(base, &[("OMPI_COMM_WORLD_LOCAL_RANK", "1")]);
+        found(&turns, "2/4 1/2 0/2 -");
+        refused(&without(base, "OMPI_COMM_WORLD_LOCAL_SIZE"), &["OMPI_COMM_WORLD_LOCAL_SIZE: not set", "mpirun"]);
+    }
+
+    #[test]
+    fn slurm() {
+        // 4097 % 4096 = 1.
+        let detected = found(SLURM, "2/5 0/2 1/3 host01:61441");
+        assert_eq!(detected.topology.hosts(), ["host01", "host02", "host7"]);
+        found(&and(SLURM, &[("JAX_COORDINATOR_PORT", "5")]), "2/5 0/2 1/3 host01:5");
+        let last = and(SLURM, &[("SLURM_PROCID", "4"), ("SLURM_NODEID", "2")]);
+        found(&last, "4/5 0/1 2/3 host01:61441");
+        let even = and(&without(SLURM, "SLURM_STEP_TASKS_PER_NODE"), &[("SLURM_NTASKS", "6")]);
+        found(&even, "2/6 0/2 1/3 host01:61441");
+        refused(&without(SLURM, "SLURM_STEP_TASKS_PER_NODE"), &["SLURM_LOCALID: how many processes this host has"]);
+        refused(&and(SLURM, &[("SLURM_STEP_NODELIST", "host[1")]), &["SLURM_STEP_NODELIST: \"host[1\": a bracket"]);
+        refused(&and(SLURM, &[("SLURM_STEP_NUM_NODES", "2")]), &["SLURM_STEP_NUM_NODES: 2 nodes", "names 3"]);
+        refused(&and(SLURM, &[("SLURM_NODEID", "3")]), &["SLURM_STEP_TASKS_PER_NODE", "this is node 3"]);
+        let shell = detect(&[("SLURM_JOB_ID", "1"), ("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")]).unwrap();
+        assert_eq!(shell.topology, ProcessTopology::single());
+        let report = shell.sources.iter().find(|report| report.source == Source::Slurm).unwrap();
+        assert!(matches!(&report.state, SourceState::Incomplete(why) if why.contains("srun")), "{report}");
+    }
+
+    #[test]
+    fn tpu_variables() {
+        let base = &[("TPU_WORKER_ID", "1"), ("TPU_WORKER_HOSTNAMES", "10.0.0.1,10.0.0.2")];
+        let detected = found(base, "1/2 0/1 1/2 10.0.0.1:8482");
+        assert_eq!(detected.topology.hosts(), ["10.0.0.1", "10.0.0.2"]);
+        found(&[("TPU_WORKER_HOSTNAMES", "localhost")], "0/1 0/1 0/1 localhost:8482");
+        let spawned = and(base, &[("PJRT_LOCAL_PROCESS_RANK", "2"), ("PJRT_LOCAL_PROCESS_COUNT", "4")]);
+        found(&spawned, "6/8 2/4 1/2 10.0.0.1:8482");
+        let slices = and(
+            base,
+            &[
+                ("MEGASCALE_COORDINATOR_ADDRESS", "10.1.0.1:8080"),
+                ("MEGASCALE_NUM_SLICES", "3"),
+                ("MEGASCALE_SLICE_ID", "2"),
+            ],
+        );
+        let detected = found(&slices, "5/6 0/1 5/6 10.1.0.1:8482");
+        assert_eq!((detected.topology.slice().to_string(), detected.topology.host_in_slice()), ("2/3".to_owned(), 1));
+        refused(&without(&slices, "MEGASCALE_SLICE_ID"), &["MEGASCALE_SLICE_ID: not set"]);
+        refused(&and(base, &[("TPU_WORKER_ID", "2")]), &["TPU_WORKER_ID: worker 2 of 2"]);
+        refused(&without(base, "TPU_WORKER_ID"), &["TPU_WORKER_ID: not set", "index of this host"]);
+        refused(&and(base, &[("TPU_WORKER_HOSTNAMES", "a,")]), &["the name of worker 1 is empty"]);
+        let configured = [("CLOUD_TPU_TASK_ID", "3"), ("TPU_PROCESS_ADDRESSES", "a:8476,a:8477,b:8476,b:8477")];
+        found(&configured, "3/4 0/1 3/4 a:8482");
+    }
+
+    #[test]
+    fn tpu_metadata() {
+        const METADATA: &[(&str, &str)] = &[
+            ("agent-worker-number", "1"),
+            ("worker-network-endpoints", "a:1:10.0.0.1,b:2:10.0.0.2"),
+            (
+                "tpu-env",
+                "ACCELERATOR_TYPE: 'v4-16'\nTPU_CHIPS_PER_PROCESS_BOUNDS: '2,2,1'\nTPU_PROCESS_BOUNDS: '1,1,2'\n",
+            ),
+        ];
+        let host = Made { metadata: METADATA, ..Made::default() };
+        let empty = Environment::new();
+        let detected = Detection::new(&empty).with_host(&host).run().unwrap();
+        assert_eq!(shown(&detected.topology), "1/2 0/1 1/2 10.0.0.1:8482");
+        assert_eq!(detected.topology.attributes()["TPU_HOST_BOUNDS"], "1,1,2");
+        assert_eq!(
+            detected.topology.provenance().of(Item::HostIndex).unwrap().to_string(),
+            "TPU metadata agent-worker-number"
+        );
+        // What the metadata says of the slice reaches the plan.
+        let four = Environment::from([("PJRT_LOCAL_PROCESS_RANK", "3"), ("PJRT_LOCAL_PROCESS_COUNT", "4")]);
+        let topology = Detection::new(&four).with_host(&host).run().unwrap().topology;
+        let plan = super::super::known::tpu().resolve(&topology, &four).unwrap();
+        assert!(plan.for_child().any(|step| step == ("TPU_PROCESS_BOUNDS", "2,2,2")), "{plan}");
+        assert!(plan.for_child().any(|step| step == ("CLOUD_TPU_TASK_ID", "7")), "{plan}");
+        let seventh = Made {
+            metadata: &[
+                ("agent-worker-number", "0"),
+                ("worker-network-endpoints", "a:1:10.0.0.1"),
+                ("tpu-env", "ACCELERATOR_TYPE: 'tpu7x-8'\nCHIPS_PER_HOST_BOUNDS: '2,2,1'\nHOST_BOUNDS: '1,1,1'"),
+            ],
+            ..Made::default()
+        };
+        let topology = Detection::new(&four).with_host(&seventh).run().unwrap().topology;
+        let plan = super::super::known::tpu().resolve(&topology, &four).unwrap();
+        assert!(plan.for_child().any(|step| step == ("TPU_PROCESS_BOUNDS", "2,2,1,2")), "{plan}");
+        let skip = Environment::from([("TPU_SKIP_MDS_QUERY", "1")]);
+        assert_eq!(Detection::new(&skip).with_host(&host).run().unwrap().topology, ProcessTopology::single());
+        let broken =
+            Made { metadata: &[("agent-worker-number", "0"), ("worker-network-endpoints", "a")], ..Made::default() };
+        let error = Detection::new(&empty).with_host(&broken).run().unwrap_err().to_string();
+        assert!(error.contains("worker-network-endpoints: \"a\" is not name:id:address"), "{error}");
+    }
+
+    #[test]
+    fn kubernetes() {
+        let pod: &[(&str, &str)] = &[("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("HOSTNAME", "train-3")];
+        assert_eq!(detect(pod).unwrap().topology, ProcessTopology::single());
+        let indexed = and(pod, &[("JOB_COMPLETION_INDEX", "3")]);
+        refused(&indexed, &["WORLD_SIZE: not set", "JOB_COMPLETION_INDEX is 3", "the Job's parallelism"]);
+        let sized = and(&indexed, &[("WORLD_SIZE", "4")]);
+        refused(&sized, &["JAX_COORDINATOR_ADDRESS: not set", "headless service"]);
+        found(&and(&sized, &[("JAX_COORDINATOR_ADDRESS", "train-0.w:1")]), "3/4 0/1 3/4 train-0.w:1");
+        found(&and(&sized, &[("MASTER_ADDR", "train-0.w")]), "3/4 0/1 3/4 train-0.w:55527");
+        found(&and(&indexed, &[("WORLD_SIZE", "1")]), "0/1 0/1 0/1 -");
+        let host = Made {
+            hosts_file: Some("127.0.0.1 localhost\n# train-3.no\n10.1.2.3\ttrain-3.workers.default.svc\ttrain-3\n"),
+            ..Made::default()
+        };
+        let detected = Detection::new(&sized.iter().copied().collect()).with_host(&host).run().unwrap();
+        assert_eq!(shown(&detected.topology), "3/4 0/1 3/4 train-0.workers.default.svc:55527");
+    }
+
+    #[test]
+    fn neuron() {
+        let base = &[("NEURON_PJRT_PROCESS_INDEX", "1"), ("NEURON_RT_ROOT_COMM_ID", "10.0.0.1:62182")];
+        found(&and(base, &[("NEURON_PJRT_WORLD_SIZE", "2")]), "1/2 0/1 1/2 10.0.0.1");
+        found(&and(base, &[("NEURON_PJRT_PROCESSES_NUM_DEVICES", "32,32,32")]), "1/3 0/1 1/3 10.0.0.1");
+        refused(base, &["NEURON_PJRT_WORLD_SIZE: not set"]);
+    }
+
+    #[test]
+    fn the_order_is_the_documented_one() {
+        let state = |detected: &Detected, source| {
+            detected.sources.iter().find(|report| report.source == source).unwrap().state.clone()
+        };
+        // torchrun within a job step; a broken source that does not count is no error.
+        let detected = found(&and(TORCHRUN, SLURM), "3/4 1/2 1/2 node0");
+        assert_eq!(state(&detected, Source::Torchrun), SourceState::Used);
+        assert_eq!(state(&detected, Source::Slurm), SourceState::Passed);
+        found(&[TORCHRUN, SLURM, &[("SLURM_PROCID", "x")]].concat(), "3/4 1/2 1/2 node0");
+        let jax = and(TORCHRUN, &[("JAX_COORDINATOR_ADDRESS", "other:9"), ("JAX_COORDINATOR_PORT", "7")]);
+        let detected = found(&jax, "3/4 1/2 1/2 other:9");
+        assert_eq!(state(&detected, Source::Jax), SourceState::Used);
+        // Explicit values come first, and the rest is filled in.
+        let environment: Environment = TORCHRUN.iter().copied().collect();
+        let explicit = Explicit {
+            coordinator: Some("mine:1".parse().unwrap()),
+            device_share: Some(DeviceShare::All),
+            ..Explicit::default()
+        };
+        let detected = Detection::new(&environment).with_explicit(explicit).run().unwrap();
+        assert_eq!(shown(&detected.topology), "3/4 1/2 1/2 mine:1");
+        assert_eq!(detected.topology.device_share(), DeviceShare::All);
+        assert_eq!(state(&detected, Source::Explicit), SourceState::Used);
+        let explicit = Explicit { global_rank: Some(9), ..Explicit::default() };
+        let error = Detection::new(&environment).with_explicit(explicit).run().unwrap_err().to_string();
+        assert!(error.contains("process topology (explicit): the global rank is 9 (explicit)"), "{error}");
+    }
+
+    #[test]
+    fn explicit_values_are_completed() {
+        let empty = Environment::new();
+        let run = |explicit: Explicit| Detection::new(&empty).with_explicit(explicit).run();
+        let two = Explicit { global_rank: Some(1), world_size: Some(2), ..Explicit::default() };
+        assert_eq!(shown(&run(two.clone()).unwrap().topology), "1/2 0/1 1/2 -");
+        let one_host = Explicit { host_count: Some(1), ..two };
+        assert_eq!(shown(&run(one_host).unwrap().topology), "1/2 1/2 0/1 -");
+        for (explicit, expected) in [
+            (Explicit { global_rank: Some(1), ..Explicit::default() }, "the world size is not known"),
+            (Explicit { world_size: Some(2), ..Explicit::default() }, "the rank is not known"),
+            (Explicit { local_rank: Some(1), ..Explicit::default() }, "the local world size is not"),
+            (Explicit { host_index: Some(1), ..Explicit::default() }, "the host count is not"),
+            (Explicit { host_count: Some(0), ..Explicit::default() }, "the host count is 0"),
+        ] {
+            let error = run(explicit).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_table_shows_values_and_origins() {
+        let detected = found(TORCHRUN, "3/4 1/2 1/2 node0");
+        let shown = detected.topology.to_string();
+        assert!(
+            shown.starts_with("global rank       3      torchrun RANK\nworld size        4      torchrun"),
+            "{shown}"
+        );
+        assert!(shown.ends_with("coordinator       node0  torchrun MASTER_ADDR"), "{shown}");
+        let json = serde_json::to_value(&detected).unwrap();
+        assert_eq!(json["topology"]["provenance"]["global_rank"]["name"], "RANK");
+        assert_eq!(json["sources"][3]["state"], "used");
+    }
+}

@@ -1,0 +1,216 @@
+//! What a plan makes of one process: data to look at, then to carry out.
+
+use std::fmt;
+
+use pjrt_types::{NamedValue, Value};
+use serde::ser::{SerializeStruct, Serializer};
+use serde::{Deserialize, Serialize};
+
+use super::address::Address;
+use super::environment::Environment;
+use super::plan::{Before, SetMode};
+use crate::OptionType;
+use crate::options::value_to_json;
+
+/// What carrying out a step does to a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// It was not set and gets the value.
+    Set,
+    /// It is set and gets another value.
+    Replace,
+    /// It has another value, which stays.
+    Keep,
+    /// It has that very value.
+    Unchanged,
+}
+
+impl Effect {
+    /// Whether the variable changes.
+    pub fn changes(self) -> bool {
+        matches!(self, Self::Set | Self::Replace)
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Set => "set",
+            Self::Replace => "replace",
+            Self::Keep => "keep",
+            Self::Unchanged => "unchanged",
+        })
+    }
+}
+
+/// One variable of an [`EnvPlan`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct EnvStep {
+    /// The variable.
+    pub variable: String,
+    /// The value the plan wants.
+    pub value: String,
+    /// What to do where it is set already.
+    pub set: SetMode,
+    /// Until when it must be set.
+    pub before: Before,
+    /// Why.
+    pub reason: String,
+    /// Its value in the environment the plan was resolved for.
+    pub current: Option<String>,
+    /// What carrying out the step does.
+    pub effect: Effect,
+}
+
+/// One create option of an [`EnvPlan`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PlannedOption {
+    /// The option.
+    pub option: NamedValue,
+    /// Why.
+    pub reason: String,
+}
+
+impl Serialize for PlannedOption {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("PlannedOption", 4)?;
+        fields.serialize_field("name", &self.option.name)?;
+        let value = &self.option.value;
+        fields.serialize_field("type", OptionType::of(value).map_or(value.type_name(), OptionType::name))?;
+        fields.serialize_field("value", &value_to_json(value))?;
+        fields.serialize_field("reason", &self.reason)?;
+        fields.end()
+    }
+}
+
+/// What a plan makes of one process. It is data: nothing is set until someone carries it out.
+///
+/// For a child process, pass [`EnvPlan::for_child`] to [`std::process::Command::envs`]. Setting variables in a running
+/// process is unsafe in Rust, because C libraries read them without a lock; that step is `plugin-registry`'s.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct EnvPlan {
+    steps: Vec<EnvStep>,
+    options: Vec<PlannedOption>,
+    coordinator: Option<Address>,
+}
+
+impl EnvPlan {
+    /// A plan that changes nothing, for plugins that compute theirs.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a variable as the next step; `environment` tells what it changes.
+    pub fn add_variable(
+        &mut self,
+        variable: impl Into<String>,
+        value: impl Into<String>,
+        (set, before): (SetMode, Before),
+        reason: impl Into<String>,
+        environment: &Environment,
+    ) {
+        let (variable, value) = (variable.into(), value.into());
+        let current = environment.get(&variable).map(str::to_owned);
+        let effect = match (&current, set) {
+            (None, _) => Effect::Set,
+            (Some(current), _) if *current == value => Effect::Unchanged,
+            (Some(_), SetMode::Default) => Effect::Keep,
+            (Some(_), SetMode::Override) => Effect::Replace,
+        };
+        self.steps.push(EnvStep { variable, value, set, before, reason: reason.into(), current, effect });
+    }
+
+    /// Adds a create option.
+    pub fn add_option(&mut self, option: NamedValue, reason: impl Into<String>) {
+        self.options.push(PlannedOption { option, reason: reason.into() });
+    }
+
+    /// Says that clients need the coordinator at that address.
+    pub fn set_coordinator(&mut self, address: Address) {
+        self.coordinator = Some(address);
+    }
+
+    /// The variables, in order, also those that stay as they are.
+    pub fn steps(&self) -> &[EnvStep] {
+        &self.steps
+    }
+
+    /// The steps that change a variable and must be carried out by then. Those of [`Before::Client`] include those of
+    /// [`Before::Load`].
+    pub fn changes(&self, before: Before) -> impl Iterator<Item = &EnvStep> {
+        self.steps.iter().filter(move |step| step.effect.changes() && step.before <= before)
+    }
+
+    /// The create options and why.
+    pub fn options(&self) -> &[PlannedOption] {
+        &self.options
+    }
+
+    /// The create options, to pass when a client is created.
+    pub fn create_options(&self) -> Vec<NamedValue> {
+        self.options.iter().map(|planned| planned.option.clone()).collect()
+    }
+
+    /// Where the coordinator listens, when clients need one: they must be given a key-value store that all processes
+    /// share.
+    pub fn coordinator(&self) -> Option<&Address> {
+        self.coordinator.as_ref()
+    }
+
+    /// The variables that change, for [`std::process::Command::envs`].
+    pub fn for_child(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.changes(Before::Client).map(|step| (step.variable.as_str(), step.value.as_str()))
+    }
+
+    /// Whether there is nothing to carry out.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.options.is_empty() && self.coordinator.is_none()
+    }
+}
+
+/// A table: one line for each variable, option and need.
+impl fmt::Display for EnvPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("nothing to set");
+        }
+        let mut rows: Vec<[String; 4]> = Vec::new();
+        for step in &self.steps {
+            let shown = match (step.effect, &step.current) {
+                (Effect::Keep, Some(current)) => format!("{current:?}, not {:?}", step.value),
+                (Effect::Replace, Some(current)) => format!("{:?}, was {current:?}", step.value),
+                _ => format!("{:?}", step.value),
+            };
+            let what = format!("{} before {}", step.effect, step.before);
+            rows.push([what, step.variable.clone(), shown, step.reason.clone()]);
+        }
+        for planned in &self.options {
+            let NamedValue { name, value } = &planned.option;
+            let shown = match value {
+                Value::String(text) => format!("{text:?}"),
+                other => other.to_string(),
+            };
+            rows.push(["create option".to_owned(), name.clone(), shown, planned.reason.clone()]);
+        }
+        if let Some(address) = &self.coordinator {
+            rows.push([
+                "coordinator".to_owned(),
+                "key-value store".to_owned(),
+                address.to_string(),
+                "the processes find each other through it".to_owned(),
+            ]);
+        }
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        // A long value pushes only its own reason aside.
+        let short = rows.iter().map(|row| row[2].chars().count()).filter(|width| *width <= 40).max();
+        let (a, b, c) = (width(0), width(1), short.unwrap_or(0));
+        for (i, [what, name, value, reason]) in rows.iter().enumerate() {
+            let line = format!("{what:a$}  {name:b$}  {value:c$}  {reason}");
+            write!(f, "{}{}", if i == 0 { "" } else { "\n" }, line.trim_end())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! What detection reads: environment variables as data, and a host's files and metadata through a trait.
+
+use std::collections::BTreeMap;
+
+/// Environment variables as data.
+///
+/// Nothing in this crate reads the variables of the running process unless a caller passes
+/// [`Environment::of_this_process`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// No variables.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The variables this process has now. Those that are not UTF-8 are left out.
+    pub fn of_this_process() -> Self {
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect()
+    }
+
+    /// The value of a variable, which may be empty.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The value of a variable that is set and not empty.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.get(name).filter(|value| !value.is_empty())
+    }
+
+    /// Sets a variable here; no process changes.
+    pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        self.0.insert(name.into(), value.into());
+    }
+
+    /// All variables by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
+        Self(variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+impl<K: Into<String>, V: Into<String>, const N: usize> From<[(K, V); N]> for Environment {
+    fn from(variables: [(K, V); N]) -> Self {
+        variables.into_iter().collect()
+    }
+}
+
+impl From<BTreeMap<String, String>> for Environment {
+    fn from(variables: BTreeMap<String, String>) -> Self {
+        Self(variables)
+    }
+}
+
+/// What some sources need beyond environment variables. Tests pass their own.
+pub trait Host {
+    /// The text of a file, none where it cannot be read.
+    fn file(&self, path: &str) -> Option<String>;
+
+    /// The names in a folder, none where it cannot be read.
+    fn folder(&self, path: &str) -> Vec<String>;
+
+    /// An instance attribute of the cloud's metadata server, such as `agent-worker-number` of a Google TPU VM. None
+    /// where there is no such server or attribute. This crate has no implementation that asks over the network.
+    fn metadata(&self, attribute: &str) -> Option<String>;
+}
+
+/// A host with no files and no metadata: only variables count.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHost;
+
+impl Host for NoHost {
+    fn file(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn folder(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn metadata(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// The files of this host; no metadata.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThisHost;
+
+impl Host for ThisHost {
+    fn file(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(path).ok()
+    }
+
+    fn folder(&self, path: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
+    fn metadata(&self, _: &str) -> Option<String> {
+        None
+    }
+}

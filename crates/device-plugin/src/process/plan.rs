@@ -1,0 +1,334 @@
+//! What a plugin needs of each process, as data.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::chips::{ChipProbe, HostIndex};
+use super::topology::{DeviceShare, ProcessTopology};
+use crate::OptionType;
+
+/// When a rule holds. A rule with several holds when all of them do, one with none always does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum When {
+    /// There is one process.
+    SingleProcess,
+    /// There are several processes.
+    MultiProcess,
+    /// There is one process on this host.
+    SoleOnHost,
+    /// There are several processes on this host.
+    SharedHost,
+    /// The process takes one device ([`DeviceShare::One`]).
+    OneDevice,
+    /// The process takes all devices of its host ([`DeviceShare::All`]).
+    AllDevices,
+}
+
+impl When {
+    /// Whether it holds.
+    pub fn holds(self, topology: &ProcessTopology) -> bool {
+        match self {
+            Self::SingleProcess => topology.world_size() == 1,
+            Self::MultiProcess => topology.world_size() > 1,
+            Self::SoleOnHost => topology.local_world_size() == 1,
+            Self::SharedHost => topology.local_world_size() > 1,
+            Self::OneDevice => topology.device_share() == DeviceShare::One,
+            Self::AllDevices => topology.device_share() == DeviceShare::All,
+        }
+    }
+
+    /// Whether the two never hold together.
+    pub(super) fn excludes(self, other: Self) -> bool {
+        let pair = |a, b| (self == a && other == b) || (self == b && other == a);
+        pair(Self::SingleProcess, Self::MultiProcess)
+            || pair(Self::SoleOnHost, Self::SharedHost)
+            || pair(Self::OneDevice, Self::AllDevices)
+            || pair(Self::SingleProcess, Self::SharedHost)
+    }
+}
+
+/// What to do with a variable that is already set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SetMode {
+    /// Leave it.
+    #[default]
+    Default,
+    /// Replace its value.
+    Override,
+}
+
+/// Until when a variable must be set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Before {
+    /// Before the plugin's library is loaded, because it reads the variable as it is loaded.
+    #[default]
+    Load,
+    /// Before a client is created.
+    Client,
+}
+
+impl fmt::Display for Before {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Load => "load",
+            Self::Client => "client",
+        })
+    }
+}
+
+/// An environment variable to set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct EnvRule {
+    /// The variable.
+    pub variable: String,
+    /// Its value; a template over the topology, see the module's documentation.
+    pub value: String,
+    /// When the rule holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<When>,
+    /// Variables any of which, set to something, makes the rule not hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unless_set: Vec<String>,
+    /// What to do where the variable is set already.
+    #[serde(default)]
+    pub set: SetMode,
+    /// Until when it must be set.
+    #[serde(default)]
+    pub before: Before,
+    /// Why, for people.
+    #[serde(default)]
+    pub reason: String,
+}
+
+impl EnvRule {
+    /// Sets a variable where it is not set, before the library is loaded.
+    pub fn default_value(variable: impl Into<String>, value: impl Into<String>) -> Self {
+        Self {
+            variable: variable.into(),
+            value: value.into(),
+            when: Vec::new(),
+            unless_set: Vec::new(),
+            set: SetMode::Default,
+            before: Before::Load,
+            reason: String::new(),
+        }
+    }
+
+    /// Sets a variable whether it is set or not, before the library is loaded.
+    pub fn override_value(variable: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { set: SetMode::Override, ..Self::default_value(variable, value) }
+    }
+
+    /// Adds conditions, which must all hold.
+    #[must_use]
+    pub fn when(mut self, when: impl IntoIterator<Item = When>) -> Self {
+        self.when.extend(when);
+        self
+    }
+
+    /// Drops the rule where that variable is set to something.
+    #[must_use]
+    pub fn unless_set(mut self, variable: impl Into<String>) -> Self {
+        self.unless_set.push(variable.into());
+        self
+    }
+
+    /// Lets the variable be set as late as before the client.
+    #[must_use]
+    pub fn before_client(mut self) -> Self {
+        self.before = Before::Client;
+        self
+    }
+
+    /// Says why.
+    #[must_use]
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = reason.into();
+        self
+    }
+}
+
+/// A create option to pass to the client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OptionRule {
+    /// The option.
+    pub name: String,
+    /// Type of its value.
+    #[serde(rename = "type")]
+    pub ty: OptionType,
+    /// Its value; a template over the topology.
+    pub value: String,
+    /// When the rule holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<When>,
+    /// Variables any of which, set to something, makes the rule not hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unless_set: Vec<String>,
+    /// Why, for people.
+    #[serde(default)]
+    pub reason: String,
+}
+
+impl OptionRule {
+    /// Passes an option.
+    pub fn new(name: impl Into<String>, ty: OptionType, value: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ty,
+            value: value.into(),
+            when: Vec::new(),
+            unless_set: Vec::new(),
+            reason: String::new(),
+        }
+    }
+
+    /// Adds conditions, which must all hold.
+    #[must_use]
+    pub fn when(mut self, when: impl IntoIterator<Item = When>) -> Self {
+        self.when.extend(when);
+        self
+    }
+
+    /// Drops the rule where that variable is set to something.
+    #[must_use]
+    pub fn unless_set(mut self, variable: impl Into<String>) -> Self {
+        self.unless_set.push(variable.into());
+        self
+    }
+
+    /// Says why.
+    #[must_use]
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = reason.into();
+        self
+    }
+}
+
+/// Whether clients need a key-value store that their processes share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CoordinatorNeed {
+    /// Never.
+    #[default]
+    Never,
+    /// Also in a process alone.
+    Always,
+    /// When there are several processes.
+    MultiProcess,
+}
+
+/// The coordinator, the process of global rank 0, which serves the key-value store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Coordinator {
+    /// Whether clients need one.
+    pub need: CoordinatorNeed,
+    /// Its port where no source says one.
+    pub default_port: u16,
+}
+
+impl Coordinator {
+    /// PyTorch/XLA's port.
+    pub const DEFAULT_PORT: u16 = 8547;
+
+    /// A need, with the usual port.
+    pub fn new(need: CoordinatorNeed) -> Self {
+        Self { need, default_port: Self::DEFAULT_PORT }
+    }
+}
+
+impl Default for Coordinator {
+    fn default() -> Self {
+        Self::new(CoordinatorNeed::Never)
+    }
+}
+
+/// What a plugin needs of each process: variables, create options, a coordinator, and how its devices are counted.
+///
+/// It is data, read from and written to JSON, so that a program that cannot call Rust code carries it out just the
+/// same. [`ProcessPlan::validate`] finds what is wrong with it; [`ProcessPlan::resolve`] fills it in for one process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct ProcessPlan {
+    /// Variables to set, in this order.
+    pub environment: Vec<EnvRule>,
+    /// Options of the client.
+    pub options: Vec<OptionRule>,
+    /// Whether clients need a coordinator.
+    pub coordinator: Coordinator,
+    /// How to count the devices of this host without the plugin: the first probe that finds any counts.
+    pub chips: Vec<ChipProbe>,
+    /// Where the index of the host comes from.
+    pub host_index: HostIndex,
+}
+
+/// No variables, no options, no coordinator, one device.
+impl Default for ProcessPlan {
+    fn default() -> Self {
+        Self {
+            environment: Vec::new(),
+            options: Vec::new(),
+            coordinator: Coordinator::default(),
+            chips: vec![ChipProbe::Constant { count: 1 }],
+            host_index: HostIndex::Topology,
+        }
+    }
+}
+
+impl ProcessPlan {
+    /// A plan that asks for nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a variable.
+    #[must_use]
+    pub fn with_variable(mut self, rule: EnvRule) -> Self {
+        self.environment.push(rule);
+        self
+    }
+
+    /// Adds a create option.
+    #[must_use]
+    pub fn with_option(mut self, rule: OptionRule) -> Self {
+        self.options.push(rule);
+        self
+    }
+
+    /// Says whether clients need a coordinator.
+    #[must_use]
+    pub fn with_coordinator(mut self, need: CoordinatorNeed) -> Self {
+        self.coordinator.need = need;
+        self
+    }
+
+    /// Sets the coordinator's port for where no source says one.
+    #[must_use]
+    pub fn with_default_port(mut self, port: u16) -> Self {
+        self.coordinator.default_port = port;
+        self
+    }
+
+    /// Counts devices with these probes.
+    #[must_use]
+    pub fn with_chips(mut self, probes: impl IntoIterator<Item = ChipProbe>) -> Self {
+        self.chips = probes.into_iter().collect();
+        self
+    }
+
+    /// Says where the index of the host comes from.
+    #[must_use]
+    pub fn with_host_index(mut self, from: HostIndex) -> Self {
+        self.host_index = from;
+        self
+    }
+}

@@ -1,0 +1,86 @@
+//! An index below a count.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Fault, Faults};
+
+/// One of several: an index and a count, with the index below the count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Raw")]
+pub struct Position {
+    index: u32,
+    count: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    index: u32,
+    count: u32,
+}
+
+impl TryFrom<Raw> for Position {
+    type Error = Faults;
+
+    fn try_from(raw: Raw) -> Result<Self, Faults> {
+        Self::new(raw.index, raw.count)
+    }
+}
+
+impl Position {
+    /// The only one there is.
+    pub const SOLE: Self = Self { index: 0, count: 1 };
+
+    /// Number `index` of `count`, counted from 0.
+    ///
+    /// # Errors
+    ///
+    /// When `index` is not below `count`; a count of 0 has no such index.
+    pub fn new(index: u32, count: u32) -> Result<Self, Faults> {
+        if index < count {
+            return Ok(Self { index, count });
+        }
+        let message = format!("{index} is not below the count, {count}; count from 0, so the last of n has index n-1");
+        Err(Fault::new("index", message).into())
+    }
+
+    /// The index, from 0.
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// How many there are; at least 1.
+    pub fn count(self) -> u32 {
+        self.count
+    }
+
+    /// Whether there are others.
+    pub fn has_others(self) -> bool {
+        self.count > 1
+    }
+}
+
+/// `index/count`, as in `3/8`.
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_below_its_count() {
+        assert_eq!(Position::new(3, 4).map(|p| p.to_string()).unwrap(), "3/4");
+        for (index, count) in [(4, 4), (0, 0), (u32::MAX, 1)] {
+            let error = Position::new(index, count).unwrap_err().to_string();
+            assert!(error.contains(&format!("index: {index} is not below the count, {count}")), "{error}");
+        }
+        assert!(serde_json::from_str::<Position>(r#"{"index":1,"count":1}"#).is_err());
+        assert_eq!(serde_json::from_str::<Position>(r#"{"index":0,"count":1}"#).unwrap(), Position::SOLE);
+    }
+}

@@ -1,0 +1,159 @@
+//! Where each value of a topology came from.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Who describes processes to their programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Source {
+    /// Values the program passed.
+    Explicit,
+    /// JAX's own variables: `JAX_COORDINATOR_ADDRESS` and others.
+    Jax,
+    /// `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which PyTorch/XLA gives the processes it spawns.
+    PjrtLocal,
+    /// torchrun: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE`.
+    Torchrun,
+    /// Open MPI's `mpirun`.
+    OpenMpi,
+    /// A job step of Slurm.
+    Slurm,
+    /// Variables of a TPU worker: `TPU_WORKER_HOSTNAMES` and others; Kubernetes Engine sets them.
+    TpuVariables,
+    /// Metadata of a Google TPU VM.
+    TpuMetadata,
+    /// An indexed Job of Kubernetes.
+    Kubernetes,
+    /// `NEURON_PJRT_*`.
+    Neuron,
+    /// Computed from other values.
+    Derived,
+    /// Nobody said it; the usual value.
+    Assumed,
+}
+
+impl Source {
+    /// The name in tables and errors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Explicit => "explicit",
+            Self::Jax => "JAX",
+            Self::PjrtLocal => "PJRT local process",
+            Self::Torchrun => "torchrun",
+            Self::OpenMpi => "Open MPI",
+            Self::Slurm => "Slurm",
+            Self::TpuVariables => "TPU variables",
+            Self::TpuMetadata => "TPU metadata",
+            Self::Kubernetes => "Kubernetes",
+            Self::Neuron => "Neuron",
+            Self::Derived => "derived",
+            Self::Assumed => "assumed",
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A value of a topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the getters of ProcessTopology say it")]
+pub enum Item {
+    GlobalRank,
+    WorldSize,
+    LocalRank,
+    LocalWorldSize,
+    HostIndex,
+    HostCount,
+    SliceIndex,
+    SliceCount,
+    Coordinator,
+    Hosts,
+}
+
+impl Item {
+    /// The name in tables and errors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::GlobalRank => "global rank",
+            Self::WorldSize => "world size",
+            Self::LocalRank => "local rank",
+            Self::LocalWorldSize => "local world size",
+            Self::HostIndex => "host index",
+            Self::HostCount => "host count",
+            Self::SliceIndex => "slice index",
+            Self::SliceCount => "slice count",
+            Self::Coordinator => "coordinator",
+            Self::Hosts => "hosts",
+        }
+    }
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// Who said it.
+    pub source: Source,
+    /// In which variable, file or metadata attribute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl Origin {
+    /// Said by `source`, in nothing that has a name.
+    pub fn of(source: Source) -> Self {
+        Self { source, name: None }
+    }
+
+    /// Said by `source` in the variable, file or attribute `name`.
+    pub fn named(source: Source, name: impl Into<String>) -> Self {
+        Self { source, name: Some(name.into()) }
+    }
+}
+
+/// `torchrun RANK`.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{} {name}", self.source),
+            None => self.source.fmt(f),
+        }
+    }
+}
+
+/// Where each value of a topology came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Provenance(BTreeMap<Item, Origin>);
+
+impl Provenance {
+    /// The origin of one value; none for values a program gave without one.
+    pub fn of(&self, item: Item) -> Option<&Origin> {
+        self.0.get(&item)
+    }
+
+    /// All origins.
+    pub fn iter(&self) -> impl Iterator<Item = (Item, &Origin)> {
+        self.0.iter().map(|(item, origin)| (*item, origin))
+    }
+
+    pub(super) fn set(&mut self, item: Item, origin: Origin) {
+        self.0.insert(item, origin);
+    }
+}

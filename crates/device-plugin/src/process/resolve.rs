@@ -1,0 +1,195 @@
+//! Fills in a plan for one process.
+
+use pjrt_types::NamedValue;
+
+use super::address::Address;
+use super::env_plan::EnvPlan;
+use super::environment::Environment;
+use super::plan::{CoordinatorNeed, ProcessPlan, SetMode, When};
+use super::template::{Scope, Template};
+use super::topology::ProcessTopology;
+use super::validate::Found;
+use crate::Faults;
+
+impl ProcessPlan {
+    /// Fills in the plan for one process, against the variables it has now.
+    ///
+    /// # Errors
+    ///
+    /// All faults of the plan itself; else all values that the topology and the environment do not give, naming what
+    /// to set.
+    pub fn resolve(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Faults> {
+        self.validate()?;
+        let scope = Scope { topology, environment, default_port: self.coordinator.default_port };
+        let holds = |when: &[When], unless_set: &[String]| {
+            when.iter().all(|when| when.holds(topology))
+                && !unless_set.iter().any(|name| environment.value(name).is_some())
+        };
+        let mut plan = EnvPlan::new();
+        let mut faults = Found::default();
+        for (i, rule) in self.environment.iter().enumerate() {
+            if !holds(&rule.when, &rule.unless_set) {
+                continue;
+            }
+            let kept = rule.set == SetMode::Default && environment.get(&rule.variable).is_some();
+            match Template::parse(&rule.value).and_then(|template| template.fill(&scope)) {
+                Ok(value) => {
+                    plan.add_variable(&rule.variable, value, (rule.set, rule.before), &rule.reason, environment);
+                }
+                // A variable that stays as it is needs no value.
+                Err(_) if kept => {}
+                Err(problem) => faults.add(format!("environment[{i}] {}", rule.variable), problem),
+            }
+        }
+        for (i, rule) in self.options.iter().enumerate() {
+            if !holds(&rule.when, &rule.unless_set) {
+                continue;
+            }
+            let value = Template::parse(&rule.value).and_then(|template| template.fill(&scope));
+            match value
+                .and_then(|text| rule.ty.parse(&text).ok_or_else(|| format!("{text:?} is no {}", rule.ty.name())))
+            {
+                Ok(value) => plan.add_option(NamedValue::new(&rule.name, value), &rule.reason),
+                Err(problem) => faults.add(format!("options[{i}] {}", rule.name), problem),
+            }
+        }
+        let needed = match self.coordinator.need {
+            CoordinatorNeed::Never => false,
+            CoordinatorNeed::Always => true,
+            CoordinatorNeed::MultiProcess => topology.is_multi_process(),
+        };
+        if needed {
+            match coordinator(topology, self.coordinator.default_port) {
+                Some(address) => plan.set_coordinator(address),
+                None => faults.add(
+                    "coordinator",
+                    format!(
+                        "the {} processes are on {} hosts, and where the coordinator listens is not known; set \
+                         JAX_COORDINATOR_ADDRESS to host:port of the process of rank 0, or MASTER_ADDR to its host",
+                        topology.world_size(),
+                        topology.host_count()
+                    ),
+                ),
+            }
+        }
+        faults.finish()?;
+        Ok(plan)
+    }
+}
+
+/// The coordinator's address; on the only host it needs no telling.
+fn coordinator(topology: &ProcessTopology, default_port: u16) -> Option<Address> {
+    let known = topology.coordinator().cloned();
+    let local = || (topology.host_count() == 1).then(|| Address::new("localhost", None).ok()).flatten();
+    known.or_else(local).map(|address| address.or_port(default_port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::env_plan::Effect;
+    use super::super::plan::{Before, EnvRule, OptionRule};
+    use super::super::position::Position;
+    use super::*;
+    use crate::{OptionType, Value};
+
+    fn two_hosts() -> ProcessTopology {
+        let at = |index, count| Position::new(index, count).unwrap();
+        ProcessTopology::new(at(3, 4), at(1, 2), at(1, 2)).unwrap()
+    }
+
+    #[test]
+    fn steps_say_what_they_change() {
+        let plan = ProcessPlan::new()
+            .with_variable(EnvRule::default_value("UNSET", "{local_rank}").reason("why"))
+            .with_variable(EnvRule::default_value("KEPT", "{local_rank}"))
+            .with_variable(EnvRule::override_value("REPLACED", "{local_rank}").before_client())
+            .with_variable(EnvRule::override_value("SAME", "{local_rank}"))
+            .with_variable(EnvRule::default_value("ALONE", "1").when([When::SingleProcess]))
+            .with_variable(EnvRule::default_value("NOT_BESIDE", "1").unless_set("KEPT"))
+            // Its value is not known, and not needed.
+            .with_variable(EnvRule::default_value("HERE", "{env:NOWHERE}"));
+        let environment =
+            Environment::from([("KEPT", "7"), ("REPLACED", "7"), ("SAME", "1"), ("HERE", ""), ("EMPTY", "")]);
+        let plan = plan.resolve(&two_hosts(), &environment).unwrap();
+        let effects: Vec<_> = plan.steps().iter().map(|step| (step.variable.as_str(), step.effect)).collect();
+        assert_eq!(
+            effects,
+            [
+                ("UNSET", Effect::Set),
+                ("KEPT", Effect::Keep),
+                ("REPLACED", Effect::Replace),
+                ("SAME", Effect::Unchanged)
+            ]
+        );
+        assert_eq!(plan.for_child().collect::<Vec<_>>(), [("UNSET", "1"), ("REPLACED", "1")]);
+        assert_eq!(plan.changes(Before::Load).map(|step| step.variable.as_str()).collect::<Vec<_>>(), ["UNSET"]);
+        let shown = plan.to_string();
+        assert!(shown.contains("set before load        UNSET     \"1\"           why"), "{shown}");
+        assert!(shown.contains("keep before load       KEPT      \"7\", not \"1\""), "{shown}");
+        assert!(shown.contains("replace before client  REPLACED  \"1\", was \"7\""), "{shown}");
+        let json = serde_json::to_value(&plan).unwrap();
+        assert_eq!(json["steps"][1]["effect"], "keep");
+        assert_eq!(json["steps"][1]["current"], "7");
+    }
+
+    #[test]
+    fn a_child_gets_the_variables() {
+        let plan = ProcessPlan::new().with_variable(EnvRule::default_value("PLAN_CHILD", "{global_rank}"));
+        let plan = plan.resolve(&two_hosts(), &Environment::new()).unwrap();
+        let output = std::process::Command::new("env").env_clear().envs(plan.for_child()).output();
+        let Ok(output) = output else {
+            println!("SKIPPED a_child_gets_the_variables: no program env");
+            return;
+        };
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "PLAN_CHILD=3\n");
+    }
+
+    #[test]
+    fn options_have_types() {
+        let option = |kind, value: &str| OptionRule::new("o", kind, value);
+        let resolve = |rule| ProcessPlan::new().with_option(rule).resolve(&two_hosts(), &Environment::new());
+        for (kind, text, value) in [
+            (OptionType::Int64, "{global_rank}", Value::Int64(3)),
+            (OptionType::Int64List, "{local_rank}, 7", Value::Int64List(vec![1, 7])),
+            (OptionType::Int64List, "", Value::Int64List(vec![])),
+            (OptionType::Float, "0.5", Value::Float(0.5)),
+            (OptionType::Bool, "true", Value::Bool(true)),
+            (OptionType::String, "{local_rank}", Value::String("1".to_owned())),
+        ] {
+            let plan = resolve(option(kind, text)).unwrap();
+            assert_eq!(plan.create_options(), [NamedValue::new("o", value)]);
+        }
+        let error = resolve(option(OptionType::Int64, "x{local_rank}")).unwrap_err().to_string();
+        assert_eq!(error, "options[0] o: \"x1\" is no int64");
+        let plan = resolve(option(OptionType::Int64List, "{local_rank}")).unwrap();
+        let json = serde_json::to_string(&plan).unwrap();
+        assert!(json.contains(r#"{"name":"o","type":"int64_list","value":[1],"reason":""}"#), "{json}");
+    }
+
+    #[test]
+    fn all_unknown_values_are_named_at_once() {
+        let plan = ProcessPlan::new()
+            .with_variable(EnvRule::default_value("A", "{env:GONE}"))
+            .with_variable(EnvRule::default_value("B", "{hosts}"))
+            .with_coordinator(CoordinatorNeed::MultiProcess);
+        let error = plan.resolve(&two_hosts(), &Environment::new()).unwrap_err();
+        assert_eq!(error.all().len(), 3);
+        let text = error.to_string();
+        assert!(text.contains("environment[0] A: GONE is not set"), "{text}");
+        assert!(text.contains("coordinator: the 4 processes are on 2 hosts"), "{text}");
+    }
+
+    #[test]
+    fn a_coordinator_is_there_when_needed() {
+        let address = |need, topology: &ProcessTopology| {
+            let plan = ProcessPlan::new().with_coordinator(need).resolve(topology, &Environment::new()).unwrap();
+            plan.coordinator().map(Address::to_string)
+        };
+        let single = ProcessTopology::single();
+        let many = two_hosts().with_coordinator("node0".parse().unwrap());
+        assert_eq!(address(CoordinatorNeed::Never, &many), None);
+        assert_eq!(address(CoordinatorNeed::MultiProcess, &single), None);
+        assert_eq!(address(CoordinatorNeed::MultiProcess, &many).unwrap(), "node0:8547");
+        assert_eq!(address(CoordinatorNeed::Always, &single).unwrap(), "localhost:8547");
+    }
+}

@@ -1,0 +1,59 @@
+//! An indexed Job of Kubernetes: one process in each pod. What only the API server knows must be given.
+
+use super::{Input, Reading};
+use crate::process::address::Address;
+use crate::process::partial::{Known, Partial};
+use crate::process::provenance::Origin;
+use crate::{Fault, Faults};
+
+const SERVICE: &str = "KUBERNETES_SERVICE_HOST";
+const INDEX: &str = "JOB_COMPLETION_INDEX";
+const SIZE: &str = "WORLD_SIZE";
+const NAME: &str = "HOSTNAME";
+const HOSTS_FILE: &str = "/etc/hosts";
+
+/// JAX's port in Kubernetes.
+const PORT: u16 = 55527;
+
+pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
+    if !input.has(SERVICE) {
+        return Ok(Reading::Absent);
+    }
+    let Some(rank) = input.number(INDEX)? else {
+        return Ok(Reading::Incomplete(format!("{SERVICE} without {INDEX}: the pod is not one of an indexed Job")));
+    };
+    let size = input.required(
+        SIZE,
+        &format!(
+            "{INDEX} is {}, and only the API server knows how many pods the Job has; set {SIZE} in the pod to the \
+             Job's parallelism, or to 1 where the pods do not work together",
+            rank.value
+        ),
+    )?;
+    let alone = size.as_ref().is_some_and(|size| size.value == 1);
+    let global_rank = if alone { size.as_ref().map(|size| Known::new(0, size.origin.clone())) } else { Some(rank) };
+    let coordinator = match input.address("MASTER_ADDR")? {
+        Some(address) => Some(Known::new(address.value.or_port(PORT), address.origin)),
+        None => first_pod(input),
+    };
+    if !alone && coordinator.is_none() && !input.has("JAX_COORDINATOR_ADDRESS") {
+        let message = format!(
+            "not set, and {HOSTS_FILE} gives this pod no name that the others could call; set it to host:{PORT} of the \
+             pod of index 0, which needs a headless service, named as `subdomain` in the pods"
+        );
+        return Err(Fault::new("JAX_COORDINATOR_ADDRESS", message).into());
+    }
+    Reading::present(Partial { global_rank, world_size: size, coordinator, ..Partial::default() })
+}
+
+/// The pod of index 0: this pod's full name with 0 for its own index. The kubelet writes the full name of a pod with a
+/// subdomain into the pod's file of hosts, as in `10.1.2.3  train-3.workers.default.svc.cluster.local  train-3`.
+fn first_pod(input: &Input<'_>) -> Option<Known<Address>> {
+    let (name, index) = (input.text(NAME)?, input.text(INDEX)?);
+    let job = name.strip_suffix(index.trim())?.strip_suffix('-')?;
+    let hosts = input.host.file(HOSTS_FILE)?;
+    let words = hosts.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(str::split_whitespace);
+    let domain = words.filter_map(|word| word.strip_prefix(name)).find(|rest| rest.starts_with('.'))?;
+    let address = Address::new(format!("{job}-0{domain}"), Some(PORT)).ok()?;
+    Some(Known::new(address, Origin::named(input.source, HOSTS_FILE)))
+}

@@ -1,0 +1,29 @@
+//! AWS Neuron's own variables, set by hand: one process for each index.
+
+use super::{Input, Reading};
+use crate::Faults;
+use crate::process::address::Address;
+use crate::process::partial::{Known, Partial};
+
+const INDEX: &str = "NEURON_PJRT_PROCESS_INDEX";
+const SIZE: &str = "NEURON_PJRT_WORLD_SIZE";
+const DEVICES: &str = "NEURON_PJRT_PROCESSES_NUM_DEVICES";
+const ROOT: &str = "NEURON_RT_ROOT_COMM_ID";
+
+pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
+    if !input.has(INDEX) {
+        let found = [SIZE, DEVICES, ROOT].into_iter().find(|name| input.has(name));
+        return Ok(found.map_or(Reading::Absent, |name| Reading::Incomplete(format!("{name} without {INDEX}"))));
+    }
+    let listed = input.text(DEVICES).map(|list| u32::try_from(list.split(',').count()).unwrap_or(u32::MAX));
+    let world_size = match listed {
+        Some(count) => Some(input.known(DEVICES, count)),
+        None => input.required(SIZE, &format!("set it, or {DEVICES}, beside {INDEX}"))?,
+    };
+    // There the Neuron runtimes meet; the coordinator listens on a port of its own.
+    let coordinator = match input.address(ROOT)? {
+        Some(root) => Some(Known::new(Address::new(root.value.host(), None)?, root.origin)),
+        None => None,
+    };
+    Reading::present(Partial { global_rank: input.number(INDEX)?, world_size, coordinator, ..Partial::default() })
+}

@@ -1,0 +1,55 @@
+//! Open MPI's `mpirun`.
+
+use super::{Input, Reading, port_of_job};
+use crate::process::address::Address;
+use crate::process::partial::{Known, Partial};
+use crate::{Fault, Faults};
+
+/// Where `mpirun` itself listens: `1531576320.0;tcp://10.96.0.1,10.148.0.1:34911`. Open MPI 5 no longer says it, so
+/// the coordinator of several hosts must be given then.
+const URI: &str = "OMPI_MCA_orte_hnp_uri";
+const RANK: &str = "OMPI_COMM_WORLD_RANK";
+const SIZE: &str = "OMPI_COMM_WORLD_SIZE";
+const LOCAL_RANK: &str = "OMPI_COMM_WORLD_LOCAL_RANK";
+const LOCAL_SIZE: &str = "OMPI_COMM_WORLD_LOCAL_SIZE";
+
+pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
+    if !(input.has(RANK) || input.has(SIZE)) {
+        return Ok(if input.has(URI) { Reading::Incomplete(format!("{URI} without {RANK}")) } else { Reading::Absent });
+    }
+    let remedy = "start the program with mpirun";
+    let (rank, size) = (input.required(RANK, remedy)?, input.required(SIZE, remedy)?);
+    let (local_rank, local_size) = (input.required(LOCAL_RANK, remedy)?, input.required(LOCAL_SIZE, remedy)?);
+    Reading::present(Partial {
+        global_rank: rank,
+        world_size: size,
+        local_rank,
+        local_world_size: local_size,
+        coordinator: coordinator(input)?,
+        ..Partial::default()
+    })
+}
+
+/// The host of `mpirun`, where Open MPI puts rank 0 unless told otherwise, and a port made of the job's number.
+fn coordinator(input: &Input<'_>) -> Result<Option<Known<Address>>, Faults> {
+    let Some(uri) = input.text(URI) else { return Ok(None) };
+    let host = ["tcp://", "tcp6://"].iter().find_map(|scheme| {
+        let rest = &uri[uri.find(scheme)? + scheme.len()..];
+        let host = match rest.strip_prefix('[') {
+            Some(v6) => v6.split([',', ']']).next()?,
+            None => rest.split([',', ':']).next()?,
+        };
+        Address::new(host, None).ok()
+    });
+    let Some(host) = host else {
+        let message = format!("{uri:?} has no tcp address; set JAX_COORDINATOR_ADDRESS to host:port of rank 0");
+        return Err(Fault::new(URI, message).into());
+    };
+    // The number is a multiple of 4096.
+    let job: Option<u64> = uri.split_once('.').and_then(|(job, _)| job.parse().ok());
+    let address = match job {
+        Some(job) => host.with_port(port_of_job(job / 4096)),
+        None => host,
+    };
+    Ok(Some(input.known(URI, address)))
+}

@@ -1,0 +1,20 @@
+//! `PJRT_LOCAL_PROCESS_RANK` and `PJRT_LOCAL_PROCESS_COUNT`, which PyTorch/XLA gives the processes it spawns on a host.
+
+use super::{Input, Reading};
+use crate::Faults;
+use crate::process::partial::Partial;
+
+const RANK: &str = "PJRT_LOCAL_PROCESS_RANK";
+const COUNT: &str = "PJRT_LOCAL_PROCESS_COUNT";
+
+pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
+    if !(input.has(RANK) || input.has(COUNT)) {
+        return Ok(Reading::Absent);
+    }
+    let remedy = format!("set both {RANK} and {COUNT}, or neither");
+    Reading::present(Partial {
+        local_rank: input.required(RANK, &remedy)?,
+        local_world_size: input.required(COUNT, &remedy)?,
+        ..Partial::default()
+    })
+}

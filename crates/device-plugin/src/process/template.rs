@@ -1,0 +1,455 @@
+//! Values written over a topology, such as `{host_in_slice*local_world_size+local_rank}`.
+//!
+//! ```text
+//! template    = { text | "{{" | "}}" | "{" choice { "|" choice } "}" }
+//! choice      = "'" text "'"                       that text
+//!             | sum                                a whole number
+//!             | "env:" NAME                        an environment variable that is set and not empty
+//!             | "env:" NAME "[" sum "]"            one item of its list `0,4-7`, counted from 0
+//!             | "coordinator" | "coordinator_host" | "coordinator_port"
+//!             | "hosts"                            names of the slice's hosts, separated by commas
+//!             | "process_addresses:" PORT          `host:port` of every process of the slice, ports from PORT up on
+//!                                                  each host, separated by commas
+//!             | "mesh_product:" NAME "," NAME      product of two meshes `2,2,1` of the environment, axis by axis
+//! sum         = product { "+" product }
+//! product     = factor { "*" factor }
+//! factor      = digits | integer name
+//! ```
+//!
+//! Of several choices the first that is known counts. There is nothing to subtract or divide by, so a sum has a value
+//! for every topology; one past 64 bits is an error. Spaces around choices, `+` and `*` do not count.
+
+use super::environment::Environment;
+use super::topology::ProcessTopology;
+
+/// The integer names of templates.
+pub(super) const INTEGERS: &[&str] = &[
+    "local_rank",
+    "local_world_size",
+    "global_rank",
+    "world_size",
+    "host_index",
+    "host_count",
+    "host_in_slice",
+    "hosts_per_slice",
+    "slice_index",
+    "slice_count",
+];
+
+const TEXTS: &[&str] = &["coordinator", "coordinator_host", "coordinator_port", "hosts"];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Template(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Slot(Vec<Choice>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Choice {
+    Literal(String),
+    Sum(Sum),
+    Env(String),
+    EnvItem(String, Sum),
+    Coordinator,
+    CoordinatorHost,
+    CoordinatorPort,
+    Hosts,
+    ProcessAddresses(u16),
+    MeshProduct(String, String),
+}
+
+/// Products to add up.
+type Sum = Vec<Vec<Factor>>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Factor {
+    Number(u64),
+    Name(&'static str),
+}
+
+/// What templates are filled in from.
+pub(super) struct Scope<'a> {
+    pub(super) topology: &'a ProcessTopology,
+    pub(super) environment: &'a Environment,
+    pub(super) default_port: u16,
+}
+
+/// Why a choice has no value.
+enum Gap {
+    /// It is not known; the next choice counts.
+    Unknown(String),
+    /// It is known and makes no sense.
+    Broken(String),
+}
+
+impl Template {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            plain.push_str(&rest[..at]);
+            let (brace, after) = rest[at..].split_at(1);
+            if let Some(after) = after.strip_prefix(brace) {
+                plain.push_str(brace);
+                rest = after;
+                continue;
+            }
+            if brace == "}" {
+                return Err(format!("a `}}` that closes nothing in {text:?}; write `}}}}` for the character"));
+            }
+            let Some((slot, after)) = split_slot(after) else {
+                return Err(format!("a `{{` that is not closed in {text:?}; write `{{{{` for the character"));
+            };
+            if !plain.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+            }
+            pieces.push(Piece::Slot(choices(slot)?));
+            rest = after;
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(plain));
+        }
+        Ok(Self(pieces))
+    }
+
+    pub(super) fn fill(&self, scope: &Scope<'_>) -> Result<String, String> {
+        let mut filled = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => filled.push_str(text),
+                Piece::Slot(choices) => filled.push_str(&first_known(choices, scope)?),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// The text before the brace that closes a slot, and the text after it; braces within quotes are text.
+fn split_slot(text: &str) -> Option<(&str, &str)> {
+    let mut quoted = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '\'' => quoted = !quoted,
+            '}' if !quoted => return Some((&text[..at], &text[at + 1..])),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn choices(slot: &str) -> Result<Vec<Choice>, String> {
+    let mut choices = Vec::new();
+    let (mut start, mut quoted) = (0, false);
+    for (at, c) in slot.char_indices() {
+        match c {
+            '\'' => quoted = !quoted,
+            '|' if !quoted => {
+                choices.push(choice(slot[start..at].trim())?);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    choices.push(choice(slot[start..].trim())?);
+    Ok(choices)
+}
+
+fn choice(text: &str) -> Result<Choice, String> {
+    if let Some(literal) = text.strip_prefix('\'') {
+        let literal = literal.strip_suffix('\'').ok_or_else(|| format!("{text:?} has text after its quote"))?;
+        return Ok(Choice::Literal(literal.to_owned()));
+    }
+    if let Some(name) = text.strip_prefix("env:") {
+        return match name.split_once('[') {
+            None => Ok(Choice::Env(variable(name)?)),
+            Some((name, index)) => {
+                let index = index.strip_suffix(']').ok_or_else(|| format!("{text:?} lacks its `]`"))?;
+                Ok(Choice::EnvItem(variable(name)?, sum(index)?))
+            }
+        };
+    }
+    if let Some(port) = text.strip_prefix("process_addresses:") {
+        let port = port.trim().parse().ok().filter(|port| *port > 0);
+        return port.map(Choice::ProcessAddresses).ok_or_else(|| format!("{text:?} needs a port from 1 to 65535"));
+    }
+    if let Some(names) = text.strip_prefix("mesh_product:") {
+        let (left, right) = names.split_once(',').ok_or_else(|| format!("{text:?} needs two variables"))?;
+        return Ok(Choice::MeshProduct(variable(left)?, variable(right)?));
+    }
+    match text {
+        "coordinator" => Ok(Choice::Coordinator),
+        "coordinator_host" => Ok(Choice::CoordinatorHost),
+        "coordinator_port" => Ok(Choice::CoordinatorPort),
+        "hosts" => Ok(Choice::Hosts),
+        _ => sum(text).map(Choice::Sum),
+    }
+}
+
+fn variable(name: &str) -> Result<String, String> {
+    let name = name.trim();
+    if is_variable(name) { Ok(name.to_owned()) } else { Err(format!("{name:?} is no name of a variable")) }
+}
+
+/// Whether shells can set a variable of that name.
+pub(super) fn is_variable(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn sum(text: &str) -> Result<Sum, String> {
+    text.split('+').map(|product| product.split('*').map(|text| factor(text.trim())).collect()).collect()
+}
+
+fn factor(text: &str) -> Result<Factor, String> {
+    if let Some(name) = INTEGERS.iter().find(|name| **name == text) {
+        return Ok(Factor::Name(name));
+    }
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().map(Factor::Number).map_err(|_| format!("{text} is past 64 bits"));
+    }
+    if TEXTS.contains(&text) {
+        return Err(format!("{text} is no integer and stands alone"));
+    }
+    Err(format!(
+        "{text:?} is no placeholder; there are {}, {}, env:NAME, env:NAME[integer], process_addresses:PORT and \
+         mesh_product:NAME,NAME",
+        INTEGERS.join(", "),
+        TEXTS.join(", ")
+    ))
+}
+
+fn first_known(choices: &[Choice], scope: &Scope<'_>) -> Result<String, String> {
+    let mut unknown = Vec::new();
+    for choice in choices {
+        match scope.value(choice) {
+            Ok(value) => return Ok(value),
+            Err(Gap::Broken(problem)) => return Err(problem),
+            Err(Gap::Unknown(problem)) => unknown.push(problem),
+        }
+    }
+    Err(unknown.join(", and "))
+}
+
+impl Scope<'_> {
+    fn value(&self, choice: &Choice) -> Result<String, Gap> {
+        let coordinator = || {
+            self.topology.coordinator().ok_or_else(|| {
+                Gap::Unknown("the coordinator is not known: set MASTER_ADDR or JAX_COORDINATOR_ADDRESS".to_owned())
+            })
+        };
+        match choice {
+            Choice::Literal(text) => Ok(text.clone()),
+            Choice::Sum(sum) => Ok(self.sum(sum)?.to_string()),
+            Choice::Env(name) => self.variable(name).map(str::to_owned),
+            Choice::EnvItem(name, index) => self.item(name, self.sum(index)?),
+            Choice::Coordinator => Ok(coordinator()?.clone().or_port(self.default_port).to_string()),
+            Choice::CoordinatorHost => Ok(coordinator()?.url_host()),
+            Choice::CoordinatorPort => Ok(coordinator()?.port().unwrap_or(self.default_port).to_string()),
+            Choice::Hosts => Ok(self.hosts()?.join(",")),
+            Choice::ProcessAddresses(port) => self.addresses(*port),
+            Choice::MeshProduct(left, right) => self.mesh_product(left, right),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Result<&str, Gap> {
+        let attribute = || self.topology.attributes().get(name).map(String::as_str);
+        let value = self.environment.value(name).or_else(attribute);
+        value.ok_or_else(|| Gap::Unknown(format!("{name} is not set")))
+    }
+
+    fn integer(&self, name: &str) -> u32 {
+        let topology = self.topology;
+        match name {
+            "local_rank" => topology.local_rank(),
+            "local_world_size" => topology.local_world_size(),
+            "global_rank" => topology.global_rank(),
+            "world_size" => topology.world_size(),
+            "host_index" => topology.host_index(),
+            "host_count" => topology.host_count(),
+            "host_in_slice" => topology.host_in_slice(),
+            "hosts_per_slice" => topology.hosts_per_slice(),
+            "slice_index" => topology.slice().index(),
+            // The last of `INTEGERS`, which parsing checked.
+            _ => topology.slice().count(),
+        }
+    }
+
+    fn sum(&self, sum: &Sum) -> Result<u64, Gap> {
+        let factor = |factor: &Factor| match factor {
+            Factor::Number(number) => *number,
+            Factor::Name(name) => self.integer(name).into(),
+        };
+        let product = |product: &Vec<Factor>| product.iter().map(factor).try_fold(1u64, u64::checked_mul);
+        let total = sum.iter().try_fold(0u64, |total, factors| total.checked_add(product(factors)?));
+        total.ok_or_else(|| Gap::Broken("the sum is past 64 bits".to_owned()))
+    }
+
+    fn item(&self, name: &str, index: u64) -> Result<String, Gap> {
+        let text = self.variable(name)?;
+        let broken = |problem: String| Gap::Broken(format!("{name}={text:?}: {problem}"));
+        let mut items: Vec<String> = Vec::new();
+        for item in text.split(',').map(str::trim) {
+            let range = item
+                .split_once('-')
+                .and_then(|(first, last)| Some((first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?)));
+            match range {
+                None => items.push(item.to_owned()),
+                Some((first, last)) if first <= last && last - first < 65536 => {
+                    items.extend((first..=last).map(|number| number.to_string()));
+                }
+                Some(_) => return Err(broken(format!("{item:?} is no range; write the lower number first"))),
+            }
+        }
+        let found = usize::try_from(index).ok().and_then(|index| items.get(index));
+        found.cloned().ok_or_else(|| {
+            let count = items.len();
+            broken(format!("the list has {count} items, and item {index} is asked for; give one for each process"))
+        })
+    }
+
+    fn hosts(&self) -> Result<Vec<String>, Gap> {
+        let hosts = self.topology.hosts();
+        if !hosts.is_empty() {
+            return Ok(hosts.to_vec());
+        }
+        if self.topology.hosts_per_slice() == 1 {
+            return Ok(vec!["localhost".to_owned()]);
+        }
+        Err(Gap::Unknown("the names of the hosts are not known: set TPU_WORKER_HOSTNAMES".to_owned()))
+    }
+
+    fn addresses(&self, port: u16) -> Result<String, Gap> {
+        let mut addresses = Vec::new();
+        for host in self.hosts()? {
+            for local in 0..self.topology.local_world_size() {
+                let port = u16::try_from(local).ok().and_then(|local| port.checked_add(local));
+                let port = port.ok_or_else(|| Gap::Broken("the ports of the processes go past 65535".to_owned()))?;
+                addresses.push(format!("{host}:{port}"));
+            }
+        }
+        Ok(addresses.join(","))
+    }
+
+    fn mesh_product(&self, left: &str, right: &str) -> Result<String, Gap> {
+        let mesh = |name: &str| {
+            let text = self.variable(name)?;
+            let axes: Option<Vec<u64>> = text.split(',').map(|axis| axis.trim().parse().ok()).collect();
+            axes.ok_or_else(|| Gap::Broken(format!("{name}={text:?} is no mesh such as 2,2,1")))
+        };
+        let (a, b) = (mesh(left)?, mesh(right)?);
+        if a.len() != b.len() {
+            return Err(Gap::Broken(format!("{left} has {} axes and {right} has {}", a.len(), b.len())));
+        }
+        let product: Option<Vec<String>> =
+            a.iter().zip(&b).map(|(a, b)| a.checked_mul(*b).map(|axis| axis.to_string())).collect();
+        product
+            .map(|axes| axes.join(","))
+            .ok_or_else(|| Gap::Broken(format!("the product of {left} and {right} is past 64 bits")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::position::Position;
+    use super::*;
+
+    fn topology() -> ProcessTopology {
+        let at = |index, count| Position::new(index, count).unwrap();
+        ProcessTopology::new(at(6, 8), at(2, 4), at(1, 2))
+            .unwrap()
+            .with_hosts(vec!["a".into(), "b".into()])
+            .unwrap()
+            .with_attribute("META", "m")
+    }
+
+    fn fill_in(text: &str, topology: &ProcessTopology) -> Result<String, String> {
+        let environment = Environment::from([
+            ("CORES", "8-9, 4,1"),
+            ("DOWN", "9-8"),
+            ("MESH", "2,2,1"),
+            ("ALSO", "1,2,3"),
+            ("FLAT", "4,4"),
+            ("EMPTY", ""),
+            ("HUGE", "99999999999,1,1"),
+        ]);
+        Template::parse(text)?.fill(&Scope { topology, environment: &environment, default_port: 8547 })
+    }
+
+    #[test]
+    fn templates_are_filled_in() {
+        let mut topology = topology().with_coordinator("fe80::1".parse().unwrap());
+        for (text, expected) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("{{{local_rank}}}", "{2}"),
+            ("{host_in_slice*local_world_size+local_rank}", "6"),
+            ("{ 8476 + local_rank }", "8478"),
+            ("{2*3*world_size+1}", "49"),
+            ("{global_rank}/{world_size},{host_index}/{host_count},{slice_index}/{slice_count}", "6/8,1/2,0/1"),
+            ("{hosts_per_slice}", "2"),
+            ("{coordinator}", "[fe80::1]:8547"),
+            ("{coordinator_host}:62182", "[fe80::1]:62182"),
+            ("{coordinator_port}", "8547"),
+            ("{hosts}", "a,b"),
+            ("{process_addresses:8476}", "a:8476,a:8477,a:8478,a:8479,b:8476,b:8477,b:8478,b:8479"),
+            ("{mesh_product:MESH,ALSO}", "2,4,3"),
+            ("{env:CORES[local_rank]}", "4"),
+            ("{env:CORES[0]}{env:CORES[1]}", "89"),
+            ("{env:EMPTY|env:ABSENT|'a|{b}'}", "a|{b}"),
+            ("{env:ABSENT[local_rank]|local_rank}", "2"),
+            ("{env:META}", "m"),
+        ] {
+            assert_eq!(fill_in(text, &topology).as_deref(), Ok(expected), "{text}");
+        }
+        topology = ProcessTopology::single();
+        assert_eq!(fill_in("{process_addresses:1}", &topology).unwrap(), "localhost:1");
+        assert_eq!(fill_in("{coordinator_host|'localhost'}:1", &topology).unwrap(), "localhost:1");
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        let topology = topology();
+        for (text, expected) in [
+            ("{env:ABSENT}", "ABSENT is not set"),
+            ("{env:ABSENT|env:GONE}", "ABSENT is not set, and GONE is not set"),
+            ("{coordinator_host}", "set MASTER_ADDR"),
+            ("{env:CORES[7]|'x'}", "CORES=\"8-9, 4,1\": the list has 4 items, and item 7 is asked for"),
+            ("{env:DOWN[0]}", "DOWN=\"9-8\": \"9-8\" is no range"),
+            ("{mesh_product:MESH,FLAT}", "MESH has 3 axes and FLAT has 2"),
+            ("{mesh_product:CORES,MESH}", "CORES=\"8-9, 4,1\" is no mesh"),
+            ("{18446744073709551615*world_size}", "past 64 bits"),
+            ("{process_addresses:65534}", "past 65535"),
+        ] {
+            let problem = fill_in(text, &topology).unwrap_err();
+            assert!(problem.contains(expected), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn broken_templates_are_refused() {
+        for (text, expected) in [
+            ("{", "not closed"),
+            ("a}b", "closes nothing"),
+            ("{local_rnak}", "\"local_rnak\" is no placeholder; there are local_rank"),
+            ("{}", "\"\" is no placeholder"),
+            ("{local_rank-1}", "is no placeholder"),
+            ("{local_rank+}", "is no placeholder"),
+            ("{coordinator_port+1}", "coordinator_port is no integer and stands alone"),
+            ("{99999999999999999999}", "past 64 bits"),
+            ("{env:A B}", "is no name of a variable"),
+            ("{env:A[0}", "lacks its `]`"),
+            ("{'a'b}", "text after its quote"),
+            ("{process_addresses:0}", "needs a port"),
+            ("{mesh_product:A}", "needs two variables"),
+        ] {
+            let problem = Template::parse(text).unwrap_err();
+            assert!(problem.contains(expected), "{text}: {problem}");
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The place of a process among those that run one program together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::address::Address;
+use super::position::Position;
+use super::provenance::{Item, Origin, Provenance, Source};
+use crate::{Fault, Faults};
+
+/// Which devices of its host a process takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceShare {
+    /// One device, that of its local rank.
+    One,
+    /// All of them.
+    All,
+}
+
+/// The place of a process among those that run one program together.
+///
+/// It always holds together: ranks are below their counts, a host has at least one process, and on a single host the
+/// local rank is the global one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Raw")]
+pub struct ProcessTopology {
+    global: Position,
+    local: Position,
+    host: Position,
+    slice: Position,
+    coordinator: Option<Address>,
+    hosts: Vec<String>,
+    device_share: DeviceShare,
+    attributes: BTreeMap<String, String>,
+    provenance: Provenance,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    global: Position,
+    local: Position,
+    host: Position,
+    #[serde(default = "sole")]
+    slice: Position,
+    #[serde(default)]
+    coordinator: Option<Address>,
+    #[serde(default)]
+    hosts: Vec<String>,
+    #[serde(default)]
+    device_share: Option<DeviceShare>,
+    #[serde(default)]
+    attributes: BTreeMap<String, String>,
+    #[serde(default)]
+    provenance: Provenance,
+}
+
+fn sole() -> Position {
+    Position::SOLE
+}
+
+impl TryFrom<Raw> for ProcessTopology {
+    type Error = Faults;
+
+    fn try_from(raw: Raw) -> Result<Self, Faults> {
+        let mut topology = Self::new(raw.global, raw.local, raw.host)?.with_slice(raw.slice)?.with_hosts(raw.hosts)?;
+        topology.coordinator = raw.coordinator;
+        topology.device_share = raw.device_share.unwrap_or(topology.device_share);
+        topology.attributes = raw.attributes;
+        topology.provenance = raw.provenance;
+        Ok(topology)
+    }
+}
+
+impl ProcessTopology {
+    /// A process alone, which takes all devices of its host.
+    pub fn single() -> Self {
+        let mut provenance = Provenance::default();
+        for item in [
+            Item::GlobalRank,
+            Item::WorldSize,
+            Item::LocalRank,
+            Item::LocalWorldSize,
+            Item::HostIndex,
+            Item::HostCount,
+            Item::SliceIndex,
+            Item::SliceCount,
+        ] {
+            provenance.set(item, Origin::of(Source::Assumed));
+        }
+        Self {
+            global: Position::SOLE,
+            local: Position::SOLE,
+            host: Position::SOLE,
+            slice: Position::SOLE,
+            coordinator: None,
+            hosts: Vec::new(),
+            device_share: DeviceShare::All,
+            attributes: BTreeMap::new(),
+            provenance,
+        }
+    }
+
+    /// A process by its rank among all, among those on its host, and the place of its host. A process that shares its
+    /// host takes one device, another takes all.
+    ///
+    /// # Errors
+    ///
+    /// When the three cannot all be true, naming those that contradict each other.
+    pub fn new(global: Position, local: Position, host: Position) -> Result<Self, Faults> {
+        let (world, on_host, hosts) = (global.count(), local.count(), host.count());
+        let mut problem = None;
+        if on_host > world {
+            problem = Some(format!("this host has {on_host} processes, and all hosts together have {world}"));
+        } else if hosts == 1 && on_host != world {
+            problem = Some(format!("there is one host, which has {on_host} of {world} processes"));
+        } else if hosts == 1 && local.index() != global.index() {
+            let (local, global) = (local.index(), global.index());
+            problem = Some(format!("on the only host, the local rank is {local} and the global rank {global}"));
+        } else if world - on_host < hosts - 1 {
+            let others = world - on_host;
+            problem = Some(format!("{} other hosts have {others} processes, so some have none", hosts - 1));
+        }
+        if let Some(problem) = problem {
+            return Err(fault(problem));
+        }
+        let device_share = if local.has_others() { DeviceShare::One } else { DeviceShare::All };
+        Ok(Self { global, local, host, device_share, provenance: Provenance::default(), ..Self::single() })
+    }
+
+    /// Adds where the coordinator listens: the process through which all find each other.
+    #[must_use]
+    pub fn with_coordinator(mut self, coordinator: Address) -> Self {
+        self.coordinator = Some(coordinator);
+        self
+    }
+
+    /// Places the host in one of several slices, groups of equally many hosts whose devices have a network of their
+    /// own.
+    ///
+    /// # Errors
+    ///
+    /// When the hosts do not divide into that many slices, or this host is not one of the slice's.
+    pub fn with_slice(mut self, slice: Position) -> Result<Self, Faults> {
+        let (hosts, slices) = (self.host.count(), slice.count());
+        if !hosts.is_multiple_of(slices) {
+            return Err(fault(format!("{hosts} hosts do not divide into {slices} slices")));
+        }
+        let expected = self.host.index() / (hosts / slices);
+        if expected != slice.index() {
+            let (host, slice) = (self.host.index(), slice.index());
+            return Err(fault(format!("host {host} of {hosts} is in slice {expected}, not in slice {slice}")));
+        }
+        self.slice = slice;
+        Ok(self)
+    }
+
+    /// Adds the names of the hosts of this process's slice, in order of their index.
+    ///
+    /// # Errors
+    ///
+    /// When there are not as many as the slice has hosts; none at all is fine.
+    pub fn with_hosts(mut self, hosts: Vec<String>) -> Result<Self, Faults> {
+        let expected = self.hosts_per_slice();
+        if !hosts.is_empty() && u32::try_from(hosts.len()) != Ok(expected) {
+            let (count, hosts) = (hosts.len(), hosts.join(","));
+            return Err(fault(format!("{count} host names for {expected} hosts: {hosts}")));
+        }
+        self.hosts = hosts;
+        Ok(self)
+    }
+
+    /// Says which devices of its host the process takes.
+    #[must_use]
+    pub fn with_device_share(mut self, share: DeviceShare) -> Self {
+        self.device_share = share;
+        self
+    }
+
+    /// Adds something a source knows beyond these values, under the name of the environment variable that would say
+    /// it. Templates read it as they read the environment.
+    #[must_use]
+    pub fn with_attribute(mut self, variable: impl Into<String>, value: impl Into<String>) -> Self {
+        self.attributes.insert(variable.into(), value.into());
+        self
+    }
+
+    pub(super) fn with_provenance(mut self, provenance: Provenance) -> Self {
+        self.provenance = provenance;
+        self
+    }
+
+    /// Rank among the processes on this host.
+    #[doc(alias = "LOCAL_RANK")]
+    pub fn local_rank(&self) -> u32 {
+        self.local.index()
+    }
+
+    /// Number of processes on this host.
+    #[doc(alias = "LOCAL_WORLD_SIZE")]
+    pub fn local_world_size(&self) -> u32 {
+        self.local.count()
+    }
+
+    /// Index of this host among the hosts of all slices.
+    pub fn host_index(&self) -> u32 {
+        self.host.index()
+    }
+
+    /// Number of hosts of all slices.
+    pub fn host_count(&self) -> u32 {
+        self.host.count()
+    }
+
+    /// Rank among all processes; JAX's process index.
+    #[doc(alias = "RANK")]
+    pub fn global_rank(&self) -> u32 {
+        self.global.index()
+    }
+
+    /// Number of processes.
+    #[doc(alias = "WORLD_SIZE")]
+    pub fn world_size(&self) -> u32 {
+        self.global.count()
+    }
+
+    /// The slice this host is in; `0/1` where there is one.
+    pub fn slice(&self) -> Position {
+        self.slice
+    }
+
+    /// Number of hosts in each slice.
+    pub fn hosts_per_slice(&self) -> u32 {
+        self.host.count() / self.slice.count()
+    }
+
+    /// Index of this host among those of its slice.
+    pub fn host_in_slice(&self) -> u32 {
+        self.host.index() % self.hosts_per_slice()
+    }
+
+    /// Where the coordinator listens, where it is known.
+    pub fn coordinator(&self) -> Option<&Address> {
+        self.coordinator.as_ref()
+    }
+
+    /// Names of the hosts of this process's slice, in order; empty where they are not known.
+    pub fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+
+    /// Which devices of its host the process takes.
+    pub fn device_share(&self) -> DeviceShare {
+        self.device_share
+    }
+
+    /// What else the sources know, by the name of the variable that would say it.
+    pub fn attributes(&self) -> &BTreeMap<String, String> {
+        &self.attributes
+    }
+
+    /// Where each value came from; empty for a topology that a program made itself.
+    pub fn provenance(&self) -> &Provenance {
+        &self.provenance
+    }
+
+    /// Whether there are other processes.
+    pub fn is_multi_process(&self) -> bool {
+        self.global.has_others()
+    }
+}
+
+fn fault(message: String) -> Faults {
+    Fault::new("process topology", message).into()
+}
+
+/// A table of the values and their origins.
+impl fmt::Display for ProcessTopology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let coordinator = self.coordinator.as_ref().map_or("none".to_owned(), Address::to_string);
+        let mut rows = vec![
+            (Item::GlobalRank, self.global.index().to_string()),
+            (Item::WorldSize, self.global.count().to_string()),
+            (Item::LocalRank, self.local.index().to_string()),
+            (Item::LocalWorldSize, self.local.count().to_string()),
+            (Item::HostIndex, self.host.index().to_string()),
+            (Item::HostCount, self.host.count().to_string()),
+            (Item::SliceIndex, self.slice.index().to_string()),
+            (Item::SliceCount, self.slice.count().to_string()),
+            (Item::Coordinator, coordinator),
+        ];
+        if !self.hosts.is_empty() {
+            rows.push((Item::Hosts, self.hosts.join(",")));
+        }
+        let width = rows.iter().map(|(_, value)| value.len()).max().unwrap_or(0);
+        for (i, (item, value)) in rows.iter().enumerate() {
+            let origin = self.provenance.of(*item).map_or(String::new(), Origin::to_string);
+            let line = format!("{:16}  {value:width$}  {origin}", item.name());
+            write!(f, "{}{}", if i == 0 { "" } else { "\n" }, line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(index: u32, count: u32) -> Position {
+        Position::new(index, count).unwrap()
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (global, local, host, expected) in [
+            (at(0, 2), at(0, 4), at(0, 1), "this host has 4 processes, and all hosts together have 2"),
+            (at(0, 4), at(0, 2), at(0, 1), "there is one host, which has 2 of 4 processes"),
+            (at(1, 4), at(2, 4), at(0, 1), "the local rank is 2 and the global rank 1"),
+            (at(0, 4), at(0, 2), at(0, 4), "3 other hosts have 2 processes, so some have none"),
+        ] {
+            let error = ProcessTopology::new(global, local, host).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+        // Uneven hosts, and ranks dealt out in turns.
+        assert!(ProcessTopology::new(at(2, 3), at(0, 1), at(1, 2)).is_ok());
+        assert!(ProcessTopology::new(at(2, 4), at(1, 2), at(0, 2)).is_ok());
+    }
+
+    #[test]
+    fn slices_divide_the_hosts() {
+        let topology = ProcessTopology::new(at(5, 8), at(1, 2), at(2, 4)).unwrap();
+        assert!(topology.clone().with_slice(at(0, 3)).is_err());
+        let error = topology.clone().with_slice(at(0, 2)).unwrap_err().to_string();
+        assert!(error.contains("host 2 of 4 is in slice 1, not in slice 0"), "{error}");
+        let topology = topology.with_slice(at(1, 2)).unwrap();
+        assert_eq!((topology.hosts_per_slice(), topology.host_in_slice()), (2, 0));
+        assert!(topology.clone().with_hosts(vec!["a".into()]).is_err());
+        assert!(topology.with_hosts(vec!["a".into(), "b".into()]).is_ok());
+    }
+
+    #[test]
+    fn json_keeps_the_promise() {
+        let topology = ProcessTopology::new(at(5, 8), at(1, 2), at(2, 4)).unwrap();
+        let topology = topology.with_coordinator("node0:1234".parse().unwrap());
+        let json = serde_json::to_string(&topology).unwrap();
+        assert_eq!(serde_json::from_str::<ProcessTopology>(&json).unwrap(), topology);
+        let broken = json.replace(r#""local":{"index":1,"count":2}"#, r#""local":{"index":0,"count":9}"#);
+        assert_ne!(broken, json);
+        let error = serde_json::from_str::<ProcessTopology>(&broken).unwrap_err().to_string();
+        assert!(error.contains("this host has 9 processes"), "{error}");
+        let single = serde_json::to_string(&ProcessTopology::single()).unwrap();
+        assert_eq!(serde_json::from_str::<ProcessTopology>(&single).unwrap(), ProcessTopology::single());
+    }
+}

@@ -1,0 +1,179 @@
+//! What is wrong with a plan, all of it at once.
+
+use super::chips::{ChipProbe, HostIndex, split_glob};
+use super::plan::{ProcessPlan, When};
+use super::template::{Template, is_variable};
+use crate::{Fault, Faults};
+
+/// Gathers faults.
+#[derive(Default)]
+pub(super) struct Found(Vec<Fault>);
+
+impl Found {
+    pub(super) fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
+        self.0.push(Fault::new(field, message));
+    }
+
+    pub(super) fn finish(self) -> Result<(), Faults> {
+        Faults::check(self.0)
+    }
+}
+
+impl ProcessPlan {
+    /// Checks the plan without a topology: names, templates, conditions, probes.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong.
+    pub fn validate(&self) -> Result<(), Faults> {
+        let mut faults = Found::default();
+        for (i, rule) in self.environment.iter().enumerate() {
+            let at = format!("environment[{i}]");
+            if !is_variable(&rule.variable) {
+                faults.add(format!("{at}.variable"), not_a_variable(&rule.variable));
+            }
+            common(&mut faults, &at, &rule.value, &rule.when, &rule.unless_set);
+            let earlier = self.environment[..i]
+                .iter()
+                .position(|earlier| earlier.variable == rule.variable && together(&earlier.when, &rule.when));
+            if let Some(earlier) = earlier {
+                let name = &rule.variable;
+                faults.add(
+                    format!("{at}.variable"),
+                    format!(
+                        "environment[{earlier}] may set {name} too; give the two conditions that exclude each other"
+                    ),
+                );
+            }
+        }
+        for (i, rule) in self.options.iter().enumerate() {
+            let at = format!("options[{i}]");
+            if rule.name.is_empty() {
+                faults.add(format!("{at}.name"), "an option needs a name");
+            }
+            common(&mut faults, &at, &rule.value, &rule.when, &rule.unless_set);
+            let earlier = self.options[..i]
+                .iter()
+                .position(|earlier| earlier.name == rule.name && together(&earlier.when, &rule.when));
+            if let Some(earlier) = earlier {
+                let name = &rule.name;
+                faults.add(
+                    format!("{at}.name"),
+                    format!("options[{earlier}] may set {name} too; give the two conditions that exclude each other"),
+                );
+            }
+        }
+        if self.coordinator.default_port == 0 {
+            faults.add("coordinator.default_port", "ports are from 1 to 65535");
+        }
+        for (i, probe) in self.chips.iter().enumerate() {
+            match probe {
+                ChipProbe::Constant { count: 0 } => faults.add(format!("chips[{i}].count"), "0 devices are none"),
+                ChipProbe::Constant { .. } => {}
+                ChipProbe::Variable { name } => {
+                    if !is_variable(name) {
+                        faults.add(format!("chips[{i}].name"), not_a_variable(name));
+                    }
+                }
+                ChipProbe::DeviceNodes { glob } => {
+                    if let Err(problem) = split_glob(glob) {
+                        faults.add(format!("chips[{i}].glob"), problem);
+                    }
+                }
+            }
+        }
+        if let HostIndex::Variables { names } = &self.host_index {
+            if names.is_empty() {
+                faults.add("host_index.names", "names no variable");
+            }
+            for (i, name) in names.iter().enumerate().filter(|(_, name)| !is_variable(name)) {
+                faults.add(format!("host_index.names[{i}]"), not_a_variable(name));
+            }
+        }
+        faults.finish()
+    }
+}
+
+fn not_a_variable(name: &str) -> String {
+    format!("{name:?} is no name of a variable; write letters, digits and _, not beginning with a digit")
+}
+
+fn common(faults: &mut Found, at: &str, value: &str, when: &[When], unless_set: &[String]) {
+    if let Err(problem) = Template::parse(value) {
+        faults.add(format!("{at}.value"), problem);
+    }
+    if !together(when, when) {
+        faults.add(format!("{at}.when"), "the conditions exclude each other, so the rule never holds");
+    }
+    for (i, name) in unless_set.iter().enumerate().filter(|(_, name)| !is_variable(name)) {
+        faults.add(format!("{at}.unless_set[{i}]"), not_a_variable(name));
+    }
+}
+
+/// Whether all these conditions may hold at once.
+fn together(a: &[When], b: &[When]) -> bool {
+    !a.iter().any(|a| b.iter().any(|b| a.excludes(*b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{EnvRule, OptionRule};
+    use super::*;
+    use crate::OptionType;
+
+    #[test]
+    fn all_faults_are_found_at_once() {
+        let plan = ProcessPlan::new()
+            .with_variable(EnvRule::default_value("A", "{local_rank}"))
+            .with_variable(EnvRule::default_value("A", "{rank}").when([When::MultiProcess]))
+            .with_variable(EnvRule::default_value("1A", "x").when([When::OneDevice, When::AllDevices]))
+            .with_variable(EnvRule::default_value("B", "x").unless_set("="))
+            .with_option(OptionRule::new("", OptionType::Int64, "{"))
+            .with_option(OptionRule::new("o", OptionType::Int64, "1"))
+            .with_option(OptionRule::new("o", OptionType::Int64, "2"))
+            .with_default_port(0)
+            .with_chips([
+                ChipProbe::Constant { count: 0 },
+                ChipProbe::Variable { name: String::new() },
+                ChipProbe::DeviceNodes { glob: "x".to_owned() },
+            ])
+            .with_host_index(HostIndex::Variables { names: vec![] });
+        let error = plan.validate().unwrap_err();
+        let at: Vec<&str> = error.all().iter().map(|fault| fault.field.as_str()).collect();
+        assert_eq!(
+            at,
+            [
+                "environment[1].value",
+                "environment[1].variable",
+                "environment[2].variable",
+                "environment[2].when",
+                "environment[3].unless_set[0]",
+                "options[0].name",
+                "options[0].value",
+                "options[2].name",
+                "coordinator.default_port",
+                "chips[0].count",
+                "chips[1].name",
+                "chips[2].glob",
+                "host_index.names",
+            ]
+        );
+        assert!(error.to_string().starts_with("environment[1].value: \"rank\" is no placeholder"));
+    }
+
+    #[test]
+    fn one_variable_may_have_rules_that_exclude_each_other() {
+        let plan = ProcessPlan::new()
+            .with_variable(EnvRule::default_value("A", "1").when([When::SingleProcess, When::OneDevice]))
+            .with_variable(EnvRule::default_value("A", "2").when([When::MultiProcess]));
+        plan.validate().unwrap();
+    }
+
+    #[test]
+    fn json_has_defaults_and_names_what_is_wrong() {
+        let rule = r#"{"environment":[{"variable":"A","value":"1","when":["sometimes"]}]}"#;
+        let error = serde_json::from_str::<ProcessPlan>(rule).unwrap_err().to_string();
+        assert!(error.contains("sometimes") && error.contains("single_process"), "{error}");
+        assert_eq!(serde_json::from_str::<ProcessPlan>("{}").unwrap(), ProcessPlan::default());
+    }
+}

@@ -1,0 +1,63 @@
+//! Plugins that are linked into this program.
+
+use std::any::TypeId;
+use std::fmt;
+
+use crate::{Descriptor, DevicePlugin, Faults};
+
+/// A plugin that [`macro@crate::device_plugin`] registered. It is known, and nothing of it has run.
+#[derive(Clone, Copy)]
+pub struct Registered {
+    name: &'static str,
+    ty: fn() -> (TypeId, &'static str),
+    descriptor: fn() -> Result<Descriptor, Faults>,
+}
+
+inventory::collect!(Registered);
+
+impl Registered {
+    /// The plugin `P`.
+    pub const fn of<P: DevicePlugin>() -> Self {
+        Self {
+            name: P::NAME,
+            ty: || (TypeId::of::<P>(), std::any::type_name::<P>()),
+            descriptor: crate::descriptor::described::<P>,
+        }
+    }
+
+    /// Name by which frameworks register it.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The Rust type, as people read it.
+    pub fn type_name(&self) -> &'static str {
+        (self.ty)().1
+    }
+
+    /// What it says of itself.
+    ///
+    /// # Errors
+    ///
+    /// All faults of the description; a panic of the plugin is one.
+    pub fn descriptor(&self) -> Result<Descriptor, Faults> {
+        (self.descriptor)()
+    }
+}
+
+impl fmt::Debug for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registered").field("name", &self.name).field("type", &self.type_name()).finish()
+    }
+}
+
+/// The plugins that are linked into this program or library, in order of their names; each type once.
+///
+/// Two types may share a name, such as those of two versions of a crate. A shared library has a list of its own, which
+/// programs that load it do not see.
+pub fn registered() -> impl Iterator<Item = Registered> {
+    let mut all: Vec<Registered> = inventory::iter::<Registered>().copied().collect();
+    all.sort_by_key(|plugin| (plugin.name, plugin.type_name(), (plugin.ty)().0));
+    all.dedup_by_key(|plugin| (plugin.ty)().0);
+    all.into_iter()
+}

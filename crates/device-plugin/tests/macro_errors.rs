@@ -1,0 +1,24 @@
+//! Each misuse of `#[device_plugin]` and `export!` has a message that says what to write instead.
+//!
+//! `TRYBUILD=overwrite cargo test -p device-plugin --test macro_errors` writes the messages anew.
+
+use std::process::Command;
+
+/// The compiler whose words are in `tests/ui/rustc`.
+const RUSTC: &str = "rustc 1.95.";
+
+#[test]
+fn misuse_says_what_to_write() {
+    let cases = trybuild::TestCases::new();
+    cases.pass("tests/ui/pass/*.rs");
+    cases.compile_fail("tests/ui/*.rs");
+    // Here the compiler adds words of its own, which differ from version to version.
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = Command::new(rustc).arg("--version").output().expect("rustc runs");
+    let version = String::from_utf8_lossy(&version.stdout);
+    if version.starts_with(RUSTC) {
+        cases.compile_fail("tests/ui/rustc/*.rs");
+    } else {
+        println!("SKIPPED misuse_says_what_to_write: tests/ui/rustc is for {RUSTC}x, this is {version}");
+    }
+}

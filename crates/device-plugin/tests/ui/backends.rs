@@ -1,0 +1,44 @@
+//! A backend and a library, neither, or either by condition.
+
+use device_plugin::{DevicePlugin, Library, NoBackend, device_plugin};
+
+pub struct Neither;
+
+#[device_plugin]
+impl DevicePlugin for Neither {
+    const NAME: &'static str = "neither";
+}
+
+pub struct NeitherInWords;
+
+#[device_plugin]
+impl DevicePlugin for NeitherInWords {
+    const NAME: &'static str = "neither";
+    type Backend = NoBackend;
+}
+
+type Device = NoBackend;
+
+pub struct Both;
+
+#[device_plugin]
+impl DevicePlugin for Both {
+    const NAME: &'static str = "both";
+    type Backend = Device;
+    fn library() -> Library {
+        Library::beside("libexample.so")
+    }
+}
+
+pub struct Perhaps;
+
+#[device_plugin]
+impl DevicePlugin for Perhaps {
+    const NAME: &'static str = "perhaps";
+    #[cfg(all())]
+    fn library() -> Library {
+        Library::beside("libexample.so")
+    }
+}
+
+fn main() {}

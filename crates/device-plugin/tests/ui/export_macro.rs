@@ -1,0 +1,20 @@
+//! `export!` of what is no plugin, or with arguments it does not have.
+
+use device_plugin::{DevicePlugin, Library, device_plugin};
+
+pub struct Wrapper;
+
+#[device_plugin]
+impl DevicePlugin for Wrapper {
+    const NAME: &'static str = "wrapper";
+    fn library() -> Library {
+        Library::beside("libexample.so")
+    }
+}
+
+device_plugin::export!("wrapper");
+device_plugin::export!(Wrapper prefix = "a");
+device_plugin::export!(Wrapper, prefixed = "b", descriptor_only);
+device_plugin::export!(Wrapper, prefix = "c-d", descriptor_only = true);
+
+fn main() {}

@@ -1,0 +1,35 @@
+//! Names frameworks cannot know a plugin by.
+
+use device_plugin::{DevicePlugin, Library, device_plugin};
+
+pub struct Nameless;
+
+#[device_plugin]
+impl DevicePlugin for Nameless {
+    fn library() -> Library {
+        Library::beside("libexample.so")
+    }
+}
+
+pub struct Number;
+
+#[device_plugin]
+impl DevicePlugin for Number {
+    const NAME: &'static str = 7;
+    fn library() -> Library {
+        Library::beside("libexample.so")
+    }
+}
+
+pub struct Capital;
+
+#[device_plugin]
+impl DevicePlugin for Capital {
+    const NAME: &'static str = "My-Device";
+    const ALIASES: &'static [&'static str] = &["gpu", "G P U", ""];
+    fn library() -> Library {
+        Library::beside("libexample.so")
+    }
+}
+
+fn main() {}

@@ -1,0 +1,19 @@
+//! A trait of the same name.
+
+use device_plugin::device_plugin;
+
+pub trait DevicePlugin {
+    const NAME: &'static str;
+    type Backend;
+}
+
+pub struct Example;
+pub struct Device;
+
+#[device_plugin]
+impl DevicePlugin for Example {
+    const NAME: &'static str = "example";
+    type Backend = Device;
+}
+
+fn main() {}

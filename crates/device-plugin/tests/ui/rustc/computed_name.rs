@@ -1,0 +1,15 @@
+//! A name that only the compiler can check.
+
+use device_plugin::{DevicePlugin, Library, device_plugin};
+
+pub struct Example;
+
+#[device_plugin]
+impl DevicePlugin for Example {
+    const NAME: &'static str = concat!("my", "-", "device");
+    fn library() -> Library {
+        Library::beside("libexample.so")
+    }
+}
+
+fn main() {}

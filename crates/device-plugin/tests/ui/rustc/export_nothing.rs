@@ -1,0 +1,5 @@
+//! `export!` without a plugin.
+
+device_plugin::export!();
+
+fn main() {}

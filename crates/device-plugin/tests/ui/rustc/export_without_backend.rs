@@ -1,0 +1,17 @@
+//! A table that is not there.
+
+use device_plugin::{DevicePlugin, Library, device_plugin};
+
+pub struct Wrapper;
+
+#[device_plugin]
+impl DevicePlugin for Wrapper {
+    const NAME: &'static str = "wrapper";
+    fn library() -> Library {
+        Library::beside("libexample.so")
+    }
+}
+
+device_plugin::export!(Wrapper);
+
+fn main() {}

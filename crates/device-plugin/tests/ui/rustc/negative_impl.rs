@@ -1,0 +1,11 @@
+//! The opposite of an implementation.
+
+#[allow(unused_imports)]
+use device_plugin::{DevicePlugin, device_plugin};
+
+pub struct Example;
+
+#[device_plugin]
+impl !DevicePlugin for Example {}
+
+fn main() {}

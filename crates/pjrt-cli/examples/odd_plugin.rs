@@ -1,0 +1,85 @@
+//! A plugin that misbehaves as `ODD_PLUGIN` says, for the tests of `pjrt doctor`.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use device_plugin::{
+    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
+    Placement, Program, Result, device_plugin,
+};
+
+/// The plugin.
+pub struct Odd;
+
+#[device_plugin(export)]
+impl DevicePlugin for Odd {
+    const NAME: &'static str = "odd";
+    type Backend = OddDevice;
+
+    fn initialize() -> Result<()> {
+        match mode().as_str() {
+            "hang_in_initialize" => hang(),
+            "fail_in_initialize" => Err(Error::failed_precondition("no driver is installed")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn mode() -> String {
+    std::env::var("ODD_PLUGIN").unwrap_or_default()
+}
+
+fn hang() -> ! {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// A device in host memory, without programs.
+pub struct OddDevice;
+
+impl Backend for OddDevice {
+    type Buffer = Arc<[u8]>;
+    type Executable = ();
+
+    fn create(_: &CreateOptions) -> Result<Self> {
+        match mode().as_str() {
+            "abort" => {
+                eprintln!("odd: the device does not answer");
+                std::process::abort()
+            }
+            "exit" => std::process::exit(0),
+            "hang" => hang(),
+            "panic" => panic!("of the test"),
+            "noise" => {
+                for line in 0..200_000 {
+                    println!("noise {line} on the standard output");
+                }
+                Ok(Self)
+            }
+            _ => Ok(Self),
+        }
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        vec![DeviceInfo::new(0, "odd")]
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
+        Ok(host.into_bytes().into())
+    }
+
+    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
+        to.copy_from_slice(buffer);
+        Ok(())
+    }
+
+    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+        Err(Error::unimplemented("this device runs no programs"))
+    }
+
+    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
+        Err(Error::unimplemented("this device runs no programs"))
+    }
+}

@@ -1,0 +1,198 @@
+//! A probe's child process: started, watched, and ended when it takes too long.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use device_plugin::{EnvPlan, Environment, ProcessTopology};
+use plugin_registry::PluginEntry;
+use serde_json::Value;
+
+use crate::probe::{MARK, request};
+
+/// How often a child is looked at.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long the rest of its output is waited for once it ended: something it started may hold the pipe.
+const REST: Duration = Duration::from_millis(500);
+/// Bytes of its output that are kept: a plugin may write without end.
+const MOST: usize = 4 << 20;
+/// Lines of its diagnostics that are kept.
+const LINES: usize = 5;
+
+/// What a probe found.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    /// The steps that came to an end, each with its name as `step`.
+    pub(crate) steps: Vec<Value>,
+    /// The step during which the process ended before its time.
+    during: Option<String>,
+    end: End,
+    /// Its last lines of diagnostics.
+    pub(crate) stderr: Vec<String>,
+}
+
+#[derive(Debug)]
+enum End {
+    Finished,
+    Exited(ExitStatus),
+    TimedOut(Duration),
+}
+
+impl Probe {
+    /// The outcome of a step that came to an end.
+    pub(crate) fn step(&self, name: &str) -> Option<&Value> {
+        self.steps.iter().find(|step| step["step"] == name)
+    }
+
+    /// How the process ended, where that was before its time.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let how = match &self.end {
+            End::Finished => return None,
+            End::Exited(status) => format!("the process ended with {}", Ended(*status)),
+            End::TimedOut(limit) => format!("no answer within {limit:?}; the process was ended"),
+        };
+        let said: Vec<&str> = self.stderr.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
+        Some(if said.is_empty() { how } else { format!("{how}: {}", said.join(" / ")) })
+    }
+
+    /// The step during which the process ended before its time.
+    pub(crate) fn failed_step(&self) -> Option<&str> {
+        if matches!(self.end, End::Finished) { None } else { Some(self.during.as_deref().unwrap_or("start")) }
+    }
+}
+
+/// A status in words, with a signal's name.
+struct Ended(ExitStatus);
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[cfg(unix)]
+        if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&self.0) {
+            let name = match signal {
+                4 => "SIGILL",
+                6 => "SIGABRT",
+                8 => "SIGFPE",
+                9 => "SIGKILL",
+                11 => "SIGSEGV",
+                13 => "SIGPIPE",
+                15 => "SIGTERM",
+                5 => "SIGTRAP",
+                _ => return write!(f, "signal {signal}"),
+            };
+            return f.write_str(name);
+        }
+        match self.0.code() {
+            Some(code) => write!(f, "exit code {code}"),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
+/// Loads a plugin in a process of its own, with the set-up of a process alone, and makes a client there if asked.
+pub(crate) fn probe(entry: &PluginEntry, client: bool, limit: Duration) -> Result<Probe, String> {
+    let plan = plan(entry)?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let mut command = Command::new(program);
+    command.arg("__probe").envs(plan.for_child());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("cannot start a process to probe in: {error}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A child that reads nothing tells so by how it ends.
+        let _ = stdin.write_all(request(entry, client).as_bytes());
+    }
+    let (stdout, stderr) = (child.stdout.take().map(Output::of), child.stderr.take().map(Output::of));
+    let status = wait(&mut child, limit).map_err(|error| format!("cannot watch the probe: {error}"))?;
+    let text = |output: Option<Output>| output.map(Output::text).unwrap_or_default();
+    let (stdout, stderr) = (text(stdout), text(stderr));
+    let mut steps = Vec::new();
+    let mut during = None;
+    let mut finished = false;
+    for line in stdout.lines().filter_map(|line| line.strip_prefix(MARK)) {
+        let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
+        if let Some(begun) = line["begin"].as_str() {
+            during = Some(begun.to_owned());
+        } else if line["step"] == "end" {
+            finished = true;
+        } else {
+            during = None;
+            steps.push(line);
+        }
+    }
+    let end = match status {
+        None => End::TimedOut(limit),
+        Some(status) if status.success() && finished => End::Finished,
+        Some(status) => End::Exited(status),
+    };
+    if finished && during.is_none() {
+        during = Some("exit".to_owned());
+    }
+    let lines: Vec<&str> = stderr.lines().map(str::trim).collect();
+    let stderr = lines[lines.len().saturating_sub(LINES)..].iter().map(|&line| shorten(line)).collect();
+    Ok(Probe { steps, during, end, stderr })
+}
+
+/// What a plugin needs of a process alone.
+pub(crate) fn plan(entry: &PluginEntry) -> Result<EnvPlan, String> {
+    let plan = entry.plan(&ProcessTopology::single(), &Environment::of_this_process());
+    plan.map_err(|error| error.to_string())
+}
+
+fn shorten(line: &str) -> String {
+    const LONGEST: usize = 200;
+    match line.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if start.elapsed() >= limit {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// A pipe that is read as it fills, so that the child never waits for us.
+struct Output {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// Disconnected when the pipe's other end is closed.
+    closed: Receiver<()>,
+}
+
+impl Output {
+    fn of(mut pipe: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let (open, closed) = channel();
+        let kept = bytes.clone();
+        std::thread::spawn(move || {
+            let _open: Sender<()> = open;
+            let mut chunk = vec![0; 8192];
+            while let Ok(count @ 1..) = pipe.read(&mut chunk) {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.extend_from_slice(&chunk[..count]);
+                if kept.len() > MOST {
+                    kept.drain(..MOST / 2);
+                }
+            }
+        });
+        Self { bytes, closed }
+    }
+
+    /// What was written, once the child ended.
+    fn text(self) -> String {
+        // Disconnected or timed out, what there is counts.
+        let _ = self.closed.recv_timeout(REST);
+        String::from_utf8_lossy(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}

@@ -1,0 +1,268 @@
+//! `pjrt doctor`.
+
+use std::time::Duration;
+
+use plugin_registry::discovery::Refusal;
+use plugin_registry::{PluginEntry, PluginRegistry, Presence, Status};
+use serde_json::{Value, json};
+
+use crate::Report;
+use crate::child::{plan, probe};
+use crate::list;
+use crate::table::Table;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Look at this plugin only: a name, or the path of a library. Its client is made also where its hardware was not
+    /// seen.
+    #[arg(long, short, value_name = "NAME|PATH")]
+    plugin: Option<String>,
+    /// How long a plugin may take to load and make a client, such as `500ms`, `10s` or `2m`.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    timeout: Duration,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a check found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    /// Worth knowing.
+    Note,
+    Fault,
+}
+
+/// A line of the report.
+struct Check {
+    what: &'static str,
+    verdict: Verdict,
+    found: String,
+}
+
+/// A plugin's lines.
+struct Patient {
+    entry: PluginEntry,
+    checks: Vec<Check>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Report, String> {
+    let (entries, named) = match &args.plugin {
+        Some(plugin) => (vec![plugin_registry::find(plugin).map_err(|error| error.to_string())?], true),
+        None => {
+            let (usable, refused) = list::ordered(PluginRegistry::global());
+            (usable.into_iter().chain(refused).collect(), false)
+        }
+    };
+    let patients: Vec<Patient> = entries.into_iter().map(|entry| examine(entry, named, args.timeout)).collect();
+    let ill = patients.iter().filter(|patient| patient.fault().is_some()).count();
+    let text = if args.json { as_json(&patients, ill) } else { as_text(&patients, ill) };
+    Ok(Report { text, code: u8::from(ill > 0) })
+}
+
+fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Patient {
+    let mut checks = Vec::new();
+    let mut check = |what, verdict, found: String| checks.push(Check { what, verdict, found });
+    let candidate = entry.candidate();
+    check("found", Verdict::Ok, candidate.provenance.to_string());
+    match &candidate.facts {
+        Some(facts) => {
+            let targets: Vec<String> = facts.targets.iter().map(ToString::to_string).collect();
+            let megabytes = facts.size.div_ceil(1 << 20);
+            let descriptor = if facts.exports.descriptor { ", DevicePlugin_GetDescriptor" } else { "" };
+            let exports = if facts.exports.get_pjrt_api { "GetPjrtApi" } else { "no GetPjrtApi" };
+            let found = format!("{}, {megabytes} MiB, exports {exports}{descriptor}", targets.join(", "));
+            check("library", Verdict::Ok, found);
+        }
+        None if candidate.library.path().is_none() => {
+            check("library", Verdict::Ok, "linked into this program".to_owned())
+        }
+        None => {}
+    }
+    for refusal in &candidate.refusals {
+        // What the user switched off is as the user wants it.
+        let wanted = matches!(refusal, Refusal::Disabled { .. });
+        check(refusal.kind(), if wanted { Verdict::Note } else { Verdict::Fault }, refusal.to_string());
+    }
+    for note in &candidate.notes {
+        check("note", Verdict::Note, note.clone());
+    }
+    if let Status::Disabled(why) = entry.status() {
+        check("disabled", Verdict::Note, why);
+    }
+    if matches!(entry.status(), Status::Available | Status::Loaded(_)) {
+        let hardware = entry.hardware();
+        let absent = hardware.presence == Presence::Absent;
+        check("hardware", if absent { Verdict::Note } else { Verdict::Ok }, hardware.to_string());
+        if let Some(holder) = entry.registry().locks().holder(entry.name()) {
+            check("lock", Verdict::Note, format!("held by {holder}"));
+        }
+        let client = named || !absent;
+        match plan(&entry) {
+            Ok(plan) => {
+                for (variable, value) in plan.for_child() {
+                    let found = format!("{variable}={value} is wanted and not set here; the checks below had it");
+                    check("variable", Verdict::Note, found);
+                }
+                try_out(&entry, client, timeout, &mut check);
+            }
+            Err(error) => check("set-up", Verdict::Fault, error),
+        }
+    }
+    Patient { entry, checks }
+}
+
+/// Loads the plugin and makes a client, in another process.
+fn try_out(
+    entry: &PluginEntry,
+    client: bool,
+    timeout: Duration,
+    check: &mut impl FnMut(&'static str, Verdict, String),
+) {
+    let probe = match probe(entry, client, timeout) {
+        Ok(probe) => probe,
+        Err(error) => return check("probe", Verdict::Fault, error),
+    };
+    for (step, what) in [("load", "load"), ("client", "client"), ("close", "close"), ("shutdown", "shutdown")] {
+        let Some(outcome) = probe.step(step) else {
+            if probe.failed_step() == Some(step) {
+                check(what, Verdict::Fault, probe.failure().unwrap_or_default());
+                return;
+            }
+            continue;
+        };
+        if let Some(error) = outcome["error"].as_str() {
+            // Somebody else has the device: nothing is wrong with the plugin.
+            let verdict = if outcome["held"] == true { Verdict::Note } else { Verdict::Fault };
+            return check(what, verdict, error.to_owned());
+        }
+        let ms = outcome["ms"].as_f64().unwrap_or(0.0);
+        match step {
+            "load" => {
+                let missing = outcome["missing_functions"].as_array().map_or(0, Vec::len);
+                let (version, functions) = (text(&outcome["api_version"]), &outcome["functions"]);
+                let without = if missing == 0 { String::new() } else { format!(" ({missing} newer ones missing)") };
+                check(what, Verdict::Ok, format!("API {version}, {functions} functions{without}, {ms:.0} ms"));
+            }
+            "client" => {
+                let devices = outcome["devices"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let kinds = match devices {
+                    [] => "no devices".to_owned(),
+                    [one] => format!("1 device, {}", text(one)),
+                    [first, ..] => format!("{} devices, the first {}", devices.len(), text(first)),
+                };
+                let platform = text(&outcome["platform_name"]);
+                let verdict = if devices.is_empty() { Verdict::Note } else { Verdict::Ok };
+                check(what, verdict, format!("platform {platform}, {kinds}, {ms:.0} ms"));
+            }
+            _ => {}
+        }
+    }
+    if let Some(failure) = probe.failure() {
+        let what = if probe.failed_step() == Some("exit") { "exit" } else { "start" };
+        check(what, Verdict::Fault, failure);
+    } else if !client {
+        check(
+            "client",
+            Verdict::Note,
+            "not tried, because there is no hardware; --plugin tries it nonetheless".to_owned(),
+        );
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+impl Patient {
+    /// The first fault.
+    fn fault(&self) -> Option<&Check> {
+        self.checks.iter().find(|check| check.verdict == Verdict::Fault)
+    }
+
+    fn title(&self) -> String {
+        let library = self.entry.candidate().library.path();
+        library.map_or_else(|| self.entry.name().to_owned(), |path| format!("{} {}", self.entry.name(), path.display()))
+    }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Ok => "ok",
+        Verdict::Note => "note",
+        Verdict::Fault => "FAULT",
+    }
+}
+
+fn as_text(patients: &[Patient], ill: usize) -> String {
+    let mut out = String::new();
+    for patient in patients {
+        line!(out, "{}", patient.title());
+        let mut table = Table::plain();
+        for Check { what, verdict, found } in &patient.checks {
+            // A fault is one line of the report.
+            let found = found.split('\n').map(str::trim).collect::<Vec<_>>().join("; ");
+            table.row([(*what).to_owned(), word(*verdict).to_owned(), found]);
+        }
+        line!(out, "{}", table.text("  "));
+    }
+    let plugins = if patients.len() == 1 { "1 plugin".to_owned() } else { format!("{} plugins", patients.len()) };
+    line!(out, "{plugins}, {} without fault, {ill} with", patients.len() - ill);
+    for patient in patients {
+        if let Some(Check { what, .. }) = patient.fault() {
+            line!(out, "  {}: {what}", patient.title());
+        }
+    }
+    out
+}
+
+fn as_json(patients: &[Patient], ill: usize) -> String {
+    let plugins: Vec<Value> = patients
+        .iter()
+        .map(|patient| {
+            let mut plugin = list::as_json(&patient.entry);
+            let checks = patient.checks.iter().map(|Check { what, verdict, found }| {
+                json!({ "check": what, "verdict": word(*verdict).to_lowercase(), "found": found })
+            });
+            plugin["checks"] = checks.collect();
+            plugin["healthy"] = json!(patient.fault().is_none());
+            plugin
+        })
+        .collect();
+    format!("{:#}\n", json!({ "plugins": plugins, "faulty": ill }))
+}
+
+/// A time such as `500ms`, `10s` or `2m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let fault = || format!("{text:?} is no time; write a number and ms, s or m, such as 10s");
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| fault())?;
+    let seconds = match unit {
+        "ms" => number / 1e3,
+        "s" | "" => number,
+        "m" => number * 60.0,
+        _ => return Err(fault()),
+    };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err(fault()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("3"), Ok(Duration::from_secs(3)));
+        for wrong in ["", "s", "0s", "-1s", "1h", "1.2.3s", "99999999999999999999999s"] {
+            assert!(duration(wrong).unwrap_err().contains("such as 10s"), "{wrong}");
+        }
+    }
+}

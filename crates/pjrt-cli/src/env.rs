@@ -1,0 +1,97 @@
+//! `pjrt env`.
+
+use std::process::Command;
+
+use device_plugin::process::{Address, Detected, Detection, DeviceShare, Environment, Explicit, ThisHost};
+use serde_json::json;
+
+use crate::Report;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// `cpu` for the embedded device, the name of an installed plugin, or the path of a plugin's library.
+    #[arg(long, short, value_name = "NAME|PATH")]
+    plugin: String,
+    /// Take the process's place from the environment: torchrun, Open MPI, Slurm, Kubernetes, TPU and others.
+    #[arg(long)]
+    from_env: bool,
+    /// Rank among all processes.
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
+    /// Number of processes.
+    #[arg(long, value_name = "N")]
+    world_size: Option<u32>,
+    /// Rank among the processes of this host.
+    #[arg(long, value_name = "N")]
+    local_rank: Option<u32>,
+    /// Number of processes of this host.
+    #[arg(long, value_name = "N")]
+    local_world_size: Option<u32>,
+    /// Index of this host.
+    #[arg(long, value_name = "N")]
+    host_index: Option<u32>,
+    /// Number of hosts.
+    #[arg(long, value_name = "N")]
+    host_count: Option<u32>,
+    /// Where the process of rank 0 listens.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    coordinator: Option<Address>,
+    /// Take one device of the host, that of the local rank.
+    #[arg(long)]
+    one_device: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Run a command with the variables set.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Report, String> {
+    let entry = plugin_registry::find(&args.plugin).map_err(|error| error.to_string())?;
+    let environment = Environment::of_this_process();
+    let Detected { topology, .. } = args.detect(&environment)?;
+    let plan = entry.plan(&topology, &environment).map_err(|error| error.to_string())?;
+    if let [program, arguments @ ..] = &args.command[..] {
+        let mut command = Command::new(program);
+        command.args(arguments).envs(plan.for_child());
+        return become_command(command, program);
+    }
+    if args.json {
+        let out = json!({ "plugin": entry.name(), "topology": topology, "plan": plan });
+        return Ok(Report::from(format!("{out:#}\n")));
+    }
+    let mut out = String::new();
+    line!(out, "{topology}\n\n{plan}");
+    Ok(Report::from(out))
+}
+
+impl Args {
+    fn detect(&self, environment: &Environment) -> Result<Detected, String> {
+        let mut explicit = Explicit::default();
+        (explicit.global_rank, explicit.world_size) = (self.rank, self.world_size);
+        (explicit.local_rank, explicit.local_world_size) = (self.local_rank, self.local_world_size);
+        (explicit.host_index, explicit.host_count) = (self.host_index, self.host_count);
+        explicit.coordinator.clone_from(&self.coordinator);
+        explicit.device_share = self.one_device.then_some(DeviceShare::One);
+        let nothing = Environment::new();
+        let detection =
+            if self.from_env { Detection::new(environment).with_host(&ThisHost) } else { Detection::new(&nothing) };
+        detection.with_explicit(explicit).run().map_err(|faults| format!("the process's place: {faults}"))
+    }
+}
+
+/// Runs the command in place of this one, so that signals reach it.
+#[cfg(unix)]
+fn become_command(mut command: Command, program: &str) -> Result<Report, String> {
+    let error = std::os::unix::process::CommandExt::exec(&mut command);
+    Err(format!("cannot run {program}: {error}"))
+}
+
+/// Runs the command, and ends as it does.
+#[cfg(not(unix))]
+fn become_command(mut command: Command, program: &str) -> Result<Report, String> {
+    let status = command.status().map_err(|error| format!("cannot run {program}: {error}"))?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+    Ok(Report { text: String::new(), code })
+}

@@ -1,0 +1,149 @@
+//! `pjrt header`: the C header of a plugin.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use device_plugin::manifest::FILE_NAME;
+use device_plugin::{Manifest, header};
+use object::read::ReadCache;
+use object::read::archive::ArchiveFile;
+use object::{BinaryFormat, FileKind, Object};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The plugin's shared library, or a static one.
+    #[arg(long, value_name = "FILE", required_unless_present = "crate_dir")]
+    library: Option<PathBuf>,
+    /// The folder of a Rust crate whose shared library is the plugin; built with `cargo build --release`.
+    #[arg(long = "crate", value_name = "DIR", id = "crate_dir", conflicts_with = "library")]
+    crate_dir: Option<PathBuf>,
+    /// What a plugin says of itself; may be given for each plugin of a static library. By default `pjrt_plugin.json`
+    /// beside the library or in the crate's folder, or what a shared library tells when it is loaded.
+    #[arg(long, value_name = "FILE")]
+    manifest: Vec<PathBuf>,
+    /// The plugin's name, where there is no manifest.
+    #[arg(long, conflicts_with = "manifest")]
+    name: Option<String>,
+    /// The header; printed where it is left out.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write nothing, and fail where the header would change.
+    #[arg(long, requires = "output")]
+    check: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<String, String> {
+    let library = match (&args.library, &args.crate_dir) {
+        (Some(library), _) => library.clone(),
+        (None, Some(folder)) => crate::package::built(folder)?,
+        (None, None) => return Err("give --library FILE or --crate DIR".to_owned()),
+    };
+    let symbols = exports(&library).map_err(|reason| format!("library {}: {reason}", library.display()))?;
+    let manifests = manifests(args, &library)?;
+    let text = header::header(&manifests, symbols.iter().map(String::as_str))
+        .map_err(|faults| format!("library {}: {faults}", library.display()))?;
+    let Some(output) = &args.output else { return Ok(text) };
+    let shown = output.display();
+    let present = std::fs::read_to_string(output).unwrap_or_default();
+    if present == text {
+        return Ok(format!("{shown} is up to date\n"));
+    }
+    if args.check {
+        return Err(format!("{shown} is not the header of {}; run this without --check", library.display()));
+    }
+    if let Some(folder) = output.parent() {
+        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    std::fs::write(output, text).map_err(|error| format!("{shown}: {error}"))?;
+    Ok(format!("wrote {shown}\n"))
+}
+
+fn manifests(args: &Args, library: &Path) -> Result<Vec<Manifest>, String> {
+    let mut paths = args.manifest.clone();
+    if paths.is_empty() {
+        if let Some(name) = &args.name {
+            let manifest = Manifest::new(name);
+            manifest.validate().map_err(|faults| format!("--name: {faults}"))?;
+            return Ok(vec![manifest]);
+        }
+        let folders = [args.crate_dir.as_deref(), library.parent()];
+        let beside = folders.into_iter().flatten().map(|folder| folder.join(FILE_NAME)).find(|path| path.is_file());
+        paths.extend(beside);
+    }
+    if paths.is_empty() {
+        let shown = library.display();
+        // A static library is no library that can be loaded.
+        let archive = library.extension().is_some_and(|extension| extension == "a" || extension == "lib");
+        let described =
+            if archive { None } else { plugin_registry::describe(library).map_err(|error| error.to_string())? };
+        let missing = || format!("library {shown}: no {FILE_NAME} beside it; give --manifest FILE or --name NAME");
+        return Ok(vec![described.ok_or_else(missing)?.manifest().clone()]);
+    }
+    let read = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        let manifest = text.and_then(|text| Manifest::from_json(&text).map_err(|faults| faults.to_string()));
+        manifest.map_err(|reason| format!("manifest {}: {reason}", path.display()))
+    };
+    paths.iter().map(read).collect()
+}
+
+/// The symbols a library gives to others. Nothing is loaded.
+fn exports(path: &Path) -> Result<BTreeSet<String>, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Err("not a file".to_owned());
+    }
+    let data = ReadCache::new(file);
+    let damaged = |error: object::Error| format!("a damaged library ({error})");
+    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    let mut names = BTreeSet::new();
+    match FileKind::parse(&data).map_err(|_| "not a library".to_owned())? {
+        FileKind::Archive => {
+            let archive = ArchiveFile::parse(&data).map_err(damaged)?;
+            // The table the linker reads.
+            let symbols = archive.symbols().map_err(damaged)?;
+            for symbol in symbols.ok_or("a static library without a table of symbols; run ranlib on it")? {
+                names.insert(text(symbol.map_err(damaged)?.name()));
+            }
+        }
+        _ => {
+            let file = object::File::parse(&data).map_err(damaged)?;
+            let prefix = if file.format() == BinaryFormat::MachO { "_" } else { "" };
+            for export in file.exports().map_err(damaged)? {
+                let name = text(export.name());
+                names.insert(name.strip_prefix(prefix).map(str::to_owned).unwrap_or(name));
+            }
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_library_is_refused() {
+        let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(exports(&own.join("Cargo.toml")), Err("not a library".to_owned()));
+        assert_eq!(exports(own), Err("not a file".to_owned()));
+        assert!(exports(&own.join("none.so")).unwrap_err().contains("No such file"));
+    }
+
+    #[test]
+    fn a_library_without_a_manifest_needs_a_name() {
+        let args = |name: Option<&str>| Args {
+            library: None,
+            crate_dir: None,
+            manifest: Vec::new(),
+            name: name.map(str::to_owned),
+            output: None,
+            check: false,
+        };
+        let library = Path::new("/no/folder/lib.a");
+        assert!(manifests(&args(None), library).unwrap_err().contains("--name NAME"));
+        assert!(manifests(&args(Some("A")), library).unwrap_err().contains("is no name"));
+        assert_eq!(manifests(&args(Some("a")), library).unwrap()[0].name, "a");
+    }
+}

@@ -1,0 +1,162 @@
+//! `pjrt list`.
+
+use plugin_registry::discovery::CandidateLibrary;
+use plugin_registry::{PluginEntry, PluginRegistry, Policy, Presence, Status};
+use serde_json::{Value, json};
+
+use crate::table::Table;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Also list what cannot be used, with the reasons, and where the search looked.
+    #[arg(long)]
+    all: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<String, String> {
+    let registry = PluginRegistry::global();
+    let (usable, refused) = ordered(registry);
+    if args.json {
+        let plugins: Vec<Value> = usable.iter().chain(refused.iter().filter(|_| args.all)).map(as_json).collect();
+        let mut out = json!({ "plugins": plugins, "refused": refused.len() });
+        if args.all {
+            let notes: Vec<String> =
+                registry.notes().iter().map(|note| format!("{}: {}", note.about, note.message)).collect();
+            out["notes"] = json!(notes);
+        }
+        return Ok(format!("{out:#}\n"));
+    }
+    Ok(as_text(registry, &usable, &refused, args.all))
+}
+
+/// The plugins that can be used, as a framework without a wish ranks them, and the others.
+pub(crate) fn ordered(registry: &PluginRegistry) -> (Vec<PluginEntry>, Vec<PluginEntry>) {
+    let mut usable = registry.ranked(&Policy::any()).unwrap_or_default();
+    let mut refused = Vec::new();
+    for entry in registry.entries() {
+        if usable.iter().any(|known| known.id() == entry.id()) {
+            continue;
+        }
+        match entry.status() {
+            // Its hardware is absent, so no framework takes it unless it is named.
+            Status::Available | Status::Loaded(_) => usable.push(entry),
+            _ => refused.push(entry),
+        }
+    }
+    (usable, refused)
+}
+
+fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginEntry], all: bool) -> String {
+    let mut table = Table::new(["NAME", "ALSO", "PRIORITY", "HARDWARE", "STATUS", "SOURCE", "LIBRARY"]);
+    for entry in usable.iter().chain(refused.iter().filter(|_| all)) {
+        let priority = entry.manifest().priority;
+        table.row([
+            entry.name().to_owned(),
+            others(entry).join(","),
+            if entry.manifest().experimental { format!("{priority} experimental") } else { priority.to_string() },
+            entry.hardware().presence.to_string(),
+            status(entry),
+            source(entry),
+            library(entry),
+        ]);
+    }
+    let mut out = table.text("");
+    if all {
+        for entry in refused {
+            line!(out, "\n{}: {}", entry.name(), entry.candidate().provenance);
+            for refusal in &entry.candidate().refusals {
+                line!(out, "  {refusal}");
+            }
+        }
+        let notes = registry.notes();
+        if !notes.is_empty() {
+            line!(out, "\nnotes");
+        }
+        for note in notes {
+            line!(out, "  {}: {}", note.about, note.message);
+        }
+        line!(out, "\nsearched");
+        for place in registry.searched() {
+            let missing = if place.exists { "" } else { " (does not exist)" };
+            line!(out, "  {}: {}{missing}", place.source, place.path.display());
+        }
+    } else if !refused.is_empty() {
+        let more = if refused.len() == 1 { "1 more was".to_owned() } else { format!("{} more were", refused.len()) };
+        line!(out, "\n{more} found and cannot be used; `pjrt list --all` says why");
+    }
+    for hint in registry.hints() {
+        line!(out, "\n{} asks for {}", hint.variable, hint.names.join(","));
+    }
+    out
+}
+
+fn others(entry: &PluginEntry) -> Vec<String> {
+    let mut others = entry.manifest().aliases.clone();
+    let names = entry.candidate().names.iter().map(|name| name.name.clone());
+    for name in names.chain(entry.manifest().platform_names.iter().map(|name| name.to_lowercase())) {
+        if name != entry.name() && !others.contains(&name) {
+            others.push(name);
+        }
+    }
+    others
+}
+
+fn source(entry: &PluginEntry) -> String {
+    match entry.candidate().library {
+        CandidateLibrary::Static => "linked in".to_owned(),
+        _ => entry.candidate().provenance.source.to_string(),
+    }
+}
+
+fn library(entry: &PluginEntry) -> String {
+    entry.candidate().library.path().map_or_else(|| "-".to_owned(), |path| path.display().to_string())
+}
+
+/// One or two words.
+pub(crate) fn status(entry: &PluginEntry) -> String {
+    match entry.status() {
+        Status::Refused => {
+            let refusal = entry.candidate().refusals.first();
+            format!("refused: {}", refusal.map_or("no reason", |refusal| refusal.kind()))
+        }
+        Status::Disabled(why) => format!("disabled: {why}"),
+        _ if entry.hardware().presence == Presence::Absent => "no hardware".to_owned(),
+        _ => match entry.registry().locks().holder(entry.name()).and_then(|holder| holder.process) {
+            Some(process) => format!("held by process {process}"),
+            None => "ok".to_owned(),
+        },
+    }
+}
+
+pub(crate) fn as_json(entry: &PluginEntry) -> Value {
+    let candidate = entry.candidate();
+    let manifest = entry.manifest();
+    let hardware = entry.hardware();
+    let provenances: Vec<String> = candidate.provenances().map(ToString::to_string).collect();
+    let refusals: Vec<Value> = candidate
+        .refusals
+        .iter()
+        .map(|refusal| json!({ "kind": refusal.kind(), "message": refusal.to_string() }))
+        .collect();
+    json!({
+        "name": entry.name(),
+        "aliases": others(entry),
+        "library": candidate.library.path(),
+        "source": source(entry),
+        "provenance": provenances,
+        "display_name": manifest.display_name,
+        "vendor": manifest.vendor,
+        "version": manifest.version,
+        "priority": manifest.priority,
+        "experimental": manifest.experimental,
+        "ownership": manifest.ownership.name(),
+        "hardware": { "presence": hardware.presence.to_string(), "evidence": hardware.evidence },
+        "status": status(entry),
+        "usable": matches!(entry.status(), Status::Available | Status::Loaded(_)),
+        "refusals": refusals,
+        "notes": candidate.notes,
+    })
+}

@@ -1,0 +1,191 @@
+//! What a wheel must know of a library: the system it is for, what it exports and what it needs. Nothing is loaded.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::Path;
+
+use object::read::elf::{Dyn, ElfFile, FileHeader};
+use object::read::macho::{FatArch, MachHeader, MachOFatFile, MachOFile};
+use object::read::{ReadCache, ReadRef};
+use object::{Architecture, Endianness, FileKind, Object, elf, macho};
+
+/// The function that makes a library a PJRT plugin.
+pub(crate) const ENTRY: &str = "GetPjrtApi";
+
+/// What the headers of a shared library say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Library {
+    /// `linux`, `macos` or `windows`.
+    pub(crate) os: &'static str,
+    /// Architectures as `std::env::consts::ARCH` spells them; several for a universal file of macOS.
+    pub(crate) architectures: Vec<&'static str>,
+    /// Names of exported functions and variables.
+    pub(crate) exports: BTreeSet<String>,
+    /// File names of the libraries it needs (Linux only).
+    pub(crate) needed: Vec<String>,
+    /// Versions of symbols it needs of them, such as `GLIBC_2.28` (Linux only).
+    pub(crate) versions: BTreeSet<String>,
+    /// The oldest macOS it is for.
+    pub(crate) macos: Option<(u32, u32)>,
+}
+
+/// Reads a plugin's library.
+pub(crate) fn read(path: &Path) -> Result<Library, String> {
+    let library = inspect(path)?;
+    if !library.exports.contains(ENTRY) {
+        return Err(format!("library {}: not a PJRT plugin, it exports no function {ENTRY}", path.display()));
+    }
+    Ok(library)
+}
+
+/// Reads a library that need not be a plugin.
+pub(crate) fn inspect(path: &Path) -> Result<Library, String> {
+    let shown = path.display();
+    let metadata = std::fs::metadata(path).map_err(|error| format!("library {shown}: {error}"))?;
+    if !metadata.is_file() {
+        return Err(format!("library {shown}: not a file"));
+    }
+    let file = File::open(path).map_err(|error| format!("library {shown}: {error}"))?;
+    parse(&ReadCache::new(file)).map_err(|what| format!("library {shown}: {what}"))
+}
+
+fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<Library, String> {
+    let kind = FileKind::parse(data).map_err(|_| "not a shared library".to_owned())?;
+    let damaged = |error: object::Error| format!("a damaged library ({error})");
+    match kind {
+        FileKind::Elf32 => read_elf::<elf::FileHeader32<Endianness>, R>(data),
+        FileKind::Elf64 => read_elf::<elf::FileHeader64<Endianness>, R>(data),
+        FileKind::MachO32 => read_macho::<macho::MachHeader32<Endianness>, R>(data),
+        FileKind::MachO64 => read_macho::<macho::MachHeader64<Endianness>, R>(data),
+        FileKind::MachOFat32 => read_fat::<macho::FatArch32, R>(data),
+        FileKind::MachOFat64 => read_fat::<macho::FatArch64, R>(data),
+        FileKind::Pe32 | FileKind::Pe64 => {
+            let file = object::File::parse(data).map_err(damaged)?;
+            Ok(Library {
+                os: "windows",
+                architectures: vec![architecture(file.architecture())?],
+                exports: exports(&file, "").map_err(damaged)?,
+                ..Library::default()
+            })
+        }
+        _ => Err("not a shared library".to_owned()),
+    }
+}
+
+/// The names an object exports, without what its format puts before them.
+fn exports<'data>(file: &impl Object<'data>, prefix: &str) -> object::Result<BTreeSet<String>> {
+    let names = file.exports()?;
+    let names = names.iter().map(|export| String::from_utf8_lossy(export.name()).into_owned());
+    Ok(names.map(|name| name.strip_prefix(prefix).map(str::to_owned).unwrap_or(name)).collect())
+}
+
+fn architecture(found: Architecture) -> Result<&'static str, String> {
+    Ok(match found {
+        Architecture::X86_64 => "x86_64",
+        Architecture::I386 => "x86",
+        Architecture::Aarch64 => "aarch64",
+        Architecture::Arm => "arm",
+        Architecture::Riscv64 => "riscv64",
+        Architecture::PowerPc64 => "powerpc64",
+        Architecture::S390x => "s390x",
+        Architecture::LoongArch64 => "loongarch64",
+        other => return Err(format!("built for an architecture that Python has no wheels for ({other:?})")),
+    })
+}
+
+fn read_elf<'data, Elf, R>(data: R) -> Result<Library, String>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let damaged = |error: object::Error| format!("a damaged library ({error})");
+    let file = ElfFile::<Elf, R>::parse(data).map_err(damaged)?;
+    let endian = file.endian();
+    if file.elf_header().e_type(endian) != elf::ET_DYN {
+        return Err("not a shared library, but another ELF file".to_owned());
+    }
+    let mut library =
+        Library { os: "linux", architectures: vec![architecture(file.architecture())?], ..Library::default() };
+    library.exports = exports(&file, "").map_err(damaged)?;
+    let sections = file.elf_section_table();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if let Some((entries, strings)) = sections.dynamic(endian, data).map_err(damaged)? {
+        let strings = sections.strings(endian, data, strings).map_err(damaged)?;
+        for entry in entries.iter().filter(|entry| entry.tag(endian) == elf::DT_NEEDED) {
+            library.needed.push(text(entry.string(endian, strings).map_err(damaged)?));
+        }
+    }
+    if let Some((mut needs, strings)) = sections.gnu_verneed(endian, data).map_err(damaged)? {
+        let strings = sections.strings(endian, data, strings).map_err(damaged)?;
+        while let Some((_, mut versions)) = needs.next().map_err(damaged)? {
+            while let Some(version) = versions.next().map_err(damaged)? {
+                library.versions.insert(text(version.name(endian, strings).map_err(damaged)?));
+            }
+        }
+    }
+    Ok(library)
+}
+
+fn read_macho<'data, Mach, R>(data: R) -> Result<Library, String>
+where
+    Mach: MachHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let damaged = |error: object::Error| format!("a damaged library ({error})");
+    let file = MachOFile::<Mach, R>::parse(data).map_err(damaged)?;
+    let endian = file.endian();
+    let mut library =
+        Library { os: "macos", architectures: vec![architecture(file.architecture())?], ..Library::default() };
+    library.exports = exports(&file, "_").map_err(damaged)?;
+    if let Some(version) = file.build_version().map_err(damaged)? {
+        let oldest = version.minos.get(endian);
+        library.macos = Some((oldest >> 16, oldest >> 8 & 0xff));
+    }
+    Ok(library)
+}
+
+fn read_fat<'data, Fat: FatArch, R: ReadRef<'data>>(data: R) -> Result<Library, String> {
+    let damaged = |error: object::Error| format!("a damaged library ({error})");
+    let file = MachOFatFile::<Fat>::parse(data).map_err(damaged)?;
+    let mut joined: Option<Library> = None;
+    for part in file.arches() {
+        let part = parse(part.data(data).map_err(damaged)?)?;
+        joined = Some(match joined {
+            None => part,
+            Some(mut joined) => {
+                joined.architectures.extend(part.architectures);
+                joined.exports.retain(|name| part.exports.contains(name));
+                joined.macos = joined.macos.max(part.macos);
+                joined
+            }
+        });
+    }
+    joined.ok_or_else(|| "a universal file without a library".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_library_is_named() {
+        let folder = std::env::temp_dir().join(format!("pjrt-package-library-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        assert!(read(&folder).unwrap_err().ends_with("not a file"));
+        let path = folder.join("absent.so");
+        assert!(read(&path).unwrap_err().contains("No such file"));
+        for (content, says) in [
+            (&b""[..], "not a shared library"),
+            (b"text that is longer than sixteen bytes", "not a shared library"),
+            (b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03", "a damaged library"),
+        ] {
+            std::fs::write(&path, content).unwrap();
+            let error = read(&path).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        // This program is an ELF, Mach-O or PE file of this machine, and no plugin.
+        let error = read(&std::env::current_exe().unwrap()).unwrap_err();
+        assert!(error.contains("not a PJRT plugin") || error.contains("not a shared library"), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,198 @@
+//! `pjrt package`: a wheel that JAX and PyTorch/XLA find with no further step.
+
+mod library;
+mod python;
+mod source;
+mod tag;
+mod version;
+mod wheel;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use device_plugin::Manifest;
+use device_plugin::manifest::LibraryFile;
+
+use library::Library;
+use python::Frameworks;
+use source::Source;
+use wheel::{Content, Wheel};
+
+#[derive(clap::Args)]
+#[command(after_help = "Exactly one of --library and --crate, or a --manifest that names the library.")]
+pub(crate) struct Args {
+    /// The plugin's library.
+    #[arg(long, value_name = "FILE", conflicts_with = "crate_dir")]
+    library: Option<PathBuf>,
+    /// The folder of a Rust crate whose library is the plugin; built with `cargo build --release`.
+    #[arg(long = "crate", value_name = "DIR", id = "crate_dir")]
+    crate_dir: Option<PathBuf>,
+    /// What the plugin says of itself; by default `pjrt_plugin.json` beside the library or in the crate's folder, else
+    /// what the library itself says, which is loaded for it.
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// The plugin's name, in place of the manifest's; enough for a plugin without a manifest.
+    #[arg(long)]
+    name: Option<String>,
+    /// The wheel's version, in place of the manifest's or the crate's.
+    #[arg(long)]
+    version: Option<String>,
+    /// The folder the wheel is written to.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// The systems pip installs the wheel on, in place of those found by reading the library.
+    #[arg(long, value_name = "TAG")]
+    platform_tag: Option<String>,
+    /// A file the library needs in its own folder; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    include: Vec<PathBuf>,
+    /// Leave JAX out.
+    #[arg(long)]
+    no_jax: bool,
+    /// Leave PyTorch/XLA out.
+    #[arg(long)]
+    no_torch: bool,
+    /// Replace a wheel of the same name.
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) use source::built;
+
+pub(crate) fn run(args: &Args) -> Result<String, String> {
+    let frameworks = Frameworks { jax: !args.no_jax, torch_xla: !args.no_torch };
+    if !frameworks.jax && !frameworks.torch_xla {
+        return Err("--no-jax and --no-torch leave nothing to package: drop one of them".to_owned());
+    }
+    let source = source::find(args)?;
+    let library = library::read(&source.library)?;
+    let manifest = manifest(args, &source, &library)?;
+    let include = included(&args.include, &source.library)?;
+    let version = version::of(args.version.as_deref(), &manifest.version, source.crate_version.as_deref())?;
+    let beside: Vec<String> = include.keys().cloned().collect();
+    let fitting = tag::of(&library, &beside);
+    let (platform, note) = match &args.platform_tag {
+        Some(tag) => {
+            tag::check(tag, &library, &beside)?;
+            (tag.clone(), None)
+        }
+        None => (fitting.tag, fitting.note),
+    };
+
+    let package = python::package(&manifest);
+    let mut files = python::modules(&manifest, frameworks);
+    for file in &manifest.library {
+        let content = Content::File { path: source.library.clone(), executable: true };
+        files.insert(format!("{package}/{}", file.path.display()), content);
+    }
+    for (name, path) in include {
+        files.insert(format!("{package}/{name}"), Content::File { path, executable: false });
+    }
+    files.insert(format!("{package}/{}", device_plugin::manifest::FILE_NAME), Content::Text(manifest.to_json() + "\n"));
+    let records = BTreeMap::from([
+        ("METADATA".to_owned(), metadata(&manifest, &package, &version)),
+        ("entry_points.txt".to_owned(), python::entry_points(&manifest, frameworks)),
+    ]);
+    let wheel = Wheel { name: package, version, platform, files, records };
+    let path = wheel.write(&args.out, args.force)?;
+
+    let mut out = String::new();
+    line!(out, "wrote {}", path.display());
+    if let Some(note) = note {
+        line!(out, "for Linux of this kind only, not manylinux: {note}");
+    }
+    let name = &manifest.name;
+    if frameworks.jax {
+        line!(out, "JAX          JAX_PLATFORMS={name} python -c 'import jax; print(jax.devices())'");
+    }
+    if frameworks.torch_xla {
+        let device = name.to_uppercase();
+        line!(out, "PyTorch/XLA  PJRT_DEVICE={device} python -c 'import torch_xla; print(torch_xla.devices())'");
+    }
+    Ok(out)
+}
+
+/// The manifest as the wheel holds it: of this one library, which lies beside it.
+fn manifest(args: &Args, source: &Source, library: &Library) -> Result<Manifest, String> {
+    let mut manifest = source.manifest.clone();
+    if let Some(name) = &args.name {
+        manifest.name.clone_from(name);
+    }
+    let shown = source.library.display();
+    let sha256 = wheel::sha256(&source.library)?;
+    let architecture = library.architectures.first().copied().unwrap_or_default();
+    if let Some(file) = manifest.library_for(library.os, architecture)
+        && let Some(expected) = &file.sha256
+        && *expected != sha256
+    {
+        return Err(format!("library {shown}: its sha256 is {sha256}, and the manifest says {expected}"));
+    }
+    if let Some(symbol) = &manifest.shutdown_symbol
+        && !library.exports.contains(symbol)
+    {
+        return Err(format!("library {shown}: it does not export {symbol}, the manifest's shutdown_symbol"));
+    }
+    manifest.library = vec![LibraryFile {
+        path: file_name(&source.library)?.into(),
+        os: Some(library.os.to_owned()),
+        // A universal file is for any.
+        arch: (library.architectures.len() == 1).then(|| architecture.to_owned()),
+        sha256: Some(sha256),
+    }];
+    manifest.validate().map_err(|faults| {
+        let faults: Vec<String> = faults.all().iter().map(|fault| format!("\n  {fault}")).collect();
+        format!("the manifest has faults:{}", faults.concat())
+    })?;
+    Ok(manifest)
+}
+
+/// Files to lie beside the library, by their name there.
+fn included(files: &[PathBuf], library: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
+    let mut included = BTreeMap::new();
+    for path in files {
+        if !path.is_file() {
+            return Err(format!("--include {}: no such file", path.display()));
+        }
+        let name = file_name(path)?;
+        if name == file_name(library)? || included.insert(name, path.clone()).is_some() {
+            return Err(format!("--include {}: a file of that name is in the wheel already", path.display()));
+        }
+    }
+    Ok(included)
+}
+
+/// The name of a file, which must be usable on every system.
+fn file_name(path: &Path) -> Result<String, String> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
+    let module = path.extension().is_some_and(|extension| extension == "py");
+    if name.is_empty() || !name.chars().all(fits) || module || name == device_plugin::manifest::FILE_NAME {
+        return Err(format!(
+            "{}: not a name for a file of a wheel; rename it to letters, digits, `.`, `-`, `_` and `+`",
+            path.display()
+        ));
+    }
+    Ok(name.to_owned())
+}
+
+/// `METADATA`.
+fn metadata(manifest: &Manifest, package: &str, version: &str) -> String {
+    // A field is one line.
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut text = format!("Metadata-Version: 2.1\nName: {}\nVersion: {version}\n", package.replace('_', "-"));
+    let what = if manifest.display_name.is_empty() { &manifest.name } else { &manifest.display_name };
+    let fallback = format!("PJRT plugin for {what}, for JAX and PyTorch/XLA");
+    let summary = if manifest.description.is_empty() { &fallback } else { &manifest.description };
+    text.push_str(&format!("Summary: {}\n", one_line(summary)));
+    for (field, value) in [
+        ("Author: ", &manifest.vendor),
+        ("Project-URL: Homepage, ", &manifest.homepage),
+        ("Project-URL: Support, ", &manifest.support),
+    ] {
+        if !value.is_empty() {
+            text.push_str(&format!("{field}{}\n", one_line(value)));
+        }
+    }
+    text.push_str("Requires-Python: >=3.9\n");
+    text
+}

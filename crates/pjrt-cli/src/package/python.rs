@@ -1,0 +1,81 @@
+//! The Python modules of a wheel. They are the same for every plugin: what differs is in the manifest beside them.
+
+use std::collections::BTreeMap;
+
+use device_plugin::Manifest;
+use device_plugin::capabilities::legacy;
+use serde_json::json;
+
+use super::wheel::Content;
+
+/// Modules every wheel has.
+const COMMON: &[(&str, &str)] = &[
+    ("__init__.py", include_str!("python/__init__.py")),
+    ("options.py", include_str!("python/options.py")),
+    ("process.py", include_str!("python/process.py")),
+    ("shutdown.py", include_str!("python/shutdown.py")),
+];
+const JAX: (&str, &str) = ("jax_plugin.py", include_str!("python/jax_plugin.py"));
+const JAX_NAMESPACE: &str = include_str!("python/jax_namespace.py");
+const TORCH_XLA: (&str, &str) = ("torch_xla_plugin.py", include_str!("python/torch_xla_plugin.py"));
+
+/// For which frameworks a wheel is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frameworks {
+    pub(crate) jax: bool,
+    pub(crate) torch_xla: bool,
+}
+
+/// Name of the Python package.
+pub(crate) fn package(manifest: &Manifest) -> String {
+    format!("pjrt_plugin_{}", manifest.name)
+}
+
+/// The Python files, by their path within the wheel.
+pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<String, Content> {
+    let package = package(manifest);
+    let mut files = BTreeMap::new();
+    let mut add = |path: String, text: &str| {
+        let header = concat!("# Written by `pjrt package` ", env!("CARGO_PKG_VERSION"), ".\n");
+        files.insert(path, Content::Text(format!("{header}{text}")));
+    };
+    for (name, text) in COMMON {
+        add(format!("{package}/{name}"), text);
+    }
+    if frameworks.jax {
+        add(format!("{package}/{}", JAX.0), JAX.1);
+        // A folder of JAX's namespace and an entry point of the same name are one plugin to JAX. The folder works where
+        // the records of distributions are lost, the entry point where the folder is not searched.
+        add(format!("jax_plugins/{}/__init__.py", manifest.name), &JAX_NAMESPACE.replace("{package}", &package));
+    }
+    if frameworks.torch_xla {
+        add(format!("{package}/{}", TORCH_XLA.0), TORCH_XLA.1);
+        files.insert(format!("{package}/torch_xla.json"), Content::Text(torch_xla(manifest)));
+    }
+    files
+}
+
+/// What PyTorch/XLA honours by environment variables, and what it does not honour at all.
+fn torch_xla(manifest: &Manifest) -> String {
+    let (capabilities, platform) = (&manifest.capabilities, &manifest.name);
+    let settings = legacy::environment(capabilities, platform);
+    let environment: Vec<_> = settings
+        .iter()
+        .map(|setting| json!({ "variable": setting.variable, "value": setting.value, "field": setting.field }))
+        .collect();
+    let unhonoured = legacy::unhonoured(capabilities, platform);
+    format!("{:#}\n", json!({ "environment": environment, "unhonoured": unhonoured }))
+}
+
+/// `entry_points.txt`.
+pub(crate) fn entry_points(manifest: &Manifest, frameworks: Frameworks) -> String {
+    let (name, package) = (&manifest.name, package(manifest));
+    let mut text = String::new();
+    if frameworks.jax {
+        text.push_str(&format!("[jax_plugins]\n{name} = jax_plugins.{name}\n\n"));
+    }
+    if frameworks.torch_xla {
+        text.push_str(&format!("[torch_xla.plugins]\n{name} = {package}.torch_xla_plugin:Plugin\n\n"));
+    }
+    text
+}

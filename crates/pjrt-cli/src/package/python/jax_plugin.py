@@ -1,0 +1,178 @@
+"""JAX: registers the plugin, and tells JAX what it keeps in lists of platform names.
+
+JAX calls `initialize` before it makes its first client. JAX has no interface for what a device can do, so part of this
+changes private parts of JAX; where a version of JAX has no such part, that is logged and everything else still works.
+"""
+
+import functools
+import inspect
+import logging
+from typing import Any, Callable, Dict, List
+
+from . import MANIFEST, NAME, capabilities, disabled_by, library_path, options, platform_names, process, shutdown
+
+logger = logging.getLogger(__name__)
+
+#: What JAX was asked to do and cannot, each with the reason; also logged.
+NOTES: List[str] = []
+
+
+def _note(what: str, why: object) -> None:
+    NOTES.append(f"{what}: {why}")
+    logger.info("%s for %s: %s", what, NAME, why)
+
+
+def initialize() -> None:
+    """Registers the plugin with JAX. Called by JAX; never raises, so that no plugin spoils another."""
+    variable = disabled_by()
+    if variable:
+        logger.info("%s is disabled by %s", NAME, variable)
+        return
+    try:
+        _register()
+    except Exception:
+        logger.exception("the PJRT plugin %s could not be registered with JAX", NAME)
+
+
+def _register() -> None:
+    from jax._src import xla_bridge
+
+    plan = MANIFEST.get("process", {})
+    # What the plugin reads when it is loaded must be set now: registration loads it.
+    process.resolve(plan, _topology()).apply()
+    if NAME in getattr(xla_bridge, "_backend_factories", {}):
+        logger.info("%s is registered with JAX already", NAME)
+        return
+    typed = _attempt("options of the type the plugin wants", _convert_options, xla_bridge)
+    arguments: Dict[str, Any] = {
+        "library_path": library_path(),
+        "priority": MANIFEST.get("priority", 400),
+        # Even without options: JAX drops those of the user in programs of several processes where there is none.
+        "options": _client_options(plan, typed),
+    }
+    known = inspect.signature(xla_bridge.register_plugin).parameters
+    for name in [name for name in arguments if name not in known]:
+        _note(name, "this version of JAX does not take it")
+        del arguments[name]
+    if not MANIFEST.get("experimental", False):
+        _attempt("no warning that the platform is experimental", _not_experimental, xla_bridge)
+    xla_bridge.register_plugin(NAME, **arguments)
+    for alias in MANIFEST.get("aliases", []):
+        _attempt(f"the alias {alias}", _alias, xla_bridge, alias)
+    _tell_capabilities()
+    shutdown.register()
+
+
+def _topology() -> process.Topology:
+    """The place of this process, as far as JAX knows."""
+    try:
+        from jax._src import distributed
+
+        state = distributed.global_state
+        if state.client is not None and state.num_processes:
+            return process.of_jax(state.process_id, state.num_processes, getattr(state, "coordinator_address", None))
+    except (ImportError, AttributeError) as error:
+        _note("the place of this process", error)
+    return process.Topology()
+
+
+def _client_options(plan: Dict[str, Any], typed: bool) -> Dict[str, Any]:
+    """The options for a client before JAX adds the user's."""
+    planned = process.resolve(plan, _topology()).options
+    # JAX's options would not be converted, so that at least the defaults are there.
+    return planned if typed else {**options.defaults(MANIFEST.get("create_options", {})), **planned}
+
+
+def _attempt(what: str, change: Callable[..., None], *arguments: Any) -> bool:
+    try:
+        change(*arguments)
+        return True
+    except (AttributeError, ImportError, TypeError, ValueError) as error:
+        _note(what, f"not in this JAX ({error})")
+        return False
+
+
+def _convert_options(xla_bridge: Any) -> None:
+    """JAX_PJRT_CLIENT_CREATE_OPTIONS holds text, and plugins take numbers and refuse options they do not know."""
+    xla_client = xla_bridge.xla_client
+    make_client = xla_client.make_c_api_client
+
+    @functools.wraps(make_client)
+    def make_typed_client(name: str, given: Any = None, *rest: Any, **named: Any) -> Any:
+        if name == NAME:
+            try:
+                given = options.resolve(MANIFEST.get("create_options", {}), given or {})
+            except ValueError as fault:
+                raise ValueError(f"options of {NAME}: {fault}") from None
+        return make_client(name, given, *rest, **named)
+
+    xla_client.make_c_api_client = make_typed_client
+
+
+def _not_experimental(xla_bridge: Any) -> None:
+    xla_bridge._nonexperimental_plugins.add(NAME)
+
+
+def _alias(xla_bridge: Any, alias: str) -> None:
+    if alias in xla_bridge._backend_factories:
+        raise ValueError("it is the name of another platform")
+    platforms = xla_bridge._alias_to_platforms.setdefault(alias, [])
+    if NAME not in platforms:
+        platforms.append(NAME)
+    # Where JAX looks whether a name is known.
+    xla_bridge._platform_aliases.setdefault(NAME, alias)
+
+
+def _tell_capabilities() -> None:
+    told = capabilities()
+    if told.get("donation"):
+        _attempt("donation", _donate)
+    if told.get("persistent_cache"):
+        _attempt("the persistent cache", _cache)
+    if told.get("tuple_args_threshold"):
+        _attempt("tuples of arguments", _tuple_arguments, told["tuple_args_threshold"])
+    # JAX decides these inside of functions, or in jaxlib.
+    for field in (
+        "cache_key_strip_device_assignment",
+        "dlpack_device",
+        "dlpack_host_device",
+        "dot_algorithms",
+        "host_callbacks",
+        "mixed_dot",
+    ):
+        if told.get(field):
+            _note(field, "JAX has no place for it")
+
+
+def _donate() -> None:
+    from jax._src.interpreters import mlir
+
+    known = mlir._platforms_with_donation
+    known.extend(name for name in platform_names() if name not in known)
+
+
+def _cache() -> None:
+    from jax._src import compilation_cache
+
+    is_cache_used = compilation_cache.is_cache_used
+    is_enabled = compilation_cache._is_cache_enabled
+
+    @functools.wraps(is_cache_used)
+    def is_cache_used_here(backend: Any) -> bool:
+        if backend.platform not in platform_names():
+            return is_cache_used(backend)
+        return is_enabled() and getattr(backend, "supports_executable_serialization", True)
+
+    compilation_cache.is_cache_used = is_cache_used_here
+
+
+def _tuple_arguments(threshold: int) -> None:
+    from jax._src import dispatch
+
+    should_tuple_args = dispatch.should_tuple_args
+
+    @functools.wraps(should_tuple_args)
+    def should_tuple_args_here(count: int, platform: str) -> bool:
+        return count > threshold if platform in platform_names() else should_tuple_args(count, platform)
+
+    dispatch.should_tuple_args = should_tuple_args_here

@@ -1,0 +1,96 @@
+"""The options of a client: names, types and defaults, as the manifest lists them."""
+
+import difflib
+import re
+from typing import Any, Dict, List, Mapping
+
+#: What frameworks add for programs of several processes; a plugin that does not list them does not get them.
+DISTRIBUTED = ("node_id", "num_nodes", "partition_index")
+
+
+def parse(kind: str, text: str) -> Any:
+    """Text as a value of a type: `3`, `0.5`, `true` or `1`, `1,2` or `[1, 2]`, anything.
+
+    Raises ValueError where it is none."""
+    trimmed = text.strip()
+    if kind == "string":
+        return text
+    if kind == "int64":
+        return _int64(trimmed)
+    if kind == "float":
+        return float(trimmed)
+    if kind == "bool":
+        if trimmed.lower() in ("true", "1"):
+            return True
+        if trimmed.lower() in ("false", "0"):
+            return False
+    if kind == "int64_list":
+        if trimmed.startswith("[") and trimmed.endswith("]"):
+            trimmed = trimmed[1:-1]
+        return [_int64(item.strip()) for item in trimmed.split(",") if item.strip()]
+    raise ValueError(f"{text!r} is no {kind}")
+
+
+def _int64(text: str) -> int:
+    if re.fullmatch(r"[+-]?[0-9]+", text) and -(2**63) <= int(text) < 2**63:
+        return int(text)
+    raise ValueError(f"{text!r} is no int64")
+
+
+def _convert(kind: str, value: Any) -> Any:
+    """The value in a type, where nothing is lost; ValueError otherwise."""
+    if isinstance(value, str):
+        return parse(kind, value)
+    # bool is a kind of int in Python, and is not in PJRT.
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "int64" and whole:
+        return value
+    if kind == "float" and (isinstance(value, float) or whole):
+        return float(value)
+    if kind == "int64_list" and whole:
+        return [value]
+    if kind == "int64_list" and isinstance(value, (list, tuple)):
+        return [int(item) for item in value]
+    raise ValueError(f"{value!r} is no {kind}")
+
+
+def defaults(schema: Mapping[str, Any]) -> Dict[str, Any]:
+    """The options that have a default."""
+    return {o["name"]: _convert(o["type"], o["default"]) for o in schema.get("options", []) if "default" in o}
+
+
+def resolve(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Dict[str, Any]:
+    """What to pass to the plugin for what a user and a framework gave: values in the types of the schema, and the
+    defaults of options not given.
+
+    Raises ValueError with all that is wrong."""
+    options = {option["name"]: option for option in schema.get("options", [])}
+    # Nothing written means nothing known, and then everything passes.
+    is_open = schema.get("open", not schema)
+    resolved: Dict[str, Any] = {}
+    faults: List[str] = []
+    for name, value in given.items():
+        if name in options:
+            kind = options[name]["type"]
+            try:
+                resolved[name] = _convert(kind, value)
+            except ValueError:
+                faults.append(f"{name}: this option is of type {kind}, but {value!r} is given")
+        elif is_open:
+            resolved[name] = value
+        elif name not in DISTRIBUTED:
+            near = difflib.get_close_matches(name, options, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(options) or 'none'}"
+            faults.append(f"{name}: the plugin has no such option; {hint}")
+    for name, option in options.items():
+        if name in given:
+            continue
+        if "default" in option:
+            resolved[name] = _convert(option["type"], option["default"])
+        elif option.get("required"):
+            faults.append(f"{name}: this option is required; give it a value of type {option['type']}")
+    if faults:
+        raise ValueError("; ".join(faults))
+    return resolved

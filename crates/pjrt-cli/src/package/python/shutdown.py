@@ -1,0 +1,81 @@
+"""Calls the plugin's shutdown function when the process ends."""
+
+import atexit
+import ctypes
+import logging
+import sys
+from typing import Optional
+
+from . import MANIFEST, NAME, library_path
+
+logger = logging.getLogger(__name__)
+
+#: Version of the layout of `dp_descriptor` below.
+VERSION = 1
+_registered = False
+
+
+class _Descriptor(ctypes.Structure):
+    """The start of `dp_descriptor`, by which a library describes itself."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("version", ctypes.c_uint32),
+        ("library_kind", ctypes.c_uint32),
+        # Four texts, each an address and a length.
+        ("texts", ctypes.c_size_t * 8),
+        ("capabilities", ctypes.c_void_p),
+        ("get_pjrt_api", ctypes.c_void_p),
+        ("library_path", ctypes.c_void_p),
+        ("configure", ctypes.c_void_p),
+        ("shutdown", ctypes.c_void_p),
+    ]
+
+
+def _find() -> Optional[int]:
+    """Address of the function; none where the plugin has none."""
+    library = ctypes.CDLL(library_path())
+    symbol = MANIFEST.get("shutdown_symbol")
+    if symbol:
+        return ctypes.cast(library[symbol], ctypes.c_void_p).value
+    try:
+        describe = library["DevicePlugin_GetDescriptor"]
+    except AttributeError:
+        return None
+    describe.argtypes, describe.restype = [], ctypes.POINTER(_Descriptor)
+    descriptor = describe().contents
+    # A shorter one has no such function.
+    if descriptor.version != VERSION or descriptor.struct_size < ctypes.sizeof(_Descriptor):
+        return None
+    # An address, or nothing.
+    return descriptor.shutdown
+
+
+def register() -> None:
+    """To be called once the framework has loaded the library. Frameworks end their clients, where they do at all, when
+    Python ends or later, so the function runs after Python has ended, and before the library's own clean-up."""
+    global _registered
+    if _registered:
+        return
+    _registered = True
+    try:
+        address = _find()
+    except (OSError, AttributeError, ValueError) as error:
+        logger.warning("the shutdown function of %s will not be called: %s", NAME, error)
+        return
+    if address is None:
+        return
+    try:
+        # Python has ended when it runs, so that it must be no function of Python's.
+        if sys.platform.startswith("linux"):
+            at_exit = ctypes.CDLL(None)["__cxa_atexit"]
+            arguments = [ctypes.c_void_p(address), None, None]
+        else:
+            at_exit = ctypes.CDLL(None)["atexit"]
+            arguments = [ctypes.c_void_p(address)]
+        at_exit.argtypes = [ctypes.c_void_p] * len(arguments)
+        if at_exit(*arguments) == 0:
+            return
+    except (OSError, AttributeError, TypeError) as error:
+        logger.info("no way to call the shutdown function of %s after Python has ended: %s", NAME, error)
+    atexit.register(ctypes.CFUNCTYPE(None)(address))

@@ -1,0 +1,111 @@
+"""PyTorch/XLA: the plugin's class, which `import torch_xla` finds by its entry point.
+
+PyTorch/XLA makes an object of every installed plugin's class, whether the program uses it or not, so that making one
+sets nothing; what is to be set is set when the library is about to be loaded.
+"""
+
+import functools
+import json
+import logging
+import os
+import re
+from typing import Any, Dict
+
+from torch_xla.experimental import plugins
+
+from . import FOLDER, MANIFEST, NAME, disabled_by, library_path, options, process, shutdown
+
+logger = logging.getLogger(__name__)
+
+#: Variables that stand for capabilities, and capabilities that no variable stands for.
+LEGACY: Dict[str, Any] = json.loads((FOLDER / "torch_xla.json").read_text(encoding="utf-8"))
+
+_PLAN: Dict[str, Any] = MANIFEST.get("process", {})
+
+
+class Plugin(plugins.DevicePlugin):
+    """What PyTorch/XLA asks of a plugin, answered from the manifest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # PyTorch/XLA cuts PJRT_DEVICE at its first underscore before it looks for the plugin that sets up a process.
+        device = NAME.upper()
+        registry = getattr(plugins, "_plugin_registry", {})
+        if os.environ.get("PJRT_DEVICE", "").upper() == device:
+            registry[device.split("_")[0]] = self
+        else:
+            registry.setdefault(device.split("_")[0], self)
+
+    def library_path(self) -> str:
+        """The library. PyTorch/XLA asks once, before it loads it: the last moment to set variables."""
+        variable = disabled_by()
+        if variable:
+            raise RuntimeError(f"the PJRT plugin {NAME} is disabled by {variable}")
+        for setting in LEGACY["environment"]:
+            os.environ.setdefault(setting["variable"], setting["value"])
+        for field in LEGACY["unhonoured"]:
+            logger.info("%s for %s: PyTorch/XLA has no place for it", field, NAME)
+        process.resolve(_PLAN, self._topology()).apply()
+        _read_any_device_name()
+        return library_path()
+
+    def host_index(self) -> int:
+        """Index of this host."""
+        return process.host_index(_PLAN, self._topology())
+
+    def configure_single_process(self) -> None:
+        """Sets up a process that runs alone, with one device."""
+        self._configure(process.Topology(one_device=True))
+
+    def configure_multiprocess(self, local_rank: int, local_world_size: int) -> None:
+        """Sets up one of several processes, each with one device."""
+        self._configure(process.of_torch(local_rank, local_world_size))
+
+    def physical_chip_count(self) -> int:
+        """Number of devices of this host, and so of processes to start."""
+        # Without a device there is still one process, which tells what is missing.
+        return process.chip_count(_PLAN) or 1
+
+    def client_create_options(self) -> Dict[str, Any]:
+        """The options for a client, in the types the plugin wants. Asked once the library is loaded."""
+        shutdown.register()
+        planned = process.resolve(_PLAN, self._topology()).options
+        return options.resolve(MANIFEST.get("create_options", {}), planned)
+
+    def requires_xla_coordinator(self) -> bool:
+        """Whether the processes need a key-value store that they share."""
+        return process.needs_coordinator(_PLAN, self._topology())
+
+    # The place of this process: as PyTorch/XLA set it up, or as torchrun says.
+    _place = None
+
+    def _configure(self, topology: process.Topology) -> None:
+        self._place = topology
+        _read_any_device_name()
+        process.resolve(_PLAN, topology).apply()
+
+    def _topology(self) -> process.Topology:
+        if self._place is None:
+            rank, count = os.environ.get("LOCAL_RANK"), os.environ.get("LOCAL_WORLD_SIZE")
+            if rank and count and count != "1":
+                return process.of_torch(int(rank), int(count))
+        return self._place or process.Topology()
+
+
+def _read_any_device_name() -> None:
+    """PyTorch/XLA's spawn reads devices such as `TPU:0`, whose names have capital letters alone."""
+    try:
+        from torch_xla._internal import utils
+
+        parse = utils.parse_xla_device
+        if parse(f"{NAME.upper()}:0"):
+            return
+
+        @functools.wraps(parse)
+        def parse_any(device: str) -> Any:
+            found = re.fullmatch(r"([A-Z][A-Z0-9_]*):([0-9]+)", device)
+            return parse(device) or (found and (found[1], int(found[2])))
+
+        utils.parse_xla_device = parse_any
+    except (ImportError, AttributeError) as error:
+        logger.info("names of devices with digits and underscores: not in this PyTorch/XLA (%s)", error)

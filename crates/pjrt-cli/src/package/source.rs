@@ -1,0 +1,218 @@
+//! Where the library and the manifest of a wheel come from.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use device_plugin::manifest::FILE_NAME;
+use device_plugin::{Library, Manifest};
+use plugin_registry::discovery::DESCRIPTOR_SYMBOL;
+use serde_json::Value;
+
+use super::{Args, library};
+
+/// A plugin to package.
+pub(crate) struct Source {
+    pub(crate) library: PathBuf,
+    pub(crate) manifest: Manifest,
+    /// Version of the crate, where the library is one's.
+    pub(crate) crate_version: Option<String>,
+}
+
+pub(crate) fn find(args: &Args) -> Result<Source, String> {
+    if let Some(folder) = &args.crate_dir {
+        let package = Package::of(folder)?;
+        // Before building, which takes long, so that a misspelt manifest is told at once.
+        let file = args.manifest.clone().or_else(|| existing(folder.join(FILE_NAME)));
+        let manifest = file.map(|path| read(&path)).transpose()?;
+        let (library, mut manifest) = described(args, package.build(folder)?, manifest, folder)?;
+        for (field, value) in
+            [(&mut manifest.description, package.description), (&mut manifest.homepage, package.homepage)]
+        {
+            if field.is_empty() {
+                *field = value;
+            }
+        }
+        return Ok(Source { library, manifest, crate_version: Some(package.version) });
+    }
+    if let Some(library) = &args.library {
+        if !library.exists() {
+            return Err(format!("library {}: no such file", library.display()));
+        }
+        let folder = library.parent().unwrap_or(Path::new(""));
+        let file = args.manifest.clone().or_else(|| existing(folder.join(FILE_NAME)));
+        let manifest = file.map(|path| read(&path)).transpose()?;
+        let (library, manifest) = described(args, library.clone(), manifest, folder)?;
+        return Ok(Source { library, manifest, crate_version: None });
+    }
+    let Some(path) = &args.manifest else {
+        return Err("nothing to package: give --library FILE, --crate DIR, or --manifest FILE".to_owned());
+    };
+    let manifest = read(path)?;
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    let Some(file) = manifest.library_for(os, arch) else {
+        return Err(format!("{}: it names no library for {os} on {arch}; give --library FILE", path.display()));
+    };
+    let library = path.parent().unwrap_or(Path::new("")).join(&file.path);
+    if !library.exists() {
+        return Err(format!("library {}: no such file, though {} names it", library.display(), path.display()));
+    }
+    Ok(Source { library, manifest, crate_version: None })
+}
+
+/// The shared library of a crate, built now.
+pub(crate) fn built(folder: &Path) -> Result<PathBuf, String> {
+    Package::of(folder)?.build(folder)
+}
+
+fn existing(path: PathBuf) -> Option<PathBuf> {
+    path.is_file().then_some(path)
+}
+
+fn read(path: &Path) -> Result<Manifest, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("manifest {}: {error}", path.display()))?;
+    Manifest::from_json(&text).map_err(|faults| {
+        let faults: Vec<String> = faults.all().iter().map(|fault| format!("\n  {fault}")).collect();
+        format!("manifest {}:{}", path.display(), faults.concat())
+    })
+}
+
+/// The plugin's library and manifest, for a library that is a plugin or describes one in another file.
+fn described(
+    args: &Args,
+    library: PathBuf,
+    manifest: Option<Manifest>,
+    folder: &Path,
+) -> Result<(PathBuf, Manifest), String> {
+    let found = library::inspect(&library)?;
+    let is_plugin = found.exports.contains(library::ENTRY);
+    let shown = library.display();
+    if is_plugin && let Some(manifest) = manifest {
+        return Ok((library, manifest));
+    }
+    if !found.exports.contains(DESCRIPTOR_SYMBOL) {
+        return match (is_plugin, &args.name) {
+            (false, _) => Err(format!("library {shown}: not a PJRT plugin, it exports no function {}", library::ENTRY)),
+            (true, Some(name)) => Ok((library, Manifest::new(name))),
+            (true, None) => Err(format!(
+                "library {shown}: it does not describe itself, and no {FILE_NAME} lies beside it; write one and give it \
+                 with --manifest, or give --name alone"
+            )),
+        };
+    }
+    if found.os != std::env::consts::OS || !found.architectures.contains(&std::env::consts::ARCH) {
+        return Err(format!(
+            "library {shown}: it is for {} on {}, so that it cannot be asked here what it is; write a {FILE_NAME} and \
+             give it with --manifest",
+            found.os,
+            found.architectures.join(" and ")
+        ));
+    }
+    // The dynamic loader searches bare names elsewhere.
+    let path = library.canonicalize().map_err(|error| format!("library {shown}: {error}"))?;
+    let descriptor = plugin_registry::describe(&path).map_err(|error| error.to_string())?;
+    let descriptor = descriptor.ok_or_else(|| format!("library {shown}: it no longer describes itself"))?;
+    let manifest = manifest.unwrap_or_else(|| descriptor.manifest().clone());
+    if is_plugin {
+        return Ok((library, manifest));
+    }
+    let file = match descriptor.library() {
+        Library::Beside(file) => PathBuf::from(file),
+        Library::Path(path) => path.clone(),
+        _ => {
+            return Err(format!(
+                "library {shown}: it describes the plugin {:?}, whose library is known only at run time; give that one \
+                 with --library and --manifest",
+                manifest.name
+            ));
+        }
+    };
+    let beside = [library.parent().unwrap_or(Path::new("")), folder].map(|folder| folder.join(&file));
+    match beside.into_iter().find(|path| path.is_file()) {
+        Some(path) => Ok((path, manifest)),
+        None => Err(format!(
+            "library {shown}: the library {} of the plugin {:?} lies neither beside it nor in {}",
+            file.display(),
+            manifest.name,
+            folder.display()
+        )),
+    }
+}
+
+/// What cargo knows of a crate.
+struct Package {
+    id: String,
+    version: String,
+    description: String,
+    homepage: String,
+}
+
+impl Package {
+    fn of(folder: &Path) -> Result<Self, String> {
+        let manifest = folder.join("Cargo.toml");
+        if !manifest.is_file() {
+            return Err(format!("--crate {}: no Cargo.toml in it", folder.display()));
+        }
+        let fault = |what: &str| format!("--crate {}: {what}", folder.display());
+        let mut cargo = cargo();
+        cargo.args(["metadata", "--format-version=1", "--no-deps", "--manifest-path"]).arg(&manifest);
+        let said = output(&mut cargo)?;
+        let metadata: Value = serde_json::from_str(&said).map_err(|error| fault(&error.to_string()))?;
+        let wanted = manifest.canonicalize().map_err(|error| fault(&error.to_string()))?;
+        let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let package = packages.iter().find(|package| {
+            let path = package["manifest_path"].as_str().map(Path::new);
+            path.and_then(|path| path.canonicalize().ok()).is_some_and(|path| path == wanted)
+        });
+        let package =
+            package.ok_or_else(|| fault("a workspace without a package of its own; name a member's folder"))?;
+        let is_library =
+            |target: &Value| target["crate_types"].as_array().is_some_and(|all| all.contains(&"cdylib".into()));
+        if !package["targets"].as_array().is_some_and(|targets| targets.iter().any(is_library)) {
+            return Err(fault(
+                "it makes no shared library; write `[lib]` and `crate-type = [\"cdylib\"]` in Cargo.toml",
+            ));
+        }
+        let text = |field: &str| package[field].as_str().unwrap_or_default().to_owned();
+        Ok(Self {
+            id: text("id"),
+            version: text("version"),
+            description: text("description"),
+            homepage: text("homepage"),
+        })
+    }
+
+    /// Builds the crate's library; cargo's own output goes to the terminal.
+    fn build(&self, folder: &Path) -> Result<PathBuf, String> {
+        let mut cargo = cargo();
+        cargo.args(["build", "--release", "--lib", "--message-format=json-render-diagnostics", "--manifest-path"]);
+        let said = output(cargo.arg(folder.join("Cargo.toml")))?;
+        let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut files = messages
+            .filter(|message| message["reason"] == "compiler-artifact" && message["package_id"] == self.id.as_str())
+            .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
+        let suffixes = ["so", "dylib", "dll"];
+        let library = files.find_map(|file| {
+            let path = PathBuf::from(file.as_str()?);
+            path.extension().is_some_and(|found| suffixes.iter().any(|suffix| found == *suffix)).then_some(path)
+        });
+        library.ok_or_else(|| format!("--crate {}: cargo made no shared library", folder.display()))
+    }
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// What a command wrote to its output.
+fn output(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let done = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot start {name}: {error}"))?;
+    if !done.status.success() {
+        return Err(format!("{name} failed: {}", done.status));
+    }
+    String::from_utf8(done.stdout).map_err(|error| format!("{name}: {error}"))
+}

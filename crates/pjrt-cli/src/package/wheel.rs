@@ -1,0 +1,157 @@
+//! Writes a wheel: a zip archive with Python modules, a library, and the records pip checks. The same input gives the
+//! same bytes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, System, ZipWriter};
+
+/// What a file of the wheel holds.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Text(String),
+    /// The bytes of a file; executable where it is a library.
+    File {
+        path: PathBuf,
+        executable: bool,
+    },
+}
+
+/// A wheel to be.
+pub(crate) struct Wheel {
+    /// Name of the distribution, in the form file names have.
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// Tag of the platform.
+    pub(crate) platform: String,
+    /// Files by their path within the wheel, but for the folder of records.
+    pub(crate) files: BTreeMap<String, Content>,
+    /// `METADATA` and `entry_points.txt`.
+    pub(crate) records: BTreeMap<String, String>,
+}
+
+impl Wheel {
+    fn tag(&self) -> String {
+        // Nothing in it depends on a Python version or its ABI.
+        format!("py3-none-{}", self.platform)
+    }
+
+    /// Name of the wheel's file.
+    pub(crate) fn file_name(&self) -> String {
+        format!("{}-{}-{}.whl", self.name, self.version, self.tag())
+    }
+
+    /// Writes the wheel into a folder; a file that is there already stays unless `replace`.
+    pub(crate) fn write(&self, folder: &Path, replace: bool) -> Result<PathBuf, String> {
+        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let path = folder.join(self.file_name());
+        if path.exists() && !replace {
+            return Err(format!("{} exists; --force replaces it", path.display()));
+        }
+        // Written beside and then renamed, so that a wheel of that name is always whole.
+        let unfinished = folder.join(format!(".{}.{}", self.file_name(), std::process::id()));
+        let written = File::create(&unfinished)
+            .map_err(|error| error.to_string())
+            .and_then(|file| self.write_to(file))
+            .and_then(|()| std::fs::rename(&unfinished, &path).map_err(|error| error.to_string()));
+        if let Err(error) = written {
+            // The error that counts is the first one.
+            let _ = std::fs::remove_file(&unfinished);
+            return Err(format!("{}: {error}", path.display()));
+        }
+        Ok(path)
+    }
+
+    fn write_to(&self, file: File) -> Result<(), String> {
+        let mut archive = Archive { zip: ZipWriter::new(file), record: String::new() };
+        for (name, content) in &self.files {
+            archive.add(name, content)?;
+        }
+        let info = format!("{}-{}.dist-info", self.name, self.version);
+        let mut records = self.records.clone();
+        let generator = concat!("pjrt ", env!("CARGO_PKG_VERSION"));
+        records.insert(
+            "WHEEL".to_owned(),
+            format!("Wheel-Version: 1.0\nGenerator: {generator}\nRoot-Is-Purelib: false\nTag: {}\n", self.tag()),
+        );
+        for (name, text) in records {
+            archive.add(&format!("{info}/{name}"), &Content::Text(text))?;
+        }
+        archive.finish(&format!("{info}/RECORD"))
+    }
+}
+
+struct Archive {
+    zip: ZipWriter<File>,
+    record: String,
+}
+
+impl Archive {
+    fn start(&mut self, name: &str, executable: bool, size: u64) -> Result<(), String> {
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Deflated)
+            .compression_level(Some(6))
+            .system(System::Unix)
+            .last_modified_time(DateTime::default())
+            .unix_permissions(if executable { 0o755 } else { 0o644 })
+            .large_file(size >= u64::from(u32::MAX));
+        self.zip.start_file(name, options).map_err(|error| format!("{name}: {error}"))
+    }
+
+    fn add(&mut self, name: &str, content: &Content) -> Result<(), String> {
+        let mut hash = Sha256::new();
+        let mut size: u64 = 0;
+        match content {
+            Content::Text(text) => {
+                size = u64::try_from(text.len()).map_err(|error| error.to_string())?;
+                self.start(name, false, size)?;
+                hash.update(text);
+                self.zip.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+            }
+            Content::File { path, executable } => {
+                let fault = |error: std::io::Error| format!("{}: {error}", path.display());
+                let mut file = File::open(path).map_err(fault)?;
+                self.start(name, *executable, file.metadata().map_err(fault)?.len())?;
+                let mut part = vec![0; 1 << 20];
+                loop {
+                    let read = file.read(&mut part).map_err(fault)?;
+                    if read == 0 {
+                        break;
+                    }
+                    hash.update(&part[..read]);
+                    self.zip.write_all(&part[..read]).map_err(|error| error.to_string())?;
+                    size += u64::try_from(read).map_err(|error| error.to_string())?;
+                }
+            }
+        }
+        let hash = URL_SAFE_NO_PAD.encode(hash.finalize());
+        self.record.push_str(&format!("{},sha256={hash},{size}\n", csv(name)));
+        Ok(())
+    }
+
+    fn finish(mut self, name: &str) -> Result<(), String> {
+        self.record.push_str(&format!("{},,\n", csv(name)));
+        self.start(name, false, 0)?;
+        self.zip.write_all(self.record.as_bytes()).map_err(|error| error.to_string())?;
+        self.zip.finish().map_err(|error| error.to_string())?.sync_all().map_err(|error| error.to_string())
+    }
+}
+
+/// A field of the record, quoted where it must be.
+fn csv(field: &str) -> String {
+    if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
+}
+
+/// Hash of a file, lower-case hexadecimal.
+pub(crate) fn sha256(path: &Path) -> Result<String, String> {
+    let fault = |error: std::io::Error| format!("{}: {error}", path.display());
+    let mut hash = Sha256::new();
+    std::io::copy(&mut File::open(path).map_err(fault)?, &mut hash).map_err(fault)?;
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}

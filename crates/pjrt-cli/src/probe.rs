@@ -1,0 +1,151 @@
+//! What a plugin does when it is loaded, found out in a process of its own: `pjrt __probe` runs there.
+//!
+//! The child reads what to do from its standard input and writes a line of JSON for each step to its standard output,
+//! behind a mark, because plugins write there too.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use device_plugin::Manifest;
+use pjrt::{ClientOptions, slot};
+use plugin_registry::{Error, LoadedPlugin, PluginEntry, PluginRegistry, Policy};
+use serde_json::{Value, json};
+
+use crate::devices::values_json;
+
+/// What the lines of the child start with.
+pub(crate) const MARK: &str = "\u{1}pjrt-probe ";
+
+/// What a child is told.
+pub(crate) fn request(entry: &PluginEntry, client: bool) -> String {
+    let path = entry.candidate().library.path();
+    json!({ "name": entry.name(), "path": path, "manifest": entry.manifest().to_json(), "client": client }).to_string()
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+/// The child's side.
+pub(crate) fn run(_: &Args) -> Result<String, String> {
+    let mut request = String::new();
+    std::io::stdin().read_to_string(&mut request).map_err(|error| error.to_string())?;
+    let request: Value = serde_json::from_str(&request).map_err(|error| format!("no request for a probe: {error}"))?;
+    steps(&request)?;
+    tell(&json!({ "step": "end" }));
+    Ok(String::new())
+}
+
+fn tell(line: &Value) {
+    let mut out = std::io::stdout().lock();
+    // Without a reader there is nobody to tell.
+    let _ = writeln!(out, "\n{MARK}{line}").and_then(|()| out.flush());
+}
+
+fn steps(request: &Value) -> Result<(), String> {
+    let registry = PluginRegistry::builder().linked().build();
+    let name = request["name"].as_str().unwrap_or_default();
+    let entry = match request["path"].as_str() {
+        None => registry.select(&Policy::named(name)).map_err(Error::from),
+        Some(path) => {
+            let manifest = Manifest::from_json(request["manifest"].as_str().unwrap_or_default());
+            let manifest = manifest.map_err(|faults| faults.to_string())?;
+            registry.register_library(PathBuf::from(path), Some(manifest))
+        }
+    };
+    let Some(loaded) = step("load", || entry?.load(), describe) else { return Ok(()) };
+    if request["client"] == true {
+        let client = step(
+            "client",
+            || loaded.client(&ClientOptions::new()),
+            |client| {
+                let devices = client.devices().map(|devices| {
+                    devices
+                        .iter()
+                        .map(|device| device.kind().unwrap_or_else(|error| error.to_string()))
+                        .collect::<Vec<_>>()
+                });
+                match devices {
+                    Ok(kinds) => json!({
+                        "platform_name": client.platform_name().unwrap_or_default(),
+                        "platform_version": client.platform_version().unwrap_or_default(),
+                        "devices": kinds,
+                    }),
+                    Err(error) => json!({ "error": error.to_string() }),
+                }
+            },
+        );
+        if client.is_some() {
+            step(
+                "close",
+                || {
+                    drop(client);
+                    Ok(())
+                },
+                |()| json!({}),
+            );
+        }
+    }
+    step(
+        "shutdown",
+        || {
+            registry.shutdown();
+            Ok(())
+        },
+        |()| json!({}),
+    );
+    Ok(())
+}
+
+/// Tells that a step begins, does it, and tells what came of it.
+fn step<T>(name: &str, run: impl FnOnce() -> Result<T, Error>, tell_of: impl FnOnce(&T) -> Value) -> Option<T> {
+    tell(&json!({ "begin": name }));
+    let start = Instant::now();
+    match run() {
+        Ok(value) => {
+            let ms = start.elapsed().as_secs_f64() * 1e3;
+            let mut told = tell_of(&value);
+            told["step"] = json!(name);
+            told["ms"] = json!(ms);
+            tell(&told);
+            Some(value)
+        }
+        Err(error) => {
+            let held = matches!(error, Error::Held(_));
+            tell(&json!({ "step": name, "error": error.to_string(), "held": held }));
+            None
+        }
+    }
+}
+
+/// Every function of the interface, and whether the plugin's table holds it.
+macro_rules! functions {
+    ($($name:ident,)*) => {
+        fn functions(plugin: &LoadedPlugin) -> Vec<(&'static str, bool)> {
+            vec![$((stringify!($name), plugin.supports::<slot::$name>()),)*]
+        }
+    };
+}
+pjrt::for_each_slot!(functions);
+
+fn describe(plugin: &LoadedPlugin) -> Value {
+    let functions = functions(plugin);
+    let missing: Vec<&str> = functions.iter().filter(|(_, present)| !present).map(|(name, _)| *name).collect();
+    let extensions = plugin.extensions();
+    let extensions: Vec<Value> =
+        extensions.iter().map(|(number, name)| json!({ "type": number, "name": name })).collect();
+    let unapplied: Vec<String> = plugin.unapplied().iter().map(ToString::to_string).collect();
+    let mut told = json!({
+        "api_version": plugin.api_version().to_string(),
+        "table_size": plugin.api().struct_size(),
+        "extensions": extensions,
+        "functions": functions.len() - missing.len(),
+        "missing_functions": missing,
+        "unapplied": unapplied,
+    });
+    match plugin.attributes() {
+        Ok(attributes) => told["attributes"] = Value::Object(values_json(&attributes)),
+        Err(error) => told["attributes_error"] = json!(error.to_string()),
+    }
+    told
+}

@@ -1,0 +1,252 @@
+//! Finding, checking and setting up plugins from the command line, with manifests of the tests only.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use device_plugin::process::{EnvRule, ProcessPlan};
+use device_plugin::{Capabilities, Manifest, OptionSchema, OptionSpec, OptionType, Ownership};
+use serde_json::Value;
+
+/// The command on the plugins whose manifests are in a folder.
+struct Machine {
+    folder: PathBuf,
+    variables: Vec<(String, String)>,
+}
+
+impl Machine {
+    fn new(test: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        Self { folder, variables: Vec::new() }
+    }
+
+    fn with(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn install(&self, name: &str, library: &Path, change: impl FnOnce(&mut Manifest)) {
+        let mut manifest = Manifest::new(name);
+        manifest.library.push(device_plugin::manifest::LibraryFile { path: library.to_owned(), ..Default::default() });
+        change(&mut manifest);
+        fs::write(self.folder.join(format!("{name}.json")), manifest.to_json()).unwrap();
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
+        command.args(args).env("PJRT_PLUGIN_MANIFESTS", &self.folder).env("PJRT_LOCK_DIR", self.folder.join("locks"));
+        for variable in ["PJRT_DEVICE", "JAX_PLATFORMS", "ODD_PLUGIN"] {
+            command.env_remove(variable);
+        }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value))).output().unwrap()
+    }
+
+    fn text(&self, args: &[&str]) -> String {
+        String::from_utf8(self.run(args).stdout).unwrap()
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.run(args);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {output:?}"))
+    }
+
+    /// The verdict and words of one check of `pjrt doctor`.
+    fn check(&self, args: &[&str], check: &str) -> (String, String, Option<i32>) {
+        let output = self.run(&[&["doctor", "--json", "-p", "odd"], args].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let checks = report["plugins"][0]["checks"].as_array().unwrap();
+        let found = checks.iter().find(|found| found["check"] == check);
+        let found = found.unwrap_or_else(|| panic!("no check {check}: {report:#}"));
+        let text = |name: &str| found[name].as_str().unwrap().to_owned();
+        (text("verdict"), text("found"), output.status.code())
+    }
+}
+
+fn odd_plugin() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let target = program.parent().and_then(Path::parent).unwrap();
+    let file = format!("{}odd_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let path = target.join("examples").join(file);
+    assert!(path.exists(), "{} is missing: run `cargo build -p pjrt-cli --examples`", path.display());
+    path
+}
+
+fn odd(test: &str, mode: &str) -> Machine {
+    let machine = Machine::new(test).with("ODD_PLUGIN", mode);
+    machine.install("odd", &odd_plugin(), |_| {});
+    machine
+}
+
+#[test]
+fn plugins_are_listed_with_what_cannot_be_used() {
+    let machine = Machine::new("list");
+    machine.install("odd", &odd_plugin(), |manifest| manifest.aliases.push("npu".to_owned()));
+    machine.install("absent", &odd_plugin(), |manifest| manifest.name = "absent".to_owned());
+    machine.install("gone", Path::new("/nonexistent/libgone.so"), |_| {});
+    fs::write(machine.folder.join("broken.json"), "{").unwrap();
+    let text = machine.text(&["list"]);
+    assert!(text.starts_with("NAME "), "{text}");
+    let line = text.lines().find(|line| line.starts_with("odd ") || line.starts_with("absent ")).unwrap();
+    assert!(line.contains(" 400 ") && line.contains(" ok ") && line.contains("libodd_plugin"), "{text}");
+    assert!(text.contains("2 more were found and cannot be used; `pjrt list --all` says why"), "{text}");
+    let all = machine.text(&["list", "--all"]);
+    assert!(all.contains("/nonexistent/libgone.so does not exist") && all.contains("refused: missing"), "{all}");
+    assert!(all.contains("broken.json") && all.contains("searched"), "{all}");
+    let json = machine.json(&["list", "--all", "--json"]);
+    assert_eq!(json["refused"], 2);
+    let plugins = json["plugins"].as_array().unwrap();
+    let gone = plugins.iter().find(|plugin| plugin["name"] == "gone").unwrap();
+    assert_eq!((&gone["usable"], &gone["refusals"][0]["kind"]), (&Value::Bool(false), &Value::from("missing")));
+    // What nobody wished for comes last.
+    let usable: Vec<&Value> = plugins.iter().filter(|plugin| plugin["usable"] == true).collect();
+    assert_eq!(usable.last().unwrap()["name"], "pjrt_cpu");
+}
+
+#[test]
+fn a_healthy_plugin_is_healthy() {
+    let (verdict, found, code) = odd("healthy", "").check(&[], "client");
+    assert_eq!((verdict.as_str(), code), ("ok", Some(0)), "{found}");
+    assert!(found.contains("platform odd, 1 device, odd"), "{found}");
+    let (verdict, found, code) = odd("noise", "noise").check(&[], "client");
+    assert_eq!((verdict.as_str(), code), ("ok", Some(0)), "{found}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_crash_is_a_line_with_its_signal() {
+    let machine = odd("abort", "abort");
+    let (verdict, found, code) = machine.check(&[], "client");
+    assert_eq!((verdict.as_str(), code), ("fault", Some(1)));
+    assert!(found.contains("SIGABRT") && found.contains("odd: the device does not answer"), "{found}");
+    // The others are checked all the same.
+    let text = machine.text(&["doctor"]);
+    assert!(text.contains("2 plugins, 1 without fault, 1 with\n  odd "), "{text}");
+    assert!(text.contains("platform pjrt_cpu"), "{text}");
+}
+
+#[test]
+fn a_hang_is_a_line_after_the_time() {
+    for (mode, check) in [("hang", "client"), ("hang_in_initialize", "load")] {
+        let start = Instant::now();
+        let (verdict, found, code) = odd(mode, mode).check(&["--timeout", "700ms"], check);
+        assert_eq!((verdict.as_str(), code), ("fault", Some(1)));
+        assert!(found.contains("no answer within 700ms"), "{found}");
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
+}
+
+#[test]
+fn other_ends_are_lines_too() {
+    for (mode, check, says) in [
+        ("exit", "client", "the process ended with exit code 0"),
+        ("panic", "client", "of the test"),
+        ("fail_in_initialize", "load", "no driver is installed"),
+    ] {
+        let (verdict, found, code) = odd(mode, mode).check(&[], check);
+        assert_eq!((verdict.as_str(), code), ("fault", Some(1)), "{mode}");
+        assert!(found.contains(says), "{mode}: {found}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_plugin_that_throws_is_a_line() {
+    let machine = Machine::new("throws");
+    let (source, library) = (machine.folder.join("throws.cc"), machine.folder.join("libthrows.so"));
+    let code =
+        "#include <stdexcept>\nextern \"C\" const void* GetPjrtApi() { throw std::runtime_error(\"of C++\"); }\n";
+    fs::write(&source, code).unwrap();
+    let built = Command::new("c++").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    if !built.is_ok_and(|status| status.success()) {
+        println!("SKIPPED a_plugin_that_throws_is_a_line: no C++ compiler `c++`");
+        return;
+    }
+    machine.install("throws", &library, |_| {});
+    let output = machine.run(&["inspect", "-p", "throws"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("name ") && text.contains("FAULT during load: the process ended with SIGABRT"), "{text}");
+    let report = machine.json(&["inspect", "-p", "throws", "--json"]);
+    assert!(report["error"].as_str().unwrap().contains("SIGABRT"), "{report:#}");
+}
+
+#[test]
+fn a_plugin_is_inspected_with_its_manifest() {
+    let machine = Machine::new("inspect");
+    machine.install("odd", &odd_plugin(), |manifest| {
+        manifest.vendor = "Example".to_owned();
+        let option = OptionSpec::new("size", OptionType::Int64, "how large").with_default(3i64);
+        manifest.create_options = OptionSchema::only([option]);
+        manifest.capabilities = Capabilities::from_json(r#"{"dense_gather_factor": 8192}"#).unwrap();
+        manifest.ownership = Ownership::Exclusive;
+    });
+    let text = machine.text(&["inspect", "-p", "odd"]);
+    for part in
+        ["Example", "exclusive", "dense_gather_factor  8192", "size  int64  default 3  how large", "API version 0."]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let json = machine.json(&["inspect", "-p", "odd", "--json"]);
+    assert_eq!(json["manifest"]["vendor"], "Example");
+    assert!(json["provenance"][0].as_str().unwrap().contains("odd.json"), "{json:#}");
+}
+
+#[test]
+fn a_command_runs_with_what_a_plugin_needs() {
+    let machine = Machine::new("env").with("ODD_SET", "mine");
+    machine.install("odd", &odd_plugin(), |manifest| {
+        manifest.process = ProcessPlan::new()
+            .with_variable(EnvRule::override_value("ODD_DEVICE", "{local_rank}").reason("its device"))
+            .with_variable(EnvRule::default_value("ODD_SET", "plan"));
+    });
+    let place =
+        ["env", "-p", "odd", "--rank", "1", "--world-size", "2", "--local-rank", "1", "--local-world-size", "2"];
+    let text = machine.text(&place);
+    assert!(
+        text.contains("ODD_DEVICE") && text.contains("its device") && text.contains("world size        2"),
+        "{text}"
+    );
+    let json = machine.json(&[&place[..], &["--json"]].concat());
+    assert_eq!(json["plan"]["steps"][0]["value"], "1");
+    let torchrun = Machine { folder: machine.folder.clone(), variables: machine.variables.clone() };
+    let torchrun = [("RANK", "3"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "3"), ("LOCAL_WORLD_SIZE", "4")]
+        .into_iter()
+        .fold(torchrun, |machine, (name, value)| machine.with(name, value));
+    assert_eq!(torchrun.json(&["env", "-p", "odd", "--from-env", "--json"])["plan"]["steps"][0]["value"], "3");
+    #[cfg(unix)]
+    {
+        let shell = machine.run(&[&place[..], &["--", "sh", "-c", "echo $ODD_DEVICE-$ODD_SET; exit 7"]].concat());
+        assert_eq!(shell.status.code(), Some(7));
+        assert_eq!(String::from_utf8(shell.stdout).unwrap(), "1-mine\n");
+    }
+    let missing = machine.run(&["env", "-p", "odd", "--", "no-such-command"]);
+    assert!(String::from_utf8(missing.stderr).unwrap().contains("cannot run no-such-command"));
+    // The plugin must have its variable; this is how a framework is told.
+    let refused = machine.run(&["devices", "-p", "odd"]);
+    let reason = String::from_utf8(refused.stderr).unwrap();
+    assert!(reason.contains("ODD_DEVICE=0, its device") && reason.contains("pjrt env --plugin odd --"), "{reason}");
+    let pjrt = env!("CARGO_BIN_EXE_pjrt");
+    let listed = machine.text(&["env", "-p", "odd", "--", pjrt, "devices", "-p", "odd"]);
+    assert!(listed.contains("platform odd"), "{listed}");
+}
+
+#[test]
+fn errors_are_json_where_json_is_asked_for() {
+    let machine = Machine::new("errors");
+    for args in [
+        &["devices", "-p", "gpu", "--json"][..],
+        &["inspect", "-p", "gpu", "--json"],
+        &["doctor", "-p", "gpu", "--json"],
+        &["env", "-p", "gpu", "--json"],
+    ] {
+        let output = machine.run(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let error: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(error["error"].as_str().unwrap().contains("\"gpu\" is asked for"), "{args:?}: {error}");
+    }
+    assert!(machine.run(&["doctor", "--timeout", "soon"]).status.code() == Some(2));
+}

@@ -1,0 +1,74 @@
+//! What tests of `pjrt package` share: a folder of their own, tiny libraries, and the command.
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The smallest library that passes for a PJRT plugin as long as nobody loads it.
+pub const PLUGIN: &str = "#[unsafe(no_mangle)]\npub extern \"C\" fn GetPjrtApi() -> *const u8 { std::ptr::null() }\n";
+
+pub fn pjrt(args: &[&str]) -> Output {
+    // The crates of these tests are built in their own folders.
+    Command::new(env!("CARGO_BIN_EXE_pjrt")).args(args).env_remove("CARGO_TARGET_DIR").output().unwrap()
+}
+
+/// A folder that goes when the test ends.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("package-{name}-{}", std::process::id()));
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).unwrap();
+        }
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Compiles a shared library.
+    pub fn library(&self, name: &str, source: &str) -> PathBuf {
+        let (input, output) = (self.path(&format!("{name}.rs")), self.path(name));
+        std::fs::write(&input, source).unwrap();
+        let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+        rustc.args(["--crate-type=cdylib", "--crate-name=example", "--edition=2024", "-o"]).arg(&output).arg(&input);
+        let done = rustc.output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        output
+    }
+
+    /// Writes a wheel into `out`.
+    pub fn package(&self, args: &[&str]) -> PathBuf {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        PathBuf::from(text.lines().next().unwrap().strip_prefix("wrote ").unwrap())
+    }
+
+    /// The reason for which a wheel is not written, which is never a crash.
+    pub fn refused(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let reason = String::from_utf8(output.stderr).unwrap();
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{args:?}: {:?}, {reason}", output.status);
+        reason
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let out = self.path("out");
+        pjrt(&[&["package", "--out", out.to_str().unwrap()], args].concat())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder that stays harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,377 @@
+//! The implementation the attribute is on: what is wrong with it, and what it says.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{
+    Attribute, Error, Expr, ExprLit, FnArg, ImplItem, ImplItemFn, Item, ItemImpl, Lit, ReturnType, Type, Visibility,
+    parse_quote,
+};
+
+use crate::errors::{Errors, hint};
+
+const USE: &str = "write `#[device_plugin] impl DevicePlugin for Example { … }`";
+const EITHER: &str = "write `type Backend = …;` where the device is written in Rust, or `fn library() -> Library { \
+                      Library::beside(\"libexample.so\") }` where another library drives it";
+
+/// The functions of the trait: name, number of arguments, and how to write each.
+pub(crate) const FUNCTIONS: &[(&str, usize, &str)] = &[
+    ("library", 0, "fn library() -> Library"),
+    ("capabilities", 0, "fn capabilities() -> Capabilities"),
+    ("options", 0, "fn options() -> OptionSchema"),
+    ("process", 0, "fn process() -> ProcessPlan"),
+    ("configure", 2, "fn configure(topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan>"),
+    ("ownership", 0, "fn ownership() -> Ownership"),
+    ("shutdown", 0, "fn shutdown()"),
+    ("manifest", 1, "fn manifest(manifest: Manifest) -> Manifest"),
+    ("initialize", 0, "fn initialize() -> Result<()>"),
+    ("stablehlo_versions", 0, "fn stablehlo_versions() -> Option<StablehloVersions>"),
+    ("attributes", 0, "fn attributes() -> Vec<NamedValue>"),
+];
+
+/// An implementation of `DevicePlugin`.
+pub(crate) struct Plugin {
+    /// The implementation, without what was wrong and with what was left out.
+    pub(crate) item: ItemImpl,
+    /// Whether there is a backend to make a table of.
+    pub(crate) backend: bool,
+    /// Conditions that hold for all that is added, too.
+    pub(crate) conditions: Vec<Attribute>,
+}
+
+/// Reads the item. Where it is no implementation that a plugin could be made of, gives back what of it may stay.
+pub(crate) fn read(item: TokenStream, krate: &TokenStream, errors: &mut Errors) -> Result<Plugin, TokenStream> {
+    let mut item = match implementation(item.clone()) {
+        Ok(item) => item,
+        Err((error, stays)) => {
+            errors.push(error);
+            return Err(if stays { item } else { TokenStream::new() });
+        }
+    };
+    if let Some(unsafety) = item.unsafety.take() {
+        errors.at(unsafety, "`DevicePlugin` is a safe trait; leave `unsafe` out");
+    }
+    if let Some(default) = item.defaultness.take() {
+        errors.at(default, "a plugin is described once; leave `default` out");
+    }
+    let conditions = item.attrs.iter().filter(|attribute| is_cfg(attribute)).cloned().collect();
+    item.items.retain_mut(|member| keep(member, errors));
+    let backend = complete(&mut item, krate, errors);
+    Ok(Plugin { item, backend, conditions })
+}
+
+/// The implementation, or what is wrong and whether the compiler would take the item all the same.
+fn implementation(item: TokenStream) -> Result<ItemImpl, (Error, bool)> {
+    let wrong = |tokens: &dyn ToTokens, message: &str| (Error::new_spanned(tokens.to_token_stream(), message), true);
+    let item = match syn::parse2::<Item>(item).map_err(|error| (error, true))? {
+        Item::Impl(item) => item,
+        other => {
+            let message = format!("`#[device_plugin]` belongs on an implementation of `DevicePlugin`; {USE}");
+            return Err(wrong(&first_token(&other), &message));
+        }
+    };
+    let Some((negative, path, _)) = &item.trait_ else {
+        let message = format!("this implements no trait, but `#[device_plugin]` needs `DevicePlugin`; {USE}");
+        return Err(wrong(&item.self_ty, &message));
+    };
+    if negative.is_some() {
+        let (error, _) = wrong(path, &format!("this says what is no plugin; leave `!` out: {USE}"));
+        return Err((error, false));
+    }
+    if path.segments.last().is_none_or(|segment| segment.ident != "DevicePlugin") {
+        let message =
+            format!("`#[device_plugin]` belongs on an implementation of `DevicePlugin`, not of this trait; {USE}");
+        return Err(wrong(path, &message));
+    }
+    if !item.generics.params.is_empty() {
+        let message = "a plugin is one type: a generic `DevicePlugin` has no single table to export. Implement it for \
+                       a type without parameters";
+        return Err(wrong(&item.generics, message));
+    }
+    if let Some(clause) = &item.generics.where_clause {
+        let message = "a plugin is one type, of which nothing is conditional; leave the `where` clause out";
+        return Err(wrong(clause, message));
+    }
+    let Type::Path(ty) = &*item.self_ty else {
+        let message =
+            "a plugin is a type of this crate; write `pub struct Example;` and implement `DevicePlugin` for it";
+        let (error, _) = wrong(&item.self_ty, message);
+        return Err((error, false));
+    };
+    let mut tokens = ty.to_token_stream().into_iter().flat_map(flat);
+    if let Some(lifetime) = tokens.find(|token| token.to_string() == "'") {
+        let message = "a plugin borrows nothing: implement `DevicePlugin` for a type without lifetimes";
+        return Err(wrong(&lifetime, message));
+    }
+    Ok(item)
+}
+
+/// The tokens within groups, too.
+fn flat(tree: proc_macro2::TokenTree) -> Vec<proc_macro2::TokenTree> {
+    match tree {
+        proc_macro2::TokenTree::Group(group) => group.stream().into_iter().flat_map(flat).collect(),
+        other => vec![other],
+    }
+}
+
+fn is_cfg(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr")
+}
+
+/// The token by which a reader finds the item.
+fn first_token(item: &Item) -> TokenStream {
+    let past_attributes = |item: &Item| -> Option<TokenStream> {
+        Some(match item {
+            Item::Struct(item) => item.struct_token.to_token_stream(),
+            Item::Enum(item) => item.enum_token.to_token_stream(),
+            Item::Trait(item) => item.trait_token.to_token_stream(),
+            Item::Fn(item) => item.sig.fn_token.to_token_stream(),
+            Item::Mod(item) => item.mod_token.to_token_stream(),
+            _ => return None,
+        })
+    };
+    past_attributes(item).unwrap_or_else(|| item.to_token_stream().into_iter().take(1).collect())
+}
+
+/// Checks a member; one that would only make the compiler complain again goes.
+fn keep(member: &mut ImplItem, errors: &mut Errors) -> bool {
+    match member {
+        ImplItem::Const(constant) => match constant.ident.to_string().as_str() {
+            "NAME" => {
+                name(&mut constant.expr, "", errors);
+                true
+            }
+            "ALIASES" => {
+                if let Expr::Reference(aliases) = &mut constant.expr
+                    && let Expr::Array(aliases) = &mut *aliases.expr
+                {
+                    aliases.elems.iter_mut().for_each(|alias| name(alias, " as an alias", errors));
+                }
+                true
+            }
+            other => {
+                let hint = hint(other, ["NAME", "ALIASES"], "its constants are `NAME` and `ALIASES`");
+                errors.at(&constant.ident, format!("`DevicePlugin` has no constant `{other}`{hint}"));
+                false
+            }
+        },
+        ImplItem::Type(ty) if ty.ident == "Backend" => {
+            decided(&ty.attrs, "Backend", errors);
+            true
+        }
+        ImplItem::Type(ty) => {
+            let hint = hint(&ty.ident.to_string(), ["Backend"], "its only type is `Backend`");
+            errors.at(&ty.ident, format!("`DevicePlugin` has no type `{}`{hint}", ty.ident));
+            false
+        }
+        ImplItem::Fn(function) => known_function(function, errors),
+        ImplItem::Macro(call) => {
+            let message = "`#[device_plugin]` does not see what a macro makes; write its items out, or call it in the \
+                           functions";
+            errors.at(&call.mac.path, message);
+            false
+        }
+        _ => true,
+    }
+}
+
+/// Checks a name that is a literal; the compiler checks others.
+fn name(expression: &mut Expr, what: &str, errors: &mut Errors) {
+    let literal = match expression {
+        Expr::Lit(ExprLit { lit, .. }) => lit,
+        _ => return,
+    };
+    let Lit::Str(text) = literal else {
+        errors.at(&*literal, format!("write a name as text{what}, such as `\"example\"`"));
+        *expression = parse_quote!("example");
+        return;
+    };
+    let value = text.value();
+    if is_name(&value) {
+        return;
+    }
+    let fitted = fitted(&value);
+    let hint = if is_name(&fitted) { format!(", such as {fitted:?}") } else { String::new() };
+    let message = format!(
+        "{value:?} does not do{what}: frameworks know a plugin by a lower-case letter, then lower-case letters, \
+         digits and underscores{hint}"
+    );
+    errors.at(&*text, message);
+    *expression = parse_quote!("example");
+}
+
+fn is_name(text: &str) -> bool {
+    let mut characters = text.chars();
+    characters.next().is_some_and(|c| c.is_ascii_lowercase())
+        && characters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// The nearest name that does.
+fn fitted(text: &str) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    text.trim().chars().map(fit).collect()
+}
+
+/// Whether the attribute can see that a member is there: what it adds depends on it.
+fn decided(attributes: &[Attribute], member: &str, errors: &mut Errors) {
+    if let Some(cfg) = attributes.iter().find(|attribute| is_cfg(attribute)) {
+        let message = format!(
+            "`#[device_plugin]` does not see whether this leaves `{member}`; put the condition on the whole \
+             implementation, of which there may be several, or on a `type` or function that is used here"
+        );
+        errors.at(cfg, message);
+    }
+}
+
+fn known_function(function: &mut ImplItemFn, errors: &mut Errors) -> bool {
+    let name = function.sig.ident.to_string();
+    let Some((_, arguments, write)) = FUNCTIONS.iter().find(|(known, ..)| *known == name) else {
+        let names = FUNCTIONS.iter().map(|(known, ..)| *known);
+        let hint = hint(&name, names, "put functions of your own into `impl Example { … }`");
+        errors.at(&function.sig.ident, format!("`DevicePlugin` has no function `{name}`{hint}"));
+        return false;
+    };
+    if name == "library" {
+        decided(&function.attrs, "library", errors);
+    }
+    let signature = &function.sig;
+    let mut fault = |tokens: &dyn ToTokens, message: String| {
+        errors.at(tokens.to_token_stream(), format!("{message}; write `{write}`"));
+        false
+    };
+    if let Some(FnArg::Receiver(receiver)) = signature.inputs.first() {
+        return fault(receiver, format!("`{name}` takes no `self`, for a plugin is a type and not a value"));
+    }
+    if let Some(word) = &signature.asyncness {
+        return fault(word, format!("`{name}` is not asynchronous"));
+    }
+    if let Some(word) = &signature.unsafety {
+        return fault(word, format!("`{name}` is safe"));
+    }
+    if let Some(word) = &signature.constness {
+        return fault(word, format!("`{name}` is no constant function"));
+    }
+    if let Some(abi) = &signature.abi {
+        return fault(abi, format!("`{name}` is a Rust function"));
+    }
+    if !signature.generics.params.is_empty() {
+        return fault(&signature.generics, format!("`{name}` has no parameters"));
+    }
+    if let Visibility::Public(word) = &function.vis {
+        return fault(word, format!("`{name}` is as public as its trait"));
+    }
+    if signature.inputs.len() != *arguments {
+        let count = match arguments {
+            0 => "no arguments".to_owned(),
+            1 => "one argument".to_owned(),
+            many => format!("{many} arguments"),
+        };
+        return fault(&signature.ident, format!("`{name}` takes {count}"));
+    }
+    let returns = write.contains("->");
+    if returns != matches!(signature.output, ReturnType::Type(..)) {
+        let message = if returns { "returns something" } else { "returns nothing" };
+        return fault(&signature.ident, format!("`{name}` {message}"));
+    }
+    true
+}
+
+/// Adds what traits have no default for, and tells whether there is a backend.
+fn complete(item: &mut ItemImpl, krate: &TokenStream, errors: &mut Errors) -> bool {
+    let path = item.trait_.as_ref().map(|(_, path, _)| path.clone());
+    let named = |member: &ImplItem| matches!(member, ImplItem::Const(constant) if constant.ident == "NAME");
+    if !item.items.iter().any(named) {
+        let message = "the plugin has no name; write `const NAME: &'static str = \"example\";`";
+        errors.at(path.to_token_stream(), message);
+        item.items.push(parse_quote! { const NAME: &'static str = "example"; });
+    }
+    let backend = item.items.iter().find_map(|member| match member {
+        ImplItem::Type(ty) if ty.ident == "Backend" => Some(ty.clone()),
+        _ => None,
+    });
+    let library = item.items.iter().find_map(|member| match member {
+        ImplItem::Fn(function) if function.sig.ident == "library" => Some(function.sig.ident.clone()),
+        _ => None,
+    });
+    let Some(backend) = backend else {
+        if library.is_none() {
+            errors.at(path.to_token_stream(), format!("the plugin has neither a backend nor a library; {EITHER}"));
+        }
+        item.items.push(parse_quote! { type Backend = #krate::NoBackend; });
+        return false;
+    };
+    if is_no_backend(&backend.ty) {
+        if library.is_none() {
+            errors.at(&backend.ty, format!("the plugin has neither a backend nor a library; {EITHER}"));
+        }
+        return false;
+    }
+    if let Some(library) = library {
+        let message = "the plugin has a backend and a library, and a framework can use only one; leave out \
+                       `type Backend` where another library drives the device, else `fn library`";
+        errors.at(quote!(#library), message);
+    }
+    true
+}
+
+fn is_no_backend(ty: &Type) -> bool {
+    matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|segment| segment.ident == "NoBackend"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The trait as `device-plugin` declares it.
+    fn declared() -> syn::ItemTrait {
+        let source = include_str!("../../device-plugin/src/plugin.rs");
+        let file = syn::parse_file(source).unwrap();
+        let items = file.items.into_iter();
+        let mut traits = items.filter_map(|item| if let Item::Trait(item) = item { Some(item) } else { None });
+        traits.find(|item| item.ident == "DevicePlugin").unwrap()
+    }
+
+    #[test]
+    fn the_functions_are_those_of_the_trait() {
+        let functions: Vec<syn::Signature> = declared()
+            .items
+            .into_iter()
+            .filter_map(|item| if let syn::TraitItem::Fn(function) = item { Some(function.sig) } else { None })
+            .collect();
+        let names: Vec<String> = functions.iter().map(|signature| signature.ident.to_string()).collect();
+        assert_eq!(names.len(), FUNCTIONS.len(), "{names:?}");
+        for signature in functions {
+            let (_, arguments, write) = FUNCTIONS.iter().find(|(name, ..)| signature.ident == name).unwrap();
+            assert_eq!(signature.inputs.len(), *arguments, "{write}");
+            let written: syn::Signature = syn::parse_str(write).unwrap();
+            assert_eq!(written.to_token_stream().to_string(), signature.to_token_stream().to_string());
+        }
+        let others = declared().items.into_iter().filter_map(|item| match item {
+            syn::TraitItem::Const(item) => Some(item.ident.to_string()),
+            syn::TraitItem::Type(item) => Some(item.ident.to_string()),
+            _ => None,
+        });
+        assert_eq!(others.collect::<Vec<_>>(), ["NAME", "ALIASES", "Backend"]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_added() {
+        let mut errors = Errors::default();
+        let item = quote! {
+            impl a::DevicePlugin for b::Example {
+                const NAME: &'static str = "example";
+                fn library() -> Library { Library::beside("x") }
+            }
+        };
+        let plugin = read(item, &quote!(::dp), &mut errors).unwrap_or_else(|item| panic!("{item}"));
+        assert!(errors.is_empty() && !plugin.backend);
+        assert!(plugin.item.to_token_stream().to_string().contains("type Backend = :: dp :: NoBackend ;"));
+    }
+
+    #[test]
+    fn names_are_fitted() {
+        for (text, name) in [("My-Device", "my_device"), (" A.b ", "a_b"), ("9", "9")] {
+            assert_eq!(fitted(text), name);
+        }
+        assert!(is_name("a_9") && !is_name("9a") && !is_name("") && !is_name("aB"));
+    }
+}

@@ -1,0 +1,64 @@
+//! Choosing a plugin and getting at one that is loaded, among many, compared in the same run with the least a
+//! framework could do: read one environment variable and compare it with the names in a list.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use device_plugin::{Descriptor, Library, Manifest};
+use plugin_registry::{Machine, PluginRegistry, Policy};
+
+const PLUGINS: usize = 50;
+const ROUNDS: usize = 2000;
+
+fn main() {
+    // One plugin that can be loaded, the last of many.
+    let registry = PluginRegistry::builder().machine(Machine::at("/nonexistent")).build();
+    let mut names = Vec::new();
+    for index in 0..PLUGINS - 1 {
+        let mut manifest = Manifest::new(format!("plugin_{index}"));
+        manifest.aliases.push("gpu".to_owned());
+        names.push(manifest.name.clone());
+        let library = Library::path(format!("/nonexistent/lib{index}.so"));
+        registry.register_descriptor(Descriptor::new(manifest, library, Arc::new(())).unwrap()).unwrap();
+    }
+    let cpu = registry.register::<pjrt_cpu::Cpu>().unwrap();
+    names.push(cpu.name().to_owned());
+    cpu.load().unwrap();
+
+    println!("{PLUGINS} plugins, nanoseconds for each call, median of {ROUNDS}");
+    let baseline = time("read a variable, compare names", || {
+        let wanted = std::env::var("PJRT_DEVICE").unwrap_or_else(|_| "pjrt_cpu".to_owned());
+        names.iter().position(|name| *name == wanted)
+    });
+    let named = Policy::named("pjrt_cpu");
+    let any = Policy::prefer("tpu").or("pjrt_cpu").or_any();
+    for (what, nanoseconds) in [
+        ("select by name", time("select by name", || registry.select(&named).unwrap())),
+        ("select by kinds in turn", time("select by kinds in turn", || registry.select(&any).unwrap())),
+        ("load what is loaded", time("load what is loaded", || cpu.load().unwrap())),
+        ("select and load", time("select and load", || registry.select(&named).unwrap().load().unwrap())),
+        ("look a handle up", time("look a handle up", || registry.get(cpu.id()).unwrap())),
+    ] {
+        println!("  {what}: {:.1} times the baseline", nanoseconds / baseline);
+    }
+}
+
+/// The median time of a call in nanoseconds.
+fn time<T>(what: &str, mut call: impl FnMut() -> T) -> f64 {
+    let mut times: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            const CALLS: u32 = 10;
+            let start = Instant::now();
+            for _ in 0..CALLS {
+                black_box(call());
+            }
+            start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let median = times[ROUNDS / 2];
+    println!("{what:32} {median:10.0}");
+    median
+}

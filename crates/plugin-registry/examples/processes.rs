@@ -1,0 +1,49 @@
+//! One of several processes: finds its place, configures a plugin for it, and creates a client that finds the others.
+//!
+//! Arguments: the plugin's library, the address of a Redis server, and a name for this run that no other run has.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use device_plugin::OptionType;
+use device_plugin::process::{
+    Before, CoordinatorNeed, Detection, Environment, OptionRule, ProcessPlan, ThisHost, When,
+};
+use pjrt::ClientOptions;
+use plugin_registry::key_value::{Prefixed, Redis};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [library, address, run] = arguments.as_slice() else { return Err("arguments: library, address, run".into()) };
+
+    // Where does this process stand?
+    let environment = Environment::of_this_process();
+    let topology = Detection::new(&environment).with_host(&ThisHost).run()?.topology;
+
+    // What does the plugin need? A manifest says it; here it is written out.
+    let plan = ProcessPlan::new()
+        .with_option(OptionRule::new("node_id", OptionType::Int64, "{global_rank}").when([When::MultiProcess]))
+        .with_option(OptionRule::new("num_nodes", OptionType::Int64, "{world_size}").when([When::MultiProcess]))
+        .with_coordinator(CoordinatorNeed::MultiProcess);
+    let needs = plan.resolve(&topology, &environment)?;
+    if needs.changes(Before::Client).next().is_some() {
+        return Err(format!("start this process with these variables:\n{needs}").into());
+    }
+
+    let plugin = plugin_registry::open(library)?;
+    let mut options = ClientOptions::new();
+    options.extend(needs.create_options());
+    if needs.coordinator().is_some() {
+        let store = Arc::new(Redis::open(address)?);
+        options = options.with_key_value_store(Arc::new(Prefixed::new(store, run, "rendezvous")));
+    }
+    let client = plugin.client(&options)?;
+
+    let mut seen = Vec::new();
+    for device in client.devices()? {
+        let whose = if device.is_addressable()? { "mine" } else { "another's" };
+        seen.push(format!("device {} ({whose})", device.id()?));
+    }
+    println!("process {} of {}: {}", topology.global_rank(), topology.world_size(), seen.join(", "));
+    Ok(())
+}

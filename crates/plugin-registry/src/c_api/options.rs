@@ -1,0 +1,289 @@
+//! `dp_options`: options of a client, by name.
+
+use std::ffi::c_char;
+use std::ptr::null;
+
+use pjrt::{ErrorCode, NamedValue, Value};
+
+use super::error::{dp_code, dp_error};
+use super::guard::{self, Call, Failure, Outcome};
+use super::sized::StructSize;
+use device_plugin::abi::capabilities::dp_string;
+
+use super::text::{NO_TEXT, Text};
+
+/// Type of an option's value; the numbers are those of `PJRT_NamedValue_Type`.
+pub type dp_value_type = u32;
+
+/// UTF-8 text.
+pub const DP_VALUE_STRING: dp_value_type = 0;
+/// A 64-bit integer.
+pub const DP_VALUE_INT64: dp_value_type = 1;
+/// A list of 64-bit integers.
+pub const DP_VALUE_INT64_LIST: dp_value_type = 2;
+/// A 32-bit float.
+pub const DP_VALUE_FLOAT: dp_value_type = 3;
+/// A boolean.
+pub const DP_VALUE_BOOL: dp_value_type = 4;
+
+/// Names and typed values, in order, each name once: what a framework gives for a client, and what a plugin's schema
+/// makes of it (`dp_plugin_client_options`), which then fits `PJRT_NamedValue`.
+#[derive(Default)]
+pub struct dp_options {
+    given: Vec<Entry>,
+}
+
+struct Entry {
+    named: NamedValue,
+    name: Text,
+    /// The value with a NUL byte behind it, where it is text.
+    string: Option<Text>,
+}
+
+impl dp_options {
+    pub(super) fn from_values(values: impl IntoIterator<Item = NamedValue>) -> Self {
+        let mut options = Self::default();
+        for NamedValue { name, value } in values {
+            options.set(&name, value);
+        }
+        options
+    }
+
+    /// The options, for the registry.
+    pub(super) fn to_values(&self) -> Vec<NamedValue> {
+        self.given.iter().map(|entry| entry.named.clone()).collect()
+    }
+
+    fn set(&mut self, name: &str, value: Value) {
+        let string = if let Value::String(text) = &value { Some(Text::new(text.as_str())) } else { None };
+        let named = NamedValue { name: name.to_owned(), value };
+        let entry = Entry { named, name: Text::new(name), string };
+        match self.given.iter_mut().find(|earlier| earlier.named.name == name) {
+            Some(earlier) => *earlier = entry,
+            None => self.given.push(entry),
+        }
+    }
+}
+
+impl Entry {
+    fn describe(&self) -> Outcome<dp_option> {
+        let mut option = dp_option {
+            struct_size: size_of::<dp_option>(),
+            name: self.name.lend(),
+            r#type: DP_VALUE_STRING,
+            bool_value: false,
+            float_value: 0.0,
+            int64_value: 0,
+            string_value: self.string.as_ref().map_or(NO_TEXT, Text::lend),
+            int64_list: null(),
+            int64_list_size: 0,
+        };
+        match &self.named.value {
+            Value::String(_) => {}
+            Value::Int64(value) => {
+                option.r#type = DP_VALUE_INT64;
+                option.int64_value = *value;
+            }
+            Value::Int64List(values) => {
+                option.r#type = DP_VALUE_INT64_LIST;
+                option.int64_list_size = values.len();
+                option.int64_list = if values.is_empty() { null() } else { values.as_ptr() };
+            }
+            Value::Float(value) => {
+                option.r#type = DP_VALUE_FLOAT;
+                option.float_value = *value;
+            }
+            Value::Bool(value) => {
+                option.r#type = DP_VALUE_BOOL;
+                option.bool_value = *value;
+            }
+            other => {
+                let message = format!("C has no name for a value of type {}", other.type_name());
+                return Err(Failure::new(ErrorCode::UNIMPLEMENTED, message));
+            }
+        }
+        Ok(option)
+    }
+}
+
+/// One option, as `dp_options_at` tells it. Of the values, only that of `type` is meaningful.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct dp_option {
+    /// `sizeof(dp_option)`, set by the caller.
+    pub struct_size: usize,
+    /// The name.
+    pub name: dp_string,
+    /// Which of the values it has.
+    pub r#type: dp_value_type,
+    /// `DP_VALUE_BOOL`.
+    pub bool_value: bool,
+    /// `DP_VALUE_FLOAT`.
+    pub float_value: f32,
+    /// `DP_VALUE_INT64`.
+    pub int64_value: i64,
+    /// `DP_VALUE_STRING`.
+    pub string_value: dp_string,
+    /// `DP_VALUE_INT64_LIST`: the first of the integers, or NULL where there are none.
+    pub int64_list: *const i64,
+    /// `DP_VALUE_INT64_LIST`: how many there are.
+    pub int64_list_size: usize,
+}
+
+// SAFETY: it is repr(C) and begins with `struct_size`. It is written only, never read from C.
+unsafe impl StructSize for dp_option {
+    const FIRST_SIZE: usize = size_of::<Self>();
+    const NAME: &'static str = "dp_option";
+}
+
+/// No options. The caller frees them with `dp_options_free`.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_options_new() -> *mut dp_options {
+    guard::give(dp_options::default())
+}
+
+/// Frees options; NULL is nothing.
+///
+/// # Safety
+///
+/// K2 and K3.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_options_free(options: *mut dp_options) {
+    // SAFETY: this function's contract.
+    unsafe { guard::free(options) }
+}
+
+/// # Safety
+///
+/// K1 to K4.
+unsafe fn set(
+    function: &'static str,
+    options: *mut dp_options,
+    name: *const c_char,
+    error: *mut *mut dp_error,
+    value: impl FnOnce(&Call) -> Outcome<Value>,
+) -> dp_code {
+    let body = |call: &Call| {
+        let name = call.some_text(name, "name")?;
+        let value = value(call)?;
+        call.object_mut(options, "options")?.set(name, value);
+        Ok(())
+    };
+    // SAFETY: this function's contract.
+    unsafe { guard::run(function, error, body) }
+}
+
+/// Sets an option to text. Plugins' schemas also take text for the other types, as in `"0.5"`, `"true"` and `"0,1"`.
+///
+/// # Safety
+///
+/// K1 to K4.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_options_set_string(
+    options: *mut dp_options,
+    name: *const c_char,
+    value: *const c_char,
+    error: *mut *mut dp_error,
+) -> dp_code {
+    let read = |call: &Call| Ok(Value::String(call.text(value, "value")?.to_owned()));
+    // SAFETY: this function's contract.
+    unsafe { set("dp_options_set_string", options, name, error, read) }
+}
+
+/// Sets an option to an integer.
+///
+/// # Safety
+///
+/// K1 to K4.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_options_set_int64(
+    options: *mut dp_options,
+    name: *const c_char,
+    value: i64,
+    error: *mut *mut dp_error,
+) -> dp_code {
+    // SAFETY: this function's contract.
+    unsafe { set("dp_options_set_int64", options, name, error, |_| Ok(Value::Int64(value))) }
+}
+
+/// Sets an option to a list of `len` integers; `values` may be NULL where `len` is 0.
+///
+/// # Safety
+///
+/// K1 to K4.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_options_set_int64_list(
+    options: *mut dp_options,
+    name: *const c_char,
+    values: *const i64,
+    len: usize,
+    error: *mut *mut dp_error,
+) -> dp_code {
+    let read = |call: &Call| Ok(Value::Int64List(call.array(values, len, "values")?.to_vec()));
+    // SAFETY: this function's contract.
+    unsafe { set("dp_options_set_int64_list", options, name, error, read) }
+}
+
+/// Sets an option to a float.
+///
+/// # Safety
+///
+/// K1 to K4.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_options_set_float(
+    options: *mut dp_options,
+    name: *const c_char,
+    value: f32,
+    error: *mut *mut dp_error,
+) -> dp_code {
+    // SAFETY: this function's contract.
+    unsafe { set("dp_options_set_float", options, name, error, |_| Ok(Value::Float(value))) }
+}
+
+/// Sets an option to a boolean.
+///
+/// # Safety
+///
+/// K1 to K4.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_options_set_bool(
+    options: *mut dp_options,
+    name: *const c_char,
+    value: bool,
+    error: *mut *mut dp_error,
+) -> dp_code {
+    // SAFETY: this function's contract.
+    unsafe { set("dp_options_set_bool", options, name, error, |_| Ok(Value::Bool(value))) }
+}
+
+/// How many options there are; 0 for NULL.
+///
+/// # Safety
+///
+/// K2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_options_count(options: *const dp_options) -> usize {
+    // SAFETY: this function's contract.
+    unsafe { guard::get(0, |call| Ok(call.object(options, "options")?.given.len())) }
+}
+
+/// Fills `out` with the option at `index`, counted from 0. What it points to belongs to the options, until they are
+/// changed or freed.
+///
+/// # Safety
+///
+/// K1, K2 and K5.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_options_at(
+    options: *const dp_options,
+    index: usize,
+    out: *mut dp_option,
+    error: *mut *mut dp_error,
+) -> dp_code {
+    let body = |call: &Call| {
+        let entry = guard::at(&call.object(options, "options")?.given, index)?;
+        call.write(out, "out", &entry.describe()?)
+    };
+    // SAFETY: this function's contract.
+    unsafe { guard::run("dp_options_at", error, body) }
+}

@@ -1,0 +1,19 @@
+//! The library's version.
+
+use device_plugin::abi::capabilities::dp_string;
+
+/// Version of this header's binary interface. A library of a larger number still has everything of a smaller one.
+pub const DP_ABI_VERSION: u32 = 1;
+
+/// `DP_ABI_VERSION` of the library in use, to compare with that of the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_abi_version() -> u32 {
+    DP_ABI_VERSION
+}
+
+/// Version of the library in use, such as `0.1.0`. Lives as long as the process.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_version() -> dp_string {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    dp_string { data: VERSION.as_ptr().cast(), size: VERSION.len() - 1 }
+}

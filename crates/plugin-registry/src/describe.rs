@@ -1,0 +1,26 @@
+//! What a library says of itself.
+
+use std::path::Path;
+
+use device_plugin::Descriptor;
+use device_plugin::abi::descriptor::{DP_GET_DESCRIPTOR, dp_descriptor};
+use pjrt::Plugin;
+
+use crate::Error;
+
+/// The description a library carries, none where it carries none. The library is loaded for it, and stays loaded; its
+/// table is not asked for. As [`open`](crate::open), the caller vouches for the library.
+///
+/// # Errors
+///
+/// [`Error::Load`] where the library cannot be loaded, [`Error::Description`] with all faults of the description.
+pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
+    let path = path.as_ref();
+    // SAFETY: R1: the caller vouches for the library, and a function of this name has this type.
+    let found = unsafe { Plugin::description(path, DP_GET_DESCRIPTOR) }.map_err(Error::Load)?;
+    let Some(raw) = found else { return Ok(None) };
+    // SAFETY: R1, as above: the function returns what `Descriptor::from_raw` reads, and it stays as it is.
+    let descriptor = unsafe { Descriptor::from_raw(raw.cast::<dp_descriptor>()) };
+    let name = || path.display().to_string();
+    descriptor.map(Some).map_err(|faults| Error::Description { name: name(), faults })
+}

@@ -1,0 +1,262 @@
+//! Gathers what the sources find into one list: one candidate for each file, with everything that speaks against it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use device_plugin::Manifest;
+
+use super::candidate::{Candidate, CandidateLibrary, NameOrigin};
+use super::config::Discovery;
+use super::file_id::FileId;
+use super::filter::Filter;
+use super::library::{DESCRIPTOR_SYMBOL, LibrarySearch};
+use super::manifests;
+use super::provenance::{Provenance, SourceKind};
+use super::refusal::Refusal;
+use super::trust;
+use super::{Discovered, Note, Searched, verify_sha256};
+
+/// The manifest in a folder: none, a good one, or what is wrong with it.
+type Beside = Option<(PathBuf, Result<Manifest, Vec<Refusal>>)>;
+
+/// The state of one search.
+pub(super) struct Collector<'a> {
+    pub(super) discovery: &'a Discovery,
+    pub(super) libraries: LibrarySearch,
+    found: Discovered,
+    /// Candidates by file.
+    files: HashMap<FileId, Vec<usize>>,
+    /// Manifests that lie in a library's folder, by that folder.
+    beside: HashMap<PathBuf, Beside>,
+}
+
+impl<'a> Collector<'a> {
+    pub(super) fn new(discovery: &'a Discovery) -> Self {
+        let library_path = if discovery.elevated { Vec::new() } else { discovery.paths("LD_LIBRARY_PATH") };
+        Self {
+            discovery,
+            libraries: LibrarySearch::new(&discovery.root, discovery.host, library_path),
+            found: Discovered::default(),
+            files: HashMap::new(),
+            beside: HashMap::new(),
+        }
+    }
+
+    /// Records a note.
+    pub(super) fn note(&mut self, about: impl Into<String>, message: impl Into<String>) {
+        let note = Note { about: about.into(), message: message.into() };
+        if !self.found.notes.contains(&note) {
+            tracing::debug!(about = note.about, "{}", note.message);
+            self.found.notes.push(note);
+        }
+    }
+
+    /// Records a wish.
+    pub(super) fn hint(&mut self, hint: super::SelectionHint) {
+        self.found.hints.push(hint);
+    }
+
+    /// Records a place that is searched; says whether it exists.
+    pub(super) fn search(&mut self, source: SourceKind, path: &Path) -> bool {
+        let exists = path.exists();
+        let searched = Searched { source, path: path.to_owned(), exists };
+        if !self.found.searched.contains(&searched) {
+            self.found.searched.push(searched);
+        }
+        exists
+    }
+
+    /// A library by the text a user or a file gave: a path, or a bare name for the library search.
+    pub(super) fn library(&self, text: &Path) -> Result<PathBuf, Refusal> {
+        let bare = text.components().count() == 1 && !text.is_absolute() && !text.as_os_str().is_empty();
+        if bare && let Some(name) = text.to_str().filter(|name| !name.contains('/')) {
+            return self.libraries.find(name).ok_or_else(|| Refusal::NotInLibrarySearch { name: name.to_owned() });
+        }
+        std::path::absolute(text)
+            .map_err(|error| Refusal::Unreadable { path: text.to_owned(), message: error.to_string() })
+    }
+
+    /// Whether a library was found before.
+    pub(super) fn knows(&self, path: &Path) -> bool {
+        FileId::of(path).is_some_and(|id| self.files.contains_key(&id))
+    }
+
+    /// Adds a find: to the candidate of the same file, or as a new one.
+    pub(super) fn add(&mut self, candidate: Candidate) {
+        let id = candidate.library.path().and_then(FileId::of);
+        let Some(id) = id else {
+            self.found.candidates.push(candidate);
+            return;
+        };
+        let known = self.files.entry(id).or_default();
+        let same = known.iter().copied().find(|index| same_plugin(&self.found.candidates[*index], &candidate));
+        match same {
+            Some(index) => merge(&mut self.found.candidates[index], candidate),
+            None => {
+                known.push(self.found.candidates.len());
+                self.found.candidates.push(candidate);
+            }
+        }
+    }
+
+    /// Checks every candidate and gives the list.
+    pub(super) fn finish(mut self) -> Discovered {
+        let mut candidates = std::mem::take(&mut self.found.candidates);
+        let filter = Filter::new(self.discovery);
+        let allow_list = self.discovery.allow_list();
+        for candidate in &mut candidates {
+            if let Some(path) = candidate.library.path().map(Path::to_owned) {
+                self.check_library(candidate, &path);
+                match &allow_list {
+                    // Reading the file would tell nothing more about a candidate that is refused already.
+                    Ok(Some(list)) if candidate.is_usable() => candidate.refusals.extend(list.check(&path).err()),
+                    Ok(_) => {}
+                    Err(refusal) => candidate.refusals.push(refusal.clone()),
+                }
+            }
+            if let Some(variable) = candidate.manifest.as_ref().and_then(|manifest| manifest.disable_env.clone())
+                && self.discovery.get(&variable).is_some_and(|value| value != "0")
+            {
+                let pattern = candidate.name().unwrap_or_default().to_owned();
+                candidate.refusals.push(Refusal::Disabled { variable, pattern });
+            }
+            candidate.refusals.extend(filter.refusal(candidate));
+            tracing::debug!(%candidate, "found");
+        }
+        self.found.candidates = candidates;
+        self.found
+    }
+
+    /// Everything that the file itself says.
+    fn check_library(&mut self, candidate: &mut Candidate, path: &Path) {
+        if self.discovery.elevated
+            && let Some(refusal) = trust::insecure(path)
+        {
+            // Nothing more is read of a file that a stranger may have put there.
+            candidate.refusals.push(refusal);
+            return;
+        }
+        if trust::writable_by_all(path) {
+            candidate.notes.push(format!("{} can be changed by every user of the machine", path.display()));
+        }
+        let facts = self.libraries.inspect(path);
+        let facts = match &*facts {
+            Ok(facts) => facts,
+            Err(refusal) => {
+                if !candidate.refusals.contains(refusal) {
+                    candidate.refusals.push(refusal.clone());
+                }
+                return;
+            }
+        };
+        candidate.facts = Some(facts.clone());
+        if candidate.manifest.is_none() {
+            match self.manifest_beside(path) {
+                Some((file, Ok(manifest))) => attach(candidate, manifest, file),
+                Some((_, Err(refusals))) => candidate.refusals.extend(refusals),
+                None => {}
+            }
+        }
+        if !facts.exports.get_pjrt_api {
+            candidate.refusals.push(Refusal::NoGetPjrtApi { path: path.to_owned() });
+            if facts.exports.descriptor {
+                candidate.notes.push(format!(
+                    "it describes a plugin ({DESCRIPTOR_SYMBOL}) whose PJRT library is another file: name that file in a \
+                     manifest"
+                ));
+            }
+        }
+        let host = self.discovery.host;
+        if !facts.targets.contains(&host) {
+            let library = facts.targets.clone();
+            candidate.refusals.push(Refusal::WrongTarget { path: path.to_owned(), library, host });
+        } else if facts.exports.get_pjrt_api {
+            let missing = self.libraries.missing(path, &[]);
+            if !missing.is_empty() {
+                candidate.refusals.push(Refusal::MissingDependencies { path: path.to_owned(), missing });
+            }
+        }
+        if self.discovery.verify_sha256
+            && let Some(expected) = candidate.expected_sha256(host)
+        {
+            candidate.refusals.extend(verify_sha256(path, &expected).err());
+        }
+    }
+
+    /// The manifest in a library's folder, if it speaks of this library. A broken one may speak of it.
+    fn manifest_beside(&mut self, library: &Path) -> Beside {
+        let folder = library.parent()?;
+        let host = self.discovery.host;
+        let beside = self.beside.entry(folder.to_owned()).or_insert_with(|| {
+            let file = folder.join(device_plugin::manifest::FILE_NAME);
+            match manifests::read(&file) {
+                Err(refusals) if matches!(refusals[..], [Refusal::Missing { .. }]) => None,
+                read => Some((file, read)),
+            }
+        });
+        let (file, read) = beside.as_ref()?;
+        if let Ok(manifest) = read {
+            let named = manifests::library_for(manifest, host)?;
+            if FileId::of(&folder.join(&named.path))? != FileId::of(library)? {
+                return None;
+            }
+        }
+        Some((file.clone(), read.clone()))
+    }
+}
+
+/// Gives a candidate its manifest.
+pub(super) fn attach(candidate: &mut Candidate, manifest: Manifest, file: PathBuf) {
+    candidate.add_name(&manifest.name, NameOrigin::Manifest);
+    candidate.priority = Some(manifest.priority);
+    candidate.manifest = Some(manifest);
+    candidate.manifest_path = Some(file);
+}
+
+/// Whether two finds of one file are one plugin. A user may give one library two names with different options in the
+/// environment; then these are two.
+fn same_plugin(known: &Candidate, found: &Candidate) -> bool {
+    let environment = SourceKind::Environment;
+    known.create_options == found.create_options
+        || known.provenance.source != environment
+        || found.provenance.source != environment
+}
+
+/// Adds a second find of the same file.
+fn merge(known: &mut Candidate, found: Candidate) {
+    for name in &found.names {
+        known.add_name(&name.name, name.origin);
+    }
+    known.priority = known.priority.or(found.priority);
+    if known.manifest.is_none()
+        && let (Some(manifest), Some(file)) = (found.manifest, found.manifest_path)
+    {
+        attach(known, manifest, file);
+    }
+    if known.create_options.is_empty() {
+        known.create_options = found.create_options;
+    }
+    for refusal in found.refusals {
+        if !known.refusals.contains(&refusal) {
+            known.refusals.push(refusal);
+        }
+    }
+    for note in found.notes {
+        if !known.notes.contains(&note) {
+            known.notes.push(note);
+        }
+    }
+    let places = std::iter::once(found.provenance).chain(found.also);
+    for provenance in places {
+        if !known.provenances().any(|place| *place == provenance) {
+            known.also.push(provenance);
+        }
+    }
+}
+
+/// A candidate of which nothing but a refusal is known.
+pub(super) fn refused(provenance: Provenance, refusals: Vec<Refusal>) -> Candidate {
+    let mut candidate = Candidate::new(CandidateLibrary::Unknown, provenance);
+    candidate.refusals = refusals;
+    candidate
+}

@@ -1,0 +1,149 @@
+//! What discovery looks at. Everything is data, so that a test or a program can give another machine than this one.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use super::library::LibrarySearch;
+use super::privileges;
+use super::target::Target;
+
+/// Which machine discovery looks at, and how.
+#[derive(Clone, Debug)]
+pub struct Discovery {
+    pub(super) environment: BTreeMap<OsString, OsString>,
+    pub(super) home: Option<PathBuf>,
+    pub(super) root: PathBuf,
+    pub(super) host: Target,
+    pub(super) elevated: bool,
+    pub(super) verify_sha256: bool,
+    pub(super) python: bool,
+    pub(super) conventional: bool,
+    pub(super) interpreters: Option<Vec<PathBuf>>,
+}
+
+impl Discovery {
+    /// This process's environment, home folder, file system and privileges.
+    pub fn from_environment() -> Self {
+        let environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        let home = std::env::home_dir();
+        Self { environment, home, elevated: privileges::elevated(), ..Self::isolated("/") }
+    }
+
+    /// A machine whose file system lies below `root`, with an empty environment, no home folder and no elevated
+    /// privileges. Fixed folders such as `/etc` and `/usr/lib` are looked up below `root`; paths that variables or
+    /// files name are taken as they are.
+    pub fn isolated(root: impl Into<PathBuf>) -> Self {
+        Self {
+            environment: BTreeMap::new(),
+            home: None,
+            root: root.into(),
+            host: Target::host(),
+            elevated: false,
+            verify_sha256: false,
+            python: true,
+            conventional: true,
+            interpreters: None,
+        }
+    }
+
+    /// Sets one environment variable.
+    #[must_use]
+    pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.environment.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the whole environment.
+    #[must_use]
+    pub fn environment<K: Into<OsString>, V: Into<OsString>>(
+        mut self,
+        variables: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        self.environment = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        self
+    }
+
+    /// Sets the home folder, below which `~/.config`, `~/.local` and the like are looked up.
+    #[must_use]
+    pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
+        self.home = Some(home.into());
+        self
+    }
+
+    /// Sets the host that libraries must have been built for.
+    #[must_use]
+    pub fn host(mut self, host: Target) -> Self {
+        self.host = host;
+        self
+    }
+
+    /// Whether this process has more privileges than the user who started it (set-user-ID and the like). Discovery
+    /// then trusts no variable that names a file and no folder of the user.
+    #[must_use]
+    pub fn elevated(mut self, elevated: bool) -> Self {
+        self.elevated = elevated;
+        self
+    }
+
+    /// Whether the content of every library is compared with the sha256 of its manifest. Off by default: it reads
+    /// the whole file, which takes about a second per gigabyte. [`verify_sha256`](super::verify_sha256) checks one.
+    #[must_use]
+    pub fn verify_sha256(mut self, verify: bool) -> Self {
+        self.verify_sha256 = verify;
+        self
+    }
+
+    /// Whether Python environments are read (on by default).
+    #[must_use]
+    pub fn python(mut self, read: bool) -> Self {
+        self.python = read;
+        self
+    }
+
+    /// Whether conventional directories and file names are searched (on by default).
+    #[must_use]
+    pub fn conventional(mut self, search: bool) -> Self {
+        self.conventional = search;
+        self
+    }
+
+    /// The folders in which Python interpreters are looked for, instead of those of `PATH`.
+    #[must_use]
+    pub fn interpreter_path(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.interpreters = Some(folders.into_iter().collect());
+        self
+    }
+
+    /// Whether privileges are elevated.
+    pub fn is_elevated(&self) -> bool {
+        self.elevated
+    }
+
+    /// The file that the dynamic loader takes for a name without a folder.
+    pub(crate) fn find_library(&self, name: &str) -> Option<PathBuf> {
+        LibrarySearch::new(&self.root, self.host, self.paths("LD_LIBRARY_PATH")).find(name)
+    }
+
+    /// A variable's value; an empty one counts as unset.
+    pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
+        self.environment.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+    }
+
+    /// The folders a variable lists, in the system's syntax, without empty ones.
+    pub(super) fn paths(&self, name: &str) -> Vec<PathBuf> {
+        self.get(name)
+            .map(|value| std::env::split_paths(value).filter(|path| !path.as_os_str().is_empty()).collect())
+            .unwrap_or_default()
+    }
+
+    /// A fixed folder of the machine.
+    pub(super) fn system(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// The home folder, unless privileges are elevated.
+    pub(super) fn trusted_home(&self) -> Option<&Path> {
+        if self.elevated { None } else { self.home.as_deref() }
+    }
+}

@@ -1,0 +1,75 @@
+//! Source: conventional directories and file names.
+
+use std::path::Path;
+
+use super::candidate::{Candidate, CandidateLibrary, NameOrigin};
+use super::collector::Collector;
+use super::folder;
+use super::provenance::{Place, Provenance, SourceKind};
+
+/// Folders below the home folder, gopjrt's first.
+const OWN: &[&str] = &[".local/lib/gomlx/pjrt", ".local/lib/pjrt", "lib"];
+/// Folders of the machine.
+const SHARED: &[&str] = &["/usr/local/lib/gomlx/pjrt", "/usr/local/lib/pjrt", "/usr/lib/pjrt"];
+/// Libraries that PyTorch/XLA loads by a bare name, and the plugins they are.
+const BARE: &[(&str, &str)] = &[("libtpu.so", "tpu"), ("libxpu.so", "xpu"), ("libneuronpjrt.so", "neuron")];
+
+impl Collector<'_> {
+    /// Searches every conventional folder, then the library search for the bare names.
+    pub(super) fn conventional(&mut self) {
+        let discovery = self.discovery;
+        let own = discovery.trusted_home().map(|home| OWN.iter().map(|folder| home.join(folder)));
+        let mut folders: Vec<_> = own.into_iter().flatten().collect();
+        folders.extend(SHARED.iter().map(|folder| discovery.system(folder)));
+        folders.extend(self.libraries.library_path().iter().cloned());
+        folders.extend(self.libraries.system_folders().iter().cloned());
+        let on_path = self.libraries.library_path().to_vec();
+        let mut met = Vec::new();
+        for path in folders {
+            // `/lib` is often a link to `/usr/lib`.
+            let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+            if met.contains(&real) {
+                continue;
+            }
+            met.push(real);
+            if self.search(SourceKind::Conventional, &path) {
+                let variable = on_path.contains(&path).then_some("LD_LIBRARY_PATH");
+                self.conventional_folder(SourceKind::Conventional, &path, variable);
+            }
+        }
+        for (library, name) in BARE {
+            let Some(path) = self.libraries.find(library) else { continue };
+            let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
+            let place = Place::Directory { path: folder, variable: None };
+            let provenance = Provenance::new(SourceKind::Conventional, place);
+            let mut candidate = Candidate::new(CandidateLibrary::Path(path), provenance);
+            candidate.add_name(name, NameOrigin::Known);
+            self.add(candidate);
+        }
+    }
+
+    /// The manifests and the conventionally named libraries of a folder.
+    pub(super) fn conventional_folder(&mut self, source: SourceKind, path: &Path, variable: Option<&str>) {
+        let is_manifest = |name: &str| {
+            name == device_plugin::manifest::FILE_NAME || (name.starts_with("pjrt-plugin-") && name.ends_with(".json"))
+        };
+        let files = folder::files_named(path, |name| is_manifest(name) || folder::is_plugin_name(name));
+        for file in &files {
+            if is_manifest(folder::name(file)) {
+                self.manifest(source, file, variable);
+            }
+        }
+        for file in files {
+            let name = folder::name(&file);
+            // A broken link is a plugin that was installed once; a folder of that name is something else.
+            if is_manifest(name) || file.is_dir() {
+                continue;
+            }
+            let place = Place::Directory { path: path.to_owned(), variable: variable.map(str::to_owned) };
+            let guess = folder::guess_name(name);
+            let mut candidate = Candidate::new(CandidateLibrary::Path(file), Provenance::new(source, place));
+            candidate.add_name(&guess, NameOrigin::File);
+            self.add(candidate);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Source: environment variables that name libraries, each with the meaning its inventor gave it.
+
+use std::path::{Path, PathBuf};
+
+use super::candidate::{Candidate, CandidateLibrary, NameOrigin};
+use super::collector::{Collector, refused};
+use super::provenance::{Place, Provenance, SourceKind};
+use super::refusal::Refusal;
+use super::{SelectionHint, folder};
+
+/// A variable and what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Variable {
+    /// Its name; `PJRT_PLUGIN_PATH_<PLATFORM>` stands for many.
+    pub name: &'static str,
+    /// What its value is, and what it means.
+    pub meaning: &'static str,
+    /// What it does here.
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// JAX's list.
+    NamesAndPaths,
+    /// One library, of a plugin whose name the variable implies or the file tells.
+    Library(Option<&'static str>),
+    /// One library for each platform named in the variable's own name.
+    PlatformLibrary,
+    /// `type:path`, or a path alone.
+    TypeAndPath,
+    /// Folders of conventionally named libraries and manifests.
+    Folders,
+    /// The folder of one library.
+    LibraryIn(&'static str, &'static str),
+    /// Read elsewhere in discovery.
+    Elsewhere,
+}
+
+const fn variable(name: &'static str, kind: Kind, meaning: &'static str) -> Variable {
+    Variable { name, meaning, kind }
+}
+
+/// Every variable discovery reads, those that name libraries in order of search.
+const VARIABLES: &[Variable] = &[
+    variable(
+        "PJRT_NAMES_AND_LIBRARY_PATHS",
+        Kind::NamesAndPaths,
+        "JAX: `name:path,name:path` (`;` for `:` on Windows). A path that ends in `.json` is a file with `library_path` \
+         and, optionally, `create_options`. Of a name given twice the last counts.",
+    ),
+    variable(
+        "PJRT_LIBRARY_PATH",
+        Kind::Library(Some("library")),
+        "PyTorch/XLA: the library of the placeholder device `LIBRARY`, which PJRT_DEVICE=LIBRARY selects.",
+    ),
+    variable(
+        "PJRT_PLUGIN_LIBRARY_PATH",
+        Kind::Folders,
+        "gopjrt and OpenXLA's proposal: folders, searched for `pjrt-plugin-*`, `pjrt_plugin_*` and \
+         `pjrt_c_api_*_plugin` libraries, and for manifests named `pjrt_plugin.json` or `pjrt-plugin-*.json`.",
+    ),
+    variable(
+        "TPU_LIBRARY_PATH",
+        Kind::Library(Some("tpu")),
+        "JAX, PyTorch/XLA and libtpu: the TPU library. JAX passes over a missing file and uses package libtpu.",
+    ),
+    variable(
+        "PTXLA_TPU_LIBRARY_PATH",
+        Kind::Library(Some("tpu")),
+        "PyTorch/XLA: the TPU library where TPU_LIBRARY_PATH is not set.",
+    ),
+    variable("XPU_LIBRARY_PATH", Kind::Library(Some("xpu")), "PyTorch/XLA: the library of Intel GPUs."),
+    variable("NEURON_LIBRARY_PATH", Kind::Library(Some("neuron")), "PyTorch/XLA: the library of AWS Neuron."),
+    variable("PYPJRT_PLUGIN", Kind::Library(None), "pypjrt: one library."),
+    variable("PJRT_PLUGIN_PATH", Kind::Library(None), "pjrt-rs: one library."),
+    variable(
+        "PJRT_PLUGIN_PATH_<PLATFORM>",
+        Kind::PlatformLibrary,
+        "r-xla: the library of the platform that ends the variable's name.",
+    ),
+    variable(
+        "XLA_PJRT_PLUGIN",
+        Kind::TypeAndPath,
+        "A library, or `type:path` with the plugin's name before the colon.",
+    ),
+    variable("JAX_MPS_LIBRARY_PATH", Kind::Library(Some("mps")), "jax-mps: its library."),
+    variable("METALJAX_PLUGIN_PATH", Kind::Library(Some("metal")), "metaljax: its library."),
+    variable(
+        "TT_PJRT_PLUGIN_DIR",
+        Kind::LibraryIn("tt", "pjrt_plugin_tt.so"),
+        "tt-xla: the folder that holds `pjrt_plugin_tt.so`.",
+    ),
+    variable("PJRT_DEVICE", Kind::Elsewhere, "PyTorch/XLA: name of the device to use; a wish for selection."),
+    variable("JAX_PLATFORMS", Kind::Elsewhere, "JAX: names of the platforms to use, in order; a wish for selection."),
+    variable(
+        super::manifests::OVERRIDE,
+        Kind::Elsewhere,
+        "Manifest files or folders; with it these are the only source.",
+    ),
+    variable(super::manifests::ADD, Kind::Elsewhere, "Manifest files or folders to search first."),
+    variable(
+        super::filter::SELECT,
+        Kind::Elsewhere,
+        "Comma-separated patterns with `*` and `?`: only plugins of which a name or the manifest's file name matches.",
+    ),
+    variable(
+        super::filter::DISABLE,
+        Kind::Elsewhere,
+        "Patterns alike: these plugins are not used. `~all~` disables all that are not selected.",
+    ),
+    variable(super::trust::ALLOWLIST, Kind::Elsewhere, "A file of sha256 sums; all other libraries are refused."),
+    variable("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", Kind::Elsewhere, "TensorFlow: a plugin library or a folder of them."),
+    variable("LD_LIBRARY_PATH", Kind::Elsewhere, "Folders of the library search; only conventional names are taken."),
+];
+
+/// Every environment variable that discovery reads by name, with its meaning. The usual ones of a system (`HOME`,
+/// `PATH`, `XDG_*`, `VIRTUAL_ENV`, `CONDA_PREFIX`, `PYTHONPATH` ...) are not listed.
+pub fn variables() -> &'static [Variable] {
+    VARIABLES
+}
+
+/// Prefix of the variables with a platform in their name.
+const PLATFORM_PREFIX: &str = "PJRT_PLUGIN_PATH_";
+
+impl Collector<'_> {
+    /// Searches every variable of the table.
+    pub(super) fn environment(&mut self) {
+        if self.discovery.elevated {
+            for variable in VARIABLES.iter().filter(|variable| variable.kind != Kind::Elsewhere) {
+                if self.discovery.get(variable.name).is_some() {
+                    self.note(variable.name, "ignored, because this process runs with elevated privileges");
+                }
+            }
+            return;
+        }
+        for variable in VARIABLES {
+            if variable.kind == Kind::PlatformLibrary {
+                self.platform_libraries();
+                continue;
+            }
+            let Some(value) = self.discovery.get(variable.name) else { continue };
+            match variable.kind {
+                Kind::NamesAndPaths => self.names_and_paths(variable.name, &value.to_string_lossy()),
+                Kind::Library(name) => self.library_of_variable(variable.name, name, Path::new(value)),
+                Kind::TypeAndPath => self.type_and_path(variable.name, &value.to_string_lossy()),
+                Kind::Folders => self.folders_of_variable(variable.name),
+                Kind::LibraryIn(name, file) => {
+                    self.library_of_variable(variable.name, Some(name), &Path::new(value).join(file));
+                }
+                Kind::PlatformLibrary | Kind::Elsewhere => {}
+            }
+        }
+        self.placeholder_without_path();
+    }
+
+    /// Wishes about what to use.
+    pub(super) fn hints(&mut self) {
+        for variable in ["PJRT_DEVICE", "JAX_PLATFORMS"] {
+            let Some(value) = self.discovery.get(variable) else { continue };
+            let value = value.to_string_lossy().to_lowercase();
+            let names: Vec<String> =
+                value.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+            if !names.is_empty() {
+                self.hint(SelectionHint { variable: variable.to_owned(), names });
+            }
+        }
+    }
+
+    fn provenance(variable: &str, item: &str) -> Provenance {
+        let place = Place::Variable { name: variable.to_owned(), item: item.to_owned(), config: None };
+        Provenance::new(SourceKind::Environment, place)
+    }
+
+    /// A candidate for a library that a variable names.
+    pub(super) fn candidate_of_variable(
+        &mut self,
+        provenance: Provenance,
+        name: Option<(&str, NameOrigin)>,
+        path: &Path,
+    ) -> Candidate {
+        let mut candidate = Candidate::new(CandidateLibrary::Unknown, provenance);
+        if let Some((name, origin)) = name {
+            candidate.add_name(name, origin);
+        }
+        match self.library(path) {
+            Ok(library) => {
+                self.search(SourceKind::Environment, &library);
+                if name.is_none() {
+                    candidate.add_name(&folder::guess_name(folder::name(&library)), NameOrigin::File);
+                }
+                candidate.library = CandidateLibrary::Path(library);
+            }
+            Err(refusal) => {
+                if name.is_none() {
+                    candidate.add_name(&folder::guess_name(folder::name(path)), NameOrigin::File);
+                }
+                candidate.refusals.push(refusal);
+            }
+        }
+        candidate
+    }
+
+    fn library_of_variable(&mut self, variable: &str, name: Option<&str>, path: &Path) {
+        let provenance = Self::provenance(variable, &path.to_string_lossy());
+        let candidate = self.candidate_of_variable(provenance, name.map(|name| (name, NameOrigin::Known)), path);
+        self.add(candidate);
+    }
+
+    fn platform_libraries(&mut self) {
+        // The map is sorted, so the order is fixed.
+        let found: Vec<(String, PathBuf)> = self
+            .discovery
+            .environment
+            .iter()
+            .filter(|(_, value)| !value.is_empty())
+            .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), PathBuf::from(value))))
+            .filter(|(name, _)| name.strip_prefix(PLATFORM_PREFIX).is_some_and(|platform| !platform.is_empty()))
+            .collect();
+        for (variable, path) in found {
+            let platform = variable[PLATFORM_PREFIX.len()..].to_owned();
+            let provenance = Self::provenance(&variable, &path.to_string_lossy());
+            let candidate = self.candidate_of_variable(provenance, Some((&platform, NameOrigin::Given)), &path);
+            self.add(candidate);
+        }
+    }
+
+    fn type_and_path(&mut self, variable: &str, value: &str) {
+        let provenance = Self::provenance(variable, value);
+        let is_name = |name: &str| {
+            // One letter before a colon is a drive.
+            name.len() > 1 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+        };
+        let candidate = match value.split_once(':').filter(|(name, _)| is_name(name)) {
+            Some((name, "")) => {
+                let mut candidate =
+                    refused(provenance, vec![bad_item(variable, value, "write the path after the colon")]);
+                candidate.add_name(name, NameOrigin::Given);
+                candidate
+            }
+            Some((name, path)) => {
+                self.candidate_of_variable(provenance, Some((name, NameOrigin::Given)), Path::new(path))
+            }
+            None => self.candidate_of_variable(provenance, None, Path::new(value)),
+        };
+        self.add(candidate);
+    }
+
+    fn folders_of_variable(&mut self, variable: &str) {
+        for path in self.discovery.paths(variable) {
+            let source = SourceKind::Environment;
+            if !self.search(source, &path) {
+                self.note(variable, format!("{} does not exist", path.display()));
+            } else if path.is_dir() {
+                self.conventional_folder(source, &path, Some(variable));
+            } else {
+                let message = format!("it lists folders; name the folder {}", path.parent().unwrap_or(&path).display());
+                let refusal = bad_item(variable, &path.to_string_lossy(), &message);
+                let provenance = Self::provenance(variable, &path.to_string_lossy());
+                self.add(refused(provenance, vec![refusal]));
+            }
+        }
+    }
+
+    /// PyTorch/XLA fails in this case, so the person who set the variable should hear why.
+    fn placeholder_without_path(&mut self) {
+        let wants = self.discovery.get("PJRT_DEVICE").is_some_and(|device| device.eq_ignore_ascii_case("LIBRARY"));
+        if wants && self.discovery.get("PJRT_LIBRARY_PATH").is_none() {
+            let refusal = bad_item("PJRT_DEVICE", "LIBRARY", "set PJRT_LIBRARY_PATH to the library's path too");
+            let mut candidate = refused(Self::provenance("PJRT_DEVICE", "LIBRARY"), vec![refusal]);
+            candidate.add_name("library", NameOrigin::Known);
+            self.add(candidate);
+        }
+    }
+}
+
+/// A refusal of an item.
+pub(super) fn bad_item(variable: &str, item: &str, message: &str) -> Refusal {
+    Refusal::BadEnvironmentItem { variable: variable.to_owned(), item: item.to_owned(), message: message.to_owned() }
+}

@@ -1,0 +1,59 @@
+//! `PJRT_PLUGINS_SELECT` and `PJRT_PLUGINS_DISABLE`.
+
+use super::candidate::Candidate;
+use super::config::Discovery;
+use super::glob;
+use super::refusal::Refusal;
+
+/// Variable whose patterns a candidate must match, when it is set.
+pub(super) const SELECT: &str = "PJRT_PLUGINS_SELECT";
+/// Variable whose patterns a candidate must not match.
+pub(super) const DISABLE: &str = "PJRT_PLUGINS_DISABLE";
+/// In the disable variable: everything that is not selected.
+pub(super) const ALL: &str = "~all~";
+
+/// The patterns of both variables.
+#[derive(Debug)]
+pub(super) struct Filter {
+    select: Option<Vec<String>>,
+    disable: Vec<String>,
+}
+
+impl Filter {
+    /// Reads both variables. They can only take away, so they also count when privileges are elevated.
+    pub(super) fn new(discovery: &Discovery) -> Self {
+        let patterns = |name: &str| -> Option<Vec<String>> {
+            let value = discovery.get(name)?.to_string_lossy().into_owned();
+            Some(value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect())
+        };
+        Self { select: patterns(SELECT), disable: patterns(DISABLE).unwrap_or_default() }
+    }
+
+    /// Why the candidate is filtered out, if it is. Disabling wins over selecting, except that `~all~` spares what is
+    /// selected by name.
+    pub(super) fn refusal(&self, candidate: &Candidate) -> Option<Refusal> {
+        let matched = |patterns: &[String]| patterns.iter().find(|pattern| applies(pattern, candidate)).cloned();
+        let disabled = |pattern: &str| Refusal::Disabled { variable: DISABLE.to_owned(), pattern: pattern.to_owned() };
+        if let Some(pattern) = matched(&self.disable) {
+            return Some(disabled(&pattern));
+        }
+        match &self.select {
+            Some(select) if matched(select).is_some() => None,
+            Some(_) => Some(Refusal::Disabled { variable: SELECT.to_owned(), pattern: String::new() }),
+            None => self.disable.iter().any(|pattern| pattern.eq_ignore_ascii_case(ALL)).then(|| disabled(ALL)),
+        }
+    }
+}
+
+/// Whether a pattern means the candidate: one of its names, or the file name of its manifest.
+fn applies(pattern: &str, candidate: &Candidate) -> bool {
+    let file = candidate.manifest_path.as_deref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
+    let manifest = candidate.manifest.iter().flat_map(|manifest| manifest.aliases.iter().map(String::as_str));
+    candidate
+        .names
+        .iter()
+        .map(|name| name.name.as_str())
+        .chain(file)
+        .chain(manifest)
+        .any(|text| glob::matches(pattern, text))
+}

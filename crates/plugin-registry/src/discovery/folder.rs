@@ -1,0 +1,138 @@
+//! The files of a folder in a fixed order, and what their names say.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Everything in a folder, sorted by name: the order of the file system is arbitrary. Nothing for a folder that cannot
+/// be read.
+pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}
+
+/// The files of a folder whose names are wanted, sorted. Large folders make it worth asking before paths are built.
+pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let wanted = entries.filter(|entry| entry.file_name().to_str().is_some_and(&wanted));
+    let mut files: Vec<PathBuf> = wanted.map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}
+
+/// The content of a small file. Only regular files are opened: a pipe would block, and a device may never end.
+pub(super) fn read(path: &Path, largest: u64) -> std::io::Result<Vec<u8>> {
+    let metadata = fs::metadata(path)?;
+    let unfit = |what: String| Err(std::io::Error::other(what));
+    if !metadata.is_file() {
+        return unfit("not a file".to_owned());
+    }
+    if metadata.len() > largest {
+        return unfit(format!("larger than {largest} bytes"));
+    }
+    fs::read(path)
+}
+
+/// The text of a small file; bytes that are no UTF-8 become replacement characters.
+pub(super) fn read_text(path: &Path, largest: u64) -> Option<String> {
+    read(path, largest).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Largest manifest, configuration or list that is read, in bytes.
+pub(super) const LARGEST_SETTINGS: u64 = 1 << 20;
+
+/// Name of a file, where it is text.
+pub(super) fn name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+/// Name of a library without its ending (`.so`, `.so.1`, `.dylib`, `.dll`); `None` for a file named otherwise.
+fn library_stem(name: &str) -> Option<&str> {
+    // A version is digits and dots after `.so`.
+    let versioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let ends = |name: &str, end: &str| {
+        let start = name.len().checked_sub(end.len())?;
+        name.get(start..)?.eq_ignore_ascii_case(end).then_some(start)
+    };
+    let plain = [".so", ".dylib", ".dll"].iter().find_map(|end| ends(name, end));
+    let start = plain.or_else(|| {
+        let version = &name[versioned.len()..];
+        ends(versioned, ".so").filter(|_| version.starts_with('.') && !version.ends_with('.'))
+    })?;
+    name.get(..start)
+}
+
+/// Whether a file is named like a shared library, of any system.
+pub(super) fn is_library_name(name: &str) -> bool {
+    library_stem(name).is_some()
+}
+
+/// Whether a library is named as PJRT plugins conventionally are: `pjrt-plugin-*`, `pjrt_plugin_*`,
+/// `pjrt_c_api_*_plugin`, `lib*pjrt*`.
+pub(super) fn is_plugin_name(name: &str) -> bool {
+    let Some(stem) = library_stem(name) else { return false };
+    let stem = stem.to_ascii_lowercase();
+    let inner = |start: &str, end: &str| {
+        stem.strip_prefix(start).and_then(|rest| rest.strip_suffix(end)).is_some_and(|rest| !rest.is_empty())
+    };
+    inner("pjrt-plugin-", "")
+        || inner("pjrt_plugin_", "")
+        || inner("pjrt_c_api_", "_plugin")
+        || (stem.starts_with("lib") && stem.contains("pjrt"))
+}
+
+/// A plugin's name guessed from its file: what a conventional name frames, or what is left when the words that say "PJRT
+/// plugin" are taken away.
+pub(super) fn guess_name(name: &str) -> String {
+    let whole = library_stem(name).unwrap_or(name).to_lowercase();
+    for (start, end) in [("pjrt_c_api_", "_plugin"), ("pjrt-plugin-", ""), ("pjrt_plugin_", "")] {
+        let framed = whole.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+        if let Some(framed) = framed.filter(|framed| !framed.is_empty()) {
+            return framed.replace('-', "_");
+        }
+    }
+    let rest = whole.strip_prefix("lib").filter(|rest| !rest.is_empty()).unwrap_or(&whole);
+    let words = || rest.split(['-', '_', '.']).filter(|word| !word.is_empty());
+    let telling: Vec<&str> = words().filter(|word| !["pjrt", "plugin", "c", "api", "xla"].contains(word)).collect();
+    if telling.is_empty() { words().collect::<Vec<_>>().join("_") } else { telling.join("_") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (file, guess) in [
+            ("pjrt_c_api_cpu_plugin.so", "cpu"),
+            ("pjrt_c_api_c_plugin.so", "c"),
+            ("pjrt-plugin-cuda.so", "cuda"),
+            ("pjrt_plugin_tt.so", "tt"),
+            ("libpjrt_cpu.so", "cpu"),
+            ("libpjrt_plugin_mps.dylib", "mps"),
+            ("xla_cuda_plugin.so", "cuda"),
+            ("libtpu.so", "tpu"),
+            ("libpjrt.so.1", "pjrt"),
+            ("pjrt_plugin_my_device.so", "my_device"),
+            ("my.something.so", "my_something"),
+        ] {
+            assert!(is_library_name(file), "{file}");
+            assert_eq!(guess_name(file), guess, "{file}");
+        }
+        for file in
+            ["pjrt_c_api_cpu_plugin.so", "pjrt-plugin-x.dylib", "pjrt_plugin_x.so.2", "libmy_pjrt.so", "libPJRTx.dylib"]
+        {
+            assert!(is_plugin_name(file), "{file}");
+        }
+        for file in ["libc.so.6", "pjrt_plugin_.so", "pjrt_plugin_x.json", "my_pjrt.so", "pjrt_c_api__plugin.txt"] {
+            assert!(!is_plugin_name(file), "{file}");
+        }
+        assert!(
+            !is_library_name("a.so.bak")
+                && !is_library_name("a.sofa")
+                && !is_library_name("a.so.")
+                && !is_library_name("a1")
+        );
+    }
+}

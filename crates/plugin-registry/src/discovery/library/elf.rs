@@ -1,0 +1,251 @@
+//! ELF, read through its program headers: the way the dynamic linker goes, which also works for stripped files.
+
+use object::elf;
+use object::endian::{Endianness, U32, U64};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader, Sym};
+use object::read::{ReadCache, ReadRef};
+
+use super::reader::Reader;
+use super::{Exports, Fault, LibraryFacts, LibraryFormat, damaged};
+use crate::discovery::target::{Architecture, OperatingSystem, Target};
+
+/// Longest name of a library or folder that is read, in bytes.
+const LONGEST: u64 = 4096;
+
+fn architecture(machine: u16, wide: bool) -> Architecture {
+    match machine {
+        elf::EM_X86_64 => Architecture::X86_64,
+        elf::EM_386 => Architecture::X86,
+        elf::EM_AARCH64 => Architecture::Aarch64,
+        elf::EM_ARM => Architecture::Arm,
+        elf::EM_RISCV if wide => Architecture::Riscv64,
+        elf::EM_PPC64 => Architecture::PowerPc64,
+        elf::EM_S390 if wide => Architecture::S390x,
+        elf::EM_LOONGARCH if wide => Architecture::LoongArch64,
+        other => Architecture::Other(other.into()),
+    }
+}
+
+/// A range of the file as the program headers map it.
+struct Segment {
+    address: u64,
+    offset: u64,
+    size: u64,
+}
+
+struct Image<'data> {
+    data: &'data ReadCache<Reader>,
+    endian: Endianness,
+    loads: Vec<Segment>,
+}
+
+impl<'data> Image<'data> {
+    /// Place in the file of an address, and how much of the file follows it in the segment.
+    fn place(&self, address: u64) -> Result<(u64, u64), Fault> {
+        self.loads
+            .iter()
+            .find_map(|load| {
+                let within = address.checked_sub(load.address).filter(|within| *within < load.size)?;
+                Some((load.offset.checked_add(within)?, load.size - within))
+            })
+            .ok_or_else(|| damaged("an address lies in no segment"))
+    }
+
+    fn word(&self, offset: u64) -> Result<u32, Fault> {
+        let word: &U32<Endianness> = self.data.read_at(offset).map_err(|()| damaged("a table ends early"))?;
+        Ok(word.get(self.endian))
+    }
+
+    fn text(&self, address: u64, offset: u64) -> Result<&'data [u8], Fault> {
+        let (start, room) = self.place(address.wrapping_add(offset))?;
+        let end = start.saturating_add(room.min(LONGEST));
+        self.data.read_bytes_at_until(start..end, 0).map_err(|()| damaged("a name has no end"))
+    }
+}
+
+/// Addresses of the tables that the dynamic section names.
+#[derive(Default)]
+struct Tables {
+    symbols: Option<u64>,
+    strings: Option<u64>,
+    gnu_hash: Option<u64>,
+    hash: Option<u64>,
+    needed: Vec<u64>,
+    rpath: Vec<u64>,
+    runpath: Vec<u64>,
+    program: bool,
+}
+
+pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
+    data: &ReadCache<Reader>,
+    size: u64,
+) -> Result<LibraryFacts, Fault> {
+    let header = Elf::parse(data)?;
+    let endian = header.endian()?;
+    let kind = match header.e_type(endian) {
+        elf::ET_DYN => None,
+        elf::ET_REL => Some("an object file that was not linked"),
+        elf::ET_EXEC => Some("a program"),
+        elf::ET_CORE => Some("a memory dump"),
+        _ => Some("an ELF file of an unknown kind"),
+    };
+    if let Some(what) = kind {
+        return Err(Fault::Other(what.to_owned()));
+    }
+    let os = match header.e_ident().os_abi {
+        elf::ELFOSABI_NONE | elf::ELFOSABI_GNU => OperatingSystem::Linux,
+        elf::ELFOSABI_FREEBSD => OperatingSystem::FreeBsd,
+        _ => OperatingSystem::Other,
+    };
+    let target = Target { os, architecture: architecture(header.e_machine(endian), header.is_type_64()) };
+
+    let segments = header.program_headers(endian, data)?;
+    let mut loads = Vec::new();
+    let mut tables = Tables::default();
+    let mut dynamic: &[Elf::Dyn] = &[];
+    for segment in segments {
+        if segment.p_type(endian) == elf::PT_LOAD {
+            let (offset, size) = segment.file_range(endian);
+            loads.push(Segment { address: segment.p_vaddr(endian).into(), offset, size });
+        } else if let Some(found) = segment.dynamic(endian, data)? {
+            dynamic = found;
+        }
+    }
+    for entry in dynamic {
+        let value: u64 = entry.d_val(endian).into();
+        match entry.tag(endian) {
+            elf::DT_NULL => break,
+            elf::DT_NEEDED => tables.needed.push(value),
+            elf::DT_RPATH => tables.rpath.push(value),
+            elf::DT_RUNPATH => tables.runpath.push(value),
+            elf::DT_SYMTAB => tables.symbols = Some(value),
+            elf::DT_STRTAB => tables.strings = Some(value),
+            elf::DT_GNU_HASH => tables.gnu_hash = Some(value),
+            elf::DT_HASH => tables.hash = Some(value),
+            elf::DT_FLAGS_1 => tables.program = value & u64::from(elf::DF_1_PIE) != 0,
+            _ => {}
+        }
+    }
+    if tables.program {
+        return Err(Fault::Other("a program".to_owned()));
+    }
+
+    let image = Image { data, endian, loads };
+    let strings = tables.strings.unwrap_or(0);
+    let texts = |offsets: &[u64]| -> Result<Vec<String>, Fault> {
+        offsets.iter().map(|at| Ok(String::from_utf8_lossy(image.text(strings, *at)?).into_owned())).collect()
+    };
+    let folders = |texts: Vec<String>| {
+        texts.iter().flat_map(|text| text.split(':')).filter(|folder| !folder.is_empty()).map(str::to_owned).collect()
+    };
+    let exports = Exports::find(|name| exported::<Elf>(&image, &tables, strings, name.as_bytes()))?;
+    Ok(LibraryFacts {
+        format: LibraryFormat::Elf,
+        targets: vec![target],
+        exports,
+        needed: texts(&tables.needed)?,
+        rpath: folders(texts(&tables.rpath)?),
+        runpath: folders(texts(&tables.runpath)?),
+        size,
+    })
+}
+
+/// Whether the dynamic symbol table defines a name, found through the table's own hash.
+fn exported<Elf: FileHeader<Endian = Endianness>>(
+    image: &Image<'_>,
+    tables: &Tables,
+    strings: u64,
+    name: &[u8],
+) -> Result<bool, Fault> {
+    let Some(symbols) = tables.symbols else { return Ok(false) };
+    let is_it = |index: u32| -> Result<bool, Fault> {
+        let step = u64::try_from(size_of::<Elf::Sym>()).unwrap_or(u64::MAX).saturating_mul(index.into());
+        let (at, _) = image.place(symbols.wrapping_add(step))?;
+        let symbol: &Elf::Sym = image.data.read_at(at).map_err(|()| damaged("the symbol table ends early"))?;
+        Ok(symbol.st_shndx(image.endian) != elf::SHN_UNDEF
+            && symbol.st_bind() != elf::STB_LOCAL
+            && image.text(strings, symbol.st_name(image.endian).into())? == name)
+    };
+    match (tables.gnu_hash, tables.hash) {
+        (Some(table), _) => gnu_lookup::<Elf>(image, table, name, is_it),
+        (None, Some(table)) => sysv_lookup(image, table, name, is_it),
+        (None, None) => Ok(false),
+    }
+}
+
+/// Walks a GNU hash table: filter, bucket, chain.
+fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
+    image: &Image<'_>,
+    table: u64,
+    name: &[u8],
+    is_it: impl Fn(u32) -> Result<bool, Fault>,
+) -> Result<bool, Fault> {
+    let (start, room) = image.place(table)?;
+    let [buckets, base, filters, shift] =
+        [image.word(start)?, image.word(start + 4)?, image.word(start + 8)?, image.word(start + 12)?];
+    if buckets == 0 || filters == 0 {
+        return Ok(false);
+    }
+    let hash = elf::gnu_hash(name);
+    let wide = size_of::<Elf::Word>() == 8;
+    let bits: u32 = if wide { 64 } else { 32 };
+    let filter_at = start + 16 + u64::from((hash / bits) % filters) * u64::from(bits / 8);
+    let filter = if wide {
+        let filter: &U64<Endianness> =
+            image.data.read_at(filter_at).map_err(|()| damaged("the hash table ends early"))?;
+        filter.get(image.endian)
+    } else {
+        image.word(filter_at)?.into()
+    };
+    let set = |bit: u32| filter >> (bit % bits) & 1 == 1;
+    if !set(hash) || !set(hash.checked_shr(shift).unwrap_or(0)) {
+        return Ok(false);
+    }
+    let bucket_at = start + 16 + u64::from(filters) * u64::from(bits / 8);
+    let chain_at = bucket_at + u64::from(buckets) * 4;
+    let mut index = image.word(bucket_at + u64::from(hash % buckets) * 4)?;
+    if index < base {
+        return Ok(false);
+    }
+    loop {
+        let at = chain_at + u64::from(index - base) * 4;
+        if at >= start.saturating_add(room) {
+            return Err(damaged("the hash table ends early"));
+        }
+        let value = image.word(at)?;
+        if value | 1 == hash | 1 && is_it(index)? {
+            return Ok(true);
+        }
+        if value & 1 == 1 {
+            return Ok(false);
+        }
+        index = index.checked_add(1).ok_or_else(|| damaged("the hash table has no end"))?;
+    }
+}
+
+/// Walks a System V hash table: bucket, chain.
+fn sysv_lookup(
+    image: &Image<'_>,
+    table: u64,
+    name: &[u8],
+    is_it: impl Fn(u32) -> Result<bool, Fault>,
+) -> Result<bool, Fault> {
+    let (start, _) = image.place(table)?;
+    let (buckets, chains) = (image.word(start)?, image.word(start + 4)?);
+    if buckets == 0 {
+        return Ok(false);
+    }
+    let chain_at = start + 8 + u64::from(buckets) * 4;
+    let mut index = image.word(start + 8 + u64::from(elf::hash(name) % buckets) * 4)?;
+    // A damaged chain may run in a circle.
+    for _ in 0..chains {
+        if index == 0 {
+            return Ok(false);
+        }
+        if is_it(index)? {
+            return Ok(true);
+        }
+        index = image.word(chain_at + u64::from(index) * 4)?;
+    }
+    Ok(false)
+}

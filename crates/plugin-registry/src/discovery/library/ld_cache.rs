@@ -1,0 +1,149 @@
+//! `/etc/ld.so.cache` and `/etc/ld.so.conf`: where the dynamic linker of glibc finds libraries.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::discovery::{folder, glob};
+
+const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+/// Bytes before the first entry.
+const HEADER: usize = 48;
+/// Bytes of an entry: flags, offset of the name, offset of the path, and 12 bytes that do not matter here.
+const ENTRY: usize = 24;
+/// Largest cache that is read, in bytes.
+const LARGEST: u64 = 64 << 20;
+/// Deepest nesting of `include` lines.
+const DEEPEST: usize = 8;
+
+/// Paths of the libraries in the linker's cache, by name. A name may have several, for several architectures.
+#[derive(Debug, Default)]
+pub(super) struct LdCache {
+    paths: HashMap<String, Vec<String>>,
+}
+
+impl LdCache {
+    /// Reads the cache; without one, or with one of another format, it holds nothing.
+    pub(super) fn read(path: &Path) -> Self {
+        folder::read(path, LARGEST).map(|bytes| Self::parse(&bytes)).unwrap_or_default()
+    }
+
+    /// Parses the current format, also where the older one precedes it in the same file.
+    fn parse(bytes: &[u8]) -> Self {
+        let Some(start) = bytes.windows(MAGIC.len()).position(|window| window == MAGIC) else {
+            return Self::default();
+        };
+        let bytes = &bytes[start..];
+        let number = |at: usize| -> Option<usize> {
+            let word = u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?);
+            usize::try_from(word).ok()
+        };
+        let text = |at: usize| -> Option<&str> {
+            let rest = bytes.get(at..)?;
+            std::str::from_utf8(&rest[..rest.iter().position(|byte| *byte == 0)?]).ok()
+        };
+        let mut paths: HashMap<String, Vec<String>> = HashMap::new();
+        for i in 0..number(MAGIC.len()).unwrap_or(0) {
+            let entry = HEADER + i * ENTRY;
+            let (Some(name), Some(path)) = (number(entry + 4), number(entry + 8)) else { break };
+            if let (Some(name), Some(path)) = (text(name), text(path)) {
+                paths.entry(name.to_owned()).or_default().push(path.to_owned());
+            }
+        }
+        Self { paths }
+    }
+
+    /// The paths of a library.
+    pub(super) fn find(&self, name: &str) -> &[String] {
+        self.paths.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// The folders of `/etc/ld.so.conf` and the files it includes, in order, below `root`.
+pub(super) fn configured(root: &Path) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    read_configuration(root, &root.join("etc/ld.so.conf"), &mut folders, 0);
+    folders
+}
+
+fn read_configuration(root: &Path, file: &Path, folders: &mut Vec<PathBuf>, depth: usize) {
+    let Some(text) = folder::read_text(file, folder::LARGEST_SETTINGS) else { return };
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if let Some(pattern) = line.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t'])) {
+            if depth < DEEPEST {
+                for included in matching(root, file, Path::new(pattern.trim())) {
+                    read_configuration(root, &included, folders, depth + 1);
+                }
+            }
+        } else if line.starts_with('/') {
+            // Old files name a library's type after `=`.
+            let folder = line.split('=').next().unwrap_or(line);
+            folders.push(root.join(folder.trim_start_matches('/')));
+        }
+    }
+}
+
+/// Files that an `include` line names, sorted.
+fn matching(root: &Path, file: &Path, pattern: &Path) -> Vec<PathBuf> {
+    let pattern = match pattern.strip_prefix("/") {
+        Ok(below) => root.join(below),
+        Err(_) => file.parent().unwrap_or(root).join(pattern),
+    };
+    let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name().and_then(|name| name.to_str())) else {
+        return Vec::new();
+    };
+    folder::files_named(folder, |file| glob::matches(name, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(entries: &[(&str, &str)]) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        let count = u32::try_from(entries.len()).unwrap();
+        bytes.extend(count.to_ne_bytes());
+        bytes.resize(HEADER, 0);
+        let mut strings = Vec::new();
+        for (name, path) in entries {
+            let mut place = |text: &str| {
+                let at = u32::try_from(HEADER + entries.len() * ENTRY + strings.len()).unwrap();
+                strings.extend(text.as_bytes());
+                strings.push(0);
+                at
+            };
+            let (name, path) = (place(name), place(path));
+            bytes.extend(0x0303_u32.to_ne_bytes());
+            bytes.extend(name.to_ne_bytes());
+            bytes.extend(path.to_ne_bytes());
+            bytes.extend([0; 12]);
+        }
+        bytes.extend(strings);
+        bytes
+    }
+
+    #[test]
+    fn reads_both_layouts() {
+        let new =
+            cache(&[("libm.so.6", "/lib/libm.so.6"), ("libm.so.6", "/lib32/libm.so.6"), ("liba.so", "/a/liba.so")]);
+        let mut old = b"ld.so-1.7.0\0\0\0\0\0".to_vec();
+        old.extend(&new);
+        for bytes in [new, old] {
+            let cache = LdCache::parse(&bytes);
+            assert_eq!(cache.find("libm.so.6"), ["/lib/libm.so.6", "/lib32/libm.so.6"]);
+            assert_eq!(cache.find("liba.so"), ["/a/liba.so"]);
+            assert!(cache.find("libb.so").is_empty());
+        }
+    }
+
+    #[test]
+    fn survives_damage() {
+        let whole = cache(&[("libm.so.6", "/lib/libm.so.6")]);
+        for end in 0..whole.len() {
+            assert!(LdCache::parse(&whole[..end]).find("libm.so.6").is_empty());
+        }
+        let mut many = MAGIC.to_vec();
+        many.extend(u32::MAX.to_ne_bytes());
+        assert!(LdCache::parse(&many).paths.is_empty());
+    }
+}

@@ -1,0 +1,179 @@
+//! Where a candidate was found, exactly.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Kind of place a candidate comes from. The order of the variants is the order of search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum SourceKind {
+    /// Registered by the program itself (Rust, C or static). Discovery never makes these; the registry does.
+    Explicit,
+    /// A manifest named by `PJRT_PLUGIN_MANIFESTS`; the only source then.
+    ManifestOverride,
+    /// A manifest named by `PJRT_ADD_PLUGIN_MANIFESTS`.
+    ManifestAdded,
+    /// An environment variable that names a library.
+    Environment,
+    /// A manifest in one of the manifest directories.
+    Manifest,
+    /// A Python environment, read as files.
+    Python,
+    /// TensorFlow's plugin folder or variable.
+    TensorFlow,
+    /// A conventional directory and file name.
+    Conventional,
+}
+
+impl fmt::Display for SourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Explicit => "explicit",
+            Self::ManifestOverride => "manifest override",
+            Self::ManifestAdded => "added manifest",
+            Self::Environment => "environment",
+            Self::Manifest => "manifest",
+            Self::Python => "python",
+            Self::TensorFlow => "tensorflow",
+            Self::Conventional => "conventional",
+        })
+    }
+}
+
+/// How a Python package announces its plugin.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PythonAnnouncement {
+    /// An entry point.
+    EntryPoint {
+        /// `jax_plugins`, `torch_xla.plugins` or `xla_plugins`.
+        group: String,
+        /// Name to the left of `=`.
+        name: String,
+        /// `module` or `module:attribute`, to the right of `=`.
+        value: String,
+    },
+    /// A module in the `jax_plugins` or `xla_plugins` namespace package.
+    Namespace {
+        /// Full module name, such as `jax_plugins.mine`.
+        module: String,
+    },
+    /// Nothing announces it; the package is known or its name says what it is.
+    BarePackage,
+}
+
+/// The exact place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Place {
+    /// The program registered it.
+    Program {
+        /// What registered it, such as a function's name.
+        by: String,
+    },
+    /// An environment variable.
+    Variable {
+        /// Its name.
+        name: String,
+        /// The part of its value that speaks of this candidate.
+        item: String,
+        /// Configuration file the item names, if any.
+        config: Option<PathBuf>,
+    },
+    /// A manifest file.
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// The variable that led to it, if one did.
+        variable: Option<String>,
+    },
+    /// A Python distribution or module.
+    Python {
+        /// Root of the Python environment, such as a virtual environment's folder.
+        environment: PathBuf,
+        /// The search path entry, such as a `site-packages` folder.
+        directory: PathBuf,
+        /// Name of the distribution as its metadata spells it; `None` for a module no distribution claims.
+        distribution: Option<String>,
+        /// Its version.
+        version: Option<String>,
+        /// How the plugin is announced.
+        announcement: PythonAnnouncement,
+        /// The distribution that holds the library, where that is another one.
+        library_distribution: Option<String>,
+    },
+    /// A directory that was searched.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The variable that named it, if one did.
+        variable: Option<String>,
+    },
+}
+
+/// Where a candidate was found and what it hides.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Provenance {
+    /// Kind of source.
+    pub source: SourceKind,
+    /// The exact place.
+    pub place: Place,
+    /// What this find shadowed: later distributions of the same name, later modules of the same name.
+    pub shadowed: Vec<String>,
+}
+
+impl Provenance {
+    /// A find that shadows nothing.
+    pub fn new(source: SourceKind, place: Place) -> Self {
+        Self { source, place, shadowed: Vec::new() }
+    }
+}
+
+impl fmt::Display for PythonAnnouncement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EntryPoint { group, name, value } => write!(f, "entry point {name} = {value} of group {group}"),
+            Self::Namespace { module } => write!(f, "module {module}"),
+            Self::BarePackage => f.write_str("package"),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program { by } => write!(f, "registered by {by}"),
+            Self::Variable { name, item, config: None } => write!(f, "{name}={item}"),
+            Self::Variable { name, item, config: Some(config) } => write!(f, "{name}={item} ({})", config.display()),
+            Self::Manifest { path, variable: None } => write!(f, "{}", path.display()),
+            Self::Manifest { path, variable: Some(variable) } => write!(f, "{} (from {variable})", path.display()),
+            Self::Python { environment, directory, distribution, version, announcement, library_distribution } => {
+                match distribution {
+                    Some(name) => write!(f, "{name} {}", version.as_deref().unwrap_or("(no version)"))?,
+                    None => f.write_str("no distribution")?,
+                }
+                write!(f, ", {announcement}, in {}", directory.display())?;
+                if !directory.starts_with(environment) {
+                    write!(f, " (Python environment {})", environment.display())?;
+                }
+                match library_distribution {
+                    Some(other) => write!(f, ", library from {other}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Directory { path, variable: None } => write!(f, "{}", path.display()),
+            Self::Directory { path, variable: Some(variable) } => write!(f, "{} (from {variable})", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.source, self.place)?;
+        if !self.shadowed.is_empty() {
+            write!(f, " [shadows {}]", self.shadowed.join(", "))?;
+        }
+        Ok(())
+    }
+}

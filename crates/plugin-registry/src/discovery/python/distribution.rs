@@ -1,0 +1,245 @@
+//! An installed distribution: `*.dist-info` and `*.egg-info`, read as files.
+
+use std::path::{Path, PathBuf};
+
+use crate::discovery::folder;
+
+/// Largest metadata file that is read, in bytes. The record of the largest packages is about a megabyte.
+const LARGEST: u64 = 16 << 20;
+
+/// One distribution.
+#[derive(Clone, Debug)]
+pub(super) struct Distribution {
+    /// Name as the metadata folder spells it.
+    pub(super) name: String,
+    /// The name for comparison: lower case, runs of `-`, `_` and `.` are one `-`.
+    pub(super) normalized: String,
+    /// Version, where known.
+    pub(super) version: Option<String>,
+    /// The metadata folder, or an old metadata file.
+    pub(super) metadata: PathBuf,
+    /// The search path entry it lies in.
+    pub(super) site: PathBuf,
+}
+
+/// An entry point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EntryPoint {
+    pub(super) group: String,
+    pub(super) name: String,
+    /// Without extras.
+    pub(super) value: String,
+}
+
+impl EntryPoint {
+    /// The module that the value names.
+    pub(super) fn module(&self) -> &str {
+        self.value.split(':').next().unwrap_or_default().trim()
+    }
+}
+
+/// A name for comparison.
+pub(super) fn normalize(name: &str) -> String {
+    let mut normalized = String::with_capacity(name.len());
+    for c in name.trim().chars() {
+        if matches!(c, '-' | '_' | '.') {
+            if !normalized.ends_with('-') {
+                normalized.push('-');
+            }
+        } else {
+            normalized.extend(c.to_lowercase());
+        }
+    }
+    normalized
+}
+
+fn read(path: &Path) -> Option<String> {
+    folder::read_text(path, LARGEST)
+}
+
+impl Distribution {
+    /// The distribution whose metadata is this entry of a search path folder; `None` for any other entry.
+    pub(super) fn of(site: &Path, entry: &str) -> Option<Self> {
+        let (stem, egg) = match entry.strip_suffix(".dist-info") {
+            Some(stem) => (stem, false),
+            None => (entry.strip_suffix(".egg-info")?, true),
+        };
+        let (name, version) = if egg {
+            // `name-version-pyX.Y`, or the name alone in a development folder.
+            let mut parts = stem.split('-');
+            (parts.next()?, parts.next())
+        } else {
+            stem.rsplit_once('-').map_or((stem, None), |(name, version)| (name, Some(version)))
+        };
+        if name.is_empty() || name.starts_with('~') {
+            // pip renames what it could not delete to a name with a tilde.
+            return None;
+        }
+        Some(Self {
+            name: name.to_owned(),
+            normalized: normalize(name),
+            version: version.map(str::to_owned),
+            metadata: site.join(entry),
+            site: site.to_owned(),
+        })
+    }
+
+    /// Its entry points of one of these groups.
+    pub(super) fn entry_points(&self, groups: &[&str]) -> Vec<EntryPoint> {
+        match read(&self.metadata.join("entry_points.txt")) {
+            Some(text) if groups.iter().any(|group| text.contains(group)) => parse_entry_points(&text, groups),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The files it installed, as absolute paths. Nothing where there is no record.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        if let Some(record) = read(&self.metadata.join("RECORD")) {
+            return record
+                .lines()
+                .map(first_field)
+                .filter(|path| !path.is_empty())
+                .map(|path| self.site.join(path))
+                .collect();
+        }
+        let list = read(&self.metadata.join("installed-files.txt")).unwrap_or_default();
+        list.lines().filter(|line| !line.is_empty()).map(|line| plain(&self.metadata.join(line))).collect()
+    }
+
+    /// The shared libraries among its files, sorted.
+    pub(super) fn libraries(&self) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = self.files();
+        files.retain(|file| folder::is_library_name(folder::name(file)));
+        let mut files: Vec<PathBuf> = files.iter().map(|file| plain(file)).collect();
+        files.sort();
+        files
+    }
+
+    /// Normalized names of the distributions it requires, also under conditions: only what is installed matters.
+    pub(super) fn requires(&self) -> Vec<String> {
+        let metadata = ["METADATA", "PKG-INFO"].iter().find_map(|file| read(&self.metadata.join(file)));
+        let mut names = Vec::new();
+        // The headers end at the first empty line.
+        for line in metadata.unwrap_or_default().lines().take_while(|line| !line.trim().is_empty()) {
+            if let Some(requirement) = line.strip_prefix("Requires-Dist:") {
+                add_requirement(&mut names, requirement);
+            }
+        }
+        for line in read(&self.metadata.join("requires.txt")).unwrap_or_default().lines() {
+            if !line.starts_with('[') {
+                add_requirement(&mut names, line);
+            }
+        }
+        names
+    }
+
+    /// Where an editable installation has its source.
+    pub(super) fn editable(&self) -> Option<String> {
+        let text = read(&self.metadata.join("direct_url.json"))?;
+        let json: serde_json::Value = serde_json::from_str(&text).ok()?;
+        let editable = json.get("dir_info")?.get("editable")?.as_bool()?;
+        editable.then(|| json.get("url").and_then(|url| url.as_str()).unwrap_or_default().to_owned())
+    }
+
+    /// For provenance.
+    pub(super) fn describe(&self) -> String {
+        format!("{} {} in {}", self.name, self.version.as_deref().unwrap_or("(no version)"), self.site.display())
+    }
+}
+
+fn add_requirement(names: &mut Vec<String>, requirement: &str) {
+    let requirement = requirement.trim();
+    let end = requirement.find(|c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.')));
+    let name = normalize(&requirement[..end.unwrap_or(requirement.len())]);
+    if !name.is_empty() && !names.contains(&name) {
+        names.push(name);
+    }
+}
+
+/// First field of a line of comma-separated values.
+fn first_field(line: &str) -> &str {
+    match line.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next().unwrap_or_default(),
+        None => line.split(',').next().unwrap_or_default(),
+    }
+}
+
+/// A path without `.` and `..`, so that one file has one spelling.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            std::path::Component::CurDir => {}
+            std::path::Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+fn parse_entry_points(text: &str, groups: &[&str]) -> Vec<EntryPoint> {
+    let mut group = None;
+    let mut points = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            group = groups.iter().find(|known| **known == name.trim());
+        } else if let (Some(group), Some((name, value))) = (group, line.split_once('=')) {
+            // Extras follow in brackets.
+            let value = value.split('[').next().unwrap_or_default().trim();
+            points.push(EntryPoint {
+                group: (*group).to_owned(),
+                name: name.trim().to_owned(),
+                value: value.to_owned(),
+            });
+        }
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_metadata_folders() {
+        let site = Path::new("/s");
+        let of = |entry| Distribution::of(site, entry).map(|d| (d.name, d.normalized, d.version));
+        let some = |name: &str, normalized: &str, version: Option<&str>| {
+            Some((name.to_owned(), normalized.to_owned(), version.map(str::to_owned)))
+        };
+        assert_eq!(
+            of("Jax_cuda13.plugin-0.12.0.dist-info"),
+            some("Jax_cuda13.plugin", "jax-cuda13-plugin", Some("0.12.0"))
+        );
+        assert_eq!(of("old-1.0-py3.11.egg-info"), some("old", "old", Some("1.0")));
+        assert_eq!(of("dev.egg-info"), some("dev", "dev", None));
+        assert_eq!(of("~ip-1.0.dist-info"), None);
+        assert_eq!(of("jax"), None);
+        assert_eq!(normalize("A--b__C.d"), "a-b-c-d");
+    }
+
+    #[test]
+    fn entry_points() {
+        let text = "[console_scripts]\nx = y:z\n\n# c\n[jax_plugins]\nmine = jax_plugins.mine\n two=a.b:C [extra]\n[other]\nq=r\n";
+        let points = parse_entry_points(text, &["jax_plugins", "torch_xla.plugins"]);
+        let plain: Vec<_> = points.iter().map(|p| (p.name.as_str(), p.value.as_str(), p.module())).collect();
+        assert_eq!(plain, [("mine", "jax_plugins.mine", "jax_plugins.mine"), ("two", "a.b:C", "a.b")]);
+    }
+
+    #[test]
+    fn records_and_requirements() {
+        assert_eq!(first_field("a/b.so,sha256=x,1"), "a/b.so");
+        assert_eq!(first_field("\"a,b.so\",,"), "a,b.so");
+        assert_eq!(plain(Path::new("/s/../t/./u.so")), Path::new("/t/u.so"));
+        let mut names = Vec::new();
+        for text in [" winjax_cuda13-pjrt (>=1) ; extra == 'x'", "numpy>=2", "jax[cuda]", "numpy", ""] {
+            add_requirement(&mut names, text);
+        }
+        assert_eq!(names, ["winjax-cuda13-pjrt", "numpy", "jax"]);
+    }
+}

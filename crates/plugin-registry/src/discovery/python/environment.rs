@@ -1,0 +1,274 @@
+//! Python environments and their module search paths, worked out from files as `site.py` does.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::source;
+use crate::discovery::collector::Collector;
+use crate::discovery::config::Discovery;
+use crate::discovery::folder;
+use crate::discovery::provenance::SourceKind;
+
+/// A Python environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PythonEnvironment {
+    /// Its root, such as a virtual environment's folder.
+    pub(super) root: PathBuf,
+    /// Folders in order of search, the standard library left out.
+    pub(super) search_path: Vec<PathBuf>,
+    /// Modules that editable installations have elsewhere: dotted names, and paths without an ending.
+    pub(super) mapped: Vec<(String, PathBuf)>,
+    /// Folders that editable installations add to namespace packages.
+    pub(super) namespaces: Vec<(String, PathBuf)>,
+}
+
+/// `3.minor`.
+type Minor = u32;
+
+/// A root and what is known of its interpreter.
+struct Installation {
+    root: PathBuf,
+    minor: Option<Minor>,
+}
+
+impl Collector<'_> {
+    /// Every Python environment of the machine, each once: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`,
+    /// and last what the user and the machine have installed for any interpreter.
+    pub(super) fn python_environments(&mut self) -> Vec<PythonEnvironment> {
+        let discovery = self.discovery;
+        let mut roots: Vec<Installation> = Vec::new();
+        if !discovery.elevated {
+            for variable in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
+                let Some(root) = discovery.get(variable).map(PathBuf::from) else { continue };
+                if root.is_dir() {
+                    roots.push(Installation { root, minor: None });
+                } else {
+                    self.note(variable, format!("{} is no folder", root.display()));
+                }
+            }
+            let folders = discovery.interpreters.clone().unwrap_or_else(|| discovery.paths("PATH"));
+            for folder in folders {
+                for interpreter in ["python3", "python"] {
+                    roots.extend(self.interpreter(&folder.join(interpreter)));
+                }
+            }
+        }
+        roots.push(Installation { root: discovery.system("/usr"), minor: None });
+        let mut environments: Vec<PythonEnvironment> = Vec::new();
+        let mut met: Vec<PathBuf> = Vec::new();
+        for installation in roots {
+            let real = fs::canonicalize(&installation.root).unwrap_or_else(|_| installation.root.clone());
+            if met.contains(&real) {
+                continue;
+            }
+            met.push(real);
+            let environment = self.python_environment(&installation);
+            if !environment.search_path.is_empty() {
+                environments.push(environment);
+            }
+        }
+        environments
+    }
+
+    /// The installation that an interpreter on `PATH` belongs to.
+    fn interpreter(&mut self, interpreter: &Path) -> Option<Installation> {
+        let real = fs::canonicalize(interpreter).ok().filter(|real| real.is_file())?;
+        let folder = interpreter.parent()?;
+        // A virtual environment's interpreter is a link, and its own folder counts.
+        for root in [folder.parent(), Some(folder)].into_iter().flatten() {
+            if root.join("pyvenv.cfg").is_file() {
+                return Some(Installation { root: root.to_owned(), minor: None });
+            }
+        }
+        if starts_a_script(&real) {
+            let root = pyenv(self.discovery, folder);
+            if root.is_none() {
+                self.note(
+                    interpreter.display().to_string(),
+                    "is a script; its Python environment is not searched. Set VIRTUAL_ENV to it",
+                );
+            }
+            return root.map(|root| Installation { root, minor: None });
+        }
+        let minor = folder::name(&real).strip_prefix("python3.").and_then(|minor| minor.parse().ok());
+        Some(Installation { root: real.parent()?.parent()?.to_owned(), minor })
+    }
+
+    /// The search path of an installation: `PYTHONPATH`, its own packages, the user's, the base installation's. Lines
+    /// of `.pth` files add folders behind the folder they lie in.
+    fn python_environment(&mut self, installation: &Installation) -> PythonEnvironment {
+        let discovery = self.discovery;
+        let configuration = folder::read_text(&installation.root.join("pyvenv.cfg"), folder::LARGEST_SETTINGS);
+        let setting = |key: &str| {
+            configuration.as_deref()?.lines().find_map(|line| {
+                let (name, value) = line.split_once('=')?;
+                name.trim().eq_ignore_ascii_case(key).then(|| value.trim().to_owned())
+            })
+        };
+        let minor = installation.minor.or_else(|| {
+            let version = setting("version").or_else(|| setting("version_info"))?;
+            version.split('.').nth(1)?.parse().ok()
+        });
+        let system_site =
+            setting("include-system-site-packages").is_none_or(|value| value.eq_ignore_ascii_case("true"));
+        let mut sites = packages(&installation.root, minor);
+        let own_minors: Vec<Minor> = sites.iter().filter_map(|site| minor_of(site)).collect();
+        if configuration.is_none() || system_site {
+            let minors = minor.map_or(own_minors, |minor| vec![minor]);
+            let at = if configuration.is_none() { 0 } else { sites.len() };
+            let user = self.user_packages(&minors);
+            sites.splice(at..at, user);
+        }
+        if configuration.is_some()
+            && system_site
+            && let Some(home) = setting("home")
+            && let Some(base) = Path::new(&home).parent()
+        {
+            sites.extend(packages(base, minor));
+        }
+        let (mut search_path, mut mapped, mut namespaces) = (Vec::new(), Vec::new(), Vec::new());
+        if !discovery.elevated {
+            for folder in discovery.paths("PYTHONPATH") {
+                add(&mut search_path, folder);
+            }
+        }
+        let before = search_path.len();
+        for site in sites {
+            if !self.search(SourceKind::Python, &site) || search_path.contains(&site) {
+                continue;
+            }
+            search_path.push(site.clone());
+            for line in self.pth_lines(&site) {
+                match line {
+                    PthLine::Folder(folder) => add(&mut search_path, folder),
+                    PthLine::Finder(finder) => {
+                        let source = folder::read_text(&finder, folder::LARGEST_SETTINGS).unwrap_or_default();
+                        let pairs = |variable| {
+                            let pairs = source::dictionary(&source, variable).into_iter();
+                            pairs.map(|(name, path)| (name, PathBuf::from(path)))
+                        };
+                        mapped.extend(pairs("MAPPING"));
+                        namespaces.extend(pairs("NAMESPACES"));
+                    }
+                }
+            }
+        }
+        for folder in search_path.iter().take(before) {
+            self.search(SourceKind::Python, folder);
+        }
+        // An installation that has no packages of its own is not where those of PYTHONPATH are.
+        let own = search_path.len() > before || installation.root.is_dir();
+        let root = search_path.first().filter(|_| !own).unwrap_or(&installation.root).clone();
+        PythonEnvironment { root, search_path, mapped, namespaces }
+    }
+
+    /// The user's own packages, for these versions, or for all.
+    fn user_packages(&self, minors: &[Minor]) -> Vec<PathBuf> {
+        let discovery = self.discovery;
+        if discovery.elevated || discovery.get("PYTHONNOUSERSITE").is_some() {
+            return Vec::new();
+        }
+        let base = discovery.get("PYTHONUSERBASE").map(PathBuf::from);
+        let Some(base) = base.or_else(|| discovery.home.as_ref().map(|home| home.join(".local"))) else {
+            return Vec::new();
+        };
+        let mut sites = packages(&base, None);
+        sites.retain(|site| minors.is_empty() || minor_of(site).is_none_or(|minor| minors.contains(&minor)));
+        sites
+    }
+
+    /// What the `.pth` files of a folder add. Lines of code are not run; those of setuptools' editable installations are
+    /// understood.
+    fn pth_lines(&mut self, site: &Path) -> Vec<PthLine> {
+        let mut lines = Vec::new();
+        for file in folder::files_named(site, |name| name.ends_with(".pth")) {
+            let Some(text) = folder::read_text(&file, folder::LARGEST_SETTINGS) else { continue };
+            for line in text.lines().map(str::trim_end) {
+                if line.is_empty() || line.starts_with('#') {
+                    continue;
+                }
+                if let Some(code) = line.strip_prefix("import").filter(|rest| rest.starts_with([' ', '\t'])) {
+                    let module = code.split(';').next().unwrap_or_default().trim();
+                    let finder = site.join(module).with_extension("py");
+                    if module.starts_with("__editable__") && module.ends_with("_finder") && finder.is_file() {
+                        lines.push(PthLine::Finder(finder));
+                    } else {
+                        let what = "holds code that Python runs at its start; it is not run here, and packages that it \
+                                    makes known are not found";
+                        self.note(file.display().to_string(), what);
+                    }
+                    continue;
+                }
+                let folder = site.join(line);
+                if folder.is_dir() {
+                    lines.push(PthLine::Folder(folder));
+                }
+            }
+        }
+        lines
+    }
+}
+
+/// What a line of a `.pth` file adds.
+enum PthLine {
+    /// A search path entry.
+    Folder(PathBuf),
+    /// A module that finds others; its dictionaries say where.
+    Finder(PathBuf),
+}
+
+fn add(list: &mut Vec<PathBuf>, folder: PathBuf) {
+    if !list.contains(&folder) {
+        list.push(folder);
+    }
+}
+
+/// Package folders of an installation, Debian's among them, for one version or for all, the newest first.
+fn packages(root: &Path, minor: Option<Minor>) -> Vec<PathBuf> {
+    let mut sites = Vec::new();
+    for (library, site) in [
+        ("local/lib", "dist-packages"),
+        ("local/lib", "site-packages"),
+        ("lib", "dist-packages"),
+        ("lib", "site-packages"),
+        ("lib64", "site-packages"),
+    ] {
+        let library = root.join(library);
+        // Where one of them is a link to the other, both are one folder.
+        if library.is_symlink() && library.ends_with("lib64") {
+            continue;
+        }
+        let mut versions: Vec<Minor> = folder::files(&library).iter().filter_map(|path| minor_of(path)).collect();
+        versions.sort_unstable_by(|a, b| b.cmp(a));
+        versions.retain(|version| minor.is_none_or(|minor| minor == *version));
+        sites.extend(versions.iter().map(|version| library.join(format!("python3.{version}")).join(site)));
+        if site == "dist-packages" {
+            sites.push(library.join("python3").join(site));
+        }
+    }
+    sites.push(root.join("Lib").join("site-packages"));
+    sites.retain(|site| site.is_dir());
+    sites
+}
+
+/// The version in a path such as `lib/python3.11/site-packages`.
+fn minor_of(path: &Path) -> Option<Minor> {
+    path.components().rev().find_map(|component| component.as_os_str().to_str()?.strip_prefix("python3.")?.parse().ok())
+}
+
+fn starts_a_script(path: &Path) -> bool {
+    use std::io::Read;
+    let mut start = [0; 2];
+    fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
+}
+
+/// The installation that pyenv's `shims` folder stands for.
+fn pyenv(discovery: &Discovery, shims: &Path) -> Option<PathBuf> {
+    let root = shims.parent().filter(|_| shims.ends_with("shims"))?;
+    let chosen = match discovery.get("PYENV_VERSION") {
+        Some(version) => version.to_string_lossy().into_owned(),
+        None => folder::read_text(&root.join("version"), folder::LARGEST_SETTINGS)?,
+    };
+    let first = chosen.split([':', '\n']).map(str::trim).find(|version| !version.is_empty())?.to_owned();
+    Some(root.join("versions").join(first)).filter(|path| path.is_dir())
+}

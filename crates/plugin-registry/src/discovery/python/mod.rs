@@ -1,0 +1,336 @@
+//! Source: Python environments, read as files. No Python is run.
+//!
+//! In each environment, in order: entry points of the groups `jax_plugins`, `torch_xla.plugins` and `xla_plugins`; modules
+//! of the namespace packages `jax_plugins` and `xla_plugins`; manifests in distributions' metadata; packages that announce
+//! nothing. The library is looked for in the module's folder, then among the files of the distribution, then of those it
+//! requires.
+
+mod distribution;
+mod environment;
+mod known;
+mod module;
+mod source;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use distribution::{Distribution, EntryPoint};
+use environment::PythonEnvironment;
+use known::Known;
+use module::Module;
+
+use super::candidate::{Candidate, CandidateLibrary, NameOrigin};
+use super::collector::{Collector, refused};
+use super::folder;
+use super::provenance::{Place, Provenance, PythonAnnouncement, SourceKind};
+use super::refusal::Refusal;
+
+/// Groups of entry points that announce plugins.
+const GROUPS: &[&str] = &["jax_plugins", "torch_xla.plugins", "xla_plugins"];
+/// Namespace packages whose modules are plugins.
+const NAMESPACES: &[&str] = &["jax_plugins", "xla_plugins"];
+/// Largest module source that is scanned, in bytes.
+const LARGEST_SOURCE: u64 = 1 << 20;
+
+/// An environment and what is installed in it.
+struct Installed {
+    environment: PythonEnvironment,
+    /// In order of search, each normalized name once.
+    distributions: Vec<Distribution>,
+    /// Later distributions of a name, by the name.
+    shadowed: HashMap<String, Vec<String>>,
+}
+
+/// Libraries found for a plugin.
+#[derive(Default)]
+struct Libraries {
+    /// Those that export `GetPjrtApi`.
+    plugins: Vec<PathBuf>,
+    /// Others, which explain why there is no plugin.
+    others: Vec<PathBuf>,
+    /// Where was looked.
+    searched: Vec<PathBuf>,
+    /// The distribution that holds them, where it is not the one that announces them.
+    distribution: Option<String>,
+}
+
+/// What announces a plugin.
+struct Announced<'a> {
+    distribution: Option<&'a Distribution>,
+    announcement: PythonAnnouncement,
+    module: Option<&'a str>,
+}
+
+impl Collector<'_> {
+    /// Searches every environment; gives the folders searched.
+    pub(super) fn python(&mut self) -> Vec<PathBuf> {
+        let mut sites: Vec<PathBuf> = Vec::new();
+        // Several environments may share a folder; what it announces counts for the first.
+        let mut met = HashSet::new();
+        for environment in self.python_environments() {
+            let installed = Installed::of(environment);
+            for site in &installed.environment.search_path {
+                if !sites.contains(site) {
+                    sites.push(site.clone());
+                }
+            }
+            self.entry_points(&installed, &mut met);
+            self.namespaces(&installed, &mut met);
+            self.bare(&installed, &mut met);
+        }
+        sites
+    }
+
+    fn entry_points(&mut self, installed: &Installed, met: &mut HashSet<String>) {
+        for distribution in &installed.distributions {
+            for point in distribution.entry_points(GROUPS) {
+                let key = format!("{} {} {} {}", distribution.metadata.display(), point.group, point.name, point.value);
+                if !met.insert(key) {
+                    continue;
+                }
+                let EntryPoint { group, name, value } = &point;
+                let announcement =
+                    PythonAnnouncement::EntryPoint { group: group.clone(), name: name.clone(), value: value.clone() };
+                let announced =
+                    Announced { distribution: Some(distribution), announcement, module: Some(point.module()) };
+                let module = self.announced(installed, &announced);
+                met.extend(module.map(|module| module_key(&module.source)));
+            }
+        }
+    }
+
+    fn namespaces(&mut self, installed: &Installed, met: &mut HashSet<String>) {
+        for namespace in NAMESPACES {
+            let (folders, hidden) = module::namespace(&installed.environment, namespace);
+            for hidden in hidden {
+                let by = folders.first().map(|folder| folder.join("__init__.py")).unwrap_or_default();
+                self.note(hidden.display().to_string(), format!("is hidden by {}; delete that file", by.display()));
+            }
+            for folder in folders {
+                for name in module::modules_in(&folder) {
+                    let dotted = format!("{namespace}.{name}");
+                    let (module, _) = module::find(&installed.environment, &dotted);
+                    // A module of an earlier folder hides it, and was met there.
+                    let Some(module) = module.filter(|module| met.insert(module_key(&module.source))) else { continue };
+                    let owner = installed.distributions.iter().find(|d| d.files().contains(&module.source));
+                    let announcement = PythonAnnouncement::Namespace { module: dotted.clone() };
+                    let announced = Announced { distribution: owner, announcement, module: Some(&dotted) };
+                    self.announced(installed, &announced);
+                }
+            }
+        }
+    }
+
+    /// Distributions that announce nothing: those with a manifest, known ones, and those named like a plugin.
+    fn bare(&mut self, installed: &Installed, met: &mut HashSet<String>) {
+        for distribution in &installed.distributions {
+            let manifest = distribution.metadata.join(device_plugin::manifest::FILE_NAME);
+            let known = known::bare(&distribution.normalized);
+            let named = known.is_some() || known::suggests_a_plugin(&distribution.normalized);
+            if !(named || manifest.is_file()) || !met.insert(distribution.metadata.display().to_string()) {
+                continue;
+            }
+            let announced = Announced {
+                distribution: Some(distribution),
+                announcement: PythonAnnouncement::BarePackage,
+                module: None,
+            };
+            if manifest.is_file() {
+                let provenance = installed.provenance(&announced, None, None, &[]);
+                let candidate = self.manifest_candidate(&manifest, provenance);
+                self.add(candidate);
+                continue;
+            }
+            let mut libraries = Libraries::default();
+            self.sort_out(distribution.libraries(), &mut libraries);
+            libraries.searched.push(distribution.metadata.join("RECORD"));
+            let found_before = libraries.plugins.iter().all(|library| self.knows(library));
+            if known.is_none() && (libraries.plugins.is_empty() || found_before) {
+                continue;
+            }
+            self.libraries_of(installed, &announced, None, &[], &libraries, known);
+        }
+    }
+
+    /// One announced plugin; gives its module.
+    fn announced(&mut self, installed: &Installed, announced: &Announced<'_>) -> Option<Module> {
+        let dotted = announced.module.unwrap_or_default();
+        let (module, hidden) = module::find(&installed.environment, dotted);
+        let mut libraries = Libraries::default();
+        if let Some(package) = module.as_ref().and_then(|module| module.package.as_ref()) {
+            self.sort_out(module::libraries(package), &mut libraries);
+            libraries.searched.push(package.clone());
+        }
+        if let Some(distribution) = announced.distribution {
+            if libraries.plugins.is_empty() {
+                self.sort_out(distribution.libraries(), &mut libraries);
+                libraries.searched.push(distribution.metadata.join("RECORD"));
+            }
+            if libraries.plugins.is_empty() {
+                for required in distribution.requires() {
+                    let Some(other) = installed.distributions.iter().find(|d| d.normalized == required) else {
+                        continue;
+                    };
+                    let mut theirs = Libraries::default();
+                    self.sort_out(other.libraries(), &mut theirs);
+                    libraries.searched.push(other.metadata.join("RECORD"));
+                    if !theirs.plugins.is_empty() {
+                        libraries.plugins = theirs.plugins;
+                        libraries.distribution = Some(other.name.clone());
+                        break;
+                    }
+                }
+            }
+            if libraries.plugins.is_empty() && known::brings_no_library(&distribution.normalized) {
+                let message =
+                    format!("{}: its library comes from a variable or another package", announced.announcement);
+                self.note(distribution.describe(), message);
+                return module;
+            }
+        }
+        self.libraries_of(installed, announced, module.as_ref(), &hidden, &libraries, known::module(dotted));
+        module
+    }
+
+    /// Parts libraries by whether they export `GetPjrtApi`. One that cannot be read is no plugin that was found.
+    fn sort_out(&self, files: Vec<PathBuf>, libraries: &mut Libraries) {
+        for file in files {
+            let plugin = matches!(&*self.libraries.inspect(&file), Ok(facts) if facts.exports.get_pjrt_api);
+            let list = if plugin { &mut libraries.plugins } else { &mut libraries.others };
+            if !list.contains(&file) {
+                list.push(file);
+            }
+        }
+    }
+
+    /// Adds a candidate for each library, or one that says why there is none.
+    fn libraries_of(
+        &mut self,
+        installed: &Installed,
+        announced: &Announced<'_>,
+        module: Option<&Module>,
+        hidden: &[PathBuf],
+        libraries: &Libraries,
+        known: Option<Known>,
+    ) {
+        let provenance = installed.provenance(announced, module, libraries.distribution.as_deref(), hidden);
+        let mut candidates: Vec<Candidate> = libraries
+            .plugins
+            .iter()
+            .map(|library| Candidate::new(CandidateLibrary::Path(library.clone()), provenance.clone()))
+            .collect();
+        if candidates.is_empty() {
+            candidates.push(self.without_plugin(provenance, libraries));
+        }
+        for mut candidate in candidates {
+            if let Some(known) = known {
+                candidate.add_name(known.name, NameOrigin::Known);
+                candidate.priority = known.priority;
+            }
+            if let Some(call) = module.and_then(|module| register_call(&module.source)) {
+                candidate.add_name(&call.name, NameOrigin::RegisterCall);
+                candidate.priority = call.priority.or(candidate.priority);
+            }
+            if let PythonAnnouncement::EntryPoint { name, value, group } = &announced.announcement {
+                candidate.add_name(name, NameOrigin::EntryPoint);
+                if group == "jax_plugins" && value.contains(':') {
+                    candidate
+                        .notes
+                        .push(format!("JAX cannot import {value:?}; the entry point must name a module alone"));
+                }
+            }
+            match announced.module {
+                Some(dotted) => {
+                    candidate.add_name(dotted.rsplit('.').next().unwrap_or(dotted), NameOrigin::Module);
+                    if module.is_none() {
+                        candidate.notes.push(format!("the module {dotted:?} was not found in the search path"));
+                    }
+                }
+                None => {
+                    let distribution = announced.distribution.map(|d| d.normalized.replace('-', "_"));
+                    candidate.add_name(&distribution.unwrap_or_default(), NameOrigin::Module);
+                    if known.is_none()
+                        && let Some(library) = candidate.library.path()
+                    {
+                        let guess = folder::guess_name(folder::name(library));
+                        candidate.add_name(&guess, NameOrigin::File);
+                    }
+                }
+            }
+            if let Some(url) = announced.distribution.and_then(Distribution::editable) {
+                candidate.notes.push(format!("an editable installation of {url}"));
+            }
+            self.add(candidate);
+        }
+    }
+
+    /// A package without a plugin library: the fault of the libraries it has, or that it has none.
+    fn without_plugin(&self, provenance: Provenance, libraries: &Libraries) -> Candidate {
+        // Python's own extension modules explain nothing.
+        let telling = libraries.others.iter().find(|file| {
+            let name = folder::name(file);
+            !name.contains(".cpython-") && !name.contains(".abi3.") && !name.contains(".pyd")
+        });
+        match telling {
+            Some(file) => Candidate::new(CandidateLibrary::Path(file.clone()), provenance),
+            None => refused(provenance, vec![Refusal::NoLibrary { searched: libraries.searched.clone() }]),
+        }
+    }
+}
+
+impl Installed {
+    /// Lists the distributions of every folder of the search path.
+    fn of(environment: PythonEnvironment) -> Self {
+        let mut distributions: Vec<Distribution> = Vec::new();
+        let mut by_name: HashMap<String, usize> = HashMap::new();
+        let mut shadowed: HashMap<String, Vec<String>> = HashMap::new();
+        for site in &environment.search_path {
+            for entry in folder::files(site) {
+                let Some(distribution) = Distribution::of(site, folder::name(&entry)) else { continue };
+                if by_name.contains_key(&distribution.normalized) {
+                    shadowed.entry(distribution.normalized.clone()).or_default().push(distribution.describe());
+                } else {
+                    by_name.insert(distribution.normalized.clone(), distributions.len());
+                    distributions.push(distribution);
+                }
+            }
+        }
+        Self { environment, distributions, shadowed }
+    }
+
+    fn provenance(
+        &self,
+        announced: &Announced<'_>,
+        module: Option<&Module>,
+        library_of: Option<&str>,
+        hidden: &[PathBuf],
+    ) -> Provenance {
+        let distribution = announced.distribution;
+        let directory =
+            distribution.map(|d| &d.site).or(module.map(|module| &module.site)).cloned().unwrap_or_default();
+        let mut provenance = Provenance::new(
+            SourceKind::Python,
+            Place::Python {
+                environment: self.environment.root.clone(),
+                directory,
+                distribution: distribution.map(|d| d.name.clone()),
+                version: distribution.and_then(|d| d.version.clone()),
+                announcement: announced.announcement.clone(),
+                library_distribution: library_of.map(str::to_owned),
+            },
+        );
+        if let Some(others) = distribution.and_then(|d| self.shadowed.get(&d.normalized)) {
+            provenance.shadowed.extend(others.iter().cloned());
+        }
+        provenance.shadowed.extend(hidden.iter().map(|path| path.display().to_string()));
+        provenance
+    }
+}
+
+fn module_key(source: &Path) -> String {
+    format!("module {}", source.display())
+}
+
+fn register_call(source: &Path) -> Option<source::RegisterCall> {
+    source::register_call(&folder::read_text(source, LARGEST_SOURCE)?)
+}

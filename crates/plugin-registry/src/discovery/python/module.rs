@@ -1,0 +1,113 @@
+//! Python modules as files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::environment::PythonEnvironment;
+use crate::discovery::folder;
+
+/// Deepest folder below a module in which its library is looked for.
+const DEEPEST: usize = 3;
+
+/// A module that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Module {
+    /// The search path entry it was found in.
+    pub(super) site: PathBuf,
+    /// Its source.
+    pub(super) source: PathBuf,
+    /// Its folder, for a package.
+    pub(super) package: Option<PathBuf>,
+}
+
+/// Finds a module by its dotted name: the first search path entry that has it, or where an editable installation says it
+/// is. Others that have it too are given as well, since it hides them.
+pub(super) fn find(environment: &PythonEnvironment, dotted: &str) -> (Option<Module>, Vec<PathBuf>) {
+    let valid = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if !dotted.split('.').all(valid) {
+        return (None, Vec::new());
+    }
+    let below: PathBuf = dotted.split('.').collect();
+    let mut found = environment.search_path.iter().filter_map(|site| at(site, &site.join(&below)));
+    if let Some(first) = found.next() {
+        return (Some(first), found.map(|module| module.source).collect());
+    }
+    let mapped = environment.mapped.iter().find_map(|(name, path)| {
+        let rest = dotted.strip_prefix(name.as_str())?;
+        if !(rest.is_empty() || rest.starts_with('.')) {
+            return None;
+        }
+        let place = rest.split('.').filter(|part| !part.is_empty()).fold(path.clone(), |path, part| path.join(part));
+        at(path.parent().unwrap_or(path), &place)
+    });
+    (mapped, Vec::new())
+}
+
+/// The module whose path without an ending this is.
+fn at(site: &Path, path: &Path) -> Option<Module> {
+    let source = path.join("__init__.py");
+    if source.is_file() {
+        return Some(Module { site: site.to_owned(), source, package: Some(path.to_owned()) });
+    }
+    let source = path.with_extension("py");
+    source.is_file().then(|| Module { site: site.to_owned(), source, package: None })
+}
+
+/// The folders of a namespace package, and whether an `__init__.py` makes one of them hide the others.
+pub(super) fn namespace(environment: &PythonEnvironment, name: &str) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let mapped = environment.namespaces.iter().filter(|(namespace, _)| namespace == name).map(|(_, path)| path.clone());
+    let sites = environment.search_path.iter().map(|site| site.join(name));
+    let folders: Vec<PathBuf> = sites.chain(mapped).filter(|path| path.is_dir()).collect();
+    match folders.iter().position(|folder| folder.join("__init__.py").is_file()) {
+        None => (folders, Vec::new()),
+        Some(regular) => {
+            let hidden =
+                folders.iter().enumerate().filter(|(i, _)| *i != regular).map(|(_, path)| path.clone()).collect();
+            (vec![folders[regular].clone()], hidden)
+        }
+    }
+}
+
+/// Names of the modules in a folder, as Python lists them: packages with an `__init__.py`, and `.py` files.
+pub(super) fn modules_in(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in folder::files(folder) {
+        let name = folder::name(&entry);
+        let module = match name.strip_suffix(".py") {
+            Some(module) => Some(module).filter(|module| *module != "__init__"),
+            None => Some(name).filter(|_| entry.join("__init__.py").is_file()),
+        };
+        // Nothing with a dot can be imported.
+        if let Some(module) = module.filter(|module| !module.contains('.') && !module.is_empty()) {
+            names.push(module.to_owned());
+        }
+    }
+    names
+}
+
+/// The files below a package that are named like shared libraries, in a fixed order.
+pub(super) fn libraries(package: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    collect(package, DEEPEST, &mut found);
+    found
+}
+
+fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<(PathBuf, bool)> = fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .flatten()
+        // A link may lead in a circle or out of the package, so one to a folder is not followed.
+        .map(|entry| (entry.path(), entry.file_type().is_ok_and(|kind| kind.is_dir())))
+        .collect();
+    entries.sort();
+    let is_library = |path: &Path| folder::is_library_name(folder::name(path));
+    found.extend(
+        entries.iter().filter(|(path, is_folder)| !is_folder && is_library(path)).map(|(path, _)| path.clone()),
+    );
+    for (path, is_folder) in entries {
+        if depth > 0 && is_folder && folder::name(&path) != "__pycache__" {
+            collect(&path, depth - 1, found);
+        }
+    }
+}

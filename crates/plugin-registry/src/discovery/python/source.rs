@@ -1,0 +1,207 @@
+//! What Python source says without being run: a `register_plugin("name", priority=N)` call, and the dictionaries of an
+//! editable installation.
+
+/// A call that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RegisterCall {
+    /// The plugin's name.
+    pub(super) name: String,
+    /// Its priority, where the call states a number.
+    pub(super) priority: Option<i32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token<'s> {
+    Word(&'s str),
+    /// A plain literal; a formatted one is only known at run time.
+    Text(&'s str),
+    Formatted,
+    Punctuation(char),
+}
+
+/// The first call of `register_plugin` whose name is a literal, or a variable of the module that holds one.
+pub(super) fn register_call(source: &str) -> Option<RegisterCall> {
+    let tokens = tokens(source);
+    let constant = |name: &str| {
+        tokens.windows(3).find_map(|window| match window {
+            [Token::Word(word), Token::Punctuation('='), Token::Text(text)] if *word == name => Some(*text),
+            _ => None,
+        })
+    };
+    for (at, token) in tokens.iter().enumerate() {
+        let defined = at > 0 && tokens[at - 1] == Token::Word("def");
+        if *token != Token::Word("register_plugin") || defined || tokens.get(at + 1) != Some(&Token::Punctuation('(')) {
+            continue;
+        }
+        let arguments = arguments(&tokens[at + 2..]);
+        let value = |keyword: &str| {
+            arguments.iter().find_map(|argument| match argument {
+                [Token::Word(word), Token::Punctuation('='), value @ ..] if *word == keyword => Some(value),
+                _ => None,
+            })
+        };
+        let positional = arguments.first().filter(|argument| argument.get(1) != Some(&Token::Punctuation('=')));
+        let name = match positional.copied().or_else(|| value("plugin_name")) {
+            Some([Token::Text(text)]) => Some(*text),
+            Some([Token::Word(word)]) => constant(word),
+            _ => None,
+        };
+        let priority = match value("priority") {
+            Some([Token::Word(number)]) => number.parse().ok(),
+            Some([Token::Punctuation('-'), Token::Word(number)]) => number.parse::<i32>().ok().map(|number| -number),
+            _ => None,
+        };
+        if let Some(name) = name.filter(|name| !name.trim().is_empty()) {
+            return Some(RegisterCall { name: name.to_owned(), priority });
+        }
+    }
+    None
+}
+
+/// The strings of a dictionary literal that is assigned to a variable of the module, each with its key: of
+/// `{'a': 'b', 'c': ['d', 'e']}` a with b, c with d, and c with e.
+pub(super) fn dictionary(source: &str, variable: &str) -> Vec<(String, String)> {
+    let tokens = tokens(source);
+    let mut pairs = Vec::new();
+    // `NAME = {`, or with a type between the two.
+    let start = tokens.iter().enumerate().find_map(|(at, token)| {
+        let assigned = tokens[at..].iter().position(|token| *token == Token::Punctuation('='))?;
+        let opened = tokens.get(at + assigned + 1) == Some(&Token::Punctuation('{'));
+        (*token == Token::Word(variable) && opened).then_some(at + assigned + 2)
+    });
+    let Some(start) = start else { return pairs };
+    for item in arguments(&tokens[start..]) {
+        if let [Token::Text(key), Token::Punctuation(':'), values @ ..] = item {
+            for value in values {
+                if let Token::Text(value) = value {
+                    pairs.push(((*key).to_owned(), (*value).to_owned()));
+                }
+            }
+        }
+    }
+    pairs
+}
+
+/// The arguments of a call, up to its closing parenthesis.
+fn arguments<'t, 's>(tokens: &'t [Token<'s>]) -> Vec<&'t [Token<'s>]> {
+    let (mut depth, mut start) = (0usize, 0);
+    let mut arguments = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Punctuation('(' | '[' | '{') => depth += 1,
+            Token::Punctuation(')' | ']' | '}') if depth == 0 => {
+                if start < at {
+                    arguments.push(&tokens[start..at]);
+                }
+                return arguments;
+            }
+            Token::Punctuation(')' | ']' | '}') => depth -= 1,
+            Token::Punctuation(',') if depth == 0 => {
+                arguments.push(&tokens[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    arguments
+}
+
+/// Words, literals and punctuation; comments and white space are dropped.
+fn tokens(source: &str) -> Vec<Token<'_>> {
+    let mut tokens = Vec::new();
+    let mut rest = source;
+    while let Some(first) = rest.chars().next() {
+        if first == '#' {
+            rest = rest.split_once('\n').map_or("", |(_, after)| after);
+        } else if first.is_alphanumeric() || first == '_' {
+            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end);
+            let prefix = word.len() <= 2 && word.chars().all(|c| "rRbBuUfF".contains(c));
+            if prefix && after.starts_with(['"', '\'']) {
+                let (text, after) = literal(after);
+                let plain = !word.contains(['f', 'F', 'b', 'B']);
+                tokens.push(if plain { Token::Text(text) } else { Token::Formatted });
+                rest = after;
+            } else {
+                tokens.push(Token::Word(word));
+                rest = after;
+            }
+        } else if first == '"' || first == '\'' {
+            let (text, after) = literal(rest);
+            tokens.push(Token::Text(text));
+            rest = after;
+        } else {
+            if !first.is_whitespace() && first != '\\' {
+                tokens.push(Token::Punctuation(first));
+            }
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    tokens
+}
+
+/// Takes a literal off the front: its content, and what follows.
+fn literal(source: &str) -> (&str, &str) {
+    let quote = &source[..1];
+    let triple = [quote; 3].concat();
+    let mark = if source.starts_with(&triple) { triple.as_str() } else { quote };
+    let body = &source[mark.len()..];
+    let mut at = 0;
+    while let Some(rest) = body.get(at..) {
+        if let Some(after) = rest.strip_prefix(mark) {
+            return (&body[..at], after);
+        }
+        let mut characters = rest.chars();
+        match characters.next() {
+            None => break,
+            Some('\\') => at += 1 + characters.next().map_or(0, char::len_utf8),
+            // A plain literal ends with its line, also where the quote is missing.
+            Some('\n') if mark.len() == 1 => return (&body[..at], rest),
+            Some(other) => at += other.len_utf8(),
+        }
+    }
+    (body, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(name: &str, priority: Option<i32>) -> Option<RegisterCall> {
+        Some(RegisterCall { name: name.to_owned(), priority })
+    }
+
+    #[test]
+    fn dictionaries() {
+        let source = "X = 1\nMAPPING: dict[str, str] = {'a': '/x/a', 'b.c': \"/y\"}\nSPACES: dict[str, list[str]] = {'n': ['/1', '/2']}";
+        let pairs = |variable| dictionary(source, variable);
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(pairs("MAPPING"), [pair("a", "/x/a"), pair("b.c", "/y")]);
+        assert_eq!(pairs("SPACES"), [pair("n", "/1"), pair("n", "/2")]);
+        assert_eq!(pairs("OTHER"), []);
+        assert_eq!(dictionary("MAPPING = {'a': '/x'", "MAPPING"), []);
+    }
+
+    #[test]
+    fn calls() {
+        for (source, expected) in [
+            (
+                r#"xb.register_plugin("cuda", priority=500, library_path=str(p), options=f(1, 2))"#,
+                call("cuda", Some(500)),
+            ),
+            ("c = xb.register_plugin(\n    'rocm',\n    priority=-1,  # late\n)", call("rocm", Some(-1))),
+            ("register_plugin('x')", call("x", None)),
+            ("register_plugin(library_path=p(a, b), plugin_name = 'y', priority = 7)", call("y", Some(7))),
+            ("NAME = \"tt\"\ndef initialize():\n  xb.register_plugin(NAME, priority=PRIORITY)", call("tt", None)),
+            ("# register_plugin('no')\n'''register_plugin(\"no\")'''\nregister_plugin(r'yes')", call("yes", None)),
+            ("def register_plugin(name): pass\nregister_plugin(f'a{b}')\nregister_plugin('c')", call("c", None)),
+            ("register_plugin(name)", None),
+            ("register_plugin", None),
+            ("register_plugin('unfinished", call("unfinished", None).filter(|_| false)),
+            ("x = 'it\\'s'; register_plugin('é')", call("é", None)),
+            ("", None),
+        ] {
+            assert_eq!(register_call(source), expected, "{source}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a shared library was built for: operating system and architecture, read from its header.
+
+use std::fmt;
+
+/// Operating system of a shared library, as its file format says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OperatingSystem {
+    /// ELF with the System V, GNU or unset ABI.
+    Linux,
+    /// Mach-O.
+    MacOs,
+    /// PE.
+    Windows,
+    /// ELF marked as FreeBSD's.
+    FreeBsd,
+    /// Any other.
+    Other,
+}
+
+impl fmt::Display for OperatingSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Linux => "Linux",
+            Self::MacOs => "macOS",
+            Self::Windows => "Windows",
+            Self::FreeBsd => "FreeBSD",
+            Self::Other => "an unknown system",
+        })
+    }
+}
+
+impl OperatingSystem {
+    /// The system's name as `std::env::consts::OS` spells it.
+    pub fn rust_name(self) -> &'static str {
+        match self {
+            Self::Linux => "linux",
+            Self::MacOs => "macos",
+            Self::Windows => "windows",
+            Self::FreeBsd => "freebsd",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Instruction set of a shared library. The names are Rust's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Architecture {
+    /// 64-bit x86.
+    X86_64,
+    /// 32-bit x86.
+    X86,
+    /// 64-bit ARM.
+    Aarch64,
+    /// 32-bit ARM.
+    Arm,
+    /// 64-bit RISC-V.
+    Riscv64,
+    /// 64-bit PowerPC.
+    PowerPc64,
+    /// IBM Z.
+    S390x,
+    /// 64-bit LoongArch.
+    LoongArch64,
+    /// Any other, by the number its file format gives it.
+    Other(u32),
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::X86_64 => "x86_64",
+            Self::X86 => "x86",
+            Self::Aarch64 => "aarch64",
+            Self::Arm => "arm",
+            Self::Riscv64 => "riscv64",
+            Self::PowerPc64 => "powerpc64",
+            Self::S390x => "s390x",
+            Self::LoongArch64 => "loongarch64",
+            Self::Other(number) => return write!(f, "machine {number:#x}"),
+        })
+    }
+}
+
+/// Operating system and architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// The operating system.
+    pub os: OperatingSystem,
+    /// The instruction set.
+    pub architecture: Architecture,
+}
+
+impl Target {
+    /// What this program was built for.
+    pub const fn host() -> Self {
+        let os = if cfg!(target_os = "linux") {
+            OperatingSystem::Linux
+        } else if cfg!(target_os = "macos") {
+            OperatingSystem::MacOs
+        } else if cfg!(target_os = "windows") {
+            OperatingSystem::Windows
+        } else if cfg!(target_os = "freebsd") {
+            OperatingSystem::FreeBsd
+        } else {
+            OperatingSystem::Other
+        };
+        let architecture = if cfg!(target_arch = "x86_64") {
+            Architecture::X86_64
+        } else if cfg!(target_arch = "x86") {
+            Architecture::X86
+        } else if cfg!(target_arch = "aarch64") {
+            Architecture::Aarch64
+        } else if cfg!(target_arch = "arm") {
+            Architecture::Arm
+        } else if cfg!(target_arch = "riscv64") {
+            Architecture::Riscv64
+        } else if cfg!(target_arch = "powerpc64") {
+            Architecture::PowerPc64
+        } else if cfg!(target_arch = "s390x") {
+            Architecture::S390x
+        } else if cfg!(target_arch = "loongarch64") {
+            Architecture::LoongArch64
+        } else {
+            Architecture::Other(0)
+        };
+        Self { os, architecture }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}", self.architecture, self.os)
+    }
+}

@@ -1,0 +1,129 @@
+//! What may be loaded when trust is limited: the allow-list, and files that strangers can change.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::config::Discovery;
+use super::folder;
+use super::refusal::Refusal;
+use super::sha256;
+
+/// Variable that names an allow-list.
+pub(super) const ALLOWLIST: &str = "PJRT_PLUGIN_ALLOWLIST";
+/// The allow-list of the machine. It counts when privileges are elevated, and when the variable is not set.
+const SYSTEM_ALLOWLIST: &str = "/etc/pjrt/plugins.allow";
+
+/// Largest list that is read, in bytes.
+const LARGEST: u64 = 16 << 20;
+
+/// Libraries that may be loaded, by sha256. With a list in force all others are refused.
+///
+/// The file has one line for each library, in the form `sha256sum` writes: 64 hexadecimal digits, then anything. Empty
+/// lines and lines that start with `#` do not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowList {
+    path: PathBuf,
+    allowed: BTreeSet<String>,
+}
+
+impl AllowList {
+    /// Reads a list.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Unreadable`] or [`Refusal::MalformedManifest`] with the number of the wrong line.
+    pub fn read(path: &Path) -> Result<Self, Refusal> {
+        let bytes = folder::read(path, LARGEST)
+            .map_err(|error| Refusal::Unreadable { path: path.to_owned(), message: error.to_string() })?;
+        let text = String::from_utf8_lossy(&bytes);
+        let mut allowed = BTreeSet::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            // `sha256sum` marks a file name with special characters by a backslash.
+            let hash = line.split_whitespace().next().unwrap_or_default().trim_start_matches('\\');
+            if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                return Err(Refusal::MalformedManifest {
+                    path: path.to_owned(),
+                    field: format!("line {}", number + 1),
+                    message: format!("{hash:?} is not a sha256 of 64 hexadecimal digits"),
+                });
+            }
+            allowed.insert(hash.to_ascii_lowercase());
+        }
+        Ok(Self { path: path.to_owned(), allowed })
+    }
+
+    /// Whether a library may be loaded. Reads the whole file.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotAllowed`] or [`Refusal::Unreadable`].
+    pub fn check(&self, library: &Path) -> Result<(), Refusal> {
+        let sha256 = sha256(library)?;
+        if self.allowed.contains(&sha256) {
+            return Ok(());
+        }
+        Err(Refusal::NotAllowed { path: library.to_owned(), sha256, list: self.path.clone() })
+    }
+}
+
+impl Discovery {
+    /// The allow-list in force, if there is one: that of `PJRT_PLUGIN_ALLOWLIST`, or `/etc/pjrt/plugins.allow`; the
+    /// latter alone when privileges are elevated.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the list. Nothing may be loaded then.
+    pub fn allow_list(&self) -> Result<Option<AllowList>, Refusal> {
+        if !self.elevated
+            && let Some(path) = self.get(ALLOWLIST)
+        {
+            return AllowList::read(Path::new(path)).map(Some);
+        }
+        let path = self.system(SYSTEM_ALLOWLIST);
+        if path.exists() { AllowList::read(&path).map(Some) } else { Ok(None) }
+    }
+}
+
+/// Why strangers can change what is loaded from here: another owner than root, or everybody may write. With elevated
+/// privileges both are refused, in the file and every folder above it.
+#[cfg(unix)]
+pub(super) fn insecure(path: &Path) -> Option<Refusal> {
+    use std::os::unix::fs::MetadataExt;
+    let refuse =
+        |path: &Path, why: &str| Some(Refusal::InsecureLocation { path: path.to_owned(), why: why.to_owned() });
+    let Ok(real) = fs::canonicalize(path) else { return None };
+    for place in real.ancestors() {
+        let Ok(metadata) = fs::metadata(place) else { return refuse(place, "cannot be examined") };
+        // In a folder with the sticky bit others cannot replace files, but the file itself needs to be safe too.
+        let sticky = metadata.is_dir() && metadata.mode() & 0o1000 != 0;
+        if metadata.uid() != 0 {
+            return refuse(place, "does not belong to root, and this process runs with elevated privileges");
+        }
+        if metadata.mode() & 0o022 != 0 && !sticky {
+            return refuse(place, "can be written by others than root, and this process runs with elevated privileges");
+        }
+    }
+    None
+}
+
+#[cfg(not(unix))]
+pub(super) fn insecure(_: &Path) -> Option<Refusal> {
+    None
+}
+
+/// Whether everybody may write to the file, which is worth a note.
+#[cfg(unix)]
+pub(super) fn writable_by_all(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o002 != 0)
+}
+
+#[cfg(not(unix))]
+pub(super) fn writable_by_all(_: &Path) -> bool {
+    false
+}

@@ -1,0 +1,45 @@
+//! Key-value stores through which the clients of several processes find each other.
+//!
+//! A plugin that drives devices of several processes at once asks the framework for a store
+//! ([`pjrt::KeyValueStore`]): one process puts what the others wait for. [`InProcess`] serves clients within one
+//! process. `Redis`, of the feature `redis`, serves processes on any hosts. [`Prefixed`] keeps the plugins that share
+//! a store apart, and the runs of a program.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use pjrt::KeyValueStore;
+//! use plugin_registry::key_value::{InProcess, Prefixed};
+//!
+//! let store = Arc::new(InProcess::new());
+//! let (cpu, gpu) = (Prefixed::new(store.clone(), "run7", "cpu"), Prefixed::new(store, "run7", "gpu"));
+//! cpu.put("address", b"node0:1234").unwrap();
+//! assert_eq!(cpu.get("address", Duration::from_secs(1)).unwrap(), b"node0:1234");
+//! assert!(gpu.try_get("address").is_err());
+//! ```
+
+mod in_process;
+mod prefixed;
+#[cfg(feature = "redis")]
+mod redis;
+
+#[cfg(feature = "redis")]
+pub use self::redis::{Redis, RedisError};
+pub use in_process::InProcess;
+pub use prefixed::Prefixed;
+
+use std::time::Duration;
+
+use pjrt::ErrorCode;
+
+type Answer<T> = Result<T, (ErrorCode, String)>;
+
+fn late<T>(key: &str, timeout: Duration, store: &str) -> Answer<T> {
+    let message = format!("nobody put key {key:?} into {store} within {timeout:?}; are all processes running?");
+    Err((ErrorCode::DEADLINE_EXCEEDED, message))
+}
+
+fn absent<T>(key: &str, store: &str) -> Answer<T> {
+    Err((ErrorCode::NOT_FOUND, format!("{store} has no key {key:?}")))
+}

@@ -1,0 +1,280 @@
+//! A store on a Redis server.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pjrt::{ErrorCode, KeyValueStore};
+use redis::{Client, Connection, IntoConnectionInfo};
+
+use super::{Answer, absent, late};
+
+/// How long an operation may take that is given no time of its own.
+const OPERATION: Duration = Duration::from_secs(10);
+
+/// What even an operation without any time left is given, so that a server that answers at once can.
+const LEAST: Duration = Duration::from_millis(250);
+
+/// Pauses between attempts to reach a server that does not answer: the first, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// Why there is no store at an address.
+#[derive(Debug)]
+pub struct RedisError {
+    code: ErrorCode,
+    message: String,
+}
+
+impl RedisError {
+    /// The kind of error: `INVALID_ARGUMENT` for an address that is none, `UNAVAILABLE` for a server that does not
+    /// answer, `UNAUTHENTICATED` for one that wants another password.
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+}
+
+impl fmt::Display for RedisError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RedisError {}
+
+/// A store on a Redis server, for processes on any hosts that reach it.
+///
+/// A key that is waited for is not asked for again and again: its writer announces it on a channel, and the waiting
+/// process listens there. A connection that breaks is made anew, with growing pauses, until the operation's time is
+/// up: the timeout of [`get`](KeyValueStore::get), ten seconds for the others unless
+/// [`Redis::with_operation_timeout`] says otherwise.
+///
+/// The server keeps what it was given until it is told to forget, so runs must not share keys; see
+/// [`Prefixed`](super::Prefixed) and [`Redis::with_expiry`].
+pub struct Redis {
+    client: Client,
+    name: String,
+    connection: Mutex<Option<Connection>>,
+    operation: Duration,
+    expiry: Option<Duration>,
+}
+
+impl Redis {
+    /// The store at an address: `redis://host:port/database`, with `user:password@` before the host where the server
+    /// wants it.
+    ///
+    /// # Errors
+    ///
+    /// For a text that is no such address, and when the server does not answer at once.
+    pub fn open(address: &str) -> Result<Self, RedisError> {
+        let info = address.into_connection_info().map_err(|error| {
+            // The address may hold a password.
+            let message =
+                format!("the key-value store's address is no Redis address ({error}); write redis://host:port");
+            RedisError { code: ErrorCode::INVALID_ARGUMENT, message }
+        })?;
+        let name = format!("the key-value store redis://{}", info.addr());
+        let client = Client::open(info)
+            .map_err(|error| RedisError { code: ErrorCode::INVALID_ARGUMENT, message: format!("{name}: {error}") })?;
+        let store = Self { client, name, connection: Mutex::new(None), operation: OPERATION, expiry: None };
+        let pinged = store.connect(store.operation).and_then(|mut connection| {
+            redis::cmd("PING").query::<String>(&mut connection)?;
+            Ok(connection)
+        });
+        let connection = pinged.map_err(|error| {
+            let (code, message) = store.fault("PING", &error);
+            RedisError { code, message }
+        })?;
+        *store.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        Ok(store)
+    }
+
+    /// How long `put` and `try_get` may take.
+    #[must_use]
+    pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
+        self.operation = timeout;
+        self
+    }
+
+    /// Lets the server forget keys that long after they were put. Every process must have read them by then.
+    #[must_use]
+    pub fn with_expiry(mut self, expiry: Duration) -> Self {
+        self.expiry = Some(expiry);
+        self
+    }
+
+    /// A new connection none of whose operations takes longer than `timeout`.
+    fn connect(&self, timeout: Duration) -> redis::RedisResult<Connection> {
+        let connection = self.client.get_connection_with_timeout(timeout)?;
+        connection.set_read_timeout(Some(timeout))?;
+        connection.set_write_timeout(Some(timeout))?;
+        Ok(connection)
+    }
+
+    /// What an error of the server or the connection means.
+    fn fault(&self, operation: &str, error: &redis::RedisError) -> (ErrorCode, String) {
+        use redis::{ErrorKind, ServerErrorKind};
+        let (code, remedy) = match error.kind() {
+            ErrorKind::Io => (ErrorCode::UNAVAILABLE, "; is the server running, and is the address right?"),
+            ErrorKind::AuthenticationFailed => (ErrorCode::UNAUTHENTICATED, "; write redis://user:password@host:port"),
+            ErrorKind::Server(ServerErrorKind::NoPerm) => (ErrorCode::PERMISSION_DENIED, ""),
+            _ if matches!(error.code(), Some("NOAUTH" | "WRONGPASS")) => {
+                (ErrorCode::UNAUTHENTICATED, "; write redis://user:password@host:port")
+            }
+            _ if error.code() == Some("OOM") => (ErrorCode::RESOURCE_EXHAUSTED, ""),
+            _ => (ErrorCode::INTERNAL, ""),
+        };
+        (code, format!("{}: {operation}: {error}{remedy}", self.name))
+    }
+
+    /// Runs a command that may be repeated, on the connection that is kept, until it succeeds or its time is up.
+    fn run<T>(
+        &self,
+        operation: &str,
+        deadline: Deadline,
+        command: impl Fn(&mut Connection) -> redis::RedisResult<T>,
+    ) -> Answer<T> {
+        let mut pause = PAUSES.0;
+        loop {
+            let left = deadline.left_to_answer(self.operation);
+            let attempt = {
+                let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+                let ready = match kept.take() {
+                    Some(connection) => connection
+                        .set_read_timeout(Some(left))
+                        .and_then(|()| connection.set_write_timeout(Some(left)))
+                        .map(|()| connection),
+                    None => self.connect(left),
+                };
+                ready.and_then(|mut connection| {
+                    let result = command(&mut connection);
+                    // After an error of the connection it is not known what comes next on it.
+                    if result.as_ref().err().is_none_or(|error| !error.is_io_error()) {
+                        *kept = Some(connection);
+                    }
+                    result
+                })
+            };
+            match attempt {
+                Ok(value) => return Ok(value),
+                Err(error) if error.is_io_error() && !deadline.is_over() => {
+                    tracing::debug!(store = %self.name, %error, "trying the key-value store again");
+                    std::thread::sleep(pause.min(deadline.left(pause)));
+                    pause = (pause * 2).min(PAUSES.1);
+                }
+                Err(error) => return Err(self.fault(operation, &error)),
+            }
+        }
+    }
+
+    fn fetch(&self, key: &str, deadline: Deadline) -> Answer<Option<Vec<u8>>> {
+        self.run(&format!("GET {key:?}"), deadline, |connection| redis::cmd("GET").arg(key).query(connection))
+    }
+
+    /// Waits for the announcement of a key, unless it is there once we listen.
+    fn listen(&self, key: &str, deadline: Deadline) -> Result<Option<Vec<u8>>, Wait> {
+        let broken = |error: redis::RedisError| Wait::Broken(error);
+        let mut connection = self.connect(deadline.left_to_answer(self.operation)).map_err(broken)?;
+        let mut channel = connection.as_pubsub();
+        channel.subscribe(channel_of(key)).map_err(broken)?;
+        // Who put the key before we listened did so for nobody.
+        let mut found = self.fetch(key, deadline).map_err(Wait::Failed)?;
+        while found.is_none() && !deadline.is_over() {
+            channel.set_read_timeout(Some(deadline.left(Duration::from_secs(3600)))).map_err(broken)?;
+            match channel.get_message() {
+                Ok(_) => found = self.fetch(key, deadline).map_err(Wait::Failed)?,
+                // Time is up, or an hour has passed.
+                Err(error) if error.is_timeout() => break,
+                Err(error) => return Err(broken(error)),
+            }
+        }
+        // The channel is left with a command, whose answer need not be waited for.
+        let _ = channel.set_read_timeout(Some(Duration::from_millis(1)));
+        Ok(found)
+    }
+}
+
+/// Why waiting ended without an answer.
+enum Wait {
+    /// The connection broke.
+    Broken(redis::RedisError),
+    /// Waiting again makes no sense.
+    Failed((ErrorCode, String)),
+}
+
+/// Where the writer of a key announces it.
+fn channel_of(key: &str) -> String {
+    format!("pjrt-put:{key}")
+}
+
+/// When an operation's time is up; never, where the clock cannot say.
+#[derive(Clone, Copy)]
+struct Deadline(Option<Instant>);
+
+impl Deadline {
+    fn after(timeout: Duration) -> Self {
+        Self(Instant::now().checked_add(timeout))
+    }
+
+    fn is_over(self) -> bool {
+        self.0.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// The time left, at most `limit`. Sockets take no zero.
+    fn left(self, limit: Duration) -> Duration {
+        let left = self.0.map_or(limit, |deadline| deadline.saturating_duration_since(Instant::now()));
+        left.min(limit).max(Duration::from_millis(1))
+    }
+
+    /// The time left for an answer of the server.
+    fn left_to_answer(self, limit: Duration) -> Duration {
+        self.left(limit).max(LEAST)
+    }
+}
+
+impl KeyValueStore for Redis {
+    fn get(&self, key: &str, timeout: Duration) -> Answer<Vec<u8>> {
+        let deadline = Deadline::after(timeout);
+        if let Some(value) = self.fetch(key, deadline)? {
+            return Ok(value);
+        }
+        let mut pause = PAUSES.0;
+        while !deadline.is_over() {
+            match self.listen(key, deadline) {
+                Ok(Some(value)) => return Ok(value),
+                Ok(None) => {}
+                Err(Wait::Failed(fault)) => return Err(fault),
+                Err(Wait::Broken(error)) if error.is_io_error() => {
+                    tracing::debug!(store = %self.name, %error, "listening to the key-value store again");
+                    std::thread::sleep(pause.min(deadline.left(pause)));
+                    pause = (pause * 2).min(PAUSES.1);
+                    if deadline.is_over() {
+                        return Err(self.fault(&format!("SUBSCRIBE {key:?}"), &error));
+                    }
+                }
+                Err(Wait::Broken(error)) => return Err(self.fault(&format!("SUBSCRIBE {key:?}"), &error)),
+            }
+        }
+        late(key, timeout, &self.name)
+    }
+
+    fn try_get(&self, key: &str) -> Answer<Vec<u8>> {
+        self.fetch(key, Deadline::after(self.operation))?.map_or_else(|| absent(key, &self.name), Ok)
+    }
+
+    fn put(&self, key: &str, value: &[u8]) -> Answer<()> {
+        let mut set = redis::cmd("SET");
+        set.arg(key).arg(value);
+        if let Some(expiry) = self.expiry {
+            set.arg("PX").arg(u64::try_from(expiry.as_millis()).unwrap_or(u64::MAX >> 2).max(1));
+        }
+        let mut both = redis::pipe();
+        both.atomic().add_command(set).ignore().cmd("PUBLISH").arg(channel_of(key)).arg("").ignore();
+        self.run(&format!("SET {key:?}"), Deadline::after(self.operation), |connection| both.query(connection))
+    }
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redis").field("name", &self.name).finish_non_exhaustive()
+    }
+}

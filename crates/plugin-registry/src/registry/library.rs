@@ -1,0 +1,207 @@
+//! What a process knows of each library that a registry loaded: one set-up, one shutdown, whoever asks.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use device_plugin::{Descriptor, Library, StaticApi};
+use pjrt::Plugin;
+
+use super::record::{Key, beside, has_folder};
+use super::setup::{LoadOptions, Outstanding, Setup};
+use crate::describe::describe;
+use crate::discovery::{Discovery, Refusal};
+use crate::error::Error;
+
+/// A library, loaded or not, shared by all registries of the process.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// Clients that registries made of it and that are alive.
+    clients: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    loaded: Option<(Plugin, Setup)>,
+    current: Weak<Use>,
+    /// Its C function to shut it down was called: nothing may use it again.
+    ended: bool,
+}
+
+/// Keeps a loaded plugin from being shut down. One at a time for each library; the registries that loaded it and the
+/// clients they made hold it.
+#[derive(Debug)]
+pub(crate) struct Use {
+    shared: Arc<Shared>,
+    plugin: Plugin,
+    descriptor: Descriptor,
+    /// What the library says of itself, where it exports that.
+    own: Option<Descriptor>,
+}
+
+/// A client that is alive.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    used: Arc<Use>,
+}
+
+impl Shared {
+    /// What the process knows of a library.
+    pub(crate) fn of(source: &Source) -> Arc<Self> {
+        static LIBRARIES: OnceLock<Mutex<HashMap<Key, Arc<Shared>>>> = OnceLock::new();
+        let libraries = LIBRARIES.get_or_init(Mutex::default);
+        libraries.lock().unwrap_or_else(PoisonError::into_inner).entry(source.key()).or_default().clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Loads the library unless that has happened, with the set-up it needs. Only who wants the same library waits.
+    pub(crate) fn load(
+        self: &Arc<Self>,
+        source: &Source,
+        descriptor: &Descriptor,
+        options: &LoadOptions<'_>,
+    ) -> Result<(Arc<Use>, Setup, Vec<Outstanding>), Error> {
+        let name = &descriptor.manifest().name;
+        let mut state = self.state();
+        if state.ended {
+            return Err(Error::ShutDown { name: name.clone() });
+        }
+        let (plugin, setup, outstanding) = match &state.loaded {
+            Some((plugin, applied)) => {
+                applied.confirm(descriptor, options)?;
+                (plugin.clone(), applied.clone(), Vec::new())
+            }
+            None => {
+                let (setup, outstanding) = Setup::carry_out(descriptor, options)?;
+                let plugin = source.open()?;
+                state.loaded = Some((plugin.clone(), setup.clone()));
+                (plugin, setup, outstanding)
+            }
+        };
+        let used = state.current.upgrade().unwrap_or_else(|| {
+            let own = source.own_description();
+            let used = Use { shared: self.clone(), plugin, descriptor: descriptor.clone(), own };
+            let used = Arc::new(used);
+            state.current = Arc::downgrade(&used);
+            used
+        });
+        Ok((used, setup, outstanding))
+    }
+
+    pub(crate) fn clients(&self) -> usize {
+        self.clients.load(Ordering::Acquire)
+    }
+}
+
+/// Where a plugin's table comes from, once that is known.
+pub(crate) enum Source {
+    Table(StaticApi),
+    File(PathBuf),
+}
+
+impl Source {
+    pub(crate) fn of(descriptor: &Descriptor) -> Result<Self, Error> {
+        let name = &descriptor.manifest().name;
+        match descriptor.library() {
+            Library::Static(table) => Ok(Self::Table(*table)),
+            Library::Path(path) if has_folder(path) || path.exists() => Ok(Self::File(path.clone())),
+            Library::Path(path) => {
+                let found = path.to_str().and_then(|name| Discovery::from_environment().find_library(name));
+                found.map(Self::File).ok_or_else(|| {
+                    let refusal = Refusal::NotInLibrarySearch { name: path.display().to_string() };
+                    Error::Refused { name: name.clone(), refusals: vec![refusal] }
+                })
+            }
+            Library::Beside(file) => Ok(Self::File(beside(file))),
+            Library::Computed(path) => {
+                let path = path().map_err(|error| Error::Path { name: name.clone(), error: Box::new(error) })?;
+                Ok(Self::File(path))
+            }
+            _ => Err(Error::NoLibrary { name: name.clone() }),
+        }
+    }
+
+    /// What is the same for all who load it.
+    fn key(&self) -> Key {
+        match self {
+            Self::Table(table) => Key::Table(table.as_raw().addr()),
+            Self::File(path) => Key::file(path),
+        }
+    }
+
+    /// What a library says of itself once it is loaded, where it says anything.
+    fn own_description(&self) -> Option<Descriptor> {
+        let Self::File(path) = self else { return None };
+        let own = describe(path);
+        own.inspect_err(|error| tracing::warn!(%error, "a library's own description is left out")).ok()?
+    }
+
+    fn open(&self) -> Result<Plugin, pjrt::LoadError> {
+        match self {
+            Self::Table(table) => Plugin::from_static(*table),
+            Self::File(path) => load(path),
+        }
+    }
+}
+
+fn load(path: &Path) -> Result<Plugin, pjrt::LoadError> {
+    // SAFETY: R1: who registered the library, named it or let it be discovered promised C1 to C9 for it.
+    unsafe { Plugin::load(path) }
+}
+
+impl Use {
+    pub(crate) fn plugin(&self) -> &Plugin {
+        &self.plugin
+    }
+
+    /// What the library says of itself, where it exports that.
+    pub(crate) fn own(&self) -> Option<&Descriptor> {
+        self.own.as_ref()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Counts a client, until the guest is dropped.
+    pub(crate) fn admit(self: &Arc<Self>) -> Guest {
+        self.shared.clients.fetch_add(1, Ordering::AcqRel);
+        Guest { used: self.clone() }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.used.shared.clients.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The last registry and the last client are gone: the plugin's shutdown hooks run, unless somebody loaded it again
+/// meanwhile.
+impl Drop for Use {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        if state.ended || state.current.strong_count() > 0 {
+            return;
+        }
+        let name = &self.descriptor.manifest().name;
+        tracing::debug!(plugin = %name, "shutting the plugin down");
+        for descriptor in [Some(&self.descriptor), self.own.as_ref()].into_iter().flatten() {
+            if let Err(error) = descriptor.shutdown() {
+                tracing::warn!(plugin = %name, %error, "the plugin's shutdown hook failed");
+            }
+        }
+        let Some(function) = &self.descriptor.manifest().shutdown_symbol else { return };
+        state.ended = true;
+        // SAFETY: R2: the manifest is right about the function, no client is left, and `ended` lets nobody call it
+        // again.
+        if let Err(error) = unsafe { self.plugin.call_function(function) } {
+            tracing::warn!(plugin = %name, %error, "the plugin's shutdown function could not be called");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A machine in a temporary folder: files, packages and small libraries.
+#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test program uses a part")]
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the files are small")]
+
+pub mod binaries;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plugin_registry::discovery::{Candidate, Discovered, Discovery};
+
+pub use binaries::Elf;
+
+/// A machine's files, below a folder of its own under the build's target folder.
+pub struct Machine {
+    pub root: PathBuf,
+}
+
+/// A file's content.
+pub enum Content<'a> {
+    Text(&'a str),
+    Library(Elf),
+    Bytes(Vec<u8>),
+}
+
+impl Machine {
+    /// An empty machine. The name must be the test's own.
+    pub fn new(name: &str) -> Self {
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("discovery-{name}"));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(&root).unwrap();
+        Self { root }
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    pub fn text(&self, path: &str) -> String {
+        self.path(path).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file.
+    pub fn file(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Writes a plugin library without dependencies.
+    pub fn plugin(&self, path: &str) -> PathBuf {
+        self.library(path, &Elf::plugin())
+    }
+
+    pub fn library(&self, path: &str, library: &Elf) -> PathBuf {
+        self.file(path, library.bytes())
+    }
+
+    #[cfg(unix)]
+    pub fn link(&self, path: &str, to: impl AsRef<Path>) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(to, path).unwrap();
+    }
+
+    /// Installs a wheel: its files, metadata and record.
+    pub fn wheel(&self, site: &str, name: &str, version: &str, files: &[(&str, Content<'_>)], entry_points: &str) {
+        self.wheel_requiring(site, name, version, files, entry_points, &[]);
+    }
+
+    pub fn wheel_requiring(
+        &self,
+        site: &str,
+        name: &str,
+        version: &str,
+        files: &[(&str, Content<'_>)],
+        entry_points: &str,
+        requires: &[&str],
+    ) {
+        let metadata = format!("{}-{version}.dist-info", name.replace('-', "_"));
+        let mut record = String::new();
+        for (path, content) in files {
+            let bytes = match content {
+                Content::Text(text) => text.as_bytes().to_vec(),
+                Content::Library(library) => library.bytes(),
+                Content::Bytes(bytes) => bytes.clone(),
+            };
+            record += &format!("{path},sha256=x,{}\n", bytes.len());
+            self.file(&format!("{site}/{path}"), bytes);
+        }
+        record += &format!("{metadata}/RECORD,,\n");
+        self.file(&format!("{site}/{metadata}/RECORD"), record);
+        let mut text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
+        for requirement in requires {
+            text += &format!("Requires-Dist: {requirement}\n");
+        }
+        self.file(&format!("{site}/{metadata}/METADATA"), text + "\nRequires-Dist: not-a-header\n");
+        if !entry_points.is_empty() {
+            self.file(&format!("{site}/{metadata}/entry_points.txt"), entry_points);
+        }
+    }
+
+    /// Discovery of this machine, with a home folder and no environment.
+    pub fn discovery(&self) -> Discovery {
+        Discovery::isolated(&self.root).home(self.path("home"))
+    }
+}
+
+/// The candidates' names and files, below the machine's root.
+pub fn list(machine: &Machine, found: &Discovered) -> Vec<String> {
+    found.candidates.iter().map(|candidate| line(machine, candidate)).collect()
+}
+
+pub fn line(machine: &Machine, candidate: &Candidate) -> String {
+    let library = match candidate.library.path() {
+        Some(path) => path.strip_prefix(&machine.root).unwrap_or(path).display().to_string(),
+        None => "-".to_owned(),
+    };
+    let refusals: Vec<&str> = candidate.refusals.iter().map(|refusal| refusal.kind()).collect();
+    let refused = if refusals.is_empty() { String::new() } else { format!(" !{}", refusals.join("+")) };
+    format!("{} {library}{refused}", candidate.name().unwrap_or("?"))
+}
+
+pub fn named<'a>(found: &'a Discovered, name: &str) -> &'a Candidate {
+    let all: Vec<_> = found.candidates.iter().filter(|candidate| candidate.name() == Some(name)).collect();
+    assert_eq!(all.len(), 1, "{name}: {:#?}", found.candidates);
+    all[0]
+}

@@ -1,0 +1,50 @@
+//! Setting the variables a plugin needs, in a process whose environment nobody else uses: the only test of its program.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use device_plugin::process::{EnvRule, Position, ProcessPlan, ProcessTopology};
+use device_plugin::{DevicePlugin, NoBackend};
+use plugin_registry::{Error, LoadOptions, PluginRegistry, ProcessEnvironment};
+
+struct Ranked;
+
+#[device_plugin::device_plugin]
+impl DevicePlugin for Ranked {
+    const NAME: &'static str = "ranked";
+    type Backend = NoBackend;
+
+    fn library() -> device_plugin::Library {
+        device_plugin::Library::path("/nonexistent/libranked.so")
+    }
+
+    fn process() -> ProcessPlan {
+        ProcessPlan::new()
+            .with_variable(EnvRule::override_value("RANKED_TEST_DEVICE", "{local_rank}"))
+            .with_variable(EnvRule::default_value("RANKED_TEST_LATE", "late").before_client())
+    }
+}
+
+#[test]
+fn variables_are_set_where_the_program_vouches_for_it() {
+    let place = Position::new(1, 2).unwrap();
+    let topology = ProcessTopology::new(place, place, Position::SOLE).unwrap();
+    let registry = PluginRegistry::empty();
+    let refused = registry.register::<Ranked>().unwrap();
+    // A missing library is told before anything is set.
+    let Error::Refused { .. } = refused.load().unwrap_err() else { panic!("{refused:?}") };
+
+    // The loader searches this name, and finds nothing after the variables are set.
+    let library = device_plugin::Library::computed(|| Ok("/nonexistent/libranked.so".into()));
+    let manifest = refused.manifest().clone();
+    let descriptor = device_plugin::Descriptor::new(manifest, library, std::sync::Arc::new(())).unwrap();
+    let entry = registry.replace(refused.id(), descriptor).unwrap();
+    let error = entry.load_with(&LoadOptions::new().topology(topology.clone())).unwrap_err();
+    assert!(matches!(error, Error::Setup { .. }), "{error}");
+    assert!(std::env::var_os("RANKED_TEST_DEVICE").is_none());
+
+    // SAFETY: R3: this test is alone in its program, and the test harness reads no variables while it waits.
+    let process = unsafe { ProcessEnvironment::sole_user() };
+    let error = entry.load_with(&LoadOptions::new().topology(topology).set_variables(&process)).unwrap_err();
+    assert!(matches!(error, Error::Load(_)), "{error}");
+    assert_eq!(std::env::var("RANKED_TEST_DEVICE").unwrap(), "1");
+    assert_eq!(std::env::var("RANKED_TEST_LATE").unwrap(), "late");
+}

@@ -1,0 +1,165 @@
+//! Two processes whose clients find each other through a store on a Redis server.
+//!
+//! The parent starts this very program twice; each child finds its place in its environment, as a program under
+//! torchrun does, and creates a client of the plugin `examples/rendezvous_plugin.rs` of `device-plugin`.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+#[path = "common/redis_server.rs"]
+mod redis_server;
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use device_plugin::process::{CoordinatorNeed, Environment, OptionRule, ProcessPlan, ProcessTopology, When};
+use device_plugin::{OptionType, Value};
+use pjrt::{ClientOptions, ErrorCode, KeyValueStore, Plugin};
+use plugin_registry::key_value::{InProcess, Prefixed, Redis};
+use redis_server::RedisServer;
+
+/// The plugin's library, which cargo builds with the tests of the workspace; else now.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
+    let name = format!("{}rendezvous_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let path = profile.join("examples").join(name);
+    if !path.exists() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "-p", "device-plugin", "--example", "rendezvous_plugin", "--target-dir"]);
+        build.arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success(), "building {}", path.display());
+    }
+    path
+}
+
+fn plugin() -> Plugin {
+    // SAFETY: C1 to C9: the library is this workspace's own.
+    unsafe { Plugin::load(library()) }.unwrap()
+}
+
+/// What the plugin needs of each process.
+fn plan() -> ProcessPlan {
+    let many = [When::MultiProcess];
+    ProcessPlan::new()
+        .with_option(OptionRule::new("node_id", OptionType::Int64, "{global_rank}").when(many))
+        .with_option(OptionRule::new("num_nodes", OptionType::Int64, "{world_size}").when(many))
+        .with_coordinator(CoordinatorNeed::MultiProcess)
+}
+
+/// A client, and what it sees of all processes: `id name addressable`, separated by `;`.
+fn rendezvous(
+    environment: &Environment,
+    store: Arc<dyn KeyValueStore>,
+    name: &str,
+    timeout_ms: i64,
+) -> Result<String, pjrt::Error> {
+    let topology = ProcessTopology::detect(environment).unwrap();
+    let plan = plan().resolve(&topology, environment).unwrap();
+    assert_eq!(plan.coordinator().is_some(), topology.is_multi_process());
+    let mut options = ClientOptions::new().with("name", name).with("timeout_ms", timeout_ms);
+    options.extend(plan.create_options());
+    let client = plugin().client(&options.with_key_value_store(store))?;
+    assert_eq!(client.process_index()?, i32::try_from(topology.global_rank()).unwrap());
+    let devices = client.devices()?.into_iter().map(|device| {
+        let attributes = device.description()?.attributes()?;
+        let name = attributes.into_iter().find(|attribute| attribute.name == "name").map(|name| name.value);
+        let Some(Value::String(name)) = name else { panic!("device without a name") };
+        Ok(format!("{} {name} {}", device.process_index()?, device.is_addressable()?))
+    });
+    Ok(devices.collect::<Result<Vec<_>, pjrt::Error>>()?.join(";"))
+}
+
+/// What the parent tells a child beyond its rank.
+const ADDRESS: &str = "RENDEZVOUS_TEST_ADDRESS";
+const TIMEOUT: &str = "RENDEZVOUS_TEST_TIMEOUT_MS";
+const CHILD: &str = "a_process";
+
+#[test]
+#[ignore = "the other tests of this file start it"]
+fn a_process() {
+    let environment = Environment::of_this_process();
+    let (Some(address), Some(timeout)) = (environment.get(ADDRESS), environment.get(TIMEOUT)) else {
+        println!("SKIPPED {CHILD}: started by hand");
+        return;
+    };
+    let rank = environment.get("RANK").unwrap();
+    let store: Arc<dyn KeyValueStore> = Arc::new(Redis::open(address).unwrap());
+    // Two plugins with the same keys.
+    for plugin in ["red", "blue"] {
+        let part = Arc::new(Prefixed::new(store.clone(), "run1", plugin));
+        match rendezvous(&environment, part, &format!("{plugin}{rank}"), timeout.parse().unwrap()) {
+            Ok(seen) => println!("SEEN {plugin} {seen}"),
+            Err(error) => println!("FAILED {plugin} {} {error}", error.code().as_raw()),
+        }
+    }
+}
+
+fn start(server: &RedisServer, rank: u32, world: u32, timeout_ms: u32) -> Child {
+    let (rank, world) = (rank.to_string(), world.to_string());
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", CHILD, "--ignored", "--nocapture"])
+        .env_clear()
+        .envs([("RANK", &rank), ("LOCAL_RANK", &rank), ("WORLD_SIZE", &world), ("LOCAL_WORLD_SIZE", &world)])
+        .envs([("MASTER_ADDR", "127.0.0.1".to_owned()), (ADDRESS, server.address()), (TIMEOUT, timeout_ms.to_string())])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// What a child printed for the test.
+fn finish(child: Child) -> Vec<String> {
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    // The harness prints the name of the test on the same line.
+    let said = text.lines().filter_map(|line| Some(&line[line.find("SEEN ").or_else(|| line.find("FAILED "))?..]));
+    said.map(str::to_owned).collect()
+}
+
+#[test]
+fn two_processes_see_each_other() {
+    let Some(server) = RedisServer::start("two_processes_see_each_other") else { return };
+    library();
+    let children = [start(&server, 0, 2, 60_000), start(&server, 1, 2, 60_000)];
+    let [first, second] = children.map(finish);
+    assert_eq!(first, ["SEEN red 0 red0 true;1 red1 false", "SEEN blue 0 blue0 true;1 blue1 false"]);
+    assert_eq!(second, ["SEEN red 0 red0 false;1 red1 true", "SEEN blue 0 blue0 false;1 blue1 true"]);
+}
+
+#[test]
+fn a_process_that_never_comes_is_named() {
+    let Some(server) = RedisServer::start("a_process_that_never_comes_is_named") else { return };
+    library();
+    let said = finish(start(&server, 0, 2, 200));
+    assert_eq!(said.len(), 2, "{said:?}");
+    for (line, key) in said.iter().zip(["\"pjrt/4.run1/3.red/node/1\"", "\"pjrt/4.run1/4.blue/node/1\""]) {
+        let code = format!(" {} ", ErrorCode::DEADLINE_EXCEEDED.as_raw());
+        assert!(line.contains(&code) && line.contains(key), "{line}");
+    }
+}
+
+#[test]
+fn clients_of_one_process_find_each_other_too() {
+    let store: Arc<dyn KeyValueStore> = Arc::new(InProcess::new());
+    let environment =
+        |rank: &str| Environment::from([("RANK", rank), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")]);
+    let seen = std::thread::scope(|scope| {
+        let clients = ["0", "1"].map(|rank| {
+            let part = Arc::new(Prefixed::new(store.clone(), "run", "rendezvous"));
+            scope.spawn(move || rendezvous(&environment(rank), part, rank, 60_000).unwrap())
+        });
+        clients.map(|client| client.join().unwrap())
+    });
+    assert_eq!(seen, ["0 0 true;1 1 false", "0 0 false;1 1 true"]);
+}
+
+#[test]
+fn a_process_alone_needs_no_store() {
+    let empty = Environment::new();
+    let seen = rendezvous(&empty, Arc::new(InProcess::new()), "me", 0).unwrap();
+    assert_eq!(seen, "0 me true");
+}

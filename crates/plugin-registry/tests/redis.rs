@@ -1,0 +1,171 @@
+//! The key-value store on a Redis server, against real servers.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+#[path = "common/redis_server.rs"]
+mod redis_server;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pjrt::{ErrorCode, KeyValueStore};
+use plugin_registry::key_value::{Prefixed, Redis};
+use redis_server::RedisServer;
+
+#[test]
+fn values_are_kept_and_found() {
+    let Some(server) = RedisServer::start("values_are_kept_and_found") else { return };
+    let (one, other) = (Redis::open(&server.address()).unwrap(), Redis::open(&server.address()).unwrap());
+    let value: Vec<u8> = (0..=255).collect();
+    one.put("key", &value).unwrap();
+    assert_eq!(other.try_get("key").unwrap(), value);
+    assert_eq!(other.get("key", Duration::ZERO).unwrap(), value);
+    one.put("key", b"").unwrap();
+    assert_eq!(other.get("key", Duration::MAX).unwrap(), b"");
+    let (code, message) = other.try_get("absent").unwrap_err();
+    assert_eq!(code, ErrorCode::NOT_FOUND);
+    assert!(message.contains("\"absent\"") && message.contains(&server.port().to_string()), "{message}");
+}
+
+#[test]
+fn get_waits_for_put_and_for_nothing_else() {
+    let Some(server) = RedisServer::start("get_waits_for_put") else { return };
+    let store = Redis::open(&server.address()).unwrap();
+    let other = Redis::open(&server.address()).unwrap();
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..8)
+            .map(|i| {
+                scope.spawn({
+                    let store = &store;
+                    move || store.get(&format!("key{i}"), Duration::from_secs(60))
+                })
+            })
+            .collect();
+        // Waiting holds nothing that others need.
+        store.put("unrelated", b"x").unwrap();
+        for i in 0..8 {
+            other.put(&format!("key{i}"), format!("value{i}").as_bytes()).unwrap();
+        }
+        for (i, waiting) in waiting.into_iter().enumerate() {
+            assert_eq!(waiting.join().unwrap().unwrap(), format!("value{i}").as_bytes());
+        }
+    });
+    let start = Instant::now();
+    let (code, message) = store.get("late", Duration::from_millis(300)).unwrap_err();
+    assert_eq!(code, ErrorCode::DEADLINE_EXCEEDED, "{message}");
+    assert!(message.contains("\"late\"") && message.contains("300ms"), "{message}");
+    let taken = start.elapsed();
+    assert!(taken >= Duration::from_millis(300) && taken < Duration::from_secs(5), "{taken:?}");
+}
+
+#[test]
+fn a_waiting_process_asks_only_once_before_it_is_told() {
+    let Some(server) = RedisServer::start("a_waiting_process_asks_only_once") else { return };
+    let store = Redis::open(&server.address()).unwrap();
+    let (code, _) = store.get("never", Duration::from_millis(700)).unwrap_err();
+    assert_eq!(code, ErrorCode::DEADLINE_EXCEEDED);
+    let mut connection = redis::Client::open(server.address()).unwrap().get_connection().unwrap();
+    let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut connection).unwrap();
+    let gets = stats.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls=")?.split(',').next()?.parse().ok());
+    // Once before it listens, once after.
+    assert_eq!(gets, Some(2), "{stats}");
+}
+
+#[test]
+fn broken_connections_are_made_anew() {
+    let Some(server) = RedisServer::start("broken_connections_are_made_anew") else { return };
+    let address = server.address();
+    let port = server.port();
+    let store = Redis::open(&address).unwrap();
+    store.put("key", b"old").unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| store.get("new", Duration::from_secs(60)));
+        drop(server);
+        let server = RedisServer::start_on(port, &[]).unwrap();
+        // The first command after the break.
+        store.put("new", b"value").unwrap();
+        assert_eq!(waiting.join().unwrap().unwrap(), b"value");
+        assert_eq!(store.try_get("key").unwrap_err().0, ErrorCode::NOT_FOUND, "it kept nothing");
+        drop(server);
+    });
+    let store = store.with_operation_timeout(Duration::from_millis(200));
+    let start = Instant::now();
+    let (code, message) = store.put("key", b"").unwrap_err();
+    assert_eq!(code, ErrorCode::UNAVAILABLE);
+    assert!(message.contains(&format!("redis://127.0.0.1:{port}: SET \"key\"")), "{message}");
+    let (code, message) = store.get("key", Duration::from_millis(200)).unwrap_err();
+    assert_eq!(code, ErrorCode::UNAVAILABLE, "{message}");
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_server_that_says_nothing_keeps_nobody() {
+    let Some(server) = RedisServer::start("a_server_that_says_nothing_keeps_nobody") else { return };
+    let store = Redis::open(&server.address()).unwrap().with_operation_timeout(Duration::from_millis(300));
+    // SIGSTOP and SIGCONT through the shell's own kill.
+    let signal = |name: &str| {
+        let status =
+            std::process::Command::new("sh").args(["-c", &format!("kill -{name} {}", server.process_id())]).status();
+        assert!(status.unwrap().success());
+    };
+    signal("STOP");
+    let start = Instant::now();
+    assert_eq!(store.try_get("key").unwrap_err().0, ErrorCode::UNAVAILABLE);
+    assert_eq!(store.get("key", Duration::from_millis(300)).unwrap_err().0, ErrorCode::UNAVAILABLE);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    signal("CONT");
+    assert_eq!(store.try_get("key").unwrap_err().0, ErrorCode::NOT_FOUND);
+}
+
+#[test]
+fn addresses_that_lead_nowhere_are_named() {
+    for address in ["", "localhost", "http://localhost", "redis://host:port"] {
+        let error = Redis::open(address).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT, "{error}");
+        assert!(error.to_string().contains("write redis://host:port"), "{error}");
+    }
+    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let start = Instant::now();
+    let error = Redis::open(&format!("redis://user:secret@127.0.0.1:{port}")).unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert_eq!(error.code(), ErrorCode::UNAVAILABLE);
+    let text = error.to_string();
+    assert!(text.contains(&format!("redis://127.0.0.1:{port}")) && !text.contains("secret"), "{text}");
+}
+
+#[test]
+fn passwords_are_used() {
+    let Some(open) = RedisServer::start("passwords_are_used") else { return };
+    let port = open.port();
+    drop(open);
+    let _server = RedisServer::start_on(port, &["--requirepass", "secret"]).unwrap();
+    let store = Redis::open(&format!("redis://:secret@127.0.0.1:{port}")).unwrap();
+    store.put("key", b"value").unwrap();
+    for address in [format!("redis://127.0.0.1:{port}"), format!("redis://:wrong@127.0.0.1:{port}")] {
+        let error = Redis::open(&address).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::UNAUTHENTICATED, "{error}");
+        assert!(!error.to_string().contains("wrong@"), "{error}");
+    }
+}
+
+#[test]
+fn keys_expire_when_told_to() {
+    let Some(server) = RedisServer::start("keys_expire_when_told_to") else { return };
+    let store = Redis::open(&server.address()).unwrap().with_expiry(Duration::from_secs(100));
+    store.put("key", b"value").unwrap();
+    let mut connection = redis::Client::open(server.address()).unwrap().get_connection().unwrap();
+    let left: i64 = redis::cmd("PTTL").arg("key").query(&mut connection).unwrap();
+    assert!((1..=100_000).contains(&left), "{left}");
+}
+
+#[test]
+fn parts_of_one_server_stay_apart() {
+    let Some(server) = RedisServer::start("parts_of_one_server_stay_apart") else { return };
+    let store = Arc::new(Redis::open(&server.address()).unwrap());
+    let (one, other) = (Prefixed::new(store.clone(), "run", "one"), Prefixed::new(store, "run", "other"));
+    one.put("key", b"1").unwrap();
+    assert_eq!(other.try_get("key").unwrap_err().0, ErrorCode::NOT_FOUND);
+    other.put("key", b"2").unwrap();
+    assert_eq!(one.get("key", Duration::ZERO).unwrap(), b"1");
+}

@@ -1,0 +1,107 @@
+//! Plugins found on a machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use device_plugin::Manifest;
+use device_plugin::manifest::LibraryFile;
+use plugin_registry::discovery::Discovery;
+use plugin_registry::{PluginRegistry, Policy, Status};
+
+use crate::fakes::{closing_plugin, folder};
+
+/// A folder with a manifest for each name, all of one library copied for each.
+fn installed(test: &str, names: &[&str]) -> PathBuf {
+    let folder = folder(test);
+    for name in names {
+        fs::copy(closing_plugin(), folder.join(format!("lib{name}.so"))).unwrap();
+        install(&folder, name, |_| {});
+    }
+    folder
+}
+
+fn install(folder: &Path, name: &str, change: impl FnOnce(&mut Manifest)) {
+    let mut manifest = Manifest::new(name);
+    manifest.library.push(LibraryFile { path: folder.join(format!("lib{name}.so")), ..LibraryFile::default() });
+    change(&mut manifest);
+    fs::write(folder.join(format!("{name}.json")), manifest.to_json()).unwrap();
+}
+
+fn machine(folder: &Path) -> Discovery {
+    // The libraries need those of the system.
+    Discovery::isolated("/").variable("PJRT_PLUGIN_MANIFESTS", folder)
+}
+
+#[test]
+fn what_is_found_can_be_selected_and_loaded() {
+    let folder = installed("found", &["found_a", "found_b"]);
+    install(&folder, "found_missing", |_| {});
+    let registry = PluginRegistry::with(machine(&folder));
+    let entry = registry.select(&Policy::named("found_b")).unwrap();
+    assert_eq!(entry.status(), Status::Available);
+    entry.load().unwrap();
+    assert_eq!(entry.status(), Status::Loaded(0));
+    let missing = registry.entries().into_iter().find(|entry| entry.name() == "found_missing").unwrap();
+    assert_eq!(missing.status(), Status::Refused);
+    let error = missing.load().unwrap_err().to_string();
+    assert!(error.contains("libfound_missing.so does not exist"), "{error}");
+    // What is linked in is there too, and comes after what the user named.
+    #[cfg(feature = "cpu")]
+    assert_eq!(registry.select(&Policy::named("pjrt_cpu")).unwrap().name(), "pjrt_cpu");
+    assert_eq!(registry.select(&Policy::any()).unwrap().name(), "found_a");
+}
+
+#[test]
+fn the_environment_decides_where_the_policy_lets_it() {
+    let folder = installed("hints", &["hint_a", "hint_b"]);
+    let registry = PluginRegistry::with(machine(&folder).variable("PJRT_DEVICE", "HINT_B"));
+    assert_eq!(registry.select(&Policy::any()).unwrap().name(), "hint_a");
+    assert_eq!(registry.select(&Policy::any().or_as_environment_says()).unwrap().name(), "hint_b");
+    let registry = PluginRegistry::with(machine(&folder).variable("PJRT_DEVICE", "TPU"));
+    let error = registry.select(&Policy::any().or_as_environment_says()).unwrap_err().to_string();
+    assert!(error.starts_with("no plugin fits PJRT_DEVICE=tpu"), "{error}");
+}
+
+#[test]
+fn refreshing_keeps_the_handles_of_what_did_not_change() {
+    let folder = installed("refresh", &["stays", "goes", "changes"]);
+    let registry = PluginRegistry::with(machine(&folder));
+    let of = |name: &str| registry.select(&Policy::named(name)).unwrap();
+    let (stays, goes, changes) = (of("stays"), of("goes"), of("changes"));
+    let off = registry.disable(of("stays").id(), "off").unwrap();
+    fs::remove_file(folder.join("goes.json")).unwrap();
+    install(&folder, "changes", |manifest| manifest.priority = 7);
+    fs::copy(closing_plugin(), folder.join("libcomes.so")).unwrap();
+    install(&folder, "comes", |_| {});
+    registry.refresh();
+    assert_eq!(registry.get(off).unwrap().status(), Status::Disabled("off".to_owned()));
+    let stays_again = registry.enable(off).unwrap();
+    assert!(stays_again.load().is_ok() && stays.load().is_err());
+    assert!(goes.load().is_err() && changes.load().is_err());
+    assert_eq!(of("changes").manifest().priority, 7);
+    assert_eq!(of("comes").status(), Status::Available);
+    assert!(registry.select(&Policy::named("goes")).is_err());
+}
+
+#[test]
+fn users_change_capabilities() {
+    let folder = installed("patched", &["patched"]);
+    let variable = "DEVICE_PLUGIN_PATCHED_CAPABILITIES";
+    let registry = PluginRegistry::with(machine(&folder).variable(variable, r#"{"dense_gather_factor": 5}"#));
+    let entry = registry.select(&Policy::named("patched")).unwrap();
+    assert_eq!(entry.capabilities().dense_gather_factor.map(|factor| factor.get()), Some(5));
+    let registry = PluginRegistry::with(machine(&folder).variable(variable, r#"{"dense": 5}"#));
+    let error = registry.select(&Policy::named("patched")).unwrap_err().to_string();
+    assert!(error.contains(variable) && error.contains("dense") && error.contains("correct or unset"), "{error}");
+}
+
+#[test]
+fn libraries_without_a_manifest_are_known_by_their_name() {
+    let folder = folder("builtin");
+    let library = folder.join("libtpu.so");
+    fs::copy(closing_plugin(), &library).unwrap();
+    let discovery = Discovery::isolated("/").python(false).conventional(false).variable("TPU_LIBRARY_PATH", &library);
+    let registry = PluginRegistry::with(discovery);
+    let tpu = registry.select(&Policy::named("tpu")).unwrap();
+    assert_eq!(tpu.capabilities().dense_gather_factor.map(|factor| factor.get()), Some(8192));
+}

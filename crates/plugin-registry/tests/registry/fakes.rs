@@ -1,0 +1,121 @@
+//! Plugins without hardware.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use device_plugin::{
+    Backend, CompileOptions, Compiled, CreateOptions, Descriptor, DeviceInfo, DevicePlugin, Error, Event, HostArray,
+    Launch, Library, Manifest, Placement, Program, Result,
+};
+use plugin_registry::{LockFolder, Machine, PluginRegistry};
+
+/// A device in host memory, without programs.
+pub(crate) struct FakeDevice;
+
+impl Backend for FakeDevice {
+    type Buffer = Arc<[u8]>;
+    type Executable = ();
+
+    fn create(options: &CreateOptions) -> Result<Self> {
+        options.expect_only(&["size"])?;
+        Ok(Self)
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        vec![DeviceInfo::new(0, "fake")]
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
+        Ok(host.into_bytes().into())
+    }
+
+    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
+        to.copy_from_slice(buffer);
+        Ok(())
+    }
+
+    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+        Err(Error::unimplemented("this device runs no programs"))
+    }
+
+    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
+        Err(Error::unimplemented("this device runs no programs"))
+    }
+}
+
+/// Defines plugins over the fake device.
+macro_rules! fake {
+    ($($plugin:ident $name:literal { $($more:tt)* })*) => {
+        $(
+            pub(crate) struct $plugin;
+
+            #[device_plugin::device_plugin]
+            impl device_plugin::DevicePlugin for $plugin {
+                const NAME: &'static str = $name;
+                type Backend = $crate::fakes::FakeDevice;
+                $($more)*
+            }
+        )*
+    };
+}
+pub(crate) use fake;
+
+/// How often a shutdown hook ran.
+#[derive(Default)]
+pub(crate) struct Count(AtomicUsize);
+
+impl Count {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicUsize::new(0))
+    }
+
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// An empty folder for one test.
+pub(crate) fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A registry that sees nothing of this machine.
+pub(crate) fn registry(test: &str) -> PluginRegistry {
+    let folder = folder(test);
+    let (machine, locks) = (Machine::at(folder.join("root")), LockFolder::at(folder.join("locks")));
+    PluginRegistry::builder().machine(machine).locks(locks).build()
+}
+
+/// The table of a fake plugin under another manifest.
+pub(crate) fn described<P: DevicePlugin>(change: impl FnOnce(&mut Manifest)) -> Descriptor {
+    let own = Descriptor::of::<P>().unwrap();
+    let Library::Static(table) = own.library() else { panic!("{own:?}") };
+    let mut manifest = own.manifest().clone();
+    change(&mut manifest);
+    Descriptor::new(manifest, Library::Static(*table), Arc::new(())).unwrap()
+}
+
+/// A description of a library that need not exist.
+pub(crate) fn of_file(name: &str, change: impl FnOnce(&mut Manifest)) -> Descriptor {
+    let mut manifest = Manifest::new(name);
+    change(&mut manifest);
+    Descriptor::new(manifest, Library::path(format!("lib{name}_which_no_loader_finds.so")), Arc::new(())).unwrap()
+}
+
+/// The example library with a function to shut it down.
+pub(crate) fn closing_plugin() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let target = program.parent().and_then(Path::parent).unwrap();
+    let file = format!("{}closing_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let path = target.join("examples").join(file);
+    assert!(path.exists(), "{} is missing: run `cargo build -p plugin-registry --examples`", path.display());
+    path
+}

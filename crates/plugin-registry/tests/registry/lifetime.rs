@@ -1,0 +1,148 @@
+//! Shutting plugins down: once, after the last client.
+
+use std::fs;
+
+use device_plugin::{OptionSchema, OptionSpec, OptionType};
+use pjrt::ClientOptions;
+use plugin_registry::{Error, Policy};
+
+use crate::fakes::{Count, closing_plugin, fake, folder, registry};
+
+static DROPPED: Count = Count::new();
+static ENDED: Count = Count::new();
+static UNLOADED: Count = Count::new();
+static SHARED: Count = Count::new();
+
+fake! {
+    Dropped "dropped" { fn shutdown() { DROPPED.add(); } }
+    Ended "ended" { fn shutdown() { ENDED.add(); } }
+    Unloaded "unloaded" { fn shutdown() { UNLOADED.add(); } }
+    Shared "shared" { fn shutdown() { SHARED.add(); } }
+    Panics "panics" { fn shutdown() { panic!("of the test"); } }
+    Options "options" {
+        fn options() -> OptionSchema {
+            OptionSchema::only([OptionSpec::new("size", OptionType::Int64, "").with_default(3i64)])
+        }
+    }
+}
+
+#[test]
+fn the_hook_runs_when_the_registry_goes() {
+    let registry = registry("dropped");
+    let loaded = registry.register::<Dropped>().unwrap().load().unwrap();
+    drop(registry);
+    assert_eq!(DROPPED.get(), 0, "the handle keeps the registry");
+    let client = loaded.client(&ClientOptions::new()).unwrap();
+    let buffer = client.buffer_from_host(&[1f32, 2.0], &[2]).unwrap();
+    drop(loaded);
+    drop(client);
+    assert_eq!(DROPPED.get(), 0, "the buffer keeps the client");
+    drop(buffer);
+    assert_eq!(DROPPED.get(), 1);
+}
+
+#[test]
+fn the_hook_runs_at_shutdown_or_after_the_last_client() {
+    let registry = registry("ended");
+    let loaded = registry.register::<Ended>().unwrap().load().unwrap();
+    let client = loaded.client(&ClientOptions::new()).unwrap();
+    assert_eq!(registry.shutdown(), [("ended".to_owned(), 1)]);
+    assert!(matches!(loaded.client(&ClientOptions::new()).unwrap_err(), Error::Stale { .. }));
+    let error = registry.select(&Policy::any()).unwrap_err().to_string();
+    assert!(error.contains("disabled: the registry was shut down"), "{error}");
+    assert_eq!(ENDED.get(), 0);
+    drop(client);
+    assert_eq!(ENDED.get(), 1);
+    assert_eq!(registry.shutdown(), []);
+    drop((registry, loaded));
+    assert_eq!(ENDED.get(), 1);
+}
+
+#[test]
+fn two_registries_share_a_plugin() {
+    let (one, two) = (registry("shared-one"), registry("shared-two"));
+    let first = one.register::<Shared>().unwrap().load().unwrap();
+    let second = two.register::<Shared>().unwrap().load().unwrap();
+    assert_eq!(first.plugin(), second.plugin());
+    drop((one, first));
+    assert_eq!(SHARED.get(), 0);
+    second.client(&ClientOptions::new()).unwrap();
+    drop((two, second));
+    assert_eq!(SHARED.get(), 1);
+}
+
+#[test]
+fn unloading_waits_for_nobody() {
+    let registry = registry("unloaded");
+    let entry = registry.register::<Unloaded>().unwrap();
+    let loaded = entry.load().unwrap();
+    let client = loaded.client(&ClientOptions::new()).unwrap();
+    let error = registry.unload(entry.id()).unwrap_err().to_string();
+    assert_eq!(error, "plugin unloaded has 1 client alive: drop all that belongs to them first");
+    drop(client);
+    let id = registry.unload(entry.id()).unwrap();
+    assert_eq!(UNLOADED.get(), 1);
+    assert!(matches!(loaded.client(&ClientOptions::new()).unwrap_err(), Error::Stale { .. }));
+    // The table is still mapped: an old plugin handle is no crash.
+    assert!(loaded.plugin().attributes().is_ok());
+    registry.get(id).unwrap().load().unwrap().client(&ClientOptions::new()).unwrap();
+}
+
+#[test]
+fn a_panic_in_a_hook_harms_nobody() {
+    let registry = registry("panics");
+    registry.register::<Panics>().unwrap().load().unwrap();
+    assert_eq!(registry.shutdown(), []);
+}
+
+#[test]
+fn a_c_function_shuts_a_library_down_once() {
+    // Only this test loads a library from a file of that name.
+    let folder = folder("closing");
+    let (library, log) = (folder.join("libclosing_once.so"), folder.join("log"));
+    fs::copy(closing_plugin(), &library).unwrap();
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["lifetime::in_a_child_process", "--exact", "--ignored", "--nocapture"])
+        .env("CLOSING_PLUGIN_LIBRARY", &library)
+        .env("CLOSING_PLUGIN_LOG", &log)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(fs::read_to_string(&log).unwrap(), "hook\nclosed\n");
+}
+
+#[test]
+#[ignore = "run by the test above, which sets its environment"]
+fn in_a_child_process() {
+    let library = std::env::var_os("CLOSING_PLUGIN_LIBRARY").unwrap();
+    let registry = registry("closing-child");
+    let mut manifest = device_plugin::Manifest::new("closing");
+    manifest.shutdown_symbol = Some("closing_plugin_shutdown".to_owned());
+    let entry = registry.register_library(library, Some(manifest)).unwrap();
+    let client = entry.load().unwrap().client(&ClientOptions::new()).unwrap();
+    drop(client);
+    let id = registry.unload(entry.id()).unwrap();
+    let error = registry.get(id).unwrap().load().unwrap_err().to_string();
+    assert!(error.contains("plugin closing was shut down, which happens once in a process"), "{error}");
+}
+
+#[test]
+fn a_library_without_a_manifest_describes_itself_when_loaded() {
+    let registry = registry("own");
+    let entry = registry.register_library(closing_plugin(), None).unwrap();
+    assert_eq!(entry.name(), "libclosing_plugin");
+    assert!(entry.manifest().create_options.is_open());
+    let loaded = entry.load().unwrap();
+    assert_eq!(loaded.descriptor().manifest().name, "closing");
+    let error = loaded.client(&ClientOptions::new().with("bogus", 1i64)).unwrap_err();
+    assert!(matches!(error, Error::Options(_)), "{error}");
+}
+
+#[test]
+fn options_are_those_of_the_schema() {
+    let registry = registry("options");
+    let loaded = registry.register::<Options>().unwrap().load().unwrap();
+    loaded.client(&ClientOptions::new().with("size", "12")).unwrap();
+    let error = loaded.client(&ClientOptions::new().with("siz", 1i64).with("size", true)).unwrap_err().to_string();
+    assert!(error.contains("did you mean \"size\"?") && error.contains("of type int64"), "{error}");
+}

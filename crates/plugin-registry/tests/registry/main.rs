@@ -1,0 +1,11 @@
+//! The registry on plugins that the tests define, without the machine's own plugins, environment and locks.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+mod discovered;
+mod fakes;
+mod leases;
+mod lifetime;
+mod registration;
+mod selection;
+mod setup;
+mod threads;

@@ -1,0 +1,122 @@
+//! Plugins come in once, and go out for good.
+
+use std::fs;
+
+use device_plugin::{Library, Manifest};
+use pjrt::ClientOptions;
+use plugin_registry::{Error, PluginId, Policy, Status};
+
+use crate::fakes::{closing_plugin, described, fake, folder, of_file, registry};
+
+fake! {
+    Once "once" {}
+    Other "other" {}
+    Brief "brief" {}
+    Back "back" {}
+}
+
+#[test]
+fn the_same_plugin_again_is_no_change() {
+    let registry = registry("idempotent");
+    let first = registry.register::<Once>().unwrap();
+    let again = registry.register::<Once>().unwrap();
+    assert_eq!(first.id(), again.id());
+    registry.register::<Other>().unwrap();
+    assert_eq!(registry.entries().len(), 2);
+
+    let library = closing_plugin();
+    let by_path = registry.register_library(&library, None).unwrap();
+    let folder = folder("idempotent-link");
+    let link = folder.join("another_name.so");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&library, &link).unwrap();
+    #[cfg(unix)]
+    assert_eq!(registry.register_library(&link, None).unwrap().id(), by_path.id());
+    assert_eq!(by_path.status(), Status::Available);
+    assert!(by_path.candidate().facts.as_ref().unwrap().exports.get_pjrt_api);
+
+    // The same table under another name is a contradiction, and so is a name for two plugins.
+    let error = registry.register_descriptor(described::<Once>(|m| m.name = "twice".to_owned())).unwrap_err();
+    assert!(matches!(&error, Error::NameTaken { name, .. } if name == "once"), "{error}");
+    let error = registry.register_descriptor(of_file("once", |_| {})).unwrap_err().to_string();
+    assert!(error.contains("a plugin \"once\" is registered already") && error.contains("another name"), "{error}");
+}
+
+#[test]
+fn files_tell_what_they_are() {
+    let registry = registry("files");
+    let folder = folder("files-of-it");
+    let text = folder.join("libtext.so");
+    fs::write(&text, "no library").unwrap();
+    let entry = registry.register_library(&text, None).unwrap();
+    assert_eq!(entry.status(), Status::Refused);
+    let error = entry.load().unwrap_err().to_string();
+    assert!(error.contains("plugin libtext cannot be used") && error.contains("not a shared library"), "{error}");
+}
+
+#[test]
+fn a_manifest_beside_the_library_is_read() {
+    let registry = registry("beside");
+    let folder = folder("beside-of-it");
+    let library = folder.join("libbeside.so");
+    fs::copy(closing_plugin(), &library).unwrap();
+    let mut manifest = Manifest::new("beside");
+    manifest.library.push(device_plugin::manifest::LibraryFile { path: "libbeside.so".into(), ..Default::default() });
+    fs::write(folder.join("pjrt_plugin.json"), manifest.to_json()).unwrap();
+    let entry = registry.register_library(&library, None).unwrap();
+    assert_eq!(entry.name(), "beside");
+    fs::write(folder.join("pjrt_plugin.json"), "{}").unwrap();
+    let other = registry.register_library(folder.join("libother.so"), None).unwrap_err().to_string();
+    assert!(other.contains("pjrt_plugin.json") && other.contains("format_version"), "{other}");
+}
+
+#[test]
+fn stale_handles_are_errors() {
+    let registry = registry("stale");
+    let entry = registry.register::<Brief>().unwrap();
+    let loaded = entry.load().unwrap();
+    let client = loaded.client(&ClientOptions::new()).unwrap();
+
+    let disabled = registry.disable(entry.id(), "maintenance").unwrap();
+    let stale = |error: Error| assert!(matches!(&error, Error::Stale { name, .. } if name == "brief"), "{error}");
+    stale(entry.load().unwrap_err());
+    stale(loaded.client(&ClientOptions::new()).unwrap_err());
+    stale(registry.disable(entry.id(), "").unwrap_err());
+    assert_eq!(entry.status(), Status::Stale);
+    assert_eq!(registry.get(disabled).unwrap().status(), Status::Disabled("maintenance".to_owned()));
+    let error = registry.get(disabled).unwrap().load().unwrap_err();
+    assert_eq!(error.to_string(), "plugin brief is disabled: maintenance");
+    assert!(registry.select(&Policy::named("brief")).is_err());
+    // What was made lives on.
+    assert_eq!(client.devices().unwrap().len(), 1);
+
+    let enabled = registry.enable(disabled).unwrap();
+    let again = enabled.load().unwrap();
+    assert_eq!(again.plugin(), loaded.plugin());
+    stale(registry.enable(disabled).unwrap_err());
+
+    let replaced = registry.replace(enabled.id(), described::<Back>(|_| {})).unwrap();
+    assert_eq!((replaced.name(), replaced.id().index()), ("back", entry.id().index()));
+    stale(again.client(&ClientOptions::new()).unwrap_err());
+
+    registry.remove(replaced.id()).unwrap();
+    assert!(registry.entries().is_empty());
+    assert!(matches!(replaced.load().unwrap_err(), Error::Stale { .. }));
+    assert!(matches!(registry.get(PluginId::new(77, 0)).unwrap_err(), Error::Unknown { .. }));
+    // The place may be taken again; old handles stay stale.
+    let next = registry.register::<Back>().unwrap();
+    assert_ne!(next.id(), replaced.id());
+    assert!(replaced.load().is_err());
+}
+
+#[test]
+fn libraries_that_cannot_be_are_named() {
+    let registry = registry("impossible");
+    let missing = registry.register_descriptor(of_file("searched", |_| {})).unwrap();
+    let error = missing.load().unwrap_err().to_string();
+    assert!(error.contains("searched") && error.contains("libsearched_which_no_loader_finds.so"), "{error}");
+    let computed = Library::computed(|| Err(device_plugin::Error::internal("SDK_HOME is not set")));
+    let computed = device_plugin::Descriptor::new(Manifest::new("computed"), computed, std::sync::Arc::new(()));
+    let error = registry.register_descriptor(computed.unwrap()).unwrap().load().unwrap_err().to_string();
+    assert!(error.contains("the library of plugin computed was not found") && error.contains("SDK_HOME"), "{error}");
+}

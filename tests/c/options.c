@@ -1,0 +1,103 @@
+/* Errors, versions and options. */
+#include "check.h"
+
+static dp_option at(const dp_options *options, size_t index) {
+    dp_option option;
+    memset(&option, 0xff, sizeof option);
+    option.struct_size = sizeof option;
+    OK(dp_options_at(options, index, &option, &error));
+    CHECK(option.struct_size == sizeof option);
+    return option;
+}
+
+static void values(void) {
+    const int64_t list[] = {3, 1, 2};
+    dp_options *options = dp_options_new();
+    CHECK(dp_options_count(options) == 0);
+    OK(dp_options_set_string(options, "s", "text", &error));
+    OK(dp_options_set_int64(options, "i", -7, &error));
+    OK(dp_options_set_int64_list(options, "l", list, 3, &error));
+    OK(dp_options_set_int64_list(options, "empty", NULL, 0, &error));
+    OK(dp_options_set_float(options, "f", 0.5f, &error));
+    OK(dp_options_set_bool(options, "b", true, &error));
+    CHECK(dp_options_count(options) == 6);
+
+    dp_option option = at(options, 0);
+    CHECK(is(option.name, "s") && option.type == DP_VALUE_STRING && is(option.string_value, "text"));
+    option = at(options, 1);
+    CHECK(is(option.name, "i") && option.type == DP_VALUE_INT64 && option.int64_value == -7);
+    CHECK(option.string_value.data == NULL && option.int64_list == NULL);
+    option = at(options, 2);
+    CHECK(option.type == DP_VALUE_INT64_LIST && option.int64_list_size == 3);
+    CHECK(memcmp(option.int64_list, list, sizeof list) == 0);
+    option = at(options, 3);
+    CHECK(option.type == DP_VALUE_INT64_LIST && option.int64_list_size == 0 && option.int64_list == NULL);
+    option = at(options, 4);
+    CHECK(option.type == DP_VALUE_FLOAT && option.float_value == 0.5f);
+    option = at(options, 5);
+    CHECK(option.type == DP_VALUE_BOOL && option.bool_value);
+
+    /* The same name again replaces the value, in its place. */
+    OK(dp_options_set_string(options, "i", "", &error));
+    CHECK(dp_options_count(options) == 6);
+    option = at(options, 1);
+    CHECK(option.type == DP_VALUE_STRING && is(option.string_value, ""));
+
+    /* Sizes. */
+    option.struct_size = 0;
+    FAILS(DP_INVALID_ARGUMENT, "`out->struct_size` is 0; set it to sizeof(dp_option)",
+          dp_options_at(options, 0, &option, &error));
+    option.struct_size = sizeof option - 1;
+    FAILS(DP_INVALID_ARGUMENT, "struct_size", dp_options_at(options, 0, &option, &error));
+    struct {
+        dp_option option;
+        unsigned char later[16];
+    } newer;
+    memset(&newer, 0xab, sizeof newer);
+    newer.option.struct_size = sizeof newer;
+    OK(dp_options_at(options, 0, &newer.option, &error));
+    CHECK(newer.option.struct_size == sizeof(dp_option) && newer.later[0] == 0xab && newer.later[15] == 0xab);
+
+    FAILS(DP_OUT_OF_RANGE, "`index` is 6, and there are 6", dp_options_at(options, 6, &newer.option, &error));
+    FAILS(DP_OUT_OF_RANGE, "`index` is", dp_options_at(options, SIZE_MAX, &newer.option, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`out` is NULL", dp_options_at(options, 0, NULL, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`options` is NULL", dp_options_at(NULL, 0, &newer.option, &error));
+    CHECK(dp_options_at(NULL, 0, NULL, NULL) == DP_INVALID_ARGUMENT);
+
+    FAILS(DP_INVALID_ARGUMENT, "`options` is NULL", dp_options_set_int64(NULL, "x", 1, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`name` is NULL", dp_options_set_int64(options, NULL, 1, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`name` is empty", dp_options_set_bool(options, "", true, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`name` is no UTF-8", dp_options_set_float(options, "\xff", 1, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`value` is NULL", dp_options_set_string(options, "x", NULL, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`value` is no UTF-8", dp_options_set_string(options, "x", "\xc3(", &error));
+    FAILS(DP_INVALID_ARGUMENT, "`values` is NULL", dp_options_set_int64_list(options, "x", NULL, 2, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`values` is no array",
+          dp_options_set_int64_list(options, "x", list, SIZE_MAX, &error));
+    CHECK(dp_options_set_int64(NULL, "x", 1, NULL) == DP_INVALID_ARGUMENT);
+    CHECK(dp_options_count(options) == 6);
+    dp_options_free(options);
+}
+
+int main(void) {
+    CHECK(dp_abi_version() == DP_ABI_VERSION);
+    CHECK(dp_version().size > 0 && strlen(dp_version().data) == dp_version().size);
+
+    CHECK(dp_error_code(NULL) == DP_OK);
+    CHECK(dp_error_message(NULL).data == NULL && dp_error_message(NULL).size == 0);
+    dp_error_free(NULL);
+    dp_options_free(NULL);
+    CHECK(dp_options_count(NULL) == 0);
+    values();
+
+    /* What an error says outlives its cause, and success leaves an earlier error alone. */
+    dp_options *options = dp_options_new();
+    dp_error *kept = NULL;
+    CHECK(dp_options_set_int64(options, "", 1, &kept) == DP_INVALID_ARGUMENT);
+    dp_error *before = kept;
+    CHECK(dp_options_set_int64(options, "x", 1, &kept) == DP_OK);
+    CHECK(kept == before);
+    dp_options_free(options);
+    CHECK(is(dp_error_message(kept), "dp_options_set_int64: `name` is empty"));
+    dp_error_free(kept);
+    return done("options");
+}

@@ -1,0 +1,319 @@
+/* Discovery, policies, registries and plugins. */
+#include "check.h"
+
+static const char *const EXCLUSIVE =
+    "{\"format_version\": \"1.0\", \"name\": \"toy\", \"aliases\": [\"gpu\"], \"ownership\": \"per_process\","
+    " \"priority\": 7, \"experimental\": true,"
+    " \"capabilities\": {\"dense_gather_factor\": 8192,"
+    "   \"autocast\": {\"kind\": \"xla\", \"dtypes\": [\"bf16\"], \"default_dtype\": \"bf16\"}},"
+    " \"create_options\": {\"options\": ["
+    "   {\"name\": \"threads\", \"type\": \"int64\", \"default\": 2}, {\"name\": \"fast\", \"type\": \"bool\"}]}}";
+
+static void nothing(void) {
+    dp_discovery_free(NULL);
+    dp_policy_free(NULL);
+    dp_registry_free(NULL);
+    dp_plugin_free(NULL);
+    dp_plugin_list_free(NULL);
+    dp_lease_free(NULL);
+    dp_plan_free(NULL);
+    dp_topology_free(NULL);
+
+    CHECK(dp_plugin_name(NULL).data == NULL && dp_plugin_path(NULL).data == NULL);
+    CHECK(dp_plugin_provenance(NULL).data == NULL && dp_plugin_hardware_evidence(NULL).data == NULL);
+    CHECK(dp_plugin_manifest_json(NULL).data == NULL && dp_plugin_capabilities_json(NULL).data == NULL);
+    CHECK(dp_plugin_alias_count(NULL) == 0 && dp_plugin_alias_at(NULL, 0).data == NULL);
+    CHECK(dp_plugin_refusal_count(NULL) == 0 && dp_plugin_refusal_at(NULL, 0).data == NULL);
+    CHECK(dp_plugin_status(NULL) == DP_PLUGIN_NONE && dp_plugin_hardware(NULL) == DP_HARDWARE_UNKNOWN);
+    CHECK(dp_plugin_ownership(NULL) == DP_OWNERSHIP_SHARED && dp_plugin_priority(NULL) == 0);
+    CHECK(!dp_plugin_is_experimental(NULL) && !dp_plugin_answers_to(NULL, "x") && !dp_plugin_answers_to(NULL, NULL));
+    CHECK(dp_plugin_list_count(NULL) == 0 && dp_plugin_list_at(NULL, 0) == NULL);
+    CHECK(dp_plan_count(NULL) == 0 && dp_plan_options(NULL) == NULL && dp_plan_coordinator(NULL).data == NULL);
+    CHECK(dp_plan_json(NULL).data == NULL && dp_plan_to_string(NULL).data == NULL);
+
+    dp_registry *registry = linked_registry();
+    dp_plugin *plugin = (dp_plugin *)&checks;
+    dp_plugin *const untouched = plugin;
+    const PJRT_Api *api = NULL;
+    dp_plan *plan = NULL;
+    dp_options *options = NULL;
+    dp_lease *lease = NULL;
+    const dp_capabilities *capabilities = NULL;
+    const dp_code null = DP_INVALID_ARGUMENT;
+    FAILS(null, "`out` is NULL", dp_registry_new(NULL, NULL, &error));
+    FAILS(null, "`out` is NULL", dp_registry_new_empty(NULL, &error));
+    FAILS(null, "`out` is NULL", dp_registry_clone(registry, NULL, &error));
+    FAILS(null, "`registry` is NULL", dp_registry_clone(NULL, &(dp_registry *){0}, &error));
+    FAILS(null, "`registry` is NULL", dp_registry_refresh(NULL, &error));
+    FAILS(null, "`registry` is NULL", dp_registry_shutdown(NULL, NULL, &error));
+    FAILS(null, "`registry` is NULL", dp_registry_plugins(NULL, &(dp_plugin_list *){0}, &error));
+    FAILS(null, "`out` is NULL", dp_registry_plugins(registry, NULL, &error));
+    FAILS(null, "`registry` is NULL", dp_registry_find(NULL, "cpu", &plugin, &error));
+    FAILS(null, "`name` is NULL", dp_registry_find(registry, NULL, &plugin, &error));
+    FAILS(null, "`name` is empty", dp_registry_find(registry, "", &plugin, &error));
+    FAILS(null, "`out` is NULL", dp_registry_find(registry, "cpu", NULL, &error));
+    FAILS(null, "`policy` is NULL", dp_registry_select(registry, NULL, &plugin, &error));
+    FAILS(null, "`descriptor` is NULL", dp_registry_register(registry, NULL, &plugin, &error));
+    FAILS(null, "`path` is NULL", dp_registry_register_library(registry, NULL, NULL, &plugin, &error));
+    FAILS(null, "`path` is empty", dp_registry_register_library(registry, "", NULL, &plugin, &error));
+    FAILS(null, "manifest", dp_registry_register_library(registry, "/x.so", "{", &plugin, &error));
+    FAILS(null, "`api` is NULL", dp_registry_register_api(registry, "x", NULL, NULL, &plugin, &error));
+    FAILS(null, "`plugin` is NULL", dp_registry_disable(registry, NULL, "why", &plugin, &error));
+    FAILS(null, "`plugin` is NULL", dp_registry_enable(registry, NULL, &plugin, &error));
+    FAILS(null, "`plugin` is NULL", dp_registry_remove(registry, NULL, &error));
+    FAILS(null, "`plugin` is NULL", dp_registry_replace(registry, NULL, NULL, &plugin, &error));
+    FAILS(null, "`plugin` is NULL", dp_plugin_clone(NULL, &plugin, &error));
+    FAILS(null, "`plugin` is NULL", dp_plugin_load(NULL, NULL, &api, &error));
+    FAILS(null, "`plugin` is NULL", dp_plugin_configure(NULL, NULL, &plan, &error));
+    FAILS(null, "`plugin` is NULL", dp_plugin_client_options(NULL, NULL, NULL, &options, &error));
+    FAILS(null, "`plugin` is NULL", dp_plugin_acquire(NULL, "me", &lease, &error));
+    FAILS(null, "`plugin` is NULL", dp_plugin_capabilities(NULL, &capabilities, &error));
+    FAILS(null, "`plan` is NULL", dp_plan_apply(NULL, &error));
+    FAILS(null, "`plan` is NULL", dp_plan_at(NULL, 0, &(dp_plan_step){.struct_size = sizeof(dp_plan_step)}, &error));
+    FAILS(null, "`out` is NULL", dp_topology_detect(NULL, &error));
+    CHECK(dp_registry_find(registry, NULL, NULL, NULL) == null);
+    CHECK(plugin == untouched && api == NULL && plan == NULL && options == NULL && lease == NULL);
+    dp_registry_free(registry);
+}
+
+static void discovery(void) {
+    dp_discovery *nowhere = NULL;
+    FAILS(DP_INVALID_ARGUMENT, "`root` is NULL", dp_discovery_new_isolated(NULL, &nowhere, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`out` is NULL", dp_discovery_new_isolated("/x", NULL, &error));
+    OK(dp_discovery_new_isolated("/nonexistent", &nowhere, &error));
+    OK(dp_discovery_set_home(nowhere, "/nonexistent/home", &error));
+    OK(dp_discovery_set_python(nowhere, false, &error));
+    OK(dp_discovery_set_conventional(nowhere, false, &error));
+    OK(dp_discovery_set_verify_sha256(nowhere, true, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`discovery` is NULL", dp_discovery_set_python(NULL, true, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`home` is empty", dp_discovery_set_home(nowhere, "", &error));
+    FAILS(DP_INVALID_ARGUMENT, "`name` is empty", dp_discovery_set_variable(nowhere, "", "x", &error));
+    FAILS(DP_INVALID_ARGUMENT, "`value` is NULL", dp_discovery_set_variable(nowhere, "X", NULL, &error));
+    OK(dp_discovery_set_variable(nowhere, "PJRT_NAMES_AND_LIBRARY_PATHS", "gone:/nonexistent/gone.so", &error));
+
+    dp_registry *registry = NULL;
+    dp_plugin_list *list = NULL;
+    OK(dp_registry_new(nowhere, &registry, &error));
+    dp_discovery_free(nowhere);
+    OK(dp_registry_plugins(registry, &list, &error));
+    size_t refused = 0, linked = 0;
+    for (size_t i = 0; i < dp_plugin_list_count(list); ++i) {
+        const dp_plugin *plugin = dp_plugin_list_at(list, i);
+        CHECK(dp_plugin_name(plugin).size > 0 && dp_plugin_provenance(plugin).size > 0);
+        if (dp_plugin_refusal_count(plugin) == 0) {
+            linked += dp_plugin_answers_to(plugin, "cpu");
+            continue;
+        }
+        ++refused;
+        CHECK(is(dp_plugin_name(plugin), "gone") && is(dp_plugin_path(plugin), "/nonexistent/gone.so"));
+        CHECK(dp_plugin_status(plugin) == DP_PLUGIN_REFUSED);
+        CHECK(has(dp_plugin_refusal_at(plugin, 0), "/nonexistent/gone.so does not exist"));
+        CHECK(dp_plugin_refusal_at(plugin, 99).data == NULL);
+        const PJRT_Api *api = NULL;
+        FAILS(DP_FAILED_PRECONDITION, "does not exist", dp_plugin_load(plugin, NULL, &api, &error));
+        dp_lease *lease = NULL;
+        FAILS(DP_FAILED_PRECONDITION, "does not exist", dp_plugin_acquire(plugin, "me", &lease, &error));
+    }
+    CHECK(refused == 1 && linked == 1);
+    CHECK(dp_plugin_list_at(list, dp_plugin_list_count(list)) == NULL);
+    CHECK(dp_plugin_list_at(list, SIZE_MAX) == NULL);
+
+    /* A plugin and a list outlive the registry's handle; a clone outlives the list. */
+    dp_plugin *clone = NULL;
+    OK(dp_plugin_clone(dp_plugin_list_at(list, 0), &clone, &error));
+    dp_registry_free(registry);
+    CHECK(dp_plugin_name(dp_plugin_list_at(list, 0)).size > 0);
+    dp_plugin_list_free(list);
+    CHECK(dp_plugin_name(clone).size > 0 && dp_plugin_status(clone) != DP_PLUGIN_NONE);
+    dp_plugin_free(clone);
+
+    /* This process's machine and environment; only that it works. */
+    dp_discovery *here = dp_discovery_new();
+    OK(dp_discovery_set_python(here, false, &error));
+    OK(dp_registry_new(here, &registry, &error));
+    dp_discovery_free(here);
+    OK(dp_registry_refresh(registry, &error));
+    dp_registry_free(registry);
+}
+
+static void policies(void) {
+    dp_registry *registry = linked_registry();
+    dp_plugin *plugin = NULL;
+    dp_policy *policy = dp_policy_new();
+    FAILS(DP_INVALID_ARGUMENT, "`policy` is NULL", dp_policy_prefer(NULL, "gpu", &error));
+    FAILS(DP_INVALID_ARGUMENT, "`name` is NULL", dp_policy_prefer(policy, NULL, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`name` is empty", dp_policy_fallback(policy, "", &error));
+    FAILS(DP_INVALID_ARGUMENT, "`policy` is NULL", dp_policy_any(NULL, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`policy` is NULL", dp_policy_set_environment(NULL, true, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`policy` is NULL", dp_policy_set_experimental(NULL, true, &error));
+
+    OK(dp_registry_select(registry, policy, &plugin, &error)); /* no wish: any */
+    CHECK(dp_plugin_answers_to(plugin, "cpu"));
+    dp_plugin_free(plugin);
+
+    OK(dp_policy_prefer(policy, "gpu", &error));
+    OK(dp_policy_set_environment(policy, true, &error));
+    OK(dp_policy_set_experimental(policy, false, &error));
+    FAILS(DP_NOT_FOUND, "a plugin for \"gpu\"", dp_registry_select(registry, policy, &plugin, &error));
+    OK(dp_policy_fallback(policy, "cpu", &error));
+    OK(dp_registry_select(registry, policy, &plugin, &error));
+    CHECK(dp_plugin_answers_to(plugin, "cpu"));
+    dp_plugin_free(plugin);
+    dp_policy_free(policy);
+
+    policy = dp_policy_new();
+    OK(dp_policy_prefer(policy, "tpu", &error));
+    OK(dp_policy_any(policy, &error));
+    OK(dp_registry_select(registry, policy, &plugin, &error));
+    dp_plugin_free(plugin);
+    dp_policy_free(policy);
+
+    FAILS(DP_NOT_FOUND, "cpu", dp_registry_find(registry, "nosuch", &plugin, &error));
+    dp_registry_free(registry);
+}
+
+static void loading(void) {
+    dp_registry *registry = linked_registry();
+    dp_plugin *cpu = NULL, *again = NULL;
+    const PJRT_Api *api = NULL, *same = NULL;
+    dp_lease *lease = NULL;
+    OK(dp_registry_find(registry, "CPU", &cpu, &error));
+    CHECK(dp_plugin_answers_to(cpu, "cpu") && dp_plugin_answers_to(cpu, "CPU") && !dp_plugin_answers_to(cpu, "tpu"));
+    CHECK(!dp_plugin_answers_to(cpu, NULL));
+    CHECK(dp_plugin_path(cpu).data == NULL);
+    CHECK(dp_plugin_status(cpu) == DP_PLUGIN_AVAILABLE);
+    FAILS(DP_FAILED_PRECONDITION, "call dp_plugin_load first", dp_plugin_acquire(cpu, "me", &lease, &error));
+    dp_api_version version = {-1, -1};
+    FAILS(DP_FAILED_PRECONDITION, "call dp_plugin_load first", dp_plugin_api_version(cpu, &version, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`plugin` is NULL", dp_plugin_api_version(NULL, &version, &error));
+    CHECK(version.major == -1 && version.minor == -1);
+    OK(dp_plugin_load(cpu, NULL, &api, &error));
+    CHECK(api != NULL && dp_plugin_status(cpu) == DP_PLUGIN_LOADED);
+    OK(dp_plugin_api_version(cpu, &version, &error));
+    CHECK(version.major == 0 && version.minor > 0);
+    OK(dp_registry_find(registry, "cpu", &again, &error));
+    OK(dp_plugin_load(again, NULL, &same, &error));
+    CHECK(same == api);
+    /* Free in any order. */
+    OK(dp_plugin_acquire(again, "the test", &lease, &error));
+    dp_plugin_free(cpu);
+    dp_registry_free(registry);
+    OK(dp_plugin_load(again, NULL, &same, &error));
+    dp_plugin_free(again);
+    dp_lease_free(lease);
+}
+
+static void registering(void) {
+    dp_registry *source = linked_registry(), *registry = NULL;
+    dp_plugin *cpu = NULL, *toy = NULL, *other = NULL, *handle = NULL;
+    const PJRT_Api *api = NULL, *same = NULL;
+    OK(dp_registry_find(source, "cpu", &cpu, &error));
+    OK(dp_plugin_load(cpu, NULL, &api, &error));
+    OK(dp_registry_new_empty(&registry, &error));
+    FAILS(DP_NOT_FOUND, "", dp_registry_find(registry, "cpu", &toy, &error));
+
+    FAILS(DP_INVALID_ARGUMENT, "the manifest's \"toy\"",
+          dp_registry_register_api(registry, "tay", api, EXCLUSIVE, &toy, &error));
+    FAILS(DP_INVALID_ARGUMENT, "name", dp_registry_register_api(registry, "No Name", api, NULL, &toy, &error));
+    CHECK(toy == NULL);
+    OK(dp_registry_register_api(registry, "toy", api, EXCLUSIVE, &toy, &error));
+    OK(dp_registry_register_api(registry, "toy", api, EXCLUSIVE, NULL, &error)); /* no change, and no handle wanted */
+    FAILS(DP_ALREADY_EXISTS, "toy", dp_registry_register_library(registry, "/nonexistent/toy.so",
+          "{\"format_version\": \"1.0\", \"name\": \"toy\"}", &other, &error));
+    CHECK(other == NULL);
+
+    CHECK(is(dp_plugin_name(toy), "toy") && dp_plugin_alias_count(toy) == 1 && is(dp_plugin_alias_at(toy, 0), "gpu"));
+    CHECK(dp_plugin_alias_at(toy, 1).data == NULL);
+    CHECK(dp_plugin_priority(toy) == 7 && dp_plugin_is_experimental(toy));
+    CHECK(dp_plugin_ownership(toy) == DP_OWNERSHIP_PER_PROCESS);
+    CHECK(dp_plugin_hardware(toy) == DP_HARDWARE_UNKNOWN && dp_plugin_hardware_evidence(toy).size > 0);
+    CHECK(has(dp_plugin_manifest_json(toy), "\"toy\"") && has(dp_plugin_capabilities_json(toy), "8192"));
+    CHECK(dp_plugin_manifest_json(toy).data == dp_plugin_manifest_json(toy).data);
+
+    const dp_capabilities *capabilities = NULL, *once = NULL;
+    OK(dp_plugin_capabilities(toy, &capabilities, &error));
+    OK(dp_plugin_capabilities(toy, &once, &error));
+    CHECK(capabilities == once && capabilities->struct_size >= sizeof *capabilities);
+    CHECK(capabilities->dense_gather_factor == 8192 && capabilities->dense_scatter_factor == 0);
+    CHECK(capabilities->autocast_kind == DP_AUTOCAST_XLA && capabilities->autocast_dtypes_size == 1);
+    FAILS(DP_INVALID_ARGUMENT, "`out` is NULL", dp_plugin_capabilities(toy, NULL, &error));
+
+    /* Options: converted, checked, with defaults. */
+    dp_options *given = dp_options_new(), *resolved = NULL;
+    OK(dp_options_set_string(given, "fast", "true", &error));
+    OK(dp_plugin_client_options(toy, NULL, given, &resolved, &error));
+    CHECK(dp_options_count(resolved) == 2);
+    dp_option option = {.struct_size = sizeof option};
+    OK(dp_options_at(resolved, 0, &option, &error));
+    CHECK(is(option.name, "fast") && option.type == DP_VALUE_BOOL && option.bool_value);
+    OK(dp_options_at(resolved, 1, &option, &error));
+    CHECK(is(option.name, "threads") && option.type == DP_VALUE_INT64 && option.int64_value == 2);
+    dp_options_free(resolved);
+    resolved = NULL;
+    OK(dp_options_set_string(given, "threads", "many", &error));
+    OK(dp_options_set_int64(given, "fats", 1, &error));
+    FAILS(DP_INVALID_ARGUMENT, "did you mean \"fast\"?",
+          dp_plugin_client_options(toy, NULL, given, &resolved, &error));
+    FAILS(DP_INVALID_ARGUMENT, "threads: this option is of type int64",
+          dp_plugin_client_options(toy, NULL, given, &resolved, &error));
+    CHECK(resolved == NULL);
+    dp_options_free(given);
+
+    /* Ownership: one client in the process, whoever asks. */
+    dp_lease *lease = NULL, *second = NULL;
+    OK(dp_plugin_load(toy, NULL, &same, &error));
+    CHECK(same == api);
+    FAILS(DP_INVALID_ARGUMENT, "`holder` is empty", dp_plugin_acquire(toy, "", &lease, &error));
+    OK(dp_plugin_acquire(toy, "the first", &lease, &error));
+    FAILS(DP_RESOURCE_EXHAUSTED, "the first", dp_plugin_acquire(toy, "the second", &second, &error));
+    CHECK(second == NULL);
+    dp_lease_free(lease);
+    OK(dp_plugin_acquire(toy, "the second", &second, &error));
+    dp_lease_free(second);
+
+    /* Disable, enable, remove: old handles are stale, and say so. */
+    FAILS(DP_INVALID_ARGUMENT, "another registry", dp_registry_disable(registry, cpu, "why", NULL, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`reason` is NULL", dp_registry_disable(registry, toy, NULL, NULL, &error));
+    OK(dp_registry_disable(registry, toy, "maintenance", &handle, &error));
+    CHECK(dp_plugin_status(toy) == DP_PLUGIN_STALE && dp_plugin_status(handle) == DP_PLUGIN_DISABLED);
+    FAILS(DP_FAILED_PRECONDITION, "toy", dp_plugin_load(toy, NULL, &same, &error));
+    FAILS(DP_FAILED_PRECONDITION, "maintenance", dp_plugin_load(handle, NULL, &same, &error));
+    FAILS(DP_FAILED_PRECONDITION, "toy", dp_plugin_acquire(toy, "me", &lease, &error));
+    FAILS(DP_NOT_FOUND, "maintenance", dp_registry_find(registry, "toy", &other, &error));
+    CHECK(is(dp_plugin_name(toy), "toy")); /* what it said stays readable */
+    dp_plugin_free(toy);
+    OK(dp_registry_enable(registry, handle, &toy, &error));
+    dp_plugin_free(handle);
+    CHECK(dp_plugin_status(toy) == DP_PLUGIN_LOADED || dp_plugin_status(toy) == DP_PLUGIN_AVAILABLE);
+    OK(dp_plugin_load(toy, NULL, &same, &error));
+    OK(dp_registry_remove(registry, toy, &error));
+    CHECK(dp_plugin_status(toy) == DP_PLUGIN_STALE);
+    FAILS(DP_FAILED_PRECONDITION, "is stale", dp_registry_remove(registry, toy, &error));
+    dp_plugin_free(toy);
+
+    /* A library that is no library is a plugin that says why. */
+    OK(dp_registry_register_library(registry, "/nonexistent/other.so",
+                                    "{\"format_version\": \"1.0\", \"name\": \"other\"}", &other, &error));
+    CHECK(dp_plugin_status(other) == DP_PLUGIN_REFUSED && dp_plugin_refusal_count(other) == 1);
+    FAILS(DP_NOT_FOUND, "does not exist", dp_registry_find(registry, "other", &toy, &error));
+    dp_plugin_free(other);
+
+    size_t waiting = 99;
+    OK(dp_plugin_acquire(cpu, "the test", &lease, &error));
+    OK(dp_registry_shutdown(source, &waiting, &error));
+    CHECK(waiting == 1 && dp_plugin_status(cpu) != DP_PLUGIN_LOADED);
+    dp_lease_free(lease);
+    OK(dp_registry_shutdown(source, NULL, &error));
+    dp_plugin_free(cpu);
+    dp_registry_free(source);
+    dp_registry_free(registry);
+}
+
+int main(void) {
+    nothing();
+    discovery();
+    policies();
+    loading();
+    registering();
+    return done("registry");
+}

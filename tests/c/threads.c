@@ -1,0 +1,50 @@
+/* One registry on many threads at once. */
+#include <pthread.h>
+
+#include "check.h"
+
+enum { THREADS = 8, ROUNDS = 200 };
+
+static dp_registry *registry;
+static const dp_plugin *shared;
+
+static void *work(void *argument) {
+    const size_t me = (size_t)(uintptr_t)argument;
+    for (size_t round = 0; round < ROUNDS; ++round) {
+        dp_plugin *plugin = NULL;
+        const PJRT_Api *api = NULL;
+        const dp_capabilities *capabilities = NULL;
+        dp_lease *lease = NULL;
+        dp_error *error = NULL;
+        if (dp_registry_find(registry, "cpu", &plugin, NULL) != DP_OK) return "find";
+        if (dp_plugin_load(plugin, NULL, &api, NULL) != DP_OK || api == NULL) return "load";
+        /* The same object on all threads: what is made when asked for is made once. */
+        if (dp_plugin_manifest_json(shared).size == 0) return "manifest";
+        if (dp_plugin_capabilities(shared, &capabilities, NULL) != DP_OK) return "capabilities";
+        if (dp_plugin_acquire(plugin, "a thread", &lease, NULL) != DP_OK) return "acquire";
+        if (dp_registry_find(registry, "nosuch", &plugin, &error) != DP_NOT_FOUND) return "nosuch";
+        dp_error_free(error);
+        if (me == 0 && round % 50 == 0 && dp_registry_refresh(registry, NULL) != DP_OK) return "refresh";
+        dp_lease_free(lease);
+        dp_plugin_free(plugin);
+    }
+    return NULL;
+}
+
+int main(void) {
+    registry = linked_registry();
+    dp_plugin *plugin = NULL;
+    OK(dp_registry_find(registry, "cpu", &plugin, &error));
+    shared = plugin;
+    pthread_t threads[THREADS];
+    for (size_t i = 0; i < THREADS; ++i) CHECK(pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)i) == 0);
+    for (size_t i = 0; i < THREADS; ++i) {
+        void *failed = NULL;
+        CHECK(pthread_join(threads[i], &failed) == 0);
+        if (failed != NULL) fprintf(stderr, "%s failed\n", (const char *)failed);
+        CHECK(failed == NULL);
+    }
+    dp_plugin_free(plugin);
+    dp_registry_free(registry);
+    return done("threads");
+}

@@ -1,0 +1,1 @@
+"""A stub; see `torch_xla`."""

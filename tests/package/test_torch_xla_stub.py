@@ -1,0 +1,160 @@
+"""The class for PyTorch/XLA, against a stub of PyTorch/XLA; the real one is too large for a test of every change."""
+
+import json
+
+import pytest
+from conftest import CPU
+
+PROCESS = {
+    "environment": [
+        {"variable": "EXAMPLE_VISIBLE", "value": "{local_rank}", "when": ["one_device"]},
+        {"variable": "EXAMPLE_RANK", "value": "{global_rank}/{world_size}", "set": "override"},
+    ],
+    "options": [{"name": "node_id", "type": "int64", "value": "{global_rank}", "when": ["multi_process"]}],
+    "coordinator": {"need": "multi_process"},
+    "chips": [{"from": "variable", "name": "EXAMPLE_CHIPS"}, {"from": "constant", "count": 2}],
+    "host_index": {"from": "variables", "names": ["EXAMPLE_HOST"]},
+}
+EXAMPLE = {
+    "name": "example",
+    "process": PROCESS,
+    "capabilities": {"program_formats": ["mlir"], "rng_bit_generator": "philox", "dense_gather_factor": 8},
+    "create_options": {
+        "options": [{"name": "fraction", "type": "float", "default": 0.5}, {"name": "node_id", "type": "int64"}]
+    },
+    "disable_env": "EXAMPLE_DISABLE",
+}
+
+#: What PyTorch/XLA does, up to the point where a test starts.
+START = """
+import json, os
+from torch_xla.experimental import plugins
+before = dict(os.environ)
+plugins.register_installed_plugins()
+assert dict(os.environ) == before, 'making the object set a variable'
+plugin = plugins._plugin_registry['EXAMPLE']
+def show(*values):
+    print(json.dumps(values))
+def variables(*names):
+    return [os.environ.get(name) for name in names]
+"""
+
+
+@pytest.fixture
+def example(torch_environment, make_wheel):
+    """An environment with a plugin that uses everything."""
+    torch_environment.install(make_wheel(CPU, **EXAMPLE))
+
+    def run(code, **given):
+        return json.loads(torch_environment.output(START + code, **given))
+
+    return run
+
+
+def test_a_process_alone(example):
+    path, chips, host, coordinator, options, variables = example(
+        """
+path = plugin.library_path()
+show(path, plugin.physical_chip_count(), plugin.host_index(), plugin.requires_xla_coordinator(),
+     plugin.client_create_options(), variables('EXAMPLE_VISIBLE', 'EXAMPLE_RANK', 'XLA_STABLEHLO_COMPILE',
+     'XLA_RNG_BIT_GENERATOR', 'XLA_DENSE_GATHER_FACTOR'))
+"""
+    )
+    assert path.endswith("/pjrt_plugin_example/libpjrt_plugin_cpu.so")
+    assert (chips, host, coordinator, options) == (2, 0, False, {"fraction": 0.5})
+    # PyTorch/XLA reads the last one for devices named TPU and NEURON only.
+    assert variables == [None, "0/1", "1", "philox", None]
+
+
+def test_single_process_takes_one_device(example):
+    shown = example(
+        """
+plugin.configure_single_process()
+show(variables('EXAMPLE_VISIBLE', 'EXAMPLE_RANK'), plugin.requires_xla_coordinator())
+"""
+    )
+    assert shown == [["0", "0/1"], False]
+
+
+def test_spawned_processes(example):
+    shown = example(
+        """
+plugin.configure_multiprocess(1, 2)
+show(variables('EXAMPLE_VISIBLE', 'EXAMPLE_RANK'), plugin.requires_xla_coordinator(), plugin.client_create_options(),
+     plugin.physical_chip_count(), plugin.host_index())
+""",
+        EXAMPLE_CHIPS="4",
+        EXAMPLE_HOST="5",
+    )
+    assert shown == [["1", "1/2"], True, {"fraction": 0.5, "node_id": 1}, 4, 5]
+
+
+def test_torchrun_on_two_hosts(example):
+    torchrun = {
+        "RANK": "3",
+        "WORLD_SIZE": "4",
+        "LOCAL_RANK": "1",
+        "LOCAL_WORLD_SIZE": "2",
+        "GROUP_RANK": "1",
+        "GROUP_WORLD_SIZE": "2",
+        "MASTER_ADDR": "node0",
+        "EXAMPLE_VISIBLE": "7",
+    }
+    # Also before the process group is there, which is when PyTorch/XLA would call configure_multiprocess.
+    early = example("plugin.library_path(); show(variables('EXAMPLE_RANK'), plugin.host_index())", **torchrun)
+    assert early == [["3/4"], 1]
+    shown = example(
+        """
+plugin.configure_multiprocess(1, 2)
+show(variables('EXAMPLE_VISIBLE', 'EXAMPLE_RANK'), plugin.requires_xla_coordinator(), plugin.client_create_options(),
+     plugin.host_index())
+""",
+        **torchrun,
+    )
+    assert shown == [["7", "3/4"], True, {"fraction": 0.5, "node_id": 3}, 1]
+
+
+def test_the_users_variables_win(example):
+    shown = example("plugin.library_path(); show(*variables('XLA_STABLEHLO_COMPILE'))", XLA_STABLEHLO_COMPILE="0")
+    assert shown == ["0"]
+
+
+def test_a_disabled_plugin_says_so(example):
+    shown = example(
+        """
+try:
+    plugin.library_path()
+except RuntimeError as error:
+    show(str(error))
+""",
+        EXAMPLE_DISABLE="1",
+    )
+    assert shown == ["the PJRT plugin example is disabled by EXAMPLE_DISABLE"]
+
+
+def test_names_with_underscores_are_found(torch_environment, cpu_wheel):
+    # PyTorch/XLA looks for what stands before the first underscore.
+    torch_environment.install(cpu_wheel)
+    code = """
+from torch_xla.experimental import plugins
+plugins.register_installed_plugins()
+registry = plugins._plugin_registry
+print(sorted(registry), registry['PJRT'] is registry['PJRT_CPU'])
+from torch_xla._internal import utils
+print(utils.parse_xla_device('PJRT_CPU:12'))
+registry['PJRT'].configure_multiprocess(0, 1)
+print([utils.parse_xla_device(name) for name in ('PJRT_CPU:12', 'TPU:3', 'x:1')])
+"""
+    printed = torch_environment.output(code, PJRT_DEVICE="PJRT_CPU").splitlines()
+    assert printed == ["['PJRT', 'PJRT_CPU'] True", "None", "[('PJRT_CPU', 12), ('TPU', 3), None]"]
+
+
+def test_nothing_but_the_standard_library(torch_environment, cpu_wheel):
+    torch_environment.install(cpu_wheel)
+    code = """
+import pjrt_plugin_pjrt_cpu as plugin, os, sys
+from pjrt_plugin_pjrt_cpu import options, process, shutdown
+others = [name for name in ('jax', 'torch', 'numpy') if name in sys.modules]
+print(plugin.NAME, os.path.exists(plugin.library_path()), others)
+"""
+    assert torch_environment.output(code) == "pjrt_cpu True []\n"

@@ -1,0 +1,246 @@
+//! The part "C and C++" of `cargo xtask test`: libplugin_registry as C and C++ programs see it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::c_library::{self, Installed};
+use crate::{Error, sh};
+
+/// What was run and what was not.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: Vec<String>,
+}
+
+/// Builds the library, and runs the tests and examples that use it.
+pub(crate) fn run(headers: Option<&Path>, plugins: &[PathBuf]) -> Result<Outcome, Error> {
+    let mut outcome = Outcome::default();
+    for tool in ["cc", "c++", "cmake"] {
+        if !present(tool) {
+            outcome.skip(&format!("C and C++: there is no `{tool}`; install it to run them"));
+            return Ok(outcome);
+        }
+    }
+    let library = c_library::install(None, false)?;
+    let folder = sh::target().join("c-tests");
+    let home = folder.join("home");
+    fs::create_dir_all(&home)?;
+
+    outcome.check("the shared library exports dp_* only", exports(&library));
+    sanitized(&mut outcome, &folder.join("sanitized"), &library, headers, &home);
+    pkg_config(&mut outcome, &folder, &library, &home);
+    let minimal = folder.join("c-minimal");
+    outcome.check(
+        "examples/c-minimal",
+        example("c-minimal", &minimal, &library, None).and_then(|()| {
+            let said = sh::output(clean(&minimal.join("c_minimal"), &home).arg("cpu"))?;
+            expect(&said, "speaks PJRT 0.114")
+        }),
+    );
+    match headers {
+        Some(headers) => framework(&mut outcome, &folder.join("cpp-framework"), &library, headers, plugins, &home),
+        None => outcome.skip("examples/cpp-framework: it needs the PJRT headers"),
+    }
+    Ok(outcome)
+}
+
+impl Outcome {
+    fn check(&mut self, name: &str, result: Result<(), Error>) {
+        match result {
+            Ok(()) => {
+                println!("C: {name} ... ok");
+                self.passed += 1;
+            }
+            Err(error) => {
+                println!("C: {name} ... FAILED\n{error}");
+                self.failed += 1;
+            }
+        }
+    }
+
+    fn skip(&mut self, what: &str) {
+        println!("SKIPPED {what}");
+        self.skipped.push(what.to_owned());
+    }
+}
+
+fn present(tool: &str) -> bool {
+    Command::new(tool).arg("--version").output().is_ok_and(|out| out.status.success())
+}
+
+fn expect(said: &str, part: &str) -> Result<(), Error> {
+    if said.contains(part) { Ok(()) } else { Err(format!("expected {part:?} in:\n{said}").into()) }
+}
+
+/// A program in an environment of its own: nothing of the user's is read or written.
+fn clean(program: &Path, home: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("HOME", home).env("PJRT_LOCK_DIR", home);
+    command
+}
+
+fn exports(library: &Installed) -> Result<(), Error> {
+    let exported = c_library::exports(&library.shared())?;
+    let foreign: Vec<&str> = exported.iter().map(String::as_str).filter(|name| !name.starts_with("dp_")).collect();
+    if !foreign.is_empty() {
+        return Err(format!("it exports {}", foreign.join(", ")).into());
+    }
+    let header = fs::read_to_string(sh::root().join("include/device_plugin.h"))?;
+    let missing: Vec<&str> = declared(&header).filter(|name| !exported.iter().any(|known| known == name)).collect();
+    if !missing.is_empty() {
+        return Err(format!("it lacks {}, which the header declares", missing.join(", ")).into());
+    }
+    Ok(())
+}
+
+/// Names of the functions a header declares.
+fn declared(header: &str) -> impl Iterator<Item = &str> {
+    header.lines().filter(|line| !line.starts_with([' ', '/', '#', '}']) && !line.starts_with("typedef")).filter_map(
+        |line| {
+            let before = line.split_once('(')?.0;
+            let name = before.rsplit([' ', '*']).next()?;
+            name.starts_with("dp_").then_some(name)
+        },
+    )
+}
+
+fn cmake(source: &Path, build: &Path, library: &Installed, options: &[(&str, &OsStr)]) -> Result<(), Error> {
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(source).arg("-B").arg(build);
+    for (name, value) in [("CMAKE_PREFIX_PATH", library.prefix.as_os_str())].iter().chain(options) {
+        let mut option = std::ffi::OsString::from(format!("-D{name}="));
+        option.push(value);
+        configure.arg(option);
+    }
+    sh::output(&mut configure)?;
+    sh::output(Command::new("cmake").arg("--build").arg(build).args(["--parallel", "2"]))?;
+    Ok(())
+}
+
+fn example(name: &str, build: &Path, library: &Installed, headers: Option<&Path>) -> Result<(), Error> {
+    let headers = headers.map(|headers| ("PJRT_INCLUDE_DIR", headers.as_os_str()));
+    cmake(&sh::root().join("examples").join(name), build, library, headers.as_slice())
+}
+
+/// `tests/c`, under the sanitizers where the compiler has them.
+fn sanitized(outcome: &mut Outcome, build: &Path, library: &Installed, headers: Option<&Path>, home: &Path) {
+    let sanitizers = if has_sanitizers(home) {
+        "address,undefined"
+    } else {
+        outcome.skip("sanitizers of tests/c: the C compiler cannot link -fsanitize=address,undefined");
+        ""
+    };
+    let mut options = vec![("SANITIZE", OsStr::new(sanitizers))];
+    if let Some(headers) = headers {
+        options.push(("PJRT_INCLUDE_DIR", headers.as_os_str()));
+    } else {
+        outcome.skip("tests/c/cpp.cpp, Options::to_pjrt: it needs the PJRT headers");
+    }
+    if let Err(error) = cmake(&sh::root().join("tests/c"), build, library, &options) {
+        outcome.check("tests/c builds", Err(error));
+        return;
+    }
+    for test in ["options", "registry", "process", "threads", "cpp"] {
+        for kind in ["shared", "static"] {
+            let program = build.join(format!("{test}_{kind}"));
+            let ran = sh::output(&mut clean(&program, home)).and_then(|said| expect(&said, " checks"));
+            outcome.check(&format!("tests/c/{test} ({kind} library, sanitizers {sanitizers:?})"), ran);
+        }
+    }
+}
+
+fn has_sanitizers(folder: &Path) -> bool {
+    let (source, program) = (folder.join("empty.c"), folder.join("empty"));
+    let mut cc = Command::new("cc");
+    cc.arg("-fsanitize=address,undefined").arg(&source).arg("-o").arg(&program);
+    fs::write(&source, "int main(void) { return 0; }\n").is_ok()
+        && cc.output().is_ok_and(|out| out.status.success())
+        && clean(&program, folder).output().is_ok_and(|out| out.status.success())
+}
+
+/// The C example, built with what pkg-config says, against both libraries.
+fn pkg_config(outcome: &mut Outcome, folder: &Path, library: &Installed, home: &Path) {
+    if !present("pkg-config") {
+        outcome.skip("pkg-config file: there is no `pkg-config`");
+        return;
+    }
+    for is_static in [false, true] {
+        let kind = if is_static { "static" } else { "shared" };
+        let program = folder.join(format!("pkg-config-{kind}"));
+        let built = flags(library, is_static).and_then(|flags| {
+            let mut cc = Command::new("cc");
+            cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror"]);
+            cc.arg(sh::root().join("examples/c-minimal/main.c")).arg("-o").arg(&program).args(flags);
+            cc.arg(format!("-Wl,-rpath,{}", library.prefix.join("lib").display()));
+            sh::output(&mut cc)?;
+            expect(&sh::output(clean(&program, home).arg("cpu"))?, "speaks PJRT")
+        });
+        outcome.check(&format!("pkg-config, {kind} library"), built);
+    }
+}
+
+fn flags(library: &Installed, is_static: bool) -> Result<Vec<String>, Error> {
+    let mut pkg_config = Command::new("pkg-config");
+    pkg_config.env("PKG_CONFIG_PATH", library.prefix.join("lib/pkgconfig")).args(["--cflags", "--libs"]);
+    if is_static {
+        pkg_config.arg("--static");
+    }
+    let said = sh::output(pkg_config.arg("plugin_registry"))?;
+    // With both libraries in the folder the linker takes the shared one unless it is told.
+    let archive = library.prefix.join("lib/libplugin_registry.a").display().to_string();
+    let choose = |flag: &str| if is_static && flag == "-lplugin_registry" { archive.clone() } else { flag.to_owned() };
+    Ok(said.split_whitespace().map(choose).collect())
+}
+
+/// The C++ framework, on the embedded device and on XLA's, with what each says of itself and with what a TPU would say.
+fn framework(
+    outcome: &mut Outcome,
+    build: &Path,
+    library: &Installed,
+    headers: &Path,
+    plugins: &[PathBuf],
+    home: &Path,
+) {
+    if let Err(error) = example("cpp-framework", build, library, Some(headers)) {
+        outcome.check("examples/cpp-framework builds", Err(error));
+        return;
+    }
+    let program = build.join("cpp_framework");
+    let manifest = sh::root().join("examples/cpp-framework/tpu_like.json");
+    let listed = sh::output(clean(&program, home).arg("--list")).and_then(|said| expect(&said, "capabilities"));
+    outcome.check("examples/cpp-framework --list", listed);
+    if plugins.is_empty() {
+        outcome.skip("examples/cpp-framework on XLA CPU: no plugin could be fetched");
+    }
+    let embedded = PathBuf::from("cpu");
+    for plugin in std::iter::once(&embedded).chain(plugins) {
+        let mut runs = |name: &str, said: &str, command: &mut Command| {
+            let ran = sh::output(command).and_then(|out| expect(&out, said).and_then(|()| expect(&out, "(right)")));
+            outcome.check(&format!("examples/cpp-framework on {}, {name}", plugin.display()), ran);
+        };
+        runs("as it is", "lowered as gather, product in f32", clean(&program, home).arg(plugin));
+        let mut like = clean(&program, home);
+        runs(
+            "as a TPU would describe itself",
+            "lowered as one-hot dot_general, product in bf16",
+            like.arg("--manifest").arg(&manifest).arg(plugin),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_a_header_are_found() {
+        let header = "/** f(x) */\nuint32_t dp_a(void);\nconst dp_b *dp_c(const dp_b *x,\n        int y);\ntypedef int (*dp_d)(void);\n";
+        assert_eq!(declared(header).collect::<Vec<_>>(), ["dp_a", "dp_c"]);
+        let real = fs::read_to_string(sh::root().join("include/device_plugin.h")).unwrap();
+        assert!(declared(&real).count() > 60, "{}", declared(&real).count());
+    }
+}

@@ -1,0 +1,240 @@
+//! `cargo xtask c-library`: builds libplugin_registry and installs it for C and C++.
+
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Error, sh};
+
+/// Name of the library, of its pkg-config file and, in another spelling, of its CMake package.
+const NAME: &str = "plugin_registry";
+
+/// Where a library was installed.
+pub(crate) struct Installed {
+    pub(crate) prefix: PathBuf,
+}
+
+impl Installed {
+    /// The shared library.
+    pub(crate) fn shared(&self) -> PathBuf {
+        self.prefix.join("lib").join(format!("{DLL_PREFIX}{NAME}{DLL_SUFFIX}"))
+    }
+}
+
+/// The arguments of the task.
+pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
+    let mut prefix = None;
+    let mut release = false;
+    let mut args = args.iter();
+    while let Some(&arg) = args.next() {
+        match arg {
+            "--prefix" => prefix = Some(PathBuf::from(args.next().ok_or("--prefix needs a folder")?)),
+            "--release" => release = true,
+            other => return Err(format!("c-library: unknown argument {other}; see `cargo xtask`").into()),
+        }
+    }
+    let installed = install(prefix, release)?;
+    println!("installed libplugin_registry {} in {}", version()?, installed.prefix.display());
+    println!("pkg-config: PKG_CONFIG_PATH={}", installed.prefix.join("lib/pkgconfig").display());
+    println!("CMake: -DCMAKE_PREFIX_PATH={}", installed.prefix.display());
+    Ok(())
+}
+
+/// Builds and installs; by default below the target folder.
+pub(crate) fn install(prefix: Option<PathBuf>, release: bool) -> Result<Installed, Error> {
+    let profile = if release { "release" } else { "debug" };
+    let prefix = match prefix {
+        Some(prefix) => std::path::absolute(prefix)?,
+        None => sh::target().join("c-library").join(profile),
+    };
+    let version = version()?;
+    let private_libs = build(release, &version)?;
+    let built = sh::target().join(profile);
+    let lib = prefix.join("lib");
+    let include = prefix.join("include");
+    let cmake = lib.join("cmake/PluginRegistry");
+    for folder in [&lib, &include, &cmake, &lib.join("pkgconfig")] {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    install_shared(&built, &lib, &version)?;
+    copy(&built.join(format!("lib{NAME}.a")), &lib.join(format!("lib{NAME}.a")))?;
+    for header in ["device_plugin.h", "device_plugin.hpp"] {
+        copy(&sh::root().join("include").join(header), &include.join(header))?;
+    }
+    fs::write(lib.join("pkgconfig").join(format!("{NAME}.pc")), pkg_config(&version, &private_libs))?;
+    fs::write(cmake.join("PluginRegistryConfig.cmake"), cmake_config(&private_libs))?;
+    fs::write(cmake.join("PluginRegistryConfigVersion.cmake"), cmake_version(&version))?;
+    Ok(Installed { prefix })
+}
+
+/// Builds both kinds of library. Returns what a program that links the static one needs besides.
+fn build(release: bool, version: &str) -> Result<Vec<String>, Error> {
+    let mut cargo = sh::cargo();
+    cargo.args(["rustc", "--quiet", "-p", "plugin-registry", "--lib", "--features", "capi"]);
+    cargo.args(["--crate-type", "cdylib,staticlib"]);
+    if release {
+        cargo.arg("--release");
+    }
+    cargo.args(["--", "--print", "native-static-libs"]);
+    if cfg!(target_os = "linux") {
+        cargo.arg(format!("-Clink-arg=-Wl,-soname,{}", soname(version)));
+    } else if cfg!(target_os = "macos") {
+        cargo.arg(format!("-Clink-arg=-Wl,-install_name,@rpath/lib{NAME}.{}.dylib", compatible(version)));
+    }
+    // Cargo repeats what the compiler said when there is nothing to compile.
+    let said = sh::stderr(&mut cargo)?;
+    let line = said.lines().find_map(|line| line.split_once("native-static-libs: "));
+    let (_, libs) = line.ok_or_else(|| format!("the compiler did not name the native libraries:\n{said}"))?;
+    let mut known: Vec<String> = Vec::new();
+    for lib in libs.split_whitespace() {
+        if !known.iter().any(|earlier| earlier == lib) {
+            known.push(lib.to_owned());
+        }
+    }
+    Ok(known)
+}
+
+/// The version, from Cargo.
+fn version() -> Result<String, Error> {
+    let id = sh::output(sh::cargo().args(["pkgid", "--offline", "-p", "plugin-registry"]))?;
+    let version = id.trim().rsplit(['#', '@']).next().unwrap_or_default();
+    if version.starts_with(|c: char| c.is_ascii_digit()) {
+        return Ok(version.to_owned());
+    }
+    Err(format!("cargo pkgid says {id:?}, in which there is no version").into())
+}
+
+/// The part of a version that changes with the binary interface: `1` of 1.2.3, `0.1` of 0.1.2.
+fn compatible(version: &str) -> String {
+    let mut parts = version.split('.');
+    let (major, minor) = (parts.next().unwrap_or("0"), parts.next().unwrap_or("0"));
+    if major == "0" { format!("0.{minor}") } else { major.to_owned() }
+}
+
+fn soname(version: &str) -> String {
+    format!("lib{NAME}.so.{}", compatible(version))
+}
+
+/// The library under its full version, and the names that the loader and the linker look for.
+fn install_shared(built: &Path, lib: &Path, version: &str) -> Result<(), Error> {
+    let plain = format!("{DLL_PREFIX}{NAME}{DLL_SUFFIX}");
+    if !cfg!(unix) {
+        return copy(&built.join(&plain), &lib.join(&plain));
+    }
+    let (full, loader) = if cfg!(target_os = "macos") {
+        (format!("lib{NAME}.{version}.dylib"), format!("lib{NAME}.{}.dylib", compatible(version)))
+    } else {
+        (format!("lib{NAME}.so.{version}"), soname(version))
+    };
+    copy(&built.join(&plain), &lib.join(&full))?;
+    for link in [loader, plain] {
+        let link = lib.join(link);
+        if link.symlink_metadata().is_ok() {
+            fs::remove_file(&link)?;
+        }
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&full, &link)?;
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Error> {
+    // A program may be running the old file; a new one under its name leaves that one alone.
+    if to.symlink_metadata().is_ok() {
+        fs::remove_file(to)?;
+    }
+    fs::copy(from, to).map_err(|error| format!("{} to {}: {error}", from.display(), to.display()))?;
+    Ok(())
+}
+
+fn pkg_config(version: &str, private_libs: &[String]) -> String {
+    format!(
+        "# Found from the place of this file, so that the folder can be moved.
+prefix=${{pcfiledir}}/../..
+libdir=${{prefix}}/lib
+includedir=${{prefix}}/include
+
+Name: {NAME}
+Description: Finds, chooses and loads PJRT plugins
+Version: {version}
+Cflags: -I${{includedir}}
+Libs: -L${{libdir}} -l{NAME}
+Libs.private: {}
+",
+        private_libs.join(" ")
+    )
+}
+
+fn cmake_config(private_libs: &[String]) -> String {
+    let shared = format!("{DLL_PREFIX}{NAME}{DLL_SUFFIX}");
+    format!(
+        "# Targets: PluginRegistry::plugin_registry (shared), PluginRegistry::plugin_registry_static, and
+# PluginRegistry::cpp, the C++17 header, to be linked beside one of them.
+get_filename_component(_plugin_registry_prefix \"${{CMAKE_CURRENT_LIST_DIR}}/../../..\" ABSOLUTE)
+if(NOT TARGET PluginRegistry::plugin_registry)
+  add_library(PluginRegistry::plugin_registry SHARED IMPORTED)
+  set_target_properties(PluginRegistry::plugin_registry PROPERTIES
+    IMPORTED_LOCATION \"${{_plugin_registry_prefix}}/lib/{shared}\"
+    INTERFACE_INCLUDE_DIRECTORIES \"${{_plugin_registry_prefix}}/include\")
+  add_library(PluginRegistry::plugin_registry_static STATIC IMPORTED)
+  set_target_properties(PluginRegistry::plugin_registry_static PROPERTIES
+    IMPORTED_LOCATION \"${{_plugin_registry_prefix}}/lib/lib{NAME}.a\"
+    INTERFACE_INCLUDE_DIRECTORIES \"${{_plugin_registry_prefix}}/include\"
+    INTERFACE_LINK_LIBRARIES \"{}\")
+  add_library(PluginRegistry::cpp INTERFACE IMPORTED)
+  set_target_properties(PluginRegistry::cpp PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES \"${{_plugin_registry_prefix}}/include\"
+    INTERFACE_COMPILE_FEATURES cxx_std_17)
+endif()
+unset(_plugin_registry_prefix)
+",
+        private_libs.join(";")
+    )
+}
+
+/// What CMake's `SameMinorVersion` for 0.x and `SameMajorVersion` above it come to.
+fn cmake_version(version: &str) -> String {
+    format!(
+        "set(PACKAGE_VERSION \"{version}\")
+set(_plugin_registry_compatible \"{}\")
+if(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION
+   OR NOT \"${{PACKAGE_FIND_VERSION}}.\" MATCHES \"^(${{_plugin_registry_compatible}}|0)\\\\.\")
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  if(PACKAGE_FIND_VERSION STREQUAL PACKAGE_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+  endif()
+endif()
+unset(_plugin_registry_compatible)
+",
+        compatible(version).replace('.', "\\\\.")
+    )
+}
+
+/// Names of a library's dynamic symbols that others can use, by `nm`.
+pub(crate) fn exports(library: &Path) -> Result<Vec<String>, Error> {
+    let table = sh::output(Command::new("nm").args(["-D", "--defined-only"]).arg(library))?;
+    Ok(table.lines().filter_map(|line| line.split_whitespace().nth(2)).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        assert_eq!(compatible("0.1.2"), "0.1");
+        assert_eq!(compatible("3.1.2"), "3");
+        assert_eq!(soname("0.1.0"), "libplugin_registry.so.0.1");
+        assert!(version().unwrap().starts_with(|c: char| c.is_ascii_digit()));
+    }
+
+    #[test]
+    fn static_libraries_name_what_they_need() {
+        let libs = ["-lm".to_owned(), "-ldl".to_owned()];
+        assert!(pkg_config("0.1.0", &libs).ends_with("Libs.private: -lm -ldl\n"));
+        assert!(cmake_config(&libs).contains("INTERFACE_LINK_LIBRARIES \"-lm;-ldl\""));
+    }
+}
