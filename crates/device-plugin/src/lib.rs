@@ -91,6 +91,7 @@ mod ownership;
 mod plugin;
 pub mod process;
 mod program;
+mod read;
 mod registered;
 mod strided;
 
