@@ -199,7 +199,12 @@ impl Manifest {
             return Err(Fault::new("manifest", "a manifest is a JSON object: `{\"format_version\": …, …}`").into());
         }
         let mut parser = serde_json::Deserializer::from_str(text);
-        let (mut manifest, unknown): (Self, _) = read(&mut parser, "manifest")?;
+        let (mut manifest, unknown): (Self, _) = read(&mut parser, "manifest").map_err(|mut fault| {
+            if fault.message.starts_with("missing field `format_version`") {
+                fault.message.push_str(&format!("; write \"format_version\": {FORMAT_VERSION:?}"));
+            }
+            fault
+        })?;
         parser.end().map_err(|error| Fault::new("manifest", error.to_string()))?;
         manifest.create_options.normalize();
         let mut faults = manifest.validate().err().map(Faults::into_vec).unwrap_or_default();
@@ -398,7 +403,7 @@ mod tests {
             ("[]", "a manifest is a JSON object"),
             ("{", "EOF"),
             (r#"{"format_version": "1.0", "name": "x"} x"#, "trailing characters"),
-            (r#"{"name": "x"}"#, "missing field `format_version`"),
+            (r#"{"name": "x"}"#, "; write \"format_version\": \"1.0\""),
             (r#"{"format_version": "1.0", "name": "x", "libary": {}}"#, "libary: there is no such field"),
             (r#"{"format_version": "1.0", "name": "x", "library": {"pth": ""}}"#, "library: missing field `path`"),
             (r#"{"format_version": "1.0", "name": "x", "library": "x.so"}"#, "library: invalid type"),
