@@ -198,3 +198,8 @@ pub mod __private {
         );
     }
 }
+
+/// Compiles the book's chapter.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/package.md")]
+struct Book;

@@ -163,6 +163,10 @@ fn what_is_wrong_is_told_with_a_remedy() {
     assert!(error.contains("not a shared library"), "{error}");
     let error = folder.refused(&["--library", plain, "--name", "x", "--version", "1"]);
     assert!(error.contains("not a PJRT plugin, it exports no function GetPjrtApi"), "{error}");
+    let source = "#[unsafe(no_mangle)]\npub extern \"C\" fn acme_DevicePlugin_GetDescriptor() {}";
+    let prefixed = folder.library("libprefixed.so", source);
+    let error = folder.refused(&["--library", prefixed.to_str().unwrap(), "--version", "1"]);
+    assert!(error.contains("it exports acme_DevicePlugin_GetDescriptor") && error.contains("without one"), "{error}");
     let error = folder.refused(&["--library", library, "--version", "1"]);
     assert!(
         error.contains("does not describe itself, and no pjrt_plugin.json lies beside it")
