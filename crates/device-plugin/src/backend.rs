@@ -14,6 +14,12 @@ use crate::{
 ///
 /// Methods are called from any thread and overlap; those that work on one buffer or executable get it shared. A panic
 /// in a method becomes an `INTERNAL` error of the call.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no device: it does not implement `device_plugin::Backend`",
+    label = "no backend",
+    note = "write `impl Backend for {Self} {{ … }}`; where another library drives the device, leave `type Backend` out \
+            and write `fn library() -> Library {{ Library::beside(\"libexample.so\") }}`"
+)]
 pub trait Backend: Sized + Send + Sync + 'static {
     /// A reference to device memory, cheap to clone: an `Arc`, or a handle that counts. The SDK drops its clone when
     /// the framework deletes the buffer; whatever still runs keeps its own clone.

@@ -45,6 +45,7 @@ impl Descriptor {
     /// All faults of what the plugin says of itself.
     pub fn of<P: DevicePlugin>() -> Result<Self, Faults> {
         let mut manifest = Manifest::new(P::NAME);
+        manifest.version = P::VERSION.to_owned();
         manifest.aliases = P::ALIASES.iter().map(|&alias| alias.to_owned()).collect();
         manifest.capabilities = P::capabilities();
         if let (None, Some(versions)) = (&manifest.capabilities.stablehlo, P::stablehlo_versions()) {

@@ -91,6 +91,7 @@ mod ownership;
 mod plugin;
 pub mod process;
 mod program;
+mod read;
 mod registered;
 mod strided;
 
@@ -197,3 +198,8 @@ pub mod __private {
         );
     }
 }
+
+/// Compiles the book's chapter.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/package.md")]
+struct Book;

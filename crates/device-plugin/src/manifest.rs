@@ -1,10 +1,14 @@
 //! What a plugin says of itself, as data: the content of `pjrt_plugin.json`.
 
+use std::fmt;
 use std::path::PathBuf;
 
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::fault::{Fault, Faults};
+use crate::read::{read, unknown_field};
 use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan};
 
 /// The version of the format this crate writes. Readers accept the same major version.
@@ -135,10 +139,26 @@ const fn is_default_priority(priority: &i32) -> bool {
 }
 
 fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LibraryFile>, D::Error> {
-    // An untagged enum would hide which field is wrong.
-    let json = serde_json::Value::deserialize(from)?;
-    let many = if json.is_array() { json } else { serde_json::Value::Array(vec![json]) };
-    serde_json::from_value(many).map_err(serde::de::Error::custom)
+    // An untagged enum would hide which field is wrong, and lose fields that nobody knows.
+    struct OneOrMany;
+
+    impl<'de> Visitor<'de> for OneOrMany {
+        type Value = Vec<LibraryFile>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("`{\"path\": …}`, or a list of these")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            LibraryFile::deserialize(MapAccessDeserializer::new(map)).map(|file| vec![file])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(seq))
+        }
+    }
+
+    from.deserialize_any(OneOrMany)
 }
 
 impl Manifest {
@@ -178,16 +198,18 @@ impl Manifest {
         if !text.trim_start().starts_with('{') {
             return Err(Fault::new("manifest", "a manifest is a JSON object: `{\"format_version\": …, …}`").into());
         }
-        let mut unknown = Vec::new();
         let mut parser = serde_json::Deserializer::from_str(text);
-        let read = serde_ignored::deserialize(&mut parser, |path| unknown.push(path.to_string()));
-        let mut manifest: Self = read
-            .and_then(|manifest| parser.end().map(|()| manifest))
-            .map_err(|error| Fault::new("manifest", error.to_string()))?;
+        let (mut manifest, unknown): (Self, _) = read(&mut parser, "manifest").map_err(|mut fault| {
+            if fault.message.starts_with("missing field `format_version`") {
+                fault.message.push_str(&format!("; write \"format_version\": {FORMAT_VERSION:?}"));
+            }
+            fault
+        })?;
+        parser.end().map_err(|error| Fault::new("manifest", error.to_string()))?;
         manifest.create_options.normalize();
         let mut faults = manifest.validate().err().map(Faults::into_vec).unwrap_or_default();
         if !manifest.is_newer() {
-            faults.extend(unknown.iter().map(|path| Fault::new(path, "there is no such field; is it misspelt?")));
+            faults.extend(unknown.iter().map(|field| unknown_field(field)));
         }
         Faults::check(faults)?;
         Ok(manifest)
@@ -261,10 +283,19 @@ impl Manifest {
         if let Err(more) = self.process.validate() {
             faults.extend(more.into_vec().into_iter().map(|fault| fault.within("process")));
         }
+        faults.extend(self.contradictions());
         if let Err(more) = self.capabilities.validate() {
             faults.extend(more.into_vec().into_iter().map(|fault| fault.within("capabilities")));
         }
         Faults::check(faults)
+    }
+
+    /// Options that the process plan passes and the schema refuses.
+    fn contradictions(&self) -> impl Iterator<Item = Fault> {
+        self.process.options.iter().enumerate().filter_map(|(index, rule)| {
+            let refused = self.create_options.refuses(&rule.name, rule.ty)?;
+            Some(Fault::new(format!("process.options[{index}]"), refused))
+        })
     }
 
     /// Whether a user who writes `name` may mean this plugin: its name, an alias or a platform name, in any case.
@@ -372,9 +403,26 @@ mod tests {
             ("[]", "a manifest is a JSON object"),
             ("{", "EOF"),
             (r#"{"format_version": "1.0", "name": "x"} x"#, "trailing characters"),
-            (r#"{"name": "x"}"#, "missing field `format_version`"),
+            (r#"{"name": "x"}"#, "; write \"format_version\": \"1.0\""),
             (r#"{"format_version": "1.0", "name": "x", "libary": {}}"#, "libary: there is no such field"),
-            (r#"{"format_version": "1.0", "name": "x", "library": {"pth": ""}}"#, "missing field `path`"),
+            (r#"{"format_version": "1.0", "name": "x", "library": {"pth": ""}}"#, "library: missing field `path`"),
+            (r#"{"format_version": "1.0", "name": "x", "library": "x.so"}"#, "library: invalid type"),
+            (
+                r#"{"format_version": "1.0", "name": "x", "library": [{"path": "x.so", "sha265": "0"}]}"#,
+                "library[0].sha265: there is no such field; did you mean \"sha256\"?",
+            ),
+            (
+                r#"{"format_version": "1.0", "name": "x", "library": {"path": "x.so", "sha265": "0"}}"#,
+                "library.sha265: there is no such field",
+            ),
+            (
+                r#"{"format_version": "1.0", "name": "x", "capabilities": {"donation": "yes"}}"#,
+                "capabilities.donation: invalid type: string \"yes\", expected a boolean",
+            ),
+            (
+                r#"{"format_version": "1.0", "name": "x", "process": {"chips": [{"from": "variabel"}]}}"#,
+                "process.chips[0].from: unknown variant `variabel`",
+            ),
             (r#"{"format_version": "1.0", "name": "x", "ownership": "mine"}"#, "unknown variant `mine`"),
             (
                 r#"{"format_version": "1.0", "name": "x", "hardware": {"pic": []}}"#,
@@ -384,6 +432,31 @@ mod tests {
             let error = Manifest::from_json(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_plan_passes_only_options_the_schema_takes() {
+        let faults = |options: &str, create_options: &str| {
+            let text = format!(
+                r#"{{"format_version": "1.0", "name": "x", "create_options": {create_options},
+                    "process": {{"options": [{options}]}}}}"#
+            );
+            Manifest::from_json(&text).map(|_| ()).map_err(|faults| faults.to_string())
+        };
+        let node = r#"{"name": "node", "type": "int64", "value": "{global_rank}"}"#;
+        let closed = |ty: &str| format!(r#"{{"open": false, "options": [{{"name": "nodes", "type": "{ty}"}}]}}"#);
+        let error = faults(node, &closed("int64")).unwrap_err();
+        assert!(error.contains("process.options[0]: create_options lists no option \"node\""), "{error}");
+        assert!(error.contains("did you mean \"nodes\"?"), "{error}");
+        let nodes = node.replace("node", "nodes");
+        let error = faults(&nodes, &closed("bool")).unwrap_err();
+        assert!(error.contains("\"nodes\" is of type int64 here, and of type bool in create_options"), "{error}");
+        // Numbers widen, and text is read as what is wanted.
+        for ty in ["int64", "int64_list", "float"] {
+            assert_eq!(faults(&nodes, &closed(ty)), Ok(()));
+        }
+        assert_eq!(faults(&nodes.replace("int64", "string"), &closed("int64")), Ok(()));
+        assert_eq!(faults(node, r#"{"open": true}"#), Ok(()));
     }
 
     #[test]

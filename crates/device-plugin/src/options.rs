@@ -241,6 +241,21 @@ impl OptionSchema {
         }
     }
 
+    /// Why an option of this type cannot be passed; none where it can.
+    pub(crate) fn refuses(&self, name: &str, ty: OptionType) -> Option<String> {
+        match self.options.iter().find(|spec| spec.name == name) {
+            None if self.open => None,
+            None => Some(format!("create_options lists no option {name:?}: {}", self.known(name))),
+            Some(spec) => {
+                let widens = matches!((spec.ty, ty), (OptionType::Float | OptionType::Int64List, OptionType::Int64));
+                let fits = spec.ty == ty || ty == OptionType::String || widens;
+                let (here, there) = (ty.name(), spec.ty.name());
+                let message = || format!("{name:?} is of type {here} here, and of type {there} in create_options");
+                (!fits).then(message)
+            }
+        }
+    }
+
     /// Faults of the schema itself.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
@@ -276,7 +291,7 @@ impl OptionSchema {
 }
 
 /// Levenshtein's distance.
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.chars().enumerate() {

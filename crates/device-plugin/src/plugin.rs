@@ -38,6 +38,10 @@ pub trait DevicePlugin: 'static {
     /// Other names by which users ask for it, such as `gpu`.
     const ALIASES: &'static [&'static str] = &[];
 
+    /// Version of the plugin, and of a wheel made of it. [`macro@crate::device_plugin`] writes that of the crate where it
+    /// is left out.
+    const VERSION: &'static str = "";
+
     /// The device. [`macro@crate::device_plugin`] writes [`NoBackend`](crate::NoBackend) where it is left out.
     type Backend: Backend;
 

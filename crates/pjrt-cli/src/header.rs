@@ -22,9 +22,9 @@ pub(crate) struct Args {
     /// beside the library or in the crate's folder, or what a shared library tells when it is loaded.
     #[arg(long, value_name = "FILE")]
     manifest: Vec<PathBuf>,
-    /// The plugin's name, where there is no manifest.
+    /// The plugin's name, where there is no manifest; may be given for each plugin of a static library.
     #[arg(long, conflicts_with = "manifest")]
-    name: Option<String>,
+    name: Vec<String>,
     /// The header; printed where it is left out.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -62,10 +62,12 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
 fn manifests(args: &Args, library: &Path) -> Result<Vec<Manifest>, String> {
     let mut paths = args.manifest.clone();
     if paths.is_empty() {
-        if let Some(name) = &args.name {
-            let manifest = Manifest::new(name);
-            manifest.validate().map_err(|faults| format!("--name: {faults}"))?;
-            return Ok(vec![manifest]);
+        if !args.name.is_empty() {
+            let named = |name: &String| {
+                let manifest = Manifest::new(name);
+                manifest.validate().map(|()| manifest).map_err(|faults| format!("--name: {faults}"))
+            };
+            return args.name.iter().map(named).collect();
         }
         let folders = [args.crate_dir.as_deref(), library.parent()];
         let beside = folders.into_iter().flatten().map(|folder| folder.join(FILE_NAME)).find(|path| path.is_file());
@@ -137,7 +139,7 @@ mod tests {
             library: None,
             crate_dir: None,
             manifest: Vec::new(),
-            name: name.map(str::to_owned),
+            name: name.into_iter().map(str::to_owned).collect(),
             output: None,
             check: false,
         };

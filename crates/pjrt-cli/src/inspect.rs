@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use device_plugin::{Capabilities, Manifest, OptionSchema};
 use plugin_registry::PluginEntry;
 use serde_json::Value;
 
@@ -42,10 +43,17 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     Ok(Report { text, code })
 }
 
+/// What the plugin says of itself: its manifest, or what its library said when it was loaded.
+fn manifest(entry: &PluginEntry, loaded: Option<&Value>) -> Manifest {
+    let told = loaded.and_then(|loaded| loaded["manifest"].as_str());
+    let told = told.filter(|_| entry.candidate().manifest.is_none());
+    told.and_then(|text| Manifest::from_json(text).ok()).unwrap_or_else(|| entry.manifest().clone())
+}
+
 fn as_json(entry: &PluginEntry, loaded: Option<&Value>, fault: Option<String>) -> String {
     let mut out = list::as_json(entry);
     out["path"] = out["library"].clone();
-    out["manifest"] = serde_json::from_str(&entry.manifest().to_json()).unwrap_or_default();
+    out["manifest"] = serde_json::from_str(&manifest(entry, loaded).to_json()).unwrap_or_default();
     for name in ["api_version", "table_size", "attributes", "extensions", "functions", "missing_functions"] {
         out[name] = loaded.map_or(Value::Null, |loaded| loaded[name].clone());
     }
@@ -57,7 +65,7 @@ fn as_json(entry: &PluginEntry, loaded: Option<&Value>, fault: Option<String>) -
 
 fn as_text(entry: &PluginEntry, loaded: Option<&Value>, fault: Option<String>, probe: &Probe) -> String {
     let mut out = String::new();
-    let manifest = entry.manifest();
+    let manifest = manifest(entry, loaded);
     let path = entry.candidate().library.path();
     line!(out, "plugin {}", path.map_or_else(|| "embedded".to_owned(), |path| path.display().to_string()));
     let mut about = Table::plain();
@@ -66,7 +74,7 @@ fn as_text(entry: &PluginEntry, loaded: Option<&Value>, fault: Option<String>, p
             about.row([what.to_owned(), found]);
         }
     };
-    say("name", entry.name().to_owned());
+    say("name", manifest.name.clone());
     say("also", manifest.aliases.join(", "));
     for (what, found) in [
         ("display name", &manifest.display_name),
@@ -89,8 +97,11 @@ fn as_text(entry: &PluginEntry, loaded: Option<&Value>, fault: Option<String>, p
         say("note", note.clone());
     }
     out.push_str(&about.text("  "));
-    capabilities(&mut out, entry);
-    options(&mut out, entry);
+    capabilities(&mut out, &manifest.capabilities);
+    options(&mut out, &manifest.create_options);
+    if let Some(error) = loaded.and_then(|loaded| loaded["manifest_error"].as_str()) {
+        line!(out, "FAULT in what the library says of itself: {error}");
+    }
     if let Some(loaded) = loaded {
         functions(&mut out, loaded);
     }
@@ -100,8 +111,8 @@ fn as_text(entry: &PluginEntry, loaded: Option<&Value>, fault: Option<String>, p
     out
 }
 
-fn capabilities(out: &mut String, entry: &PluginEntry) {
-    let json = serde_json::from_str(&entry.capabilities().to_json()).unwrap_or_default();
+fn capabilities(out: &mut String, capabilities: &Capabilities) {
+    let json = serde_json::from_str(&capabilities.to_json()).unwrap_or_default();
     let Value::Object(fields) = json else { return };
     if fields.is_empty() {
         line!(out, "capabilities: what frameworks assume of a device they do not know");
@@ -115,8 +126,7 @@ fn capabilities(out: &mut String, entry: &PluginEntry) {
     out.push_str(&table.text("  "));
 }
 
-fn options(out: &mut String, entry: &PluginEntry) {
-    let schema = &entry.manifest().create_options;
+fn options(out: &mut String, schema: &OptionSchema) {
     let others = if schema.is_open() { "others pass unchecked" } else { "no others" };
     if schema.options().is_empty() {
         line!(out, "create options: {}", if schema.is_open() { "all pass unchecked" } else { "none" });

@@ -53,7 +53,8 @@ fn steps(request: &Value) -> Result<(), String> {
             registry.register_library(PathBuf::from(path), Some(manifest))
         }
     };
-    let Some(loaded) = step("load", || entry?.load(), describe) else { return Ok(()) };
+    let path = request["path"].as_str();
+    let Some(loaded) = step("load", || entry?.load(), |loaded| describe(loaded, path)) else { return Ok(()) };
     if request["client"] == true {
         let client = step(
             "client",
@@ -128,7 +129,7 @@ macro_rules! functions {
 }
 pjrt::for_each_slot!(functions);
 
-fn describe(plugin: &LoadedPlugin) -> Value {
+fn describe(plugin: &LoadedPlugin, path: Option<&str>) -> Value {
     let functions = functions(plugin);
     let missing: Vec<&str> = functions.iter().filter(|(_, present)| !present).map(|(name, _)| *name).collect();
     let extensions = plugin.extensions();
@@ -146,6 +147,11 @@ fn describe(plugin: &LoadedPlugin) -> Value {
     match plugin.attributes() {
         Ok(attributes) => told["attributes"] = Value::Object(values_json(&attributes)),
         Err(error) => told["attributes_error"] = json!(error.to_string()),
+    }
+    match path.map(plugin_registry::describe) {
+        Some(Ok(Some(descriptor))) => told["manifest"] = json!(descriptor.manifest().to_json()),
+        Some(Err(error)) => told["manifest_error"] = json!(error.to_string()),
+        _ => {}
     }
     told
 }

@@ -118,6 +118,35 @@ fn plugins_are_inspected() {
 }
 
 #[test]
+fn a_library_opened_by_its_path_says_what_it_is() {
+    let Some(library) = std::env::var_os("PJRT_CPU_PLUGIN") else {
+        println!("SKIPPED a_library_opened_by_its_path_says_what_it_is: PJRT_CPU_PLUGIN names no library");
+        return;
+    };
+    let library = library.to_str().unwrap();
+    let shown = json(&["inspect", "-p", library, "--json"]);
+    assert_eq!(shown["manifest"]["name"], "pjrt_cpu");
+    let text = stdout(&["inspect", "-p", library]);
+    let named = text.lines().any(|line| line.split_whitespace().eq(["name", "pjrt_cpu"]));
+    assert!(named, "{text}");
+}
+
+#[test]
+fn a_library_that_does_not_describe_itself_is_not_loaded_for_a_header() {
+    let Ok(libraries) = std::env::var("PJRT_TEST_PLUGINS") else {
+        println!(
+            "SKIPPED a_library_that_does_not_describe_itself_is_not_loaded_for_a_header: PJRT_TEST_PLUGINS is not set"
+        );
+        return;
+    };
+    for library in libraries.split(':') {
+        // Loaded and left alone, XLA's plugins crash when the process ends.
+        let error = refused(&["header", "--library", library]);
+        assert!(error.contains("give --manifest FILE or --name NAME"), "{library}: {error}");
+    }
+}
+
+#[test]
 fn wrong_arguments_get_a_reason() {
     let inputs = ["f32=2", "f32[4]=1", "f32[4]=1"];
     for (plugin, _) in plugins() {
@@ -142,5 +171,7 @@ fn wrong_arguments_get_a_reason() {
     assert!(refused(&["run", AXPY, "-d", "7", inputs[0], inputs[1], inputs[2]]).contains("--device 7"));
     assert!(refused(&["devices", "-p", "gpu"]).contains("pjrt_cpu or cpu ("));
     assert!(refused(&["inspect", "-p", "README.md"]).contains("README.md"));
+    let error = refused(&["inspect", "-p", "./none.so"]);
+    assert!(error.contains("none.so does not exist"), "{error}");
     assert!(refused(&["devices", "-O", "x"]).contains("NAME=VALUE"));
 }

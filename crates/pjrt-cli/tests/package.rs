@@ -163,6 +163,10 @@ fn what_is_wrong_is_told_with_a_remedy() {
     assert!(error.contains("not a shared library"), "{error}");
     let error = folder.refused(&["--library", plain, "--name", "x", "--version", "1"]);
     assert!(error.contains("not a PJRT plugin, it exports no function GetPjrtApi"), "{error}");
+    let source = "#[unsafe(no_mangle)]\npub extern \"C\" fn acme_DevicePlugin_GetDescriptor() {}";
+    let prefixed = folder.library("libprefixed.so", source);
+    let error = folder.refused(&["--library", prefixed.to_str().unwrap(), "--version", "1"]);
+    assert!(error.contains("it exports acme_DevicePlugin_GetDescriptor") && error.contains("without one"), "{error}");
     let error = folder.refused(&["--library", library, "--version", "1"]);
     assert!(
         error.contains("does not describe itself, and no pjrt_plugin.json lies beside it")
@@ -173,6 +177,16 @@ fn what_is_wrong_is_told_with_a_remedy() {
     assert!(error.contains("\"My-Device\" is no name"), "{error}");
     let error = folder.refused(&["--library", library, "--name", "example"]);
     assert!(error.contains("no version: write \"version\" in the manifest"), "{error}");
+    for name in ["cpu", "tpu", "gpu"] {
+        let args = ["--library", library, "--name", name, "--version", "1"];
+        let error = folder.refused(&args);
+        assert!(error.contains("a platform of JAX's own") && error.contains("\"acme_"), "{error}");
+        folder.package(&[&args[..], &["--no-jax"]].concat());
+    }
+    fs::remove_dir_all(folder.path("out")).unwrap();
+    let output = pjrt(&[&["package"], &named[..], &["--out", library]].concat());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains(&format!("--out {library}: no folder")), "{error}");
     let error = with(&["--platform-tag", "manylinux2014_s390x"]);
     assert!(error.contains("the library is for linux on"), "{error}");
     let error = with(&["--platform-tag", "win_amd64"]);

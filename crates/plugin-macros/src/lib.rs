@@ -14,6 +14,7 @@ use proc_macro::TokenStream;
 /// On `impl DevicePlugin for Example` it
 ///
 /// - adds `type Backend = NoBackend;` where there is no backend, because another library drives the device;
+/// - adds `const VERSION`, the crate's version, where there is none;
 /// - adds `Example::descriptor() -> Result<Descriptor, Faults>`, all the plugin says of itself;
 /// - adds, where there is a backend, `Example::api() -> StaticApi`, the table for a program that embeds the plugin (a
 ///   framework in Rust hands it to `pjrt::Plugin::from_static`);

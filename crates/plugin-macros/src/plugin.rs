@@ -54,8 +54,9 @@ pub(crate) fn read(item: TokenStream, krate: &TokenStream, errors: &mut Errors) 
         errors.at(default, "a plugin is described once; leave `default` out");
     }
     let conditions = item.attrs.iter().filter(|attribute| is_cfg(attribute)).cloned().collect();
+    let says_library = item.items.iter().any(is_library);
     item.items.retain_mut(|member| keep(member, errors));
-    let backend = complete(&mut item, krate, errors);
+    let backend = complete(&mut item, krate, says_library, errors);
     Ok(Plugin { item, backend, conditions })
 }
 
@@ -140,6 +141,7 @@ fn keep(member: &mut ImplItem, errors: &mut Errors) -> bool {
                 name(&mut constant.expr, "", errors);
                 true
             }
+            "VERSION" => true,
             "ALIASES" => {
                 if let Expr::Reference(aliases) = &mut constant.expr
                     && let Expr::Array(aliases) = &mut *aliases.expr
@@ -149,7 +151,8 @@ fn keep(member: &mut ImplItem, errors: &mut Errors) -> bool {
                 true
             }
             other => {
-                let hint = hint(other, ["NAME", "ALIASES"], "its constants are `NAME` and `ALIASES`");
+                let all = ["NAME", "ALIASES", "VERSION"];
+                let hint = hint(other, all, "its constants are `NAME`, `ALIASES` and `VERSION`");
                 errors.at(&constant.ident, format!("`DevicePlugin` has no constant `{other}`{hint}"));
                 false
             }
@@ -276,10 +279,21 @@ fn known_function(function: &mut ImplItemFn, errors: &mut Errors) -> bool {
 }
 
 /// Adds what traits have no default for, and tells whether there is a backend.
-fn complete(item: &mut ItemImpl, krate: &TokenStream, errors: &mut Errors) -> bool {
+fn complete(item: &mut ItemImpl, krate: &TokenStream, says_library: bool, errors: &mut Errors) -> bool {
     let path = item.trait_.as_ref().map(|(_, path, _)| path.clone());
-    let named = |member: &ImplItem| matches!(member, ImplItem::Const(constant) if constant.ident == "NAME");
-    if !item.items.iter().any(named) {
+    let says = |item: &ItemImpl, name: &str| {
+        item.items.iter().any(|member| matches!(member, ImplItem::Const(constant) if constant.ident == name))
+    };
+    if !says(item, "VERSION") {
+        // A build without Cargo sets no version.
+        item.items.push(parse_quote! {
+            const VERSION: &'static str = match ::core::option_env!("CARGO_PKG_VERSION") {
+                ::core::option::Option::Some(version) => version,
+                ::core::option::Option::None => "",
+            };
+        });
+    }
+    if !says(item, "NAME") {
         let message = "the plugin has no name; write `const NAME: &'static str = \"example\";`";
         errors.at(path.to_token_stream(), message);
         item.items.push(parse_quote! { const NAME: &'static str = "example"; });
@@ -289,18 +303,19 @@ fn complete(item: &mut ItemImpl, krate: &TokenStream, errors: &mut Errors) -> bo
         _ => None,
     });
     let library = item.items.iter().find_map(|member| match member {
-        ImplItem::Fn(function) if function.sig.ident == "library" => Some(function.sig.ident.clone()),
+        ImplItem::Fn(function) if is_library(member) => Some(function.sig.ident.clone()),
         _ => None,
     });
     let Some(backend) = backend else {
-        if library.is_none() {
+        // One with a fault of its own is gone, and its fault told.
+        if !says_library {
             errors.at(path.to_token_stream(), format!("the plugin has neither a backend nor a library; {EITHER}"));
         }
         item.items.push(parse_quote! { type Backend = #krate::NoBackend; });
         return false;
     };
     if is_no_backend(&backend.ty) {
-        if library.is_none() {
+        if !says_library {
             errors.at(&backend.ty, format!("the plugin has neither a backend nor a library; {EITHER}"));
         }
         return false;
@@ -311,6 +326,10 @@ fn complete(item: &mut ItemImpl, krate: &TokenStream, errors: &mut Errors) -> bo
         errors.at(quote!(#library), message);
     }
     true
+}
+
+fn is_library(member: &ImplItem) -> bool {
+    matches!(member, ImplItem::Fn(function) if function.sig.ident == "library")
 }
 
 fn is_no_backend(ty: &Type) -> bool {
@@ -350,7 +369,7 @@ mod tests {
             syn::TraitItem::Type(item) => Some(item.ident.to_string()),
             _ => None,
         });
-        assert_eq!(others.collect::<Vec<_>>(), ["NAME", "ALIASES", "Backend"]);
+        assert_eq!(others.collect::<Vec<_>>(), ["NAME", "ALIASES", "VERSION", "Backend"]);
     }
 
     #[test]

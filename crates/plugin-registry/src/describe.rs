@@ -6,16 +6,20 @@ use device_plugin::Descriptor;
 use device_plugin::abi::descriptor::{DP_GET_DESCRIPTOR, dp_descriptor};
 use pjrt::Plugin;
 
-use crate::Error;
+use crate::{Error, discovery};
 
-/// The description a library carries, none where it carries none. The library is loaded for it, and stays loaded; its
-/// table is not asked for. As [`open`](crate::open), the caller vouches for the library.
+/// The description a library carries, none where it carries none. The library is loaded for it only where its symbols
+/// say that it has one, and stays loaded; its table is not asked for. As [`open`](crate::open), the caller vouches for the library.
 ///
 /// # Errors
 ///
 /// [`Error::Load`] where the library cannot be loaded, [`Error::Description`] with all faults of the description.
 pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
     let path = path.as_ref();
+    // Some libraries of other makers crash when a process ends that loaded them and did nothing with them.
+    if discovery::inspect(path).is_ok_and(|facts| !facts.exports.descriptor) {
+        return Ok(None);
+    }
     // SAFETY: R1: the caller vouches for the library, and a function of this name has this type.
     let found = unsafe { Plugin::description(path, DP_GET_DESCRIPTOR) }.map_err(Error::Load)?;
     let Some(raw) = found else { return Ok(None) };

@@ -38,7 +38,8 @@ pub fn find(name: &str) -> Result<PluginEntry, Error> {
         Ok(entry) if entry.candidate().library.path().is_none() => return Ok(entry),
         _ => {}
     }
-    if Path::new(name).exists() {
+    // No name has a separator: who writes one means a file, and is told when there is none.
+    if Path::new(name).exists() || Path::new(name).components().nth(1).is_some() {
         return opened.register_library(name, None);
     }
     Ok(PluginRegistry::global().select(&policy)?)

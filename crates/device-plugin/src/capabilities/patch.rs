@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::Capabilities;
+use crate::read::{read, unknown_field};
 use crate::{Fault, Faults};
 
 impl Capabilities {
@@ -50,19 +51,11 @@ impl Capabilities {
             let message = format!("{json} is no JSON object; write fields, such as {{\"donation\": true}}");
             return Err(Fault::new("capabilities", message).into());
         }
-        let mut unknown = Vec::new();
-        let mut track = serde_path_to_error::Track::new();
-        let tracked = serde_path_to_error::Deserializer::new(json, &mut track);
-        let read = serde_ignored::deserialize(tracked, |path| unknown.push(path.to_string()));
-        let read: Self = read.map_err(|error: serde_json::Error| {
-            let path = track.path().to_string();
-            let field = if path == "." { "capabilities".to_owned() } else { path };
-            Fault::new(field, error.to_string())
-        })?;
+        let (read, unknown): (Self, _) = read(json, "capabilities")?;
         let mut faults = read.validate().err().map(Faults::into_vec).unwrap_or_default();
-        faults.extend(unknown.iter().map(|path| {
-            // The library writes `?` for a value that may be left out.
-            Fault::new(path.replace(".?", ""), "there is no such field; is it misspelt?")
+        faults.extend(unknown.iter().map(|field| {
+            let Fault { message, .. } = unknown_field(&format!("capabilities.{field}"));
+            Fault::new(field, message)
         }));
         Faults::check(faults)?;
         Ok(read)

@@ -59,6 +59,9 @@ pub(crate) struct Args {
 
 pub(crate) use source::built;
 
+/// Names that mean something else to JAX, installed or not: its own platforms, and the alias of CUDA and ROCm.
+const JAX_NAMES: [&str; 3] = ["cpu", "tpu", "gpu"];
+
 pub(crate) fn run(args: &Args) -> Result<String, String> {
     let frameworks = Frameworks { jax: !args.no_jax, torch_xla: !args.no_torch };
     if !frameworks.jax && !frameworks.torch_xla {
@@ -143,6 +146,13 @@ fn manifest(args: &Args, source: &Source, library: &Library) -> Result<Manifest,
         let faults: Vec<String> = faults.all().iter().map(|fault| format!("\n  {fault}")).collect();
         format!("the manifest has faults:{}", faults.concat())
     })?;
+    if !args.no_jax && JAX_NAMES.contains(&manifest.name.as_str()) {
+        let name = &manifest.name;
+        return Err(format!(
+            "name: {name:?} is a platform of JAX's own, so that users who ask for it never get the plugin; choose \
+             another name, such as \"acme_{name}\", or leave JAX out with --no-jax"
+        ));
+    }
     Ok(manifest)
 }
 

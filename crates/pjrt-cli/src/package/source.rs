@@ -90,6 +90,13 @@ fn described(
         return Ok((library, manifest));
     }
     if !found.exports.contains(DESCRIPTOR_SYMBOL) {
+        let prefixed = found.exports.iter().find(|symbol| symbol.ends_with(DESCRIPTOR_SYMBOL));
+        if let (false, Some(symbol)) = (is_plugin, prefixed) {
+            return Err(format!(
+                "library {shown}: it exports {symbol}, which frameworks do not look for; a prefix is for static \
+                 libraries: write `#[device_plugin(export)]` without one"
+            ));
+        }
         return match (is_plugin, &args.name) {
             (false, _) => Err(format!("library {shown}: not a PJRT plugin, it exports no function {}", library::ENTRY)),
             (true, Some(name)) => Ok((library, Manifest::new(name))),

@@ -241,7 +241,12 @@ impl Collector<'_> {
             }
             match announced.module {
                 Some(dotted) => {
-                    candidate.add_name(dotted.rsplit('.').next().unwrap_or(dotted), NameOrigin::Module);
+                    // A module within a package of the vendor's own is no name: `acme.torch_xla_plugin` is like others.
+                    let (package, last) = dotted.split_once('.').unwrap_or(("", dotted));
+                    let entry_point = matches!(announced.announcement, PythonAnnouncement::EntryPoint { .. });
+                    if !entry_point || matches!(package, "" | "jax_plugins" | "xla_plugins") {
+                        candidate.add_name(last.rsplit('.').next().unwrap_or(last), NameOrigin::Module);
+                    }
                     if module.is_none() {
                         candidate.notes.push(format!("the module {dotted:?} was not found in the search path"));
                     }
