@@ -180,10 +180,16 @@ impl Manifest {
         }
         let mut unknown = Vec::new();
         let mut parser = serde_json::Deserializer::from_str(text);
-        let read = serde_ignored::deserialize(&mut parser, |path| unknown.push(path.to_string()));
-        let mut manifest: Self = read
-            .and_then(|manifest| parser.end().map(|()| manifest))
-            .map_err(|error| Fault::new("manifest", error.to_string()))?;
+        let mut track = serde_path_to_error::Track::new();
+        let tracked = serde_path_to_error::Deserializer::new(&mut parser, &mut track);
+        let read: Result<Self, _> = serde_ignored::deserialize(tracked, |path| unknown.push(path.to_string()));
+        let read = read.map_err(|error| {
+            let path = track.path().to_string();
+            let field = if error.is_data() && path != "." { path } else { "manifest".to_owned() };
+            Fault::new(field, error.to_string())
+        });
+        let mut manifest = read?;
+        parser.end().map_err(|error| Fault::new("manifest", error.to_string()))?;
         manifest.create_options.normalize();
         let mut faults = manifest.validate().err().map(Faults::into_vec).unwrap_or_default();
         if !manifest.is_newer() {
@@ -375,7 +381,12 @@ mod tests {
             (r#"{"name": "x"}"#, "missing field `format_version`"),
             (r#"{"format_version": "1.0", "name": "x", "libary": {}}"#, "libary: there is no such field"),
             (r#"{"format_version": "1.0", "name": "x", "library": {"pth": ""}}"#, "missing field `path`"),
-            (r#"{"format_version": "1.0", "name": "x", "ownership": "mine"}"#, "unknown variant `mine`"),
+            (r#"{"format_version": "1.0", "name": "x", "ownership": "mine"}"#, "ownership: unknown variant `mine`"),
+            (r#"{"format_version": 1, "name": "x"}"#, "format_version: invalid type: integer `1`, expected a string"),
+            (
+                r#"{"format_version": "1.0", "name": "x", "capabilities": {"dense_gather_factor": -3}}"#,
+                "capabilities.dense_gather_factor: invalid value: integer `-3`",
+            ),
             (
                 r#"{"format_version": "1.0", "name": "x", "hardware": {"pic": []}}"#,
                 "hardware.pic: there is no such field",
