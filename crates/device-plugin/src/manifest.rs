@@ -424,6 +424,11 @@ mod tests {
                 "process.chips[0].from: unknown variant `variabel`",
             ),
             (r#"{"format_version": "1.0", "name": "x", "ownership": "mine"}"#, "unknown variant `mine`"),
+            (r#"{"format_version": 1, "name": "x"}"#, "format_version: invalid type: integer `1`, expected a string"),
+            (
+                r#"{"format_version": "1.0", "name": "x", "capabilities": {"dense_gather_factor": -3}}"#,
+                "capabilities.dense_gather_factor: invalid value: integer `-3`",
+            ),
             (
                 r#"{"format_version": "1.0", "name": "x", "hardware": {"pic": []}}"#,
                 "hardware.pic: there is no such field",

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use pjrt::Plugin;
 
+use crate::discovery::Discovery;
 use crate::{Error, PluginEntry, PluginRegistry, Policy};
 
 /// Names of the plugins that are linked into the program, which [`open`] knows without a search.
@@ -48,5 +49,5 @@ pub fn find(name: &str) -> Result<PluginEntry, Error> {
 /// What was opened so far. It lives as long as the process: nobody says when the plugins are no longer wanted.
 fn opened() -> &'static PluginRegistry {
     static OPENED: OnceLock<PluginRegistry> = OnceLock::new();
-    OPENED.get_or_init(|| PluginRegistry::builder().linked().build())
+    OPENED.get_or_init(|| PluginRegistry::builder().linked().overrides(Discovery::from_environment()).build())
 }

@@ -68,7 +68,7 @@ impl PluginRegistry {
             Err(manifest) => &manifest.name,
         };
         let variable = format!("DEVICE_PLUGIN_{}_CAPABILITIES", name.to_uppercase());
-        let patch = self.0.discovery.as_ref().and_then(|discovery| discovery.get(&variable));
+        let patch = self.0.overrides.as_ref().and_then(|discovery| discovery.get(&variable));
         let mut capabilities = None;
         if let (Some(patch), Ok(described)) = (patch, &mut descriptor) {
             let patch = patch.to_string_lossy();
@@ -135,7 +135,8 @@ impl PluginRegistry {
             Some((index, known)) if known.tier <= record.tier => {
                 // A library without a manifest says nothing that could contradict.
                 if record.tier == Tier::Program && !record.is_named_by_file() && known.manifest != record.manifest {
-                    return Err(Error::NameTaken { name: known.manifest.name.clone(), by: known.origin() });
+                    let name = known.manifest.name.clone();
+                    return Err(Error::DescribedOtherwise { name, by: known.origin() });
                 }
                 let id = state.slot_mut(index).id(index);
                 drop(state);
