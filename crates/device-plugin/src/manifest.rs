@@ -260,8 +260,8 @@ impl Manifest {
             }
         }
         for (index, node) in self.hardware.device_nodes.iter().enumerate() {
-            if !node.starts_with('/') {
-                fault(format!("hardware.device_nodes[{index}]"), format!("{node:?} is no absolute path"));
+            if let Err(message) = check_node(node) {
+                fault(format!("hardware.device_nodes[{index}]"), message);
             }
         }
         for (index, id) in self.hardware.pci.iter().enumerate() {
@@ -313,6 +313,18 @@ impl Manifest {
 
 fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Looking for a node must not lead through the whole file system, so patterns are for names and not for folders.
+fn check_node(node: &str) -> Result<(), String> {
+    if !node.starts_with('/') {
+        return Err(format!("{node:?} is no absolute path"));
+    }
+    let folder = node.rsplit_once('/').map_or("", |(folder, _)| folder);
+    if folder.contains(['*', '?', '[']) || node.ends_with("**") || node.split('/').any(|part| part == "..") {
+        return Err(format!("{node:?}: write a path without `..` whose last part alone has *, ? or []"));
+    }
+    Ok(())
 }
 
 /// A name must be usable as a Python module, a C symbol and an environment variable.
@@ -368,6 +380,16 @@ mod tests {
         assert_eq!(chosen("linux", "x86_64"), Some("c.so"));
         assert_eq!(chosen("macos", "aarch64"), None);
         assert_eq!(Manifest::from_json(&manifest.to_json()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn patterns_of_device_nodes_stay_in_a_folder() {
+        for node in ["/dev/x", "/dev/x*", "/dev/a/[0-9]?"] {
+            assert_eq!(check_node(node), Ok(()));
+        }
+        for node in ["", "x", "/**/x", "/dev/**", "/*/*/x", "/dev/../home/*", "/d?v/x"] {
+            assert!(check_node(node).is_err(), "{node}");
+        }
     }
 
     #[test]

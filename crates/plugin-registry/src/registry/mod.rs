@@ -430,6 +430,16 @@ impl PluginRegistry {
         self.read().check(id, name)
     }
 
+    /// Whether a file that a search found may still be loaded. Time has passed since, and files are replaced.
+    fn check_file(&self, record: &Record, path: &Path) -> Result<(), Error> {
+        let Some(discovery) = self.0.discovery.as_ref().filter(|_| record.tier != Tier::Program) else { return Ok(()) };
+        let refusals = discovery.refusals_of(&record.candidate, path);
+        if refusals.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Refused { name: record.manifest.name.clone(), refusals })
+    }
+
     /// Remembers that a plugin is loaded, unless it was switched off or replaced while its library was loading: then
     /// nobody would let go of it again.
     fn keep(&self, id: PluginId, record: &Record, used: &Arc<Use>) -> Result<(), Error> {
