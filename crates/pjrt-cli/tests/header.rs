@@ -9,7 +9,7 @@ fn committed() -> PathBuf {
 }
 
 fn pjrt(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pjrt")).arg("header").args(args).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_pjrt")).arg("header").args(args).output().expect("pjrt runs")
 }
 
 #[test]

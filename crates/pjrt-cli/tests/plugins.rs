@@ -115,6 +115,22 @@ fn a_healthy_plugin_is_healthy() {
     assert_eq!((verdict.as_str(), code), ("ok", Some(0)), "{found}");
 }
 
+#[test]
+fn real_plugins_are_healthy_beside_each_other() {
+    let Ok(paths) = std::env::var("PJRT_TEST_PLUGINS") else {
+        println!("SKIPPED real_plugins_are_healthy_beside_each_other: PJRT_TEST_PLUGINS is not set");
+        return;
+    };
+    let machine = Machine::new("real");
+    let paths: Vec<&str> = paths.split(':').collect();
+    for (index, path) in paths.iter().enumerate() {
+        machine.install(&format!("real_{index}"), Path::new(path), |_| {});
+    }
+    let report = machine.json(&["doctor", "--json", "--timeout", "60s"]);
+    assert_eq!(report["faulty"], 0, "{report:#}");
+    assert_eq!(report["plugins"].as_array().unwrap().len(), paths.len() + 1);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_crash_is_a_line_with_its_signal() {

@@ -11,7 +11,7 @@ use crate::abi::counted::Counted;
 use crate::abi::entry::entries;
 use crate::abi::event::into_raw;
 use crate::abi::executable_state::LoadedExecutable;
-use crate::abi::host_channel::{Callbacks, Opened};
+use crate::abi::host_channel::Callbacks;
 use crate::abi::ledger::Pin;
 use crate::abi::raw;
 use crate::{Backend, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result, Shape};
@@ -111,8 +111,6 @@ struct Call<'a, B: Backend> {
     /// For each argument whether it is given up; empty when none is.
     donated: &'a [bool],
     options: ExecuteOptions,
-    /// The framework's callbacks, if the program has any.
-    callbacks: Option<Callbacks>,
 }
 
 impl<'a, B: Backend> Call<'a, B> {
@@ -172,7 +170,7 @@ impl<'a, B: Backend> Call<'a, B> {
         placements: &'b [Placement],
         handles: &'b [&'b BufferHandle<B>],
         list: &'b mut [*mut PJRT_Buffer],
-        opened: Option<&Opened>,
+        channels: HostChannels,
     ) -> Launch<'b, B>
     where
         'a: 'b,
@@ -182,11 +180,10 @@ impl<'a, B: Backend> Call<'a, B> {
         let uses = unsafe { Uses::new(handles, pin, self.donated) };
         pin.make(placements.len());
         let outputs = Outputs::new(OutputList { executable, pin, placements, list, produced: 0, finished: false });
-        let channels = opened.map_or_else(HostChannels::default, |opened| opened.channels.clone());
         Launch { inputs: Inputs::new(uses), outputs, device, options: self.options, channels }
     }
 
-    /// Runs on one device.
+    /// Runs on one device a program without channels.
     ///
     /// # Safety
     ///
@@ -201,15 +198,10 @@ impl<'a, B: Backend> Call<'a, B> {
         let _afterwards = Afterwards(&executable.client);
         let pin = executable.client.ledger.pin(bits(handles));
         self.check(device, handles)?;
-        // SAFETY: the caller's contract.
-        let opened = unsafe { self.open(0, 1) }?;
         // SAFETY: checked, and shown by the pin.
-        let mut launch = unsafe { self.launch(&pin, device, placements, handles, list, opened.as_ref()) };
-        let mut event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
+        let mut launch = unsafe { self.launch(&pin, device, placements, handles, list, HostChannels::default()) };
+        let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
         expect_complete(&launch)?;
-        if let Some(opened) = opened {
-            event = opened.hand_over(&event);
-        }
         finish(&mut launch, &event);
         if let Some(slot) = events.first_mut() {
             *slot = into_raw(event);
@@ -217,32 +209,43 @@ impl<'a, B: Backend> Call<'a, B> {
         Ok(())
     }
 
-    /// Runs on all devices of the program.
+    /// Runs on these devices, whatever the program.
     ///
     /// # Safety
     ///
     /// V2 and V3 for the lists.
     #[inline(never)]
-    unsafe fn run_all(&self, events: &mut [*mut PJRT_Event]) -> Result<()> {
+    unsafe fn run_all(
+        &self,
+        devices: &[usize],
+        placements: &[&[Placement]],
+        callbacks: Option<&Callbacks>,
+        events: &mut [*mut PJRT_Event],
+    ) -> Result<()> {
         let executable = self.executable;
-        let devices = &executable.devices;
         // SAFETY: the caller's contract.
         let handles = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
         let _afterwards = Afterwards(&executable.client);
         let pin = executable.client.ledger.pin(handles.iter().fold(0, |all, handles| all | bits(handles)));
-        let opened =
+        let open = |at| match callbacks {
+            None => Ok(None),
             // SAFETY: the caller's contract.
-            (0..devices.len()).map(|at| unsafe { self.open(at, devices.len()) }).collect::<Result<Vec<_>>>()?;
+            Some(callbacks) => unsafe { callbacks.open(at, devices.len()) }.map(Some),
+        };
+        let opened = (0..devices.len()).map(open).collect::<Result<Vec<_>>>()?;
         let mut launches = Vec::with_capacity(devices.len());
         for (at, device) in devices.iter().enumerate() {
             // SAFETY: the caller's contract.
             let list = unsafe { self.outputs(at) }?;
             self.check(*device, handles[at])?;
-            let (placements, opened) = (&executable.placements[at], opened[at].as_ref());
+            let channels = opened[at].as_ref().map_or_else(HostChannels::default, |opened| opened.channels.clone());
             // SAFETY: checked, and shown by the pin.
-            launches.push(unsafe { self.launch(&pin, *device, placements, handles[at], list, opened) });
+            launches.push(unsafe { self.launch(&pin, *device, placements[at], handles[at], list, channels) });
         }
-        let done = executable.client.backend.execute_all(&executable.compiled, &mut launches)?;
+        let done = match launches.as_mut_slice() {
+            [launch] => vec![executable.client.backend.execute(&executable.compiled, launch)?],
+            launches => executable.client.backend.execute_all(&executable.compiled, launches)?,
+        };
         if done.len() != launches.len() {
             let (events, launches) = (done.len(), launches.len());
             return Err(Error::internal(format!("the backend returned {events} events of {launches} launches")));
@@ -258,20 +261,6 @@ impl<'a, B: Backend> Call<'a, B> {
             }
         }
         Ok(())
-    }
-
-    /// The channels of a launch, if the program has any.
-    ///
-    /// # Safety
-    ///
-    /// V3 for the lists, V4 for the callbacks.
-    #[inline(always)]
-    unsafe fn open(&self, at: usize, count: usize) -> Result<Option<Opened>> {
-        match &self.callbacks {
-            None => Ok(None),
-            // SAFETY: the caller's contract.
-            Some(callbacks) => unsafe { callbacks.open(at, count) }.map(Some),
-        }
     }
 }
 
@@ -384,7 +373,25 @@ struct Options<'a> {
     options: ExecuteOptions,
     /// Indices of the arguments the framework keeps.
     kept: &'a [i64],
-    callbacks: Option<Callbacks>,
+    /// Whether there are callbacks.
+    talks: bool,
+}
+
+/// The framework's callbacks.
+///
+/// # Safety
+///
+/// V1 for the options.
+#[cold]
+unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Result<Callbacks> {
+    // SAFETY: the caller's contract.
+    let options = unsafe { raw::nested(options, "options") }?;
+    Ok(Callbacks {
+        send: options.send_callbacks,
+        num_send: options.num_send_ops,
+        receive: options.recv_callbacks,
+        num_receive: options.num_recv_ops,
+    })
 }
 
 /// The options this SDK reads.
@@ -419,18 +426,9 @@ unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Option
     let kept: *const i64 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, non_donatable_input_indices)) };
     // SAFETY: V1, the field is within the size.
     let num_kept: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices)) };
-    let callbacks = if sends == 0 && receives == 0 {
-        None
-    } else {
-        // SAFETY: V1, the field is within the size.
-        let send = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, send_callbacks)) };
-        // SAFETY: V1, the field is within the size.
-        let receive = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, recv_callbacks)) };
-        Some(Callbacks { send, num_send: sends, receive, num_receive: receives })
-    };
     // SAFETY: V3.
     let kept = unsafe { raw::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
-    Ok(Options { options: ExecuteOptions { launch_id }, kept, callbacks })
+    Ok(Options { options: ExecuteOptions { launch_id }, kept, talks: sends | receives != 0 })
 }
 
 entries! {
@@ -440,7 +438,7 @@ entries! {
             return Err(Error::argument("the executable was deleted"));
         }
         // SAFETY: V1 and V3.
-        let Options { options, kept, callbacks } = unsafe { read_options(args.options.cast_const()) }?;
+        let Options { options, kept, talks } = unsafe { read_options(args.options.cast_const()) }?;
         if args.num_args != executable.parameter_forms.len() {
             return Err(Error::argument(format!(
                 "{} arguments, but the program has {} parameters",
@@ -479,10 +477,13 @@ entries! {
         } else {
             &[]
         };
-        let call = Call { executable, argument_lists, output_lists, donated, options, callbacks };
+        let call = Call { executable, argument_lists, output_lists, donated, options };
         let [device] = *devices else {
-            // SAFETY: V2 and V3.
-            return unsafe { call.run_all(events) };
+            let placements: Vec<_> = executable.placements.iter().map(Vec::as_slice).collect();
+            // SAFETY: V1.
+            let callbacks = if talks { Some(unsafe { read_callbacks(args.options) }?) } else { None };
+            // SAFETY: V2 to V4.
+            return unsafe { call.run_all(devices, &placements, callbacks.as_ref(), events) };
         };
         let elsewhere;
         let placements = if chosen.is_none() {
@@ -491,6 +492,12 @@ entries! {
             elsewhere = executable.placements_on(device)?;
             &*elsewhere
         };
+        if talks {
+            // SAFETY: V1.
+            let callbacks = unsafe { read_callbacks(args.options) }?;
+            // SAFETY: V2 to V4.
+            return unsafe { call.run_all(devices, &[placements], Some(&callbacks), events) };
+        }
         // SAFETY: V2 and V3.
         unsafe { call.run(device, placements, events) }
     }

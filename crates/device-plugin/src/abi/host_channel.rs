@@ -428,10 +428,10 @@ entries! {
         let piece = HostChunk { raw, done: Some(done) };
         // SAFETY: V3; this checks the pointer.
         unsafe { raw::slice(raw.data.cast::<u8>().cast_const(), raw.size, "chunk->data") }?;
-        if let Err((mut piece, error)) = stream.add(piece) {
-            if let Some(done) = piece.done.take() {
-                done.complete(Err(error));
-            }
+        if let Err((mut piece, error)) = stream.add(piece)
+            && let Some(done) = piece.done.take()
+        {
+            done.complete(Err(error));
         }
         args.transfer_complete = into_raw(event);
         Ok(())

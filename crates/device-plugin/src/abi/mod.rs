@@ -24,6 +24,8 @@
 //!   type points to a live value of it.
 //! - **V6** Lifetimes: what a call returns by pointer lives in the object it was asked of.
 //! - **V7** Counting: an object is freed by whoever takes its count to zero, and only then.
+//! - **V9** Pages: an execution shows its arguments in its thread's page before it looks whether they are deleted; who
+//!   deletes one looks at all pages afterwards. Outputs are counted there, too (`ledger`).
 
 mod buffer;
 pub(crate) mod buffer_handle;

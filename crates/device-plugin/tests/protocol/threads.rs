@@ -246,3 +246,25 @@ fn executions_deletions_and_donations_race() {
     toy().destroy_loaded(add);
     toy().destroy_client(client);
 }
+
+#[test]
+fn every_client_ends_with_its_last_output() {
+    for round in 0..1000 {
+        let client = toy().client(&[NamedValue::new("name", format!("one of many, {round}"))]).unwrap();
+        let executable = toy().compile(client, "op=echo\nin=s32[4]").unwrap();
+        let buffer = toy().ints(client, &[1; 4]);
+        for _ in 0..10 {
+            let (outputs, event) = toy().execute(executable, &[buffer], 1).unwrap();
+            toy().destroy_event(event);
+            toy().destroy(&outputs);
+        }
+        let (outputs, event) = toy().execute(executable, &[buffer], 1).unwrap();
+        toy().destroy_event(event);
+        toy().destroy(&[buffer]);
+        toy().destroy_loaded(executable);
+        toy().destroy_client(client);
+        assert_eq!(notes("one of many").len(), round);
+        toy().destroy(&outputs);
+        assert_eq!(notes("one of many").len(), round + 1);
+    }
+}
