@@ -211,6 +211,19 @@ mod tests {
     }
 
     #[test]
+    fn a_faulty_library_is_one_fault() {
+        let text = expanded(
+            quote!(export),
+            quote!(
+                fn library(&self) -> Library {
+                    Library::beside("x")
+                }
+            ),
+        );
+        assert!(text.contains("takes no `self`") && !text.contains("neither a backend nor a library"), "{text}");
+    }
+
+    #[test]
     fn a_faulty_plugin_is_not_linked() {
         let text = expanded(
             quote!(export, exprt),
