@@ -14,7 +14,7 @@ pub fn names() -> Vec<String> {
 }
 
 /// Opens a plugin by name or by the path of its shared library: one linked into the program (`cpu`, the embedded
-/// device), else a file where the text is the path of one, else one found on this machine. Opening it again gives the
+/// device), else a file where the text is the path of one or has a separator, else one found on this machine. Opening it again gives the
 /// same plugin.
 ///
 /// # Errors
