@@ -287,7 +287,7 @@ fn complete(item: &mut ItemImpl, krate: &TokenStream, says_library: bool, errors
     if !says(item, "VERSION") {
         // A build without Cargo sets no version.
         item.items.push(parse_quote! {
-            const VERSION: &'static str = match ::core::option_env!("CARGO_PKG_VERSION") {
+            const VERSION: &'static ::core::primitive::str = match ::core::option_env!("CARGO_PKG_VERSION") {
                 ::core::option::Option::Some(version) => version,
                 ::core::option::Option::None => "",
             };
