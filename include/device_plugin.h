@@ -5,7 +5,7 @@
  * The rules, in short; docs/c-interface.md has them in full.
  *
  * - Ownership is in the verb. What `_new`, `_detect`, `_find`, `_select`, `_acquire` and other functions with an out
- *   parameter of type `T**` give belongs to the caller, who frees it with `_free`. A `const` pointer and a `dp_str`
+ *   parameter of type `T**` give belongs to the caller, who frees it with `_free`. A `const` pointer and a `dp_string`
  *   that a function returns belong to the object they were asked of, and live as long.
  * - `_free` of NULL does nothing. NULL for any other pointer is the error DP_INVALID_ARGUMENT, unless the parameter says
  *   that it may be NULL; a function that returns no code answers with what it answers where there is nothing.
@@ -347,7 +347,7 @@ typedef uint32_t dp_code;
 
 /** UTF-8 text by pointer and length. */
 typedef struct dp_string {
-    /** The bytes, not ended by 0. Null where `size` is 0. */
+    /** The bytes; do not rely on a 0 behind them. Null where there is no text; where it is empty, null or not. */
     const char *data;
     /** Length in bytes. 0: empty. */
     size_t size;

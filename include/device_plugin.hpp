@@ -12,11 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -156,12 +156,20 @@ public:
         });
         return *this;
     }
-    Options& set(const std::string& name, const char* value) { return set(name, std::string(value)); }
-    Options& set(const std::string& name, std::int64_t value) {
-        detail::run([&](dp_error** error) { return dp_options_set_int64(get(), name.c_str(), value, error); });
+    Options& set(const std::string& name, const char* value) {
+        detail::run([&](dp_error** error) { return dp_options_set_string(get(), name.c_str(), value, error); });
         return *this;
     }
-    Options& set(const std::string& name, int value) { return set(name, std::int64_t{value}); }
+    // Any type of integer whose values fit std::int64_t.
+    template <typename T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool> &&
+                                               (sizeof(T) < sizeof(std::int64_t) || std::is_signed_v<T>),
+                                           int> = 0>
+    Options& set(const std::string& name, T value) {
+        detail::run([&](dp_error** error) {
+            return dp_options_set_int64(get(), name.c_str(), static_cast<std::int64_t>(value), error);
+        });
+        return *this;
+    }
     Options& set(const std::string& name, const std::vector<std::int64_t>& value) {
         detail::run([&](dp_error** error) {
             return dp_options_set_int64_list(get(), name.c_str(), value.data(), value.size(), error);
@@ -172,6 +180,8 @@ public:
         detail::run([&](dp_error** error) { return dp_options_set_float(get(), name.c_str(), value, error); });
         return *this;
     }
+    // PJRT knows no double: the nearest float is passed on.
+    Options& set(const std::string& name, double value) { return set(name, static_cast<float>(value)); }
     Options& set(const std::string& name, bool value) {
         detail::run([&](dp_error** error) { return dp_options_set_bool(get(), name.c_str(), value, error); });
         return *this;
@@ -412,6 +422,12 @@ public:
         return *this;
     }
 
+    // Whether whole libraries are read to compare them with the sha256 of their manifests.
+    Discovery& verify_sha256(bool verify) {
+        detail::run([&](dp_error** error) { return dp_discovery_set_verify_sha256(handle_.get(), verify, error); });
+        return *this;
+    }
+
     const dp_discovery* get() const noexcept { return handle_.get(); }
 
 private:
@@ -521,6 +537,12 @@ public:
     Plugin add_api(const std::string& name, const PJRT_Api* api, const char* manifest_json = nullptr) const {
         return Plugin(detail::make<dp_plugin>([&](dp_plugin** out, dp_error** error) {
             return dp_registry_register_api(get(), name.c_str(), api, manifest_json, out, error);
+        }));
+    }
+    // Puts a plugin, by its description, in another one's place.
+    Plugin replace(const Plugin& plugin, const dp_descriptor* descriptor) const {
+        return Plugin(detail::make<dp_plugin>([&](dp_plugin** out, dp_error** error) {
+            return dp_registry_replace(get(), plugin.get(), descriptor, out, error);
         }));
     }
     // Switches a plugin off; the handle returned switches it on again.

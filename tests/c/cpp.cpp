@@ -86,6 +86,11 @@ int main() {
     const dp::Options resolved = toy.client_options(&given);
     CHECK(resolved.size() == 5 && resolved.at(1).type == DP_VALUE_INT64 && resolved.at(1).int64_value == 3);
     CHECK(failure([&] { resolved.at(5); }).code() == DP_OUT_OF_RANGE);
+    dp::Options numbers;  // Every type of number that C++ writes without a cast.
+    numbers.set("double", 0.5).set("unsigned", 3u).set("long", 3L).set("long long", 3LL).set("short", short{3});
+    CHECK(numbers.at(0).type == DP_VALUE_FLOAT && numbers.at(0).float_value == 0.5f);
+    for (std::size_t i = 1; i < numbers.size(); ++i) CHECK(numbers.at(i).int64_value == 3);
+    CHECK(failure([&] { numbers.set("none", static_cast<const char*>(nullptr)); }).code() == DP_INVALID_ARGUMENT);
 #ifdef WITH_PJRT
     const std::vector<PJRT_NamedValue> values = resolved.to_pjrt();
     CHECK(values.size() == 5 && values[0].type == PJRT_NamedValue_kString && values[0].value_size == 4);

@@ -177,6 +177,10 @@ fn pkg_config(outcome: &mut Outcome, folder: &Path, library: &Installed, home: &
             cc.arg(sh::root().join("examples/c-minimal/main.c")).arg("-o").arg(&program).args(flags);
             cc.arg(format!("-Wl,-rpath,{}", library.prefix.join("lib").display()));
             sh::output(&mut cc)?;
+            let needs = sh::output(Command::new("ldd").arg(&program))?;
+            if needs.contains("libplugin_registry") == is_static {
+                return Err(format!("linked against the other library:\n{needs}").into());
+            }
             expect(&sh::output(clean(&program, home).arg("cpu"))?, "speaks PJRT")
         });
         outcome.check(&format!("pkg-config, {kind} library"), built);
@@ -186,14 +190,8 @@ fn pkg_config(outcome: &mut Outcome, folder: &Path, library: &Installed, home: &
 fn flags(library: &Installed, is_static: bool) -> Result<Vec<String>, Error> {
     let mut pkg_config = Command::new("pkg-config");
     pkg_config.env("PKG_CONFIG_PATH", library.prefix.join("lib/pkgconfig")).args(["--cflags", "--libs"]);
-    if is_static {
-        pkg_config.arg("--static");
-    }
-    let said = sh::output(pkg_config.arg("plugin_registry"))?;
-    // With both libraries in the folder the linker takes the shared one unless it is told.
-    let archive = library.prefix.join("lib/libplugin_registry.a").display().to_string();
-    let choose = |flag: &str| if is_static && flag == "-lplugin_registry" { archive.clone() } else { flag.to_owned() };
-    Ok(said.split_whitespace().map(choose).collect())
+    let said = sh::output(pkg_config.arg(if is_static { "plugin_registry-static" } else { "plugin_registry" }))?;
+    Ok(said.split_whitespace().map(str::to_owned).collect())
 }
 
 /// The C++ framework, on the embedded device and on XLA's, with what each says of itself and with what a TPU would say.

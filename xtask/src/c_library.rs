@@ -62,7 +62,11 @@ pub(crate) fn install(prefix: Option<PathBuf>, release: bool) -> Result<Installe
     for header in ["device_plugin.h", "device_plugin.hpp"] {
         copy(&sh::root().join("include").join(header), &include.join(header))?;
     }
-    fs::write(lib.join("pkgconfig").join(format!("{NAME}.pc")), pkg_config(&version, &private_libs))?;
+    let shared = format!("-L${{libdir}} -l{NAME}");
+    fs::write(lib.join("pkgconfig").join(format!("{NAME}.pc")), pkg_config(&version, &shared, &private_libs))?;
+    // By its path, because of `-l` the linker takes the shared library where both are there.
+    let archive = format!("${{libdir}}/lib{NAME}.a {}", private_libs.join(" "));
+    fs::write(lib.join("pkgconfig").join(format!("{NAME}-static.pc")), pkg_config(&version, &archive, &[]))?;
     fs::write(cmake.join("PluginRegistryConfig.cmake"), cmake_config(&private_libs))?;
     fs::write(cmake.join("PluginRegistryConfigVersion.cmake"), cmake_version(&version))?;
     Ok(Installed { prefix })
@@ -148,7 +152,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn pkg_config(version: &str, private_libs: &[String]) -> String {
+fn pkg_config(version: &str, libs: &str, private_libs: &[String]) -> String {
     format!(
         "# Found from the place of this file, so that the folder can be moved.
 prefix=${{pcfiledir}}/../..
@@ -159,7 +163,7 @@ Name: {NAME}
 Description: Finds, chooses and loads PJRT plugins
 Version: {version}
 Cflags: -I${{includedir}}
-Libs: -L${{libdir}} -l{NAME}
+Libs: {libs}
 Libs.private: {}
 ",
         private_libs.join(" ")
@@ -195,11 +199,14 @@ unset(_plugin_registry_prefix)
 
 /// What CMake's `SameMinorVersion` for 0.x and `SameMajorVersion` above it come to.
 fn cmake_version(version: &str) -> String {
+    // `find_package(PluginRegistry 0)` asks for any 0.x, and 0.0.x is another version than 0.1.x.
+    let compatible = compatible(version).replace('.', "\\\\.");
+    let bare = if compatible.starts_with('0') { "|0\\\\.$" } else { "" };
     format!(
         "set(PACKAGE_VERSION \"{version}\")
-set(_plugin_registry_compatible \"{}\")
+set(_plugin_registry_compatible \"{compatible}\")
 if(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION
-   OR NOT \"${{PACKAGE_FIND_VERSION}}.\" MATCHES \"^(${{_plugin_registry_compatible}}|0)\\\\.\")
+   OR NOT \"${{PACKAGE_FIND_VERSION}}.\" MATCHES \"^(${{_plugin_registry_compatible}}\\\\.{bare})\")
   set(PACKAGE_VERSION_COMPATIBLE FALSE)
 else()
   set(PACKAGE_VERSION_COMPATIBLE TRUE)
@@ -208,8 +215,7 @@ else()
   endif()
 endif()
 unset(_plugin_registry_compatible)
-",
-        compatible(version).replace('.', "\\\\.")
+"
     )
 }
 
@@ -234,7 +240,7 @@ mod tests {
     #[test]
     fn static_libraries_name_what_they_need() {
         let libs = ["-lm".to_owned(), "-ldl".to_owned()];
-        assert!(pkg_config("0.1.0", &libs).ends_with("Libs.private: -lm -ldl\n"));
+        assert!(pkg_config("0.1.0", "-lx", &libs).ends_with("Libs: -lx\nLibs.private: -lm -ldl\n"));
         assert!(cmake_config(&libs).contains("INTERFACE_LINK_LIBRARIES \"-lm;-ldl\""));
     }
 }

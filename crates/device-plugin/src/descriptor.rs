@@ -98,10 +98,12 @@ impl Descriptor {
     pub fn configure(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan> {
         let name = &self.manifest.name;
         let own = contain(|| self.hooks.configure(topology, environment).transpose());
-        match own.map_err(|error| error.context(format!("configure of {name}")))? {
-            Some(plan) => Ok(plan),
-            None => Ok(self.manifest.process.resolve(topology, environment)?),
-        }
+        let plan = match own.map_err(|error| error.context(format!("configure of {name}")))? {
+            Some(plan) => plan,
+            None => self.manifest.process.resolve(topology, environment)?,
+        };
+        plan.can_be_set().map_err(|error| error.context(format!("configure of {name}")))?;
+        Ok(plan)
     }
 
     /// What to pass to the plugin for the options a user gave: those of the process's plan, then the user's, in the

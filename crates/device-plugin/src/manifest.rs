@@ -260,8 +260,8 @@ impl Manifest {
             }
         }
         for (index, node) in self.hardware.device_nodes.iter().enumerate() {
-            if !node.starts_with('/') {
-                fault(format!("hardware.device_nodes[{index}]"), format!("{node:?} is no absolute path"));
+            if let Err(message) = check_node(node) {
+                fault(format!("hardware.device_nodes[{index}]"), message);
             }
         }
         for (index, id) in self.hardware.pci.iter().enumerate() {
@@ -313,6 +313,18 @@ impl Manifest {
 
 fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Looking for a node must not lead through the whole file system, so patterns are for names and not for folders.
+fn check_node(node: &str) -> Result<(), String> {
+    if !node.starts_with('/') {
+        return Err(format!("{node:?} is no absolute path"));
+    }
+    let folder = node.rsplit_once('/').map_or("", |(folder, _)| folder);
+    if folder.contains(['*', '?', '[']) || node.ends_with("**") || node.split('/').any(|part| part == "..") {
+        return Err(format!("{node:?}: write a path without `..` whose last part alone has *, ? or []"));
+    }
+    Ok(())
 }
 
 /// A name must be usable as a Python module, a C symbol and an environment variable.
@@ -371,6 +383,16 @@ mod tests {
     }
 
     #[test]
+    fn patterns_of_device_nodes_stay_in_a_folder() {
+        for node in ["/dev/x", "/dev/x*", "/dev/a/[0-9]?"] {
+            assert_eq!(check_node(node), Ok(()));
+        }
+        for node in ["", "x", "/**/x", "/dev/**", "/*/*/x", "/dev/../home/*", "/d?v/x"] {
+            assert!(check_node(node).is_err(), "{node}");
+        }
+    }
+
+    #[test]
     fn faults_name_their_field_all_at_once() {
         let mut manifest = Manifest::new("My-Device");
         manifest.format_version = "2.0".to_owned();
@@ -424,6 +446,11 @@ mod tests {
                 "process.chips[0].from: unknown variant `variabel`",
             ),
             (r#"{"format_version": "1.0", "name": "x", "ownership": "mine"}"#, "unknown variant `mine`"),
+            (r#"{"format_version": 1, "name": "x"}"#, "format_version: invalid type: integer `1`, expected a string"),
+            (
+                r#"{"format_version": "1.0", "name": "x", "capabilities": {"dense_gather_factor": -3}}"#,
+                "capabilities.dense_gather_factor: invalid value: integer `-3`",
+            ),
             (
                 r#"{"format_version": "1.0", "name": "x", "hardware": {"pic": []}}"#,
                 "hardware.pic: there is no such field",

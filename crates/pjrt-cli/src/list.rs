@@ -1,5 +1,7 @@
 //! `pjrt list`.
 
+use std::path::Path;
+
 use plugin_registry::discovery::CandidateLibrary;
 use plugin_registry::{PluginEntry, PluginRegistry, Policy, Presence, Status};
 use serde_json::{Value, json};
@@ -21,11 +23,16 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     let (usable, refused) = ordered(registry);
     if args.json {
         let plugins: Vec<Value> = usable.iter().chain(refused.iter().filter(|_| args.all)).map(as_json).collect();
-        let mut out = json!({ "plugins": plugins, "refused": refused.len() });
+        let hints = registry.hints().into_iter().map(|hint| json!({ "variable": hint.variable, "names": hint.names }));
+        let mut out = json!({ "plugins": plugins, "refused": refused.len(), "hints": hints.collect::<Vec<_>>() });
         if args.all {
             let notes: Vec<String> =
                 registry.notes().iter().map(|note| format!("{}: {}", note.about, note.message)).collect();
             out["notes"] = json!(notes);
+            let searched = registry.searched().into_iter().map(|place| {
+                json!({ "source": place.source.to_string(), "path": place.path.to_string_lossy(), "exists": place.exists })
+            });
+            out["searched"] = searched.collect();
         }
         return Ok(format!("{out:#}\n"));
     }
@@ -144,7 +151,7 @@ pub(crate) fn as_json(entry: &PluginEntry) -> Value {
     json!({
         "name": entry.name(),
         "aliases": others(entry),
-        "library": candidate.library.path(),
+        "library": candidate.library.path().map(Path::to_string_lossy),
         "source": source(entry),
         "provenance": provenances,
         "display_name": manifest.display_name,

@@ -4,7 +4,7 @@
 //! behind a mark, because plugins write there too.
 
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use device_plugin::Manifest;
@@ -19,8 +19,27 @@ pub(crate) const MARK: &str = "\u{1}pjrt-probe ";
 
 /// What a child is told.
 pub(crate) fn request(entry: &PluginEntry, client: bool) -> String {
-    let path = entry.candidate().library.path();
+    let path = entry.candidate().library.path().map(path_to_json);
     json!({ "name": entry.name(), "path": path, "manifest": entry.manifest().to_json(), "client": client }).to_string()
+}
+
+/// A path as text, or, where it is no UTF-8, as its bytes.
+fn path_to_json(path: &Path) -> Value {
+    path.to_str().map_or_else(|| json!(path.as_os_str().as_encoded_bytes()), |text| json!(text))
+}
+
+/// What [`path_to_json`] wrote; none for a plugin within the program.
+fn path_from_json(json: &Value) -> Option<PathBuf> {
+    if let Some(text) = json.as_str() {
+        return Some(PathBuf::from(text));
+    }
+    let bytes = json.as_array()?.iter().map(|byte| byte.as_u64().and_then(|byte| u8::try_from(byte).ok()));
+    let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
+    #[cfg(unix)]
+    let path = <std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes);
+    #[cfg(not(unix))]
+    let path = String::from_utf8_lossy(&bytes).into_owned();
+    Some(PathBuf::from(path))
 }
 
 #[derive(clap::Args)]
@@ -45,12 +64,12 @@ fn tell(line: &Value) {
 fn steps(request: &Value) -> Result<(), String> {
     let registry = PluginRegistry::builder().linked().build();
     let name = request["name"].as_str().unwrap_or_default();
-    let entry = match request["path"].as_str() {
+    let entry = match path_from_json(&request["path"]) {
         None => registry.select(&Policy::named(name)).map_err(Error::from),
         Some(path) => {
             let manifest = Manifest::from_json(request["manifest"].as_str().unwrap_or_default());
             let manifest = manifest.map_err(|faults| faults.to_string())?;
-            registry.register_library(PathBuf::from(path), Some(manifest))
+            registry.register_library(path, Some(manifest))
         }
     };
     let path = request["path"].as_str();

@@ -81,6 +81,24 @@ fn odd(test: &str, mode: &str) -> Machine {
     machine
 }
 
+/// A folder of another encoding is no reason to fail for any plugin.
+#[cfg(unix)]
+#[test]
+fn a_path_may_be_no_utf8() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let mut machine = Machine::new("bytes");
+    machine.folder.push(std::ffi::OsStr::from_bytes(b"\xff"));
+    fs::create_dir_all(&machine.folder).unwrap();
+    fs::copy(odd_plugin(), machine.folder.join("libodd.so")).unwrap();
+    machine.install("odd", Path::new("./libodd.so"), |_| {});
+    let listed = machine.json(&["list", "--json"]);
+    assert!(listed["plugins"][0]["library"].as_str().unwrap().contains('\u{fffd}'), "{listed:#}");
+    // The child that loads it gets the bytes.
+    let inspected = machine.json(&["inspect", "-p", "odd", "--json"]);
+    assert!(inspected["error"].is_null() && inspected["api_version"].is_string(), "{inspected:#}");
+}
+
 #[test]
 fn plugins_are_listed_with_what_cannot_be_used() {
     let machine = Machine::new("list");
@@ -98,6 +116,9 @@ fn plugins_are_listed_with_what_cannot_be_used() {
     assert!(all.contains("broken.json") && all.contains("searched"), "{all}");
     let json = machine.json(&["list", "--all", "--json"]);
     assert_eq!(json["refused"], 2);
+    assert!(json["hints"].is_array() && json["notes"].is_array(), "{json:#}");
+    let searched = json["searched"].as_array().unwrap();
+    assert!(searched.iter().any(|place| place["exists"] == true && place["source"].is_string()), "{json:#}");
     let plugins = json["plugins"].as_array().unwrap();
     let gone = plugins.iter().find(|plugin| plugin["name"] == "gone").unwrap();
     assert_eq!((&gone["usable"], &gone["refusals"][0]["kind"]), (&Value::Bool(false), &Value::from("missing")));

@@ -1,6 +1,7 @@
 //! Shared libraries: the only file that opens one.
 
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use libloading::Library;
@@ -38,15 +39,21 @@ pub(crate) unsafe fn get_pointer(path: &Path, function: &str) -> Result<Option<*
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.to_string()))?;
     // SAFETY: running the library's initializers is this function's contract.
     let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(describe(&error)))?;
-    // SAFETY: a symbol of this name has this type, by this function's contract.
-    let Ok(found) = (unsafe { library.get::<unsafe extern "C" fn() -> *const c_void>(function) }) else {
-        return Ok(None);
-    };
-    let found = *found;
-    // What the pointer leads to is the library's, so that it stays mapped.
-    Box::leak(Box::new(library));
+    // It stays mapped, with the function or without it: it may be a plugin that started threads as it was opened.
+    let library = ManuallyDrop::new(library);
     // SAFETY: this function's contract.
-    Ok(Some(unsafe { found() }))
+    Ok(unsafe { call_pointer(&library, function) })
+}
+
+/// # Safety
+///
+/// A function of that name takes nothing, returns a pointer, and may be called at any time.
+unsafe fn call_pointer(library: &Library, function: &str) -> Option<*const c_void> {
+    // SAFETY: a symbol of this name has this type, by this function's contract.
+    let found = unsafe { library.get::<unsafe extern "C" fn() -> *const c_void>(function) };
+    let found = *found.ok()?;
+    // SAFETY: this function's contract.
+    Some(unsafe { found() })
 }
 
 /// A library that stays mapped until the process ends.
@@ -54,6 +61,16 @@ pub(crate) unsafe fn get_pointer(path: &Path, function: &str) -> Result<Option<*
 pub(crate) struct Mapped(&'static Library);
 
 impl Mapped {
+    /// Calls a function of the library that takes nothing and returns a pointer; none where it has no such function.
+    ///
+    /// # Safety
+    ///
+    /// A function of that name has this type and may be called at any time.
+    pub(crate) unsafe fn pointer(self, function: &str) -> Option<*const c_void> {
+        // SAFETY: this function's contract.
+        unsafe { call_pointer(self.0, function) }
+    }
+
     /// Calls a function of the library that takes and returns nothing.
     ///
     /// # Safety

@@ -212,6 +212,18 @@ impl Plugin {
         &self.0.extensions
     }
 
+    /// Calls the function by which the plugin's library describes itself, as [`Plugin::description`] does for one that
+    /// is not loaded; none where it has no such function, and for a plugin within the program. The file is not opened
+    /// again: another one may be in its place by now.
+    ///
+    /// # Safety
+    ///
+    /// A function of that name takes nothing, returns a pointer, and may be called at any time.
+    pub unsafe fn own_description(&self, function: &str) -> Option<*const c_void> {
+        // SAFETY: this function's contract.
+        unsafe { self.0.library?.pointer(function) }
+    }
+
     /// Calls a C function of the plugin's library that takes and returns nothing, such as one to shut it down.
     ///
     /// # Errors

@@ -296,7 +296,7 @@ fn complete(item: &mut ItemImpl, krate: &TokenStream, says_library: bool, errors
     if !says(item, "NAME") {
         let message = "the plugin has no name; write `const NAME: &'static str = \"example\";`";
         errors.at(path.to_token_stream(), message);
-        item.items.push(parse_quote! { const NAME: &'static str = "example"; });
+        item.items.push(parse_quote! { const NAME: &'static ::core::primitive::str = "example"; });
     }
     let backend = item.items.iter().find_map(|member| match member {
         ImplItem::Type(ty) if ty.ident == "Backend" => Some(ty.clone()),

@@ -29,6 +29,13 @@ pub enum Error {
         /// The other plugin: its library and who registered it.
         by: String,
     },
+    /// The program registered the same library or table with another description.
+    DescribedOtherwise {
+        /// The name it has there.
+        name: String,
+        /// Its library and who registered it.
+        by: String,
+    },
     /// No plugin fits a policy.
     Select(SelectError),
     /// The plugin cannot be used.
@@ -138,6 +145,11 @@ impl fmt::Display for Error {
             Self::NameTaken { name, by } => write!(
                 f,
                 "a plugin {name:?} is registered already ({by}): give this one another name, or replace that one"
+            ),
+            Self::DescribedOtherwise { name, by } => write!(
+                f,
+                "this library or table is registered already as {name:?}, with another description ({by}): give the same \
+                 one, or replace that plugin"
             ),
             Self::Select(error) => error.fmt(f),
             Self::Refused { name, refusals } => {

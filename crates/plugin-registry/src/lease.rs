@@ -5,6 +5,7 @@
 //! however it ends; the file stays.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use device_plugin::Ownership;
+
+use crate::discovery::privileges;
 
 /// Who holds a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,8 +91,18 @@ impl LockFolder {
     ///
     /// It is the user's own, because whoever can write to a folder of locks can hold all of them. Name a common one in
     /// `PJRT_LOCK_DIR` where several users share a machine's devices.
+    ///
+    /// A process with elevated privileges takes no variable's word, for files are written there: its locks are in
+    /// `/run/pjrt`, which must belong to its effective user.
     pub fn of_this_user() -> Self {
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        Self::chosen(privileges::elevated(), |name| std::env::var_os(name))
+    }
+
+    fn chosen(elevated: bool, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        if elevated {
+            return Self { path: PathBuf::from("/run/pjrt"), own: true };
+        }
+        let variable = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         match (variable("PJRT_LOCK_DIR"), variable("XDG_RUNTIME_DIR")) {
             (Some(folder), _) => Self::at(folder),
             (None, Some(folder)) => Self::at(folder.join("pjrt")),
@@ -104,10 +117,13 @@ impl LockFolder {
 
     /// Who holds a plugin's device on this machine, as far as its lock tells. Nothing is taken.
     pub fn holder(&self, plugin: &str) -> Option<Holder> {
-        let mut file = File::open(self.file(plugin)).ok()?;
+        let path = self.file(plugin);
+        // A pipe would block.
+        fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        let mut file = File::open(path).ok()?;
         match file.try_lock_shared() {
-            Ok(()) => None,
-            Err(_) => Some(read_note(&mut file)),
+            Ok(()) | Err(TryLockError::Error(_)) => None,
+            Err(TryLockError::WouldBlock) => Some(read_note(&mut file)),
         }
     }
 
@@ -126,23 +142,29 @@ impl LockFolder {
             use std::os::unix::fs::MetadataExt;
             // Somebody else could have made it first, with links in it to lead our writes astray.
             let found = fs::symlink_metadata(&self.path)?;
-            let owner = fs::metadata("/proc/self").map_or(found.uid(), |own| own.uid());
-            if !found.is_dir() || found.uid() != owner {
-                return Err(io::Error::other("it is not a folder of this user; name another in PJRT_LOCK_DIR"));
+            let owner = effective_user().unwrap_or(found.uid());
+            if !found.is_dir() || found.uid() != owner || found.mode() & 0o022 != 0 {
+                let why = "the folder is not this user's, or others can write to it; name another in PJRT_LOCK_DIR";
+                return Err(io::Error::other(why));
             }
         }
         Ok(())
     }
 }
 
+/// The effective user, where the system tells.
 #[cfg(unix)]
-fn user() -> String {
-    use std::os::unix::fs::MetadataExt;
-    fs::metadata("/proc/self").map_or_else(|_| "user".to_owned(), |own| own.uid().to_string())
+fn effective_user() -> Option<u32> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    // The real one, then the effective one.
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?.parse().ok()
 }
 
-#[cfg(not(unix))]
 fn user() -> String {
+    #[cfg(unix)]
+    if let Some(user) = effective_user() {
+        return user.to_string();
+    }
     "user".to_owned()
 }
 
@@ -208,8 +230,7 @@ fn lock(plugin: &str, ownership: Ownership, label: &str, folder: &LockFolder) ->
     let path = folder.file(plugin);
     let fail = |error| LeaseError::Lock { path: path.clone(), error };
     folder.make().map_err(fail)?;
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = open.map_err(fail)?;
+    let (mut file, ours) = open(&path).map_err(fail)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -219,16 +240,53 @@ fn lock(plugin: &str, ownership: Ownership, label: &str, folder: &LockFolder) ->
         }
         Err(TryLockError::Error(error)) => return Err(fail(error)),
     }
+    if !ours {
+        return Ok(file);
+    }
     let note = format!("{}\n{}\n{label}\n", std::process::id(), program());
     let written = file.set_len(0).and_then(|()| file.write_all(note.as_bytes())).and_then(|()| file.flush());
     written.map_err(fail)?;
     Ok(file)
 }
 
+/// Opens the file of a lock, or makes it. In a folder that others write to, it may be a trap: a link that leads our note
+/// into another file, or a pipe to wait on. Says whether a note can be written: another user's file can be locked all
+/// the same.
+fn open(path: &Path) -> io::Result<(File, bool)> {
+    let refuse = || Err(io::Error::other("it is no plain file of its own; delete it"));
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    // Making it anew follows no link.
+    match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return Ok((made?, true)),
+    }
+    let seen = fs::symlink_metadata(path)?;
+    if !seen.is_file() {
+        return refuse();
+    }
+    let (file, ours) = match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => (File::open(path)?, false),
+        opened => (opened?, true),
+    };
+    // What was seen is what was opened, whatever happened between the two.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let opened = file.metadata()?;
+        if (opened.dev(), opened.ino()) != (seen.dev(), seen.ino()) || opened.nlink() != 1 {
+            return refuse();
+        }
+    }
+    Ok((file, ours))
+}
+
 fn read_note(file: &mut File) -> Holder {
     let mut note = String::new();
     // A note that cannot be read is none.
     let _ = file.take(4096).read_to_string(&mut note);
+    // Another user may have written it, and it is shown on terminals.
+    let note: String = note.chars().filter(|c| *c == '\n' || !c.is_control()).collect();
     let mut lines = note.lines();
     let process: Option<u32> = lines.next().and_then(|line| line.parse().ok());
     let program = lines.next().unwrap_or_default().to_owned();
@@ -238,4 +296,81 @@ fn read_note(file: &mut File) -> Holder {
 
 fn program() -> String {
     std::env::current_exe().map_or_else(|_| "unknown program".to_owned(), |path| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An empty folder for one test.
+    fn folder(test: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("pjrt-lease-{test}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn variables_choose_the_folder_unless_privileges_are_elevated() {
+        let all = |name: &str| match name {
+            "PJRT_LOCK_DIR" => Some("/locks".into()),
+            "XDG_RUNTIME_DIR" => Some("/run/user/1".into()),
+            _ => None,
+        };
+        assert_eq!(LockFolder::chosen(false, all), LockFolder::at("/locks"));
+        assert_eq!(
+            LockFolder::chosen(false, |name| all(name).filter(|_| name != "PJRT_LOCK_DIR")),
+            LockFolder::at("/run/user/1/pjrt")
+        );
+        let fixed = LockFolder { path: "/run/pjrt".into(), own: true };
+        assert_eq!(LockFolder::chosen(true, all), fixed);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn traps_in_a_folder_of_locks_are_refused() {
+        use std::os::unix::fs::symlink;
+        let folder = folder("traps");
+        let treasure = folder.join("treasure");
+        fs::write(&treasure, "precious").unwrap();
+        symlink(&treasure, folder.join("linked.lock")).unwrap();
+        symlink(folder.join("absent"), folder.join("dangling.lock")).unwrap();
+        fs::hard_link(&treasure, folder.join("hard.lock")).unwrap();
+        let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe.lock")).status().unwrap();
+        assert!(pipe.success());
+        fs::create_dir(folder.join("folder.lock")).unwrap();
+        let locks = LockFolder::at(&folder);
+        for plugin in ["linked", "dangling", "hard", "pipe", "folder"] {
+            let refused = Lease::acquire(plugin, Ownership::Exclusive, "x", &locks);
+            let Err(LeaseError::Lock { path, error }) = refused else { panic!("{plugin}") };
+            assert_eq!(path, folder.join(format!("{plugin}.lock")));
+            assert!(error.to_string().contains("no plain file of its own"), "{plugin}: {error}");
+            assert_eq!(locks.holder(plugin), None);
+        }
+        assert_eq!(fs::read_to_string(&treasure).unwrap(), "precious");
+        assert!(!folder.join("absent").exists());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_of_ones_own_that_others_write_to_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = folder("open");
+        let locks = LockFolder { path: folder.clone(), own: true };
+        locks.make().unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(locks.make().unwrap_err().to_string().contains("others can write to it"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn notes_hold_nothing_that_a_terminal_obeys() {
+        let folder = folder("note");
+        let path = folder.join("x.lock");
+        fs::write(&path, "12\nprogram\u{1b}[2J\nlabel\u{7}\n").unwrap();
+        let holder = read_note(&mut File::open(&path).unwrap());
+        assert_eq!((holder.process, &*holder.program, &*holder.label), (Some(12), "program[2J", "label"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

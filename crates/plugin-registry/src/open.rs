@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 
 use pjrt::Plugin;
 
+use crate::discovery::{Discovery, is_library_name};
+use crate::registry::record::has_folder;
 use crate::{Error, PluginEntry, PluginRegistry, Policy};
 
 /// Names of the plugins that are linked into the program, which [`open`] knows without a search.
@@ -14,8 +16,8 @@ pub fn names() -> Vec<String> {
 }
 
 /// Opens a plugin by name or by the path of its shared library: one linked into the program (`cpu`, the embedded
-/// device), else a file where the text is the path of one or has a separator, else one found on this machine. Opening it again gives the
-/// same plugin.
+/// device), else a file where the text is the path of one (with a folder, or with the ending of a shared library), else
+/// one found on this machine. Opening it again gives the same plugin.
 ///
 /// # Errors
 ///
@@ -38,15 +40,40 @@ pub fn find(name: &str) -> Result<PluginEntry, Error> {
         Ok(entry) if entry.candidate().library.path().is_none() => return Ok(entry),
         _ => {}
     }
-    // No name has a separator: who writes one means a file, and is told when there is none.
-    if Path::new(name).exists() || Path::new(name).components().nth(1).is_some() {
+    // No plugin's name has a separator: who writes one means a file, and is told when there is none.
+    let path = Path::new(name);
+    if is_file_name(name) && (path.exists() || path.components().nth(1).is_some()) {
         return opened.register_library(name, None);
     }
     Ok(PluginRegistry::global().select(&policy)?)
 }
 
+/// Whether a text can mean a file: a path with a folder, or the name of a shared library. A file or folder that happens
+/// to be called `cuda` does not stand for the plugin `cuda`, wherever the program runs.
+fn is_file_name(name: &str) -> bool {
+    has_folder(Path::new(name)) || is_library_name(name)
+}
+
 /// What was opened so far. It lives as long as the process: nobody says when the plugins are no longer wanted.
 fn opened() -> &'static PluginRegistry {
     static OPENED: OnceLock<PluginRegistry> = OnceLock::new();
-    OPENED.get_or_init(|| PluginRegistry::builder().linked().build())
+    OPENED.get_or_init(|| PluginRegistry::builder().linked().overrides(Discovery::from_environment()).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_not_files_of_the_current_folder() {
+        for path in ["./cuda", "lib/x", "/x", "libx.so", "x.so.1", "x.dylib", "X.DLL"] {
+            assert!(is_file_name(path), "{path}");
+        }
+        // A package's folder is the current one of its tests.
+        for name in ["cuda", "cpu", "src", "x.json", ""] {
+            assert!(!is_file_name(name), "{name}");
+        }
+        assert!(Path::new("src").exists());
+        assert!(matches!(find("src"), Err(Error::Select(_))));
+    }
 }

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::address::Address;
 use super::environment::Environment;
 use super::plan::{Before, SetMode};
-use crate::OptionType;
+use super::template::is_variable;
 use crate::options::value_to_json;
+use crate::{Error, OptionType, Result};
 
 /// What carrying out a step does to a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -163,6 +164,23 @@ impl EnvPlan {
     /// The variables that change, for [`std::process::Command::envs`].
     pub fn for_child(&self) -> impl Iterator<Item = (&str, &str)> {
         self.changes(Before::Client).map(|step| (step.variable.as_str(), step.value.as_str()))
+    }
+
+    /// Refuses names and values that no system takes: setting them ends the program that tries.
+    pub(crate) fn can_be_set(&self) -> Result<()> {
+        for EnvStep { variable, value, .. } in &self.steps {
+            if !is_variable(variable) {
+                return Err(Error::internal(format!(
+                    "{variable:?} is no name of a variable; write letters, digits and _, not beginning with a digit"
+                )));
+            }
+            if value.contains('\0') {
+                return Err(Error::internal(format!(
+                    "the value {value:?} of {variable} holds a NUL byte; take it out"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Whether there is nothing to carry out.

@@ -57,7 +57,8 @@ impl Wheel {
         }
         // Written beside and then renamed, so that a wheel of that name is always whole.
         let unfinished = folder.join(format!(".{}.{}", self.file_name(), std::process::id()));
-        let written = File::create(&unfinished)
+        // Made anew: in a folder of everybody's, a link may lie in wait there.
+        let written = File::create_new(&unfinished)
             .map_err(|error| error.to_string())
             .and_then(|file| self.write_to(file))
             .and_then(|()| std::fs::rename(&unfinished, &path).map_err(|error| error.to_string()));

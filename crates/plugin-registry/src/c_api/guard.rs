@@ -56,7 +56,7 @@ impl From<crate::Error> for Failure {
         use crate::Error as E;
         let code = match &error {
             E::Description { .. } => ErrorCode::INVALID_ARGUMENT,
-            E::NameTaken { .. } => ErrorCode::ALREADY_EXISTS,
+            E::NameTaken { .. } | E::DescribedOtherwise { .. } => ErrorCode::ALREADY_EXISTS,
             E::Select(_) | E::Unknown { .. } | E::NoLibrary { .. } => ErrorCode::NOT_FOUND,
             E::Path { error, .. } | E::Configure { error, .. } => error.code(),
             E::Options(error) => error.code(),

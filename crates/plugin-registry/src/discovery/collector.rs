@@ -32,10 +32,9 @@ pub(super) struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     pub(super) fn new(discovery: &'a Discovery) -> Self {
-        let library_path = if discovery.elevated { Vec::new() } else { discovery.paths("LD_LIBRARY_PATH") };
         Self {
             discovery,
-            libraries: LibrarySearch::new(&discovery.root, discovery.host, library_path),
+            libraries: discovery.library_search(),
             found: Discovered::default(),
             files: HashMap::new(),
             beside: HashMap::new(),
@@ -186,9 +185,12 @@ impl<'a> Collector<'a> {
     /// The manifest in a library's folder, if it speaks of this library. A broken one may speak of it.
     fn manifest_beside(&mut self, library: &Path) -> Beside {
         let folder = library.parent()?;
-        let host = self.discovery.host;
+        let (host, elevated) = (self.discovery.host, self.discovery.elevated);
         let beside = self.beside.entry(folder.to_owned()).or_insert_with(|| {
             let file = folder.join(device_plugin::manifest::FILE_NAME);
+            if let Some(refusal) = trust::insecure(&file).filter(|_| elevated) {
+                return Some((file, Err(vec![refusal])));
+            }
             match manifests::read(&file) {
                 Err(refusals) if matches!(refusals[..], [Refusal::Missing { .. }]) => None,
                 read => Some((file, read)),

@@ -122,7 +122,18 @@ impl Discovery {
 
     /// The file that the dynamic loader takes for a name without a folder.
     pub(crate) fn find_library(&self, name: &str) -> Option<PathBuf> {
-        LibrarySearch::new(&self.root, self.host, self.paths("LD_LIBRARY_PATH")).find(name)
+        self.library_search().find(name)
+    }
+
+    /// The library search of that machine. `LD_LIBRARY_PATH` does not count where privileges are elevated.
+    pub(super) fn library_search(&self) -> LibrarySearch {
+        let library_path = if self.elevated { Vec::new() } else { self.paths("LD_LIBRARY_PATH") };
+        LibrarySearch::new(&self.root, self.host, library_path)
+    }
+
+    /// A variable that changes what is found or said of it; none counts where privileges are elevated.
+    pub(crate) fn trusted(&self, name: &str) -> Option<&OsStr> {
+        self.get(name).filter(|_| !self.elevated)
     }
 
     /// A variable's value; an empty one counts as unset.
@@ -145,5 +156,20 @@ impl Discovery {
     /// The home folder, unless privileges are elevated.
     pub(super) fn trusted_home(&self) -> Option<&Path> {
         if self.elevated { None } else { self.home.as_deref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elevated_privileges_search_no_folder_of_the_user() {
+        let machine = Discovery::isolated("/does/not/exist").variable("LD_LIBRARY_PATH", "/mine").variable("X", "1");
+        assert_eq!(machine.library_search().library_path(), [Path::new("/mine")]);
+        assert_eq!(machine.trusted("X"), Some(OsStr::new("1")));
+        let elevated = machine.elevated(true);
+        assert!(elevated.library_search().library_path().is_empty());
+        assert_eq!(elevated.trusted("X"), None);
     }
 }

@@ -1,6 +1,7 @@
 //! The files of a folder in a fixed order, and what their names say.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Error, Read};
 use std::path::{Path, PathBuf};
 
 /// Everything in a folder, sorted by name: the order of the file system is arbitrary. Nothing for a folder that cannot
@@ -21,17 +22,25 @@ pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<P
     files
 }
 
-/// The content of a small file. Only regular files are opened: a pipe would block, and a device may never end.
+/// Opens a file. Only regular files are opened: a pipe would block, and a device may never end.
+pub(super) fn open(path: &Path) -> std::io::Result<File> {
+    let plain = |metadata: fs::Metadata| if metadata.is_file() { Ok(()) } else { Err(Error::other("not a file")) };
+    plain(fs::metadata(path)?)?;
+    let file = File::open(path)?;
+    // It may have been replaced meanwhile.
+    plain(file.metadata()?)?;
+    Ok(file)
+}
+
+/// The content of a small file.
 pub(super) fn read(path: &Path, largest: u64) -> std::io::Result<Vec<u8>> {
-    let metadata = fs::metadata(path)?;
-    let unfit = |what: String| Err(std::io::Error::other(what));
-    if !metadata.is_file() {
-        return unfit("not a file".to_owned());
+    let mut content = Vec::new();
+    // Some files are longer than they say.
+    open(path)?.take(largest.saturating_add(1)).read_to_end(&mut content)?;
+    if u64::try_from(content.len()).is_ok_and(|length| length <= largest) {
+        return Ok(content);
     }
-    if metadata.len() > largest {
-        return unfit(format!("larger than {largest} bytes"));
-    }
-    fs::read(path)
+    Err(Error::other(format!("larger than {largest} bytes")))
 }
 
 /// The text of a small file; bytes that are no UTF-8 become replacement characters.
@@ -64,7 +73,7 @@ fn library_stem(name: &str) -> Option<&str> {
 }
 
 /// Whether a file is named like a shared library, of any system.
-pub(super) fn is_library_name(name: &str) -> bool {
+pub(crate) fn is_library_name(name: &str) -> bool {
     library_stem(name).is_some()
 }
 

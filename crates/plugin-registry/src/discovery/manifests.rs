@@ -22,7 +22,7 @@ pub(super) const ADD: &str = "PJRT_ADD_PLUGIN_MANIFESTS";
 const FOLDER: &str = "pjrt/plugins.d";
 
 /// Reads and checks a manifest.
-pub(super) fn read(path: &Path) -> Result<Manifest, Vec<Refusal>> {
+pub(crate) fn read(path: &Path) -> Result<Manifest, Vec<Refusal>> {
     let bytes = folder::read(path, folder::LARGEST_SETTINGS).map_err(|error| {
         vec![match error.kind() {
             ErrorKind::NotFound => Refusal::Missing { path: path.to_owned() },

@@ -64,7 +64,7 @@ mod glob;
 mod library;
 mod manifests;
 mod names_and_paths;
-mod privileges;
+pub(crate) mod privileges;
 mod provenance;
 mod python;
 mod refusal;
@@ -75,7 +75,9 @@ mod trust;
 pub use candidate::{Candidate, CandidateLibrary, CandidateName, NameOrigin};
 pub use config::Discovery;
 pub use environment::{Variable, variables};
+pub(crate) use folder::is_library_name;
 pub use library::{DESCRIPTOR_SYMBOL, Exports, LibraryFacts, LibraryFormat, inspect};
+pub(crate) use manifests::read as read_manifest;
 pub use provenance::{Place, Provenance, PythonAnnouncement, SourceKind};
 pub use refusal::{MissingDependency, Refusal};
 pub use target::{Architecture, OperatingSystem, Target};
@@ -184,7 +186,7 @@ fn sha256(path: &Path) -> Result<String, Refusal> {
     use sha2::Digest;
     let unreadable = |error: std::io::Error| Refusal::Unreadable { path: path.to_owned(), message: error.to_string() };
     let mut hash = sha2::Sha256::new();
-    let mut file = std::fs::File::open(path).map_err(unreadable)?;
+    let mut file = folder::open(path).map_err(unreadable)?;
     std::io::copy(&mut file, &mut hash).map_err(unreadable)?;
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }

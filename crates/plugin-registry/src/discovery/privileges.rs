@@ -9,7 +9,7 @@ const AT_SECURE: usize = 23;
 ///
 /// On Linux this reads `/proc/self/auxv` and `/proc/self/status`; where neither can be read, the answer is yes,
 /// because the safe answer costs only convenience. On other systems the answer is no.
-pub(super) fn elevated() -> bool {
+pub(crate) fn elevated() -> bool {
     if !cfg!(target_os = "linux") {
         return false;
     }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::candidate::Candidate;
 use super::config::Discovery;
 use super::folder;
 use super::refusal::Refusal;
-use super::sha256;
+use super::{sha256, verify_sha256};
 
 /// Variable that names an allow-list.
 pub(super) const ALLOWLIST: &str = "PJRT_PLUGIN_ALLOWLIST";
@@ -85,7 +87,29 @@ impl Discovery {
             return AllowList::read(Path::new(path)).map(Some);
         }
         let path = self.system(SYSTEM_ALLOWLIST);
-        if path.exists() { AllowList::read(&path).map(Some) } else { Ok(None) }
+        // A list that is there and cannot be read is no leave to load anything.
+        match fs::symlink_metadata(&path) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+            _ => AllowList::read(&path).map(Some),
+        }
+    }
+}
+
+impl Discovery {
+    /// What speaks against loading a candidate's library as the file is now: who can change it, the allow-list, and the
+    /// sha256 of its manifest where that is to be verified.
+    pub(crate) fn refusals_of(&self, candidate: &Candidate, library: &Path) -> Vec<Refusal> {
+        let mut refusals: Vec<Refusal> = insecure(library).filter(|_| self.elevated).into_iter().collect();
+        match self.allow_list() {
+            Ok(list) => refusals.extend(list.and_then(|list| list.check(library).err())),
+            Err(refusal) => refusals.push(refusal),
+        }
+        if self.verify_sha256
+            && let Some(expected) = candidate.expected_sha256(self.host)
+        {
+            refusals.extend(verify_sha256(library, &expected).err());
+        }
+        refusals
     }
 }
 

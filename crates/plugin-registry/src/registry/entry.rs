@@ -1,6 +1,7 @@
 //! A plugin of a registry, not yet loaded.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use device_plugin::{Capabilities, Descriptor, EnvPlan, Environment, Manifest, ProcessTopology};
@@ -132,7 +133,8 @@ impl PluginEntry {
         self.registry.check(self.id, self.name())?;
         let descriptor = self.usable()?;
         let source = Source::of(descriptor)?;
-        let (used, setup, outstanding) = Shared::of(&source).load(&source, descriptor, options)?;
+        let check = |path: &Path| self.registry.check_file(&self.record, path);
+        let (used, setup, outstanding) = Shared::of(&source).load(&source, descriptor, options, check)?;
         self.registry.keep(self.id, &self.record, &used)?;
         Ok(LoadedPlugin::new(self.clone(), descriptor, &used, setup, outstanding))
     }

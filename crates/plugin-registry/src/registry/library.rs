@@ -10,7 +10,7 @@ use pjrt::Plugin;
 
 use super::record::{Key, beside, has_folder};
 use super::setup::{LoadOptions, Outstanding, Setup};
-use crate::describe::describe;
+use crate::describe::describe_loaded;
 use crate::discovery::{Discovery, Refusal};
 use crate::error::Error;
 
@@ -60,11 +60,13 @@ impl Shared {
     }
 
     /// Loads the library unless that has happened, with the set-up it needs. Only who wants the same library waits.
+    /// `check` has the last word on a file that is about to be loaded.
     pub(crate) fn load(
         self: &Arc<Self>,
         source: &Source,
         descriptor: &Descriptor,
         options: &LoadOptions<'_>,
+        check: impl FnOnce(&Path) -> Result<(), Error>,
     ) -> Result<(Arc<Use>, Setup, Vec<Outstanding>), Error> {
         let name = &descriptor.manifest().name;
         let mut state = self.state();
@@ -77,6 +79,9 @@ impl Shared {
                 (plugin.clone(), applied.clone(), Vec::new())
             }
             None => {
+                if let Source::File(path) = source {
+                    check(path)?;
+                }
                 let (setup, outstanding) = Setup::carry_out(descriptor, options)?;
                 let plugin = source.open()?;
                 state.loaded = Some((plugin.clone(), setup.clone()));
@@ -84,7 +89,7 @@ impl Shared {
             }
         };
         let used = state.current.upgrade().unwrap_or_else(|| {
-            let own = source.own_description();
+            let own = own_description(&plugin);
             let used = Use { shared: self.clone(), plugin, descriptor: descriptor.clone(), own };
             let used = Arc::new(used);
             state.current = Arc::downgrade(&used);
@@ -109,7 +114,8 @@ impl Source {
         let name = &descriptor.manifest().name;
         match descriptor.library() {
             Library::Static(table) => Ok(Self::Table(*table)),
-            Library::Path(path) if has_folder(path) || path.exists() => Ok(Self::File(path.clone())),
+            // A bare name is never a file of the current folder: who can write there would choose what is run.
+            Library::Path(path) if has_folder(path) => Ok(Self::File(path.clone())),
             Library::Path(path) => {
                 let found = path.to_str().and_then(|name| Discovery::from_environment().find_library(name));
                 found.map(Self::File).ok_or_else(|| {
@@ -134,19 +140,18 @@ impl Source {
         }
     }
 
-    /// What a library says of itself once it is loaded, where it says anything.
-    fn own_description(&self) -> Option<Descriptor> {
-        let Self::File(path) = self else { return None };
-        let own = describe(path);
-        own.inspect_err(|error| tracing::warn!(%error, "a library's own description is left out")).ok()?
-    }
-
     fn open(&self) -> Result<Plugin, pjrt::LoadError> {
         match self {
             Self::Table(table) => Plugin::from_static(*table),
             Self::File(path) => load(path),
         }
     }
+}
+
+/// What a library says of itself once it is loaded, where it says anything.
+fn own_description(plugin: &Plugin) -> Option<Descriptor> {
+    let own = describe_loaded(plugin);
+    own.inspect_err(|error| tracing::warn!(%error, "a library's own description is left out")).ok()?
 }
 
 fn load(path: &Path) -> Result<Plugin, pjrt::LoadError> {

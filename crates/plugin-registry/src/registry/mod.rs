@@ -37,6 +37,8 @@ pub struct PluginRegistry(Arc<Inner>);
 
 struct Inner {
     discovery: Option<Discovery>,
+    /// Where the user's word on capabilities is read; it is not searched.
+    overrides: Option<Discovery>,
     locks: LockFolder,
     state: RwLock<State>,
 }
@@ -64,6 +66,7 @@ struct Slot {
 #[derive(Debug, Default)]
 pub struct RegistryBuilder {
     discovery: Option<Discovery>,
+    overrides: Option<Discovery>,
     machine: Option<Machine>,
     locks: Option<LockFolder>,
     linked: bool,
@@ -74,6 +77,12 @@ impl RegistryBuilder {
     #[must_use]
     pub fn discovery(mut self, discovery: Discovery) -> Self {
         self.discovery = Some(discovery);
+        self
+    }
+
+    /// Takes the user's word on capabilities from the environment of that search, without searching.
+    pub(crate) fn overrides(mut self, discovery: Discovery) -> Self {
+        self.overrides = Some(discovery);
         self
     }
 
@@ -110,7 +119,12 @@ impl RegistryBuilder {
             made: 0,
         };
         let locks = self.locks.unwrap_or_else(LockFolder::of_this_user);
-        let registry = PluginRegistry(Arc::new(Inner { discovery: self.discovery, locks, state: RwLock::new(state) }));
+        let registry = PluginRegistry(Arc::new(Inner {
+            overrides: self.overrides.or_else(|| self.discovery.clone()),
+            discovery: self.discovery,
+            locks,
+            state: RwLock::new(state),
+        }));
         if self.linked {
             registry.add_linked();
         }
@@ -165,7 +179,8 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// All faults of its description; [`Error::NameTaken`] where the program registered another one of that name.
+    /// All faults of its description; [`Error::NameTaken`] where the program registered another one of that name,
+    /// [`Error::DescribedOtherwise`] where it registered the same one with another description.
     pub fn register<P: DevicePlugin>(&self) -> Result<PluginEntry, Error> {
         let described = Descriptor::of::<P>();
         self.register_descriptor(described.map_err(|faults| Error::Description { name: P::NAME.to_owned(), faults })?)
@@ -175,7 +190,8 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// [`Error::NameTaken`] where the program registered another one of that name.
+    /// [`Error::NameTaken`] where the program registered another one of that name,
+    /// [`Error::DescribedOtherwise`] where it registered the same one with another description.
     pub fn register_descriptor(&self, descriptor: Descriptor) -> Result<PluginEntry, Error> {
         let record = self.described(descriptor, "the program", Tier::Program);
         self.insert(record)
@@ -189,7 +205,8 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// All faults of the manifest; [`Error::NameTaken`] where the program registered another one of that name.
+    /// All faults of the manifest; [`Error::NameTaken`] where the program registered another one of that name,
+    /// [`Error::DescribedOtherwise`] where it registered the same one with another description.
     pub fn register_library(&self, path: impl AsRef<Path>, manifest: Option<Manifest>) -> Result<PluginEntry, Error> {
         let record = self.library(path.as_ref(), manifest)?;
         self.insert(record)
@@ -257,7 +274,9 @@ impl PluginRegistry {
     pub fn remove(&self, id: PluginId) -> Result<(), Error> {
         let mut state = self.write();
         let record = state.current(id)?;
-        state.slot_mut(id.index()).renew(None);
+        let slot = state.slot_mut(id.index());
+        slot.renew(None);
+        slot.disabled = None;
         drop(state);
         // Shutting down runs the plugin's code, which may use this registry: no lock is held.
         drop(record.used().take());
@@ -409,6 +428,16 @@ impl PluginRegistry {
     /// Whether the plugin of an id is still the one the handle was made for, and switched on.
     fn check(&self, id: PluginId, name: &str) -> Result<(), Error> {
         self.read().check(id, name)
+    }
+
+    /// Whether a file that a search found may still be loaded. Time has passed since, and files are replaced.
+    fn check_file(&self, record: &Record, path: &Path) -> Result<(), Error> {
+        let Some(discovery) = self.0.discovery.as_ref().filter(|_| record.tier != Tier::Program) else { return Ok(()) };
+        let refusals = discovery.refusals_of(&record.candidate, path);
+        if refusals.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Refused { name: record.manifest.name.clone(), refusals })
     }
 
     /// Remembers that a plugin is loaded, unless it was switched off or replaced while its library was loading: then

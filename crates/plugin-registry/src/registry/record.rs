@@ -124,7 +124,7 @@ impl Key {
     }
 
     pub(crate) fn file(path: &Path) -> Self {
-        if !has_folder(path) && !path.exists() {
+        if !has_folder(path) {
             return Self::Search(path.to_owned());
         }
         Self::File(path.canonicalize().unwrap_or_else(|_| path.to_owned()))

@@ -9,7 +9,8 @@ use device_plugin::{Descriptor, Fault, Faults, Library, Manifest};
 use super::record::{Record, Tier, beside, has_folder};
 use super::{PluginEntry, PluginRegistry, Slot};
 use crate::discovery::{
-    Candidate, CandidateLibrary, CandidateName, Discovered, NameOrigin, Place, Provenance, Refusal, SourceKind, inspect,
+    Candidate, CandidateLibrary, CandidateName, Discovered, NameOrigin, Place, Provenance, Refusal, SourceKind,
+    inspect, read_manifest,
 };
 use crate::error::Error;
 use crate::hardware::Machine;
@@ -68,7 +69,7 @@ impl PluginRegistry {
             Err(manifest) => &manifest.name,
         };
         let variable = format!("DEVICE_PLUGIN_{}_CAPABILITIES", name.to_uppercase());
-        let patch = self.0.discovery.as_ref().and_then(|discovery| discovery.get(&variable));
+        let patch = self.0.overrides.as_ref().and_then(|discovery| discovery.trusted(&variable));
         let mut capabilities = None;
         if let (Some(patch), Ok(described)) = (patch, &mut descriptor) {
             let patch = patch.to_string_lossy();
@@ -135,7 +136,8 @@ impl PluginRegistry {
             Some((index, known)) if known.tier <= record.tier => {
                 // A library without a manifest says nothing that could contradict.
                 if record.tier == Tier::Program && !record.is_named_by_file() && known.manifest != record.manifest {
-                    return Err(Error::NameTaken { name: known.manifest.name.clone(), by: known.origin() });
+                    let name = known.manifest.name.clone();
+                    return Err(Error::DescribedOtherwise { name, by: known.origin() });
                 }
                 let id = state.slot_mut(index).id(index);
                 drop(state);
@@ -269,14 +271,20 @@ fn names(manifest: &Manifest) -> Vec<CandidateName> {
 /// The manifest beside a library, where it is about this library.
 fn manifest_beside(path: &Path) -> Result<Option<Manifest>, Error> {
     let file = path.with_file_name(FILE_NAME);
-    let Ok(text) = std::fs::read_to_string(&file) else { return Ok(None) };
-    let manifest = Manifest::from_json(&text).map_err(|faults| {
-        let place = file.display();
-        let within = |fault: Fault| Fault::new(format!("{place}: {}", fault.field), fault.message);
-        let faults = faults.into_vec().into_iter().map(within).collect();
-        let faults = Faults::check(faults).err().unwrap_or_else(|| Fault::new("", "no manifest").into());
-        Error::Description { name: place.to_string(), faults }
-    })?;
+    let manifest = match read_manifest(&file) {
+        Ok(manifest) => manifest,
+        Err(refusals) if matches!(refusals[..], [Refusal::Missing { .. }]) => return Ok(None),
+        Err(refusals) => {
+            let place = file.display().to_string();
+            let fault = |refusal: Refusal| match refusal {
+                Refusal::MalformedManifest { field, message, .. } => Fault::new(format!("{place}: {field}"), message),
+                other => Fault::new(place.clone(), other.to_string()),
+            };
+            let faults = Faults::check(refusals.into_iter().map(fault).collect()).err();
+            let faults = faults.unwrap_or_else(|| Fault::new("", "no manifest").into());
+            return Err(Error::Description { name: place, faults });
+        }
+    };
     let about = manifest.library.iter().any(|library| path.ends_with(&library.path));
     Ok((about || manifest.library.is_empty()).then_some(manifest))
 }

@@ -96,6 +96,20 @@ fn users_change_capabilities() {
 }
 
 #[test]
+fn elevated_privileges_take_no_users_word_on_capabilities() {
+    let folder = folder("elevated");
+    let variable = "DEVICE_PLUGIN_PJRT_CPU_CAPABILITIES";
+    let machine = Discovery::isolated(&folder).variable(variable, r#"{"dense_gather_factor": 5}"#);
+    for (elevated, factor) in [(false, Some(5)), (true, None)] {
+        let registry = PluginRegistry::builder().discovery(machine.clone().elevated(elevated)).build();
+        let own = crate::fakes::of_file("pjrt_cpu", |_| {});
+        let entry = registry.register_descriptor(own).unwrap();
+        let found = entry.capabilities().dense_gather_factor.map(|factor| factor.get());
+        assert_eq!(found, factor, "elevated: {elevated}");
+    }
+}
+
+#[test]
 fn libraries_without_a_manifest_are_known_by_their_name() {
     let folder = folder("builtin");
     let library = folder.join("libtpu.so");

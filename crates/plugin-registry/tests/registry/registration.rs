@@ -13,6 +13,7 @@ fake! {
     Other "other" {}
     Brief "brief" {}
     Back "back" {}
+    Newcomer "newcomer" {}
 }
 
 #[test]
@@ -37,7 +38,7 @@ fn the_same_plugin_again_is_no_change() {
 
     // The same table under another name is a contradiction, and so is a name for two plugins.
     let error = registry.register_descriptor(described::<Once>(|m| m.name = "twice".to_owned())).unwrap_err();
-    assert!(matches!(&error, Error::NameTaken { name, .. } if name == "once"), "{error}");
+    assert!(matches!(&error, Error::DescribedOtherwise { name, .. } if name == "once"), "{error}");
     let error = registry.register_descriptor(of_file("once", |_| {})).unwrap_err().to_string();
     assert!(error.contains("a plugin \"once\" is registered already") && error.contains("another name"), "{error}");
 }
@@ -107,6 +108,14 @@ fn stale_handles_are_errors() {
     let next = registry.register::<Back>().unwrap();
     assert_ne!(next.id(), replaced.id());
     assert!(replaced.load().is_err());
+
+    // What was switched off and removed leaves nothing behind for the plugin that takes its place.
+    let disabled = registry.disable(next.id(), "maintenance").unwrap();
+    registry.remove(disabled).unwrap();
+    let newcomer = registry.register::<Newcomer>().unwrap();
+    assert_eq!(newcomer.id().index(), next.id().index());
+    assert_eq!(newcomer.status(), Status::Available);
+    newcomer.load().unwrap();
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub use write::CCapabilities;
 #[allow(non_camel_case_types, reason = "the name in C")]
 #[repr(C)]
 pub struct dp_string {
-    /// The bytes, not ended by 0. Null where `size` is 0.
+    /// The bytes; do not rely on a 0 behind them. Null where there is no text; where it is empty, null or not.
     pub data: *const c_char,
     /// Length in bytes. 0: empty.
     pub size: usize,

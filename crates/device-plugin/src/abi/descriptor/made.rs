@@ -60,14 +60,9 @@ fn made<P: DevicePlugin>() -> Made {
 
 fn describe<P: DevicePlugin>() -> Result<dp_descriptor> {
     let descriptor = Descriptor::of::<P>()?;
-    let mut made = dp_descriptor {
-        name: strings::leak(P::NAME),
-        manifest: strings::leak(&descriptor.manifest().to_json()),
-        capabilities: Box::leak(Box::new(CCapabilities::new(&descriptor.manifest().capabilities)?)).as_ptr(),
-        configure: Some(configure::<P>),
-        shutdown: Some(shutdown::<P>),
-        ..dp_descriptor::new()
-    };
+    let mut made =
+        dp_descriptor { configure: Some(configure::<P>), shutdown: Some(shutdown::<P>), ..dp_descriptor::new() };
+    let mut library = None;
     match descriptor.library() {
         Library::This | Library::Static(_) => {
             made.library_kind = DP_LIBRARY_THIS;
@@ -75,28 +70,34 @@ fn describe<P: DevicePlugin>() -> Result<dp_descriptor> {
         }
         Library::Beside(file) => {
             made.library_kind = DP_LIBRARY_BESIDE;
-            made.library = file_name(file)?;
+            library = Some(file_name(file)?);
         }
         Library::Path(path) => {
             made.library_kind = DP_LIBRARY_PATH;
             let path = path
                 .to_str()
                 .ok_or_else(|| Error::invalid_argument(format!("library: the path {} is not UTF-8", path.display())))?;
-            made.library = file_name(path)?;
+            library = Some(file_name(path)?);
         }
         Library::Computed(_) => {
             made.library_kind = DP_LIBRARY_COMPUTED;
             made.library_path = Some(library_path::<P>);
         }
     }
+    let capabilities = CCapabilities::new(&descriptor.manifest().capabilities)?;
+    // Nothing fails from here on, so that what is to live as long as the process is part of a descriptor.
+    made.capabilities = Box::leak(Box::new(capabilities)).as_ptr();
+    made.name = strings::leak(P::NAME);
+    made.manifest = strings::leak(&descriptor.manifest().to_json());
+    made.library = library.map_or(dp_string::EMPTY, strings::leak);
     Ok(made)
 }
 
-fn file_name(path: &str) -> Result<dp_string> {
+fn file_name(path: &str) -> Result<&str> {
     if path.is_empty() || path.contains('\0') {
         return Err(Error::invalid_argument(format!("library: {path:?} is no file; write its name or path")));
     }
-    Ok(strings::leak(path))
+    Ok(path)
 }
 
 unsafe extern "C" fn get_pjrt_api<P: DevicePlugin>() -> *const PJRT_Api {

@@ -295,6 +295,37 @@ fn hooks_that_break_their_word_are_errors() {
     assert!(error.message().contains("configure of foreign failed without a reason"), "{error}");
 }
 
+unsafe extern "C" fn plan_that_cannot_be_set(
+    topology: *const dp_topology,
+    _: *const dp_variable,
+    _: usize,
+    sink: dp_sink,
+    user: *mut c_void,
+) -> u32 {
+    // SAFETY: `Descriptor` keeps D4.
+    let local_rank = unsafe { (*topology).local_rank };
+    let steps = [r#""A=B", "value": "1""#, r#""", "value": "1""#, r#""A", "value": "1\u0000""#];
+    let plan = format!(r#"{{"steps": [{{"variable": {}}}]}}"#, steps[local_rank as usize]);
+    // SAFETY: D5.
+    unsafe { sink.unwrap()(user, plan.as_ptr().cast(), plan.len()) };
+    0
+}
+
+#[test]
+fn plans_that_no_system_can_carry_out_are_errors() {
+    let descriptor = dp_descriptor { configure: Some(plan_that_cannot_be_set), ..foreign() };
+    let read = read(&raw const descriptor).unwrap();
+    for (local_rank, says) in
+        ["\"A=B\" is no name of a variable", "\"\" is no name", "of A holds a NUL byte"].iter().enumerate()
+    {
+        let place = |index| Position::new(index, 3).unwrap();
+        let rank = u32::try_from(local_rank).unwrap();
+        let topology = ProcessTopology::new(place(rank), place(rank), Position::new(0, 1).unwrap()).unwrap();
+        let error = read.configure(&topology, &Environment::new()).unwrap_err();
+        assert!(error.message().starts_with("configure of foreign") && error.message().contains(says), "{error}");
+    }
+}
+
 #[test]
 fn plans_are_read_leniently_and_checked() {
     let plan = |json| super::plan::from_json(json, &Environment::new());

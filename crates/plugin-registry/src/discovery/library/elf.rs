@@ -5,10 +5,14 @@ use object::endian::{Endianness, U32, U64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, Sym};
 use object::read::{ReadCache, ReadRef};
 
+use super::limited::{Limited, MOST_NAMES};
 use super::reader::Reader;
 use super::{Exports, Fault, LibraryFacts, LibraryFormat, damaged};
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
+/// Most symbols that are looked at for one name. Linkers make tables in which two or three share a bucket; in a damaged
+/// one the walk may never end.
+const MOST_STEPS: u32 = 1 << 16;
 /// Longest name of a library or folder that is read, in bytes.
 const LONGEST: u64 = 4096;
 
@@ -33,8 +37,10 @@ struct Segment {
     size: u64,
 }
 
+type Data<'data> = Limited<&'data ReadCache<Reader>>;
+
 struct Image<'data> {
-    data: &'data ReadCache<Reader>,
+    data: Data<'data>,
     endian: Endianness,
     loads: Vec<Segment>,
 }
@@ -76,10 +82,7 @@ struct Tables {
     program: bool,
 }
 
-pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
-    data: &ReadCache<Reader>,
-    size: u64,
-) -> Result<LibraryFacts, Fault> {
+pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(data: Data<'_>, size: u64) -> Result<LibraryFacts, Fault> {
     let header = Elf::parse(data)?;
     let endian = header.endian()?;
     let kind = match header.e_type(endian) {
@@ -130,6 +133,9 @@ pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
         return Err(Fault::Other("a program".to_owned()));
     }
 
+    if [&tables.needed, &tables.rpath, &tables.runpath].iter().any(|list| list.len() > MOST_NAMES) {
+        return Err(damaged("it needs too many libraries"));
+    }
     let image = Image { data, endian, loads };
     let strings = tables.strings.unwrap_or(0);
     let texts = |offsets: &[u64]| -> Result<Vec<String>, Fault> {
@@ -207,7 +213,7 @@ fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
     if index < base {
         return Ok(false);
     }
-    loop {
+    for _ in 0..MOST_STEPS {
         let at = chain_at + u64::from(index - base) * 4;
         if at >= start.saturating_add(room) {
             return Err(damaged("the hash table ends early"));
@@ -221,6 +227,7 @@ fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
         }
         index = index.checked_add(1).ok_or_else(|| damaged("the hash table has no end"))?;
     }
+    Err(damaged("the hash table has no end"))
 }
 
 /// Walks a System V hash table: bucket, chain.
@@ -238,7 +245,7 @@ fn sysv_lookup(
     let chain_at = start + 8 + u64::from(buckets) * 4;
     let mut index = image.word(start + 8 + u64::from(elf::hash(name) % buckets) * 4)?;
     // A damaged chain may run in a circle.
-    for _ in 0..chains {
+    for _ in 0..chains.min(MOST_STEPS) {
         if index == 0 {
             return Ok(false);
         }

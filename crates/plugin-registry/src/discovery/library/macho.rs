@@ -5,6 +5,7 @@ use object::macho;
 use object::read::macho::{FatArch, LoadCommandVariant, MachHeader, MachOFatFile32, MachOFatFile64, Nlist};
 use object::read::{ReadCache, ReadRef};
 
+use super::limited::{Limited, MOST_NAMES, short_name};
 use super::reader::Reader;
 use super::{Exports, Fault, LibraryFacts, LibraryFormat, damaged};
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
@@ -22,7 +23,7 @@ fn architecture(cpu: u32) -> Architecture {
     }
 }
 
-pub(super) fn read(data: &ReadCache<Reader>, size: u64) -> Result<LibraryFacts, Fault> {
+pub(super) fn read(data: Limited<&ReadCache<Reader>>, size: u64) -> Result<LibraryFacts, Fault> {
     let mut facts = LibraryFacts {
         format: LibraryFormat::MachO,
         targets: Vec::new(),
@@ -47,7 +48,7 @@ pub(super) fn read(data: &ReadCache<Reader>, size: u64) -> Result<LibraryFacts, 
         MachOFatFile64::parse(data)?.arches().iter().map(FatArch::file_range).collect()
     };
     for (offset, size) in ranges {
-        slice(data.range(offset, size), &mut facts)?;
+        slice(Limited(data.0.range(offset, size)), &mut facts)?;
     }
     Ok(facts)
 }
@@ -87,9 +88,9 @@ fn commands<'data, Mach: MachHeader<Endian = Endianness>, R: ReadRef<'data>>(
             LoadCommandVariant::Dylib(dylib)
                 if !matches!(command.cmd(), macho::LC_LAZY_LOAD_DYLIB | macho::LC_LOAD_WEAK_DYLIB) =>
             {
-                add(&mut facts.needed, text(dylib.dylib.name)?);
+                add(&mut facts.needed, text(dylib.dylib.name)?)?;
             }
-            LoadCommandVariant::Rpath(rpath) => add(&mut facts.runpath, text(rpath.path)?),
+            LoadCommandVariant::Rpath(rpath) => add(&mut facts.runpath, text(rpath.path)?)?,
             LoadCommandVariant::DyldInfo(info) => {
                 trie = Some((info.export_off.get(endian), info.export_size.get(endian)));
             }
@@ -111,19 +112,23 @@ fn commands<'data, Mach: MachHeader<Endian = Endianness>, R: ReadRef<'data>>(
             .map_err(|()| damaged("its symbol names end early"))?;
         for symbol in symbols.iter() {
             let exported = symbol.n_type() & macho::N_EXT != 0 && symbol.is_definition();
-            let name = usize::try_from(symbol.n_strx(endian)).ok().and_then(|at| strings.get(at..)).unwrap_or_default();
+            let name = usize::try_from(symbol.n_strx(endian)).map(|at| short_name(strings, at)).unwrap_or_default();
             if let (true, Some(name)) = (exported, name.strip_prefix(b"_")) {
-                facts.exports.note(name.split(|byte| *byte == 0).next().unwrap_or_default());
+                facts.exports.note(name);
             }
         }
     }
     Ok(())
 }
 
-fn add(list: &mut Vec<String>, item: String) {
+fn add(list: &mut Vec<String>, item: String) -> Result<(), Fault> {
+    if list.len() >= MOST_NAMES {
+        return Err(damaged("it needs too many libraries"));
+    }
     if !list.contains(&item) {
         list.push(item);
     }
+    Ok(())
 }
 
 /// Follows one name through a trie of exports. A damaged trie holds no name.

@@ -5,18 +5,20 @@
 
 mod elf;
 mod ld_cache;
+mod limited;
 mod macho;
 mod pe;
 mod reader;
 mod search;
 
-use std::fs::File;
 use std::path::Path;
 
 use object::read::{ReadCache, ReadRef};
 
+use limited::Limited;
 use reader::Reader;
 
+use super::folder;
 use super::refusal::Refusal;
 use super::target::Target;
 
@@ -134,7 +136,7 @@ pub fn inspect(path: &Path) -> Result<LibraryFacts, Refusal> {
     if !metadata.is_file() {
         return other("a device or pipe");
     }
-    let cache = ReadCache::new(Reader::new(File::open(path).map_err(failed)?, metadata.len()));
+    let cache = ReadCache::new(Reader::new(folder::open(path).map_err(failed)?, metadata.len()));
     parse(&cache, metadata.len()).map_err(|fault| Refusal::NotALibrary {
         path: path.to_owned(),
         what: match fault {
@@ -145,18 +147,19 @@ pub fn inspect(path: &Path) -> Result<LibraryFacts, Refusal> {
 }
 
 fn parse(cache: &ReadCache<Reader>, size: u64) -> Result<LibraryFacts, Fault> {
-    let head = cache
+    let data = Limited(cache);
+    let head = data
         .read_bytes_at(0, size.min(64))
         .map_err(|()| Fault::Other("a file whose first bytes cannot be read".to_owned()))?;
     match head {
-        [0x7f, b'E', b'L', b'F', 1, ..] => elf::read::<object::elf::FileHeader32<_>>(cache, size),
-        [0x7f, b'E', b'L', b'F', 2, ..] => elf::read::<object::elf::FileHeader64<_>>(cache, size),
+        [0x7f, b'E', b'L', b'F', 1, ..] => elf::read::<object::elf::FileHeader32<_>>(data, size),
+        [0x7f, b'E', b'L', b'F', 2, ..] => elf::read::<object::elf::FileHeader64<_>>(data, size),
         [0xcf, 0xfa, 0xed, 0xfe, ..]
         | [0xfe, 0xed, 0xfa, 0xcf, ..]
         | [0xce, 0xfa, 0xed, 0xfe, ..]
         | [0xfe, 0xed, 0xfa, 0xce, ..]
-        | [0xca, 0xfe, 0xba, 0xbe | 0xbf, ..] => macho::read(cache, size),
-        [b'M', b'Z', ..] => pe::read(cache, size),
+        | [0xca, 0xfe, 0xba, 0xbe | 0xbf, ..] => macho::read(data, size),
+        [b'M', b'Z', ..] => pe::read(data, size),
         _ => Err(Fault::Other(describe(head))),
     }
 }

@@ -5,6 +5,7 @@ use object::pe;
 use object::read::pe::{ExportTable, ImageNtHeaders, SectionTable, optional_header_magic};
 use object::read::{ReadCache, ReadRef};
 
+use super::limited::{Limited, short_name};
 use super::reader::Reader;
 use super::{Exports, Fault, LibraryFacts, LibraryFormat};
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
@@ -13,6 +14,8 @@ use crate::discovery::target::{Architecture, OperatingSystem, Target};
 const MOST_IMPORTS: u64 = 4096;
 /// Longest name of a library, in bytes.
 const LONGEST: u64 = 512;
+
+type Data<'data> = Limited<&'data ReadCache<Reader>>;
 
 fn architecture(machine: u16) -> Architecture {
     match machine {
@@ -24,7 +27,7 @@ fn architecture(machine: u16) -> Architecture {
     }
 }
 
-pub(super) fn read(data: &ReadCache<Reader>, size: u64) -> Result<LibraryFacts, Fault> {
+pub(super) fn read(data: Data<'_>, size: u64) -> Result<LibraryFacts, Fault> {
     match optional_header_magic(data)? {
         pe::IMAGE_NT_OPTIONAL_HDR64_MAGIC => headers::<pe::ImageNtHeaders64>(data, size),
         pe::IMAGE_NT_OPTIONAL_HDR32_MAGIC => headers::<pe::ImageNtHeaders32>(data, size),
@@ -32,7 +35,7 @@ pub(super) fn read(data: &ReadCache<Reader>, size: u64) -> Result<LibraryFacts, 
     }
 }
 
-fn headers<Pe: ImageNtHeaders>(data: &ReadCache<Reader>, size: u64) -> Result<LibraryFacts, Fault> {
+fn headers<Pe: ImageNtHeaders>(data: Data<'_>, size: u64) -> Result<LibraryFacts, Fault> {
     let mut offset = pe::ImageDosHeader::parse(data)?.nt_headers_offset().into();
     let (headers, directories) = Pe::parse(data, &mut offset)?;
     let file = headers.file_header();
@@ -45,9 +48,10 @@ fn headers<Pe: ImageNtHeaders>(data: &ReadCache<Reader>, size: u64) -> Result<Li
         && directory.size.get(LE) != 0
     {
         // The names lie within the directory, so that no whole section has to be read.
-        let table = ExportTable::parse(directory.data(data, &sections)?, directory.virtual_address.get(LE))?;
-        for pointer in table.name_pointers() {
-            exports.note(table.name_from_pointer(pointer.get(LE)).unwrap_or_default());
+        let (names, address) = (directory.data(data, &sections)?, directory.virtual_address.get(LE));
+        for pointer in ExportTable::parse(names, address)?.name_pointers() {
+            let at = pointer.get(LE).checked_sub(address).and_then(|at| usize::try_from(at).ok());
+            exports.note(at.map(|at| short_name(names, at)).unwrap_or_default());
         }
     }
     let needed = match directories.get(pe::IMAGE_DIRECTORY_ENTRY_IMPORT) {
@@ -66,7 +70,7 @@ fn headers<Pe: ImageNtHeaders>(data: &ReadCache<Reader>, size: u64) -> Result<Li
 }
 
 /// Names of the imported libraries, up to the first that cannot be read.
-fn imports(data: &ReadCache<Reader>, address: u32, sections: &SectionTable<'_>) -> Vec<String> {
+fn imports(data: Data<'_>, address: u32, sections: &SectionTable<'_>) -> Vec<String> {
     let step = u64::try_from(size_of::<pe::ImageImportDescriptor>()).unwrap_or(u64::MAX);
     let Some((start, _)) = sections.pe_file_range_at(address).filter(|_| address != 0) else { return Vec::new() };
     (0..MOST_IMPORTS)

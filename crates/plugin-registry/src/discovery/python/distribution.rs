@@ -7,6 +7,9 @@ use crate::discovery::folder;
 /// Largest metadata file that is read, in bytes. The record of the largest packages is about a megabyte.
 const LARGEST: u64 = 16 << 20;
 
+/// Most requirements that are looked at.
+const MOST_REQUIRED: usize = 4096;
+
 /// One distribution.
 #[derive(Clone, Debug)]
 pub(super) struct Distribution {
@@ -151,7 +154,7 @@ fn add_requirement(names: &mut Vec<String>, requirement: &str) {
     let requirement = requirement.trim();
     let end = requirement.find(|c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.')));
     let name = normalize(&requirement[..end.unwrap_or(requirement.len())]);
-    if !name.is_empty() && !names.contains(&name) {
+    if !name.is_empty() && names.len() < MOST_REQUIRED && !names.contains(&name) {
         names.push(name);
     }
 }

@@ -1,6 +1,9 @@
 //! What Python source says without being run: a `register_plugin("name", priority=N)` call, and the dictionaries of an
 //! editable installation.
 
+/// How many uses of a name are looked at; each may lead through the whole file.
+const MOST_USES: usize = 256;
+
 /// A call that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RegisterCall {
@@ -28,9 +31,10 @@ pub(super) fn register_call(source: &str) -> Option<RegisterCall> {
             _ => None,
         })
     };
-    for (at, token) in tokens.iter().enumerate() {
+    let uses = tokens.iter().enumerate().filter(|(_, token)| **token == Token::Word("register_plugin"));
+    for (at, _) in uses.take(MOST_USES) {
         let defined = at > 0 && tokens[at - 1] == Token::Word("def");
-        if *token != Token::Word("register_plugin") || defined || tokens.get(at + 1) != Some(&Token::Punctuation('(')) {
+        if defined || tokens.get(at + 1) != Some(&Token::Punctuation('(')) {
             continue;
         }
         let arguments = arguments(&tokens[at + 2..]);
@@ -64,10 +68,11 @@ pub(super) fn dictionary(source: &str, variable: &str) -> Vec<(String, String)> 
     let tokens = tokens(source);
     let mut pairs = Vec::new();
     // `NAME = {`, or with a type between the two.
-    let start = tokens.iter().enumerate().find_map(|(at, token)| {
+    let mut uses = tokens.iter().enumerate().filter(|(_, token)| **token == Token::Word(variable)).take(MOST_USES);
+    let start = uses.find_map(|(at, _)| {
         let assigned = tokens[at..].iter().position(|token| *token == Token::Punctuation('='))?;
         let opened = tokens.get(at + assigned + 1) == Some(&Token::Punctuation('{'));
-        (*token == Token::Word(variable) && opened).then_some(at + assigned + 2)
+        opened.then_some(at + assigned + 2)
     });
     let Some(start) = start else { return pairs };
     for item in arguments(&tokens[start..]) {
@@ -180,6 +185,18 @@ mod tests {
         assert_eq!(pairs("SPACES"), [pair("n", "/1"), pair("n", "/2")]);
         assert_eq!(pairs("OTHER"), []);
         assert_eq!(dictionary("MAPPING = {'a': '/x'", "MAPPING"), []);
+    }
+
+    #[test]
+    fn a_long_file_takes_a_short_time() {
+        // A megabyte of each took minutes.
+        let start = std::time::Instant::now();
+        for part in ["a ", "MAPPING ", "MAPPING = ", "register_plugin(", "register_plugin(x) ", "(", "'", "\\"] {
+            let source = part.repeat((1 << 20) / part.len());
+            assert_eq!(register_call(&source), None);
+            assert!(dictionary(&source, "MAPPING").is_empty());
+        }
+        assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
     }
 
     #[test]

@@ -1,0 +1,62 @@
+//! Refuses to read more of a file than any library needs at once. A damaged or hostile file may name lengths of gigabytes,
+//! and be as long as that without taking any space on the disk.
+
+use std::ops::Range;
+
+use object::read::ReadRef;
+
+/// Longest range that is read at once, in bytes. The longest there are hold the exported names of a Mach-O or PE library.
+const LONGEST: u64 = 64 << 20;
+/// Most names of libraries and folders that a library may list; more is damage.
+pub(super) const MOST_NAMES: usize = 4096;
+/// Longest name that is compared with those looked for, in bytes.
+const LONGEST_NAME: usize = 64;
+
+/// Data of which only short ranges are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limited<R>(pub(super) R);
+
+impl<'data, R: ReadRef<'data>> ReadRef<'data> for Limited<R> {
+    fn len(self) -> Result<u64, ()> {
+        self.0.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'data [u8], ()> {
+        if size > LONGEST { Err(()) } else { self.0.read_bytes_at(offset, size) }
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'data [u8], ()> {
+        self.0.read_bytes_at_until(range, delimiter)
+    }
+}
+
+/// The name at a place of a list of names that end in 0, cut where it is longer than any that is looked for.
+pub(super) fn short_name(names: &[u8], at: usize) -> &[u8] {
+    let rest = names.get(at..).unwrap_or_default();
+    let rest = &rest[..rest.len().min(LONGEST_NAME)];
+    &rest[..rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_ranges_are_refused() {
+        let data = vec![7u8; usize::try_from(LONGEST).unwrap() + 1];
+        let limited = Limited(&data[..]);
+        assert_eq!(limited.read_bytes_at(1, LONGEST).map(<[u8]>::len), Ok(data.len() - 1));
+        assert!(limited.read_bytes_at(0, LONGEST + 1).is_err());
+    }
+
+    #[test]
+    fn names_end_somewhere() {
+        let mut names = b"a\0bc\0".to_vec();
+        assert_eq!(
+            (short_name(&names, 0), short_name(&names, 2), short_name(&names, 9)),
+            (&b"a"[..], &b"bc"[..], &b""[..])
+        );
+        names.extend([b'x'; 1000]);
+        assert_eq!(short_name(&names, 5), [b'x'; LONGEST_NAME]);
+    }
+}
