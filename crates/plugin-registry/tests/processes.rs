@@ -76,16 +76,11 @@ fn rendezvous(
 /// What the parent tells a child beyond its rank.
 const ADDRESS: &str = "RENDEZVOUS_TEST_ADDRESS";
 const TIMEOUT: &str = "RENDEZVOUS_TEST_TIMEOUT_MS";
-const CHILD: &str = "a_process";
 
-#[test]
-#[ignore = "the other tests of this file start it"]
-fn a_process() {
+/// What a test does in a process it started of itself; false in the test's own process.
+fn is_a_started_process() -> bool {
     let environment = Environment::of_this_process();
-    let (Some(address), Some(timeout)) = (environment.get(ADDRESS), environment.get(TIMEOUT)) else {
-        println!("SKIPPED {CHILD}: started by hand");
-        return;
-    };
+    let (Some(address), Some(timeout)) = (environment.get(ADDRESS), environment.get(TIMEOUT)) else { return false };
     let rank = environment.get("RANK").unwrap();
     let store: Arc<dyn KeyValueStore> = Arc::new(Redis::open(address).unwrap());
     // Two plugins with the same keys.
@@ -96,12 +91,14 @@ fn a_process() {
             Err(error) => println!("FAILED {plugin} {} {error}", error.code().as_raw()),
         }
     }
+    true
 }
 
-fn start(server: &RedisServer, rank: u32, world: u32, timeout_ms: u32) -> Child {
+/// Starts this very test again, as one of several processes.
+fn start(test: &str, server: &RedisServer, rank: u32, world: u32, timeout_ms: u32) -> Child {
     let (rank, world) = (rank.to_string(), world.to_string());
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", CHILD, "--ignored", "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .env_clear()
         .envs([("RANK", &rank), ("LOCAL_RANK", &rank), ("WORLD_SIZE", &world), ("LOCAL_WORLD_SIZE", &world)])
         .envs([("MASTER_ADDR", "127.0.0.1".to_owned()), (ADDRESS, server.address()), (TIMEOUT, timeout_ms.to_string())])
@@ -122,9 +119,13 @@ fn finish(child: Child) -> Vec<String> {
 
 #[test]
 fn two_processes_see_each_other() {
-    let Some(server) = RedisServer::start("two_processes_see_each_other") else { return };
+    let test = "two_processes_see_each_other";
+    if is_a_started_process() {
+        return;
+    }
+    let Some(server) = RedisServer::start(test) else { return };
     library();
-    let children = [start(&server, 0, 2, 60_000), start(&server, 1, 2, 60_000)];
+    let children = [start(test, &server, 0, 2, 60_000), start(test, &server, 1, 2, 60_000)];
     let [first, second] = children.map(finish);
     assert_eq!(first, ["SEEN red 0 red0 true;1 red1 false", "SEEN blue 0 blue0 true;1 blue1 false"]);
     assert_eq!(second, ["SEEN red 0 red0 false;1 red1 true", "SEEN blue 0 blue0 false;1 blue1 true"]);
@@ -132,9 +133,13 @@ fn two_processes_see_each_other() {
 
 #[test]
 fn a_process_that_never_comes_is_named() {
-    let Some(server) = RedisServer::start("a_process_that_never_comes_is_named") else { return };
+    let test = "a_process_that_never_comes_is_named";
+    if is_a_started_process() {
+        return;
+    }
+    let Some(server) = RedisServer::start(test) else { return };
     library();
-    let said = finish(start(&server, 0, 2, 200));
+    let said = finish(start(test, &server, 0, 2, 200));
     assert_eq!(said.len(), 2, "{said:?}");
     for (line, key) in said.iter().zip(["\"pjrt/4.run1/3.red/node/1\"", "\"pjrt/4.run1/4.blue/node/1\""]) {
         let code = format!(" {} ", ErrorCode::DEADLINE_EXCEEDED.as_raw());

@@ -55,9 +55,12 @@ fn a_second_client_is_told_of_the_first() {
 
 #[test]
 fn an_exclusive_device_is_held_across_processes() {
+    if let Some(locks) = std::env::var_os("EXCLUSIVE_TEST_LOCKS") {
+        return hold_the_device_until_told(PathBuf::from(locks));
+    }
     let locks = folder("exclusive");
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["leases::holds_the_device_until_told", "--exact", "--ignored", "--nocapture"])
+        .args(["leases::an_exclusive_device_is_held_across_processes", "--exact", "--nocapture"])
         .env("EXCLUSIVE_TEST_LOCKS", &locks)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -86,10 +89,8 @@ fn an_exclusive_device_is_held_across_processes() {
     assert_eq!(registry.locks().holder("exclusive"), None);
 }
 
-#[test]
-#[ignore = "run by the test above, which ends it"]
-fn holds_the_device_until_told() {
-    let locks = PathBuf::from(std::env::var_os("EXCLUSIVE_TEST_LOCKS").unwrap());
+/// What the test above does in the process it starts of itself, and ends.
+fn hold_the_device_until_told(locks: PathBuf) {
     let registry = PluginRegistry::builder().locks(LockFolder::at(locks)).build();
     let loaded = registry.register::<Exclusive>().unwrap().load().unwrap();
     let _client = loaded.client_labelled("the child", &ClientOptions::new()).unwrap();
