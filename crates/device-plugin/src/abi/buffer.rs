@@ -30,7 +30,7 @@ fn address<B: Backend>(buffer: &BufferHandle<B>) -> Result<usize> {
     let held = buffer.hold()?;
     // The address of memory that is still written is of no use to the framework.
     buffer.ready.wait()?;
-    let address = buffer.client.backend.device_pointer(held.value().expect()?);
+    let address = buffer.client.backend.device_pointer(held.value().available()?);
     address.ok_or_else(|| Error::unimplemented("the device does not tell where buffers lie").unnamed())
 }
 

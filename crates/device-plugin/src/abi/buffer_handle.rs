@@ -54,7 +54,7 @@ impl<B: Backend> Value<B> {
     }
 
     /// The value, or an error that only a broken promise can bring about.
-    pub(crate) fn expect(&self) -> Result<&B::Buffer> {
+    pub(crate) fn available(&self) -> Result<&B::Buffer> {
         self.get().ok_or_else(|| Error::internal("the buffer is ready, but has no value"))
     }
 

@@ -100,7 +100,7 @@ entries! {
                 late.set(Err(error));
             }
             Ok(_) => ready.on_ready(move |ready| {
-                late.set(ready.clone().and_then(|()| contain(|| value.expect().cloned())));
+                late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
                 drop_contained(value);
             }),
         });

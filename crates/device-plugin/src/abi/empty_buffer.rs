@@ -111,7 +111,7 @@ entries! {
         };
         let mut late = alias.late;
         ready.on_ready(move |ready| {
-            late.set(ready.clone().and_then(|()| contain(|| value.expect().cloned())));
+            late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
             drop_contained(value);
         });
         Ok(())

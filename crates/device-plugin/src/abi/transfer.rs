@@ -52,7 +52,7 @@ fn read<B: Backend>(
     layout: Option<&Strided>,
     to: &mut [u8],
 ) -> Result<()> {
-    let value = value.expect()?;
+    let value = value.available()?;
     let size = shape.host_size().unwrap_or(0);
     let Some(layout) = layout.filter(|layout| !layout.is_dense()) else {
         return backend.read(value, &mut to[..size]);
@@ -106,14 +106,14 @@ fn derive<B: Backend>(
     let held = buffer.hold()?;
     if buffer.ready.is_ready() || (B::QUEUED && held.value().get().is_some()) {
         buffer.wait()?;
-        let new = make(&client.backend, held.value().expect()?)?;
+        let new = make(&client.backend, held.value().available()?)?;
         let ready = buffer.ready.clone();
         return Ok(BufferHandle::give(client.share(), Value::Now(new), &Form::new(shape), to, ready));
     }
     let (handle, mut late) = Late::new(client, shape, to);
     let (client, value) = (client.share(), held.value().clone());
     buffer.ready.on_ready(move |ready| {
-        let make = || make(&client.backend, value.expect()?);
+        let make = || make(&client.backend, value.available()?);
         late.set(ready.clone().and_then(|()| contain(make)));
         drop_contained((client, value));
     });
@@ -260,7 +260,7 @@ pub(crate) fn read_range<B: Backend>(
     range: std::ops::Range<usize>,
     to: &mut [u8],
 ) -> Result<()> {
-    let value = value.expect()?;
+    let value = value.available()?;
     let size = shape.host_size().unwrap_or(0);
     if range == (0..size) {
         return backend.read(value, to);
