@@ -34,3 +34,4 @@ mod threads;
 mod topologies;
 mod toy;
 mod transfers;
+mod understated;
