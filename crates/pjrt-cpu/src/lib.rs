@@ -6,5 +6,6 @@
 
 pub mod engine;
 mod plugin;
+pub mod spmd;
 
 pub use plugin::{Cpu, CpuBackend};

@@ -67,6 +67,8 @@ pub enum RunError {
     Input(String),
     /// A buffer of this many bytes could not be allocated.
     OutOfMemory(usize),
+    /// Another member of the launch failed, or left this one waiting for ever.
+    Launch(String),
     /// A rule of the engine was broken; please report it.
     Internal(String),
 }
@@ -78,6 +80,7 @@ impl fmt::Display for RunError {
             RunError::OutOfMemory(bytes) => {
                 write!(f, "out of memory: {bytes} bytes could not be allocated")
             }
+            RunError::Launch(message) => write!(f, "the launch failed: {message}"),
             RunError::Internal(message) => write!(f, "internal error of the CPU engine: {message}"),
         }
     }
