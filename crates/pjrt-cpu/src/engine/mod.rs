@@ -11,6 +11,7 @@ mod dtype;
 mod elementwise;
 mod emit;
 mod error;
+mod footprint;
 mod fuse;
 mod graph;
 mod kernels;
@@ -29,7 +30,9 @@ use stablehlo::ir::{Attribute, Module};
 
 pub use dtype::{DType, TensorType};
 pub use error::{CompileError, CompileErrorKind, RunError};
-pub use pool::Pool;
+pub use footprint::Footprint;
+pub use par::alone;
+pub use pool::{Pool, PoolUsage};
 pub use program::{Parameter, Program};
 pub use tensor::Tensor;
 

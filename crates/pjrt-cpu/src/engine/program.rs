@@ -101,11 +101,16 @@ impl Program {
 
     /// Runs the program. An input no other [`Tensor`] shares may be overwritten: to keep one, pass a clone.
     pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RunError> {
+        self.run_with(inputs, &self.pool)
+    }
+
+    /// The same, with memory from another pool than the program's own.
+    pub fn run_with(&self, inputs: Vec<Tensor>, pool: &Pool) -> Result<Vec<Tensor>, RunError> {
         if inputs.len() != self.parameters.len() {
             let (want, got) = (self.parameters.len(), inputs.len());
             return Err(RunError::Input(format!("program `{}` takes {want} inputs, {got} were given", self.name)));
         }
-        let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool: &self.pool };
+        let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
             if input.ty() != &parameter.ty {
                 let (want, got) = (&parameter.ty, input.ty());
