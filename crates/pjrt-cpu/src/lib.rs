@@ -6,5 +6,6 @@
 
 mod device;
 pub mod engine;
+pub mod spmd;
 
 pub use device::{Cpu, CpuBackend, CpuBuffer, CpuExecutable};

@@ -172,7 +172,7 @@ impl Backend for CpuBackend {
     }
 
     fn execute_all(&self, executable: &Arc<CpuExecutable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
-        launches.iter_mut().map(|launch| self.state.execute(executable, launch)).collect()
+        self.state.execute_all(executable, launches)
     }
 
     fn cost_analysis(executable: &CpuExecutable) -> Result<Vec<NamedValue>> {

@@ -8,7 +8,8 @@ use stablehlo::ir::{Attribute, Attributes, Func};
 use super::cost::{Cost, cost};
 use super::memory::KINDS;
 use super::types;
-use crate::engine::{self, CompileErrorKind, Footprint};
+use crate::engine::{self, CompileErrorKind, CompileSettings, Footprint, Pool};
+use crate::spmd::OpSharding;
 
 /// Work, in operations and bytes, that is done before another thread would have begun with it.
 const QUICK: f64 = 262_144.0;
@@ -77,14 +78,16 @@ pub(crate) fn compile(program: &Program, options: &CompileOptions) -> Result<Com
             program.format
         )));
     }
-    if options.num_partitions != 1 {
-        return Err(Error::unimplemented(format!(
-            "{} partitions; this device runs programs whole",
-            options.num_partitions
-        )));
-    }
     let module = stablehlo::parse(program.code.clone()).map_err(|error| Error::invalid_argument(error.to_string()))?;
-    let compiled = engine::compile(&module).map_err(|error| match error.kind() {
+    let count = |n: i64, what: &str| {
+        usize::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| Error::invalid_argument(format!("{n} {what}")))
+    };
+    let mut settings =
+        CompileSettings::new(count(options.num_replicas, "replicas")?, count(options.num_partitions, "partitions")?);
+    settings.use_spmd = options.use_spmd_partitioning;
+    settings.use_shardy = options.use_shardy_partitioner;
+    // Constants are no device's: each launch allocates in the memory of its own.
+    let compiled = engine::compile_with(&module, &settings, Pool::global()).map_err(|error| match error.kind() {
         CompileErrorKind::Unsupported => Error::unimplemented(error.to_string()),
         CompileErrorKind::Invalid => Error::invalid_argument(error.to_string()),
     })?;
@@ -108,6 +111,9 @@ fn info(program: &engine::Program, entry: &Func) -> Result<ExecutableInfo> {
     info.code_size = i64::try_from(program.constant_bytes()).unwrap_or(i64::MAX);
     info.parameter_memory_kinds = memory_kinds(&entry.arg_attributes, info.parameters.len(), "argument")?;
     info.output_memory_kinds = memory_kinds(&entry.result_attributes, info.outputs.len(), "result")?;
+    let encoded = |shardings: &[OpSharding]| shardings.iter().map(OpSharding::to_proto).collect();
+    info.parameter_shardings = program.parameter_shardings().map(encoded);
+    info.output_shardings = program.output_shardings().map(encoded);
     Ok(info)
 }
 

@@ -49,7 +49,7 @@ fn region(module: &Module, func: &Func, body: &Region, times: f64, depth: usize,
 fn operation(module: &Module, func: &Func, op: &Op, times: f64, depth: usize, cost: &mut Cost) {
     let out = elements(func, op.results.first());
     let first = elements(func, op.operands.first());
-    let mut nested = |times: f64, cost: &mut Cost| {
+    let nested = |times: f64, cost: &mut Cost| {
         for body in &op.regions {
             region(module, func, body, times, depth + 1, cost);
         }

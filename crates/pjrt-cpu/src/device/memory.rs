@@ -1,6 +1,6 @@
 //! The memories of the devices: a pool for each device, and one that all of them reach for what stays on the host.
 
-use device_plugin::{Error, MemoryInfo, MemoryStats, Placement, Result};
+use device_plugin::{Error, ErrorCode, MemoryInfo, MemoryStats, Placement, Result};
 
 use super::config::{self, Config};
 use crate::engine::{Pool, RunError};
@@ -100,6 +100,7 @@ pub(crate) fn run_error(error: RunError, device: usize) -> Error {
             config::LIMIT,
             config::LIMIT_VARIABLE,
         )),
+        RunError::Launch(_) => Error::new(ErrorCode::ABORTED, error.to_string()),
         _ => Error::internal(error.to_string()),
     }
 }

@@ -76,6 +76,8 @@ pub enum RunError {
         /// Bytes that may be.
         limit: usize,
     },
+    /// Another member of the launch failed, or left this one waiting for ever.
+    Launch(String),
     /// A rule of the engine was broken; please report it.
     Internal(String),
 }
@@ -90,6 +92,7 @@ impl fmt::Display for RunError {
             RunError::LimitReached { wanted, in_use, limit } => {
                 write!(f, "out of memory: {wanted} bytes wanted, {in_use} of at most {limit} bytes in use")
             }
+            RunError::Launch(message) => write!(f, "the launch failed: {message}"),
             RunError::Internal(message) => write!(f, "internal error of the CPU engine: {message}"),
         }
     }

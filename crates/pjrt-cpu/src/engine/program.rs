@@ -2,12 +2,15 @@
 
 use std::fmt;
 
+use super::comm::{Member, World};
 use super::dtype::TensorType;
 use super::error::RunError;
 use super::kernels::Kernel;
 use super::pool::{Buffer, Pool};
+use super::settings::CompileSettings;
 use super::tensor::Tensor;
 use super::tile::TileProgram;
+use crate::spmd::OpSharding;
 
 /// A value a step reads.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +74,16 @@ pub struct Program {
     pub(crate) slots: usize,
     pub(crate) block: Block,
     pub(crate) pool: Pool,
+    pub(crate) settings: CompileSettings,
+    /// Meetings with other members, in all of the program.
+    pub(crate) collectives: u32,
+    pub(crate) shardings: Option<Shardings>,
+}
+
+/// How parameters and outputs are spread over partitions.
+pub(crate) struct Shardings {
+    pub(crate) parameters: Vec<OpSharding>,
+    pub(crate) outputs: Vec<OpSharding>,
 }
 
 impl Program {
@@ -99,13 +112,59 @@ impl Program {
         self.block.steps.len()
     }
 
-    /// Runs the program. An input no other [`Tensor`] shares may be overwritten: to keep one, pass a clone.
-    pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RunError> {
-        self.run_with(inputs, &self.pool)
+    /// What the program was compiled for.
+    pub fn settings(&self) -> &CompileSettings {
+        &self.settings
     }
 
-    /// The same, with memory from another pool than the program's own.
-    pub fn run_with(&self, inputs: Vec<Tensor>, pool: &Pool) -> Result<Vec<Tensor>, RunError> {
+    /// Members wait for one another in the program: each needs a thread of its own.
+    pub fn has_collectives(&self) -> bool {
+        self.collectives > 0
+    }
+
+    /// How each parameter is spread over partitions; `None` for a program that was not split.
+    pub fn parameter_shardings(&self) -> Option<&[OpSharding]> {
+        self.shardings.as_ref().map(|s| &s.parameters[..])
+    }
+
+    /// How each output is spread over partitions; `None` for a program that was not split.
+    pub fn output_shardings(&self) -> Option<&[OpSharding]> {
+        self.shardings.as_ref().map(|s| &s.outputs[..])
+    }
+
+    /// Runs the program alone. An input no other [`Tensor`] shares may be overwritten: to keep one, pass a clone.
+    pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RunError> {
+        self.run_in(inputs, &self.pool, None)
+    }
+
+    /// Runs the program as one member of a launch, with buffers of `pool`: inputs and outputs are those of this
+    /// member alone. Without a member the program runs as the only one of a world of one, which is an error where
+    /// it was compiled for more and meets others.
+    ///
+    /// The run ends the member's part in the launch, whichever way it ends; an error releases the others. Members
+    /// wait for one another here: each runs on a thread of its own.
+    pub fn run_in(&self, inputs: Vec<Tensor>, pool: &Pool, member: Option<&Member>) -> Result<Vec<Tensor>, RunError> {
+        let Some(member) = member else {
+            let alone = World::new(1, 1).member(0, 0);
+            return self.run_in(inputs, pool, Some(&alone));
+        };
+        let result = self.run_as(inputs, pool, member);
+        match &result {
+            Ok(_) => member.finish(),
+            Err(error) => member.fail(&error.to_string()),
+        }
+        result
+    }
+
+    fn run_as(&self, inputs: Vec<Tensor>, pool: &Pool, member: &Member) -> Result<Vec<Tensor>, RunError> {
+        let want = (self.settings.replicas, self.settings.partitions);
+        let got = (member.world().replicas(), member.world().partitions());
+        if self.collectives > 0 && want != got {
+            return Err(RunError::Input(format!(
+                "program `{}` is for {} replicas of {} partitions and was launched on {} of {}",
+                self.name, want.0, want.1, got.0, got.1
+            )));
+        }
         if inputs.len() != self.parameters.len() {
             let (want, got) = (self.parameters.len(), inputs.len());
             return Err(RunError::Input(format!("program `{}` takes {want} inputs, {got} were given", self.name)));
