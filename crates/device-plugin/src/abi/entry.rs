@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use pjrt_sys::{AbiStruct, PJRT_Error, Slot};
 
 use crate::abi::error::into_raw;
-use crate::abi::raw::{copy_struct, local_copy};
+use crate::abi::raw::{copy_struct, local_copy, too_short};
 use crate::{Error, Result};
 
 /// The plugin `P` seen through the C table.
@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         // SAFETY: V1, every struct begins with its size.
         let size = unsafe { args.cast::<usize>().read() };
         if size < S::Args::MIN_SIZE {
-            return Err(too_short::<S>(size));
+            return Err(too_short::<S::Args>(size, "args"));
         }
         // SAFETY: V1, `size` bytes are readable.
         let mut local = unsafe { local_copy(args, size) };
@@ -103,15 +103,6 @@ const fn ends_with(text: &[u8], end: &[u8]) -> bool {
         i += 1;
     }
     true
-}
-
-#[cold]
-fn too_short<S: Slot>(size: usize) -> Error {
-    Error::argument(format!(
-        "args->struct_size is {size}, but even the oldest supported framework passes {}; set it to {}",
-        S::Args::MIN_SIZE,
-        S::Args::STRUCT_SIZE
-    ))
 }
 
 /// Runs vendor code outside the table's functions: a panic becomes an error.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::mem::offset_of;
 
-use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_ExecuteOptions};
+use pjrt_sys::{AbiStruct, PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_ExecuteOptions};
 
 use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value, check_donated, deleted};
 use crate::abi::client_state::Client;
@@ -401,21 +401,17 @@ unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Result<Callback
 /// V1 and V3 for the options.
 #[inline]
 unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Options<'a>> {
-    const OLDEST: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
-    if options.is_null() {
-        return Err(Error::argument("options is null"));
+    const READ: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
+    // All that is read lies in the part that every known framework has.
+    const { assert!(READ <= PJRT_ExecuteOptions::MIN_SIZE) };
+    if options.is_null() || !options.is_aligned() {
+        return Err(Error::argument(if options.is_null() { "options is null" } else { "options is not aligned" }));
     }
     // SAFETY: V1, every struct begins with its size.
     let size = unsafe { options.cast::<usize>().read() };
-    // All that is read lies in the part that every known framework has; a shorter struct is padded first.
-    let padded;
-    let options = if size >= OLDEST {
-        options
-    } else {
-        // SAFETY: V1.
-        padded = unsafe { raw::nested(options, "options") }?;
-        &raw const padded
-    };
+    if size < PJRT_ExecuteOptions::MIN_SIZE {
+        return Err(raw::too_short::<PJRT_ExecuteOptions>(size, "options"));
+    }
     // SAFETY: V1, the field is within the size.
     let sends: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_send_ops)) };
     // SAFETY: V1, the field is within the size.
