@@ -24,6 +24,7 @@ mod empty_buffers;
 mod events;
 mod executables;
 mod execution;
+mod faults;
 mod foreign_memory;
 mod framework;
 mod history;
