@@ -58,7 +58,7 @@ pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) ->
     let func = module.entry().ok_or_else(|| {
         CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
     })?;
-    let mut lower = Lower::new(module, pool);
+    let mut lower = Lower::new(module, settings, pool);
     let Lowered { block, args, results } = lower.entry(func)?;
     for (declared, ty) in func.results.iter().zip(&results) {
         let declared = tensor_type(declared)?;
@@ -90,7 +90,7 @@ pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) ->
         block: emitted.block,
         pool: pool.clone(),
         settings: settings.clone(),
-        collectives: 0,
+        collectives: lower.collectives,
         shardings: None,
     })
 }

@@ -6,6 +6,7 @@ use super::comm::{Member, World};
 use super::dtype::TensorType;
 use super::error::RunError;
 use super::kernels::Kernel;
+use super::kernels::collective::Collective;
 use super::pool::{Buffer, Pool};
 use super::settings::CompileSettings;
 use super::tensor::Tensor;
@@ -34,6 +35,7 @@ pub(crate) struct Out {
 pub(crate) enum Step {
     Tile { program: TileProgram, n: usize, args: Vec<Arg>, outs: Vec<Out>, free: Vec<u32> },
     Kernel { kernel: Box<dyn Kernel>, args: Vec<Arg>, outs: Vec<Out>, free: Vec<u32> },
+    Collective { collective: Box<Collective>, args: Vec<Arg>, outs: Vec<Out>, free: Vec<u32> },
     While { args: Vec<Arg>, carried: Vec<u32>, cond: Block, body: Block, outs: Vec<u32>, free: Vec<u32> },
     Case { index: Arg, select: Select, branches: Vec<Block>, outs: Vec<u32>, free: Vec<u32> },
 }
@@ -169,7 +171,7 @@ impl Program {
             let (want, got) = (self.parameters.len(), inputs.len());
             return Err(RunError::Input(format!("program `{}` takes {want} inputs, {got} were given", self.name)));
         }
-        let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool };
+        let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool, member };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
             if input.ty() != &parameter.ty {
                 let (want, got) = (&parameter.ty, input.ty());
@@ -207,6 +209,7 @@ struct Env<'p> {
     consts: &'p [Buffer],
     slots: Vec<Option<Buffer>>,
     pool: &'p Pool,
+    member: &'p Member,
 }
 
 fn empty(slot: u32) -> RunError {
@@ -244,6 +247,10 @@ impl Env<'_> {
                 }
                 Step::Kernel { kernel, args, outs, free } => {
                     self.kernel(&**kernel, args, outs)?;
+                    self.free(free);
+                }
+                Step::Collective { collective, args, outs, free } => {
+                    self.meet(collective, args, outs)?;
                     self.free(free);
                 }
                 Step::While { args, carried, cond, body, outs, free } => {
@@ -324,6 +331,16 @@ impl Env<'_> {
             let mut targets = targets(&mut buffers)?;
             kernel.run(&ins, &mut targets, self.pool)?;
         }
+        for (out, buffer) in outs.iter().zip(buffers) {
+            self.slots[out.slot as usize] = Some(buffer);
+        }
+        Ok(())
+    }
+
+    fn meet(&mut self, collective: &Collective, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
+        let inputs = args.iter().map(|&arg| self.take(arg)).collect::<Result<_, _>>()?;
+        let bytes: Vec<usize> = outs.iter().map(|out| out.bytes).collect();
+        let buffers = collective.run(inputs, &bytes, self.pool, self.member)?;
         for (out, buffer) in outs.iter().zip(buffers) {
             self.slots[out.slot as usize] = Some(buffer);
         }
