@@ -39,3 +39,4 @@ mod threads;
 mod topologies;
 mod toy;
 mod transfers;
+mod understated;
