@@ -70,6 +70,7 @@ extern crate self as device_plugin;
 
 #[allow(unsafe_code, reason = "the one place")]
 pub mod abi;
+mod artifact;
 mod backend;
 pub mod builtin;
 pub mod capabilities;

@@ -98,7 +98,11 @@ pub trait DevicePlugin: 'static {
     }
 
     /// The StableHLO versions the backend reads. Frameworks serialize programs for the current one, so a backend that
-    /// pins it keeps working with newer frameworks. None leaves the choice to the framework.
+    /// pins it keeps working with newer frameworks. None leaves the choice to the framework: JAX 0.10.2, which knows
+    /// 1.17.0, then takes 1.13.7, as it is 12 weeks older.
+    ///
+    /// JAX never serializes for a newer version than its own. What comes in another version than these, such as an
+    /// artifact from a file, is refused with both versions named.
     fn stablehlo_versions() -> Option<StablehloVersions> {
         None
     }

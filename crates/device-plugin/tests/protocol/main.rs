@@ -38,3 +38,5 @@ mod threads;
 mod topologies;
 mod toy;
 mod transfers;
+#[path = "../support/xspace.rs"]
+mod xspace;
