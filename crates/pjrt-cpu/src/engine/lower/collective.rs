@@ -289,7 +289,7 @@ impl<'m> Named<'m> {
 
     fn int(&self, name: &str) -> Result<i64> {
         match self.find(name) {
-            Some(Attribute::Integer(value)) => Ok(*value),
+            Some(Attribute::Integer(value, _)) => Ok(*value),
             Some(Attribute::Bool(value)) => Ok(i64::from(*value)),
             Some(Attribute::Unit) => Ok(1),
             None if matches!(name, "channel_id" | "use_global_device_ids") => Ok(0),

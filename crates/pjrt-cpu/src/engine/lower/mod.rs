@@ -176,10 +176,9 @@ impl<'m> Lower<'m> {
         for (&id, bind) in region.args.iter().zip(args) {
             let declared = type_of(frame.func, id)?;
             if let Bind::Tensor(tv) = &bind
-                && tensor_type(declared)? != tv.ty
+                && !fits(declared, &tv.ty)?
             {
-                let want = tensor_type(declared)?;
-                return Err(CompileError::invalid(format!("an argument of type {want} is given a {}", tv.ty)));
+                return Err(CompileError::invalid(format!("an argument of type {declared} is given a {}", tv.ty)));
             }
             frame.bind(id, bind)?;
         }
@@ -247,13 +246,30 @@ fn type_of(func: &Func, id: ValueId) -> Result<&Type> {
     func.values.get(id.0 as usize).ok_or_else(|| CompileError::invalid(format!("value {} has no type", id.0)))
 }
 
+/// The engine's element type of an IR type.
+fn dtype_of(ty: &Type) -> Result<DType> {
+    match ty {
+        Type::Tensor(t) => {
+            DType::from_ir(t.element).ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element)))
+        }
+        _ => Err(CompileError::unsupported(format!("a value of type {ty} where a tensor is needed"))),
+    }
+}
+
+/// A value of type `ty` may stand where `declared` is declared, whose extents may be unknown.
+fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
+    let dtype = dtype_of(declared)?;
+    let Type::Tensor(t) = declared else { return Ok(false) };
+    let agree = |(&d, &dim): (&i64, &usize)| d == DYNAMIC || usize::try_from(d) == Ok(dim);
+    Ok(dtype == ty.dtype && t.shape.len() == ty.rank() && t.shape.iter().zip(ty.dims.iter()).all(agree))
+}
+
 /// The engine's type of an IR type.
 pub(crate) fn tensor_type(ty: &Type) -> Result<TensorType> {
+    let dtype = dtype_of(ty)?;
     let Type::Tensor(t) = ty else {
-        return Err(CompileError::unsupported(format!("a value of type {ty:?} where a tensor is needed")));
+        return Err(CompileError::unsupported(format!("a value of type {ty} where a tensor is needed")));
     };
-    let dtype =
-        DType::from_ir(t.element).ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element)))?;
     if t.shape.contains(&DYNAMIC) {
         return Err(CompileError::unsupported("a dimension of unknown extent; refine the program's shapes first"));
     }
@@ -388,9 +404,22 @@ impl<'m> Cx<'_, 'm> {
         tensor_type(type_of(self.frame.func, *id)?)
     }
 
+    /// Declared element type of a result.
+    fn result_dtype(&self, index: usize) -> Result<DType> {
+        let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
+        dtype_of(type_of(self.frame.func, *id)?)
+    }
+
     fn bind(&mut self, index: usize, bind: Bind) -> Result<()> {
         let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
         self.frame.bind(*id, bind)
+    }
+
+    /// Result `index` may be of type `ty`.
+    fn declared(&self, index: usize, ty: &TensorType) -> Result<()> {
+        let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
+        let declared = type_of(self.frame.func, *id)?;
+        self.ensure(fits(declared, ty)?, || format!("makes a {ty}, a {declared} is declared"))
     }
 
     /// Binds all results, whose types must be the declared ones.
@@ -398,8 +427,7 @@ impl<'m> Cx<'_, 'm> {
         let (want, got) = (self.op.results.len(), results.len());
         self.ensure(want == got, || format!("makes {got} results, {want} are declared"))?;
         for (i, tv) in results.into_iter().enumerate() {
-            let declared = self.result_type(i)?;
-            self.ensure(declared == tv.ty, || format!("makes a {}, a {declared} is declared", tv.ty))?;
+            self.declared(i, &tv.ty)?;
             self.bind(i, Bind::Tensor(tv))?;
         }
         Ok(())
