@@ -24,6 +24,7 @@ use super::pool::{Buffer, Pool};
 use super::settings::CompileSettings;
 use super::view::{MAX_RANK, View};
 
+pub(crate) use name::place;
 pub(crate) use region::{Combine, ScalarFn};
 
 type Result<T> = std::result::Result<T, CompileError>;
@@ -191,7 +192,7 @@ impl<'m> Lower<'m> {
             }
             let lowered = cx.lower();
             if let Err(error) = lowered {
-                return Err(error.at(|| name::place(self.module, frame.func, op)));
+                return Err(error.at(|| place(self.module, frame.func, op)));
             }
         }
         Err(CompileError::invalid("a region ends without a return"))
