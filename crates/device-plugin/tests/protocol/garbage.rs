@@ -258,10 +258,10 @@ fn counts_beyond_memory() {
             (args.client, args.process_infos, args.num_process_infos) = (client, null_mut(), count);
         });
         assert!(fault.map(drop).unwrap_err().message.contains("process_infos is null"));
+        let mut program = crate::framework::program("toy", &[]);
+        (program.code, program.code_size) = (null_mut(), count);
         let fault = toy().ask::<slot::PJRT_Client_Compile>(|args| {
-            let program = Box::leak(Box::new(crate::framework::program("toy", b"op=echo")));
-            (program.code, program.code_size) = (null_mut(), count);
-            (args.client, args.program, args.compile_options_size) = (client, program, 0);
+            (args.client, args.program, args.compile_options_size) = (client, &raw const program, 0);
         });
         assert!(fault.map(drop).unwrap_err().message.contains("program->code is null"));
         let fault = toy().ask::<slot::PJRT_Device_CreateAsyncTrackingEvent>(|args| {

@@ -59,8 +59,8 @@ unsafe extern "C" fn released(_: *mut c_void, count: *mut c_void) {
     unsafe { &*count.cast::<AtomicUsize>() }.fetch_add(1, Ordering::SeqCst);
 }
 
-/// What a client makes in its life. `lent` is memory that buffers use in place.
-fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize) -> Vec<Object> {
+/// What a client makes in its life. `lent` is memory that buffers use in place, `to` where 8 bytes are read to.
+fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize, to: *mut u8) -> Vec<Object> {
     let mut all = vec![Object::Client(client)];
     let (devices, memories) = (toy().devices(client), toy().memories(client));
     let echo = toy().compile(client, "op=echo\nin=s32[2]").unwrap();
@@ -97,9 +97,7 @@ fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize)
         (args.dims, args.num_dims, args.device_layout) = (dims.as_ptr(), 1, null_mut());
     });
     all.push(Object::Buffer(cast.unwrap().out_buffer));
-    // The destination outlives everything, as the contract asks.
-    let to: &'static mut [u8] = Box::leak(Box::new([0; 8]));
-    all.push(Object::Event(toy().read_into(pending, to.as_mut_ptr(), 8).unwrap().0));
+    all.push(Object::Event(toy().read_into(pending, to, 8).unwrap().0));
 
     // Aliases and donations that wait for what the framework never says.
     let shape = world::DIMS;
@@ -164,7 +162,9 @@ fn one_life(seed: u64) {
     let name = format!("order {seed:05}");
     let client = toy().client(&[NamedValue::new("name", name.as_str())]).unwrap();
     let viewed = AtomicUsize::new(0);
-    let mut all = objects(client, seed, lent(), &viewed);
+    // The destination outlives everything, as the contract asks.
+    let mut to = [0u8; 8];
+    let mut all = objects(client, seed, lent(), &viewed, to.as_mut_ptr());
     shuffle(&mut all, &mut random);
     // The pending execution ends before, among, or after all that.
     let ends = random.below(all.len() + 1);
@@ -242,7 +242,7 @@ fn operations_that_never_end_keep_nothing_waiting() {
         let device = toy().devices(client)[1];
         let copy =
             toy().ask::<slot::PJRT_Buffer_CopyToDevice>(|args| (args.buffer, args.dst_device) = (output, device));
-        let to: &'static mut [u8] = Box::leak(Box::new([0; 8]));
+        let mut to = [0u8; 8];
         let read = toy().read_into(output, to.as_mut_ptr(), 8).unwrap().0;
         assert!(!toy().is_ready(event) && !toy().is_ready(read));
         assert!(!toy().is_deleted(output));
