@@ -8,6 +8,7 @@ use pjrt_sys::{AbiStruct, PJRT_Error, Slot};
 
 use crate::abi::error::into_raw;
 use crate::abi::raw::{copy_struct, local_copy, too_short};
+use crate::abi::recorded;
 use crate::{Error, Result};
 
 /// The plugin `P` seen through the C table.
@@ -15,6 +16,9 @@ pub(crate) struct Shim<P>(PhantomData<P>);
 
 /// What a function of the table does with its arguments.
 pub(crate) trait Entry<S: Slot> {
+    /// Name of the plugin.
+    const PLUGIN: &'static str;
+
     /// Reads the inputs, does the work, and writes every output on success. Outputs arrive uninitialized.
     ///
     /// # Safety
@@ -52,6 +56,10 @@ impl Outcome for () {
 ///
 /// V1 to V4 hold for `args`.
 pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(args: *mut S::Args) -> S::Return {
+    if const { recorded::is_traced(S::NAME) } && recorded::is_due() {
+        // SAFETY: the caller's contract.
+        return unsafe { recorded::record::<T, S>(args) };
+    }
     let call = || {
         if args.is_null() || !args.is_aligned() {
             return Err(Error::argument(if args.is_null() { "args is null" } else { "args is not aligned" }));
@@ -146,6 +154,8 @@ macro_rules! entries {
         $(impl<P: $crate::DevicePlugin> $crate::abi::entry::Entry<::pjrt_sys::$module::$slot>
             for $crate::abi::entry::Shim<P>
         {
+            const PLUGIN: &'static str = P::NAME;
+
             unsafe fn call(
                 $args: &mut <::pjrt_sys::$module::$slot as ::pjrt_sys::Slot>::Args,
             ) -> $crate::Result<()> {

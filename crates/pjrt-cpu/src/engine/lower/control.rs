@@ -18,8 +18,7 @@ impl<'m> Cx<'_, 'm> {
         self.ensure(want == got, || format!("makes {got} results, {want} are declared"))?;
         for (i, bind) in binds.into_iter().enumerate() {
             if let Bind::Tensor(tv) = &bind {
-                let declared = self.result_type(i)?;
-                self.ensure(declared == tv.ty, || format!("makes a {}, a {declared} is declared", tv.ty))?;
+                self.declared(i, &tv.ty)?;
             }
             self.bind(i, bind)?;
         }

@@ -5,7 +5,6 @@ use stablehlo::ir::{DotDimensions, TransposeA};
 
 use super::{Cx, Result, Tv};
 use crate::engine::dtype::{DType, TensorType};
-use crate::engine::elementwise as loops;
 use crate::engine::kernels::dot::{Dot, Side, dot_fn};
 use crate::engine::kernels::linalg::{Cholesky, TriangularSolve};
 use crate::engine::view::strides_of;
@@ -51,17 +50,6 @@ impl Cx<'_, '_> {
         let kernel = Dot { m: m.iter().product(), k: depth.iter().product(), n, lhs, rhs, run };
         let v = self.kernel(kernel, &[a.v, b.v], &[], std::slice::from_ref(&ty))[0];
         self.finish_one(v, ty)
-    }
-
-    /// `x` converted to another element type.
-    pub(super) fn converted(&mut self, x: Tv, dtype: DType) -> Result<Tv> {
-        if x.ty.dtype == dtype {
-            return Ok(x);
-        }
-        let map = loops::convert(x.ty.dtype, dtype).ok_or_else(|| self.unsupported())?;
-        let ty = TensorType { dtype, dims: x.ty.dims };
-        let v = self.map(map, &[x.v], &ty);
-        Ok(Tv { v, ty })
     }
 
     /// One operand as a batch of matrices; rearranged first where its dimensions are too scattered for two strides.

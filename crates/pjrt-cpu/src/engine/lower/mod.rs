@@ -1,5 +1,6 @@
 //! From the StableHLO IR to the graph: resolves every shape and dtype, inlines calls, refuses what is unsupported.
 
+mod collective;
 mod control;
 mod elementwise;
 mod indexing;
@@ -20,6 +21,7 @@ use super::error::CompileError;
 use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
 use super::kernels::Kernel;
 use super::pool::{Buffer, Pool};
+use super::settings::CompileSettings;
 use super::view::{MAX_RANK, View};
 
 pub(crate) use region::{Combine, ScalarFn};
@@ -59,6 +61,9 @@ pub(crate) struct Lower<'m> {
     calls: Vec<&'m str>,
     depth: usize,
     nodes: usize,
+    settings: &'m CompileSettings,
+    /// Meetings so far.
+    pub(crate) collectives: u32,
     /// What a transposed value was before, and its permutation: contractions read through it.
     transposed: HashMap<V, (Tv, Vec<usize>)>,
 }
@@ -85,8 +90,18 @@ pub(crate) struct Lowered {
 }
 
 impl<'m> Lower<'m> {
-    pub(crate) fn new(module: &'m Module, pool: &'m Pool) -> Self {
-        Lower { module, pool, values: Vec::new(), calls: Vec::new(), depth: 0, nodes: 0, transposed: HashMap::new() }
+    pub(crate) fn new(module: &'m Module, settings: &'m CompileSettings, pool: &'m Pool) -> Self {
+        Lower {
+            module,
+            pool,
+            values: Vec::new(),
+            calls: Vec::new(),
+            depth: 0,
+            nodes: 0,
+            settings,
+            collectives: 0,
+            transposed: HashMap::new(),
+        }
     }
 
     /// Lowers the entry function.
@@ -161,10 +176,9 @@ impl<'m> Lower<'m> {
         for (&id, bind) in region.args.iter().zip(args) {
             let declared = type_of(frame.func, id)?;
             if let Bind::Tensor(tv) = &bind
-                && tensor_type(declared)? != tv.ty
+                && !fits(declared, &tv.ty)?
             {
-                let want = tensor_type(declared)?;
-                return Err(CompileError::invalid(format!("an argument of type {want} is given a {}", tv.ty)));
+                return Err(CompileError::invalid(format!("an argument of type {declared} is given a {}", tv.ty)));
             }
             frame.bind(id, bind)?;
         }
@@ -232,13 +246,29 @@ fn type_of(func: &Func, id: ValueId) -> Result<&Type> {
     func.values.get(id.0 as usize).ok_or_else(|| CompileError::invalid(format!("value {} has no type", id.0)))
 }
 
+/// The engine's element type of an IR type.
+fn dtype_of(ty: &Type) -> Result<DType> {
+    match ty {
+        Type::Tensor(t) => DType::from_ir(t.element)
+            .ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element))),
+        _ => Err(CompileError::unsupported(format!("a value of type {ty} where a tensor is needed"))),
+    }
+}
+
+/// A value of type `ty` may stand where `declared` is declared, whose extents may be unknown.
+fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
+    let dtype = dtype_of(declared)?;
+    let Type::Tensor(t) = declared else { return Ok(false) };
+    let agree = |(&d, &dim): (&i64, &usize)| d == DYNAMIC || usize::try_from(d) == Ok(dim);
+    Ok(dtype == ty.dtype && t.shape.len() == ty.rank() && t.shape.iter().zip(ty.dims.iter()).all(agree))
+}
+
 /// The engine's type of an IR type.
 pub(crate) fn tensor_type(ty: &Type) -> Result<TensorType> {
+    let dtype = dtype_of(ty)?;
     let Type::Tensor(t) = ty else {
-        return Err(CompileError::unsupported(format!("a value of type {ty:?} where a tensor is needed")));
+        return Err(CompileError::unsupported(format!("a value of type {ty} where a tensor is needed")));
     };
-    let dtype =
-        DType::from_ir(t.element).ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element)))?;
     if t.shape.contains(&DYNAMIC) {
         return Err(CompileError::unsupported("a dimension of unknown extent; refine the program's shapes first"));
     }
@@ -264,7 +294,8 @@ impl<'m> Cx<'_, 'm> {
         match &self.op.kind {
             OpKind::Constant(literal) => self.constant(literal),
             OpKind::Iota { iota_dimension } => self.iota(*iota_dimension),
-            OpKind::PartitionId | OpKind::ReplicaId => self.zero(),
+            OpKind::PartitionId => self.member_id(true),
+            OpKind::ReplicaId => self.member_id(false),
             OpKind::Unary(op) => self.unary(*op),
             OpKind::Binary(op) => self.binary(*op),
             OpKind::Compare { direction, compare_type } => self.compare(*direction, *compare_type),
@@ -315,6 +346,9 @@ impl<'m> Cx<'_, 'm> {
             OpKind::GetTupleElement { index } => self.get_tuple_element(*index),
             OpKind::CreateToken | OpKind::AfterAll => self.bind(0, Bind::Token),
             OpKind::Other { name, .. } if name == "sdy.sharding_constraint" => self.pass_through(),
+            OpKind::Other { name, attributes } => {
+                self.collective(name, attributes).unwrap_or_else(|| Err(self.unsupported()))
+            }
             _ => Err(self.unsupported()),
         }
     }
@@ -369,9 +403,22 @@ impl<'m> Cx<'_, 'm> {
         tensor_type(type_of(self.frame.func, *id)?)
     }
 
+    /// Declared element type of a result.
+    fn result_dtype(&self, index: usize) -> Result<DType> {
+        let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
+        dtype_of(type_of(self.frame.func, *id)?)
+    }
+
     fn bind(&mut self, index: usize, bind: Bind) -> Result<()> {
         let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
         self.frame.bind(*id, bind)
+    }
+
+    /// Result `index` may be of type `ty`.
+    fn declared(&self, index: usize, ty: &TensorType) -> Result<()> {
+        let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
+        let declared = type_of(self.frame.func, *id)?;
+        self.ensure(fits(declared, ty)?, || format!("makes a {ty}, a {declared} is declared"))
     }
 
     /// Binds all results, whose types must be the declared ones.
@@ -379,8 +426,7 @@ impl<'m> Cx<'_, 'm> {
         let (want, got) = (self.op.results.len(), results.len());
         self.ensure(want == got, || format!("makes {got} results, {want} are declared"))?;
         for (i, tv) in results.into_iter().enumerate() {
-            let declared = self.result_type(i)?;
-            self.ensure(declared == tv.ty, || format!("makes a {}, a {declared} is declared", tv.ty))?;
+            self.declared(i, &tv.ty)?;
             self.bind(i, Bind::Tensor(tv))?;
         }
         Ok(())
