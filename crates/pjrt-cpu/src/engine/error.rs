@@ -67,6 +67,8 @@ pub enum RunError {
     Input(String),
     /// A buffer of this many bytes could not be allocated.
     OutOfMemory(usize),
+    /// The handler of a custom call failed; the message names its target.
+    CustomCall(String),
     /// A rule of the engine was broken; please report it.
     Internal(String),
 }
@@ -78,6 +80,7 @@ impl fmt::Display for RunError {
             RunError::OutOfMemory(bytes) => {
                 write!(f, "out of memory: {bytes} bytes could not be allocated")
             }
+            RunError::CustomCall(message) => f.write_str(message),
             RunError::Internal(message) => write!(f, "internal error of the CPU engine: {message}"),
         }
     }
