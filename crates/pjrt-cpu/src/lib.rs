@@ -4,7 +4,8 @@
 //! [`Cpu`] is the plugin over it, for programs to embed; `pjrt-cpu-plugin` is the same as a shared library.
 #![forbid(unsafe_code)]
 
+mod device;
 pub mod engine;
-mod plugin;
+pub mod spmd;
 
-pub use plugin::{Cpu, CpuBackend};
+pub use device::{Cpu, CpuBackend, CpuBuffer, CpuExecutable};

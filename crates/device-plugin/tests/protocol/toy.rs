@@ -268,6 +268,9 @@ impl Backend for ToyDevice {
             FOREIGN.lock().unwrap().push(memory);
             return Err(Error::internal("kept the memory"));
         }
+        if self.panic_in == "viewing anywhere" {
+            return Ok(ToyBuffer::new(Memory::Foreign(memory)));
+        }
         if memory.bytes().is_none() || at.memory != 2 {
             return Err(Error::unimplemented(format!("{shape} in foreign memory {}", at.memory)));
         }

@@ -5,6 +5,7 @@
 
 use super::elementwise::Map;
 use super::kernels::Kernel;
+use super::kernels::collective::Collective;
 use super::pool::Buffer;
 use super::program::Select;
 use super::tile::Iota;
@@ -46,6 +47,8 @@ pub(crate) enum Op {
         kernel: Box<dyn Kernel>,
         starts: Vec<Option<u16>>,
     },
+    /// Members meet here.
+    Collective(Box<Collective>),
     While {
         carried: Vec<V>,
         cond: BlockGraph,
@@ -113,7 +116,8 @@ impl BlockGraph {
         self.results.iter().for_each(|&v| f(v));
     }
 
-    /// Drops nodes whose results nobody reads. Only custom calls may have side effects.
+    /// Drops nodes whose results nobody reads. Only custom calls may have side effects: all members drop the same
+    /// collectives.
     pub(crate) fn remove_dead(&mut self, live: &mut Vec<bool>) {
         for &v in &self.results {
             live[v as usize] = true;

@@ -1,5 +1,6 @@
 //! Ops that are not elementwise, one file per family: a shape-resolved description and the loop that runs it.
 
+pub(crate) mod collective;
 pub(crate) mod combine;
 pub(crate) mod conv;
 pub(crate) mod custom;

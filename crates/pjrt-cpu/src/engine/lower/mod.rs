@@ -1,5 +1,6 @@
 //! From the StableHLO IR to the graph: resolves every shape and dtype, inlines calls, refuses what is unsupported.
 
+mod collective;
 mod control;
 mod custom;
 mod dynamic;
@@ -25,6 +26,7 @@ use super::error::CompileError;
 use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
 use super::kernels::Kernel;
 use super::pool::{Buffer, Pool};
+use super::settings::CompileSettings;
 use super::view::{MAX_RANK, View};
 
 pub(crate) use region::{Combine, ScalarFn};
@@ -66,6 +68,9 @@ pub(crate) struct Lower<'m> {
     calls: Vec<&'m str>,
     depth: usize,
     nodes: usize,
+    settings: &'m CompileSettings,
+    /// Meetings so far.
+    pub(crate) collectives: u32,
     /// What a transposed value was before, and its permutation: contractions read through it.
     transposed: HashMap<V, (Tv, Vec<usize>)>,
 }
@@ -92,8 +97,18 @@ pub(crate) struct Lowered {
 }
 
 impl<'m> Lower<'m> {
-    pub(crate) fn new(module: &'m Module, pool: &'m Pool) -> Self {
-        Lower { module, pool, values: Vec::new(), calls: Vec::new(), depth: 0, nodes: 0, transposed: HashMap::new() }
+    pub(crate) fn new(module: &'m Module, settings: &'m CompileSettings, pool: &'m Pool) -> Self {
+        Lower {
+            module,
+            pool,
+            values: Vec::new(),
+            calls: Vec::new(),
+            depth: 0,
+            nodes: 0,
+            settings,
+            collectives: 0,
+            transposed: HashMap::new(),
+        }
     }
 
     /// Lowers the entry function.
@@ -296,7 +311,8 @@ impl<'m> Cx<'_, 'm> {
         match &self.op.kind {
             OpKind::Constant(literal) => self.constant(literal),
             OpKind::Iota { iota_dimension } => self.iota(*iota_dimension),
-            OpKind::PartitionId | OpKind::ReplicaId => self.zero(),
+            OpKind::PartitionId => self.member_id(true),
+            OpKind::ReplicaId => self.member_id(false),
             OpKind::Unary(op) => self.unary(*op),
             OpKind::Binary(op) => self.binary(*op),
             OpKind::Compare { direction, compare_type } => self.compare(*direction, *compare_type),
@@ -349,7 +365,8 @@ impl<'m> Cx<'_, 'm> {
             OpKind::Fft { fft_type, fft_length } => self.fft(*fft_type, fft_length),
             OpKind::Other { name, .. } if name == "sdy.sharding_constraint" => self.pass_through(),
             OpKind::Other { name, attributes } => {
-                self.other(name, attributes).unwrap_or_else(|| Err(self.unsupported()))
+                let known = self.other(name, attributes).or_else(|| self.collective(name, attributes));
+                known.unwrap_or_else(|| Err(self.unsupported()))
             }
             _ => Err(self.unsupported()),
         }
