@@ -34,14 +34,17 @@ pub mod ir;
 mod literal;
 mod location;
 mod ops;
+mod print;
 mod text;
 mod typed;
 mod types;
 mod verify;
+mod version;
 
 use bytes::Bytes;
 
 pub use error::{Error, Result};
+pub use print::PrintOptions;
 pub use verify::verify;
 
 /// Deepest nesting of regions, attributes and types a program may have. Reading needs stack in proportion.
