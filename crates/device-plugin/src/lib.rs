@@ -97,6 +97,8 @@ pub mod profiler;
 mod program;
 mod read;
 mod registered;
+#[cfg(feature = "stablehlo")]
+pub mod stablehlo;
 mod strided;
 
 pub use abi::api;

@@ -8,7 +8,7 @@ use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execu
 use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value, check_donated, deleted};
 use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
-use crate::abi::entry::entries;
+use crate::abi::entry::{contain, entries};
 use crate::abi::event::into_raw;
 use crate::abi::executable_state::LoadedExecutable;
 use crate::abi::execute_options::{Options, read_all, read_callbacks, read_options};
@@ -77,8 +77,12 @@ impl<'a, B: Backend> OutputList<'a, B> {
     fn take_back(&mut self) {
         for slot in &mut self.list[..self.produced] {
             let handle = std::mem::replace(slot, std::ptr::null_mut());
-            // SAFETY: made by `push`, and nobody else knows it.
-            unsafe { BufferHandle::<B>::take_back(handle) };
+            // The backend may have panicked, and its buffers may do so as they go.
+            let _ = contain(|| {
+                // SAFETY: made by `push`, and nobody else knows it.
+                unsafe { BufferHandle::<B>::take_back(handle) };
+                Ok(())
+            });
         }
         self.pin.unmade(self.list.len() - self.produced);
     }

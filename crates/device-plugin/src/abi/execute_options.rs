@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::mem::offset_of;
 
-use pjrt_sys::PJRT_ExecuteOptions;
+use pjrt_sys::{AbiStruct, PJRT_ExecuteOptions};
 
 use crate::abi::host_channel::Callbacks;
 use crate::abi::output_callbacks::OutputCallbacks;
@@ -58,21 +58,17 @@ pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Resu
 /// V1 to V3 for the options.
 #[inline]
 pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Options<'a>> {
-    const OLDEST: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
-    if options.is_null() {
-        return Err(Error::argument("options is null"));
+    const READ: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
+    // What every execution needs lies in the part that every known framework has.
+    const { assert!(READ <= PJRT_ExecuteOptions::MIN_SIZE) };
+    if options.is_null() || !options.is_aligned() {
+        return Err(Error::argument(if options.is_null() { "options is null" } else { "options is not aligned" }));
     }
     // SAFETY: V1, every struct begins with its size.
     let size = unsafe { options.cast::<usize>().read() };
-    // What every execution needs lies in the part that every known framework has; a shorter struct is padded first.
-    let padded;
-    let options = if size >= OLDEST {
-        options
-    } else {
-        // SAFETY: V1.
-        padded = unsafe { raw::nested(options, "options") }?;
-        &raw const padded
-    };
+    if size < PJRT_ExecuteOptions::MIN_SIZE {
+        return Err(raw::too_short::<PJRT_ExecuteOptions>(size, "options"));
+    }
     // SAFETY: V1, the field is within the size.
     let sends: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_send_ops)) };
     // SAFETY: V1, the field is within the size.
@@ -86,7 +82,7 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
     // SAFETY: V3.
     let kept = unsafe { raw::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
     // SAFETY: V1 and V3.
-    let has_more = size > OLDEST && unsafe { has_more(options, size) };
+    let has_more = size > READ && unsafe { has_more(options, size) };
     Ok(Options { launch_id, kept, talks: sends | receives != 0, has_more })
 }
 

@@ -10,7 +10,7 @@ use pjrt_sys::{PJRT_Buffer, PJRT_Buffer_MemoryLayout, PJRT_Client_BufferFromHost
 use crate::abi::buffer_handle::{BufferHandle, Form, Value};
 use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
-use crate::abi::entry::{contain, entries};
+use crate::abi::entry::{contain, contain_in, entries};
 use crate::abi::event::into_raw;
 use crate::abi::host_alias::AliasSource;
 use crate::abi::lists::drop_contained;
@@ -236,7 +236,8 @@ unsafe fn from_host<P: DevicePlugin>(
             if lends {
                 // SAFETY: V3, these semantics lend the data until the event.
                 let source = unsafe { AliasSource::new(data, size) }?;
-                match contain(|| client.backend.buffer_from_host(host.with_alias(&source), to)) {
+                let function = "PJRT_Client_BufferFromHostBuffer";
+                match contain_in(function, || client.backend.buffer_from_host(host.with_alias(&source), to)) {
                     Ok(buffer) => (buffer, source.done()),
                     // The framework must not take a failed call for the end of the loan while an alias may be left:
                     // it gets a buffer that failed, and its memory back when the alias is gone.
