@@ -10,6 +10,10 @@ if not PLUGIN or not os.path.exists(PLUGIN):
 os.environ["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"pjrt_cpu:{PLUGIN}"
 os.environ["JAX_PLATFORMS"] = "pjrt_cpu,cpu"
 
+# Four devices of each platform, for the programs over several; all else runs on the first.
+os.environ.setdefault("PJRT_CPU_DEVICES", "4")
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
+
 import jax  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
