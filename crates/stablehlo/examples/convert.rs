@@ -39,7 +39,7 @@ fn convert(module: &Module, form: &str) -> Result<Vec<u8>, Error> {
         "text" => {}
         "generic" => options.generic = true,
         "debug" => options.locations = true,
-        _ => return Err("x".parse::<Version>().unwrap_err()),
+        version => return stablehlo::write(module, version.parse::<Version>()?),
     }
     Ok(module.print(&options).into_bytes())
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::words;
 use crate::attributes::{enumeration, int};
 use crate::ir::*;
 
@@ -91,65 +92,9 @@ pub(super) fn window(window: &Window, convolution: bool) -> Named {
 
 /// `precision_config`, if it says something.
 pub(super) fn precision(precision: &[Precision]) -> Option<(&'static str, Attribute)> {
-    let words = precision.iter().map(|&p| enumeration("precision", precision_word(p))).collect();
+    let words = precision.iter().map(|&p| enumeration("precision", words::precision(p))).collect();
     let stated = precision.iter().any(|&p| p != Precision::Default);
     stated.then_some(("precision_config", Attribute::Array(words)))
-}
-
-pub(super) fn precision_word(precision: Precision) -> &'static str {
-    match precision {
-        Precision::Default => "DEFAULT",
-        Precision::High => "HIGH",
-        Precision::Highest => "HIGHEST",
-    }
-}
-
-pub(crate) fn direction_word(direction: ComparisonDirection) -> &'static str {
-    use ComparisonDirection::*;
-    match direction {
-        Eq => "EQ",
-        Ne => "NE",
-        Ge => "GE",
-        Gt => "GT",
-        Le => "LE",
-        Lt => "LT",
-    }
-}
-
-pub(crate) fn comparison_word(ty: ComparisonType) -> &'static str {
-    use ComparisonType::*;
-    match ty {
-        NoType => "NOTYPE",
-        Float => "FLOAT",
-        TotalOrder => "TOTALORDER",
-        Signed => "SIGNED",
-        Unsigned => "UNSIGNED",
-    }
-}
-
-pub(crate) fn fft_word(fft: FftType) -> &'static str {
-    match fft {
-        FftType::Fft => "FFT",
-        FftType::Ifft => "IFFT",
-        FftType::Rfft => "RFFT",
-        FftType::Irfft => "IRFFT",
-    }
-}
-
-pub(crate) fn rng_word(algorithm: RngAlgorithm) -> &'static str {
-    match algorithm {
-        RngAlgorithm::Default => "DEFAULT",
-        RngAlgorithm::ThreeFry => "THREE_FRY",
-        RngAlgorithm::Philox => "PHILOX",
-    }
-}
-
-pub(crate) fn transpose_word(transpose: TransposeA) -> &'static str {
-    match transpose {
-        TransposeA::NoTranspose => "NO_TRANSPOSE",
-        TransposeA::Transpose => "TRANSPOSE",
-        TransposeA::Adjoint => "ADJOINT",
-    }
 }
 
 /// `#stablehlo.name<a = [0], b = 1>` without what is empty or zero.
@@ -213,9 +158,9 @@ fn of_kind(kind: &OpKind) -> Named {
         OpKind::Constant(literal) => put("value", Attribute::Tensor(literal.clone())),
         OpKind::Iota { iota_dimension } => put("iota_dimension", index(*iota_dimension)),
         OpKind::Compare { direction, compare_type } => {
-            put("comparison_direction", enumeration("comparison_direction", direction_word(*direction)));
+            put("comparison_direction", enumeration("comparison_direction", words::direction(*direction)));
             if *compare_type != ComparisonType::NoType {
-                put("compare_type", enumeration("comparison_type", comparison_word(*compare_type)));
+                put("compare_type", enumeration("comparison_type", words::comparison(*compare_type)));
             }
         }
         OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
@@ -287,14 +232,14 @@ fn of_kind(kind: &OpKind) -> Named {
             put("left_side", Attribute::Bool(*left_side));
             put("lower", Attribute::Bool(*lower));
             put("unit_diagonal", Attribute::Bool(*unit_diagonal));
-            put("transpose_a", enumeration("transpose", transpose_word(*transpose_a)));
+            put("transpose_a", enumeration("transpose", words::transpose(*transpose_a)));
         }
         OpKind::Fft { fft_type, fft_length } => {
-            put("fft_type", enumeration("fft_type", fft_word(*fft_type)));
+            put("fft_type", enumeration("fft_type", words::fft(*fft_type)));
             put("fft_length", dense(fft_length.iter().copied()));
         }
         OpKind::RngBitGenerator { algorithm } => {
-            put("rng_algorithm", enumeration("rng_algorithm", rng_word(*algorithm)));
+            put("rng_algorithm", enumeration("rng_algorithm", words::rng(*algorithm)));
         }
         OpKind::Call { callee } => put("callee", Attribute::Symbol(callee.clone())),
         OpKind::Composite { name, decomposition, composite_attributes } => {

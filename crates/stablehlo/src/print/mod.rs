@@ -11,6 +11,7 @@ mod module;
 mod names;
 mod ops;
 mod regions;
+pub(crate) mod words;
 
 use std::fmt;
 
@@ -18,6 +19,8 @@ use crate::ir::{Attribute, Func, LocationId, Module, Op, Type, ValueId};
 use names::Names;
 
 pub(crate) use float::float_text;
+pub(crate) use generic::is_own;
+pub(crate) use module::visibility;
 
 /// A string in quotes, what is no plain character escaped.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
