@@ -249,8 +249,9 @@ fn type_of(func: &Func, id: ValueId) -> Result<&Type> {
 /// The engine's element type of an IR type.
 fn dtype_of(ty: &Type) -> Result<DType> {
     match ty {
-        Type::Tensor(t) => DType::from_ir(t.element)
-            .ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element))),
+        Type::Tensor(t) => {
+            DType::from_ir(t.element).ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element)))
+        }
         _ => Err(CompileError::unsupported(format!("a value of type {ty} where a tensor is needed"))),
     }
 }
