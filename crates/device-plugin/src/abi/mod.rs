@@ -33,6 +33,8 @@ pub mod capabilities;
 mod client;
 mod client_state;
 mod counted;
+#[cfg(test)]
+mod counted_tests;
 mod deferred;
 pub mod descriptor;
 mod device;
@@ -68,6 +70,7 @@ mod raw_buffers;
 mod recorded;
 mod shardings;
 mod streams;
+mod sync;
 mod table;
 mod tokens;
 mod topology;
