@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::package::PLUGINS;
-use crate::{Error, c, codegen, python, sh};
+use crate::{Error, asan, c, codegen, exports, python, sh};
 
 /// What was run and what was not.
 #[derive(Default)]
@@ -63,6 +63,18 @@ pub(crate) fn run() -> Result<(), Error> {
         report.skipped.extend(outcome.skipped);
     });
     report.check("C and C++", outcome);
+
+    step("what the shared libraries export");
+    match exports::run() {
+        Ok(libraries) => report.passed += libraries.len() as u64,
+        error => report.check("cargo xtask exports", error.map(drop)),
+    }
+
+    step("the vendor side under sanitizers");
+    if let Some(nightly) = report.part("tests under the address and leak sanitizers", asan::Nightly::find()) {
+        let outcome = nightly.test(|line| report.cargo_line(line));
+        report.check("cargo xtask asan", outcome);
+    }
 
     if let Some(python) = jax {
         step("JAX drives the CPU plugin");
