@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::{Object, ObjectSection, ObjectSymbol, elf};
@@ -18,29 +18,30 @@ const NEEDED: [&str; 5] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthrea
 /// Functions that run as a library is loaded: the compiler's own, that of Rust's arguments, and the list of plugins.
 const CONSTRUCTORS: u64 = 3;
 
-/// Builds the libraries and looks at them; names them. On systems without ELF there is nothing to look at.
-pub(crate) fn run() -> Result<Vec<String>, Error> {
-    if !cfg!(target_os = "linux") {
-        return Err("libraries are looked at where they are ELF files".into());
-    }
-    sh::run(sh::cargo().args(["build", "--quiet", "--release", "-p", "pjrt-cpu-plugin"]))?;
+/// That libraries are ELF files here.
+pub(crate) struct Elf;
+
+/// # Errors
+///
+/// On systems whose libraries are something else.
+pub(crate) fn elf() -> Result<Elf, Error> {
+    if cfg!(target_os = "linux") { Ok(Elf) } else { Err("libraries are looked at where they are ELF files".into()) }
+}
+
+/// Builds the libraries and looks at them; says how many.
+pub(crate) fn run(_: Elf) -> Result<u64, Error> {
     let release = sh::target().join("release");
-    let mut checked = Vec::new();
-    let mut check = |library: PathBuf, expected: &BTreeSet<String>| {
-        examine(&library, expected).map(|()| checked.push(library.display().to_string()))
-    };
     let plugin = PLUGIN.map(str::to_owned).into();
-    check(release.join("libpjrt_plugin_cpu.so"), &plugin)?;
-    if sh::root().join("examples/minimal-plugin/Cargo.toml").exists() {
-        sh::run(sh::cargo().args(["build", "--quiet", "--release", "-p", "minimal-plugin"]))?;
-        let minimal = fs::read_dir(&release)?.flatten().map(|entry| entry.path()).find(|path| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.contains("minimal") && name.ends_with(".so")
-        });
-        check(minimal.ok_or("examples/minimal-plugin makes no library")?, &plugin)?;
+    let mut checked = 0;
+    for (package, library) in
+        [("pjrt-cpu-plugin", "libpjrt_plugin_cpu.so"), ("pjrt-plugin-minimal", "libpjrt_plugin_minimal.so")]
+    {
+        sh::run(sh::cargo().args(["build", "--quiet", "--release", "-p", package]))?;
+        examine(&release.join(library), &plugin)?;
+        checked += 1;
     }
-    check(c_library::install(None, false)?.shared(), &declared()?)?;
-    Ok(checked)
+    examine(&c_library::install(None, false)?.shared(), &declared()?)?;
+    Ok(checked + 1)
 }
 
 /// Functions that the C header declares.
@@ -127,4 +128,29 @@ fn examine(library: &Path, expected: &BTreeSet<String>) -> Result<(), Error> {
         }
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_declares_what_c_programs_call() {
+        let declared = declared().unwrap();
+        assert!(declared.len() > 50, "{declared:?}");
+        assert!(declared.contains("dp_registry_discover") && declared.contains("dp_plugin_load"), "{declared:?}");
+    }
+
+    /// `PJRT_EXAMINE` lists libraries of plugins, for a look at some that are built already.
+    #[test]
+    fn libraries_that_are_there() {
+        let list = std::env::var("PJRT_EXAMINE").unwrap_or_default();
+        for library in list.split(':').filter(|library| !library.is_empty()) {
+            let expected =
+                if library.contains("registry") { declared().unwrap() } else { PLUGIN.map(str::to_owned).into() };
+            examine(Path::new(library), &expected).unwrap();
+        }
+        let other = std::env::current_exe().unwrap();
+        assert!(examine(&other, &BTreeSet::from(["GetPjrtApi".to_owned()])).is_err());
+    }
 }

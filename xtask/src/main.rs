@@ -7,6 +7,7 @@ mod c_library;
 mod codegen;
 mod exports;
 mod header;
+mod jax;
 mod package;
 mod plugin_header;
 mod python;
@@ -32,7 +33,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                       build libplugin_registry and install it with headers, pkg-config and CMake files
   pjrt-headers        fetch the PJRT headers and print their folder
   plugins             fetch the real XLA CPU plugins and print their paths
-  test                run every test, with the real plugins, JAX and the C++ compiler where they can be had
+  test [--all]        run every test, with the real plugins, JAX and the C++ compiler where they can be had: of JAX the
+                      oldest and the newest version, with --all those between too
   tidy                check the repository's walls: dependencies, unsafe code, file lengths
 ";
 
@@ -46,11 +48,12 @@ fn main() -> ExitCode {
         ["header", "--check"] => header::run(true).and_then(|()| plugin_header::run(true)),
         ["c-library", args @ ..] => c_library::run(args),
         ["asan"] => asan::Nightly::find().and_then(|nightly| nightly.test(|_| {})),
-        ["exports"] => exports::run().map(|libraries| println!("{} libraries", libraries.len())),
+        ["exports"] => exports::elf().and_then(exports::run).map(|checked| println!("{checked} libraries")),
         ["c-tests"] => c_tests(),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(),
-        ["test"] => test::run(),
+        ["test"] => test::run(false),
+        ["test", "--all"] => test::run(true),
         ["tidy"] => tidy::run(),
         _ => {
             eprint!("{USAGE}");

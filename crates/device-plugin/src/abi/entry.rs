@@ -69,6 +69,7 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         if size < S::Args::MIN_SIZE {
             return Err(too_short::<S::Args>(size, "args"));
         }
+        let size = S::Args::size_behind(size);
         // SAFETY: V1, `size` bytes are readable.
         let mut local = unsafe { local_copy(args, size) };
         // SAFETY: the caller's contract.

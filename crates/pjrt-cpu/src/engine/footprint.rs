@@ -111,7 +111,9 @@ impl Walk {
     fn block(&mut self, block: &Block) {
         for step in &block.steps {
             match step {
-                Step::Tile { args, outs, free, .. } | Step::Kernel { args, outs, free, .. } => {
+                Step::Tile { args, outs, free, .. }
+                | Step::Kernel { args, outs, free, .. }
+                | Step::Collective { args, outs, free, .. } => {
                     self.step(args, outs);
                     self.free(free);
                 }

@@ -146,11 +146,8 @@ impl Program {
     /// The run ends the member's part in the launch, whichever way it ends; an error releases the others. Members
     /// wait for one another here: each runs on a thread of its own.
     pub fn run_in(&self, inputs: Vec<Tensor>, pool: &Pool, member: Option<&Member>) -> Result<Vec<Tensor>, RunError> {
-        let Some(member) = member else {
-            let alone = World::new(1, 1).member(0, 0);
-            return self.run_in(inputs, pool, Some(&alone));
-        };
         let result = self.run_as(inputs, pool, member);
+        let Some(member) = member else { return result };
         match &result {
             Ok(_) => member.finish(),
             Err(error) => member.fail(&error.to_string()),
@@ -158,9 +155,9 @@ impl Program {
         result
     }
 
-    fn run_as(&self, inputs: Vec<Tensor>, pool: &Pool, member: &Member) -> Result<Vec<Tensor>, RunError> {
+    fn run_as(&self, inputs: Vec<Tensor>, pool: &Pool, member: Option<&Member>) -> Result<Vec<Tensor>, RunError> {
         let want = (self.settings.replicas, self.settings.partitions);
-        let got = (member.world().replicas(), member.world().partitions());
+        let got = member.map_or((1, 1), |member| (member.world().replicas(), member.world().partitions()));
         if self.collectives > 0 && want != got {
             return Err(RunError::Input(format!(
                 "program `{}` is for {} replicas of {} partitions and was launched on {} of {}",
@@ -209,7 +206,8 @@ struct Env<'p> {
     consts: &'p [Buffer],
     slots: Vec<Option<Buffer>>,
     pool: &'p Pool,
-    member: &'p Member,
+    /// None in a world of one.
+    member: Option<&'p Member>,
 }
 
 fn empty(slot: u32) -> RunError {
@@ -340,7 +338,15 @@ impl Env<'_> {
     fn meet(&mut self, collective: &Collective, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
         let inputs = args.iter().map(|&arg| self.take(arg)).collect::<Result<_, _>>()?;
         let bytes: Vec<usize> = outs.iter().map(|out| out.bytes).collect();
-        let buffers = collective.run(inputs, &bytes, self.pool, self.member)?;
+        let alone;
+        let member = match self.member {
+            Some(member) => member,
+            None => {
+                alone = World::new(1, 1).member(0, 0);
+                &alone
+            }
+        };
+        let buffers = collective.run(inputs, &bytes, self.pool, member)?;
         for (out, buffer) in outs.iter().zip(buffers) {
             self.slots[out.slot as usize] = Some(buffer);
         }
