@@ -138,7 +138,7 @@ mod tests {
     fn the_header_declares_what_c_programs_call() {
         let declared = declared().unwrap();
         assert!(declared.len() > 50, "{declared:?}");
-        assert!(declared.contains("dp_registry_discover") && declared.contains("dp_plugin_load"), "{declared:?}");
+        assert!(declared.contains("dp_registry_select") && declared.contains("dp_plugin_load"), "{declared:?}");
     }
 
     /// `PJRT_EXAMINE` lists libraries of plugins, for a look at some that are built already.
