@@ -1,9 +1,11 @@
 //! Tasks of this repository, run as `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod asan;
 mod c;
 mod c_library;
 mod codegen;
+mod exports;
 mod header;
 mod jax;
 mod package;
@@ -25,6 +27,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                       --check regenerates into memory and fails where the committed files differ
   header [--check]    write the C headers from the Rust code that implements them, and that of the CPU plugin from its
                       library; --check as above
+  asan                run tests of the vendor side under the address and leak sanitizers (needs a nightly compiler)
+  exports             build the shared libraries and check what they export, need and do as they are loaded
   c-tests             build libplugin_registry, and run the tests and examples in C and C++
   c-library [--prefix DIR] [--release]
                       build libplugin_registry and install it with headers, pkg-config and CMake files
@@ -46,6 +50,8 @@ fn main() -> ExitCode {
         ["header"] => header::run(false).and_then(|()| plugin_header::run(false)),
         ["header", "--check"] => header::run(true).and_then(|()| plugin_header::run(true)),
         ["c-library", args @ ..] => c_library::run(args),
+        ["asan"] => asan::Nightly::find().and_then(|nightly| nightly.test(|_| {})),
+        ["exports"] => exports::elf().and_then(exports::run).map(|checked| println!("{checked} libraries")),
         ["c-tests"] => c_tests(),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(),
