@@ -94,6 +94,7 @@ mod program;
 mod read;
 mod registered;
 mod strided;
+pub mod support;
 
 pub use abi::api;
 pub use abi::foreign_memory::ForeignMemory;
@@ -125,6 +126,7 @@ pub use plugin_macros::device_plugin;
 pub use process::{EnvPlan, Environment, ProcessPlan, ProcessTopology};
 pub use program::{Compiled, ExecutableInfo, Program};
 pub use registered::{Registered, registered};
+pub use support::{Effort, Support, SupportTable};
 
 /// Defines the C functions of a shared library for a plugin of another crate, as `#[device_plugin(export)]` does for one
 /// of the same crate: `GetPjrtApi` and `DevicePlugin_GetDescriptor`.
