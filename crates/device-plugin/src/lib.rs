@@ -93,6 +93,8 @@ pub mod process;
 mod program;
 mod read;
 mod registered;
+#[cfg(feature = "stablehlo")]
+pub mod stablehlo;
 mod strided;
 pub mod support;
 

@@ -1,7 +1,8 @@
 //! Reading an op's raw attributes by name: what both readers hand over before an op gets its type.
 
 use crate::error::{Error, Result};
-use crate::ir::{Attribute, Type};
+use crate::float::decode;
+use crate::ir::{Attribute, ElementType, Type};
 
 /// The attributes of one op under the portable artifact's names, whichever reader they came from.
 #[derive(Clone, Copy)]
@@ -60,22 +61,22 @@ impl<'a> Named<'a> {
 
     /// An integer; `default` where absent.
     pub(crate) fn int_or(self, name: &str, default: i64) -> Result<i64> {
-        self.or(name, "an integer", default, int)
+        self.or(name, "an integer", default, integer)
     }
 
     /// A dimension or a position.
     pub(crate) fn dim(self, name: &str) -> Result<usize> {
-        self.required(name, "an integer that is not negative", |a| usize::try_from(int(a)?).ok())
+        self.required(name, "an integer that is not negative", |a| usize::try_from(integer(a)?).ok())
     }
 
     /// A dimension or a position; 0 where absent, as MLIR omits it in structured attributes.
     pub(crate) fn dim_or_zero(self, name: &str) -> Result<usize> {
-        self.or(name, "an integer that is not negative", 0, |a| usize::try_from(int(a)?).ok())
+        self.or(name, "an integer that is not negative", 0, |a| usize::try_from(integer(a)?).ok())
     }
 
     /// A number of bits.
     pub(crate) fn bits(self, name: &str) -> Result<u32> {
-        self.required(name, "a number of bits", |a| u32::try_from(int(a)?).ok())
+        self.required(name, "a number of bits", |a| u32::try_from(integer(a)?).ok())
     }
 
     /// A boolean; `false` where absent.
@@ -88,7 +89,7 @@ impl<'a> Named<'a> {
         self.or(name, "a boolean", default, |a| match a {
             Attribute::Unit => Some(true),
             Attribute::Bool(value) => Some(*value),
-            Attribute::Integer(value @ (0 | 1)) => Some(*value == 1),
+            Attribute::Integer(value @ (0 | 1), _) => Some(*value == 1),
             _ => None,
         })
     }
@@ -120,17 +121,17 @@ impl<'a> Named<'a> {
 /// A list of integers or booleans in any of MLIR's spellings; nested lists are flattened.
 pub(crate) fn ints(attribute: &Attribute) -> Option<Vec<i64>> {
     match attribute {
-        Attribute::Tensor(literal) => literal.integers(),
+        Attribute::Tensor(literal) | Attribute::DenseArray(literal) => literal.integers(),
         Attribute::Array(items) => {
             let mut values = Vec::with_capacity(items.len());
             for item in items {
                 match item {
                     Attribute::Array(inner) => {
                         for item in inner {
-                            values.push(int(item)?);
+                            values.push(integer(item)?);
                         }
                     }
-                    item => values.push(int(item)?),
+                    item => values.push(integer(item)?),
                 }
             }
             Some(values)
@@ -143,9 +144,9 @@ fn dims(attribute: &Attribute) -> Option<Vec<usize>> {
     ints(attribute)?.into_iter().map(|v| usize::try_from(v).ok()).collect()
 }
 
-fn int(attribute: &Attribute) -> Option<i64> {
+fn integer(attribute: &Attribute) -> Option<i64> {
     match attribute {
-        Attribute::Integer(value) => Some(*value),
+        Attribute::Integer(value, _) => Some(*value),
         Attribute::Bool(value) => Some(i64::from(*value)),
         _ => None,
     }
@@ -171,6 +172,20 @@ pub(crate) fn enumeration(family: &str, word: &str) -> Attribute {
     Attribute::Other(format!("#stablehlo<{family} {word}>"))
 }
 
+/// A 64-bit integer attribute.
+pub(crate) fn int(value: i64) -> Attribute {
+    Attribute::Integer(value, ElementType::I64)
+}
+
+/// A floating-point attribute of these bits.
+pub(crate) fn float_attribute(bits: u64, element: ElementType) -> Attribute {
+    match decode(bits, element) {
+        // Not every bit pattern of a NaN survives in a number.
+        Some(value) if !value.is_nan() => Attribute::Float(value, element),
+        _ => Attribute::Other(format!("0x{bits:X} : {element}")),
+    }
+}
+
 /// Whether a type attribute spells "absent".
 pub(crate) fn is_none_type(attribute: &Attribute) -> bool {
     matches!(attribute, Attribute::Type(Type::Other(text)) if text == "none")
@@ -185,7 +200,7 @@ pub(crate) fn weight(attribute: &Attribute) -> usize {
         Attribute::Type(ty) => type_weight(ty),
         Attribute::Array(items) => items.iter().map(weight).sum(),
         Attribute::Dictionary(entries) => entries.iter().map(|(name, value)| name.len() + weight(value)).sum(),
-        Attribute::Tensor(literal) => 8 * literal.ty.shape.len(),
+        Attribute::Tensor(literal) | Attribute::DenseArray(literal) => 8 * literal.ty.shape.len(),
         _ => 0,
     }
 }
@@ -223,6 +238,28 @@ impl Budget {
             None => Err(Error::new(
                 "the program expands to far more than its size; its attributes or types repeat without bound",
             )),
+        }
+    }
+}
+
+impl Attribute {
+    /// The value of an integer or boolean attribute.
+    pub fn as_integer(&self) -> Option<i64> {
+        integer(self)
+    }
+
+    /// The values of a list of integers or booleans, in any of MLIR's spellings: `[1, 2]`, `array<i64: 1, 2>`,
+    /// `dense<[1, 2]>`.
+    pub fn as_integers(&self) -> Option<Vec<i64>> {
+        ints(self)
+    }
+
+    /// The value of a string attribute or the name of a symbol, if it is UTF-8.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(bytes) => std::str::from_utf8(bytes).ok(),
+            Self::Symbol(name) => Some(name),
+            _ => None,
         }
     }
 }

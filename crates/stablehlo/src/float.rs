@@ -104,6 +104,39 @@ pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
     Some(sign | bits)
 }
 
+/// The value of a bit pattern, exact. `None` for a type that is not a real float.
+pub(crate) fn decode(bits: u64, element: ElementType) -> Option<f64> {
+    match element {
+        ElementType::F64 => return Some(f64::from_bits(bits)),
+        ElementType::F32 => return Some(f64::from(f32::from_bits(bits as u32))),
+        ElementType::F8E8M0FNU => {
+            return Some(if bits == 0xFF { f64::NAN } else { (2f64).powi(bits as i32 - 127) });
+        }
+        _ => {}
+    }
+    let f = format(element)?;
+    let width = f.exponent_bits + f.mantissa_bits;
+    let negative = bits >> width & 1 == 1;
+    let magnitude = bits & ((1 << width) - 1);
+    let ones = (1u64 << width) - 1;
+    let infinity = ((1u64 << f.exponent_bits) - 1) << f.mantissa_bits;
+    let value = match f.special {
+        Special::Ieee if magnitude == infinity => f64::INFINITY,
+        Special::Ieee if magnitude > infinity => f64::NAN,
+        Special::Fn if magnitude == ones => f64::NAN,
+        Special::Fnuz if negative && magnitude == 0 => f64::NAN,
+        _ => {
+            let exponent = (magnitude >> f.mantissa_bits) as i32;
+            let fraction = (magnitude & ((1 << f.mantissa_bits) - 1)) as f64;
+            let hidden = if exponent == 0 { 0.0 } else { (1u64 << f.mantissa_bits) as f64 };
+            let scale = exponent.max(1) - f.bias - f.mantissa_bits as i32;
+            // In two steps: the scale alone can lie below the smallest power of two.
+            (hidden + fraction) * (2f64).powi(scale / 2) * (2f64).powi(scale - scale / 2)
+        }
+    };
+    Some(if negative { -value } else { value })
+}
+
 /// `f8E8M0FNU` holds powers of two only: the exponent alone, 0xFF is NaN.
 fn encode_e8m0(value: f64) -> u64 {
     if value.is_nan() || value < 0.0 {
@@ -130,6 +163,20 @@ mod tests {
         for &(value, bits) in cases {
             assert_eq!(encode(value, element), Some(bits), "{value} as {element}");
         }
+    }
+
+    #[test]
+    fn decoding_undoes_encoding() {
+        for element in ElementType::all().filter(|e| e.is_float() && e.bit_width() <= 19) {
+            for bits in 0..1u64 << element.bit_width() {
+                let value = decode(bits, element).unwrap();
+                if !value.is_nan() {
+                    assert_eq!(encode(value, element), Some(bits), "{bits:#x} of {element} is {value}");
+                }
+            }
+        }
+        assert_eq!(decode(0x3F80_0000, ElementType::F32), Some(1.0));
+        assert_eq!(decode(0, ElementType::I32), None);
     }
 
     #[test]

@@ -103,16 +103,21 @@ pub struct Literal {
 pub enum Attribute {
     Unit,
     Bool(bool),
-    Integer(i64),
-    Float(f64),
+    /// An integer and its type. Unsigned 64-bit values keep their bits.
+    Integer(i64, ElementType),
+    /// A floating-point number and its type.
+    Float(f64, ElementType),
     /// Bytes, since strings of custom calls need not be UTF-8.
     String(Bytes),
     Symbol(String),
     Type(Type),
     Array(Vec<Attribute>),
     Dictionary(Attributes),
+    /// `dense<...>`.
     Tensor(Literal),
-    /// Textual form of anything else, such as a Shardy sharding.
+    /// `array<...>`, a tensor of one dimension.
+    DenseArray(Literal),
+    /// MLIR's text of anything else, such as a Shardy sharding.
     Other(String),
 }
 

@@ -3,7 +3,7 @@
 //! Attributes come under the portable artifact's names. An absent attribute takes the specification's default, which
 //! also upgrades artifacts of versions that did not have it yet.
 
-use crate::attributes::{Named, enumeration, is_none_type};
+use crate::attributes::{Named, enumeration, int, is_none_type};
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::ops::Code;
@@ -380,7 +380,7 @@ fn other(raw: &Raw<'_>) -> Attributes {
         raw.attributes.0.iter().map(|&(name, value)| (name.to_owned(), value.clone())).collect();
     let Some(name) = raw.name.strip_prefix("stablehlo.") else { return attributes };
     for (attribute, value) in &mut attributes {
-        if let Attribute::Tensor(literal) = value
+        if let Attribute::Tensor(literal) | Attribute::DenseArray(literal) = value
             && literal.ty.rank() == 1
             && matches!(literal.ty.element, ElementType::I64 | ElementType::Bool)
             && !matches!(attribute.as_str(), "padding" | "replica_groups" | "source_target_pairs" | "value")
@@ -388,7 +388,7 @@ fn other(raw: &Raw<'_>) -> Attributes {
         {
             let boolean = literal.ty.element == ElementType::Bool;
             *value = Attribute::Array(
-                list.iter().map(|&v| if boolean { Attribute::Bool(v != 0) } else { Attribute::Integer(v) }).collect(),
+                list.iter().map(|&v| if boolean { Attribute::Bool(v != 0) } else { int(v) }).collect(),
             );
         }
     }
@@ -402,7 +402,7 @@ fn other(raw: &Raw<'_>) -> Attributes {
 }
 
 fn defaults(name: &str) -> Vec<(&'static str, Attribute)> {
-    let channel = || ("channel_id", Attribute::Integer(0));
+    let channel = || ("channel_id", int(0));
     let off = |name| (name, Attribute::Bool(false));
     let empty = |name| (name, Attribute::Array(Vec::new()));
     match name {
@@ -417,10 +417,10 @@ fn defaults(name: &str) -> Vec<(&'static str, Attribute)> {
             empty("operand_batching_dims"),
             empty("start_indices_batching_dims"),
             empty("start_index_map"),
-            ("index_vector_dim", Attribute::Integer(0)),
+            ("index_vector_dim", int(0)),
             off("indices_are_sorted"),
         ],
-        "send" | "recv" => vec![off("is_host_transfer"), ("channel_type", Attribute::Integer(0))],
+        "send" | "recv" => vec![off("is_host_transfer"), ("channel_type", int(0))],
         "rng" => vec![("rng_distribution", enumeration("rng_distribution", "UNIFORM"))],
         _ => Vec::new(),
     }

@@ -47,14 +47,14 @@ fn train_step_has_the_entry_jax_describes() {
         // The parameters are donated, each to the result that replaces it.
         for argument in 0..4 {
             let alias = main.arg_attribute(argument, "tf.aliasing_output");
-            assert_eq!(alias, Some(&Attribute::Integer(i64::try_from(argument).unwrap())), "{name}");
+            assert_eq!(alias, Some(&Attribute::Integer(i64::try_from(argument).unwrap(), ElementType::I32)), "{name}");
         }
         assert_eq!(main.arg_attribute(4, "tf.aliasing_output"), None);
         assert_eq!(main.arg_attribute(99, "tf.aliasing_output"), None);
         assert_eq!(main.results[2], f32_tensor(&[16, 4]));
         assert!(main.result_attribute(0, "jax.result_info").is_some());
         let partitions = module.attributes.iter().find(|(name, _)| name == "mhlo.num_partitions");
-        assert_eq!(partitions.map(|(_, value)| value), Some(&Attribute::Integer(1)));
+        assert_eq!(partitions.map(|(_, value)| value), Some(&Attribute::Integer(1, ElementType::I32)));
         let OpKind::DotGeneral { dimensions, precision } = &find(&module, "stablehlo.dot_general").kind else {
             panic!()
         };
@@ -123,7 +123,7 @@ fn composites_name_their_decomposition() {
     assert!(name.starts_with("chlo."), "{name}");
     assert!(module.func(decomposition).is_some(), "{decomposition}");
     let k = composite_attributes.iter().find(|(name, _)| name == "k");
-    assert!(k.is_none_or(|(_, value)| *value == Attribute::Integer(3)));
+    assert!(k.is_none_or(|(_, value)| *value == Attribute::Integer(3, ElementType::I64)));
 }
 
 #[test]

@@ -81,7 +81,7 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program, CompileError>
 
 fn alias_output(attributes: &[(String, Attribute)]) -> Option<usize> {
     attributes.iter().find_map(|(name, value)| match value {
-        Attribute::Integer(output) if name == "tf.aliasing_output" => usize::try_from(*output).ok(),
+        Attribute::Integer(output, _) if name == "tf.aliasing_output" => usize::try_from(*output).ok(),
         _ => None,
     })
 }

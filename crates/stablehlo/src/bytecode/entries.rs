@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::container::{Container, Dialect, Resource};
 use super::cursor::Cursor;
-use crate::attributes::{Budget, enumeration, weight};
+use crate::attributes::{Budget, enumeration, float_attribute, weight};
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type};
 use crate::types::Ty;
@@ -177,7 +177,7 @@ impl<'a> Tables<'a> {
             10 | 11 | 12 | 13 | 14 | 15 | 22 => {
                 // A location in the place of an attribute: kept by name only.
                 cursor.take(cursor.remaining())?;
-                Attribute::Other("loc".to_owned())
+                Attribute::Other("loc(unknown)".to_owned())
             }
             16 => self.dense_resource(cursor, depth)?,
             17 => self.dense_array(cursor, depth)?,
@@ -212,9 +212,11 @@ impl<'a> Tables<'a> {
         Ok(match element {
             Some(ElementType::Bool) => Attribute::Bool(value & 1 == 1),
             Some(element) if element.is_unsigned_integer() && width < 64 => {
-                Attribute::Integer(value & ((1 << width) - 1))
+                Attribute::Integer(value & ((1 << width) - 1), element)
             }
-            _ => Attribute::Integer(value),
+            Some(element) => Attribute::Integer(value, element),
+            // A width no element type has.
+            None => Attribute::Other(format!("{value} : {}", ty.into_type())),
         })
     }
 
@@ -226,17 +228,9 @@ impl<'a> Tables<'a> {
             return Err(cursor.error(format!("a float of type {element}")));
         }
         let bits = cursor.int_of_width(element.bit_width())?.cast_unsigned();
-        let low = (bits & 0xFFFF_FFFF).to_le_bytes();
-        let low = u32::from_le_bytes([low[0], low[1], low[2], low[3]]);
-        Ok(match element {
-            ElementType::F64 => Attribute::Float(f64::from_bits(bits)),
-            ElementType::F32 => Attribute::Float(f64::from(f32::from_bits(low))),
-            ElementType::Bf16 => Attribute::Float(f64::from(f32::from_bits(low << 16))),
-            _ => {
-                let mask = (1u64 << element.bit_width()) - 1;
-                Attribute::Other(format!("0x{:X} : {element}", bits & mask))
-            }
-        })
+        let width = element.bit_width();
+        let bits = if width < 64 { bits & ((1 << width) - 1) } else { bits };
+        Ok(float_attribute(bits, element))
     }
 
     /// The tensor type of a dense constant; `Err` holds the text of one this crate does not model.
@@ -294,10 +288,7 @@ impl<'a> Tables<'a> {
         }
         // Arrays keep a byte per boolean.
         let literal = Literal::new(TensorType::new([count], element), raw).map_err(|e| e.with_offset(offset))?;
-        let Some(values) = literal.integers() else { return Ok(Attribute::Tensor(literal)) };
-        let boolean = element == ElementType::Bool;
-        let item = |&v: &i64| if boolean { Attribute::Bool(v != 0) } else { Attribute::Integer(v) };
-        Ok(Attribute::Array(values.iter().map(item).collect()))
+        Ok(Attribute::DenseArray(literal))
     }
 
     fn vhlo_attribute(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
@@ -306,7 +297,7 @@ impl<'a> Tables<'a> {
             2 => Attribute::Bool(cursor.varint()? != 0),
             3 => self.word(cursor, "comparison_direction", &["EQ", "NE", "GE", "GT", "LE", "LT"])?,
             4 => self.word(cursor, "comparison_type", &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"])?,
-            5 => Attribute::Integer(i64::try_from(cursor.varint()?).unwrap_or(-1)),
+            5 => Attribute::Integer(i64::try_from(cursor.varint()?).unwrap_or(-1), ElementType::I32),
             6 => self.dictionary(cursor, depth)?,
             7 => self.word(cursor, "fft_type", &["FFT", "IFFT", "RFFT", "IRFFT"])?,
             8 => self.float(cursor, depth)?,

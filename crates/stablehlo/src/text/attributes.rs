@@ -1,9 +1,10 @@
 //! Attributes and locations.
 
 use super::parser::{Parser, parse_integer};
-use crate::attributes::weight;
+use super::dense::float_bits;
+use crate::attributes::{float_attribute, weight};
 use crate::error::{Error, Result};
-use crate::ir::{Attribute, Attributes, ElementType, Location, LocationId, TensorType};
+use crate::ir::{Attribute, Attributes, ElementType, Literal, Location, LocationId, TensorType};
 use crate::types::Ty;
 
 impl<'a> Parser<'a> {
@@ -50,7 +51,7 @@ impl<'a> Parser<'a> {
             "array" => self.array(),
             "loc" => {
                 self.location()?;
-                Ok(Attribute::Other("loc".to_owned()))
+                Ok(Attribute::Other("loc(unknown)".to_owned()))
             }
             "affine_map" | "affine_set" | "sparse" | "strided" | "opaque" | "distinct" => {
                 self.pos += word.len();
@@ -88,69 +89,46 @@ impl<'a> Parser<'a> {
         let text = self.number()?;
         let ty = if self.eat(":") { Some(self.ty()?) } else { None };
         let wrong = || Error::at(start, format!("`{text}` is out of range"));
-        let element = match ty {
-            Some(Ty::Element(element)) => Some(element),
+        let element = match &ty {
+            Some(Ty::Element(element)) => Some(*element),
             _ => None,
         };
         if element.is_some_and(ElementType::is_float) || text.contains('.') {
-            return Ok(Attribute::Float(
-                self.float_value(text, element.unwrap_or(ElementType::F64)).ok_or_else(wrong)?,
-            ));
+            let element = element.unwrap_or(ElementType::F64);
+            let bits = if element.is_float() { float_bits(text, element) } else { None };
+            return Ok(float_attribute(bits.ok_or_else(wrong)?, element));
         }
-        Ok(Attribute::Integer(parse_integer(text).ok_or_else(wrong)?))
-    }
-
-    /// The value of a float of that type: rounded to it, or given by its bits in hexadecimal.
-    fn float_value(&self, text: &str, element: ElementType) -> Option<f64> {
-        if let Some(digits) = text.strip_prefix("0x") {
-            let bits = u64::from_str_radix(digits, 16).ok()?;
-            return match element {
-                ElementType::F64 => Some(f64::from_bits(bits)),
-                ElementType::F32 => Some(f64::from(f32::from_bits(u32::try_from(bits).ok()?))),
-                ElementType::Bf16 => Some(f64::from(f32::from_bits(u32::try_from(bits).ok()? << 16))),
-                _ => None,
-            };
+        let value = parse_integer(text).ok_or_else(wrong)?;
+        match (element, ty) {
+            (Some(element), _) => Ok(Attribute::Integer(value, element)),
+            (None, None) => Ok(Attribute::Integer(value, ElementType::I64)),
+            // A width no element type has.
+            (None, Some(ty)) => Ok(Attribute::Other(format!("{text} : {}", ty.into_type()))),
         }
-        if element == ElementType::F32 {
-            let bits = crate::float::encode(text.parse().ok()?, element)?;
-            return Some(f64::from(f32::from_bits(u32::try_from(bits).ok()?)));
-        }
-        text.parse().ok()
     }
 
     /// `array<i64: 1, 2>`.
     fn array(&mut self) -> Result<Attribute> {
+        let start = self.pos;
         self.keyword("array");
         self.expect("<")?;
-        self.ty()?;
-        let mut items = Vec::new();
+        let Ty::Element(element) = self.ty()? else {
+            return Err(self.error("an array must hold numbers"));
+        };
+        let mut data = Vec::new();
+        let mut count = 0;
         if self.eat(":") {
             loop {
-                items.push(match self.word() {
-                    "true" => Attribute::Bool(true),
-                    "false" => Attribute::Bool(false),
-                    _ => self.array_number()?,
-                });
-                if let Some(Attribute::Bool(_)) = items.last() {
-                    self.pos += self.word().len();
-                }
+                self.scalar(element, &mut data)?;
+                count += 1;
                 if !self.eat(",") {
                     break;
                 }
             }
         }
         self.expect(">")?;
-        Ok(Attribute::Array(items))
-    }
-
-    fn array_number(&mut self) -> Result<Attribute> {
-        let start = self.pos;
-        let text = self.number()?;
-        let wrong = || Error::at(start, format!("`{text}` is out of range"));
-        if text.contains('.') {
-            return Ok(Attribute::Float(text.parse().map_err(|_| wrong())?));
-        }
-        Ok(Attribute::Integer(parse_integer(text).ok_or_else(wrong)?))
+        let literal = Literal::new(TensorType::new([count], element), data).map_err(|e| e.with_offset(start))?;
+        Ok(Attribute::DenseArray(literal))
     }
 
     /// `{name = attribute, unit}`.

@@ -1,6 +1,7 @@
 //! From text's attribute names to the portable artifact's, which the rest of the crate speaks.
 
 use super::parser::Parser;
+use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes};
 use crate::ops::is_attribute;
@@ -83,13 +84,13 @@ pub(super) fn convolution(text: &str) -> Result<Attributes> {
         }
         for (which, (_, name)) in labels.iter().enumerate() {
             let position = named[which].ok_or_else(wrong)?;
-            attributes.push((format!("{prefix}_{name}_dimension"), Attribute::Integer(position)));
+            attributes.push((format!("{prefix}_{name}_dimension"), int(position)));
         }
         let count = spatial.iter().take_while(|s| s.is_some()).count();
         if spatial[count..].iter().any(Option::is_some) {
             return Err(wrong());
         }
-        let spatial = spatial.into_iter().flatten().map(Attribute::Integer).collect();
+        let spatial = spatial.into_iter().flatten().map(int).collect();
         attributes.push((format!("{prefix}_spatial_dimensions"), Attribute::Array(spatial)));
     }
     Ok(attributes)
@@ -103,10 +104,10 @@ mod tests {
     fn convolution_dimensions() {
         let attributes = convolution("[b, 1, 0, f]x[0, 1, i, o]->[f, b, 0, 1]").unwrap();
         let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, a)| a.clone());
-        let ints = |list: &[i64]| Some(Attribute::Array(list.iter().map(|&v| Attribute::Integer(v)).collect()));
+        let ints = |list: &[i64]| Some(Attribute::Array(list.iter().map(|&v| int(v)).collect()));
         assert_eq!(find("input_spatial_dimensions"), ints(&[2, 1]));
-        assert_eq!(find("output_feature_dimension"), Some(Attribute::Integer(0)));
-        assert_eq!(find("kernel_output_feature_dimension"), Some(Attribute::Integer(3)));
+        assert_eq!(find("output_feature_dimension"), Some(int(0)));
+        assert_eq!(find("kernel_output_feature_dimension"), Some(int(3)));
         for bad in [
             "",
             "[b]x[i]",

@@ -129,7 +129,7 @@ impl Parser<'_> {
         self.scalar(element, data)
     }
 
-    fn scalar(&mut self, element: ElementType, data: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn scalar(&mut self, element: ElementType, data: &mut Vec<u8>) -> Result<()> {
         let word = self.word();
         if matches!(word, "true" | "false") && (element == ElementType::Bool || element.is_integer()) {
             self.pos += word.len();
@@ -154,7 +154,7 @@ fn push(data: &mut Vec<u8>, element: ElementType, bits: u64, text: &str) -> Resu
 }
 
 /// Decimal numbers are rounded to the type; hexadecimal ones are its bits.
-fn float_bits(text: &str, element: ElementType) -> Option<u64> {
+pub(super) fn float_bits(text: &str, element: ElementType) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok().filter(|bits| fits(*bits, element.bit_width())),
         None => encode(text.parse().ok()?, element),

@@ -4,9 +4,9 @@ use super::canonical::convolution;
 use super::ops::{GenericOp, canonical_name, code_of};
 use super::parser::{Parser, parse_integer};
 use super::scope::Scope;
-use crate::attributes::enumeration;
+use crate::attributes::{enumeration, int};
 use crate::error::{Error, Result};
-use crate::ir::Attribute;
+use crate::ir::{Attribute, ElementType};
 use crate::ops::Code;
 
 impl<'a> Parser<'a> {
@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
             (Code::Slice, b'[') => {
                 let bounds = self.list("[", "]", Self::slice_bounds)?;
                 for (i, name) in ["start_indices", "limit_indices", "strides"].into_iter().enumerate() {
-                    let list = bounds.iter().map(|b| Attribute::Integer(b[i])).collect();
+                    let list = bounds.iter().map(|b| int(b[i])).collect();
                     op.list(name, Attribute::Array(list));
                 }
             }
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
                 self.expect("[")?;
                 let index = self.integer()?;
                 self.expect("]")?;
-                op.list("index", Attribute::Integer(index));
+                op.list("index", int(index));
             }
             (Code::Other, b'<') if op.name.starts_with("sdy.") => {
                 let sharding = format!("#sdy.sharding{}", self.angle_body()?);
@@ -259,8 +259,8 @@ impl<'a> Parser<'a> {
         if self.at_number() {
             let start = self.pos;
             let text = self.number()?;
-            let float = text.contains('.').then(|| text.parse().ok().map(Attribute::Float));
-            let number = float.unwrap_or_else(|| parse_integer(text).map(Attribute::Integer));
+            let float = text.contains('.').then(|| Some(Attribute::Float(text.parse().ok()?, ElementType::F64)));
+            let number = float.unwrap_or_else(|| parse_integer(text).map(int));
             return number.ok_or_else(|| Error::at(start, format!("`{text}` is out of range")));
         }
         self.attribute()
@@ -290,8 +290,8 @@ impl<'a> Parser<'a> {
         let (Some(Ok(exponent)), Some(Ok(mantissa))) = (parts.map(|p| p.0.parse()), parts.map(|p| p.1.parse())) else {
             return Err(Error::at(start, format!("`{word}` is not a format such as `e5m10`")));
         };
-        op.list("exponent_bits", Attribute::Integer(exponent));
-        op.list("mantissa_bits", Attribute::Integer(mantissa));
+        op.list("exponent_bits", Attribute::Integer(exponent, ElementType::I32));
+        op.list("mantissa_bits", Attribute::Integer(mantissa, ElementType::I32));
         Ok(())
     }
 }
