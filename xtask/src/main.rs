@@ -5,6 +5,7 @@ mod c;
 mod c_library;
 mod codegen;
 mod header;
+mod jax;
 mod package;
 mod plugin_header;
 mod python;
@@ -28,7 +29,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                       build libplugin_registry and install it with headers, pkg-config and CMake files
   pjrt-headers        fetch the PJRT headers and print their folder
   plugins             fetch the real XLA CPU plugins and print their paths
-  test                run every test, with the real plugins, JAX and the C++ compiler where they can be had
+  test [--all]        run every test, with the real plugins, JAX and the C++ compiler where they can be had: of JAX the
+                      oldest and the newest version, with --all those between too
   tidy                check the repository's walls: dependencies, unsafe code, file lengths
 ";
 
@@ -44,7 +46,8 @@ fn main() -> ExitCode {
         ["c-tests"] => c_tests(),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(),
-        ["test"] => test::run(),
+        ["test"] => test::run(false),
+        ["test", "--all"] => test::run(true),
         ["tidy"] => tidy::run(),
         _ => {
             eprint!("{USAGE}");

@@ -18,6 +18,7 @@ mod env;
 mod header;
 mod inspect;
 mod list;
+mod new;
 mod npy;
 mod open;
 mod package;
@@ -57,6 +58,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Write the C header of a plugin: the functions its library exports.
     Header(header::Args),
+    /// Write the project of a new plugin, which builds, passes its tests and runs under JAX at once.
+    New(new::Args),
     /// Write a wheel through which JAX and PyTorch/XLA find a plugin.
     Package(package::Args),
     /// Load a plugin as `doctor` and `inspect` say on the standard input.
@@ -75,7 +78,7 @@ impl Command {
             Self::Doctor(args) => args.json,
             Self::Env(args) => args.json,
             Self::Inspect(args) => args.json,
-            Self::Header(_) | Self::Package(_) | Self::Probe(_) => false,
+            Self::Header(_) | Self::New(_) | Self::Package(_) | Self::Probe(_) => false,
         }
     }
 }
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Command::Env(args) => env::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Header(args) => header::run(&args).map(Report::from),
+        Command::New(args) => new::run(&args).map(Report::from),
         Command::Package(args) => package::run(&args).map(Report::from),
         Command::Probe(args) => probe::run(&args).map(Report::from),
     };

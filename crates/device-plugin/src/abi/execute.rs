@@ -1,20 +1,24 @@
 //! `PJRT_LoadedExecutable_Execute`.
 
 use std::borrow::Cow;
-use std::mem::offset_of;
 
-use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_ExecuteOptions};
+use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, Slot, slot};
 
 use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value, check_donated, deleted};
 use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
-use crate::abi::entry::entries;
+use crate::abi::entry::{contain, entries};
 use crate::abi::event::into_raw;
 use crate::abi::executable_state::LoadedExecutable;
+use crate::abi::execute_options::{Options, read_callbacks, read_options};
 use crate::abi::host_channel::Callbacks;
 use crate::abi::ledger::Pin;
-use crate::abi::raw;
-use crate::{Backend, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result, Shape};
+use crate::abi::{raw, recorded};
+use crate::profiler;
+use crate::{
+    Backend, DevicePlugin, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result,
+    Shape,
+};
 
 /// Where the outputs of an execution go: the framework's array. Until it is finished the outputs are destroyed when it
 /// is dropped, and the array holds nulls.
@@ -72,8 +76,12 @@ impl<'a, B: Backend> OutputList<'a, B> {
     fn take_back(&mut self) {
         for slot in &mut self.list[..self.produced] {
             let handle = std::mem::replace(slot, std::ptr::null_mut());
-            // SAFETY: made by `push`, and nobody else knows it.
-            unsafe { BufferHandle::<B>::take_back(handle) };
+            // The backend may have panicked, and its buffers may do so as they go.
+            let _ = contain(|| {
+                // SAFETY: made by `push`, and nobody else knows it.
+                unsafe { BufferHandle::<B>::take_back(handle) };
+                Ok(())
+            });
         }
         self.pin.unmade(self.list.len() - self.produced);
     }
@@ -111,6 +119,8 @@ struct Call<'a, B: Backend> {
     /// For each argument whether it is given up; empty when none is.
     donated: &'a [bool],
     options: ExecuteOptions,
+    /// Name of the plugin, while a profile runs.
+    profiled: Option<&'static str>,
 }
 
 impl<'a, B: Backend> Call<'a, B> {
@@ -180,7 +190,7 @@ impl<'a, B: Backend> Call<'a, B> {
         let uses = unsafe { Uses::new(handles, pin, self.donated) };
         pin.make(placements.len());
         let outputs = Outputs::new(OutputList { executable, pin, placements, list, produced: 0, finished: false });
-        Launch { inputs: Inputs::new(uses), outputs, device, options: self.options, channels }
+        Launch { inputs: Inputs::new(uses), outputs, device, options: self.options.clone(), channels }
     }
 
     /// Runs on one device a program without channels.
@@ -223,6 +233,7 @@ impl<'a, B: Backend> Call<'a, B> {
         events: &mut [*mut PJRT_Event],
     ) -> Result<()> {
         let executable = self.executable;
+        let begun = self.profiled.and_then(|_| profiler::begun());
         // SAFETY: the caller's contract.
         let handles = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
         let _afterwards = Afterwards(&executable.client);
@@ -233,6 +244,7 @@ impl<'a, B: Backend> Call<'a, B> {
             Some(callbacks) => unsafe { callbacks.open(at, devices.len()) }.map(Some),
         };
         let opened = (0..devices.len()).map(open).collect::<Result<Vec<_>>>()?;
+        let outputs = self.options.output_callbacks().open();
         let mut launches = Vec::with_capacity(devices.len());
         for (at, device) in devices.iter().enumerate() {
             // SAFETY: the caller's contract.
@@ -253,7 +265,21 @@ impl<'a, B: Backend> Call<'a, B> {
         for launch in &launches {
             expect_complete(launch)?;
         }
+        if let (Some(plugin), Some(_)) = (self.profiled, begun) {
+            for (device, event) in devices.iter().zip(&done) {
+                let (device, name) = (*device, executable.executable.info.name.clone());
+                event.on_ready(move |_| {
+                    profiler::device_activity(begun, plugin, (device, "executions"), name, Vec::new());
+                });
+            }
+        }
+        // The framework's callbacks are over before any of its events is ready.
+        let outputs = outputs.map(|outputs| outputs.hand_over(&done));
         for (at, ((launch, event), opened)) in launches.iter_mut().zip(done).zip(opened).enumerate() {
+            let event = match &outputs {
+                None => event,
+                Some(outputs) => Event::all([event, outputs.clone()]),
+            };
             let event = opened.map_or(event.clone(), |opened| opened.hand_over(&event));
             finish(launch, &event);
             if let Some(slot) = events.get_mut(at) {
@@ -261,6 +287,33 @@ impl<'a, B: Backend> Call<'a, B> {
             }
         }
         Ok(())
+    }
+
+    /// Runs on these devices, whatever the program, and records it while a profile runs.
+    ///
+    /// # Safety
+    ///
+    /// V2 and V3 for the lists.
+    #[cold]
+    unsafe fn run_recorded<P: DevicePlugin<Backend = B>>(
+        mut self,
+        devices: &[usize],
+        placements: &[&[Placement]],
+        callbacks: Option<&Callbacks>,
+        events: &mut [*mut PJRT_Event],
+        context: Option<i64>,
+    ) -> Result<()> {
+        let mut span = profiler::span(slot::PJRT_LoadedExecutable_Execute::NAME).of(P::NAME);
+        let _scope = profiler::scope();
+        if profiler::is_recording() {
+            self.profiled = Some(P::NAME);
+            span.note("program", self.executable.executable.info.name.as_str());
+            if let Some(context) = context {
+                span.note("context_id", context);
+            }
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.run_all(devices, placements, callbacks, events) }
     }
 }
 
@@ -357,80 +410,6 @@ fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) {
     launch.outputs.list_mut().finish(event);
 }
 
-/// A field of a struct, on its own: the framework's whole struct is longer than a few moves.
-///
-/// # Safety
-///
-/// V1, and at that offset lies a field of that type.
-#[inline]
-unsafe fn field<T: Copy>(options: *const PJRT_ExecuteOptions, offset: usize) -> T {
-    // SAFETY: the caller's contract.
-    unsafe { options.wrapping_byte_add(offset).cast::<T>().read() }
-}
-
-/// The options this SDK reads.
-struct Options<'a> {
-    options: ExecuteOptions,
-    /// Indices of the arguments the framework keeps.
-    kept: &'a [i64],
-    /// Whether there are callbacks.
-    talks: bool,
-}
-
-/// The framework's callbacks.
-///
-/// # Safety
-///
-/// V1 for the options.
-#[cold]
-unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Result<Callbacks> {
-    // SAFETY: the caller's contract.
-    let options = unsafe { raw::nested(options, "options") }?;
-    Ok(Callbacks {
-        send: options.send_callbacks,
-        num_send: options.num_send_ops,
-        receive: options.recv_callbacks,
-        num_receive: options.num_recv_ops,
-    })
-}
-
-/// The options this SDK reads.
-///
-/// # Safety
-///
-/// V1 and V3 for the options.
-#[inline]
-unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Options<'a>> {
-    const OLDEST: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
-    if options.is_null() {
-        return Err(Error::argument("options is null"));
-    }
-    // SAFETY: V1, every struct begins with its size.
-    let size = unsafe { options.cast::<usize>().read() };
-    // All that is read lies in the part that every known framework has; a shorter struct is padded first.
-    let padded;
-    let options = if size >= OLDEST {
-        options
-    } else {
-        // SAFETY: V1.
-        padded = unsafe { raw::nested(options, "options") }?;
-        &raw const padded
-    };
-    // SAFETY: V1, the field is within the size.
-    let sends: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_send_ops)) };
-    // SAFETY: V1, the field is within the size.
-    let receives: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_recv_ops)) };
-    // SAFETY: V1, the field is within the size.
-    let launch_id: i32 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, launch_id)) };
-    // SAFETY: V1, the field is within the size.
-    let kept: *const i64 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, non_donatable_input_indices)) };
-    // SAFETY: V1, the field is within the size.
-    let num_kept: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices)) };
-    // SAFETY: V3.
-    let kept = unsafe { raw::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
-    Ok(Options { options: ExecuteOptions { launch_id }, kept, talks: sends | receives != 0 })
-}
-
 entries! {
     PJRT_LoadedExecutable_Execute(args, executable) {
         let executable: &LoadedExecutable<P::Backend> = executable;
@@ -477,13 +456,17 @@ entries! {
         } else {
             &[]
         };
-        let call = Call { executable, argument_lists, output_lists, donated, options };
+        // The usual execution asks for a profile once, and pays for nothing that it does not use.
+        let is_usual = options.is_usual() && !talks && !profiler::is_recording();
+        let call = Call { executable, argument_lists, output_lists, donated, options, profiled: None };
         let [device] = *devices else {
             let placements: Vec<_> = executable.placements.iter().map(Vec::as_slice).collect();
             // SAFETY: V1.
             let callbacks = if talks { Some(unsafe { read_callbacks(args.options) }?) } else { None };
+            // SAFETY: V1.
+            let context = unsafe { recorded::context_id::<slot::PJRT_LoadedExecutable_Execute>(args) };
             // SAFETY: V2 to V4.
-            return unsafe { call.run_all(devices, &placements, callbacks.as_ref(), events) };
+            return unsafe { call.run_recorded::<P>(devices, &placements, callbacks.as_ref(), events, context) };
         };
         let elsewhere;
         let placements = if chosen.is_none() {
@@ -492,11 +475,13 @@ entries! {
             elsewhere = executable.placements_on(device)?;
             &*elsewhere
         };
-        if talks {
+        if !is_usual {
             // SAFETY: V1.
-            let callbacks = unsafe { read_callbacks(args.options) }?;
+            let callbacks = if talks { Some(unsafe { read_callbacks(args.options) }?) } else { None };
+            // SAFETY: V1.
+            let context = unsafe { recorded::context_id::<slot::PJRT_LoadedExecutable_Execute>(args) };
             // SAFETY: V2 to V4.
-            return unsafe { call.run_all(devices, &[placements], Some(&callbacks), events) };
+            return unsafe { call.run_recorded::<P>(&[device], &[placements], callbacks.as_ref(), events, context) };
         }
         // SAFETY: V2 and V3.
         unsafe { call.run(device, placements, events) }

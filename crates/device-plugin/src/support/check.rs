@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stablehlo::ir::{ElementType, Func, Module, Op, OpKind, Region, TensorType, Type};
+use ::stablehlo::ir::{ElementType, Func, Module, Op, OpKind, Region, TensorType, Type};
 
 use super::{AttributeRule, Effort, OperationRule, Reason, Support, SupportTable, Verdict};
 use crate::fault::{Fault, Faults};
@@ -63,7 +63,7 @@ impl Checker {
                 program.format
             ))]);
         }
-        match stablehlo::parse(program.code.clone()) {
+        match ::stablehlo::parse(program.code.clone()) {
             Ok(module) => self.module(&module, effort),
             Err(error) => {
                 let mut reason = Reason::new(format!("the program cannot be read: {}", error.message()));
