@@ -1,8 +1,9 @@
 //! Checks a program against a [`SupportTable`].
 
 use std::collections::HashMap;
+use std::fmt;
 
-use ::stablehlo::ir::{ElementType, Func, Module, Op, OpKind, Region, TensorType, Type};
+use ::stablehlo::ir::{Attribute, ElementType, Func, Module, Op, OpKind, Region, TensorType, Type};
 
 use super::{AttributeRule, Effort, OperationRule, Reason, Support, SupportTable, Verdict};
 use crate::fault::{Fault, Faults};
@@ -110,6 +111,78 @@ impl Checker {
     }
 }
 
+/// An attribute's value as rules spell it.
+struct Spelled {
+    values: Vec<String>,
+    list: bool,
+}
+
+impl Spelled {
+    fn new(attribute: &Attribute) -> Self {
+        match attribute {
+            Attribute::Array(items) => Self { values: items.iter().map(spell).collect(), list: true },
+            Attribute::DenseArray(literal) | Attribute::Tensor(literal) => {
+                let boolean = literal.ty.element == ElementType::Bool;
+                let number = |value: i64| if boolean { (value != 0).to_string() } else { value.to_string() };
+                match literal.integers() {
+                    Some(values) => Self { values: values.into_iter().map(number).collect(), list: true },
+                    None => Self { values: vec![format!("{literal:?}")], list: false },
+                }
+            }
+            one => Self { values: vec![spell(one)], list: false },
+        }
+    }
+}
+
+impl fmt::Display for Spelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self.values.join(", ");
+        if self.list { write!(f, "[{values}]") } else { f.write_str(&values) }
+    }
+}
+
+/// One value; an enumeration's is its word.
+fn spell(attribute: &Attribute) -> String {
+    if let Some(integer) = attribute.as_integer() {
+        return match attribute {
+            Attribute::Bool(value) => value.to_string(),
+            _ => integer.to_string(),
+        };
+    }
+    match attribute {
+        Attribute::Unit => "true".to_owned(),
+        Attribute::Float(value, _) => value.to_string(),
+        Attribute::Other(text) => {
+            let word = text.strip_prefix("#stablehlo<").and_then(|text| text.strip_suffix('>'));
+            word.and_then(|word| word.split_whitespace().last()).unwrap_or(text).to_owned()
+        }
+        other => other.as_str().map_or_else(|| format!("{other:?}"), str::to_owned),
+    }
+}
+
+impl AttributeRule {
+    /// What is wrong with a value.
+    fn faults(&self, value: &Spelled) -> Vec<String> {
+        let mut faults = Vec::new();
+        let unknown = |value: &&String| !self.one_of.is_empty() && !self.one_of.contains(value);
+        if value.values.iter().find(unknown).is_some() {
+            faults.push(format!("the device supports {} only", self.one_of.join(", ")));
+        }
+        let numbers = value.values.iter().filter_map(|value| value.parse::<i64>().ok());
+        let (least, most) = (self.at_least.unwrap_or(i64::MIN), self.at_most.unwrap_or(i64::MAX));
+        if numbers.clone().any(|number| number < least) {
+            faults.push(format!("the device supports {least} at least"));
+        }
+        if numbers.clone().any(|number| number > most) {
+            faults.push(format!("the device supports {most} at most"));
+        }
+        if let Some(length) = self.max_length.filter(|&length| value.list && value.values.len() > length) {
+            faults.push(format!("the device supports {length} elements at most, and there are {}", value.values.len()));
+        }
+        faults
+    }
+}
+
 /// Reasons of one kind, like ones counted together.
 #[derive(Default)]
 struct Found {
@@ -172,15 +245,25 @@ impl Walk<'_> {
             Verdict::Maybe => self.maybe.add(place(Reason::new(rule.rule.reason.clone()))),
         }
         if self.effort >= Effort::Attributes {
-            for (attribute, allowed) in &rule.rule.attributes {
-                for (value, message) in refused(op, attribute, allowed) {
-                    self.no.add(place(Reason::new(message).attribute(format!("{attribute} = {value}"))));
-                }
-            }
+            self.attributes(op, rule, place);
         }
         if self.effort >= Effort::Types {
             for &value in op.operands.iter().chain(&op.results) {
                 self.value(Some((op, rule)), func.ty(value), Some(&name));
+            }
+        }
+    }
+
+    fn attributes(&mut self, op: &Op, rule: &Rule, place: impl Fn(Reason) -> Reason) {
+        if rule.rule.attributes.is_empty() {
+            return;
+        }
+        let own = op.own_attributes();
+        for (name, value) in own.iter().chain(&op.attributes) {
+            let Some(allowed) = rule.rule.attributes.get(name) else { continue };
+            let value = Spelled::new(value);
+            for message in allowed.faults(&value) {
+                self.no.add(place(Reason::new(message).attribute(format!("{name} = {value}"))));
             }
         }
     }

@@ -67,7 +67,8 @@ pub struct OperationRule {
     pub attributes: BTreeMap<String, AttributeRule>,
 }
 
-/// The values a device supports of an attribute. A list has them where each of its elements has.
+/// The values a device supports of an attribute. A list has them where each of its elements has. An attribute that has
+/// its default value is not looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AttributeRule {

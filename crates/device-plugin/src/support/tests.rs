@@ -1,6 +1,5 @@
 use super::*;
-use crate::abi::descriptor::c_descriptor;
-use crate::{Descriptor, DevicePlugin, Error, ErrorCode, Library, Manifest, NoBackend, Program};
+use crate::{Manifest, Program};
 
 /// A program of one function.
 fn program(body: &str) -> Program {
@@ -169,54 +168,6 @@ fn faults_of_tables_name_their_field() {
     manifest.supported_programs = Some(table(json));
     let faults = manifest.validate().unwrap_err().to_string();
     assert!(faults.contains("supported_programs.operations.add"), "{faults}");
-}
-
-/// Answers by itself, in Rust and through the C descriptor alike.
-struct Answers;
-
-impl DevicePlugin for Answers {
-    const NAME: &'static str = "answers";
-    type Backend = NoBackend;
-
-    fn library() -> Library {
-        Library::beside("libanswers.so")
-    }
-
-    fn supports(program: &Program, effort: Effort) -> Option<Support> {
-        assert_ne!(program.format, "panic", "no such format");
-        match effort {
-            Effort::Names => None,
-            Effort::Compile => Some(Support::Yes),
-            _ => Some(Support::No(vec![
-                Reason::new(format!("{} bytes", program.code.len())).operation("x.y").ty("tensor<f32>").location("a:1"),
-            ])),
-        }
-    }
-
-    fn manifest(mut manifest: Manifest) -> Manifest {
-        manifest.supported_programs = Some(table(TABLE));
-        manifest
-    }
-}
-
-#[test]
-fn the_vendors_own_answer_comes_first_also_across_c() {
-    let own = Descriptor::of::<Answers>().unwrap();
-    let across = unsafe { Descriptor::from_raw(c_descriptor::<Answers>()) }.unwrap();
-    for descriptor in [own, across] {
-        let sub = program(&ADD.replace("add", "subtract"));
-        assert_eq!(descriptor.supports(&sub, Effort::Compile).unwrap(), Support::Yes);
-        let Support::No(reasons) = descriptor.supports(&sub, Effort::Types).unwrap() else { panic!() };
-        assert_eq!(reasons[0].message, format!("{} bytes", sub.code.len()));
-        assert_eq!((reasons[0].ty.as_deref(), reasons[0].location.as_deref()), (Some("tensor<f32>"), Some("a:1")));
-        // The table of the manifest, where the plugin leaves it to that.
-        let Support::No(reasons) = descriptor.supports(&sub, Effort::Names).unwrap() else { panic!() };
-        assert_eq!(reasons[0].operation.as_deref(), Some("stablehlo.subtract"));
-        let panics = Program { format: "panic".to_owned(), code: Vec::new().into() };
-        let error: Error = descriptor.supports(&panics, Effort::Types).unwrap_err();
-        assert_eq!(error.code(), ErrorCode::INTERNAL);
-        assert!(error.message().contains("no such format"), "{error}");
-    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ mod made;
 mod plan;
 mod read;
 mod strings;
+#[cfg(all(test, feature = "stablehlo"))]
+mod support_tests;
 #[cfg(test)]
 mod tests;
 mod topology;
