@@ -1,0 +1,192 @@
+//! StableHLO programs in the words of this crate; with the feature `stablehlo`.
+//!
+//! The `stablehlo` crate reads programs and knows nothing of PJRT. What a backend needs to go from one to the other is
+//! here, so that no vendor writes tables of types: [`parse`] reads a [`Program`], [`info`] says what frameworks ask of
+//! it, [`shape`] and [`element_type`] translate, and [`unsupported`] is the error for an op the device lacks.
+//!
+//! ```
+//! use device_plugin::{ElementType, Program, Shape, stablehlo};
+//!
+//! let program = Program {
+//!     format: "mlir".to_owned(),
+//!     code: "func.func @main(%x: tensor<2xi1>) -> tensor<2xi1> { return %x : tensor<2xi1> }".into(),
+//! };
+//! let module = stablehlo::parse(&program)?;
+//! let info = stablehlo::info(&module)?;
+//! assert_eq!(info.parameters, [Shape::new(ElementType::Pred, [2])]);
+//! # Ok::<(), device_plugin::Error>(())
+//! ```
+
+pub use ::stablehlo::ir;
+use ir::{Attribute, Func, Module, Op, Type};
+
+use crate::{ElementType, Error, ExecutableInfo, Program, Result, Shape, StablehloVersions};
+
+/// The versions [`parse`] reads, for [`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions): a
+/// framework then serializes programs for the newest of them at most.
+pub const VERSIONS: StablehloVersions = StablehloVersions { current: [1, 17, 0], minimum: [0, 9, 0] };
+
+/// Reads a program of format `mlir`: a portable artifact, or text.
+///
+/// # Errors
+///
+/// `UNIMPLEMENTED` for another format; `INVALID_ARGUMENT` for a program that is none, with the place.
+pub fn parse(program: &Program) -> Result<Module> {
+    if program.format != "mlir" {
+        return Err(Error::unimplemented(format!(
+            "programs in format {:?}; this device reads StableHLO (format \"mlir\")",
+            program.format
+        )));
+    }
+    ::stablehlo::parse(program.code.clone()).map_err(|error| Error::invalid_argument(error.to_string()))
+}
+
+/// The function that runs when a program does.
+///
+/// # Errors
+///
+/// `INVALID_ARGUMENT` for a module with none.
+pub fn entry(module: &Module) -> Result<&Func> {
+    module.entry().ok_or_else(|| Error::invalid_argument("the program has no function `main`, nor a single public one"))
+}
+
+/// What frameworks ask about a program: its name, the shapes of its parameters and outputs, and the parameters whose
+/// buffers its caller gives up.
+///
+/// # Errors
+///
+/// Those of [`entry`] and [`shape`].
+pub fn info(module: &Module) -> Result<ExecutableInfo> {
+    let main = entry(module)?;
+    let shapes = |types: &mut dyn Iterator<Item = &Type>| types.map(shape).collect::<Result<Vec<_>>>();
+    let parameters = shapes(&mut main.args().iter().map(|value| main.ty(*value)))?;
+    let outputs = shapes(&mut main.results.iter())?;
+    let name = module.name.as_deref().unwrap_or(&main.name);
+    let donated = (0..parameters.len()).filter(|index| is_donated(main, *index));
+    let donated: Vec<_> = donated.collect();
+    Ok(ExecutableInfo::new(name, parameters, outputs).donating(donated))
+}
+
+/// Whether the program's caller gives up the buffer of an argument: JAX marks it with the output that may have its
+/// memory, or with nothing but that.
+fn is_donated(func: &Func, index: usize) -> bool {
+    func.arg_attribute(index, "tf.aliasing_output").is_some()
+        || matches!(func.arg_attribute(index, "jax.buffer_donor"), Some(Attribute::Bool(true)))
+}
+
+/// The shape of a buffer that holds a value of that type.
+///
+/// # Errors
+///
+/// `UNIMPLEMENTED` for tuples, dynamic extents and types no buffer has.
+pub fn shape(ty: &Type) -> Result<Shape> {
+    match ty {
+        Type::Tensor(tensor) if tensor.is_static() => {
+            Ok(Shape::new(element_type(tensor.element)?, tensor.shape.as_slice()))
+        }
+        Type::Token => Ok(Shape::new(ElementType::Token, [])),
+        _ => Err(Error::unimplemented(format!("no buffer holds a value of type {ty}"))),
+    }
+}
+
+/// What PJRT calls an element type of StableHLO.
+///
+/// # Errors
+///
+/// `UNIMPLEMENTED` for `tf32` and `index`, which no buffer holds.
+pub fn element_type(ty: ir::ElementType) -> Result<ElementType> {
+    // Both crates know StableHLO's names; a test sees that they are the same.
+    ty.name().parse().map_err(|_| Error::unimplemented(format!("no buffer holds elements of type {}", ty.name())))
+}
+
+/// What StableHLO calls an element type of PJRT.
+///
+/// # Errors
+///
+/// `UNIMPLEMENTED` for types StableHLO lacks: tokens, and integers of one bit.
+pub fn ir_element_type(ty: ElementType) -> Result<ir::ElementType> {
+    let lacking = || Error::unimplemented(format!("StableHLO has no tensors of {ty}"));
+    // `si1` would be read as `i1`, which is a boolean.
+    let name = Some(ty.stablehlo_name()).filter(|_| !matches!(ty, ElementType::S1 | ElementType::U1));
+    name.and_then(ir::ElementType::from_name).ok_or_else(lacking)
+}
+
+/// The error for an op the device does not run: names the op and where it came from.
+pub fn unsupported(module: &Module, op: &Op) -> Error {
+    let place = match module.location(op.location) {
+        place if place.is_empty() => String::new(),
+        place => format!(" ({place})"),
+    };
+    Error::unimplemented(format!("{}{place}: this device does not run it", op.kind.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorCode;
+
+    fn program(text: &'static str) -> Program {
+        Program { format: "mlir".to_owned(), code: text.into() }
+    }
+
+    #[test]
+    fn every_element_type_has_its_counterpart_or_none() {
+        let mut pairs = 0;
+        for ty in ir::ElementType::all() {
+            let Ok(pjrt) = element_type(ty) else {
+                assert!(matches!(ty, ir::ElementType::Tf32 | ir::ElementType::Index), "{ty:?}");
+                continue;
+            };
+            assert_eq!(ir_element_type(pjrt), Ok(ty));
+            assert_eq!(pjrt.host_size(), ty.byte_size(), "{ty:?}");
+            pairs += 1;
+        }
+        let lacking = ElementType::ALL.iter().filter(|ty| ir_element_type(**ty).is_err());
+        assert_eq!(lacking.collect::<Vec<_>>(), [&ElementType::Token, &ElementType::S1, &ElementType::U1]);
+        assert_eq!(pairs + 3, ElementType::ALL.len());
+        assert_eq!(element_type(ir::ElementType::Bool), Ok(ElementType::Pred));
+    }
+
+    #[test]
+    fn a_program_says_what_frameworks_ask() {
+        let text = "module @jit_step {
+            func.func public @main(
+                %a: tensor<2x3xf32> {tf.aliasing_output = 0 : i32}, %b: tensor<i32>,
+                %c: tensor<2xbf16> {jax.buffer_donor = true}
+            ) -> (tensor<2x3xf32>, tensor<i32>) {
+                return %a, %b : tensor<2x3xf32>, tensor<i32>
+            }
+        }";
+        let info = info(&parse(&program(text)).unwrap()).unwrap();
+        assert_eq!(info.name, "jit_step");
+        let shapes: Vec<_> = info.parameters.iter().chain(&info.outputs).map(Shape::to_string).collect();
+        assert_eq!(shapes, ["f32[2,3]", "s32[]", "bf16[2]", "f32[2,3]", "s32[]"]);
+        assert_eq!(info.donated, [0, 2]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_why() {
+        let hlo = Program { format: "hlo".to_owned(), code: "".into() };
+        let error = parse(&hlo).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
+        assert!(error.message().contains("\"hlo\""), "{error}");
+        assert_eq!(parse(&program("what is this")).unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
+        let dynamic = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }";
+        let error = info(&parse(&program(dynamic)).unwrap()).unwrap_err();
+        assert!(error.message().contains("tensor<?xf32>"), "{error}");
+        let none = parse(&program("func.func @a() { return }\nfunc.func @b() { return }")).unwrap();
+        assert_eq!(info(&none).unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
+    }
+
+    #[test]
+    fn an_op_the_device_lacks_is_named_with_its_place() {
+        let text = "func.func @main(%x: tensor<f32>) -> tensor<f32> {
+            %0 = stablehlo.tanh %x : tensor<f32> loc(\"jit(f)/tanh\"(\"f.py\":3:8))
+            return %0 : tensor<f32>
+        }";
+        let module = parse(&program(text)).unwrap();
+        let error = unsupported(&module, &entry(&module).unwrap().body.ops[0]);
+        assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
+        assert_eq!(error.message(), "stablehlo.tanh (jit(f)/tanh at f.py:3:8): this device does not run it");
+    }
+}
