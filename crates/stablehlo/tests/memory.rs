@@ -1,5 +1,4 @@
 //! Reading takes memory in proportion to the program, whatever the program says: measured with an allocator that counts.
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
