@@ -67,6 +67,8 @@ pub enum RunError {
     Input(String),
     /// A buffer of this many bytes could not be allocated.
     OutOfMemory(usize),
+    /// The handler of a custom call failed; the message names its target.
+    CustomCall(String),
     /// A buffer would exceed the limit of its pool.
     LimitReached {
         /// Bytes of the buffer.
@@ -89,6 +91,7 @@ impl fmt::Display for RunError {
             RunError::OutOfMemory(bytes) => {
                 write!(f, "out of memory: {bytes} bytes could not be allocated")
             }
+            RunError::CustomCall(message) => f.write_str(message),
             RunError::LimitReached { wanted, in_use, limit } => {
                 write!(f, "out of memory: {wanted} bytes wanted, {in_use} of at most {limit} bytes in use")
             }

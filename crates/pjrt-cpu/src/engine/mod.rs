@@ -8,6 +8,7 @@
 //! `program` (running them), with `elementwise` and `kernels` holding the loops.
 
 mod comm;
+pub mod custom_calls;
 mod dtype;
 mod elementwise;
 mod emit;

@@ -6,6 +6,7 @@ pub(crate) mod map;
 mod math;
 mod narrow;
 pub(crate) mod num;
+mod special;
 mod table;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 pub(crate) use complex::complex;
 pub(crate) use convert::{convert, reduce_precision};
 pub(crate) use narrow::{counted, wrap};
+pub(crate) use special::special;
 pub(crate) use table::{binary, clamp, compare, select, unary};
 
 /// A function of one operand.

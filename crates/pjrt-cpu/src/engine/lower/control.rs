@@ -54,16 +54,6 @@ impl<'m> Cx<'_, 'm> {
         }
     }
 
-    pub(super) fn custom_call(&mut self, target: &str) -> Result<()> {
-        match target {
-            // Annotations for partitioners; on one device there is nothing to do.
-            "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape" | "annotate_device_placement" => {
-                self.pass_through()
-            }
-            _ => Err(self.unsupported()),
-        }
-    }
-
     fn nested(&mut self, region: &'m Region, args: Vec<Bind>) -> Result<(BlockGraph, Vec<Bind>)> {
         let mut nodes = Vec::new();
         let results = self.l.region(self.frame, region, args, &mut nodes)?;

@@ -43,6 +43,12 @@ impl Cx<'_, '_> {
 
     pub(super) fn iota(&mut self, dimension: usize) -> Result<()> {
         let ty = self.result_type(0)?;
+        let y = self.counted(ty, dimension)?;
+        self.finish(vec![y])
+    }
+
+    /// Positions along a dimension.
+    pub(super) fn counted(&mut self, ty: TensorType, dimension: usize) -> Result<Tv> {
         self.ensure(dimension < ty.rank(), || format!("dimension {dimension} of {ty}"))?;
         let inner: usize = ty.dims[dimension + 1..].iter().product();
         // Types without a loop of their own count in a type that has one.
@@ -54,8 +60,7 @@ impl Cx<'_, '_> {
         let counted = TensorType { dtype: counted, dims: ty.dims.clone() };
         let v = self.l.value(&counted);
         self.out.push(Node { op: Op::Iota(iota), ins: Vec::new(), outs: vec![v] });
-        let y = self.converted(Tv { v, ty: counted }, ty.dtype)?;
-        self.finish(vec![y])
+        self.converted(Tv { v, ty: counted }, ty.dtype)
     }
 
     pub(super) fn unary(&mut self, op: Unary) -> Result<()> {

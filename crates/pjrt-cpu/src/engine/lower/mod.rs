@@ -2,10 +2,15 @@
 
 mod collective;
 mod control;
+mod custom;
+mod dynamic;
 mod elementwise;
 mod indexing;
 mod linear;
 mod name;
+mod normalization;
+mod other;
+mod random;
 mod reduce;
 mod region;
 mod shape;
@@ -15,7 +20,7 @@ use std::collections::HashMap;
 
 use stablehlo::ir::{DYNAMIC, Func, Module, Op as IrOp, OpKind, Region, Type, ValueId};
 
-use super::dtype::{DType, TensorType};
+use super::dtype::{DType, TensorType, with_size};
 use super::elementwise::Map;
 use super::error::CompileError;
 use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
@@ -37,6 +42,8 @@ const MAX_DEPTH: usize = 96;
 const MAX_OFFSETS: usize = 1 << 26;
 /// Constants of equal elements up to this size are kept in the program; larger ones are written when needed.
 const SMALL: usize = 4096;
+/// Elements of constants that are computed with at compile time.
+const FOLDED: usize = 64;
 
 /// A value and its type.
 #[derive(Clone, Debug)]
@@ -113,7 +120,7 @@ impl<'m> Lower<'m> {
             args.push(Tv { v: self.value(&ty), ty });
         }
         let mut nodes = Vec::new();
-        let binds = args.iter().cloned().map(Bind::Tensor).collect();
+        let binds = args.iter().map(|arg| Bind::Tensor(self.extended(arg, &mut nodes))).collect();
         let results = self.inline(func, binds, &mut nodes)?;
         let mut types = Vec::with_capacity(results.len());
         let mut block = BlockGraph { nodes, results: Vec::new() };
@@ -127,6 +134,16 @@ impl<'m> Lower<'m> {
         let mut live = vec![false; self.values.len()];
         block.remove_dead(&mut live);
         Ok(Lowered { block, args, results: types })
+    }
+
+    /// A parameter whose narrow integers fill their bytes as those computed here do, whatever the caller left there.
+    fn extended(&mut self, arg: &Tv, out: &mut Vec<Node>) -> Tv {
+        let Some(wrap) = super::elementwise::wrap(arg.ty.dtype) else {
+            return arg.clone();
+        };
+        let v = self.value(&arg.ty);
+        out.push(Node { op: Op::Map(wrap), ins: vec![arg.v], outs: vec![v] });
+        Tv { v, ty: arg.ty.clone() }
     }
 
     /// A new value.
@@ -347,9 +364,11 @@ impl<'m> Cx<'_, 'm> {
             OpKind::Tuple => self.tuple(),
             OpKind::GetTupleElement { index } => self.get_tuple_element(*index),
             OpKind::CreateToken | OpKind::AfterAll => self.bind(0, Bind::Token),
+            OpKind::Fft { fft_type, fft_length } => self.fft(*fft_type, fft_length),
             OpKind::Other { name, .. } if name == "sdy.sharding_constraint" => self.pass_through(),
             OpKind::Other { name, attributes } => {
-                self.collective(name, attributes).unwrap_or_else(|| Err(self.unsupported()))
+                let known = self.other(name, attributes).or_else(|| self.collective(name, attributes));
+                known.unwrap_or_else(|| Err(self.unsupported()))
             }
             _ => Err(self.unsupported()),
         }
@@ -438,11 +457,14 @@ impl<'m> Cx<'_, 'm> {
         self.finish(vec![Tv { v, ty }])
     }
 
-    /// An elementwise node; computed right away where all operands are constants of equal elements.
+    /// An elementwise node; computed right away where all operands are constants, of equal elements or few.
     fn map(&mut self, map: Map, ins: &[V], ty: &TensorType) -> V {
         let splats: Option<Vec<[u8; 16]>> = ins.iter().map(|&v| self.l.splat(v)).collect();
         if let Some(splats) = splats {
             return self.fold(&map, ins, &splats, ty);
+        }
+        if let Some(v) = self.fold_dense(&map, ins, ty) {
+            return v;
         }
         let out = self.l.value(ty);
         self.out.push(Node { op: Op::Map(map), ins: ins.to_vec(), outs: vec![out] });
@@ -462,6 +484,38 @@ impl<'m> Cx<'_, 'm> {
         self.l.splat_value(&element, ty.elements())
     }
 
+    /// The result for constants of a few elements each, such as those shapes are computed from.
+    fn fold_dense(&mut self, map: &Map, ins: &[V], ty: &TensorType) -> Option<V> {
+        let constant = |&v: &V| self.l.values[v as usize].constant.is_some();
+        let n = ty.elements();
+        if n > FOLDED || !ins.iter().all(constant) {
+            return None;
+        }
+        let mut operands: Vec<Vec<u128>> = Vec::with_capacity(3);
+        for &v in ins {
+            let value = &self.l.values[v as usize];
+            let (size, count) = (usize::from(value.size), value.n);
+            let mut bytes = self.known(v)?;
+            if count == 1 {
+                bytes = bytes.repeat(n);
+            }
+            let mut operand = vec![0u128; (n * size).div_ceil(16)];
+            bytemuck::cast_slice_mut(&mut operand)[..n * size].copy_from_slice(bytes.get(..n * size)?);
+            operands.push(operand);
+        }
+        let part = |i: usize| -> &[u8] {
+            let size = |v: &V| usize::from(self.l.values[*v as usize].size);
+            match (operands.get(i), ins.get(i)) {
+                (Some(operand), Some(v)) => &bytemuck::cast_slice(operand)[..n * size(v)],
+                _ => &[],
+            }
+        };
+        let mut result = vec![0u128; ty.bytes().div_ceil(16)];
+        let bytes: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut result)[..ty.bytes()];
+        map.run(part(0), part(1), part(2), bytes);
+        self.dense(ty, bytemuck::cast_slice(&result).get(..ty.bytes())?).ok()
+    }
+
     /// `v` read through a view: `v` itself where that changes nothing.
     fn load(&mut self, v: V, view: View) -> V {
         let value = &self.l.values[v as usize];
@@ -472,8 +526,23 @@ impl<'m> Cx<'_, 'm> {
         if view.is_contiguous() && view.len() == value.n {
             return v;
         }
-        let out = Value { size: value.size, n: view.len(), constant: None };
-        let out = self.l.new_value(out);
+        let (element, n) = (value.size, view.len());
+        if n <= FOLDED
+            && let Some(Constant::Dense(buffer)) = &value.constant
+        {
+            let size = usize::from(element);
+            let mut bytes = vec![0u128; (n * size).div_ceil(16)];
+            let part: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut bytes)[..n * size];
+            with_size!(size, T => {
+                view.read::<T>(bytemuck::cast_slice(buffer.bytes()), 0, bytemuck::cast_slice_mut(part));
+            });
+            let copy = Buffer::copy_of(self.l.pool, part);
+            if let Ok(copy) = copy {
+                let constant = Some(Constant::Dense(copy));
+                return self.l.new_value(Value { size: element, n, constant });
+            }
+        }
+        let out = self.l.new_value(Value { size: element, n, constant: None });
         self.out.push(Node { op: Op::Load(view), ins: vec![v], outs: vec![out] });
         out
     }
