@@ -14,6 +14,7 @@ mod python;
 mod sh;
 mod test;
 mod tidy;
+mod vendor;
 
 use std::process::ExitCode;
 
@@ -35,6 +36,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   plugins             fetch the real XLA CPU plugins and print their paths
   test [--all]        run every test, with the real plugins, JAX and the C++ compiler where they can be had: of JAX the
                       oldest and the newest version, with --all those between too
+  vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
+  size                the same library, built from nothing, with the time that takes
   tidy                check the repository's walls: dependencies, unsafe code, file lengths
 ";
 
@@ -54,6 +57,8 @@ fn main() -> ExitCode {
         ["plugins"] => plugins(),
         ["test"] => test::run(false),
         ["test", "--all"] => test::run(true),
+        ["vendor"] => vendor(),
+        ["size"] => vendor::size(),
         ["tidy"] => tidy::run(),
         _ => {
             eprint!("{USAGE}");
@@ -74,6 +79,11 @@ fn c_tests() -> Result<(), Error> {
     let outcome = c::run(codegen::headers().ok().as_deref(), &plugins)?;
     println!("{} passed, {} failed, {} skipped", outcome.passed, outcome.failed, outcome.skipped.len());
     if outcome.failed == 0 { Ok(()) } else { Err("tests in C and C++ failed".into()) }
+}
+
+fn vendor() -> Result<(), Error> {
+    let main = python::JAX.iter().find(|jax| jax.version == python::MAIN);
+    vendor::run(main.and_then(|jax| jax.python().ok()).as_deref(), |_| {})
 }
 
 fn plugins() -> Result<(), Error> {

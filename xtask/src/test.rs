@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::package::PLUGINS;
-use crate::{Error, asan, c, codegen, exports, jax, python, sh};
+use crate::{Error, asan, c, codegen, exports, jax, python, sh, vendor};
 
 /// What was run and what was not.
 #[derive(Default)]
@@ -87,6 +87,10 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     let rows = jax::run(&cpu, &traced, all);
     let matrix = jax::matrix(&rows);
     report.rows(rows);
+
+    step("a vendor's first plugin: `pjrt new`, and its own CI");
+    let outcome = vendor::run(python.as_deref(), |line| report.cargo_line(line));
+    report.check("the plugin of `pjrt new`", outcome);
 
     if let Some(python) = python {
         step("wheels of `pjrt package` in fresh Python environments");

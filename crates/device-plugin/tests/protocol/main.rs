@@ -43,3 +43,5 @@ mod topologies;
 mod toy;
 mod transfers;
 mod understated;
+#[path = "../support/xspace.rs"]
+mod xspace;

@@ -283,6 +283,9 @@ impl Env<'_> {
     }
 
     fn tile(&mut self, program: &TileProgram, n: usize, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
+        if let [out] = outs {
+            return self.tile_of_one(program, n, args, out);
+        }
         let mut buffers = Vec::with_capacity(outs.len());
         let mut alias = Vec::new();
         for (o, out) in outs.iter().enumerate() {
@@ -305,6 +308,40 @@ impl Env<'_> {
         for (out, buffer) in outs.iter().zip(buffers) {
             self.slots[out.slot as usize] = Some(buffer);
         }
+        Ok(())
+    }
+
+    /// A tile step with one output, as most have: lists are on the stack while they are short, because allocating them
+    /// takes longer than a tiny step.
+    fn tile_of_one(&mut self, program: &TileProgram, n: usize, args: &[Arg], out: &Out) -> Result<(), RunError> {
+        const FEW: usize = 8;
+        let stolen = self.steal(args, out.from);
+        let taken = if stolen.is_some() { out.from } else { None };
+        let alias = if stolen.is_some() { &[taken][..] } else { &[] };
+        let mut buffer = match stolen {
+            Some(buffer) => buffer,
+            None => self.pool.alloc(out.bytes)?,
+        };
+        {
+            let mut few = [&[][..]; FEW];
+            let many;
+            let ins = match few.get_mut(..args.len()) {
+                Some(ins) => {
+                    for (i, (slot, &arg)) in ins.iter_mut().zip(args).enumerate() {
+                        if taken.is_none_or(|taken| usize::from(taken) != i) {
+                            *slot = self.get(arg)?.bytes();
+                        }
+                    }
+                    &*ins
+                }
+                None => {
+                    many = self.inputs(args, alias)?;
+                    &many[..]
+                }
+            };
+            program.run(n, ins, &mut [buffer.write()?], alias);
+        }
+        self.slots[out.slot as usize] = Some(buffer);
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 mod build;
 mod grid;
 mod inline;
+mod mesh_groups;
 mod op_sharding;
 mod plan;
 mod rules;
@@ -22,6 +23,7 @@ mod tests;
 use stablehlo::ir::{Module, OpKind, Region};
 
 use crate::engine::CompileError;
+pub(crate) use mesh_groups::mesh_groups;
 pub use op_sharding::OpSharding;
 
 /// The program of one partition.
@@ -51,6 +53,8 @@ pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<
     let module = Module {
         name: module.name.clone(),
         attributes: module.attributes.clone(),
+        // Collectives may name their groups by these meshes.
+        symbols: module.symbols.clone(),
         funcs: vec![split],
         locations: module.locations.clone(),
         ..Module::default()

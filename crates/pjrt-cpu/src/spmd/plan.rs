@@ -592,7 +592,8 @@ pub(super) fn join(grid: &Grid, factors: &[usize], sizes: &[usize], cut: &[Vec<A
     axes
 }
 
-fn meshes(module: &Module) -> Result<HashMap<String, WrittenMesh>> {
+/// The meshes of the program, by `@name`.
+pub(super) fn meshes(module: &Module) -> Result<HashMap<String, WrittenMesh>> {
     let mut meshes = HashMap::new();
     for (op, attributes) in &module.symbols {
         if op == "sdy.mesh"

@@ -307,6 +307,44 @@ pub(super) fn manual_axes(text: &str) -> Result<Vec<String>> {
     reader.list("{", "}", Reader::string)
 }
 
+/// The mesh and the axes of `#stablehlo.replica_group_mesh_axes<mesh = @m, axes = [#stablehlo.axis_ref<name = "x">]>`.
+pub(super) fn replica_group_axes(text: &str) -> Result<(String, Vec<WrittenAxis>)> {
+    let mut reader = Reader::new(text);
+    for token in ["#stablehlo.replica_group_mesh_axes", "<", "mesh", "="] {
+        reader.expect(token)?;
+    }
+    reader.expect("@")?;
+    let quoted = reader.rest.starts_with('"');
+    let name = if quoted { reader.string()? } else { reader.take(|c| c != ',').trim().to_owned() };
+    for token in [",", "axes", "="] {
+        reader.expect(token)?;
+    }
+    let axes = reader.list("[", "]", |r| {
+        for token in ["#stablehlo.axis_ref", "<", "name", "="] {
+            r.expect(token)?;
+        }
+        let name = r.string()?;
+        let mut part = None;
+        if r.eat(",") {
+            r.expect("sub_axis_info")?;
+            r.expect("=")?;
+            r.eat("#stablehlo.sub_axis_info");
+            r.eat("<");
+            r.expect("(")?;
+            let before = r.number()?;
+            r.expect(")")?;
+            part = Some((before, r.number()?));
+            if r.eat(">") {
+                r.expect(">")?;
+                return Ok(WrittenAxis { name, part });
+            }
+        }
+        r.expect(">")?;
+        Ok(WrittenAxis { name, part })
+    })?;
+    Ok((format!("@{name}"), axes))
+}
+
 /// An `mhlo.sharding` string.
 pub(super) fn tiles(text: &str) -> Result<Written> {
     Reader::new(text).tiles()

@@ -1,5 +1,8 @@
 //! Programs split over several devices, compared with the same programs on one.
 
+mod manual;
+mod traffic;
+
 use std::thread;
 
 use crate::engine::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
