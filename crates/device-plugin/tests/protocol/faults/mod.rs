@@ -341,7 +341,7 @@ const PLUGIN: &[Case] = &[
 
 /// Methods of the plugin that are called without the table.
 const DESCRIPTION: &[&str] = &["library", "capabilities", "options", "process", "ownership", "manifest"];
-const HOOKS: &[&str] = &["configure", "shutdown"];
+const HOOKS: &[&str] = &["configure", "supports", "shutdown"];
 
 /// Name of the code, of the function whose error tells where there is one, and the call.
 type Other = (&'static str, Option<&'static str>, fn(&World) -> Answer);
@@ -486,6 +486,13 @@ fn the_plugin_itself_may_panic_or_fail() {
         let single = device_plugin::ProcessTopology::single();
         assert_eq!(described.configure(&single, &environment).unwrap_err().code(), code);
         assert!(disarm());
+    }
+    #[cfg(feature = "stablehlo")]
+    {
+        arm("supports", Kind::Panic);
+        let program = device_plugin::Program { format: "mlir".to_owned(), code: Vec::new().into() };
+        let fault = described.supports(&program, device_plugin::Effort::Names).unwrap_err();
+        assert!(disarm() && fault.message().contains("asked to panic in supports"), "{fault}");
     }
     arm("shutdown", Kind::Panic);
     assert!(described.shutdown().unwrap_err().message().contains("asked to panic in shutdown"));
