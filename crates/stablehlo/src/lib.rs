@@ -16,7 +16,7 @@
 //! # Ok::<(), stablehlo::Error>(())
 //! ```
 //!
-//! [`Module::print`](ir::Module::print), and `Display`, give text as MLIR prints it; [`write`] gives a portable artifact
+//! [`Module::print`](ir::Module::print), and `Display`, give text as MLIR prints it; [`write()`] gives a portable artifact
 //! of a chosen version.
 //!
 //! ```
