@@ -103,9 +103,16 @@ class Report:
     def __init__(self):
         self.wrong, self.compared, self.refused = [], 0, []
 
-    def case(self, label, text, inputs, ulp=0.0, atol=0.0, specials=True):
+    def case(self, label, text, inputs, ulp=0.0, atol=0.0, specials=True, moves=None):
+        """`moves` names a type of less than a byte that is only moved: XLA's backend aborts the process on some such
+        programs, so there its elements are bytes."""
         try:
-            theirs = run(THEIRS, text, inputs)
+            if moves:
+                whole = [x.view(np.uint8) if x.dtype == ALL[moves] else x for x in inputs]
+                theirs = [r.view(ALL[moves]) if r.dtype == np.uint8 else r
+                          for r in run(THEIRS, text.replace(f"{moves}>", "ui8>"), whole)]  # fmt: skip
+            else:
+                theirs = run(THEIRS, text, inputs)
         except Exception as error:  # noqa: BLE001: whatever it refuses
             self.refused.append(f"{label}: {str(error).splitlines()[0][:150]}")
             theirs = None
@@ -146,6 +153,9 @@ def difference(a, b, ulp, atol, specials, inputs):
             # XLA's CPU backend flushes subnormal numbers.
             bound = ulp * EPSILON[name] * np.abs(y) + np.maximum(atol, tiny if name in FLOATS or name in COMPLEX else 0)
             close = (x == y) | (np.abs(x - y) <= bound) | (np.isnan(x) & np.isnan(y))
+        if name == "f8E8M0FNU":
+            # Its smallest number is a subnormal f32, which XLA flushes.
+            close |= (np.abs(x) < 2.0**-126) & np.isnan(y)
         if not specials:
             close |= ~np.isfinite(y)
         a, b = x, y
@@ -165,21 +175,22 @@ def over(names):
 UNARY = {
     "abs": 0, "negate": 0, "sign": 0, "ceil": 0, "floor": 0, "round_nearest_afz": 0, "round_nearest_even": 0,
     "not": 0, "popcnt": 0, "count_leading_zeros": 0, "real": 0, "imag": 0, "is_finite": 0, "sqrt": 2, "rsqrt": 4,
-    "cbrt": 4, "exponential": 8, "exponential_minus_one": 16, "log": 8, "log_plus_one": 16, "logistic": 16,
+    "cbrt": 4, "exponential": 8, "exponential_minus_one": 16, "log": 8, "log_plus_one": 64, "logistic": 16,
     "tanh": 16, "sine": 8, "cosine": 8, "tan": 16,
 }  # fmt: skip
 BINARY = {
     "add": 0, "subtract": 0, "multiply": 0, "divide": 1, "remainder": 1, "maximum": 0, "minimum": 0, "power": 32,
     "atan2": 8, "and": 0, "or": 0, "xor": 0, "shift_left": 0, "shift_right_arithmetic": 0, "shift_right_logical": 0,
 }  # fmt: skip
-COMPLEX_ULP = {"multiply": 8, "divide": 16, "power": 256, "sqrt": 8, "abs": 4}
+COMPLEX_ULP = {"sign": 8, "multiply": 8, "divide": 16, "power": 256, "sqrt": 8, "abs": 4}
 
 
 def legal_unary(op, name):
     if op in ("not",):
         return name in INTS or name in BOOL
     if op in ("popcnt", "count_leading_zeros"):
-        return name in INTS
+        # XLA counts the bits a narrow integer's sign is extended by.
+        return name in INTS and not (op == "popcnt" and name in ("i2", "i4"))
     if op in ("abs", "negate", "sign"):
         return name not in BOOL and not (op in ("abs", "sign") and name.startswith("ui"))
     if op in ("ceil", "floor", "round_nearest_afz", "round_nearest_even", "is_finite"):
@@ -230,6 +241,9 @@ def test_binary(op):
     report = Report()
     for name in filter(lambda n: legal_binary(op, n), ALL):
         a, b = pairs(name)
+        if op == "power" and name in INTS:
+            # XLA's backend is wrong for exponents of many bits.
+            b = np.clip(b.astype(np.int64), -3, 13).astype(b.dtype)
         text = program(f"%0 = stablehlo.{op} %a0, %a1 : {ty(a)}\nreturn %0 : {ty(a)}", [a, b], ty(a))
         ulp = COMPLEX_ULP.get(op, 64 if op == "atan2" else 4) if name in COMPLEX else BINARY[op]
         if name in NARROW or name in ("bf16", "f16"):
@@ -342,7 +356,10 @@ def test_selection_and_movement(name):
                    tensor([3, 2, 4], name)),
     }  # fmt: skip
     for op, (body, result) in out.items():
-        report.case(f"{op} {name}", program(f"{body}\nreturn %0 : {result}", [x, y, p], result), [x, y, p])
+        moves = name if name in ("i2", "i4", "ui2", "ui4", "f4E2M1FN") else None
+        report.case(
+            f"{op} {name}", program(f"{body}\nreturn %0 : {result}", [x, y, p], result), [x, y, p], moves=moves
+        )
     if name not in BOOL:
         low, high = values(name, 1, special=False)[0], values(name, 1, seed=5, special=False)[0]
         if name not in COMPLEX:

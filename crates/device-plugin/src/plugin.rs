@@ -1,8 +1,8 @@
 //! The contract between a plugin and the frameworks that use it.
 
 use crate::{
-    Backend, Capabilities, EnvPlan, Environment, Error, Library, Manifest, NamedValue, OptionSchema, Ownership,
-    ProcessPlan, ProcessTopology, Result,
+    Backend, Capabilities, Effort, EnvPlan, Environment, Error, Library, Manifest, NamedValue, OptionSchema, Ownership,
+    ProcessPlan, ProcessTopology, Program, Result, Support,
 };
 
 /// A plugin: its name, its [`Backend`] or its library, and what it says of itself. Registered and exported with
@@ -104,6 +104,13 @@ pub trait DevicePlugin: 'static {
     /// JAX never serializes for a newer version than its own. What comes in another version than these, such as an
     /// artifact from a file, is refused with both versions named.
     fn stablehlo_versions() -> Option<StablehloVersions> {
+        None
+    }
+
+    /// Whether the devices can run a program, told without a client or a device. By default none: then the manifest's
+    /// [`SupportTable`](crate::SupportTable) counts, as far as it goes.
+    fn supports(program: &Program, effort: Effort) -> Option<Support> {
+        let _ = (program, effort);
         None
     }
 

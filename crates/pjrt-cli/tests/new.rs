@@ -137,7 +137,7 @@ fn what_is_there_stays() {
         assert!(reason.contains(said), "{path}: {reason}");
     }
     let output = pjrt(&["new", "acme", "--path", ""]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert_eq!(fs::read_to_string(folder.path("full/file")).unwrap(), "mine");
     // An empty folder is as good as none.
     fs::create_dir(folder.path("empty")).unwrap();

@@ -133,8 +133,11 @@ fn make() -> Traced {
     unsafe { api.cast::<u8>().copy_to_nonoverlapping((&raw mut inner).cast(), size) };
 
     let without = std::env::var("PJRT_TRACED_WITHOUT").unwrap_or_default();
-    let mut without: HashMap<&str, &str> =
-        without.split(',').filter(|item| !item.is_empty()).map(|item| item.split_once('=').unwrap_or((item, ""))).collect();
+    let mut without: HashMap<&str, &str> = without
+        .split(',')
+        .filter(|item| !item.is_empty())
+        .map(|item| item.split_once('=').unwrap_or((item, "")))
+        .collect();
     let mut table = inner;
     if without.remove("extensions").is_some() {
         table.extension_start = null_mut();

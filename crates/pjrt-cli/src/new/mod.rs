@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
     #[command(flatten)]
-    sdk: sdk::Args,
+    sdk: sdk::SdkArgs,
 }
 
 /// The example's name for itself.
@@ -118,9 +118,6 @@ fn with_sdk(text: &str, sdk: &Sdk) -> Result<String, String> {
 
 fn make_folder(folder: &Path) -> Result<(), String> {
     let shown = folder.display();
-    if folder.as_os_str().is_empty() {
-        return Err("--path: it is empty; give the project's folder".to_owned());
-    }
     if folder.exists() && !folder.is_dir() {
         return Err(format!("{shown} is a file; give another folder with --path"));
     }

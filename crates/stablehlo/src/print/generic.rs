@@ -25,11 +25,7 @@ pub(crate) fn is_own(kind: &OpKind, name: &str) -> bool {
         OpKind::Composite { .. } => name == "version",
         OpKind::CustomCall { .. } => matches!(
             name,
-            "called_computations"
-                | "operand_layouts"
-                | "output_operand_aliases"
-                | "result_layouts"
-                | "result_tilings"
+            "called_computations" | "operand_layouts" | "output_operand_aliases" | "result_layouts" | "result_tilings"
         ),
         _ => false,
     }
@@ -72,9 +68,17 @@ pub(super) fn window(window: &Window, convolution: bool) -> Named {
     let mut named = Named::new();
     let not_ones = |list: &[i64]| list.iter().any(|&v| v != 1);
     let lists = if convolution {
-        [("window_strides", &window.strides), ("lhs_dilation", &window.base_dilations), ("rhs_dilation", &window.window_dilations)]
+        [
+            ("window_strides", &window.strides),
+            ("lhs_dilation", &window.base_dilations),
+            ("rhs_dilation", &window.window_dilations),
+        ]
     } else {
-        [("window_strides", &window.strides), ("base_dilations", &window.base_dilations), ("window_dilations", &window.window_dilations)]
+        [
+            ("window_strides", &window.strides),
+            ("base_dilations", &window.base_dilations),
+            ("window_dilations", &window.window_dilations),
+        ]
     };
     for (name, list) in lists {
         if not_ones(list) {
@@ -175,7 +179,9 @@ fn of_kind(kind: &OpKind) -> Named {
             put("strides", dense(strides.iter().copied()));
         }
         OpKind::DynamicSlice { slice_sizes } => put("slice_sizes", dense(slice_sizes.iter().copied())),
-        OpKind::Concatenate { dimension } | OpKind::GetDimensionSize { dimension } => put("dimension", index(*dimension)),
+        OpKind::Concatenate { dimension } | OpKind::GetDimensionSize { dimension } => {
+            put("dimension", index(*dimension))
+        }
         OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
             put("edge_padding_low", dense(edge_padding_low.iter().copied()));
             put("edge_padding_high", dense(edge_padding_high.iter().copied()));
@@ -309,14 +315,24 @@ fn of_other(name: &str, attributes: &Attributes) -> Attributes {
             "known_expanding_dimensions" | "known_nonexpanding_dimensions" if empty => continue,
             "source_target_pairs" if empty && base != "collective_permute" => continue,
             "layout" if matches!(value, Attribute::Array(items) if items.is_empty()) => continue,
-            "window_strides" | "lhs_dilation" | "rhs_dilation" | "window_reversal" if default_window(attribute, value) => {
+            "window_strides" | "lhs_dilation" | "rhs_dilation" | "window_reversal"
+                if default_window(attribute, value) =>
+            {
                 continue;
             }
             "precision_config" if matches!(value, Attribute::Array(items) if items.iter().all(is_default_precision)) => {
                 continue;
             }
-            name if base == "dynamic_gather" && (name.ends_with("_dims") || name == "start_index_map" || name == "index_vector_dim") => continue,
-            name if base == "dynamic_conv" && (name.ends_with("_dimension") || name.ends_with("_spatial_dimensions")) => continue,
+            name if base == "dynamic_gather"
+                && (name.ends_with("_dims") || name == "start_index_map" || name == "index_vector_dim") =>
+            {
+                continue;
+            }
+            name if base == "dynamic_conv"
+                && (name.ends_with("_dimension") || name.ends_with("_spatial_dimensions")) =>
+            {
+                continue;
+            }
             _ => as_dense(attribute, value),
         };
         own.push((attribute.clone(), value));
@@ -367,7 +383,8 @@ fn default_window(name: &str, value: &Attribute) -> bool {
 fn as_dense(name: &str, value: &Attribute) -> Attribute {
     match value {
         Attribute::Array(items) if name != "layout" => {
-            if let (true, Some(list)) = (items.iter().all(|i| matches!(i, Attribute::Integer(..))), value.as_integers()) {
+            if let (true, Some(list)) = (items.iter().all(|i| matches!(i, Attribute::Integer(..))), value.as_integers())
+            {
                 return dense(list);
             }
             let flags: Option<Vec<bool>> =

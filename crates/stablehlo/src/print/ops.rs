@@ -138,9 +138,9 @@ impl Printer<'_> {
                 Tail::Same
             }
             OpKind::Binary(Binary::Complex) => {
-                let part = type_of(func, op.results[0]).and_then(Type::as_tensor).and_then(|ty| {
-                    Some(Type::Tensor(TensorType::new(ty.shape.clone(), ty.element.complex_part()?)))
-                });
+                let part = type_of(func, op.results[0])
+                    .and_then(Type::as_tensor)
+                    .and_then(|ty| Some(Type::Tensor(TensorType::new(ty.shape.clone(), ty.element.complex_part()?))));
                 self.start(op);
                 let inferred = op.operands.iter().all(|&v| type_of(func, v) == part.as_ref());
                 if inferred { Tail::Result } else { Tail::Signature }

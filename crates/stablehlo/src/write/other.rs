@@ -105,10 +105,10 @@ impl Encoder {
 
     /// Ops of other dialects: those of Shardy can stand beside the artifact's since 1.11.0.
     pub(super) fn foreign(&mut self, name: &str, own: &Attributes) -> Result<Vec<usize>> {
-        needs(self.version, Version(1, 11, 0), || "an op of another dialect".to_owned())?;
         let Some(names) = crate::ops::shardy_attributes(name) else {
             return Err(Error::new("an op of a dialect that portable artifacts have no place for"));
         };
+        needs(self.version, Version(1, 11, 0), || "an op of another dialect".to_owned())?;
         let mut numbers = Vec::with_capacity(names.len());
         for &attribute in names {
             match find(own, attribute) {
