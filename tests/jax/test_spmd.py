@@ -327,12 +327,6 @@ def test_the_compiled_program_is_that_of_one_device():
     assert compiled.output_shardings.is_equivalent_to(NamedSharding(mesh, P("x")), 2)
 
 
-def test_what_cannot_be_cut_is_refused():
-    mesh = mesh_of(OURS, (4,), ("x",))
-    with pytest.raises(ValueError, match="divisible"):
-        jax.jit(lambda x: x, in_shardings=NamedSharding(mesh, P("x")))(np.zeros(5, np.float32))
-
-
 def test_many_runs_in_flight():
     mesh = mesh_of(OURS, (4,), ("x",))
     step = jax.jit(lambda x: x @ x.T / 64 + x.sum())
