@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::package::PLUGINS;
-use crate::{Error, c, codegen, jax, python, sh};
+use crate::{Error, asan, c, codegen, exports, jax, python, sh, vendor};
 
 /// What was run and what was not.
 #[derive(Default)]
@@ -67,12 +67,30 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     });
     report.check("C and C++", outcome);
 
+    step("what the shared libraries export");
+    if let Some(libraries) = report.part("symbols of the shared libraries", exports::elf()) {
+        let outcome = exports::run(libraries).map(|checked| report.passed += checked);
+        report.check("cargo xtask exports", outcome);
+    }
+
+    if all {
+        step("the vendor side under sanitizers");
+        if let Some(nightly) = report.part("tests under the address and leak sanitizers", asan::Nightly::find()) {
+            let outcome = nightly.test(|line| report.cargo_line(line));
+            report.check("cargo xtask asan", outcome);
+        }
+    }
+
     step("JAX drives the CPU plugin");
     let traced = format!("{}traced_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let traced = sh::target().join("debug/examples").join(traced);
     let rows = jax::run(&cpu, &traced, all);
     let matrix = jax::matrix(&rows);
     report.rows(rows);
+
+    step("a vendor's first plugin: `pjrt new`, and its own CI");
+    let outcome = vendor::run(python.as_deref(), |line| report.cargo_line(line));
+    report.check("the plugin of `pjrt new`", outcome);
 
     if let Some(python) = python {
         step("wheels of `pjrt package` in fresh Python environments");

@@ -78,12 +78,6 @@ impl ExecuteOptions {
         self.more = more.map(Arc::new);
     }
 
-    /// Whether nothing but the launch id is given.
-    #[inline]
-    pub(crate) fn is_usual(&self) -> bool {
-        self.more.is_none()
-    }
-
     /// The place in the caller's source that runs the program, such as `train.py:12`, for messages.
     pub fn call_location(&self) -> Option<&str> {
         self.more.as_ref()?.call_location.as_deref()

@@ -70,6 +70,7 @@ extern crate self as device_plugin;
 
 #[allow(unsafe_code, reason = "the one place")]
 pub mod abi;
+mod artifact;
 mod backend;
 pub mod builtin;
 pub mod capabilities;
@@ -99,6 +100,7 @@ mod registered;
 #[cfg(feature = "stablehlo")]
 pub mod stablehlo;
 mod strided;
+pub mod support;
 
 pub use abi::api;
 pub use abi::foreign_memory::ForeignMemory;
@@ -131,6 +133,7 @@ pub use plugin_macros::device_plugin;
 pub use process::{EnvPlan, Environment, ProcessPlan, ProcessTopology};
 pub use program::{Compiled, ExecutableInfo, Program};
 pub use registered::{Registered, registered};
+pub use support::{Effort, Support, SupportTable};
 
 /// Defines the C functions of a shared library for a plugin of another crate, as `#[device_plugin(export)]` does for one
 /// of the same crate: `GetPjrtApi` and `DevicePlugin_GetDescriptor`.

@@ -10,6 +10,7 @@ macro_rules! line {
 }
 
 mod array;
+mod check;
 mod child;
 mod devices;
 mod doctor;
@@ -42,6 +43,8 @@ struct Cli {
 enum Command {
     /// Compile a program, run it on given inputs and print or save its outputs.
     Run(run::Args),
+    /// Tell whether a plugin's devices can run a program, without loading the plugin.
+    Check(check::Args),
     /// List a plugin's devices and their memories.
     Devices(devices::Args),
     /// List the plugins found on this machine, in the order in which a framework without a wish takes them.
@@ -69,6 +72,7 @@ impl Command {
     fn json(&self) -> bool {
         match self {
             Self::Run(args) => args.json,
+            Self::Check(args) => args.json,
             Self::Devices(args) => args.json,
             Self::List(args) => args.json,
             Self::Doctor(args) => args.json,
@@ -96,6 +100,7 @@ fn main() -> ExitCode {
     let json = command.json();
     let result = match command {
         Command::Run(args) => run::run(&args).map(Report::from),
+        Command::Check(args) => check::run(&args),
         Command::Devices(args) => devices::run(&args).map(Report::from),
         Command::List(args) => list::run(&args).map(Report::from),
         Command::Doctor(args) => doctor::run(&args),

@@ -22,9 +22,8 @@ fn main() -> ExitCode {
             Ok(program) => stablehlo::parse(program).and_then(|m| convert(&m, &form)).map_err(|e| e.to_string()),
             Err(e) => Err(e.to_string()),
         };
-        let done = done.and_then(|bytes| {
-            std::fs::write(Path::new(&directory).join(name), bytes).map_err(|e| e.to_string())
-        });
+        let done =
+            done.and_then(|bytes| std::fs::write(Path::new(&directory).join(name), bytes).map_err(|e| e.to_string()));
         if let Err(message) = done {
             println!("{path}: {message}");
             failed = true;
@@ -39,7 +38,7 @@ fn convert(module: &Module, form: &str) -> Result<Vec<u8>, Error> {
         "text" => {}
         "generic" => options.generic = true,
         "debug" => options.locations = true,
-        _ => return Err("x".parse::<Version>().unwrap_err()),
+        version => return stablehlo::write(module, version.parse::<Version>()?),
     }
     Ok(module.print(&options).into_bytes())
 }

@@ -40,12 +40,14 @@ mod typed;
 mod types;
 mod verify;
 mod version;
+mod write;
 
 use bytes::Bytes;
 
 pub use error::{Error, Result};
 pub use print::PrintOptions;
 pub use verify::verify;
+pub use write::write;
 
 /// Deepest nesting of regions, attributes and types a program may have. Reading needs stack in proportion.
 const MAX_NESTING: usize = 64;

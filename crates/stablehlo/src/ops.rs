@@ -236,6 +236,12 @@ pub(crate) fn shardy_attributes(name: &str) -> Option<&'static [&'static str]> {
         "sdy.sharding_constraint" | "sdy.reshard" => &["sharding"],
         "sdy.manual_computation" => &["in_shardings", "manual_axes", "out_shardings"],
         "sdy.return" => &[],
+        "sdy.all_gather" => &["gathering_axes", "out_sharding"],
+        "sdy.all_reduce" => &["out_sharding", "reduction_axes"],
+        "sdy.all_slice" => &["out_sharding", "slicing_axes"],
+        "sdy.named_computation" => &["in_shardings", "name", "out_shardings"],
+        "sdy.propagation_barrier" => &["allowed_direction"],
+        "sdy.sharding_group" => &["group_id"],
         _ => return None,
     })
 }

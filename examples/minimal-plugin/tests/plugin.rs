@@ -2,7 +2,10 @@
 #![forbid(unsafe_code)]
 
 use pjrt::{Client, ClientOptions, CompileOptions, Error, ErrorCode, LoadedExecutable, Plugin, Program};
-use pjrt_plugin_minimal as plugin;
+
+/// The plugin's source: its library is one for C, which Rust does not link.
+#[path = "../src/lib.rs"]
+mod plugin;
 
 const ADD_ONE: &str = include_str!("../programs/add_one.mlir");
 

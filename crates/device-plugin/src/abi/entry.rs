@@ -132,11 +132,17 @@ pub(crate) fn contain_in<T>(function: &str, work: impl FnOnce() -> Result<T>) ->
 
 #[cold]
 fn panicked(panic: Box<dyn Any + Send>) -> Error {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let error = Error::internal(format!("the plugin panicked: {}", text.unwrap_or("(no message)")));
-    // What was thrown is the vendor's, and its destructor may panic, too.
+    let text = |panic: &Box<dyn Any + Send>| -> Option<String> {
+        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+        text.or_else(|| panic.downcast_ref::<String>().cloned())
+    };
+    let message = text(&panic);
+    let error = Error::internal(format!("the plugin panicked: {}", message.as_deref().unwrap_or("(no message)")));
+    // What was thrown is the vendor's, and its destructor may panic, too. Who goes on like that is leaked.
     #[expect(clippy::disallowed_methods, reason = "the vendor's value, outside what contained the panic")]
-    if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+    if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic)))
+        && text(&again).is_none()
+    {
         std::mem::forget(again);
     }
     error

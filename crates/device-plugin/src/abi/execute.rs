@@ -1,8 +1,9 @@
 //! `PJRT_LoadedExecutable_Execute`.
 
 use std::borrow::Cow;
+use std::time::Instant;
 
-use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, Slot, slot};
+use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execute_Args, Slot, slot};
 
 use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value, check_donated, deleted};
 use crate::abi::client_state::Client;
@@ -10,7 +11,7 @@ use crate::abi::counted::Counted;
 use crate::abi::entry::{contain, entries};
 use crate::abi::event::into_raw;
 use crate::abi::executable_state::LoadedExecutable;
-use crate::abi::execute_options::{Options, read_callbacks, read_options};
+use crate::abi::execute_options::{Options, read_all, read_callbacks, read_options};
 use crate::abi::host_channel::Callbacks;
 use crate::abi::ledger::Pin;
 use crate::abi::{raw, recorded};
@@ -118,9 +119,16 @@ struct Call<'a, B: Backend> {
     output_lists: &'a [*mut *mut PJRT_Buffer],
     /// For each argument whether it is given up; empty when none is.
     donated: &'a [bool],
+    launch_id: i32,
+}
+
+/// What few calls have.
+struct Special {
     options: ExecuteOptions,
-    /// Name of the plugin, while a profile runs.
-    profiled: Option<&'static str>,
+    /// Callbacks to send and receive.
+    callbacks: Option<Callbacks>,
+    /// Name of the plugin and begin of the call, while a profile runs.
+    profiled: Option<(&'static str, Instant)>,
 }
 
 impl<'a, B: Backend> Call<'a, B> {
@@ -180,7 +188,7 @@ impl<'a, B: Backend> Call<'a, B> {
         placements: &'b [Placement],
         handles: &'b [&'b BufferHandle<B>],
         list: &'b mut [*mut PJRT_Buffer],
-        channels: HostChannels,
+        (options, channels): (ExecuteOptions, HostChannels),
     ) -> Launch<'b, B>
     where
         'a: 'b,
@@ -190,7 +198,7 @@ impl<'a, B: Backend> Call<'a, B> {
         let uses = unsafe { Uses::new(handles, pin, self.donated) };
         pin.make(placements.len());
         let outputs = Outputs::new(OutputList { executable, pin, placements, list, produced: 0, finished: false });
-        Launch { inputs: Inputs::new(uses), outputs, device, options: self.options.clone(), channels }
+        Launch { inputs: Inputs::new(uses), outputs, device, options, channels }
     }
 
     /// Runs on one device a program without channels.
@@ -208,8 +216,9 @@ impl<'a, B: Backend> Call<'a, B> {
         let _afterwards = Afterwards(&executable.client);
         let pin = executable.client.ledger.pin(bits(handles));
         self.check(device, handles)?;
+        let usual = (ExecuteOptions::new(self.launch_id), HostChannels::default());
         // SAFETY: checked, and shown by the pin.
-        let mut launch = unsafe { self.launch(&pin, device, placements, handles, list, HostChannels::default()) };
+        let mut launch = unsafe { self.launch(&pin, device, placements, handles, list, usual) };
         let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
         expect_complete(&launch)?;
         finish(&mut launch, &event);
@@ -229,30 +238,30 @@ impl<'a, B: Backend> Call<'a, B> {
         &self,
         devices: &[usize],
         placements: &[&[Placement]],
-        callbacks: Option<&Callbacks>,
         events: &mut [*mut PJRT_Event],
+        special: &Special,
     ) -> Result<()> {
         let executable = self.executable;
-        let begun = self.profiled.and_then(|_| profiler::begun());
         // SAFETY: the caller's contract.
         let handles = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
         let _afterwards = Afterwards(&executable.client);
         let pin = executable.client.ledger.pin(handles.iter().fold(0, |all, handles| all | bits(handles)));
-        let open = |at| match callbacks {
+        let open = |at| match &special.callbacks {
             None => Ok(None),
             // SAFETY: the caller's contract.
             Some(callbacks) => unsafe { callbacks.open(at, devices.len()) }.map(Some),
         };
         let opened = (0..devices.len()).map(open).collect::<Result<Vec<_>>>()?;
-        let outputs = self.options.output_callbacks().open();
+        let outputs = special.options.output_callbacks().open();
         let mut launches = Vec::with_capacity(devices.len());
         for (at, device) in devices.iter().enumerate() {
             // SAFETY: the caller's contract.
             let list = unsafe { self.outputs(at) }?;
             self.check(*device, handles[at])?;
             let channels = opened[at].as_ref().map_or_else(HostChannels::default, |opened| opened.channels.clone());
+            let special = (special.options.clone(), channels);
             // SAFETY: checked, and shown by the pin.
-            launches.push(unsafe { self.launch(&pin, *device, placements[at], handles[at], list, channels) });
+            launches.push(unsafe { self.launch(&pin, *device, placements[at], handles[at], list, special) });
         }
         let done = match launches.as_mut_slice() {
             [launch] => vec![executable.client.backend.execute(&executable.compiled, launch)?],
@@ -265,11 +274,11 @@ impl<'a, B: Backend> Call<'a, B> {
         for launch in &launches {
             expect_complete(launch)?;
         }
-        if let (Some(plugin), Some(_)) = (self.profiled, begun) {
+        if let Some((plugin, begun)) = special.profiled {
             for (device, event) in devices.iter().zip(&done) {
                 let (device, name) = (*device, executable.executable.info.name.clone());
                 event.on_ready(move |_| {
-                    profiler::device_activity(begun, plugin, (device, "executions"), name, Vec::new());
+                    profiler::device_activity(Some(begun), plugin, (device, "executions"), name, Vec::new());
                 });
             }
         }
@@ -289,31 +298,38 @@ impl<'a, B: Backend> Call<'a, B> {
         Ok(())
     }
 
-    /// Runs on these devices, whatever the program, and records it while a profile runs.
+    /// Runs on these devices, with whatever the framework asks for, and records it while a profile runs.
     ///
     /// # Safety
     ///
-    /// V2 and V3 for the lists.
+    /// V1 to V4 for the arguments, of which the lists are taken.
     #[cold]
-    unsafe fn run_recorded<P: DevicePlugin<Backend = B>>(
-        mut self,
+    #[inline(never)]
+    unsafe fn run_specially<P: DevicePlugin<Backend = B>>(
+        &self,
+        args: &mut PJRT_LoadedExecutable_Execute_Args,
         devices: &[usize],
         placements: &[&[Placement]],
-        callbacks: Option<&Callbacks>,
         events: &mut [*mut PJRT_Event],
-        context: Option<i64>,
+        talks: bool,
     ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        let options = unsafe { read_all(args.options) }?;
+        // SAFETY: the caller's contract.
+        let callbacks = if talks { Some(unsafe { read_callbacks(args.options) }?) } else { None };
+        let mut special = Special { options, callbacks, profiled: None };
         let mut span = profiler::span(slot::PJRT_LoadedExecutable_Execute::NAME).of(P::NAME);
         let _scope = profiler::scope();
-        if profiler::is_recording() {
-            self.profiled = Some(P::NAME);
+        if let Some(begun) = profiler::begun() {
+            special.profiled = Some((P::NAME, begun));
             span.note("program", self.executable.executable.info.name.as_str());
-            if let Some(context) = context {
+            // SAFETY: the caller's contract.
+            if let Some(context) = unsafe { recorded::context_id::<slot::PJRT_LoadedExecutable_Execute>(args) } {
                 span.note("context_id", context);
             }
         }
         // SAFETY: the caller's contract.
-        unsafe { self.run_all(devices, placements, callbacks, events) }
+        unsafe { self.run_all(devices, placements, events, &special) }
     }
 }
 
@@ -417,7 +433,7 @@ entries! {
             return Err(Error::argument("the executable was deleted"));
         }
         // SAFETY: V1 and V3.
-        let Options { options, kept, talks } = unsafe { read_options(args.options.cast_const()) }?;
+        let Options { launch_id, kept, talks, has_more } = unsafe { read_options(args.options.cast_const()) }?;
         if args.num_args != executable.parameter_forms.len() {
             return Err(Error::argument(format!(
                 "{} arguments, but the program has {} parameters",
@@ -456,17 +472,11 @@ entries! {
         } else {
             &[]
         };
-        // The usual execution asks for a profile once, and pays for nothing that it does not use.
-        let is_usual = options.is_usual() && !talks && !profiler::is_recording();
-        let call = Call { executable, argument_lists, output_lists, donated, options, profiled: None };
+        let call = Call { executable, argument_lists, output_lists, donated, launch_id };
         let [device] = *devices else {
             let placements: Vec<_> = executable.placements.iter().map(Vec::as_slice).collect();
-            // SAFETY: V1.
-            let callbacks = if talks { Some(unsafe { read_callbacks(args.options) }?) } else { None };
-            // SAFETY: V1.
-            let context = unsafe { recorded::context_id::<slot::PJRT_LoadedExecutable_Execute>(args) };
-            // SAFETY: V2 to V4.
-            return unsafe { call.run_recorded::<P>(devices, &placements, callbacks.as_ref(), events, context) };
+            // SAFETY: V1 to V4.
+            return unsafe { call.run_specially::<P>(args, devices, &placements, events, talks) };
         };
         let elsewhere;
         let placements = if chosen.is_none() {
@@ -475,13 +485,10 @@ entries! {
             elsewhere = executable.placements_on(device)?;
             &*elsewhere
         };
-        if !is_usual {
-            // SAFETY: V1.
-            let callbacks = if talks { Some(unsafe { read_callbacks(args.options) }?) } else { None };
-            // SAFETY: V1.
-            let context = unsafe { recorded::context_id::<slot::PJRT_LoadedExecutable_Execute>(args) };
-            // SAFETY: V2 to V4.
-            return unsafe { call.run_recorded::<P>(&[device], &[placements], callbacks.as_ref(), events, context) };
+        // The usual execution pays for nothing that it does not use.
+        if talks | has_more | profiler::is_recording() {
+            // SAFETY: V1 to V4.
+            return unsafe { call.run_specially::<P>(args, &[device], &[placements], events, talks) };
         }
         // SAFETY: V2 and V3.
         unsafe { call.run(device, placements, events) }

@@ -23,13 +23,15 @@ unsafe fn field<T: Copy>(options: *const PJRT_ExecuteOptions, offset: usize) -> 
     unsafe { options.wrapping_byte_add(offset).cast::<T>().read() }
 }
 
-/// The options of a call.
+/// What every execution needs of the options.
 pub(crate) struct Options<'a> {
-    pub(crate) options: ExecuteOptions,
+    pub(crate) launch_id: i32,
     /// Indices of the arguments the framework keeps.
     pub(crate) kept: &'a [i64],
     /// Whether there are callbacks to send and receive.
     pub(crate) talks: bool,
+    /// Whether there may be more than these, for [`read_all`].
+    pub(crate) has_more: bool,
 }
 
 /// The framework's callbacks.
@@ -79,13 +81,9 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
     let num_kept: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices)) };
     // SAFETY: V3.
     let kept = unsafe { raw::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
-    let mut read = ExecuteOptions::new(launch_id);
     // SAFETY: V1 and V3.
-    if size > READ && unsafe { has_more(options, size) } {
-        // SAFETY: V1 to V3.
-        read.set_more(unsafe { read_more(options) }?);
-    }
-    Ok(Options { options: read, kept, talks: sends | receives != 0 })
+    let has_more = size > READ && unsafe { has_more(options, size) };
+    Ok(Options { launch_id, kept, talks: sends | receives != 0, has_more })
 }
 
 /// Whether a framework says more than most do. Structs between the oldest and the newest are looked at closely.
@@ -120,13 +118,13 @@ unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     !location.is_null() && unsafe { location.read() } != 0
 }
 
-/// The rest of the options; none where they are all as usual.
+/// All options for the backend.
 ///
 /// # Safety
 ///
-/// V1 to V3 for the options.
+/// V1 to V4 for the options.
 #[cold]
-unsafe fn read_more(options: *const PJRT_ExecuteOptions) -> Result<Option<MoreOptions>> {
+pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<ExecuteOptions> {
     // SAFETY: the caller's contract.
     let options = unsafe { raw::nested(options, "options") }?;
     if !options.multi_slice_config.is_null() {
@@ -155,7 +153,9 @@ unsafe fn read_more(options: *const PJRT_ExecuteOptions) -> Result<Option<MoreOp
         major_to_minor_callbacks: options.use_major_to_minor_data_layout_for_callbacks.get(),
         output_callbacks: outputs,
     };
-    Ok(Some(more).filter(|more| !more.is_usual()))
+    let mut all = ExecuteOptions::new(options.launch_id);
+    all.set_more(Some(more).filter(|more| !more.is_usual()));
+    Ok(all)
 }
 
 /// Text that ends in a NUL byte; none where there is none. What is no UTF-8 is replaced: places in source files are

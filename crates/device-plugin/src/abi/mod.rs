@@ -34,6 +34,8 @@ pub mod capabilities;
 mod client;
 mod client_state;
 mod counted;
+#[cfg(test)]
+mod counted_tests;
 mod deferred;
 pub mod descriptor;
 mod device;
@@ -69,6 +71,7 @@ mod raw_buffers;
 mod recorded;
 mod shardings;
 mod streams;
+mod sync;
 mod table;
 mod tokens;
 mod topology;

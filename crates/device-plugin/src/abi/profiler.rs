@@ -91,12 +91,17 @@ functions! {
     10 Serialize = serialize(PLUGIN_Profiler_Serialize_Args) -> *mut PLUGIN_Profiler_Error;
 }
 
+/// The size the table announces: that of its first version, without the functions that give a profile away at once.
+/// JAX up to 0.10.2 takes no other and then goes on with no table at all, which ends the process; newer ones ask for at
+/// least this.
+const ANNOUNCED: usize = offset_of!(PLUGIN_Profiler_Api, consume);
+
 /// Where the extension lies, or the next one where the backend does not offer it.
 pub(crate) const fn pointer<P: DevicePlugin>() -> *mut PJRT_Extension_Base {
     struct Constant<P>(std::marker::PhantomData<P>);
     impl<P: DevicePlugin> Constant<P> {
         const TABLE: &'static PLUGIN_Profiler_Api = &PLUGIN_Profiler_Api {
-            struct_size: PLUGIN_Profiler_Api::STRUCT_SIZE,
+            struct_size: ANNOUNCED,
             priv_: null_mut(),
             error_destroy: Some(entry::<Shim<P>, function::Error_Destroy>),
             error_message: Some(entry::<Shim<P>, function::Error_Message>),

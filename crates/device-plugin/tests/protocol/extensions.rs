@@ -71,16 +71,17 @@ fn only_what_a_backend_names_is_in_the_chain() {
 
 #[test]
 fn streams_are_those_of_the_device() {
-    use extension_slot::{PJRT_Get_Stream_For_External_Ready_Events as Get, PJRT_Wait_Until_Buffer_Ready_On_Stream as Wait};
+    use extension_slot::{
+        PJRT_Get_Stream_For_External_Ready_Events as Get, PJRT_Wait_Until_Buffer_Ready_On_Stream as Wait,
+    };
     let client = rich().client(&[]).unwrap();
     let devices = rich().devices(client);
     for (index, device) in devices.iter().enumerate() {
         assert_eq!(ask::<Get>(|args| args.device = *device).unwrap().stream, index as isize - 100);
     }
     let buffer = put(client, [77, 0]);
-    let wait = |stream: isize, buffer: Buffer| {
-        ask::<Wait>(|args| (args.stream, args.buffer) = (stream, buffer)).map(drop)
-    };
+    let wait =
+        |stream: isize, buffer: Buffer| ask::<Wait>(|args| (args.stream, args.buffer) = (stream, buffer)).map(drop);
     assert_eq!(wait(-5, buffer), Ok(()));
     assert!(WAITS.lock().unwrap().contains(&(Stream(-5), 77)));
     assert_eq!(wait(13, buffer).unwrap_err().message, "an unlucky stream");

@@ -95,6 +95,11 @@ pub unsafe fn read_values(values: *const PJRT_NamedValue, len: usize) -> Vec<Nam
     unsafe { slice(values, len) }.iter().map(read).collect()
 }
 
+/// Two 32-bit integers.
+pub fn pair() -> Shape {
+    Shape::new(ElementType::S32, [2])
+}
+
 pub type Client = *mut PJRT_Client;
 pub type Buffer = *mut PJRT_Buffer;
 pub type Event = *mut PJRT_Event;

@@ -110,8 +110,7 @@ fn what_no_extension_here_makes_is_refused_by_name() {
     let fault = seen("tasks", &mut options).map(drop).unwrap_err();
     assert!(fault.message.contains("options->task_ids is null, but its length is 2"), "{fault:?}");
 
-    let mut info =
-        PJRT_HloOutputCallbackInfo { user_arg: null_mut(), callback: None, callback_id: 5, num_operands: 2 };
+    let mut info = PJRT_HloOutputCallbackInfo { user_arg: null_mut(), callback: None, callback_id: 5, num_operands: 2 };
     let mut options = execute_options(&[]);
     (options.hlo_output_callbacks, options.num_hlo_output_callbacks) = (&raw mut info, 1);
     assert!(seen("callback", &mut options).map(drop).unwrap_err().message.contains("is null"));

@@ -1,6 +1,5 @@
 //! Profiles, through the profiler's C table, read back by another decoder.
 
-use std::collections::HashMap;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,99 +10,7 @@ use prost::Message;
 use crate::extensions::{extension, put, rich};
 use crate::framework::{Answer, Fault, execute_options, garbage, slice, text, toy};
 use crate::rich::PROFILES;
-
-#[derive(Clone, PartialEq, Message)]
-struct Space {
-    #[prost(message, repeated, tag = "1")]
-    planes: Vec<Plane>,
-    #[prost(string, repeated, tag = "3")]
-    warnings: Vec<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Plane {
-    #[prost(int64, tag = "1")]
-    id: i64,
-    #[prost(string, tag = "2")]
-    name: String,
-    #[prost(message, repeated, tag = "3")]
-    lines: Vec<Line>,
-    #[prost(map = "int64, message", tag = "4")]
-    events: HashMap<i64, Metadata>,
-    #[prost(map = "int64, message", tag = "5")]
-    stats: HashMap<i64, Metadata>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Metadata {
-    #[prost(int64, tag = "1")]
-    id: i64,
-    #[prost(string, tag = "2")]
-    name: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Line {
-    #[prost(int64, tag = "1")]
-    id: i64,
-    #[prost(string, tag = "2")]
-    name: String,
-    #[prost(int64, tag = "3")]
-    timestamp_ns: i64,
-    #[prost(message, repeated, tag = "4")]
-    events: Vec<XEvent>,
-    #[prost(int64, tag = "9")]
-    duration_ps: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct XEvent {
-    #[prost(int64, tag = "1")]
-    metadata_id: i64,
-    #[prost(int64, tag = "2")]
-    offset_ps: i64,
-    #[prost(int64, tag = "3")]
-    duration_ps: i64,
-    #[prost(message, repeated, tag = "4")]
-    stats: Vec<Stat>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Stat {
-    #[prost(int64, tag = "1")]
-    metadata_id: i64,
-    #[prost(int64, optional, tag = "4")]
-    int: Option<i64>,
-    #[prost(string, optional, tag = "5")]
-    text: Option<String>,
-}
-
-impl Space {
-    fn plane(&self, name: &str) -> Option<&Plane> {
-        self.planes.iter().find(|plane| plane.name == name)
-    }
-}
-
-impl Plane {
-    /// The stats of the first event of that name on any of the lines of that name.
-    fn stats(&self, line: Option<&str>, event: &str) -> Option<HashMap<String, String>> {
-        let (_, found) = self.find(line, event)?;
-        let stat = |stat: &Stat| {
-            let value = stat.int.map(|int| int.to_string()).or(stat.text.clone()).unwrap_or_default();
-            (self.stats[&stat.metadata_id].name.clone(), value)
-        };
-        Some(found.stats.iter().map(stat).collect())
-    }
-
-    fn find(&self, line: Option<&str>, event: &str) -> Option<(&Line, &XEvent)> {
-        let lines = self.lines.iter().filter(|known| line.is_none_or(|line| known.name == line));
-        lines.flat_map(|line| line.events.iter().map(move |event| (line, event))).find(|(_, found)| {
-            let metadata = &self.events[&found.metadata_id];
-            assert_eq!(metadata.id, found.metadata_id);
-            metadata.name == event
-        })
-    }
-}
+use crate::xspace::Space;
 
 fn table() -> &'static PLUGIN_Profiler_Api {
     unsafe { &*extension::<PJRT_Profiler_Extension>(rich()).profiler_api }

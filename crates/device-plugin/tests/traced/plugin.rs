@@ -5,7 +5,8 @@
 //! - `PJRT_TRACED_CALLS`: file that gets a line with the function's name at each call. It is opened to append, so that
 //!   others can write lines of their own between.
 //! - `PJRT_TRACED_WITHOUT`: what to take away, separated by commas: `NAME=null` leaves the slot empty,
-//!   `NAME=unimplemented` puts a function there that answers so, `extensions` removes the chain.
+//!   `NAME=unimplemented` puts a function there that answers so, `extensions` removes the chain, `host_view` makes
+//!   buffers of a device whose memory the host sees look like those of an accelerator.
 #![allow(
     missing_docs,
     clippy::undocumented_unsafe_blocks,
@@ -112,6 +113,15 @@ unsafe extern "C" fn error_destroy(args: *mut PJRT_Error_Destroy_Args) {
     }
 }
 
+/// As on a device whose memory the host does not see.
+unsafe extern "C" fn not_on_cpu(args: *mut PJRT_Buffer_IsOnCpu_Args) -> *mut PJRT_Error {
+    let error = unsafe { passed::<slot::PJRT_Buffer_IsOnCpu>(args) };
+    if error.is_null() {
+        unsafe { &mut *args }.is_on_cpu = false.into();
+    }
+    error
+}
+
 fn make() -> Traced {
     let library = std::env::var_os("PJRT_TRACED_PLUGIN").expect("PJRT_TRACED_PLUGIN names no library");
     let library = Box::leak(Box::new(unsafe { libloading::Library::new(library) }.unwrap()));
@@ -123,12 +133,16 @@ fn make() -> Traced {
     unsafe { api.cast::<u8>().copy_to_nonoverlapping((&raw mut inner).cast(), size) };
 
     let without = std::env::var("PJRT_TRACED_WITHOUT").unwrap_or_default();
-    let mut without: HashMap<&str, &str> =
-        without.split(',').filter(|item| !item.is_empty()).map(|item| item.split_once('=').unwrap_or((item, ""))).collect();
+    let mut without: HashMap<&str, &str> = without
+        .split(',')
+        .filter(|item| !item.is_empty())
+        .map(|item| item.split_once('=').unwrap_or((item, "")))
+        .collect();
     let mut table = inner;
     if without.remove("extensions").is_some() {
         table.extension_start = null_mut();
     }
+    let host_view = without.remove("host_view").is_none();
     macro_rules! fill {
         ($($name:ident),* $(,)?) => {$(
             table.$name = match (without.remove(stringify!($name)), inner.$name) {
@@ -146,6 +160,9 @@ fn make() -> Traced {
     table.PJRT_Error_Destroy = Some(error_destroy);
     if inner.PJRT_Error_ForEachPayload.is_some() {
         table.PJRT_Error_ForEachPayload = Some(error_payloads);
+    }
+    if !host_view {
+        table.PJRT_Buffer_IsOnCpu = Some(not_on_cpu);
     }
     let calls = std::env::var_os("PJRT_TRACED_CALLS");
     let calls = calls.map(|path| OpenOptions::new().append(true).create(true).open(path).unwrap());

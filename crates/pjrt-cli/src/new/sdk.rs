@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SdkArgs {
     /// A checkout of the SDK.
     #[arg(long, value_name = "DIR", group = "sdk")]
     sdk_path: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub(crate) enum Sdk {
     Version(String),
 }
 
-pub(crate) fn of(args: &Args) -> Result<Sdk, String> {
+pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
     if let Some(path) = &args.sdk_path {
         return checkout(path, false).map_err(|reason| format!("--sdk-path {}: {reason}", path.display()));
     }

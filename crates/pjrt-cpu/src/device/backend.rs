@@ -93,7 +93,8 @@ impl Backend for CpuBackend {
         let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
         let failed = |error| run_error(error, to.device);
         // What the framework leaves alone need not be copied, if vector code can read it.
-        if let Some(alias) = host.alias()
+        if Tensor::is_aligned(host.bytes())
+            && let Some(alias) = host.alias()
             && let Some(tensor) = Tensor::foreign(dtype, &dims, Lent(alias)).map_err(failed)?
         {
             return Ok(tensor.into());

@@ -92,7 +92,9 @@ pub(crate) fn compile(program: &Program, options: &CompileOptions) -> Result<Com
         CompileErrorKind::Invalid => Error::invalid_argument(error.to_string()),
     })?;
     let entry = module.entry().ok_or_else(|| Error::invalid_argument("the module has no entry function"))?;
-    let (cost, footprint) = (cost(&module), compiled.footprint());
+    // The module is that of all partitions together where they share the work.
+    let shares = if settings.use_spmd { settings.partitions } else { 1 };
+    let (cost, footprint) = (cost(&module).shared(bytes(shares)), compiled.footprint());
     let work = cost.flops + TRANSCENDENTAL * cost.transcendentals + bytes(footprint.accessed);
     let executable = CpuExecutable { cost, footprint, is_quick: !footprint.loops && work <= QUICK, program: compiled };
     let info = info(&executable.program, entry)?;

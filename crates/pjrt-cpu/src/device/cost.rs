@@ -14,6 +14,13 @@ pub(crate) struct Cost {
     pub(crate) transcendentals: f64,
 }
 
+impl Cost {
+    /// The cost for each of so many that share the work.
+    pub(crate) fn shared(self, by: f64) -> Self {
+        Self { flops: self.flops / by, transcendentals: self.transcendentals / by }
+    }
+}
+
 /// The cost of a program.
 pub(crate) fn cost(module: &Module) -> Cost {
     let mut cost = Cost::default();

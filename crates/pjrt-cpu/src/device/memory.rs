@@ -29,7 +29,7 @@ pub(crate) fn infos(ids: impl Iterator<Item = i32>) -> Vec<MemoryInfo> {
 
 /// Whether the memory of that index is one for what stays on the host.
 pub(crate) fn is_host(memory: usize) -> bool {
-    memory % KINDS.len() != 0
+    !memory.is_multiple_of(KINDS.len())
 }
 
 impl Memories {

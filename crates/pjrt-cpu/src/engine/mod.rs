@@ -41,6 +41,8 @@ pub use program::{Parameter, Program};
 pub use settings::CompileSettings;
 pub use tensor::Tensor;
 
+use crate::spmd;
+pub(crate) use lower::place;
 use lower::{Lower, Lowered, tensor_type};
 
 /// Compiles a program whose buffers come from [`Pool::global`].
@@ -56,6 +58,20 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program, CompileError>
 /// Compiles a program for the members of a [`World`], whose constants come from `pool`. With several partitions and
 /// [`CompileSettings::use_spmd`] the program is split by its sharding annotations first.
 pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
+    if !settings.use_spmd || (settings.partitions <= 1 && !spmd::has_manual_parts(module)) {
+        return compile_one(module, settings, pool);
+    }
+    let split = spmd::partition(module, settings.replicas, settings.partitions)?;
+    let mut program = compile_one(&split.module, settings, pool)?;
+    if settings.partitions > 1 {
+        program.shardings =
+            Some(program::Shardings { parameters: split.parameter_shardings, outputs: split.output_shardings });
+    }
+    Ok(program)
+}
+
+/// Compiles what one member runs.
+fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
     let func = module.entry().ok_or_else(|| {
         CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
     })?;

@@ -60,6 +60,14 @@ impl PoolUsage {
     }
 }
 
+impl State {
+    /// All free blocks, to be dropped without the lock.
+    fn take_free(&mut self) -> Vec<Vec<Vec<Line>>> {
+        self.held = 0;
+        std::mem::take(&mut self.classes)
+    }
+}
+
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -106,11 +114,7 @@ impl Pool {
 
     /// Gives all free blocks back to the system.
     pub fn trim(&self) {
-        let free = {
-            let mut state = self.0.state();
-            state.held = 0;
-            std::mem::take(&mut state.classes)
-        };
+        let free = self.0.state().take_free();
         drop(free);
     }
 
@@ -126,7 +130,7 @@ impl Pool {
             return Ok(Buffer(Arc::new(Block { storage: Storage::Lines(Vec::new()), bytes, pool: None })));
         }
         let (class, size) = size_class(lines);
-        let reused = {
+        let (reused, surplus) = {
             let mut state = self.0.state();
             if let Some(limit) = self.0.limit
                 && state.usage.in_use.saturating_add(size * LINE) > limit
@@ -138,8 +142,12 @@ impl Pool {
             if found.is_some() {
                 state.held -= size * LINE;
             }
-            found
+            // Free blocks are of no use to the system: with those in use they stay within the limit, too.
+            let is_full = self.0.limit.is_some_and(|limit| state.usage.in_use + state.held > limit);
+            let surplus = if is_full { state.take_free() } else { Vec::new() };
+            (found, surplus)
         };
+        drop(surplus);
         let lines = match reused.or_else(|| bytemuck::allocation::try_zeroed_vec(size).ok()) {
             Some(lines) => lines,
             None => {
@@ -221,9 +229,12 @@ impl Buffer {
         let owner: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(owner);
         let slice = (*owner).as_ref();
         let bytes = slice.len();
-        // An empty slice may be anywhere.
-        (bytes > 0 && slice.as_ptr().addr().is_multiple_of(LINE))
-            .then(|| Buffer(Arc::new(Block { storage: Storage::Foreign(owner), bytes, pool: None })))
+        Self::is_aligned(slice).then(|| Buffer(Arc::new(Block { storage: Storage::Foreign(owner), bytes, pool: None })))
+    }
+
+    /// Whether memory is aligned as that of pools; an empty slice may be anywhere.
+    pub(crate) fn is_aligned(bytes: &[u8]) -> bool {
+        !bytes.is_empty() && bytes.as_ptr().addr().is_multiple_of(LINE)
     }
 
     #[inline]
@@ -319,6 +330,9 @@ mod tests {
         drop(second);
         pool.reset_usage();
         assert_eq!((pool.usage(), pool.held()), (PoolUsage::default(), 4096));
+        let third = pool.alloc(2048).unwrap();
+        assert_eq!(pool.held(), 0, "free blocks give way to others");
+        drop(third);
     }
 
     #[test]

@@ -146,11 +146,8 @@ impl Program {
     /// The run ends the member's part in the launch, whichever way it ends; an error releases the others. Members
     /// wait for one another here: each runs on a thread of its own.
     pub fn run_in(&self, inputs: Vec<Tensor>, pool: &Pool, member: Option<&Member>) -> Result<Vec<Tensor>, RunError> {
-        let Some(member) = member else {
-            let alone = World::new(1, 1).member(0, 0);
-            return self.run_in(inputs, pool, Some(&alone));
-        };
         let result = self.run_as(inputs, pool, member);
+        let Some(member) = member else { return result };
         match &result {
             Ok(_) => member.finish(),
             Err(error) => member.fail(&error.to_string()),
@@ -158,9 +155,9 @@ impl Program {
         result
     }
 
-    fn run_as(&self, inputs: Vec<Tensor>, pool: &Pool, member: &Member) -> Result<Vec<Tensor>, RunError> {
+    fn run_as(&self, inputs: Vec<Tensor>, pool: &Pool, member: Option<&Member>) -> Result<Vec<Tensor>, RunError> {
         let want = (self.settings.replicas, self.settings.partitions);
-        let got = (member.world().replicas(), member.world().partitions());
+        let got = member.map_or((1, 1), |member| (member.world().replicas(), member.world().partitions()));
         if self.collectives > 0 && want != got {
             return Err(RunError::Input(format!(
                 "program `{}` is for {} replicas of {} partitions and was launched on {} of {}",
@@ -209,7 +206,8 @@ struct Env<'p> {
     consts: &'p [Buffer],
     slots: Vec<Option<Buffer>>,
     pool: &'p Pool,
-    member: &'p Member,
+    /// None in a world of one.
+    member: Option<&'p Member>,
 }
 
 fn empty(slot: u32) -> RunError {
@@ -285,6 +283,9 @@ impl Env<'_> {
     }
 
     fn tile(&mut self, program: &TileProgram, n: usize, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
+        if let [out] = outs {
+            return self.tile_of_one(program, n, args, out);
+        }
         let mut buffers = Vec::with_capacity(outs.len());
         let mut alias = Vec::new();
         for (o, out) in outs.iter().enumerate() {
@@ -307,6 +308,40 @@ impl Env<'_> {
         for (out, buffer) in outs.iter().zip(buffers) {
             self.slots[out.slot as usize] = Some(buffer);
         }
+        Ok(())
+    }
+
+    /// A tile step with one output, as most have: lists are on the stack while they are short, because allocating them
+    /// takes longer than a tiny step.
+    fn tile_of_one(&mut self, program: &TileProgram, n: usize, args: &[Arg], out: &Out) -> Result<(), RunError> {
+        const FEW: usize = 8;
+        let stolen = self.steal(args, out.from);
+        let taken = if stolen.is_some() { out.from } else { None };
+        let alias = if stolen.is_some() { &[taken][..] } else { &[] };
+        let mut buffer = match stolen {
+            Some(buffer) => buffer,
+            None => self.pool.alloc(out.bytes)?,
+        };
+        {
+            let mut few = [&[][..]; FEW];
+            let many;
+            let ins = match few.get_mut(..args.len()) {
+                Some(ins) => {
+                    for (i, (slot, &arg)) in ins.iter_mut().zip(args).enumerate() {
+                        if taken.is_none_or(|taken| usize::from(taken) != i) {
+                            *slot = self.get(arg)?.bytes();
+                        }
+                    }
+                    &*ins
+                }
+                None => {
+                    many = self.inputs(args, alias)?;
+                    &many[..]
+                }
+            };
+            program.run(n, ins, &mut [buffer.write()?], alias);
+        }
+        self.slots[out.slot as usize] = Some(buffer);
         Ok(())
     }
 
@@ -340,7 +375,15 @@ impl Env<'_> {
     fn meet(&mut self, collective: &Collective, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
         let inputs = args.iter().map(|&arg| self.take(arg)).collect::<Result<_, _>>()?;
         let bytes: Vec<usize> = outs.iter().map(|out| out.bytes).collect();
-        let buffers = collective.run(inputs, &bytes, self.pool, self.member)?;
+        let alone;
+        let member = match self.member {
+            Some(member) => member,
+            None => {
+                alone = World::new(1, 1).member(0, 0);
+                &alone
+            }
+        };
+        let buffers = collective.run(inputs, &bytes, self.pool, member)?;
         for (out, buffer) in outs.iter().zip(buffers) {
             self.slots[out.slot as usize] = Some(buffer);
         }

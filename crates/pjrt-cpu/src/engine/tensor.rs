@@ -38,6 +38,11 @@ impl Tensor {
         Ok(Buffer::foreign(owner).map(|buffer| Tensor { ty, buffer }))
     }
 
+    /// Whether [`Tensor::foreign`] takes that memory.
+    pub fn is_aligned(bytes: &[u8]) -> bool {
+        Buffer::is_aligned(bytes)
+    }
+
     /// A tensor of arbitrary contents, to be filled through [`Tensor::bytes_mut`].
     pub fn uninit(pool: &Pool, dtype: DType, dims: &[usize]) -> Result<Self, RunError> {
         let ty = TensorType::new(dtype, dims).map_err(|e| RunError::Input(e.message().into()))?;

@@ -2,6 +2,8 @@
 
 use prost::Message;
 
+use super::grid::{Axis, Grid, Spec};
+
 /// How an array is spread over the partitions of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -37,6 +39,22 @@ const REPLICATED: i32 = 0;
 const OTHER: i32 = 3;
 
 impl OpSharding {
+    /// What a cut of a tensor is called outside.
+    pub(super) fn of(grid: &Grid, spec: &Spec) -> Self {
+        let axes: Vec<Axis> = spec.iter().flatten().copied().collect();
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let (parts, all) = (grid.parts(&axes), grid.order.len());
+        if parts <= 1 {
+            return Self::Replicated;
+        }
+        let mut tiles: Vec<i64> = spec.iter().map(|axes| number(grid.parts(axes))).collect();
+        if parts < all {
+            tiles.push(number(all / parts));
+        }
+        let partitions = grid.assignment(&axes).into_iter().map(number).collect();
+        Self::Tiled { tiles, partitions, replicated_last: parts < all }
+    }
+
     /// The serialized `xla.OpSharding`, as the Shardings extension hands it out.
     pub fn to_proto(&self) -> Vec<u8> {
         let message = match self {

@@ -210,7 +210,8 @@ impl<'a> Reader<'a> {
         let count = product(&tiles).unwrap_or(usize::MAX);
         let devices = if self.eat("<=") {
             let shape = self.numbers()?;
-            let permutation = if self.eat("T") { self.list("(", ")", Self::number)? } else { (0..shape.len()).collect() };
+            let permutation =
+                if self.eat("T") { self.list("(", ")", Self::number)? } else { (0..shape.len()).collect() };
             match transposed_iota(&shape, &permutation) {
                 Some(devices) => devices,
                 None => return self.wrong("a permutation of the dimensions"),
@@ -306,6 +307,44 @@ pub(super) fn manual_axes(text: &str) -> Result<Vec<String>> {
     reader.list("{", "}", Reader::string)
 }
 
+/// The mesh and the axes of `#stablehlo.replica_group_mesh_axes<mesh = @m, axes = [#stablehlo.axis_ref<name = "x">]>`.
+pub(super) fn replica_group_axes(text: &str) -> Result<(String, Vec<WrittenAxis>)> {
+    let mut reader = Reader::new(text);
+    for token in ["#stablehlo.replica_group_mesh_axes", "<", "mesh", "="] {
+        reader.expect(token)?;
+    }
+    reader.expect("@")?;
+    let quoted = reader.rest.starts_with('"');
+    let name = if quoted { reader.string()? } else { reader.take(|c| c != ',').trim().to_owned() };
+    for token in [",", "axes", "="] {
+        reader.expect(token)?;
+    }
+    let axes = reader.list("[", "]", |r| {
+        for token in ["#stablehlo.axis_ref", "<", "name", "="] {
+            r.expect(token)?;
+        }
+        let name = r.string()?;
+        let mut part = None;
+        if r.eat(",") {
+            r.expect("sub_axis_info")?;
+            r.expect("=")?;
+            r.eat("#stablehlo.sub_axis_info");
+            r.eat("<");
+            r.expect("(")?;
+            let before = r.number()?;
+            r.expect(")")?;
+            part = Some((before, r.number()?));
+            if r.eat(">") {
+                r.expect(">")?;
+                return Ok(WrittenAxis { name, part });
+            }
+        }
+        r.expect(">")?;
+        Ok(WrittenAxis { name, part })
+    })?;
+    Ok((format!("@{name}"), axes))
+}
+
 /// An `mhlo.sharding` string.
 pub(super) fn tiles(text: &str) -> Result<Written> {
     Reader::new(text).tiles()
@@ -331,7 +370,8 @@ mod tests {
             mesh("#sdy.mesh<[\"x\"=2, \"y\"=4], device_ids=[0, 1]>").unwrap(),
             WrittenMesh { axes: vec![("x".into(), 2), ("y".into(), 4)], devices: vec![0, 1] }
         );
-        let written = sharding("#sdy.sharding<@mesh, [{\"x\", \"y\":(2)4, ?}p1, {}, {?}], replicated={\"z\"}>").unwrap();
+        let written =
+            sharding("#sdy.sharding<@mesh, [{\"x\", \"y\":(2)4, ?}p1, {}, {?}], replicated={\"z\"}>").unwrap();
         let part = WrittenAxis { name: "y".into(), part: Some((2, 4)) };
         let dims = vec![
             WrittenDim { axes: vec![axis("x"), part], open: true },
@@ -339,7 +379,8 @@ mod tests {
             WrittenDim { axes: vec![], open: true },
         ];
         assert_eq!(written, Written::Axes { mesh: "@mesh".into(), dims, unreduced: false });
-        let list = shardings("#sdy.sharding_per_value<[<@m, [{\"x\"}]>, <mesh<[\"x\"=2]>, [], unreduced={\"x\"}>]>").unwrap();
+        let list =
+            shardings("#sdy.sharding_per_value<[<@m, [{\"x\"}]>, <mesh<[\"x\"=2]>, [], unreduced={\"x\"}>]>").unwrap();
         assert_eq!(list.len(), 2);
         assert_eq!(list[1], Written::Axes { mesh: "<[\"x\"=2]>".into(), dims: vec![], unreduced: true });
         assert_eq!(manual_axes("#sdy<manual_axes{\"x\", \"y\"}>").unwrap(), ["x", "y"]);

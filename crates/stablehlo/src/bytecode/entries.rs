@@ -215,6 +215,8 @@ impl<'a> Tables<'a> {
             Some(element) if element.is_unsigned_integer() && width < 64 => {
                 Attribute::Integer(value & ((1 << width) - 1), element)
             }
+            // Wide values come zero-extended.
+            Some(element) if width < 64 => Attribute::Integer(value << (64 - width) >> (64 - width), element),
             Some(element) => Attribute::Integer(value, element),
             // A width no element type has.
             None => Attribute::Other(format!("{value} : {}", ty.into_type())),

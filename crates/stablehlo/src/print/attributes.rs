@@ -118,7 +118,11 @@ impl Printer<'_> {
             self.push(&String::from_utf8_lossy(text));
             rest = tail;
             if let Some((&byte, tail)) = rest.split_first() {
-                if byte == b'\\' { self.push("\\\\") } else { self.push(&format!("\\{byte:02X}")) }
+                if byte == b'\\' {
+                    self.push("\\\\")
+                } else {
+                    self.push(&format!("\\{byte:02X}"))
+                }
                 rest = tail;
             }
         }

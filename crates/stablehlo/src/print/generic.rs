@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::words;
 use crate::attributes::{enumeration, int};
 use crate::ir::*;
 
@@ -24,11 +25,7 @@ pub(crate) fn is_own(kind: &OpKind, name: &str) -> bool {
         OpKind::Composite { .. } => name == "version",
         OpKind::CustomCall { .. } => matches!(
             name,
-            "called_computations"
-                | "operand_layouts"
-                | "output_operand_aliases"
-                | "result_layouts"
-                | "result_tilings"
+            "called_computations" | "operand_layouts" | "output_operand_aliases" | "result_layouts" | "result_tilings"
         ),
         _ => false,
     }
@@ -71,9 +68,17 @@ pub(super) fn window(window: &Window, convolution: bool) -> Named {
     let mut named = Named::new();
     let not_ones = |list: &[i64]| list.iter().any(|&v| v != 1);
     let lists = if convolution {
-        [("window_strides", &window.strides), ("lhs_dilation", &window.base_dilations), ("rhs_dilation", &window.window_dilations)]
+        [
+            ("window_strides", &window.strides),
+            ("lhs_dilation", &window.base_dilations),
+            ("rhs_dilation", &window.window_dilations),
+        ]
     } else {
-        [("window_strides", &window.strides), ("base_dilations", &window.base_dilations), ("window_dilations", &window.window_dilations)]
+        [
+            ("window_strides", &window.strides),
+            ("base_dilations", &window.base_dilations),
+            ("window_dilations", &window.window_dilations),
+        ]
     };
     for (name, list) in lists {
         if not_ones(list) {
@@ -91,65 +96,9 @@ pub(super) fn window(window: &Window, convolution: bool) -> Named {
 
 /// `precision_config`, if it says something.
 pub(super) fn precision(precision: &[Precision]) -> Option<(&'static str, Attribute)> {
-    let words = precision.iter().map(|&p| enumeration("precision", precision_word(p))).collect();
+    let words = precision.iter().map(|&p| enumeration("precision", words::precision(p))).collect();
     let stated = precision.iter().any(|&p| p != Precision::Default);
     stated.then_some(("precision_config", Attribute::Array(words)))
-}
-
-pub(super) fn precision_word(precision: Precision) -> &'static str {
-    match precision {
-        Precision::Default => "DEFAULT",
-        Precision::High => "HIGH",
-        Precision::Highest => "HIGHEST",
-    }
-}
-
-pub(crate) fn direction_word(direction: ComparisonDirection) -> &'static str {
-    use ComparisonDirection::*;
-    match direction {
-        Eq => "EQ",
-        Ne => "NE",
-        Ge => "GE",
-        Gt => "GT",
-        Le => "LE",
-        Lt => "LT",
-    }
-}
-
-pub(crate) fn comparison_word(ty: ComparisonType) -> &'static str {
-    use ComparisonType::*;
-    match ty {
-        NoType => "NOTYPE",
-        Float => "FLOAT",
-        TotalOrder => "TOTALORDER",
-        Signed => "SIGNED",
-        Unsigned => "UNSIGNED",
-    }
-}
-
-pub(crate) fn fft_word(fft: FftType) -> &'static str {
-    match fft {
-        FftType::Fft => "FFT",
-        FftType::Ifft => "IFFT",
-        FftType::Rfft => "RFFT",
-        FftType::Irfft => "IRFFT",
-    }
-}
-
-pub(crate) fn rng_word(algorithm: RngAlgorithm) -> &'static str {
-    match algorithm {
-        RngAlgorithm::Default => "DEFAULT",
-        RngAlgorithm::ThreeFry => "THREE_FRY",
-        RngAlgorithm::Philox => "PHILOX",
-    }
-}
-
-pub(crate) fn transpose_word(transpose: TransposeA) -> &'static str {
-    match transpose {
-        TransposeA::NoTranspose => "NO_TRANSPOSE",
-        TransposeA::Transpose => "TRANSPOSE",
-        TransposeA::Adjoint => "ADJOINT",
-    }
 }
 
 /// `#stablehlo.name<a = [0], b = 1>` without what is empty or zero.
@@ -213,9 +162,9 @@ fn of_kind(kind: &OpKind) -> Named {
         OpKind::Constant(literal) => put("value", Attribute::Tensor(literal.clone())),
         OpKind::Iota { iota_dimension } => put("iota_dimension", index(*iota_dimension)),
         OpKind::Compare { direction, compare_type } => {
-            put("comparison_direction", enumeration("comparison_direction", direction_word(*direction)));
+            put("comparison_direction", enumeration("comparison_direction", words::direction(*direction)));
             if *compare_type != ComparisonType::NoType {
-                put("compare_type", enumeration("comparison_type", comparison_word(*compare_type)));
+                put("compare_type", enumeration("comparison_type", words::comparison(*compare_type)));
             }
         }
         OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
@@ -230,7 +179,9 @@ fn of_kind(kind: &OpKind) -> Named {
             put("strides", dense(strides.iter().copied()));
         }
         OpKind::DynamicSlice { slice_sizes } => put("slice_sizes", dense(slice_sizes.iter().copied())),
-        OpKind::Concatenate { dimension } | OpKind::GetDimensionSize { dimension } => put("dimension", index(*dimension)),
+        OpKind::Concatenate { dimension } | OpKind::GetDimensionSize { dimension } => {
+            put("dimension", index(*dimension))
+        }
         OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
             put("edge_padding_low", dense(edge_padding_low.iter().copied()));
             put("edge_padding_high", dense(edge_padding_high.iter().copied()));
@@ -287,14 +238,14 @@ fn of_kind(kind: &OpKind) -> Named {
             put("left_side", Attribute::Bool(*left_side));
             put("lower", Attribute::Bool(*lower));
             put("unit_diagonal", Attribute::Bool(*unit_diagonal));
-            put("transpose_a", enumeration("transpose", transpose_word(*transpose_a)));
+            put("transpose_a", enumeration("transpose", words::transpose(*transpose_a)));
         }
         OpKind::Fft { fft_type, fft_length } => {
-            put("fft_type", enumeration("fft_type", fft_word(*fft_type)));
+            put("fft_type", enumeration("fft_type", words::fft(*fft_type)));
             put("fft_length", dense(fft_length.iter().copied()));
         }
         OpKind::RngBitGenerator { algorithm } => {
-            put("rng_algorithm", enumeration("rng_algorithm", rng_word(*algorithm)));
+            put("rng_algorithm", enumeration("rng_algorithm", words::rng(*algorithm)));
         }
         OpKind::Call { callee } => put("callee", Attribute::Symbol(callee.clone())),
         OpKind::Composite { name, decomposition, composite_attributes } => {
@@ -364,14 +315,24 @@ fn of_other(name: &str, attributes: &Attributes) -> Attributes {
             "known_expanding_dimensions" | "known_nonexpanding_dimensions" if empty => continue,
             "source_target_pairs" if empty && base != "collective_permute" => continue,
             "layout" if matches!(value, Attribute::Array(items) if items.is_empty()) => continue,
-            "window_strides" | "lhs_dilation" | "rhs_dilation" | "window_reversal" if default_window(attribute, value) => {
+            "window_strides" | "lhs_dilation" | "rhs_dilation" | "window_reversal"
+                if default_window(attribute, value) =>
+            {
                 continue;
             }
             "precision_config" if matches!(value, Attribute::Array(items) if items.iter().all(is_default_precision)) => {
                 continue;
             }
-            name if base == "dynamic_gather" && (name.ends_with("_dims") || name == "start_index_map" || name == "index_vector_dim") => continue,
-            name if base == "dynamic_conv" && (name.ends_with("_dimension") || name.ends_with("_spatial_dimensions")) => continue,
+            name if base == "dynamic_gather"
+                && (name.ends_with("_dims") || name == "start_index_map" || name == "index_vector_dim") =>
+            {
+                continue;
+            }
+            name if base == "dynamic_conv"
+                && (name.ends_with("_dimension") || name.ends_with("_spatial_dimensions")) =>
+            {
+                continue;
+            }
             _ => as_dense(attribute, value),
         };
         own.push((attribute.clone(), value));
@@ -422,7 +383,8 @@ fn default_window(name: &str, value: &Attribute) -> bool {
 fn as_dense(name: &str, value: &Attribute) -> Attribute {
     match value {
         Attribute::Array(items) if name != "layout" => {
-            if let (true, Some(list)) = (items.iter().all(|i| matches!(i, Attribute::Integer(..))), value.as_integers()) {
+            if let (true, Some(list)) = (items.iter().all(|i| matches!(i, Attribute::Integer(..))), value.as_integers())
+            {
                 return dense(list);
             }
             let flags: Option<Vec<bool>> =

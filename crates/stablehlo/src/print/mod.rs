@@ -11,13 +11,16 @@ mod module;
 mod names;
 mod ops;
 mod regions;
+pub(crate) mod words;
 
 use std::fmt;
 
-use crate::ir::{Attribute, Func, LocationId, Module, Op, Type, ValueId};
+use crate::ir::{Attribute, Attributes, Func, LocationId, Module, Op, Type, ValueId};
 use names::Names;
 
 pub(crate) use float::float_text;
+pub(crate) use generic::is_own;
+pub(crate) use module::visibility;
 
 /// A string in quotes, what is no plain character escaped.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
@@ -34,6 +37,14 @@ fn piece(print: impl FnOnce(&mut Printer<'_>)) -> String {
     let mut printer = Printer::new(&module, &options);
     print(&mut printer);
     printer.out
+}
+
+impl Op {
+    /// The op's own attributes by the specification's names, as MLIR's generic form lists them: those with their default
+    /// value are left out, and dimension numbers are one attribute in MLIR's text. Made anew each time.
+    pub fn own_attributes(&self) -> Attributes {
+        generic::attributes(self).0
+    }
 }
 
 /// How a program is written as text.

@@ -56,7 +56,8 @@ impl Printer<'_> {
             "sdy.mesh" if !self.options.generic => self.mesh(attributes),
             _ => {
                 let own: &[&str] = if name == "sdy.mesh" { &["mesh", "sym_name"] } else { &[] };
-                let (own, rest): (Attributes, _) = attributes.iter().cloned().partition(|(n, _)| own.contains(&n.as_str()));
+                let (own, rest): (Attributes, _) =
+                    attributes.iter().cloned().partition(|(n, _)| own.contains(&n.as_str()));
                 self.string(name.as_bytes());
                 self.push("()");
                 if !own.is_empty() {
@@ -88,8 +89,7 @@ impl Printer<'_> {
     /// A function without a body.
     fn declaration(&mut self, attributes: &Attributes) {
         if self.options.generic {
-            let (own, rest): (Attributes, _) =
-                attributes.iter().cloned().partition(|(n, _)| OWN.contains(&n.as_str()));
+            let (own, rest): (Attributes, _) = attributes.iter().cloned().partition(|(n, _)| OWN.contains(&n.as_str()));
             self.push("\"func.func\"() <");
             self.dictionary(&own);
             self.push("> ({\n");
@@ -99,7 +99,8 @@ impl Printer<'_> {
             return self.push(" : () -> ()");
         }
         self.push("func.func ");
-        if let Some(visibility) = find(attributes, "sym_visibility").and_then(Attribute::as_str).filter(|v| !v.is_empty())
+        if let Some(visibility) =
+            find(attributes, "sym_visibility").and_then(Attribute::as_str).filter(|v| !v.is_empty())
         {
             self.push(visibility);
             self.push(" ");
@@ -199,8 +200,7 @@ impl Printer<'_> {
             let any = lists.iter().any(|l| !l.is_empty());
             any.then(|| Attribute::Array(lists.iter().cloned().map(Attribute::Dictionary).collect()))
         };
-        let inputs: Vec<Type> =
-            func.body.args.iter().filter_map(|&v| super::type_of(func, v).cloned()).collect();
+        let inputs: Vec<Type> = func.body.args.iter().filter_map(|&v| super::type_of(func, v).cloned()).collect();
         let text = crate::types::function_text(&inputs, &func.results);
         let mut own = vec![
             ("function_type".to_owned(), Attribute::Type(Type::Other(text))),

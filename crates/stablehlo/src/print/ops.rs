@@ -1,6 +1,7 @@
 //! One op in its own form, or in the one all ops share.
 
-use super::generic::{self, convolution_text, direction_word};
+use super::generic::{self, convolution_text};
+use super::words;
 use super::{Printer, type_of};
 use crate::ir::*;
 
@@ -137,9 +138,9 @@ impl Printer<'_> {
                 Tail::Same
             }
             OpKind::Binary(Binary::Complex) => {
-                let part = type_of(func, op.results[0]).and_then(Type::as_tensor).and_then(|ty| {
-                    Some(Type::Tensor(TensorType::new(ty.shape.clone(), ty.element.complex_part()?)))
-                });
+                let part = type_of(func, op.results[0])
+                    .and_then(Type::as_tensor)
+                    .and_then(|ty| Some(Type::Tensor(TensorType::new(ty.shape.clone(), ty.element.complex_part()?))));
                 self.start(op);
                 let inferred = op.operands.iter().all(|&v| type_of(func, v) == part.as_ref());
                 if inferred { Tail::Result } else { Tail::Signature }
@@ -150,12 +151,12 @@ impl Printer<'_> {
             }
             OpKind::Compare { direction, compare_type } if operands == 2 => {
                 self.push("stablehlo.compare ");
-                self.push(direction_word(*direction));
+                self.push(words::direction(*direction));
                 self.push(", ");
                 self.values(&op.operands);
                 if *compare_type != ComparisonType::NoType {
                     self.push(", ");
-                    self.push(generic::comparison_word(*compare_type));
+                    self.push(words::comparison(*compare_type));
                 }
                 Tail::Signature
             }
@@ -240,7 +241,7 @@ impl Printer<'_> {
             OpKind::Fft { fft_type, fft_length } => {
                 self.start(op);
                 self.word("type");
-                self.push(generic::fft_word(*fft_type));
+                self.push(words::fft(*fft_type));
                 self.word("length");
                 self.ints(fft_length);
                 Tail::Signature
@@ -248,7 +249,7 @@ impl Printer<'_> {
             OpKind::RngBitGenerator { algorithm } => {
                 self.start(op);
                 self.word("algorithm");
-                self.push(generic::rng_word(*algorithm));
+                self.push(words::rng(*algorithm));
                 Tail::Signature
             }
             OpKind::GetTupleElement { index } => {
@@ -345,7 +346,7 @@ impl Printer<'_> {
         if precision.iter().any(|&p| p != Precision::Default) {
             self.word("precision");
             self.push("[");
-            self.list(precision, |p, &one| p.push(generic::precision_word(one)));
+            self.list(precision, |p, &one| p.push(words::precision(one)));
             self.push("]");
         }
         let (own, rest): (Attributes, Attributes) =

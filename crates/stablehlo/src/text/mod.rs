@@ -17,7 +17,7 @@ mod types;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::ir::{Module, Type};
+use crate::ir::{Attributes, Module, Type};
 use crate::types::Ty;
 
 /// Reads a text program.
@@ -33,4 +33,14 @@ pub(crate) fn function_type(text: &str) -> Option<(Vec<Type>, Vec<Type>)> {
         Ty::Function(inputs, results) => Some((inputs, results)),
         _ => None,
     }
+}
+
+/// The type given as text; `None` if it is none.
+pub(crate) fn whole_type(text: &str) -> Option<Ty> {
+    parser::Parser::new(text).whole_type().ok()
+}
+
+/// The fields of a structured attribute, given the text between its brackets.
+pub(crate) fn fields(body: &str) -> Result<Attributes> {
+    parser::Parser::new(body).fields()
 }

@@ -173,12 +173,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The rest of a function after its name; the attributes of a declaration.
-    fn func_body(
-        &mut self,
-        start: usize,
-        visibility: Option<&str>,
-        name: &str,
-    ) -> Result<Result<Func, Attributes>> {
+    fn func_body(&mut self, start: usize, visibility: Option<&str>, name: &str) -> Result<Result<Func, Attributes>> {
         let mut scope = Scope::default();
         let arguments = self.list("(", ")", Self::declared_argument)?;
         let (names, typed): (Vec<_>, Vec<_>) = arguments.into_iter().unzip();

@@ -6,18 +6,19 @@
 //! is a failed test.
 
 mod buffers;
-mod caller;
+pub mod caller;
 mod clients;
 mod executables;
 mod extensions;
 mod nested;
 mod transfers;
-mod world;
+pub mod world;
 
 use pjrt_sys::*;
 
+pub use caller::Cliff;
 use caller::{Age, Caller, SHORT};
-use world::World;
+pub use world::World;
 
 /// Calls one function; panics where it does not answer rightly.
 type Case = fn(&World, &mut Caller);

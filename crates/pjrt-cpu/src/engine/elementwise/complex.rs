@@ -234,9 +234,7 @@ macro_rules! with {
 macro_rules! with2 {
     ($dtype:expr, $f:path) => {
         match $dtype {
-            DType::C64 => {
-                Some(Map::Two(|a, b, o| scalar2::<C32, C32>(a, b, o, |z, w| narrow($f(wide(z), wide(w))))))
-            }
+            DType::C64 => Some(Map::Two(|a, b, o| scalar2::<C32, C32>(a, b, o, |z, w| narrow($f(wide(z), wide(w)))))),
             DType::C128 => Some(Map::Two(|a, b, o| scalar2::<C64, C64>(a, b, o, $f))),
             _ => None,
         }
@@ -376,7 +374,10 @@ mod tests {
     use super::*;
 
     fn near(a: C64, b: C64) {
-        assert!((a.re - b.re).abs() <= 1e-14 * (1.0 + b.re.abs()) && (a.im - b.im).abs() <= 1e-14 * (1.0 + b.im.abs()), "{a} {b}");
+        assert!(
+            (a.re - b.re).abs() <= 1e-14 * (1.0 + b.re.abs()) && (a.im - b.im).abs() <= 1e-14 * (1.0 + b.im.abs()),
+            "{a} {b}"
+        );
     }
 
     #[test]

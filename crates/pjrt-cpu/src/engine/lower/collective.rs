@@ -12,6 +12,7 @@ use crate::engine::graph::{Node, Op, V};
 use crate::engine::kernels::collective::{AllToAll, Collective, Kind, ReduceScatter};
 use crate::engine::kernels::combine::Body;
 use crate::engine::view::{View, strides_of};
+use crate::spmd::mesh_groups;
 
 /// Flattened ids of the members of each group.
 type Groups = Vec<Vec<usize>>;
@@ -118,7 +119,10 @@ impl<'m> Cx<'_, 'm> {
             (false, false) => Scope::CrossReplica,
             (false, true) => return Err(self.invalid("use_global_device_ids without a channel id")),
         };
-        let mut lists = a.matrix("replica_groups")?;
+        let mut lists = match a.find("replica_groups") {
+            Some(Attribute::Other(text)) => mesh_groups(text, self.l.module)?,
+            _ => a.matrix("replica_groups")?,
+        };
         if lists.iter().all(Vec::is_empty) {
             let count = match scope {
                 Scope::CrossPartition => self.l.settings.partitions.max(1),
@@ -299,7 +303,7 @@ impl<'m> Named<'m> {
 
     /// Rows of ids; -1 fills rows up.
     fn matrix(&self, name: &str) -> Result<Groups> {
-        let wrong = || self.wrong(name, "a matrix of ids; groups named by mesh axes are not supported");
+        let wrong = || self.wrong(name, "a matrix of ids");
         let Some(Attribute::Tensor(literal)) = self.find(name) else { return Err(wrong()) };
         let &[rows, columns] = &literal.ty.shape[..] else { return Err(wrong()) };
         let (Ok(rows), Ok(columns)) = (usize::try_from(rows), usize::try_from(columns)) else { return Err(wrong()) };

@@ -240,9 +240,7 @@ impl Cx<'_, '_> {
         }
         let fits = match from.cmp(&to) {
             std::cmp::Ordering::Equal => x.ty.dims == ty.dims,
-            std::cmp::Ordering::Greater => {
-                from % to == 0 && ty.dims.split_last() == Some((&(from / to), &x.ty.dims))
-            }
+            std::cmp::Ordering::Greater => from % to == 0 && ty.dims.split_last() == Some((&(from / to), &x.ty.dims)),
             std::cmp::Ordering::Less => to % from == 0 && x.ty.dims.split_last() == Some((&(to / from), &ty.dims)),
         };
         self.ensure(fits, || format!("from {} to {ty}", x.ty))?;

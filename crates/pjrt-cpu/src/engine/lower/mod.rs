@@ -29,6 +29,7 @@ use super::pool::{Buffer, Pool};
 use super::settings::CompileSettings;
 use super::view::{MAX_RANK, View};
 
+pub(crate) use name::place;
 pub(crate) use region::{Combine, ScalarFn};
 
 type Result<T> = std::result::Result<T, CompileError>;
@@ -208,7 +209,7 @@ impl<'m> Lower<'m> {
             }
             let lowered = cx.lower();
             if let Err(error) = lowered {
-                return Err(error.at(|| name::place(self.module, frame.func, op)));
+                return Err(error.at(|| place(self.module, frame.func, op)));
             }
         }
         Err(CompileError::invalid("a region ends without a return"))
@@ -266,8 +267,9 @@ fn type_of(func: &Func, id: ValueId) -> Result<&Type> {
 /// The engine's element type of an IR type.
 fn dtype_of(ty: &Type) -> Result<DType> {
     match ty {
-        Type::Tensor(t) => DType::from_ir(t.element)
-            .ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element))),
+        Type::Tensor(t) => {
+            DType::from_ir(t.element).ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element)))
+        }
         _ => Err(CompileError::unsupported(format!("a value of type {ty} where a tensor is needed"))),
     }
 }
