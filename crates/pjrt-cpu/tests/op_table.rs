@@ -227,11 +227,7 @@ fn programs() -> Vec<(&'static str, &'static str, String)> {
             ),
         );
     }
-    all.push((
-        "custom_call @Qr",
-        "FC",
-        "%0:2 = stablehlo.custom_call @Qr(%m) : (M) -> (M, F)".to_owned(),
-    ));
+    all.push(("custom_call @Qr", "FC", "%0:2 = stablehlo.custom_call @Qr(%m) : (M) -> (M, F)".to_owned()));
     all.push((
         "custom_call @mhlo.topk",
         "BIF",
@@ -275,7 +271,10 @@ fn compiles(name: &str, body: &str, t: &str) -> bool {
         Ok(module) => compile(&module).is_ok(),
         // The reader knows the specification's rules too.
         Err(error) => {
-            assert!(t != "f32" && t != "i32" && t != "complex<f32>" && t != "i1" || !error.to_string().contains("expected"), "{name} {t}: {error}\n{program}");
+            assert!(
+                t != "f32" && t != "i32" && t != "complex<f32>" && t != "i1" || !error.to_string().contains("expected"),
+                "{name} {t}: {error}\n{program}"
+            );
             false
         }
     }
