@@ -151,7 +151,7 @@ fn programs() -> Vec<(&'static str, &'static str, String)> {
         "reduce (another body)",
         "BIFC",
         "%0 = \"stablehlo.reduce\"(%t, %s) <{dimensions = array<i64: 0>}> ({\n^bb0(%a: S, %b: S):\n\
-         %p = stablehlo.compare NE, %a, %b : (S, S) -> tensor<i1>\n%c = stablehlo.select %p, %a, %b : tensor<i1>, S\n\
+         %q = stablehlo.compare NE, %a, %b : (S, S) -> tensor<i1>\n%c = stablehlo.select %q, %a, %b : tensor<i1>, S\n\
          \"stablehlo.return\"(%c) : (S) -> ()\n}) : (T, S) -> S",
     );
     op("reduce_precision", "F", "%0 = stablehlo.reduce_precision %t, format = e5m2 : T");
