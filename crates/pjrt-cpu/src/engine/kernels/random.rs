@@ -1,4 +1,4 @@
-//! `rng`: random numbers of a program's own, the same ones every time the program is compiled and run again.
+//! `rng`: random numbers of a program's own, a sequence that starts afresh whenever the program is compiled.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
