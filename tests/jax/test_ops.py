@@ -15,6 +15,10 @@ import numpy as np
 import pytest
 from jax._src.lib import xla_client
 
+# The ops are the same whichever JAX sends them; one version's backend is what they are compared with.
+if jax.__version__ != "0.10.2":
+    pytest.skip("compared with the CPU backend of JAX 0.10.2 only", allow_module_level=True)
+
 OURS = jax.devices("pjrt_cpu")[0]
 THEIRS = jax.devices("cpu")[0]
 
