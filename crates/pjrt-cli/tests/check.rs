@@ -15,15 +15,25 @@ const PROGRAM: &str = "func.func @main(%x: tensor<2x2xf64>) -> tensor<2x2xf64> {
   return %0 : tensor<2x2xf64>
 }";
 
+/// A library that never answers whoever loads it, which nobody does here.
+fn library() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let target = program.parent().and_then(Path::parent).unwrap();
+    let file = format!("{}odd_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let path = target.join("examples").join(file);
+    assert!(path.exists(), "{} is missing: run `cargo build -p pjrt-cli --examples`", path.display());
+    path
+}
+
 fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("program.mlir"), PROGRAM).unwrap();
+    let library = library();
     let mut manifest = Manifest::new("board");
-    // There is no library behind it: nothing of a plugin is loaded to answer.
     manifest.library.push(device_plugin::manifest::LibraryFile {
-        path: std::env::current_exe().unwrap(),
+        path: library.clone(),
         ..Default::default()
     });
     let precision = AttributeRule::one_of(["DEFAULT"]);
@@ -36,7 +46,7 @@ fn folder(test: &str) -> PathBuf {
 
 fn check(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
-    command.args(["check"]).args(args).current_dir(folder).env("PJRT_PLUGIN_MANIFESTS", folder);
+    command.args(["check"]).args(args).current_dir(folder).env("PJRT_PLUGIN_MANIFESTS", folder).env("ODD_PLUGIN", "hang_in_initialize");
     command.output().unwrap()
 }
 
