@@ -56,7 +56,11 @@ impl Kernel for Rng {
                     for (i, o) in part.iter_mut().enumerate() {
                         let u = bits(start + i, 0);
                         // So few bits that rounding cannot reach the upper end.
-                        let u = if narrow { (u >> 57) as f64 / 128.0 + (u & 0xFFFF) as f64 / (1u64 << 23) as f64 } else { unit(u) };
+                        let u = if narrow {
+                            (u >> 57) as f64 / 128.0 + (u & 0xFFFF) as f64 / (1u64 << 23) as f64
+                        } else {
+                            unit(u)
+                        };
                         *o = a + u * (b - a);
                     }
                 });
