@@ -32,10 +32,7 @@ fn folder(test: &str) -> PathBuf {
     fs::write(folder.join("program.mlir"), PROGRAM).unwrap();
     let library = library();
     let mut manifest = Manifest::new("board");
-    manifest.library.push(device_plugin::manifest::LibraryFile {
-        path: library.clone(),
-        ..Default::default()
-    });
+    manifest.library.push(device_plugin::manifest::LibraryFile { path: library.clone(), ..Default::default() });
     let precision = AttributeRule::one_of(["DEFAULT"]);
     let rule = OperationRule::of_types(["@float"]).attribute("precision_config", precision);
     let table = SupportTable::complete().type_group("float", ["f32", "bf16"]).operation("stablehlo.dot_general", rule);
@@ -46,7 +43,12 @@ fn folder(test: &str) -> PathBuf {
 
 fn check(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
-    command.args(["check"]).args(args).current_dir(folder).env("PJRT_PLUGIN_MANIFESTS", folder).env("ODD_PLUGIN", "hang_in_initialize");
+    command
+        .args(["check"])
+        .args(args)
+        .current_dir(folder)
+        .env("PJRT_PLUGIN_MANIFESTS", folder)
+        .env("ODD_PLUGIN", "hang_in_initialize");
     command.output().unwrap()
 }
 

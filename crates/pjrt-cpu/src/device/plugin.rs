@@ -3,7 +3,9 @@
 use device_plugin::capabilities::{
     DlpackDevice, MemoryKinds, MemoryStatsReport, ProgramFormat, ProgramFormats, StablehloRange,
 };
-use device_plugin::{Capabilities, DevicePlugin, Effort, Manifest, OptionSchema, Program, StablehloVersions, Support, device_plugin};
+use device_plugin::{
+    Capabilities, DevicePlugin, Effort, Manifest, OptionSchema, Program, StablehloVersions, Support, device_plugin,
+};
 
 use super::backend::CpuBackend;
 use super::config;
