@@ -77,18 +77,18 @@ mod tests {
     #[test]
     fn artifacts_out_of_range_are_refused_with_both_versions_and_a_remedy() {
         let versions = Some(StablehloVersions { current: [1, 9, 0], minimum: [0, 9, 0] });
-        let check = |producer| super::check(&artifact(&[0x0d], producer), versions);
-        assert_eq!(check("StableHLO_v1.9.0"), Ok(()));
-        assert_eq!(check("StableHLO_v1.9.7"), Ok(()));
-        assert_eq!(check("StableHLO_v0.9.0"), Ok(()));
-        assert_eq!(check("MLIR"), Ok(()));
-        let newer = check("StableHLO_v1.17.0").unwrap_err().message().to_owned();
+        let check_of = |producer| check(&artifact(&[0x0d], producer), versions);
+        assert_eq!(check_of("StableHLO_v1.9.0"), Ok(()));
+        assert_eq!(check_of("StableHLO_v1.9.7"), Ok(()));
+        assert_eq!(check_of("StableHLO_v0.9.0"), Ok(()));
+        assert_eq!(check_of("MLIR"), Ok(()));
+        let newer = check_of("StableHLO_v1.17.0").unwrap_err().message().to_owned();
         for part in ["StableHLO 1.17.0", "reads 0.9.0 to 1.9.0", "serialize it for 1.9.0", "stablehlo_current_version"]
         {
             assert!(newer.contains(part), "{newer}");
         }
-        let older = check("StableHLO_v0.8.0").unwrap_err().message().to_owned();
+        let older = check_of("StableHLO_v0.8.0").unwrap_err().message().to_owned();
         assert!(older.contains("StableHLO 0.8.0") && older.contains("export it again"), "{older}");
-        assert_eq!(super::check(&artifact(&[0x0d], "StableHLO_v9.0.0"), None), Ok(()));
+        assert_eq!(check(&artifact(&[0x0d], "StableHLO_v9.0.0"), None), Ok(()));
     }
 }

@@ -7,8 +7,8 @@ use crate::abi::entry::contain;
 use crate::capabilities::StablehloRange;
 use crate::fault::{Fault, Faults};
 use crate::{
-    Backend, DevicePlugin, Effort, EnvPlan, Environment, Error, Library, Manifest, NamedValue, ProcessTopology, Program,
-    Result, Support,
+    Backend, DevicePlugin, Effort, EnvPlan, Environment, Error, Library, Manifest, NamedValue, ProcessTopology,
+    Program, Result, Support,
 };
 
 /// The code a plugin brings besides its library.

@@ -126,7 +126,7 @@ pub use ownership::Ownership;
 pub use pjrt_sys::StaticApi;
 pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
-    MemoryStats, NamedValue, OptionOverride, Shape, Value,
+    MemoryStats, NamedValue, OptionOverride, Shape, UnknownFields, Value,
 };
 pub use plugin::{DevicePlugin, StablehloVersions};
 pub use plugin_macros::device_plugin;

@@ -54,7 +54,7 @@ fn program(width: usize) -> String {
 
 #[test]
 fn nothing_is_left() {
-    let plugin = Plugin::from_static(device_plugin::__private::api::<pjrt_cpu::Cpu>()).unwrap();
+    let plugin = Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap();
     flat("clients", 1_000, || drop(plugin.client(&ClientOptions::new()).unwrap()));
     let client = plugin.client(&ClientOptions::new()).unwrap();
     for (width, count) in [(1, 100_000), (32, 5_000)] {

@@ -259,7 +259,10 @@ impl<P: DevicePlugin> Entry<function::CollectData> for Shim<P> {
         let state = profiler.state();
         let Phase::Stopped(space) = &state.phase else { return Err(not_stopped(&state.phase)) };
         args.buffer_size_in_bytes = space.len();
-        if !args.buffer.is_null() {
+        if args.buffer.is_null() {
+            // The header tells the framework to come again with memory of its own; JAX reads the plugin's instead.
+            args.buffer = space.as_ptr().cast_mut();
+        } else if args.buffer.cast_const() != space.as_ptr() {
             // SAFETY: V3, a buffer of the size that an earlier call gave, which stays what it was.
             unsafe { raw::slice_mut(args.buffer, space.len(), "buffer") }?.copy_from_slice(space);
         }

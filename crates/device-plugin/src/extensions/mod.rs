@@ -2,7 +2,7 @@
 //!
 //! Layouts, shardings and memory descriptions are always there: the SDK fills them from what every backend says. The
 //! groups below need something of the backend, so each has a trait; a backend that implements one names it in
-//! [`Backend::EXTENSIONS`](crate::Backend::EXTENSIONS), and frameworks then find it in the table's chain:
+//! [`Backend::EXTENSIONS`], and frameworks then find it in the table's chain:
 //!
 //! ```
 //! use device_plugin::extensions::{Extensions, Profile, Stream, Streams};
@@ -49,7 +49,7 @@
 //! | 6 | MemoryDescriptions | always |
 //! | 7 | Triton | not offered: compiles Triton kernels for CUDA |
 //! | 8 | RawBuffer | [`Extensions::raw_buffers`] |
-//! | 9 | PhaseCompile | not offered: runs phases of XLA's own compiler one by one; [`Backend::compile_for`](crate::Backend::compile_for) compiles ahead of time |
+//! | 9 | PhaseCompile | not offered: runs phases of XLA's own compiler one by one; [`Backend::compile_for`] compiles ahead of time |
 //! | 10, 11 | Example, Unknown | not offered: no functions |
 //! | 12 | CrossHostTransfers | not offered: the headers this SDK is made from number it, but declare no struct |
 //! | 13 | ExecutableMetadata | not offered: as above |

@@ -130,7 +130,8 @@ impl SupportTable {
             let field = format!("operations.{name}");
             let (operation, rest) = name.split_once('(').unwrap_or((name, ""));
             let plain = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
-            let named = operation.split_once('.').is_some_and(|(dialect, operation)| plain(dialect) && plain(operation));
+            let named =
+                operation.split_once('.').is_some_and(|(dialect, operation)| plain(dialect) && plain(operation));
             if !named || (name.contains('(') && (!rest.ends_with(')') || rest.len() < 2)) {
                 let message = "an operation is named with its dialect: `stablehlo.add`, `stablehlo.custom_call(Qr)` or \
                                `stablehlo.*`";

@@ -8,12 +8,19 @@ use pjrt_sys::*;
 use prost::Message;
 
 use crate::extensions::{extension, put, rich};
-use crate::framework::{Answer, Fault, execute_options, garbage, slice, text, toy};
+use crate::framework::{Answer, Fault, execute_options, slice, text, toy};
 use crate::rich::PROFILES;
 use crate::xspace::Space;
 
 fn table() -> &'static PLUGIN_Profiler_Api {
     unsafe { &*extension::<PJRT_Profiler_Extension>(rich()).profiler_api }
+}
+
+/// Arguments as frameworks leave them: not even their size is set.
+fn garbage<T: AbiStruct>() -> T {
+    let mut args = crate::framework::garbage::<T>();
+    unsafe { (&raw mut args).cast::<usize>().write(0) };
+    args
 }
 
 fn check(error: *mut PLUGIN_Profiler_Error) -> Answer {
@@ -66,10 +73,12 @@ fn collect(profiler: Profiler) -> Answer<Space> {
     let mut args = garbage::<PLUGIN_Profiler_CollectData_Args>();
     (args.profiler, args.buffer) = (profiler, null_mut());
     check(unsafe { table().collect_data.unwrap()(&mut args) })?;
+    // JAX reads the plugin's own memory.
+    let theirs = unsafe { slice(args.buffer.cast_const(), args.buffer_size_in_bytes) };
     let mut bytes = vec![0; args.buffer_size_in_bytes];
     args.buffer = bytes.as_mut_ptr();
     check(unsafe { table().collect_data.unwrap()(&mut args) })?;
-    assert_eq!(args.buffer_size_in_bytes, bytes.len());
+    assert_eq!((args.buffer_size_in_bytes, theirs), (bytes.len(), &*bytes));
     Ok(Space::decode(&*bytes).expect("an XSpace"))
 }
 

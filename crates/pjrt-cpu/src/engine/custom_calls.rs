@@ -67,8 +67,7 @@ pub fn unregister(target: &str) -> bool {
 
 /// The targets with a handler, in order.
 pub fn targets() -> Vec<String> {
-    let mut names: Vec<String> =
-        handlers().read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+    let mut names: Vec<String> = handlers().read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
     names.sort();
     names
 }

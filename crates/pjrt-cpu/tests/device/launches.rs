@@ -72,3 +72,28 @@ fn the_failure_of_one_member_is_that_of_all() {
     assert_eq!(error.code(), ErrorCode::DATA_LOSS);
     assert_eq!(run(&client, &program), [[28.0; 4]; 8]);
 }
+
+#[test]
+fn a_launch_that_runs_out_of_memory_ends_on_all_devices() {
+    let options = pjrt::ClientOptions::new().with("device_count", 8).with("memory_limit", "1MiB");
+    let client = crate::plugin().client(&options).unwrap();
+    let text = ALL_REDUCE.replace(
+        "%0 =",
+        "%big = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<4xf32>) -> tensor<99999x4xf32>\n  %0 =",
+    );
+    let text = text.replace("(%x) ({", "(%big) ({").replace(
+        ": (tensor<4xf32>) -> tensor<4xf32>\n  return %0 : tensor<4xf32>",
+        ": (tensor<99999x4xf32>) -> tensor<99999x4xf32>\n  %2 = stablehlo.slice %0 [0:1, 0:4] : (tensor<99999x4xf32>) -> tensor<1x4xf32>\n  %3 = stablehlo.reshape %2 : (tensor<1x4xf32>) -> tensor<4xf32>\n  return %3 : tensor<4xf32>",
+    );
+    let program = replicated(&client, &text, 8);
+    let input =
+        |device: &pjrt::Device| vec![Input::Donate(client.buffer_from_host_to(&[0.0f32; 4], &[4], device).unwrap())];
+    let inputs = program.addressable_devices().iter().map(input).collect();
+    let launched = program.execute_sharded(inputs, &Default::default()).unwrap();
+    let codes: Vec<_> = launched.done.iter().map(|done| done.wait().unwrap_err().code()).collect();
+    assert!(codes.contains(&ErrorCode::RESOURCE_EXHAUSTED), "{codes:?}");
+    assert!(codes.iter().all(|code| [ErrorCode::RESOURCE_EXHAUSTED, ErrorCode::ABORTED].contains(code)), "{codes:?}");
+    // The devices' threads are free again.
+    let fits = replicated(&client, ALL_REDUCE, 8);
+    assert_eq!(run(&client, &fits), [[28.0; 4]; 8]);
+}

@@ -159,7 +159,8 @@ unsafe extern "C" fn supports<P: DevicePlugin>(
         let program = unsafe { strings::program(format, code) }?;
         let effort = super::effort_of(effort)?;
         let answer = P::supports(&program, effort);
-        let answer = answer.ok_or_else(|| Error::unimplemented("the plugin's manifest says all it knows of programs"))?;
+        let answer =
+            answer.ok_or_else(|| Error::unimplemented("the plugin's manifest says all it knows of programs"))?;
         serde_json::to_string(&answer).map_err(|error| Error::internal(error.to_string()))
     };
     // SAFETY: D5 is the caller's.

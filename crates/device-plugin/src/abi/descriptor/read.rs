@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::abi::capabilities::dp_string;
 use crate::abi::descriptor::{
     CTopology, DP_DESCRIPTOR_VERSION, DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS,
     dp_configure, dp_descriptor, dp_library_path, dp_shutdown, dp_supports, plan, strings,
 };
 use crate::descriptor::Hooks;
-use crate::abi::capabilities::dp_string;
 use crate::{
     Descriptor, Effort, EnvPlan, Environment, Error, ErrorCode, Fault, Faults, Library, Manifest, ProcessTopology,
     Program, Result, StaticApi, Support,
@@ -49,12 +49,8 @@ impl Descriptor {
         let manifest = collect(unsafe { manifest(&raw, name) }, &mut faults);
         // SAFETY: D2 and D3 are the caller's.
         let library = collect(unsafe { library(&raw, name) }, &mut faults);
-        let hooks = Foreign {
-            name: name.to_owned(),
-            configure: raw.configure,
-            supports: raw.supports,
-            shutdown: raw.shutdown,
-        };
+        let hooks =
+            Foreign { name: name.to_owned(), configure: raw.configure, supports: raw.supports, shutdown: raw.shutdown };
         match (manifest, library) {
             (Some(manifest), Some(library)) => Self::new(manifest, library, Arc::new(hooks)),
             _ => Err(Faults::check(faults)
@@ -180,7 +176,8 @@ impl Hooks for Foreign {
             answer => answer,
         };
         let read = |json: String| {
-            serde_json::from_str(&json).map_err(|error| Error::internal(format!("{name} answered no such JSON: {error}")))
+            serde_json::from_str(&json)
+                .map_err(|error| Error::internal(format!("{name} answered no such JSON: {error}")))
         };
         Some(answer.and_then(read))
     }

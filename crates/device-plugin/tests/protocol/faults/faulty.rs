@@ -120,6 +120,11 @@ impl DevicePlugin for Faulty {
         Self::process().resolve(topology, environment).map_err(Error::from)
     }
 
+    fn supports(_: &Program, _: Effort) -> Option<Support> {
+        enter_or_panic("supports");
+        None
+    }
+
     fn ownership() -> Ownership {
         enter_or_panic("ownership");
         Ownership::Shared

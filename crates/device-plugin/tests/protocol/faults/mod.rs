@@ -74,9 +74,9 @@ impl World {
     fn new() -> Self {
         let client = plugin().client(&[]).unwrap();
         let loaded = plugin().compile(client, "1").unwrap();
-        let mut options = CompileOptions::default();
-        options.num_replicas = 2;
-        options.device_assignment = Some(DeviceAssignment::new(2, 1, vec![0, 1]).unwrap());
+        let assignment = DeviceAssignment::new(2, 1, vec![0, 1]).unwrap();
+        let options =
+            CompileOptions { num_replicas: 2, device_assignment: Some(assignment), ..CompileOptions::default() };
         let executable = executable_of(loaded);
         Self {
             client,
@@ -341,10 +341,13 @@ const PLUGIN: &[Case] = &[
 
 /// Methods of the plugin that are called without the table.
 const DESCRIPTION: &[&str] = &["library", "capabilities", "options", "process", "ownership", "manifest"];
-const HOOKS: &[&str] = &["configure", "shutdown"];
+const HOOKS: &[&str] = &["configure", "supports", "shutdown"];
 
-/// Vendor code that functions of the table run besides methods, and whether an error can tell.
-const OTHERS: &[(&str, Option<&str>, fn(&World) -> Answer)] = &[
+/// Name of the code, of the function whose error tells where there is one, and the call.
+type Other = (&'static str, Option<&'static str>, fn(&World) -> Answer);
+
+/// Vendor code that functions of the table run besides methods.
+const OTHERS: &[Other] = &[
     ("Buffer::drop", None, |w| {
         let buffer = w.put().unwrap();
         plugin().ask::<slot::PJRT_Buffer_Destroy>(|args| args.buffer = buffer).map(drop)
@@ -483,6 +486,12 @@ fn the_plugin_itself_may_panic_or_fail() {
         let single = device_plugin::ProcessTopology::single();
         assert_eq!(described.configure(&single, &environment).unwrap_err().code(), code);
         assert!(disarm());
+    }
+    {
+        arm("supports", Kind::Panic);
+        let program = device_plugin::Program { format: "mlir".to_owned(), code: Vec::new().into() };
+        let fault = described.supports(&program, device_plugin::Effort::Names).unwrap_err();
+        assert!(disarm() && fault.message().contains("asked to panic in supports"), "{fault}");
     }
     arm("shutdown", Kind::Panic);
     assert!(described.shutdown().unwrap_err().message().contains("asked to panic in shutdown"));

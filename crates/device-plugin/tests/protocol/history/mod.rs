@@ -28,7 +28,7 @@ macro_rules! cases {
     ($name:ident in $module:ident: $($slot:ident($w:pat_param, $c:ident) $body:block)*) => {
         pub const $name: &[(&str, $crate::history::Case)] = &[$((stringify!($slot), {
             fn case($w: &$crate::history::World, $c: &mut $crate::history::Caller) {
-                #[allow(unused_imports, reason = "cases name their slot S")]
+                #[allow(unused_imports, clippy::unsafe_removed_from_name, reason = "cases name their slot S")]
                 use pjrt_sys::$module::$slot as S;
                 $body
             }

@@ -1,5 +1,4 @@
-//! `rng`: random numbers of a program's own, the same ones every time the program is compiled and run again.
-#![expect(clippy::cast_possible_truncation, reason = "indices and 64-bit words are cut")]
+//! `rng`: random numbers of a program's own, a sequence that starts afresh whenever the program is compiled.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,7 +55,11 @@ impl Kernel for Rng {
                     for (i, o) in part.iter_mut().enumerate() {
                         let u = bits(start + i, 0);
                         // So few bits that rounding cannot reach the upper end.
-                        let u = if narrow { (u >> 57) as f64 / 128.0 + (u & 0xFFFF) as f64 / (1u64 << 23) as f64 } else { unit(u) };
+                        let u = if narrow {
+                            (u >> 57) as f64 / 128.0 + (u & 0xFFFF) as f64 / (1u64 << 23) as f64
+                        } else {
+                            unit(u)
+                        };
                         *o = a + u * (b - a);
                     }
                 });

@@ -21,8 +21,13 @@ impl<'m> Cx<'_, 'm> {
         }
         match target {
             // Annotations for partitioners and memories; on one device there is nothing to do.
-            "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape" | "annotate_device_placement"
-            | "MoveToHost" | "MoveToDevice" | "LayoutConstraint" => self.pass_through(),
+            "Sharding"
+            | "SPMDFullToShardShape"
+            | "SPMDShardToFullShape"
+            | "annotate_device_placement"
+            | "MoveToHost"
+            | "MoveToDevice"
+            | "LayoutConstraint" => self.pass_through(),
             "shape_assertion" => self.shape_assertion(),
             "Qr" => self.qr(),
             "ProductOfElementaryHouseholderReflectors" => self.householder_product(),

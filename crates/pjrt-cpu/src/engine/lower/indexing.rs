@@ -86,13 +86,7 @@ impl<'m> Cx<'_, 'm> {
         self.gather_from(x, indices, d, slice_sizes)
     }
 
-    pub(super) fn gather_from(
-        &mut self,
-        x: Tv,
-        indices: Tv,
-        d: &GatherDimensions,
-        slice_sizes: &[i64],
-    ) -> Result<()> {
+    pub(super) fn gather_from(&mut self, x: Tv, indices: Tv, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
         let sizes = self.sizes(slice_sizes, x.ty.rank(), "slice_sizes")?;
         let places = Places {
             collapsed: &d.collapsed_slice_dims,
@@ -266,14 +260,12 @@ impl<'m> Cx<'_, 'm> {
                 continue;
             }
             if plain {
-                let order =
-                    Order::Key { operand, key: None, size: ty.dtype.size(), dtype, descending, total };
+                let order = Order::Key { operand, key: None, size: ty.dtype.size(), dtype, descending, total };
                 return Ok(Some((order, Vec::new())));
             }
             let f = self.scalar_cone(region, left, a, &scalars[2 * operand])?;
             let Some(f) = f else { continue };
-            let order =
-                Order::Key { operand, key: Some(f.program), size: ty.dtype.size(), dtype, descending, total };
+            let order = Order::Key { operand, key: Some(f.program), size: ty.dtype.size(), dtype, descending, total };
             return Ok(Some((order, f.captured)));
         }
         Ok(None)

@@ -138,11 +138,7 @@ impl<'m> Cx<'_, 'm> {
                 let mut next = Vec::with_capacity(chosen.len());
                 for (i, (&yes, &no)) in others.iter().zip(&chosen).enumerate() {
                     let size = self.l.values[yes as usize].size;
-                    let out = if last {
-                        node.outs[i]
-                    } else {
-                        self.l.new_value(Value { size, n: 1, constant: None })
-                    };
+                    let out = if last { node.outs[i] } else { self.l.new_value(Value { size, n: 1, constant: None }) };
                     let op = Op::Map(loops::select(usize::from(size)));
                     flat.push(Node { op, ins: vec![takes, yes, no], outs: vec![out] });
                     next.push(out);

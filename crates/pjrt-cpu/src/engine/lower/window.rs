@@ -227,9 +227,7 @@ impl<'m> Cx<'_, 'm> {
             (&d.kernel_spatial, d.kernel_input_feature, d.kernel_output_feature),
             (&d.output_spatial, d.output_batch, d.output_feature),
         ];
-        self.ensure(k.ty.rank() == rank && spatial + 2 == rank, || {
-            format!("{} and {}", x.ty, k.ty)
-        })?;
+        self.ensure(k.ty.rank() == rank && spatial + 2 == rank, || format!("{} and {}", x.ty, k.ty))?;
         for (list, a, b) in lists {
             self.distinct(&[&list[..], &[a, b]].concat(), rank, "dimension_numbers")?;
             self.ensure(list.len() == spatial, || format!("dimension_numbers = {d:?}"))?;
