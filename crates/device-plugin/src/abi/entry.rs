@@ -89,8 +89,7 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
     }
     if const { !is_frequent(S::NAME) } {
         // SAFETY: the caller's contract; `body` takes the arguments of this function.
-        let result = unsafe { shared(args.cast(), const { &Function::of::<S>() }, body::<T, S>) };
-        return S::Return::from_result(result);
+        return unsafe { answer(args.cast(), const { &Function::of::<S>() }, body::<T, S>) };
     }
     let call = || {
         if args.is_null() || !args.is_aligned() {
@@ -129,13 +128,27 @@ unsafe fn body<T: Entry<S>, S: Slot>(local: *mut u8) -> Result<()> {
     unsafe { T::call(local) }
 }
 
+/// What a function does, with a local copy of its arguments.
+type Body = unsafe fn(*mut u8) -> Result<()>;
+
+/// [`shared`] for a kind of result. As a C function it does not unwind, so that its callers need no code for that.
+///
+/// # Safety
+///
+/// As for [`shared`].
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "only Rust calls it")]
+unsafe extern "C" fn answer<R: Outcome>(args: *mut u8, function: &Function, body: Body) -> R {
+    // SAFETY: the caller's contract.
+    R::from_result(unsafe { shared(args, function, body) })
+}
+
 /// The body of the functions that are not called for each execution.
 ///
 /// # Safety
 ///
 /// V1 to V4 hold for `args`, and `body` is that of `function`.
-#[inline(never)]
-unsafe fn shared(args: *mut u8, function: &Function, body: unsafe fn(*mut u8) -> Result<()>) -> Result<()> {
+unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
     let call = || {
         let words = args.cast::<usize>();
         if words.is_null() || !words.is_aligned() {

@@ -160,9 +160,8 @@ impl Capabilities {
                 continue;
             };
             let mut missing = vec![true; order.len()];
-            let first = |&at: &u32| {
-                usize::try_from(at).ok().and_then(|at| missing.get_mut(at)).is_some_and(std::mem::take)
-            };
+            let first =
+                |&at: &u32| usize::try_from(at).ok().and_then(|at| missing.get_mut(at)).is_some_and(std::mem::take);
             if !(usize::try_from(size) == Ok(order.len()) && order.iter().all(first)) {
                 let remedy =
                     format!("is no order of the {size} devices of that mesh; write each of 0 to {} once", size - 1);
