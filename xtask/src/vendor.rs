@@ -13,7 +13,7 @@ use crate::{Error, sh};
 const NAME: &str = "acme_npu";
 /// Largest library, in bytes: a bound against growth. The aim is 1,000,000. Of what there is, a fifth is the reader of
 /// StableHLO, a sixth this SDK, a sixth unwind tables, and as much again the backtraces of Rust's standard library.
-const MAX_SIZE: u64 = 1_200_000;
+const MAX_SIZE: u64 = 1_225_000;
 /// Most crates in the library's tree, those of the SDK and those that only the build needs included.
 const MAX_CRATES: usize = 45;
 
