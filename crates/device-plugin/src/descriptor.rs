@@ -177,7 +177,7 @@ struct Trait<P>(std::marker::PhantomData<fn() -> P>);
 
 impl<P: DevicePlugin> Hooks for Trait<P> {
     fn configure(&self, topology: &ProcessTopology, environment: &Environment) -> Option<Result<EnvPlan>> {
-        Some(P::configure(topology, environment))
+        P::CONFIGURES.then(|| P::configure(topology, environment))
     }
 
     fn supports(&self, program: &Program, effort: Effort) -> Option<Result<Support>> {

@@ -42,6 +42,11 @@ pub trait DevicePlugin: 'static {
     /// is left out.
     const VERSION: &'static str = "";
 
+    /// Whether [`Self::configure`] is the plugin's own. [`macro@crate::device_plugin`] writes `false` where that is left
+    /// out, so that the library has no code that works out plans: whoever loads it has.
+    #[doc(hidden)]
+    const CONFIGURES: bool = true;
+
     /// The device. [`macro@crate::device_plugin`] writes [`NoBackend`](crate::NoBackend) where it is left out.
     type Backend: Backend;
 

@@ -220,15 +220,18 @@ impl CompileOptions {
             num_partitions: 1,
             ..ExecutableBuildOptionsProto::default()
         });
-        let overrides = proto.env_option_overrides.into_iter().filter_map(|(name, value)| {
-            let value = match value.value? {
-                OptionOverrideValue::String(value) => OptionOverride::String(value),
-                OptionOverrideValue::Bool(value) => OptionOverride::Bool(value),
-                OptionOverrideValue::Int(value) => OptionOverride::Int64(value),
-                OptionOverrideValue::Double(value) => OptionOverride::Double(value),
+        // One by one: collecting would sort first, with code of its own.
+        let mut overrides = BTreeMap::new();
+        for (name, value) in proto.env_option_overrides {
+            let value = match value.value {
+                None => continue,
+                Some(OptionOverrideValue::String(value)) => OptionOverride::String(value),
+                Some(OptionOverrideValue::Bool(value)) => OptionOverride::Bool(value),
+                Some(OptionOverrideValue::Int(value)) => OptionOverride::Int64(value),
+                Some(OptionOverrideValue::Double(value)) => OptionOverride::Double(value),
             };
-            Some((name, value))
-        });
+            overrides.insert(name, value);
+        }
         Ok(Self {
             unknown: UnknownFields::of(bytes),
             device_ordinal: build.device_ordinal,
@@ -241,7 +244,7 @@ impl CompileOptions {
             parameter_is_tupled_arguments: proto.parameter_is_tupled_arguments,
             allow_spmd_sharding_propagation_to_output: build.allow_spmd_sharding_propagation_to_output,
             allow_spmd_sharding_propagation_to_parameters: build.allow_spmd_sharding_propagation_to_parameters,
-            env_option_overrides: overrides.collect(),
+            env_option_overrides: overrides,
         })
     }
 }

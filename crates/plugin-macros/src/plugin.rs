@@ -294,6 +294,10 @@ fn complete(item: &mut ItemImpl, krate: &TokenStream, says_library: bool, errors
             };
         });
     }
+    let configures = |member: &ImplItem| matches!(member, ImplItem::Fn(function) if function.sig.ident == "configure");
+    if !item.items.iter().any(configures) {
+        item.items.push(parse_quote! { const CONFIGURES: ::core::primitive::bool = false; });
+    }
     if !says(item, "NAME") {
         let message = "the plugin has no name; write `const NAME: &'static str = \"example\";`";
         errors.at(path.to_token_stream(), message);
@@ -370,7 +374,7 @@ mod tests {
             syn::TraitItem::Type(item) => Some(item.ident.to_string()),
             _ => None,
         });
-        assert_eq!(others.collect::<Vec<_>>(), ["NAME", "ALIASES", "VERSION", "Backend"]);
+        assert_eq!(others.collect::<Vec<_>>(), ["NAME", "ALIASES", "VERSION", "CONFIGURES", "Backend"]);
     }
 
     #[test]
@@ -384,7 +388,8 @@ mod tests {
         };
         let plugin = read(item, &quote!(::dp), &mut errors).unwrap_or_else(|item| panic!("{item}"));
         assert!(errors.is_empty() && !plugin.backend);
-        assert!(plugin.item.to_token_stream().to_string().contains("type Backend = :: dp :: NoBackend ;"));
+        let text = plugin.item.to_token_stream().to_string();
+        assert!(text.contains("type Backend = :: dp :: NoBackend ;") && text.contains("CONFIGURES"), "{text}");
     }
 
     #[test]

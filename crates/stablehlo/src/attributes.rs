@@ -2,7 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::float::decode;
-use crate::ir::{Attribute, ElementType, Type};
+use crate::ir::{Attribute, Attributes, ElementType, Type};
+
+/// Attributes by name.
+pub(crate) fn sorted(attributes: &Attributes) -> Vec<&(String, Attribute)> {
+    let mut sorted: Vec<_> = attributes.iter().collect();
+    sorted.sort_by(|a, b| a.0.cmp(&b.0));
+    sorted
+}
 
 /// The attributes of one op under the portable artifact's names, whichever reader they came from.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 //! Attributes come under the portable artifact's names. An absent attribute takes the specification's default, which
 //! also upgrades artifacts of versions that did not have it yet.
 
-use crate::attributes::{Named, enumeration, int, is_none_type};
+use crate::attributes::{Named, enumeration, int, is_none_type, sorted};
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::ops::Code;
@@ -408,8 +408,7 @@ fn other(raw: &Raw<'_>) -> Attributes {
         attributes
             .retain(|(name, value)| name != "padding" || value.as_integers().is_none_or(|p| p.iter().any(|&v| v != 0)));
     }
-    attributes.sort_by(|a, b| a.0.cmp(&b.0));
-    attributes
+    sorted(&attributes).into_iter().cloned().collect()
 }
 
 fn defaults(name: &str) -> Vec<(&'static str, Attribute)> {

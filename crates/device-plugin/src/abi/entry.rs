@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use pjrt_sys::{AbiStruct, PJRT_Error, Slot};
 
 use crate::abi::error::into_raw;
-use crate::abi::raw::{copy_struct, local_copy, too_short};
+use crate::abi::raw::{copy_struct, local_copy, too_short, too_short_for};
 use crate::abi::recorded;
 use crate::{Error, Result};
 
@@ -47,10 +47,37 @@ impl Outcome for () {
     fn from_result(_: Result<()>) -> Self {}
 }
 
+/// What the shared body of most functions knows of one.
+struct Function {
+    name: &'static str,
+    size: usize,
+    min_size: usize,
+    size_behind: fn(usize) -> usize,
+}
+
+impl Function {
+    const fn of<S: Slot>() -> Self {
+        assert!(size_of::<S::Args>() <= size_of::<Local>(), "make `Local` larger");
+        assert!(align_of::<S::Args>() <= align_of::<Local>());
+        Self {
+            name: S::NAME,
+            size: S::Args::STRUCT_SIZE,
+            min_size: S::Args::MIN_SIZE,
+            size_behind: S::Args::size_behind,
+        }
+    }
+}
+
+/// Room for the arguments of any function.
+type Local = [u64; 32];
+
 /// The function in slot `S` of the table.
 ///
 /// A struct from a framework of another version may be shorter or longer than ours: the bytes both know are copied
 /// into a zeroed local and, on success, back. A panic becomes an error that names the function.
+///
+/// Functions that frameworks call for each execution have this body to themselves; the others share one, since a plugin
+/// has a hundred and fifty of them.
 ///
 /// # Safety
 ///
@@ -60,20 +87,20 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         // SAFETY: the caller's contract.
         return unsafe { recorded::record::<T, S>(args) };
     }
+    if const { !is_frequent(S::NAME) } {
+        // SAFETY: the caller's contract; `body` takes the arguments of this function.
+        return unsafe { answer(args.cast(), const { &Function::of::<S>() }, body::<T, S>) };
+    }
     let call = || {
         if args.is_null() || !args.is_aligned() {
-            return Err(Error::argument(if args.is_null() { "args is null" } else { "args is not aligned" }));
+            return Err(no_struct(args.is_null()));
         }
-        let size = if const { leaves_size_open(S::NAME) } {
-            S::Args::STRUCT_SIZE
-        } else {
-            // SAFETY: V1, every struct begins with its size.
-            let size = unsafe { args.cast::<usize>().read() };
-            if size < S::Args::MIN_SIZE {
-                return Err(too_short::<S::Args>(size, "args"));
-            }
-            S::Args::size_behind(size)
-        };
+        // SAFETY: V1, every struct begins with its size.
+        let size = unsafe { args.cast::<usize>().read() };
+        if size < S::Args::MIN_SIZE {
+            return Err(too_short::<S::Args>(size, "args"));
+        }
+        let size = S::Args::size_behind(size);
         // SAFETY: V1, `size` bytes are readable.
         let mut local = unsafe { local_copy(args, size) };
         // SAFETY: the caller's contract.
@@ -84,14 +111,109 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         }
         Ok(())
     };
-    #[expect(clippy::disallowed_methods, reason = "the one place that contains panics of the table's functions")]
-    let result = std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let error = panicked(panic).unnamed();
-        // Frameworks end the process when a destroy function fails. The object is gone, and the panic was reported as
-        // it began.
-        if const { ends_with(S::NAME.as_bytes(), b"_Destroy") } { Ok(()) } else { Err(error) }
-    });
+    #[expect(clippy::disallowed_methods, reason = "the functions that do not share what contains panics")]
+    let result = std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| after(panic, S::NAME));
     S::Return::from_result(result.map_err(|error| error.named(S::NAME)))
+}
+
+/// What a function does, for the shared body.
+///
+/// # Safety
+///
+/// `local` is a struct of this function that nothing else refers to, and V1 to V4 hold for what it was copied from.
+unsafe fn body<T: Entry<S>, S: Slot>(local: *mut u8) -> Result<()> {
+    // SAFETY: the caller's contract.
+    let local = unsafe { &mut *local.cast::<S::Args>() };
+    // SAFETY: the caller's contract.
+    unsafe { T::call(local) }
+}
+
+/// What a function does, with a local copy of its arguments.
+type Body = unsafe fn(*mut u8) -> Result<()>;
+
+/// [`shared`] for a kind of result. As a C function it does not unwind, so that its callers need no code for that.
+///
+/// # Safety
+///
+/// As for [`shared`].
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "only Rust calls it")]
+unsafe extern "C" fn answer<R: Outcome>(args: *mut u8, function: &Function, body: Body) -> R {
+    // SAFETY: the caller's contract.
+    R::from_result(unsafe { shared(args, function, body) })
+}
+
+/// The body of the functions that are not called for each execution.
+///
+/// # Safety
+///
+/// V1 to V4 hold for `args`, and `body` is that of `function`.
+unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
+    let call = || {
+        let words = args.cast::<usize>();
+        if words.is_null() || !words.is_aligned() {
+            return Err(no_struct(words.is_null()));
+        }
+        let size = if leaves_size_open(function.name) {
+            function.size
+        } else {
+            // SAFETY: V1, every struct begins with its size.
+            let size = unsafe { words.read() };
+            if size < function.min_size {
+                return Err(too_short_for(size, "args", function.min_size, function.size));
+            }
+            (function.size_behind)(size).min(function.size)
+        };
+        let mut local: Local = [0; _];
+        let local = (&raw mut local).cast::<u8>();
+        // SAFETY: V1, `size` bytes are readable, and `Function::of` has seen that they fit.
+        unsafe { args.copy_to_nonoverlapping(local, size) };
+        // SAFETY: the caller's contract; zero is valid for what the struct of another version lacks.
+        unsafe { body(local) }?;
+        if has_outputs(function.name) {
+            // SAFETY: V1, `size` bytes are writable.
+            unsafe { local.copy_to_nonoverlapping(args, size) };
+        }
+        Ok(())
+    };
+    #[expect(clippy::disallowed_methods, reason = "the one place that contains panics of the other functions")]
+    let result = std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| after(panic, function.name));
+    result.map_err(|error| error.named(function.name))
+}
+
+#[cold]
+fn no_struct(null: bool) -> Error {
+    Error::argument(if null { "args is null" } else { "args is not aligned" })
+}
+
+/// What a function that panicked answers.
+#[cold]
+fn after(panic: Box<dyn Any + Send>, function: &str) -> Result<()> {
+    let error = panicked(panic).unnamed();
+    // Frameworks end the process when a destroy function fails. The object is gone, and the panic was reported as it
+    // began.
+    if ends_with(function.as_bytes(), b"_Destroy") { Ok(()) } else { Err(error) }
+}
+
+/// Whether frameworks call a function for each execution, or for each buffer of one. None of these leaves its size open.
+const fn is_frequent(name: &str) -> bool {
+    const FREQUENT: &[&str] = &[
+        "PJRT_LoadedExecutable_Execute",
+        "PJRT_Event_Destroy",
+        "PJRT_Event_IsReady",
+        "PJRT_Event_Await",
+        "PJRT_Event_OnReady",
+        "PJRT_Buffer_Destroy",
+        "PJRT_Buffer_ReadyEvent",
+    ];
+    let mut i = 0;
+    while i < FREQUENT.len() {
+        if FREQUENT[i].len() == name.len() && ends_with(name.as_bytes(), FREQUENT[i].as_bytes()) {
+            return true;
+        }
+        i += 1;
+    }
+    false
 }
 
 /// Whether a function writes to its arguments. What those that frameworks call most put out lies elsewhere.

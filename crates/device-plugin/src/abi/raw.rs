@@ -49,7 +49,14 @@ pub(crate) unsafe fn handle<'a, P, H: Pointer<To: Handle<P>>>(
 ) -> Result<&'a <H::To as Handle<P>>::Target> {
     // SAFETY: V2 and V5, a handle that is not null points to a live target.
     let target = unsafe { handle.to_const().cast::<<H::To as Handle<P>>::Target>().as_ref() };
-    target.ok_or_else(|| Error::argument(format!("{field} is null")))
+    target.ok_or_else(|| no_object(field, true))
+}
+
+/// Why a pointer to one object is refused.
+#[cold]
+#[inline(never)]
+fn no_object(field: &str, null: bool) -> Error {
+    Error::argument(format!("{field} is {}", if null { "null" } else { "not aligned" }))
 }
 
 /// Declares handles: `opaque C type => Rust type`.
@@ -77,7 +84,7 @@ pub(crate) unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str)
         return Ok(&[]);
     }
     if !is_array(data, len) {
-        return Err(no_array(data, len, field));
+        return Err(no_array(data.is_null(), data.is_aligned(), len, field));
     }
     // SAFETY: V3, and `is_array` refused null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
@@ -95,7 +102,7 @@ pub(crate) unsafe fn slice_mut<'a, T: Copy>(data: *mut T, len: usize, field: &st
         return Ok(&mut []);
     }
     if !is_array(data, len) {
-        return Err(no_array(data, len, field));
+        return Err(no_array(data.is_null(), data.is_aligned(), len, field));
     }
     // SAFETY: V3, and `is_array` refused null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
@@ -108,10 +115,11 @@ fn is_array<T>(data: *const T, len: usize) -> bool {
 }
 
 #[cold]
-fn no_array<T>(data: *const T, len: usize, field: &str) -> Error {
-    Error::argument(if data.is_null() {
+#[inline(never)]
+fn no_array(null: bool, aligned: bool, len: usize, field: &str) -> Error {
+    Error::argument(if null {
         format!("{field} is null, but its length is {len}")
-    } else if !data.is_aligned() {
+    } else if !aligned {
         format!("{field} is not aligned")
     } else {
         format!("{field} has the impossible length {len}")
@@ -141,7 +149,7 @@ pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> R
 #[inline]
 pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result<T> {
     if data.is_null() || !data.is_aligned() {
-        return Err(Error::argument(format!("{field} is {}", if data.is_null() { "null" } else { "not aligned" })));
+        return Err(no_object(field, data.is_null()));
     }
     // SAFETY: V1, every struct begins with its size.
     let size = unsafe { data.cast::<usize>().read() };
@@ -155,10 +163,16 @@ pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result
 /// Why a struct is refused that is shorter than any framework's.
 #[cold]
 pub(crate) fn too_short<T: AbiStruct>(size: usize, field: &str) -> Error {
+    too_short_for(size, field, T::MIN_SIZE, T::STRUCT_SIZE)
+}
+
+/// The same for a struct of those sizes.
+#[cold]
+#[inline(never)]
+pub(crate) fn too_short_for(size: usize, field: &str, min_size: usize, known_size: usize) -> Error {
     Error::argument(format!(
-        "{field}->struct_size is {size}, but even the oldest supported framework passes {}; set it to {}",
-        T::MIN_SIZE,
-        T::STRUCT_SIZE
+        "{field}->struct_size is {size}, but even the oldest supported framework passes {min_size}; set it to \
+         {known_size}"
     ))
 }
 

@@ -54,9 +54,13 @@ impl Topology {
                 return Err(Error::internal(format!("memory {i} of kind {kind:?} belongs to the unknown device {id}")));
             }
         }
-        let mut kind_ids: Vec<i32> = info.memories.iter().map(|memory| memory.kind_id).collect();
-        kind_ids.sort_unstable();
-        kind_ids.dedup();
+        // Few kinds, of many memories.
+        let mut kind_ids: Vec<i32> = Vec::new();
+        for MemoryInfo { kind_id, .. } in &info.memories {
+            if let Err(at) = kind_ids.binary_search(kind_id) {
+                kind_ids.insert(at, *kind_id);
+            }
+        }
         let descriptions: Vec<_> =
             info.devices.iter().map(|device| DeviceDescription::new(device.clone(), &info.memories)).collect();
         Ok(Self {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 
+use super::rows::FIELDS;
 use super::{
     Autocast, Bf16Policy, Capabilities, Int64Policy, LayoutPolicy, MasterAddress, MemoryKinds, ProgramFormat,
     ReplicaOrder,
@@ -158,9 +159,10 @@ impl Capabilities {
                 );
                 continue;
             };
-            let mut sorted = order.clone();
-            sorted.sort_unstable();
-            if !sorted.iter().copied().eq(0..size) {
+            let mut missing = vec![true; order.len()];
+            let first =
+                |&at: &u32| usize::try_from(at).ok().and_then(|at| missing.get_mut(at)).is_some_and(std::mem::take);
+            if !(usize::try_from(size) == Ok(order.len()) && order.iter().all(first)) {
                 let remedy =
                     format!("is no order of the {size} devices of that mesh; write each of 0 to {} once", size - 1);
                 faults.add(&field("order"), list(order), &remedy);
@@ -196,7 +198,6 @@ impl Capabilities {
     }
 
     fn check_features(&self, faults: &mut List) {
-        let rows = self.rows();
         for (name, value) in &self.features {
             let field = format!("features.{name}");
             let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
@@ -204,7 +205,7 @@ impl Capabilities {
             if !(first && rest) {
                 let remedy = "has no proper name; write a lower-case letter, then lower-case letters, digits, _ and .";
                 faults.add(&field, value, remedy);
-            } else if rows.iter().any(|row| row.field == name) {
+            } else if FIELDS.contains(&name.as_str()) {
                 faults.add(&field, value, "has the name of a field; write it there");
             }
             if let Value::Float(number) = value

@@ -58,7 +58,7 @@ const OWN_WORKSPACE: &str = "
 
 # The library is what users load: small, and without what only a debugger reads.
 [profile.release]
-opt-level = \"s\"
+opt-level = \"z\"
 lto = \"fat\"
 codegen-units = 1
 strip = \"symbols\"
@@ -104,7 +104,8 @@ fn renamed(text: &str, name: &str) -> String {
 /// The example's `Cargo.toml` with dependencies on the SDK as the vendor has it.
 fn with_sdk(text: &str, sdk: &Sdk) -> Result<String, String> {
     let mut out = String::new();
-    for line in text.lines() {
+    // The licence of a plugin is its vendor's to say.
+    for line in text.lines().filter(|line| !line.starts_with("license = ")) {
         match line.split_once(&format!("path = \"{EXAMPLE_SDK}/")) {
             Some((before, rest)) => {
                 let (krate, rest) = rest.split_once('"').ok_or("the example's Cargo.toml has a path without an end")?;

@@ -2,6 +2,7 @@
 
 use super::Printer;
 use super::float::float_text;
+use crate::attributes::sorted;
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType};
 
 impl Printer<'_> {
@@ -37,10 +38,8 @@ impl Printer<'_> {
 
     /// `{a = 1 : i32, b}`, by name.
     pub(super) fn dictionary(&mut self, attributes: &Attributes) {
-        let mut sorted: Vec<&(String, Attribute)> = attributes.iter().collect();
-        sorted.sort_by(|a, b| a.0.cmp(&b.0));
         self.push("{");
-        self.list(sorted, |p, (name, value)| p.entry(name, value));
+        self.list(sorted(attributes), |p, (name, value)| p.entry(name, value));
         self.push("}");
     }
 

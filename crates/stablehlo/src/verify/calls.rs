@@ -18,8 +18,6 @@ pub(super) fn verify(module: &Module) -> Result<()> {
     for func in &module.funcs {
         let mut callees = Vec::new();
         collect(module, &by_name, &func.body, func, &mut callees).map_err(|e| e.with_func(&func.name))?;
-        callees.sort_unstable();
-        callees.dedup();
         edges.push(callees);
     }
     // Depth-first with a stack of its own: (function, next callee). `height` is the longest chain below a function.

@@ -6,7 +6,7 @@ use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
 use super::needs;
 use super::texts;
-use crate::attributes::is_none_type;
+use crate::attributes::{is_none_type, sorted};
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, Version};
 use crate::text::fields;
@@ -444,12 +444,6 @@ fn float_bits(value: f64, element: ElementType) -> Result<u64> {
 
 pub(super) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
     attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
-}
-
-fn sorted(entries: &Attributes) -> Vec<&(String, Attribute)> {
-    let mut sorted: Vec<_> = entries.iter().collect();
-    sorted.sort_by(|a, b| a.0.cmp(&b.0));
-    sorted
 }
 
 /// Names the attribute an error is about.

@@ -61,7 +61,7 @@ fn made<P: DevicePlugin>() -> Made {
 fn describe<P: DevicePlugin>() -> Result<dp_descriptor> {
     let descriptor = Descriptor::of::<P>()?;
     let mut made = dp_descriptor {
-        configure: Some(configure::<P>),
+        configure: if P::CONFIGURES { Some(configure::<P>) } else { None },
         shutdown: Some(shutdown::<P>),
         supports: Some(supports::<P>),
         ..dp_descriptor::new()
