@@ -292,6 +292,30 @@ private:
     detail::Handle<dp_plan, dp_plan_free> handle_;
 };
 
+// Whether a plugin's devices can run a program.
+class Support {
+public:
+    explicit Support(dp_support* raw) noexcept : handle_(raw) {}
+
+    bool yes() const noexcept { return dp_support_answer(get()) == DP_SUPPORT_YES; }
+    bool no() const noexcept { return dp_support_answer(get()) == DP_SUPPORT_NO; }
+    bool maybe() const noexcept { return dp_support_answer(get()) == DP_SUPPORT_MAYBE; }
+    // Why not, or what it depends on; the text belongs to the answer.
+    std::vector<std::string_view> reasons() const {
+        std::vector<std::string_view> reasons;
+        for (std::size_t i = 0; i < dp_support_reason_count(get()); ++i) {
+            reasons.push_back(view(dp_support_reason_at(get(), i)));
+        }
+        return reasons;
+    }
+    std::string_view json() const noexcept { return view(dp_support_json(get())); }
+
+    const dp_support* get() const noexcept { return handle_.get(); }
+
+private:
+    detail::Handle<dp_support, dp_support_free> handle_;
+};
+
 // The right to have a client; acquired before PJRT_Client_Create, gone after PJRT_Client_Destroy.
 class Lease {
 public:
@@ -353,6 +377,12 @@ public:
     Plan configure(const dp_topology* topology = nullptr) const {
         return Plan(detail::make<dp_plan>([&](dp_plan** out, dp_error** error) {
             return dp_plugin_configure(get(), topology, out, error);
+        }));
+    }
+    // Whether the devices can run a program; `effort` is one of `DP_EFFORT_*`. Nothing is loaded.
+    Support supports(std::string_view code, std::uint32_t effort, const char* format = "mlir") const {
+        return Support(detail::make<dp_support>([&](dp_support** out, dp_error** error) {
+            return dp_plugin_supports(get(), format, code.data(), code.size(), effort, out, error);
         }));
     }
     // Loads the plugin unless that has happened; the table stays valid until the process ends.

@@ -29,6 +29,9 @@ static void nothing(void) {
     CHECK(!dp_plugin_is_experimental(NULL) && !dp_plugin_answers_to(NULL, "x") && !dp_plugin_answers_to(NULL, NULL));
     CHECK(dp_plugin_list_count(NULL) == 0 && dp_plugin_list_at(NULL, 0) == NULL);
     CHECK(dp_plan_count(NULL) == 0 && dp_plan_options(NULL) == NULL && dp_plan_coordinator(NULL).data == NULL);
+    dp_support_free(NULL);
+    CHECK(dp_support_answer(NULL) == DP_SUPPORT_NONE && dp_support_reason_count(NULL) == 0);
+    CHECK(dp_support_reason_at(NULL, 0).data == NULL && dp_support_json(NULL).data == NULL);
     CHECK(dp_plan_json(NULL).data == NULL && dp_plan_to_string(NULL).data == NULL);
 
     dp_registry *registry = linked_registry();
@@ -68,6 +71,8 @@ static void nothing(void) {
     FAILS(null, "`plugin` is NULL", dp_plugin_client_options(NULL, NULL, NULL, &options, &error));
     FAILS(null, "`plugin` is NULL", dp_plugin_acquire(NULL, "me", &lease, &error));
     FAILS(null, "`plugin` is NULL", dp_plugin_capabilities(NULL, &capabilities, &error));
+    dp_support *support = NULL;
+    FAILS(null, "`plugin` is NULL", dp_plugin_supports(NULL, "mlir", "", 0, DP_EFFORT_NAMES, &support, &error));
     FAILS(null, "`plan` is NULL", dp_plan_apply(NULL, &error));
     FAILS(null, "`plan` is NULL", dp_plan_at(NULL, 0, &(dp_plan_step){.struct_size = sizeof(dp_plan_step)}, &error));
     FAILS(null, "`out` is NULL", dp_topology_detect(NULL, &error));

@@ -9,6 +9,9 @@ if not PLUGIN or not os.path.exists(PLUGIN):
 # Both must stand before JAX makes its first client.
 os.environ["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"pjrt_cpu:{PLUGIN}"
 os.environ["JAX_PLATFORMS"] = "pjrt_cpu,cpu"
+# Several devices of each platform, as the tests of devices and partitions need.
+os.environ["PJRT_CPU_DEVICES"] = "4"
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
 
 import jax  # noqa: E402
 

@@ -1,16 +1,20 @@
 //! Tasks of this repository, run as `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod asan;
 mod c;
 mod c_library;
 mod codegen;
+mod exports;
 mod header;
+mod jax;
 mod package;
 mod plugin_header;
 mod python;
 mod sh;
 mod test;
 mod tidy;
+mod vendor;
 
 use std::process::ExitCode;
 
@@ -23,12 +27,17 @@ const USAGE: &str = "usage: cargo xtask TASK
                       --check regenerates into memory and fails where the committed files differ
   header [--check]    write the C headers from the Rust code that implements them, and that of the CPU plugin from its
                       library; --check as above
+  asan                run tests of the vendor side under the address and leak sanitizers (needs a nightly compiler)
+  exports             build the shared libraries and check what they export, need and do as they are loaded
   c-tests             build libplugin_registry, and run the tests and examples in C and C++
   c-library [--prefix DIR] [--release]
                       build libplugin_registry and install it with headers, pkg-config and CMake files
   pjrt-headers        fetch the PJRT headers and print their folder
   plugins             fetch the real XLA CPU plugins and print their paths
-  test                run every test, with the real plugins, JAX and the C++ compiler where they can be had
+  test [--all]        run every test, with the real plugins, JAX and the C++ compiler where they can be had: of JAX the
+                      oldest and the newest version, with --all those between too
+  vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
+  size                the same library, built from nothing, with the time that takes
   tidy                check the repository's walls: dependencies, unsafe code, file lengths
 ";
 
@@ -41,10 +50,15 @@ fn main() -> ExitCode {
         ["header"] => header::run(false).and_then(|()| plugin_header::run(false)),
         ["header", "--check"] => header::run(true).and_then(|()| plugin_header::run(true)),
         ["c-library", args @ ..] => c_library::run(args),
+        ["asan"] => asan::Nightly::find().and_then(|nightly| nightly.test(|_| {})),
+        ["exports"] => exports::elf().and_then(exports::run).map(|checked| println!("{checked} libraries")),
         ["c-tests"] => c_tests(),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(),
-        ["test"] => test::run(),
+        ["test"] => test::run(false),
+        ["test", "--all"] => test::run(true),
+        ["vendor"] => vendor(),
+        ["size"] => vendor::size(),
         ["tidy"] => tidy::run(),
         _ => {
             eprint!("{USAGE}");
@@ -65,6 +79,11 @@ fn c_tests() -> Result<(), Error> {
     let outcome = c::run(codegen::headers().ok().as_deref(), &plugins)?;
     println!("{} passed, {} failed, {} skipped", outcome.passed, outcome.failed, outcome.skipped.len());
     if outcome.failed == 0 { Ok(()) } else { Err("tests in C and C++ failed".into()) }
+}
+
+fn vendor() -> Result<(), Error> {
+    let main = python::JAX.iter().find(|jax| jax.version == python::MAIN);
+    vendor::run(main.and_then(|jax| jax.python().ok()).as_deref(), |_| {})
 }
 
 fn plugins() -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Python environments with a given JAX, for the tests that let JAX drive our plugins.
+//! Python environments, one for each version of JAX that lets our plugins be driven by it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,38 +6,67 @@ use std::process::Command;
 
 use crate::{Error, sh};
 
-/// Packages of the environment, each with the hash of its file; the files are those for this Python.
-const REQUIREMENTS: &str = "tests/jax/requirements.txt";
-const PYTHON: &str = "3.11";
-
-/// The environment's Python, created first where needed.
-pub(crate) fn jax() -> Result<PathBuf, Error> {
-    let folder = sh::root().join("target/venv-jax-0.10.2");
-    let python = folder.join("bin/python");
-    let done = folder.join(".requirements");
-    let requirements = sh::root().join(REQUIREMENTS);
-    let wanted = fs::read_to_string(&requirements)?;
-    if fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
-        return Ok(python);
-    }
-    let base = base()?;
-    eprintln!("creating a Python environment from {REQUIREMENTS}");
-    sh::output(Command::new(base).args(["-m", "venv", "--clear"]).arg(&folder))?;
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r"]);
-    sh::output(pip.arg(&requirements))?;
-    fs::write(&done, wanted)?;
-    Ok(python)
+/// A version of JAX and the Python its requirements were made for.
+pub(crate) struct Jax {
+    pub(crate) version: &'static str,
+    python: &'static str,
 }
 
-/// An interpreter of the version the requirements were made for.
-fn base() -> Result<String, Error> {
-    for name in [format!("python{PYTHON}"), "python3".to_owned()] {
-        let mut version = Command::new(&name);
-        version.args(["-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])"]);
-        if sh::output(&mut version).is_ok_and(|version| version.trim() == PYTHON) {
-            return Ok(name);
-        }
+/// The versions one plugin works with, in their order; the first and the last are always tested.
+pub(crate) const JAX: &[Jax] = &[
+    Jax { version: "0.5.3", python: "3.11" },
+    Jax { version: "0.7.2", python: "3.11" },
+    Jax { version: "0.9.2", python: "3.11" },
+    Jax { version: MAIN, python: "3.11" },
+    Jax { version: "0.12.0.1", python: "3.12" },
+];
+
+/// The version whose environment also holds the other tools tests need, such as `pypjrt`.
+pub(crate) const MAIN: &str = "0.10.2";
+
+impl Jax {
+    /// Packages of the environment, each with the hash of its file; the files are those for that Python.
+    fn requirements(&self) -> String {
+        format!("tests/jax/requirements-{}.txt", self.version)
     }
-    Err(format!("no Python {PYTHON} with the venv module; {REQUIREMENTS} is for that version").into())
+
+    /// The environment's Python; the environment is made first where there is none yet.
+    pub(crate) fn python(&self) -> Result<PathBuf, Error> {
+        let folder = sh::root().join(format!("target/venv-jax-{}", self.version));
+        let python = folder.join("bin/python");
+        let done = folder.join(".requirements");
+        let requirements = sh::root().join(self.requirements());
+        let wanted = fs::read_to_string(&requirements)?;
+        if python.exists() && fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
+            return Ok(python);
+        }
+        let base = self.base()?;
+        eprintln!("creating a Python environment from {}", self.requirements());
+        sh::output(Command::new(base).args(["-m", "venv", "--clear"]).arg(&folder))?;
+        let mut pip = Command::new(&python);
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r"]);
+        sh::output(pip.arg(&requirements))?;
+        fs::write(&done, wanted)?;
+        Ok(python)
+    }
+
+    /// An interpreter of the version the requirements were made for: one on the path, or one of pyenv's, which hides
+    /// those that are not selected.
+    fn base(&self) -> Result<PathBuf, Error> {
+        let mut candidates = vec![PathBuf::from(format!("python{}", self.python)), PathBuf::from("python3")];
+        if let Ok(root) = sh::output(Command::new("pyenv").arg("root")) {
+            let versions = fs::read_dir(PathBuf::from(root.trim()).join("versions"));
+            let folders = versions.into_iter().flatten().flatten().map(|entry| entry.path());
+            candidates.extend(folders.map(|folder| folder.join(format!("bin/python{}", self.python))));
+        }
+        for candidate in candidates {
+            let mut version = Command::new(&candidate);
+            version.args(["-c", "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"]);
+            if sh::output(&mut version).is_ok_and(|version| version.trim() == self.python) {
+                return Ok(candidate);
+            }
+        }
+        Err(format!("no Python {} with the venv module; {} is for that version", self.python, self.requirements())
+            .into())
+    }
 }

@@ -74,3 +74,18 @@ pub(crate) fn run_watched(command: &mut Command, mut seen: impl FnMut(&str)) -> 
     let status = child.wait()?;
     if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }
 }
+
+/// What a person should hear of an error, in a line.
+pub(crate) fn reason(error: &Error) -> String {
+    let text = error.to_string();
+    // pip says in a line of its own what it could not do.
+    let said = text.lines().rfind(|line| line.starts_with("ERROR"));
+    said.or_else(|| text.lines().next()).unwrap_or_default().to_owned()
+}
+
+/// The number that stands before a word; 0 where the text has none.
+pub(crate) fn number_before(text: &str, word: &str) -> u64 {
+    let Some(end) = text.find(word) else { return 0 };
+    let digits: String = text[..end].chars().rev().take_while(char::is_ascii_digit).collect();
+    digits.chars().rev().collect::<String>().parse().unwrap_or(0)
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::package::PLUGINS;
-use crate::{Error, c, codegen, python, sh};
+use crate::{Error, asan, c, codegen, exports, jax, python, sh, vendor};
 
 /// What was run and what was not.
 #[derive(Default)]
@@ -16,7 +16,8 @@ struct Report {
     broken: Vec<String>,
 }
 
-pub(crate) fn run() -> Result<(), Error> {
+/// Runs the tests; `all` is with every version of JAX.
+pub(crate) fn run(all: bool) -> Result<(), Error> {
     let mut report = Report::default();
     let headers = report.part("PJRT headers, compared with the C compiler", codegen::headers());
     let mut plugins = OsString::new();
@@ -31,7 +32,9 @@ pub(crate) fn run() -> Result<(), Error> {
             plugin_files.push(path);
         }
     }
-    let jax = report.part("JAX 0.10.2 and pypjrt in a Python environment", python::jax());
+    let main = python::JAX.iter().find(|jax| jax.version == python::MAIN);
+    let main = main.map_or_else(|| Err("no such version".into()), python::Jax::python);
+    let python = report.part(&format!("JAX {} and pypjrt in a Python environment", python::MAIN), main);
 
     step("building the CPU plugin as JAX loads it");
     sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
@@ -64,14 +67,32 @@ pub(crate) fn run() -> Result<(), Error> {
     });
     report.check("C and C++", outcome);
 
-    if let Some(python) = jax {
-        step("JAX drives the CPU plugin");
-        let mut pytest = Command::new(&python);
-        pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/jax"));
-        pytest.env("PJRT_CPU_PLUGIN", &cpu).env("PYTHONDONTWRITEBYTECODE", "1");
-        let outcome = sh::run_watched(&mut pytest, |line| report.pytest_line(line));
-        report.check("pytest tests/jax", outcome);
+    step("what the shared libraries export");
+    if let Some(libraries) = report.part("symbols of the shared libraries", exports::elf()) {
+        let outcome = exports::run(libraries).map(|checked| report.passed += checked);
+        report.check("cargo xtask exports", outcome);
+    }
 
+    if all {
+        step("the vendor side under sanitizers");
+        if let Some(nightly) = report.part("tests under the address and leak sanitizers", asan::Nightly::find()) {
+            let outcome = nightly.test(|line| report.cargo_line(line));
+            report.check("cargo xtask asan", outcome);
+        }
+    }
+
+    step("JAX drives the CPU plugin");
+    let traced = format!("{}traced_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let traced = sh::target().join("debug/examples").join(traced);
+    let rows = jax::run(&cpu, &traced, all);
+    let matrix = jax::matrix(&rows);
+    report.rows(rows);
+
+    step("a vendor's first plugin: `pjrt new`, and its own CI");
+    let outcome = vendor::run(python.as_deref(), |line| report.cargo_line(line));
+    report.check("the plugin of `pjrt new`", outcome);
+
+    if let Some(python) = python {
         step("wheels of `pjrt package` in fresh Python environments");
         let outcome = wheels(&python, &cpu, &plugins, &mut report);
         report.check("pytest tests/package", outcome);
@@ -82,8 +103,8 @@ pub(crate) fn run() -> Result<(), Error> {
         let mut failures = None;
         let outcome = sh::run_watched(&mut conform, |line| {
             if line.contains(" pass") && line.ends_with(" FAIL") {
-                failures = Some(number_before(line, " FAIL"));
-                report.passed += number_before(line, " pass");
+                failures = Some(sh::number_before(line, " FAIL"));
+                report.passed += sh::number_before(line, " pass");
             }
         });
         let outcome = outcome.and_then(|()| match failures {
@@ -93,6 +114,7 @@ pub(crate) fn run() -> Result<(), Error> {
         });
         report.check("pypjrt.conform", outcome);
     }
+    println!("\n{matrix}");
     report.close()
 }
 
@@ -110,10 +132,7 @@ impl Report {
     /// A real part that could be had, or a line in the list of what was skipped.
     fn part<T>(&mut self, name: &str, part: Result<T, Error>) -> Option<T> {
         part.map_err(|error| {
-            let reason = error.to_string();
-            // pip says in a line of its own what it could not do.
-            let said = reason.lines().rfind(|line| line.starts_with("ERROR"));
-            let reason = said.or_else(|| reason.lines().next()).unwrap_or_default();
+            let reason = sh::reason(&error);
             eprintln!("SKIPPED {name}: {reason}");
             self.skipped.push(format!("{name}: {reason}"));
         })
@@ -127,11 +146,30 @@ impl Report {
         }
     }
 
+    /// Counts the tests under each version of JAX.
+    fn rows(&mut self, rows: Vec<jax::Row>) {
+        for jax::Row { version, outcome } in rows {
+            match outcome {
+                jax::Outcome::Ran { passed, failed, skipped, result } => {
+                    self.passed += passed;
+                    self.failed += failed;
+                    self.skipped.extend(skipped);
+                    self.check(&format!("pytest tests/jax under JAX {version}"), result);
+                }
+                jax::Outcome::Missing(reason) => {
+                    eprintln!("SKIPPED JAX {version}: {reason}");
+                    self.skipped.push(format!("JAX {version}: {reason}"));
+                }
+                jax::Outcome::Left => {}
+            }
+        }
+    }
+
     /// Counts `test result: ok. 3 passed; 0 failed; …` and `SKIPPED …`.
     fn cargo_line(&mut self, line: &str) {
         if let Some(counts) = line.strip_prefix("test result: ") {
-            self.passed += number_before(counts, " passed");
-            self.failed += number_before(counts, " failed");
+            self.passed += sh::number_before(counts, " passed");
+            self.failed += sh::number_before(counts, " failed");
         } else if let Some(what) = line.strip_prefix("SKIPPED ") {
             self.skipped.push(what.to_owned());
         }
@@ -139,9 +177,9 @@ impl Report {
 
     /// Counts pytest's closing line, `5 passed, 1 skipped in 3.21s`.
     fn pytest_line(&mut self, line: &str) {
-        if line.contains(" in ") && (line.contains(" passed") || line.contains(" failed")) {
-            self.passed += number_before(line, " passed");
-            self.failed += number_before(line, " failed");
+        if let Some(counts) = jax::Counts::of(line) {
+            self.passed += counts.passed;
+            self.failed += counts.failed;
         } else if line.starts_with("SKIPPED ") {
             self.skipped.push(line.to_owned());
         }
@@ -163,12 +201,6 @@ impl Report {
         Err(format!("{} failed", if self.broken.is_empty() { "tests".to_owned() } else { self.broken.join(", ") })
             .into())
     }
-}
-
-fn number_before(text: &str, word: &str) -> u64 {
-    let Some(end) = text.find(word) else { return 0 };
-    let digits: String = text[..end].chars().rev().take_while(char::is_ascii_digit).collect();
-    digits.chars().rev().collect::<String>().parse().unwrap_or(0)
 }
 
 fn step(name: &str) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::extensions::Extensions;
 use crate::host::zeroed;
 use crate::program::total_size;
 use crate::{
@@ -31,6 +32,9 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Whether the device runs work in the order of submission, so that `execute`, `read` and `copy` may be given
     /// buffers whose event is still pending. By default the SDK waits for the buffers first.
     const QUEUED: bool = false;
+
+    /// The optional groups of functions the backend offers frameworks: streams, raw buffers, a profiler, custom calls.
+    const EXTENSIONS: Extensions<Self> = Extensions::none();
 
     /// Whether there is a backend; false for [`NoBackend`](crate::NoBackend) alone.
     #[doc(hidden)]

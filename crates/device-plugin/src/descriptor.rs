@@ -7,7 +7,8 @@ use crate::abi::entry::contain;
 use crate::capabilities::StablehloRange;
 use crate::fault::{Fault, Faults};
 use crate::{
-    Backend, DevicePlugin, EnvPlan, Environment, Error, Library, Manifest, NamedValue, ProcessTopology, Result,
+    Backend, DevicePlugin, Effort, EnvPlan, Environment, Error, Library, Manifest, NamedValue, ProcessTopology,
+    Program, Result, Support,
 };
 
 /// The code a plugin brings besides its library.
@@ -19,6 +20,16 @@ pub trait Hooks: Send + Sync + 'static {
     /// What the plugin cannot work with.
     fn configure(&self, topology: &ProcessTopology, environment: &Environment) -> Option<Result<EnvPlan>> {
         let _ = (topology, environment);
+        None
+    }
+
+    /// Whether the devices can run a program; none where the table in the manifest says it all.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the plugin from telling.
+    fn supports(&self, program: &Program, effort: Effort) -> Option<Result<Support>> {
+        let _ = (program, effort);
         None
     }
 
@@ -106,6 +117,22 @@ impl Descriptor {
         Ok(plan)
     }
 
+    /// Whether the plugin's devices can run a program, told without a client: the plugin's own answer, or that of the
+    /// table in its manifest.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the table, and what keeps the plugin from telling. A panic of the plugin is an `INTERNAL`
+    /// error.
+    #[cfg(feature = "stablehlo")]
+    pub fn supports(&self, program: &Program, effort: Effort) -> Result<Support> {
+        let own = contain(|| self.hooks.supports(program, effort).transpose());
+        match own.map_err(|error| error.context(format!("supports of {}", self.manifest.name)))? {
+            Some(support) => Ok(support),
+            None => self.manifest.supports(program, effort).map_err(Error::from),
+        }
+    }
+
     /// What to pass to the plugin for the options a user gave: those of the process's plan, then the user's, in the
     /// types of the schema.
     ///
@@ -151,6 +178,10 @@ struct Trait<P>(std::marker::PhantomData<fn() -> P>);
 impl<P: DevicePlugin> Hooks for Trait<P> {
     fn configure(&self, topology: &ProcessTopology, environment: &Environment) -> Option<Result<EnvPlan>> {
         Some(P::configure(topology, environment))
+    }
+
+    fn supports(&self, program: &Program, effort: Effort) -> Option<Result<Support>> {
+        P::supports(program, effort).map(Ok)
     }
 
     fn shutdown(&self) {

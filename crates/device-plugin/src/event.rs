@@ -204,6 +204,15 @@ impl Completer {
     }
 }
 
+impl Completer {
+    /// Completes the event with the result of `work`; a panic in it becomes an `INTERNAL` error. What the closure holds
+    /// is dropped before the event is ready.
+    pub fn run(self, work: impl FnOnce() -> Result<()>) {
+        let result = contain(work);
+        self.complete(result);
+    }
+}
+
 impl Drop for Completer {
     fn drop(&mut self) {
         if let Some(state) = self.0.take() {
@@ -265,6 +274,22 @@ mod tests {
         let (event, completer) = Event::pending();
         drop(completer);
         assert_eq!(event.wait().unwrap_err().code(), ErrorCode::CANCELLED);
+    }
+
+    #[test]
+    fn a_completer_runs_work_and_contains_its_panics() {
+        let (event, completer) = Event::pending();
+        let (alive, held) = (Arc::new(()), Arc::new(()));
+        let (probe, in_work) = (Arc::downgrade(&held), Arc::clone(&alive));
+        event.on_ready(move |_| assert!(probe.upgrade().is_none(), "dropped before the event is ready"));
+        completer.run(move || {
+            drop((held, in_work));
+            panic!("a kernel panics")
+        });
+        let error = event.wait().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::INTERNAL);
+        assert!(error.message().contains("a kernel panics"), "{error}");
+        assert_eq!(Arc::strong_count(&alive), 1);
     }
 
     #[test]

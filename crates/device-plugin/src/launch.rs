@@ -1,9 +1,12 @@
 //! One execution on one device, as a backend sees it.
 
 use std::ops::Index;
+use std::sync::Arc;
 
 use crate::abi::buffer_handle::Uses;
 use crate::abi::execute::OutputList;
+use crate::abi::output_callbacks::OutputCallbacks;
+use crate::ffi::ExecuteContext;
 use crate::{Backend, Error, HostChannels, Placement, Result, Shape};
 
 /// One execution on one device.
@@ -21,12 +24,88 @@ pub struct Launch<'a, B: Backend> {
     pub channels: HostChannels,
 }
 
-/// What a framework says about one execution.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a framework says about one execution. Cheap to clone.
+///
+/// Frameworks leave most of it out, and older ones do not know it. Only a `multi_slice_config` is refused: no extension
+/// of this SDK makes one.
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[doc(alias = "PJRT_ExecuteOptions")]
 pub struct ExecuteOptions {
     /// Identifies a launch on several devices; 0 when it is none.
     pub launch_id: i32,
+    /// What most frameworks leave out; none where they did.
+    more: Option<Arc<MoreOptions>>,
+}
+
+/// Which incarnation of a process of a distributed run takes part in an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskIncarnation {
+    /// Index of the process.
+    pub task_id: i32,
+    /// Which of its incarnations, as the framework numbers them.
+    pub incarnation: i64,
+}
+
+/// The options that most frameworks leave out.
+#[derive(Debug, Default)]
+pub(crate) struct MoreOptions {
+    pub(crate) call_location: Option<String>,
+    pub(crate) context: Option<ExecuteContext>,
+    pub(crate) incarnations: Vec<TaskIncarnation>,
+    pub(crate) major_to_minor_callbacks: bool,
+    pub(crate) output_callbacks: OutputCallbacks,
+}
+
+impl MoreOptions {
+    /// Whether they are as if left out.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.call_location.is_none()
+            && self.context.is_none()
+            && self.incarnations.is_empty()
+            && !self.major_to_minor_callbacks
+            && self.output_callbacks.is_empty()
+    }
+}
+
+impl ExecuteOptions {
+    #[inline]
+    pub(crate) fn new(launch_id: i32) -> Self {
+        Self { launch_id, more: None }
+    }
+
+    pub(crate) fn set_more(&mut self, more: Option<MoreOptions>) {
+        self.more = more.map(Arc::new);
+    }
+
+    /// The place in the caller's source that runs the program, such as `train.py:12`, for messages.
+    pub fn call_location(&self) -> Option<&str> {
+        self.more.as_ref()?.call_location.as_deref()
+    }
+
+    /// User data for the program's custom calls; none where the framework passed none.
+    #[doc(alias = "PJRT_ExecuteContext")]
+    pub fn context(&self) -> Option<&ExecuteContext> {
+        self.more.as_ref()?.context.as_ref()
+    }
+
+    /// The incarnations of the processes that take part; empty where the framework does not track them.
+    #[doc(alias = "incarnation_ids")]
+    pub fn incarnations(&self) -> &[TaskIncarnation] {
+        self.more.as_ref().map_or(&[], |more| &more.incarnations)
+    }
+
+    /// Whether [`HostChannels`] carry arrays in row-major order rather than in the device's own.
+    #[doc(alias = "use_major_to_minor_data_layout_for_callbacks")]
+    pub fn major_to_minor_callbacks(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.major_to_minor_callbacks)
+    }
+
+    /// Callbacks that take values the program puts out while it runs. They end with the execution.
+    #[doc(alias = "hlo_output_callbacks")]
+    pub fn output_callbacks(&self) -> OutputCallbacks {
+        self.more.as_ref().map_or_else(OutputCallbacks::default, |more| more.output_callbacks.clone())
+    }
 }
 
 /// The arguments of an execution. `inputs[i]` is the buffer of argument `i`.

@@ -70,6 +70,7 @@ extern crate self as device_plugin;
 
 #[allow(unsafe_code, reason = "the one place")]
 pub mod abi;
+mod artifact;
 mod backend;
 pub mod builtin;
 pub mod capabilities;
@@ -77,7 +78,9 @@ mod descriptor;
 mod envelope;
 mod error;
 mod event;
+pub mod extensions;
 mod fault;
+pub mod ffi;
 pub mod header;
 mod hlo;
 mod host;
@@ -90,18 +93,21 @@ pub mod options;
 mod ownership;
 mod plugin;
 pub mod process;
+pub mod profiler;
 mod program;
 mod read;
 mod registered;
 #[cfg(feature = "stablehlo")]
 pub mod stablehlo;
 mod strided;
+pub mod support;
 
 pub use abi::api;
 pub use abi::foreign_memory::ForeignMemory;
 pub use abi::host_alias::HostAlias;
 pub use abi::host_channel::{HostChannels, HostChunk, HostStream};
 pub use abi::key_value::KeyValueStore;
+pub use abi::output_callbacks::OutputCallbacks;
 pub use backend::{Backend, CreateOptions};
 pub use bytes::Bytes;
 pub use capabilities::{Autocast, Capabilities};
@@ -111,7 +117,7 @@ pub use event::{Completer, Event};
 pub use fault::{Fault, Faults};
 pub use host::HostArray;
 pub use info::{CompiledMemoryStats, DeviceInfo, MemoryInfo, Placement, ProcessInfo, ProcessState, TopologyInfo};
-pub use launch::{ExecuteOptions, Inputs, Launch, Outputs};
+pub use launch::{ExecuteOptions, Inputs, Launch, Outputs, TaskIncarnation};
 pub use library::Library;
 pub use manifest::Manifest;
 pub use no_backend::NoBackend;
@@ -120,13 +126,14 @@ pub use ownership::Ownership;
 pub use pjrt_sys::StaticApi;
 pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
-    MemoryStats, NamedValue, OptionOverride, Shape, Value,
+    MemoryStats, NamedValue, OptionOverride, Shape, UnknownFields, Value,
 };
 pub use plugin::{DevicePlugin, StablehloVersions};
 pub use plugin_macros::device_plugin;
 pub use process::{EnvPlan, Environment, ProcessPlan, ProcessTopology};
 pub use program::{Compiled, ExecutableInfo, Program};
 pub use registered::{Registered, registered};
+pub use support::{Effort, Support, SupportTable};
 
 /// Defines the C functions of a shared library for a plugin of another crate, as `#[device_plugin(export)]` does for one
 /// of the same crate: `GetPjrtApi` and `DevicePlugin_GetDescriptor`.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::fault::{Fault, Faults};
 use crate::read::{read, unknown_field};
-use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan};
+use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan, SupportTable};
 
 /// The version of the format this crate writes. Readers accept the same major version.
 pub const FORMAT_VERSION: &str = "1.0";
@@ -73,6 +73,9 @@ pub struct Manifest {
     /// What its devices can do and want.
     #[serde(default)]
     pub capabilities: Capabilities,
+    /// The programs its devices run; none where the manifest does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supported_programs: Option<SupportTable>,
     /// An environment variable that disables the plugin when set to anything but `0` or nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_env: Option<String>,
@@ -183,6 +186,7 @@ impl Manifest {
             process: ProcessPlan::default(),
             ownership: Ownership::default(),
             capabilities: Capabilities::default(),
+            supported_programs: None,
             disable_env: None,
             shutdown_symbol: None,
         }
@@ -278,6 +282,9 @@ impl Manifest {
                     fault(format!("hardware.pci[{index}].classes"), message);
                 }
             }
+        }
+        if let Some(table) = &self.supported_programs {
+            faults.extend(table.validate().into_iter().map(|fault| fault.within("supported_programs")));
         }
         faults.extend(self.create_options.faults().into_iter().map(|fault| fault.within("create_options")));
         if let Err(more) = self.process.validate() {

@@ -1,8 +1,8 @@
 //! The contract between a plugin and the frameworks that use it.
 
 use crate::{
-    Backend, Capabilities, EnvPlan, Environment, Error, Library, Manifest, NamedValue, OptionSchema, Ownership,
-    ProcessPlan, ProcessTopology, Result,
+    Backend, Capabilities, Effort, EnvPlan, Environment, Error, Library, Manifest, NamedValue, OptionSchema, Ownership,
+    ProcessPlan, ProcessTopology, Program, Result, Support,
 };
 
 /// A plugin: its name, its [`Backend`] or its library, and what it says of itself. Registered and exported with
@@ -98,8 +98,19 @@ pub trait DevicePlugin: 'static {
     }
 
     /// The StableHLO versions the backend reads. Frameworks serialize programs for the current one, so a backend that
-    /// pins it keeps working with newer frameworks. None leaves the choice to the framework.
+    /// pins it keeps working with newer frameworks. None leaves the choice to the framework: JAX 0.10.2, which knows
+    /// 1.17.0, then takes 1.13.7, as it is 12 weeks older.
+    ///
+    /// JAX never serializes for a newer version than its own. What comes in another version than these, such as an
+    /// artifact from a file, is refused with both versions named.
     fn stablehlo_versions() -> Option<StablehloVersions> {
+        None
+    }
+
+    /// Whether the devices can run a program, told without a client or a device. By default none: then the manifest's
+    /// [`SupportTable`](crate::SupportTable) counts, as far as it goes.
+    fn supports(program: &Program, effort: Effort) -> Option<Support> {
+        let _ = (program, effort);
         None
     }
 

@@ -14,6 +14,18 @@ pub struct Program {
     pub code: Bytes,
 }
 
+impl Program {
+    /// The StableHLO version that a portable artifact was serialized for: major, minor and patch. None for programs in
+    /// other forms.
+    ///
+    /// Where the plugin says which versions it reads
+    /// ([`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions)), the SDK refuses the others before
+    /// the backend sees them.
+    pub fn stablehlo_version(&self) -> Option<[i64; 3]> {
+        crate::artifact::version(&self.code)
+    }
+}
+
 /// Result of [`Backend::compile`](crate::Backend::compile).
 #[derive(Clone, Debug)]
 pub struct Compiled<E> {

@@ -18,13 +18,18 @@
 //! ```
 
 pub use ::stablehlo::ir;
-use ir::{Attribute, Func, Module, Op, Type};
+use ir::{Attribute, Func, Module, Op, Type, Version};
 
 use crate::{ElementType, Error, ExecutableInfo, Program, Result, Shape, StablehloVersions};
 
 /// The versions [`parse`] reads, for [`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions): a
 /// framework then serializes programs for the newest of them at most.
-pub const VERSIONS: StablehloVersions = StablehloVersions { current: [1, 17, 0], minimum: [0, 9, 0] };
+pub const VERSIONS: StablehloVersions =
+    StablehloVersions { current: numbers(Version::NEWEST), minimum: numbers(Version::OLDEST) };
+
+const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
+    [major as i64, minor as i64, patch as i64]
+}
 
 /// Reads a program of format `mlir`: a portable artifact, or text.
 ///

@@ -10,6 +10,7 @@ macro_rules! line {
 }
 
 mod array;
+mod check;
 mod child;
 mod devices;
 mod doctor;
@@ -17,6 +18,7 @@ mod env;
 mod header;
 mod inspect;
 mod list;
+mod new;
 mod npy;
 mod open;
 mod package;
@@ -41,6 +43,8 @@ struct Cli {
 enum Command {
     /// Compile a program, run it on given inputs and print or save its outputs.
     Run(run::Args),
+    /// Tell whether a plugin's devices can run a program, without loading the plugin.
+    Check(check::Args),
     /// List a plugin's devices and their memories.
     Devices(devices::Args),
     /// List the plugins found on this machine, in the order in which a framework without a wish takes them.
@@ -54,6 +58,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Write the C header of a plugin: the functions its library exports.
     Header(header::Args),
+    /// Write the project of a new plugin, which builds, passes its tests and runs under JAX at once.
+    New(new::Args),
     /// Write a wheel through which JAX and PyTorch/XLA find a plugin.
     Package(package::Args),
     /// Load a plugin as `doctor` and `inspect` say on the standard input.
@@ -66,12 +72,13 @@ impl Command {
     fn json(&self) -> bool {
         match self {
             Self::Run(args) => args.json,
+            Self::Check(args) => args.json,
             Self::Devices(args) => args.json,
             Self::List(args) => args.json,
             Self::Doctor(args) => args.json,
             Self::Env(args) => args.json,
             Self::Inspect(args) => args.json,
-            Self::Header(_) | Self::Package(_) | Self::Probe(_) => false,
+            Self::Header(_) | Self::New(_) | Self::Package(_) | Self::Probe(_) => false,
         }
     }
 }
@@ -93,12 +100,14 @@ fn main() -> ExitCode {
     let json = command.json();
     let result = match command {
         Command::Run(args) => run::run(&args).map(Report::from),
+        Command::Check(args) => check::run(&args),
         Command::Devices(args) => devices::run(&args).map(Report::from),
         Command::List(args) => list::run(&args).map(Report::from),
         Command::Doctor(args) => doctor::run(&args),
         Command::Env(args) => env::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Header(args) => header::run(&args).map(Report::from),
+        Command::New(args) => new::run(&args).map(Report::from),
         Command::Package(args) => package::run(&args).map(Report::from),
         Command::Probe(args) => probe::run(&args).map(Report::from),
     };

@@ -2,9 +2,15 @@
 //!
 //! [`engine`] turns a StableHLO program into a flat list of steps and runs it; it knows nothing of PJRT.
 //! [`Cpu`] is the plugin over it, for programs to embed; `pjrt-cpu-plugin` is the same as a shared library.
+//!
+//! A client takes the options `device_count` (1 to 1024 virtual devices; else the variable `PJRT_CPU_DEVICES`, else 1),
+//! `memory_limit` (bytes of each device, such as `512MiB`; else `PJRT_CPU_MEMORY_LIMIT`, else none) and `deterministic`
+//! (one execution and one thread at a time). Each device has the memories `device` and `pinned_host`. The book's chapter
+//! on the CPU device tells what runs when and where.
 #![forbid(unsafe_code)]
 
+mod device;
 pub mod engine;
-mod plugin;
+pub mod spmd;
 
-pub use plugin::{Cpu, CpuBackend};
+pub use device::{Cpu, CpuBackend, CpuBuffer, CpuExecutable};

@@ -73,6 +73,18 @@ pub unsafe trait AbiStruct: Copy + 'static {
     const MIN_SIZE: usize;
     /// For each API minor that made the struct longer, the size that callers before that minor announce, ascending.
     const HISTORY: &'static [(u32, usize)];
+    /// A size that users announce although their struct is longer, because the constant of their headers named the
+    /// wrong field; and the size it stands for.
+    const UNDERSTATED: Option<(usize, usize)> = None;
+
+    /// The bytes there are in the struct of a user that announces `size`.
+    #[inline]
+    fn size_behind(size: usize) -> usize {
+        match Self::UNDERSTATED {
+            Some((announced, actual)) if size == announced => actual,
+            _ => size,
+        }
+    }
 
     /// The size announced by a caller or plugin of that API minor.
     fn size_at(minor: u32) -> usize {

@@ -5851,8 +5851,9 @@ unsafe impl AbiStruct for PJRT_Plugin_Initialize_Args {
 unsafe impl AbiStruct for PJRT_Plugin_Attributes_Args {
     const NAME: &'static str = "PJRT_Plugin_Attributes_Args";
     const STRUCT_SIZE: usize = 32;
-    const MIN_SIZE: usize = Self::STRUCT_SIZE;
+    const MIN_SIZE: usize = 24;
     const HISTORY: &'static [(u32, usize)] = &[];
+    const UNDERSTATED: Option<(usize, usize)> = Some((24, 32));
 }
 unsafe impl AbiStruct for PJRT_Event_Destroy_Args {
     const NAME: &'static str = "PJRT_Event_Destroy_Args";

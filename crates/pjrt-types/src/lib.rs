@@ -15,6 +15,7 @@ mod proto;
 #[cfg(feature = "serde")]
 mod serde;
 mod shape;
+mod unknown;
 mod version;
 
 pub use element::{Element, ElementType, UnknownElementType};
@@ -24,6 +25,7 @@ pub use memory_stats::MemoryStats;
 pub use named_value::{NamedValue, Value};
 pub use options::{CompileOptions, DecodeError, DeviceAssignment, OptionOverride};
 pub use shape::Shape;
+pub use unknown::UnknownFields;
 pub use version::{ApiVersion, MIN_MINOR};
 
 /// What a plugin may do with host memory it was given, and until when; values of `PJRT_HostBufferSemantics`.

@@ -9,6 +9,7 @@ use crate::proto::{
     CompileOptionsProto, ComputationDevice, DeviceAssignmentProto, ExecutableBuildOptionsProto, OptionOverrideProto,
     OptionOverrideValue,
 };
+use crate::unknown::UnknownFields;
 
 /// Options of a compilation, as frameworks give and plugins read them; the typed part of `CompileOptionsProto`.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,9 @@ pub struct CompileOptions {
     pub allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
     /// Backend options by name, such as JAX's `compiler_options`.
     pub env_option_overrides: BTreeMap<String, OptionOverride>,
+    /// What else the framework said, such as XLA's debug options. It is kept, so that options that are read and written
+    /// again lose nothing.
+    pub unknown: UnknownFields,
 }
 
 /// Value of a backend option.
@@ -163,6 +167,7 @@ impl Default for CompileOptions {
             allow_spmd_sharding_propagation_to_output: Vec::new(),
             allow_spmd_sharding_propagation_to_parameters: Vec::new(),
             env_option_overrides: BTreeMap::new(),
+            unknown: UnknownFields::default(),
         }
     }
 }
@@ -179,7 +184,7 @@ impl CompileOptions {
             };
             (name.clone(), OptionOverrideProto { value: Some(value) })
         });
-        CompileOptionsProto {
+        let mut bytes = CompileOptionsProto {
             parameter_is_tupled_arguments: self.parameter_is_tupled_arguments,
             executable_build_options: Some(ExecutableBuildOptionsProto {
                 device_ordinal: self.device_ordinal,
@@ -194,10 +199,11 @@ impl CompileOptions {
                 use_shardy_partitioner: self.use_shardy_partitioner,
             }),
             compile_portable_executable: self.compile_portable_executable,
-            profile_version: 0,
             env_option_overrides: overrides.collect(),
         }
-        .encode_to_vec()
+        .encode_to_vec();
+        self.unknown.append(&mut bytes);
+        bytes
     }
 
     /// Reads a serialized `CompileOptionsProto`; no bytes at all are the defaults.
@@ -224,6 +230,7 @@ impl CompileOptions {
             Some((name, value))
         });
         Ok(Self {
+            unknown: UnknownFields::of(bytes),
             device_ordinal: build.device_ordinal,
             num_replicas: build.num_replicas.max(1),
             num_partitions: build.num_partitions.max(1),
@@ -267,11 +274,63 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_skipped_and_garbage_is_an_error() {
+    fn unknown_fields_are_kept_and_garbage_is_an_error() {
         // Field 11 (compiler_variant) with text, then field 4 = true.
         let bytes = [0x5a, 3, b'a', b'b', b'c', 0x20, 1];
-        assert!(CompileOptions::decode(&bytes).unwrap().compile_portable_executable);
+        let options = CompileOptions::decode(&bytes).unwrap();
+        assert!(options.compile_portable_executable);
+        assert_eq!(options.unknown.field(11), Some(&b"abc"[..]));
+        assert_eq!(CompileOptions::decode(&options.encode()).unwrap(), options);
         assert!(CompileOptions::decode(&[0xff; 7]).is_err());
+    }
+
+    /// What JAX sends: fields of XLA's own, around those with a meaning here.
+    #[test]
+    fn options_that_are_read_and_written_lose_nothing() {
+        // executable_build_options: device_ordinal -1; debug_options; 2 replicas; 3 partitions; use_spmd; the assignment
+        // {2, 3, {{0, 1}, {2, 3}, {4, 5}}}; both lists to propagate; shardy; process_count; memory_fitting_level.
+        let mut build = vec![0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        build.extend([0x1a, 4, 0xf8, 0x01, 0x01, 0x07]);
+        build.extend([0x20, 2, 0x28, 3, 0x30, 1]);
+        build.extend([0x4a, 22, 0x08, 2, 0x10, 3]);
+        for partition in 0u8..3 {
+            build.extend([0x1a, 4, 0x0a, 2, 2 * partition, 2 * partition + 1]);
+        }
+        build.extend([0x62, 2, 1, 0, 0x92, 0x01, 1, 1, 0x98, 0x01, 1, 0xb8, 0x01, 1, 0xc8, 0x01, 29]);
+        let mut bytes = vec![0x1a, u8::try_from(build.len()).unwrap()];
+        bytes.extend(&build);
+        // profile_version -1; one override {"o": {bool: true}}; allow_in_place_mlir_modification.
+        bytes.extend([0x28, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]);
+        bytes.extend([0x3a, 7, 0x0a, 1, b'o', 0x12, 2, 0x10, 1, 0x48, 1]);
+
+        let options = CompileOptions::decode(&bytes).unwrap();
+        assert_eq!((options.device_ordinal, options.num_replicas, options.num_partitions), (-1, 2, 3));
+        assert!(options.use_spmd_partitioning && options.use_shardy_partitioner);
+        let assignment = options.device_assignment.as_ref().unwrap();
+        assert_eq!((assignment.device(0, 0), assignment.device(1, 2)), (Some(0), Some(5)));
+        assert_eq!(options.allow_spmd_sharding_propagation_to_output, [true, false]);
+        assert_eq!(options.allow_spmd_sharding_propagation_to_parameters, [true]);
+        assert_eq!(options.env_option_overrides["o"], OptionOverride::Bool(true));
+        assert_eq!(options.unknown.debug_options(), Some(&[0xf8, 0x01, 0x01, 0x07][..]));
+
+        let written = options.encode();
+        assert_eq!(CompileOptions::decode(&written).unwrap(), options);
+        // Every unknown field is there once more, byte by byte.
+        for kept in [
+            &[0x1a, 4, 0xf8, 0x01, 0x01, 0x07][..],
+            &[0xb8, 0x01, 1],
+            &[0xc8, 0x01, 29],
+            &[0x28, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
+            &[0x48, 1],
+        ] {
+            assert!(written.windows(kept.len()).any(|window| window == kept), "{kept:x?} in {written:x?}");
+        }
+        // What is changed is written changed, with the rest.
+        let mut changed = options.clone();
+        changed.num_replicas = 1;
+        changed.device_assignment = None;
+        let read = CompileOptions::decode(&changed.encode()).unwrap();
+        assert_eq!((read.num_replicas, &read.unknown), (1, &options.unknown));
     }
 
     #[test]

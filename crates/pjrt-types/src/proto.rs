@@ -1,7 +1,7 @@
 //! The protobuf messages that cross the C API, kept by hand so that no build needs protoc.
 //!
-//! Field numbers are those of XLA's `CompileOptionsProto`; fields this SDK gives no meaning are absent, so whoever
-//! must forward options keeps the original bytes.
+//! Field numbers are those of XLA's `CompileOptionsProto`; fields this SDK gives no meaning are absent here and kept as
+//! bytes ([`crate::unknown`]).
 
 use std::collections::HashMap;
 
@@ -15,11 +15,16 @@ pub(crate) struct CompileOptionsProto {
     pub(crate) executable_build_options: Option<ExecutableBuildOptionsProto>,
     #[prost(bool, tag = "4")]
     pub(crate) compile_portable_executable: bool,
-    #[prost(int64, tag = "5")]
-    pub(crate) profile_version: i64,
     #[prost(map = "string, message", tag = "7")]
     pub(crate) env_option_overrides: HashMap<String, OptionOverrideProto>,
 }
+
+/// Numbers of the fields above.
+pub(crate) const COMPILE_OPTIONS: &[u64] = &[2, 3, 4, 7];
+/// Number of the field with the message below.
+pub(crate) const EXECUTABLE_BUILD_OPTIONS: u64 = 3;
+/// Numbers of the fields below.
+pub(crate) const BUILD_OPTIONS: &[u64] = &[1, 4, 5, 6, 9, 12, 18, 19];
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ExecutableBuildOptionsProto {

@@ -83,6 +83,13 @@ pub enum Error {
         /// The plugin's words.
         error: Box<device_plugin::Error>,
     },
+    /// The plugin cannot tell whether it supports a program.
+    Supports {
+        /// The plugin.
+        name: String,
+        /// The plugin's words, or the faults of its table.
+        error: Box<device_plugin::Error>,
+    },
     /// The process lacks variables the plugin needs.
     Setup {
         /// The plugin.
@@ -170,6 +177,7 @@ impl fmt::Display for Error {
                 write!(f, "the description of plugin {name} names no library: add `library` to its manifest")
             }
             Self::Path { name, error } => write!(f, "the library of plugin {name} was not found: {error}"),
+            Self::Supports { name, error } => write!(f, "plugin {name} cannot tell which programs it supports: {error}"),
             Self::Configure { name, error } => write!(f, "plugin {name} cannot be set up in this process: {error}"),
             Self::Setup { name, outstanding } => {
                 write!(f, "plugin {name} needs environment variables this process does not have:")?;
@@ -218,7 +226,9 @@ impl std::error::Error for Error {
         match self {
             Self::Description { faults, .. } => Some(faults),
             Self::Select(error) => Some(error),
-            Self::Path { error, .. } | Self::Configure { error, .. } | Self::Options(error) => Some(&**error),
+            Self::Path { error, .. } | Self::Configure { error, .. } | Self::Supports { error, .. } | Self::Options(error) => {
+                Some(&**error)
+            },
             Self::Load(error) => Some(error),
             Self::Held(error) => Some(error),
             Self::Lock { error, .. } => Some(error),

@@ -44,6 +44,12 @@ impl Error {
         self
     }
 
+    /// Says in the message which attribute it is about.
+    pub(crate) fn in_attribute(mut self, name: &str) -> Self {
+        self.0.message = format!("attribute `{name}`: {}", self.0.message);
+        self
+    }
+
     /// Names the function.
     pub(crate) fn with_func(mut self, func: &str) -> Self {
         self.0.func.get_or_insert_with(|| func.to_owned());

@@ -34,15 +34,20 @@ pub mod ir;
 mod literal;
 mod location;
 mod ops;
+mod print;
 mod text;
 mod typed;
 mod types;
 mod verify;
+mod version;
+mod write;
 
 use bytes::Bytes;
 
 pub use error::{Error, Result};
+pub use print::PrintOptions;
 pub use verify::verify;
+pub use write::write;
 
 /// Deepest nesting of regions, attributes and types a program may have. Reading needs stack in proportion.
 const MAX_NESTING: usize = 64;

@@ -156,8 +156,16 @@ impl Code {
 impl OpKind {
     /// Full name of the op, such as `stablehlo.add`; `func.call` is `stablehlo.call` here.
     pub fn name(&self) -> String {
-        let name = match self {
-            Self::Other { name, .. } => return name.clone(),
+        match self {
+            Self::Other { name, .. } => name.clone(),
+            kind => format!("stablehlo.{}", kind.base_name()),
+        }
+    }
+
+    /// Name without dialect; that of an op without a kind of its own is empty.
+    pub(crate) fn base_name(&self) -> &'static str {
+        match self {
+            Self::Other { .. } => "",
             Self::Unary(unary) => unary.name(),
             Self::Binary(binary) => binary.name(),
             Self::Constant(_) => "constant",
@@ -204,8 +212,7 @@ impl OpKind {
             Self::CreateToken => "create_token",
             Self::AfterAll => "after_all",
             Self::Return => "return",
-        };
-        format!("stablehlo.{name}")
+        }
     }
 }
 
@@ -229,6 +236,12 @@ pub(crate) fn shardy_attributes(name: &str) -> Option<&'static [&'static str]> {
         "sdy.sharding_constraint" | "sdy.reshard" => &["sharding"],
         "sdy.manual_computation" => &["in_shardings", "manual_axes", "out_shardings"],
         "sdy.return" => &[],
+        "sdy.all_gather" => &["gathering_axes", "out_sharding"],
+        "sdy.all_reduce" => &["out_sharding", "reduction_axes"],
+        "sdy.all_slice" => &["out_sharding", "slicing_axes"],
+        "sdy.named_computation" => &["in_shardings", "name", "out_shardings"],
+        "sdy.propagation_barrier" => &["allowed_direction"],
+        "sdy.sharding_group" => &["group_id"],
         _ => return None,
     })
 }

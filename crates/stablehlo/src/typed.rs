@@ -131,17 +131,23 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
             OpKind::Composite { name: a.text("name")?, decomposition: a.text("decomposition")?, composite_attributes }
         }
         Code::CustomCall => {
-            keep(
-                a,
-                &mut extra,
-                &[
-                    "called_computations",
-                    "operand_layouts",
-                    "output_operand_aliases",
-                    "result_layouts",
-                    "result_tilings",
-                ],
-            );
+            keep(a, &mut extra, &["called_computations", "output_operand_aliases", "result_tilings"]);
+            // Artifacts hold names of functions as strings.
+            for (name, value) in &mut extra {
+                if let (true, Attribute::Array(items)) = (name == "called_computations", value) {
+                    for item in items {
+                        if let Some(callee) = item.as_str() {
+                            *item = Attribute::Symbol(callee.to_owned());
+                        }
+                    }
+                }
+            }
+            // Layouts come for operands and results together.
+            let layouts = ["operand_layouts", "result_layouts"];
+            let stated = |attribute: &Attribute| !matches!(attribute, Attribute::Array(items) if items.is_empty());
+            if layouts.iter().filter_map(|name| a.find(name)).any(stated) {
+                extra.extend(layouts.iter().filter_map(|&name| Some((name.to_owned(), a.find(name)?.clone()))));
+            }
             OpKind::CustomCall {
                 call_target_name: a.text("call_target_name")?,
                 has_side_effect: a.flag("has_side_effect")?,
@@ -396,6 +402,10 @@ fn other(raw: &Raw<'_>) -> Attributes {
         if raw.attributes.find(attribute).is_none() {
             attributes.push((attribute.into(), default));
         }
+    }
+    if name == "dynamic_conv" {
+        // Up to 0.19.0 the op also had a constant padding, which had to be zero.
+        attributes.retain(|(name, value)| name != "padding" || value.as_integers().is_none_or(|p| p.iter().any(|&v| v != 0)));
     }
     attributes.sort_by(|a, b| a.0.cmp(&b.0));
     attributes

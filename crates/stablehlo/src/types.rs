@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::attributes::type_weight;
-use crate::ir::{DYNAMIC, ElementType, TensorType, Type, Version};
+use crate::ir::{Attribute, Attributes, DYNAMIC, ElementType, TensorType, Type, Version};
 
 /// Every element type, its StableHLO name, its width in bits.
 const ELEMENTS: [(ElementType, &str, u32); 32] = {
@@ -265,6 +265,38 @@ pub(crate) fn function_text(inputs: &[Type], outputs: &[Type]) -> String {
     let _ = write_list(&mut text, outputs);
     text.push_str(if bare { "" } else { ")" });
     text
+}
+
+/// The attributes of a function without a body, as both readers keep them.
+pub(crate) fn declaration(
+    name: &str,
+    ty: String,
+    visibility: Option<&str>,
+    lists: [Vec<Attributes>; 2],
+    discardable: Attributes,
+) -> Attributes {
+    let string = |text: &str| Attribute::String(text.as_bytes().to_vec().into());
+    let mut attributes = Attributes::new();
+    for (name, list) in ["arg_attrs", "res_attrs"].into_iter().zip(lists) {
+        if list.iter().any(|entries| !entries.is_empty()) {
+            let list = list.into_iter().map(Attribute::Dictionary).collect();
+            attributes.push((name.to_owned(), Attribute::Array(list)));
+        }
+    }
+    attributes.push(("function_type".to_owned(), Attribute::Type(Type::Other(ty))));
+    attributes.push(("sym_name".to_owned(), string(name)));
+    if let Some(visibility) = visibility.filter(|v| !v.is_empty()) {
+        attributes.push(("sym_visibility".to_owned(), string(visibility)));
+    }
+    attributes.extend(discardable);
+    attributes
+}
+
+/// Keeps a visibility that the `public` field of a function does not tell.
+pub(crate) fn keep_visibility(visibility: Option<&str>, attributes: &mut Attributes) {
+    if let Some(stated @ ("public" | "nested")) = visibility {
+        attributes.push(("sym_visibility".to_owned(), Attribute::String(stated.as_bytes().to_vec().into())));
+    }
 }
 
 impl fmt::Display for Version {

@@ -71,10 +71,12 @@ pub(crate) const FIELDS: &[(&str, &str, u64, &str)] = &[
 ];
 
 /// Structs whose users announced less than they had, because the header's size constant was not raised with the fields:
-/// the smallest size seen, in bytes.
-pub(crate) const ANNOUNCED: &[(&str, u64)] = &[
+/// the smallest size seen, in bytes, and how many bytes a user that announces it is known to have.
+pub(crate) const ANNOUNCED: &[(&str, u64, u64)] = &[
     // Ends after `alias_size_in_bytes` in 0.81, where the struct had six fields more.
-    ("PJRT_Executable_GetCompiledMemoryStats_Args", 56),
+    ("PJRT_Executable_GetCompiledMemoryStats_Args", 56, 56),
+    // The constant of 0.54 to 0.67 ends at `attributes`, but users read `num_attributes` after it.
+    ("PJRT_Plugin_Attributes_Args", 24, 32),
 ];
 
 /// Minor of every slot; slots older than the CHANGELOG (0.29) get 0.

@@ -239,11 +239,18 @@ fn write_structs(out: &mut String, bindings: &Bindings, structs: &[&ItemStruct])
         let first = fields.first().map(|(field, ty)| (field.as_str(), ty.as_str()));
         let size = bindings.struct_sizes[&name];
         let history = history(&name, &fields);
-        let announced = ledger::ANNOUNCED.iter().find(|(known, _)| *known == name).map(|(_, size)| size.to_string());
-        let min = announced.unwrap_or_else(|| match history.first() {
-            Some(_) => "Self::HISTORY[0].1".to_owned(),
-            None => "Self::STRUCT_SIZE".to_owned(),
-        });
+        let announced = ledger::ANNOUNCED.iter().find(|(known, ..)| *known == name);
+        let min = match (announced, history.first()) {
+            (Some((_, size, _)), _) => size.to_string(),
+            (None, Some(_)) => "Self::HISTORY[0].1".to_owned(),
+            (None, None) => "Self::STRUCT_SIZE".to_owned(),
+        };
+        let understated = match announced {
+            Some((_, said, had)) if said != had => {
+                format!("const UNDERSTATED: Option<(usize, usize)> = Some(({said}, {had}));")
+            }
+            _ => String::new(),
+        };
         if first == Some(("struct_size", "usize")) || first.is_some_and(|(_, ty)| ty == BASE) {
             writeln!(
                 out,
@@ -253,6 +260,7 @@ fn write_structs(out: &mut String, bindings: &Bindings, structs: &[&ItemStruct])
                     const STRUCT_SIZE: usize = {size};
                     const MIN_SIZE: usize = {min};
                     const HISTORY: &'static [(u32, usize)] = &[{}];
+                    {understated}
                 }}",
                 history.join(", ")
             )?;

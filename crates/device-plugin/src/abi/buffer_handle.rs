@@ -253,6 +253,8 @@ impl<B: Backend> BufferHandle<B> {
         }
         if self.state.fetch_sub(1, Ordering::AcqRel) & DESTROYED != 0 {
             self.client.left.remove(this);
+            // SAFETY: the caller's contract; nobody else is left.
+            drop_contained(unsafe { self.take_value() });
             // SAFETY: the caller's contract.
             unsafe { pool::free(this) };
         }

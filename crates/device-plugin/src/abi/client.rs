@@ -15,6 +15,7 @@ use crate::abi::entry::entries;
 use crate::abi::executable_state::{Executable, default_assignment};
 use crate::abi::key_value::KeyValueStore;
 use crate::abi::{ledger, promises, raw};
+use crate::artifact;
 use crate::{Backend, CreateOptions, Error, ProcessInfo, ProcessState, Program, Result};
 
 /// Copies a program: the one copy there is, of which everything else is a slice.
@@ -196,6 +197,7 @@ entries! {
         let options = unsafe {
             raw::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options")
         }?;
+        artifact::check(&program, P::stablehlo_versions())?;
         args.executable = Executable::compile(client, program, options)?.load(client)?;
         Ok(())
     }

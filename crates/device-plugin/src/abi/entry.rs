@@ -7,7 +7,8 @@ use std::panic::AssertUnwindSafe;
 use pjrt_sys::{AbiStruct, PJRT_Error, Slot};
 
 use crate::abi::error::into_raw;
-use crate::abi::raw::{copy_struct, local_copy};
+use crate::abi::raw::{copy_struct, local_copy, too_short};
+use crate::abi::recorded;
 use crate::{Error, Result};
 
 /// The plugin `P` seen through the C table.
@@ -15,6 +16,9 @@ pub(crate) struct Shim<P>(PhantomData<P>);
 
 /// What a function of the table does with its arguments.
 pub(crate) trait Entry<S: Slot> {
+    /// Name of the plugin.
+    const PLUGIN: &'static str;
+
     /// Reads the inputs, does the work, and writes every output on success. Outputs arrive uninitialized.
     ///
     /// # Safety
@@ -52,15 +56,24 @@ impl Outcome for () {
 ///
 /// V1 to V4 hold for `args`.
 pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(args: *mut S::Args) -> S::Return {
+    if const { recorded::is_traced(S::NAME) } && recorded::is_due() {
+        // SAFETY: the caller's contract.
+        return unsafe { recorded::record::<T, S>(args) };
+    }
     let call = || {
         if args.is_null() || !args.is_aligned() {
             return Err(Error::argument(if args.is_null() { "args is null" } else { "args is not aligned" }));
         }
-        // SAFETY: V1, every struct begins with its size.
-        let size = unsafe { args.cast::<usize>().read() };
-        if size < S::Args::MIN_SIZE {
-            return Err(too_short::<S>(size));
-        }
+        let size = if const { leaves_size_open(S::NAME) } {
+            S::Args::STRUCT_SIZE
+        } else {
+            // SAFETY: V1, every struct begins with its size.
+            let size = unsafe { args.cast::<usize>().read() };
+            if size < S::Args::MIN_SIZE {
+                return Err(too_short::<S::Args>(size, "args"));
+            }
+            S::Args::size_behind(size)
+        };
         // SAFETY: V1, `size` bytes are readable.
         let mut local = unsafe { local_copy(args, size) };
         // SAFETY: the caller's contract.
@@ -72,8 +85,12 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         Ok(())
     };
     #[expect(clippy::disallowed_methods, reason = "the one place that contains panics of the table's functions")]
-    let result =
-        std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(&*panic).unnamed()));
+    let result = std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let error = panicked(panic).unnamed();
+        // Frameworks end the process when a destroy function fails. The object is gone, and the panic was reported as
+        // it began.
+        if const { ends_with(S::NAME.as_bytes(), b"_Destroy") } { Ok(()) } else { Err(error) }
+    });
     S::Return::from_result(result.map_err(|error| error.named(S::NAME)))
 }
 
@@ -83,6 +100,21 @@ const fn has_outputs(name: &str) -> bool {
     let mut i = 0;
     while i < WITHOUT.len() {
         if ends_with(name.as_bytes(), WITHOUT[i].as_bytes()) {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// Whether frameworks leave the first word of the arguments uninitialized: JAX does so for the functions of the profiler,
+/// whose structs are the same in all versions.
+const fn leaves_size_open(name: &str) -> bool {
+    const START: &[u8] = b"PLUGIN_";
+    let name = name.as_bytes();
+    let mut i = 0;
+    while i < START.len() {
+        if i >= name.len() || name[i] != START[i] {
             return false;
         }
         i += 1;
@@ -105,24 +137,34 @@ const fn ends_with(text: &[u8], end: &[u8]) -> bool {
     true
 }
 
-#[cold]
-fn too_short<S: Slot>(size: usize) -> Error {
-    Error::argument(format!(
-        "args->struct_size is {size}, but even the oldest supported framework passes {}; set it to {}",
-        S::Args::MIN_SIZE,
-        S::Args::STRUCT_SIZE
-    ))
-}
-
 /// Runs vendor code outside the table's functions: a panic becomes an error.
 pub(crate) fn contain<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     #[expect(clippy::disallowed_methods, reason = "vendor code that runs on a completing thread or in a deleter")]
-    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(&*panic)))
+    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic)))
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> Error {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    Error::internal(format!("the plugin panicked: {}", text.unwrap_or("(no message)")))
+/// The same within a function of the table that has more to do after a panic.
+pub(crate) fn contain_in<T>(function: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    #[expect(clippy::disallowed_methods, reason = "vendor code after which the framework's memory is looked after")]
+    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic).context(function)))
+}
+
+#[cold]
+fn panicked(panic: Box<dyn Any + Send>) -> Error {
+    let text = |panic: &Box<dyn Any + Send>| -> Option<String> {
+        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+        text.or_else(|| panic.downcast_ref::<String>().cloned())
+    };
+    let message = text(&panic);
+    let error = Error::internal(format!("the plugin panicked: {}", message.as_deref().unwrap_or("(no message)")));
+    // What was thrown is the vendor's, and its destructor may panic, too. Who goes on like that is leaked.
+    #[expect(clippy::disallowed_methods, reason = "the vendor's value, outside what contained the panic")]
+    if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic)))
+        && text(&again).is_none()
+    {
+        std::mem::forget(again);
+    }
+    error
 }
 
 /// Implements functions of the table: `slot(args, handle) { … }` first turns the handle in the field `handle` into a
@@ -132,6 +174,8 @@ macro_rules! entries {
         $(impl<P: $crate::DevicePlugin> $crate::abi::entry::Entry<::pjrt_sys::$module::$slot>
             for $crate::abi::entry::Shim<P>
         {
+            const PLUGIN: &'static str = P::NAME;
+
             unsafe fn call(
                 $args: &mut <::pjrt_sys::$module::$slot as ::pjrt_sys::Slot>::Args,
             ) -> $crate::Result<()> {

@@ -13,6 +13,7 @@ use crate::abi::executable_state::{Executable, Source};
 use crate::abi::lists::{Blob, NamedValues, delete_blob};
 use crate::abi::raw;
 use crate::abi::topology::Topology;
+use crate::artifact;
 use crate::envelope::{Reader, Writer};
 use crate::{Backend, Error, Program, Result};
 
@@ -69,6 +70,7 @@ entries! {
         let topology: &Topology = topology;
         // SAFETY: V1 and V3.
         let program = unsafe { read_program(args.program) }?;
+        artifact::check(&program, P::stablehlo_versions())?;
         // SAFETY: V3.
         let options = unsafe {
             raw::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options")

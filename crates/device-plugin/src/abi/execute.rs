@@ -1,20 +1,25 @@
 //! `PJRT_LoadedExecutable_Execute`.
 
 use std::borrow::Cow;
-use std::mem::offset_of;
+use std::time::Instant;
 
-use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_ExecuteOptions};
+use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execute_Args, Slot, slot};
 
 use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value, check_donated, deleted};
 use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
-use crate::abi::entry::entries;
+use crate::abi::entry::{contain, entries};
 use crate::abi::event::into_raw;
 use crate::abi::executable_state::LoadedExecutable;
+use crate::abi::execute_options::{Options, read_all, read_callbacks, read_options};
 use crate::abi::host_channel::Callbacks;
 use crate::abi::ledger::Pin;
-use crate::abi::raw;
-use crate::{Backend, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result, Shape};
+use crate::abi::{raw, recorded};
+use crate::profiler;
+use crate::{
+    Backend, DevicePlugin, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result,
+    Shape,
+};
 
 /// Where the outputs of an execution go: the framework's array. Until it is finished the outputs are destroyed when it
 /// is dropped, and the array holds nulls.
@@ -72,8 +77,12 @@ impl<'a, B: Backend> OutputList<'a, B> {
     fn take_back(&mut self) {
         for slot in &mut self.list[..self.produced] {
             let handle = std::mem::replace(slot, std::ptr::null_mut());
-            // SAFETY: made by `push`, and nobody else knows it.
-            unsafe { BufferHandle::<B>::take_back(handle) };
+            // The backend may have panicked, and its buffers may do so as they go.
+            let _ = contain(|| {
+                // SAFETY: made by `push`, and nobody else knows it.
+                unsafe { BufferHandle::<B>::take_back(handle) };
+                Ok(())
+            });
         }
         self.pin.unmade(self.list.len() - self.produced);
     }
@@ -110,7 +119,16 @@ struct Call<'a, B: Backend> {
     output_lists: &'a [*mut *mut PJRT_Buffer],
     /// For each argument whether it is given up; empty when none is.
     donated: &'a [bool],
+    launch_id: i32,
+}
+
+/// What few calls have.
+struct Special {
     options: ExecuteOptions,
+    /// Callbacks to send and receive.
+    callbacks: Option<Callbacks>,
+    /// Name of the plugin and begin of the call, while a profile runs.
+    profiled: Option<(&'static str, Instant)>,
 }
 
 impl<'a, B: Backend> Call<'a, B> {
@@ -170,7 +188,7 @@ impl<'a, B: Backend> Call<'a, B> {
         placements: &'b [Placement],
         handles: &'b [&'b BufferHandle<B>],
         list: &'b mut [*mut PJRT_Buffer],
-        channels: HostChannels,
+        (options, channels): (ExecuteOptions, HostChannels),
     ) -> Launch<'b, B>
     where
         'a: 'b,
@@ -180,7 +198,7 @@ impl<'a, B: Backend> Call<'a, B> {
         let uses = unsafe { Uses::new(handles, pin, self.donated) };
         pin.make(placements.len());
         let outputs = Outputs::new(OutputList { executable, pin, placements, list, produced: 0, finished: false });
-        Launch { inputs: Inputs::new(uses), outputs, device, options: self.options, channels }
+        Launch { inputs: Inputs::new(uses), outputs, device, options, channels }
     }
 
     /// Runs on one device a program without channels.
@@ -198,8 +216,9 @@ impl<'a, B: Backend> Call<'a, B> {
         let _afterwards = Afterwards(&executable.client);
         let pin = executable.client.ledger.pin(bits(handles));
         self.check(device, handles)?;
+        let usual = (ExecuteOptions::new(self.launch_id), HostChannels::default());
         // SAFETY: checked, and shown by the pin.
-        let mut launch = unsafe { self.launch(&pin, device, placements, handles, list, HostChannels::default()) };
+        let mut launch = unsafe { self.launch(&pin, device, placements, handles, list, usual) };
         let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
         expect_complete(&launch)?;
         finish(&mut launch, &event);
@@ -219,28 +238,30 @@ impl<'a, B: Backend> Call<'a, B> {
         &self,
         devices: &[usize],
         placements: &[&[Placement]],
-        callbacks: Option<&Callbacks>,
         events: &mut [*mut PJRT_Event],
+        special: &Special,
     ) -> Result<()> {
         let executable = self.executable;
         // SAFETY: the caller's contract.
         let handles = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
         let _afterwards = Afterwards(&executable.client);
         let pin = executable.client.ledger.pin(handles.iter().fold(0, |all, handles| all | bits(handles)));
-        let open = |at| match callbacks {
+        let open = |at| match &special.callbacks {
             None => Ok(None),
             // SAFETY: the caller's contract.
             Some(callbacks) => unsafe { callbacks.open(at, devices.len()) }.map(Some),
         };
         let opened = (0..devices.len()).map(open).collect::<Result<Vec<_>>>()?;
+        let outputs = special.options.output_callbacks().open();
         let mut launches = Vec::with_capacity(devices.len());
         for (at, device) in devices.iter().enumerate() {
             // SAFETY: the caller's contract.
             let list = unsafe { self.outputs(at) }?;
             self.check(*device, handles[at])?;
             let channels = opened[at].as_ref().map_or_else(HostChannels::default, |opened| opened.channels.clone());
+            let special = (special.options.clone(), channels);
             // SAFETY: checked, and shown by the pin.
-            launches.push(unsafe { self.launch(&pin, *device, placements[at], handles[at], list, channels) });
+            launches.push(unsafe { self.launch(&pin, *device, placements[at], handles[at], list, special) });
         }
         let done = match launches.as_mut_slice() {
             [launch] => vec![executable.client.backend.execute(&executable.compiled, launch)?],
@@ -253,7 +274,21 @@ impl<'a, B: Backend> Call<'a, B> {
         for launch in &launches {
             expect_complete(launch)?;
         }
+        if let Some((plugin, begun)) = special.profiled {
+            for (device, event) in devices.iter().zip(&done) {
+                let (device, name) = (*device, executable.executable.info.name.clone());
+                event.on_ready(move |_| {
+                    profiler::device_activity(Some(begun), plugin, (device, "executions"), name, Vec::new());
+                });
+            }
+        }
+        // The framework's callbacks are over before any of its events is ready.
+        let outputs = outputs.map(|outputs| outputs.hand_over(&done));
         for (at, ((launch, event), opened)) in launches.iter_mut().zip(done).zip(opened).enumerate() {
+            let event = match &outputs {
+                None => event,
+                Some(outputs) => Event::all([event, outputs.clone()]),
+            };
             let event = opened.map_or(event.clone(), |opened| opened.hand_over(&event));
             finish(launch, &event);
             if let Some(slot) = events.get_mut(at) {
@@ -261,6 +296,40 @@ impl<'a, B: Backend> Call<'a, B> {
             }
         }
         Ok(())
+    }
+
+    /// Runs on these devices, with whatever the framework asks for, and records it while a profile runs.
+    ///
+    /// # Safety
+    ///
+    /// V1 to V4 for the arguments, of which the lists are taken.
+    #[cold]
+    #[inline(never)]
+    unsafe fn run_specially<P: DevicePlugin<Backend = B>>(
+        &self,
+        args: &mut PJRT_LoadedExecutable_Execute_Args,
+        devices: &[usize],
+        placements: &[&[Placement]],
+        events: &mut [*mut PJRT_Event],
+        talks: bool,
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        let options = unsafe { read_all(args.options) }?;
+        // SAFETY: the caller's contract.
+        let callbacks = if talks { Some(unsafe { read_callbacks(args.options) }?) } else { None };
+        let mut special = Special { options, callbacks, profiled: None };
+        let mut span = profiler::span(slot::PJRT_LoadedExecutable_Execute::NAME).of(P::NAME);
+        let _scope = profiler::scope();
+        if let Some(begun) = profiler::begun() {
+            special.profiled = Some((P::NAME, begun));
+            span.note("program", self.executable.executable.info.name.as_str());
+            // SAFETY: the caller's contract.
+            if let Some(context) = unsafe { recorded::context_id::<slot::PJRT_LoadedExecutable_Execute>(args) } {
+                span.note("context_id", context);
+            }
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.run_all(devices, placements, events, &special) }
     }
 }
 
@@ -357,80 +426,6 @@ fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) {
     launch.outputs.list_mut().finish(event);
 }
 
-/// A field of a struct, on its own: the framework's whole struct is longer than a few moves.
-///
-/// # Safety
-///
-/// V1, and at that offset lies a field of that type.
-#[inline]
-unsafe fn field<T: Copy>(options: *const PJRT_ExecuteOptions, offset: usize) -> T {
-    // SAFETY: the caller's contract.
-    unsafe { options.wrapping_byte_add(offset).cast::<T>().read() }
-}
-
-/// The options this SDK reads.
-struct Options<'a> {
-    options: ExecuteOptions,
-    /// Indices of the arguments the framework keeps.
-    kept: &'a [i64],
-    /// Whether there are callbacks.
-    talks: bool,
-}
-
-/// The framework's callbacks.
-///
-/// # Safety
-///
-/// V1 for the options.
-#[cold]
-unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Result<Callbacks> {
-    // SAFETY: the caller's contract.
-    let options = unsafe { raw::nested(options, "options") }?;
-    Ok(Callbacks {
-        send: options.send_callbacks,
-        num_send: options.num_send_ops,
-        receive: options.recv_callbacks,
-        num_receive: options.num_recv_ops,
-    })
-}
-
-/// The options this SDK reads.
-///
-/// # Safety
-///
-/// V1 and V3 for the options.
-#[inline]
-unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Options<'a>> {
-    const OLDEST: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
-    if options.is_null() {
-        return Err(Error::argument("options is null"));
-    }
-    // SAFETY: V1, every struct begins with its size.
-    let size = unsafe { options.cast::<usize>().read() };
-    // All that is read lies in the part that every known framework has; a shorter struct is padded first.
-    let padded;
-    let options = if size >= OLDEST {
-        options
-    } else {
-        // SAFETY: V1.
-        padded = unsafe { raw::nested(options, "options") }?;
-        &raw const padded
-    };
-    // SAFETY: V1, the field is within the size.
-    let sends: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_send_ops)) };
-    // SAFETY: V1, the field is within the size.
-    let receives: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_recv_ops)) };
-    // SAFETY: V1, the field is within the size.
-    let launch_id: i32 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, launch_id)) };
-    // SAFETY: V1, the field is within the size.
-    let kept: *const i64 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, non_donatable_input_indices)) };
-    // SAFETY: V1, the field is within the size.
-    let num_kept: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices)) };
-    // SAFETY: V3.
-    let kept = unsafe { raw::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
-    Ok(Options { options: ExecuteOptions { launch_id }, kept, talks: sends | receives != 0 })
-}
-
 entries! {
     PJRT_LoadedExecutable_Execute(args, executable) {
         let executable: &LoadedExecutable<P::Backend> = executable;
@@ -438,7 +433,7 @@ entries! {
             return Err(Error::argument("the executable was deleted"));
         }
         // SAFETY: V1 and V3.
-        let Options { options, kept, talks } = unsafe { read_options(args.options.cast_const()) }?;
+        let Options { launch_id, kept, talks, has_more } = unsafe { read_options(args.options.cast_const()) }?;
         if args.num_args != executable.parameter_forms.len() {
             return Err(Error::argument(format!(
                 "{} arguments, but the program has {} parameters",
@@ -477,13 +472,11 @@ entries! {
         } else {
             &[]
         };
-        let call = Call { executable, argument_lists, output_lists, donated, options };
+        let call = Call { executable, argument_lists, output_lists, donated, launch_id };
         let [device] = *devices else {
             let placements: Vec<_> = executable.placements.iter().map(Vec::as_slice).collect();
-            // SAFETY: V1.
-            let callbacks = if talks { Some(unsafe { read_callbacks(args.options) }?) } else { None };
-            // SAFETY: V2 to V4.
-            return unsafe { call.run_all(devices, &placements, callbacks.as_ref(), events) };
+            // SAFETY: V1 to V4.
+            return unsafe { call.run_specially::<P>(args, devices, &placements, events, talks) };
         };
         let elsewhere;
         let placements = if chosen.is_none() {
@@ -492,11 +485,10 @@ entries! {
             elsewhere = executable.placements_on(device)?;
             &*elsewhere
         };
-        if talks {
-            // SAFETY: V1.
-            let callbacks = unsafe { read_callbacks(args.options) }?;
-            // SAFETY: V2 to V4.
-            return unsafe { call.run_all(devices, &[placements], Some(&callbacks), events) };
+        // The usual execution pays for nothing that it does not use.
+        if talks | has_more | profiler::is_recording() {
+            // SAFETY: V1 to V4.
+            return unsafe { call.run_specially::<P>(args, &[device], &[placements], events, talks) };
         }
         // SAFETY: V2 and V3.
         unsafe { call.run(device, placements, events) }

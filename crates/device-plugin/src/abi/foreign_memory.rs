@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use crate::abi::buffer_handle::{BufferHandle, Form, Value};
-use crate::abi::entry::{contain, entries};
+use crate::abi::entry::{contain_in, entries};
 use crate::abi::raw;
 use crate::abi::transfer::expect_row_major;
 use crate::{Backend, Error, Event};
@@ -75,6 +75,9 @@ impl std::fmt::Debug for ForeignMemory {
     }
 }
 
+/// Which function a panic was in.
+const FUNCTION: &str = "PJRT_Client_CreateViewOfDeviceBuffer";
+
 entries! {
     PJRT_Client_CreateViewOfDeviceBuffer(args, client) {
         // SAFETY: V3.
@@ -97,7 +100,7 @@ entries! {
         });
         let form = Form::new(&shape);
         let kept = Arc::clone(&foreign);
-        args.buffer = match contain(|| client.backend.view(ForeignMemory(foreign), &shape, at)) {
+        args.buffer = match contain_in(FUNCTION, || client.backend.view(ForeignMemory(foreign), &shape, at)) {
             Ok(buffer) => BufferHandle::give(client.share(), Value::Now(buffer), &form, at, Event::ready()),
             // A failed call leaves the memory to the framework, unless the backend still has it.
             Err(error) => match Arc::try_unwrap(kept) {

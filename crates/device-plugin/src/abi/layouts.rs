@@ -6,9 +6,8 @@ use pjrt_sys::{
 
 use crate::abi::entry::{Shim, entries, entry};
 use crate::abi::lists::{Blob, Pointers, delete_blob};
-use crate::abi::raw;
 use crate::abi::raw::handles;
-use crate::abi::shardings;
+use crate::abi::{profiler, raw};
 use crate::{DevicePlugin, ElementType, Layout, Shape};
 
 /// What a `PJRT_Layouts_MemoryLayout*` points to.
@@ -65,7 +64,7 @@ pub(crate) const fn pointer<P: DevicePlugin>() -> *mut PJRT_Extension_Base {
             base: PJRT_Extension_Base {
                 struct_size: PJRT_Layouts_Extension::STRUCT_SIZE,
                 type_: PJRT_Layouts_Extension::TYPE,
-                next: shardings::pointer::<P>(),
+                next: profiler::pointer::<P>(),
             },
             PJRT_Layouts_MemoryLayout_Destroy: Some(
                 entry::<Shim<P>, extension_slot::PJRT_Layouts_MemoryLayout_Destroy>,

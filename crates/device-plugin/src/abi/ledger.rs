@@ -11,8 +11,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::ptr::{NonNull, null};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+
+use crate::abi::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, per_thread, process_wide};
 
 /// The pages of a client.
 pub(crate) struct Ledger {
@@ -97,14 +98,16 @@ struct Thread {
     pages: RefCell<Vec<Arc<Page>>>,
 }
 
-thread_local! {
+per_thread! {
     static THREAD: Thread =
         const { Thread { ledger: Cell::new(null()), page: Cell::new(null()), pages: RefCell::new(Vec::new()) } };
 }
 
-/// Ledgers that closed while outputs were left. Whoever destroys the last output sees to it, unless it does so at the
-/// very moment of the closing and neither side sees the other: then somebody else finds the ledger here.
-static LINGERING: Mutex<Vec<Arc<Ledger>>> = Mutex::new(Vec::new());
+process_wide! {
+    /// Ledgers that closed while outputs were left. Whoever destroys the last output sees to it, unless it does so at the
+    /// very moment of the closing and neither side sees the other: then somebody else finds the ledger here.
+    static LINGERING: Mutex<Vec<Arc<Ledger>>> = Mutex::new(Vec::new());
+}
 
 fn lingering() -> MutexGuard<'static, Vec<Arc<Ledger>>> {
     LINGERING.lock().unwrap_or_else(PoisonError::into_inner)

@@ -4,7 +4,8 @@
 //! its noun. The unsafe code relies on these contracts, which the C header states for the framework:
 //!
 //! - **V1** Argument structs: a non-null `args` points to a struct of the function that is readable and writable for
-//!   the `struct_size` bytes in its first word, during the call, and used by no other thread meanwhile.
+//!   the `struct_size` bytes in its first word, during the call, and used by no other thread meanwhile. Where headers
+//!   gave a constant too small for the struct, it is as long as the struct of those headers (`UNDERSTATED`).
 //! - **V2** Handles: a non-null handle is one that this plugin gave out, of the C type the field declares, not yet
 //!   destroyed; nobody uses a handle while or after it is destroyed.
 //! - **V3** Arrays and strings: a pointer passed with a length, directly or in a struct, is readable for that many
@@ -33,6 +34,8 @@ pub mod capabilities;
 mod client;
 mod client_state;
 mod counted;
+#[cfg(test)]
+mod counted_tests;
 mod deferred;
 pub mod descriptor;
 mod device;
@@ -46,6 +49,8 @@ mod executable;
 mod executable_state;
 pub(crate) mod execute;
 mod execute_context;
+mod execute_options;
+mod ffi;
 pub(crate) mod foreign_memory;
 pub(crate) mod host_alias;
 pub(crate) mod host_channel;
@@ -56,11 +61,17 @@ mod lists;
 mod loaded;
 mod memory;
 mod memory_descriptions;
+pub(crate) mod output_callbacks;
 mod plugin;
 mod pool;
+mod profiler;
 mod promises;
 mod raw;
+mod raw_buffers;
+mod recorded;
 mod shardings;
+mod streams;
+mod sync;
 mod table;
 mod tokens;
 mod topology;

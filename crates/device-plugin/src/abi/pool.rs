@@ -96,15 +96,26 @@ fn allocate<T>() -> NonNull<u8> {
 /// V7: the value came from [`new`] and is given up.
 #[inline]
 pub(crate) unsafe fn free<T>(value: NonNull<T>) {
+    // Freed also when the destructor, which may be a vendor's, panics.
+    let _memory = Memory(value);
     // SAFETY: the caller's contract.
     unsafe { value.drop_in_place() };
-    let block = value.cast::<u8>();
-    // SAFETY: pooled values lie in blocks.
-    if is_pooled::<T>() && FREE.try_with(|free| unsafe { free.push(block) }) == Ok(true) {
-        return;
+}
+
+/// Memory of a value that is dropped, or about to be.
+struct Memory<T>(NonNull<T>);
+
+impl<T> Drop for Memory<T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let block = self.0.cast::<u8>();
+        // SAFETY: pooled values lie in blocks.
+        if is_pooled::<T>() && FREE.try_with(|free| unsafe { free.push(block) }) == Ok(true) {
+            return;
+        }
+        // SAFETY: it was allocated with this layout, here or in another thread.
+        unsafe { dealloc(block.as_ptr(), layout::<T>()) };
     }
-    // SAFETY: it was allocated with this layout, here or in another thread.
-    unsafe { dealloc(block.as_ptr(), layout::<T>()) };
 }
 
 #[cfg(test)]

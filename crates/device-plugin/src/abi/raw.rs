@@ -131,6 +131,10 @@ pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> R
 
 /// A struct inside the arguments, cut or padded to the size this side knows.
 ///
+/// # Errors
+///
+/// Null, misaligned structs, and those that are shorter than any framework's.
+///
 /// # Safety
 ///
 /// V1 for the pointer.
@@ -141,14 +145,27 @@ pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result
     }
     // SAFETY: V1, every struct begins with its size.
     let size = unsafe { data.cast::<usize>().read() };
+    if size < T::MIN_SIZE {
+        return Err(too_short::<T>(size, field));
+    }
     // SAFETY: V1 for as many bytes.
     Ok(unsafe { local_copy(data, size) })
 }
 
-/// The struct after this one in an array. Structs of a newer framework are longer than ours, and an array has room
-/// after each for the alignment of the next.
+/// Why a struct is refused that is shorter than any framework's.
+#[cold]
+pub(crate) fn too_short<T: AbiStruct>(size: usize, field: &str) -> Error {
+    Error::argument(format!(
+        "{field}->struct_size is {size}, but even the oldest supported framework passes {}; set it to {}",
+        T::MIN_SIZE,
+        T::STRUCT_SIZE
+    ))
+}
+
+/// The struct after this one in an array. Structs of another framework are longer or shorter than ours, and an array has
+/// room after each for the alignment of the next.
 pub(crate) fn next<T: AbiStruct>(at: *const T, struct_size: usize) -> *const T {
-    let size = struct_size.max(T::STRUCT_SIZE).checked_next_multiple_of(align_of::<T>());
+    let size = struct_size.checked_next_multiple_of(align_of::<T>());
     at.wrapping_byte_add(size.unwrap_or(0))
 }
 

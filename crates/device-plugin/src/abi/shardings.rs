@@ -8,7 +8,7 @@ use crate::DevicePlugin;
 use crate::abi::entry::{Shim, entries, entry};
 use crate::abi::memory_descriptions;
 
-/// Where the extension lies: after the layouts.
+/// Where the extension lies: after those that a backend may offer.
 pub(crate) const fn pointer<P: DevicePlugin>() -> *mut PJRT_Extension_Base {
     struct Constant<P>(std::marker::PhantomData<P>);
     impl<P: DevicePlugin> Constant<P> {

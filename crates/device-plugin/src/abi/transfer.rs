@@ -3,20 +3,25 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Buffer_MemoryLayout, PJRT_Client_BufferFromHostBuffer_Args};
 
 use crate::abi::buffer_handle::{BufferHandle, Form, Value};
 use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
-use crate::abi::entry::{contain, entries};
+use crate::abi::entry::{contain, contain_in, entries};
 use crate::abi::event::into_raw;
 use crate::abi::host_alias::AliasSource;
 use crate::abi::lists::drop_contained;
 use crate::abi::raw;
 use crate::host::zeroed;
+use crate::profiler;
 use crate::strided::Strided;
-use crate::{Backend, Completer, Error, Event, HostArray, HostBufferSemantics, Placement, Result, Shape};
+use crate::{
+    Backend, Completer, DevicePlugin, Error, Event, HostArray, HostBufferSemantics, NamedValue, Placement, Result,
+    Shape,
+};
 
 /// Memory of the framework that is written before an event of the call is ready.
 pub(crate) struct Destination {
@@ -41,6 +46,15 @@ impl Destination {
     pub(crate) unsafe fn slice(&mut self) -> Result<&mut [u8]> {
         // SAFETY: the caller's contract.
         unsafe { raw::slice_mut(self.data, self.size, "dst") }
+    }
+}
+
+/// Shows a transfer in the profile, if one runs.
+#[inline]
+fn transferred<P: DevicePlugin>(begun: Option<Instant>, at: Placement, name: &'static str, size: usize) {
+    if begun.is_some() {
+        let stats = vec![NamedValue::new("bytes", i64::try_from(size).unwrap_or(i64::MAX))];
+        profiler::device_activity(begun, P::NAME, (at.device, "transfers"), name, stats);
     }
 }
 
@@ -184,10 +198,11 @@ impl<B: Backend> Late<B> {
 /// # Safety
 ///
 /// V2 and V3 for the arguments.
-unsafe fn from_host<B: Backend>(
-    client: &Counted<Client<B>>,
+unsafe fn from_host<P: DevicePlugin>(
+    client: &Counted<Client<P::Backend>>,
     args: &mut PJRT_Client_BufferFromHostBuffer_Args,
 ) -> Result<()> {
+    let begun = profiler::begun();
     // SAFETY: the caller's contract.
     let shape = unsafe { raw::shape(args.type_.0, args.dims, args.num_dims) }?;
     let to = client.placement(args.device, args.memory)?;
@@ -221,7 +236,8 @@ unsafe fn from_host<B: Backend>(
             if lends {
                 // SAFETY: V3, these semantics lend the data until the event.
                 let source = unsafe { AliasSource::new(data, size) }?;
-                match contain(|| client.backend.buffer_from_host(host.with_alias(&source), to)) {
+                let function = "PJRT_Client_BufferFromHostBuffer";
+                match contain_in(function, || client.backend.buffer_from_host(host.with_alias(&source), to)) {
                     Ok(buffer) => (buffer, source.done()),
                     // The framework must not take a failed call for the end of the loan while an alias may be left:
                     // it gets a buffer that failed, and its memory back when the alias is gone.
@@ -238,6 +254,7 @@ unsafe fn from_host<B: Backend>(
             }
         }
     };
+    transferred::<P>(begun, to, "host to device", shape.host_size().unwrap_or(0));
     args.done_with_host_buffer = into_raw(done);
     args.buffer = BufferHandle::give(client.share(), Value::Now(buffer), &Form::new(&shape), to, Event::ready());
     Ok(())
@@ -279,7 +296,7 @@ pub(crate) fn read_range<B: Backend>(
 entries! {
     PJRT_Client_BufferFromHostBuffer(args, client) {
         // SAFETY: V2 and V3.
-        unsafe { from_host(client, args) }
+        unsafe { from_host::<P>(client, args) }
     }
 
     PJRT_Buffer_ToHostBuffer(args, src) {
@@ -303,9 +320,13 @@ entries! {
             return Err(Error::argument(format!("dst_size is {}, but {shape} needs {size} bytes", args.dst_size)));
         }
         let mut to = Destination { data: args.dst.cast(), size };
+        let from = src.placement;
         args.event = into_raw(when_ready(src, move |client, value| {
+            let begun = profiler::begun();
             // SAFETY: V3, the event of the call is completed after this.
-            read(&client.backend, value, &shape, layout.as_ref(), unsafe { to.slice() }?)
+            read(&client.backend, value, &shape, layout.as_ref(), unsafe { to.slice() }?)?;
+            transferred::<P>(begun, from, "device to host", size);
+            Ok(())
         })?);
         Ok(())
     }

@@ -72,8 +72,12 @@ impl<B: Backend> Drop for Manager<B> {
         for buffer in &mut self.buffers {
             let buffer = buffer.get_mut().unwrap_or_else(PoisonError::into_inner);
             if let Some(handle) = buffer.handle.take() {
-                // SAFETY: V7, the framework never got it.
-                unsafe { BufferHandle::<B>::destroy(handle.cast()) };
+                // A destructor of the vendor's that panics leaves the other buffers to be destroyed.
+                let _ = contain(|| {
+                    // SAFETY: V7, the framework never got it.
+                    unsafe { BufferHandle::<B>::destroy(handle.cast()) };
+                    Ok(())
+                });
             }
         }
     }

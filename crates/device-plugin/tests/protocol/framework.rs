@@ -95,6 +95,11 @@ pub unsafe fn read_values(values: *const PJRT_NamedValue, len: usize) -> Vec<Nam
     unsafe { slice(values, len) }.iter().map(read).collect()
 }
 
+/// Two 32-bit integers.
+pub fn pair() -> Shape {
+    Shape::new(ElementType::S32, [2])
+}
+
 pub type Client = *mut PJRT_Client;
 pub type Buffer = *mut PJRT_Buffer;
 pub type Event = *mut PJRT_Event;
@@ -353,5 +358,12 @@ pub fn execute_options(kept: &[i64]) -> PJRT_ExecuteOptions {
     options.launch_id = 7;
     options.non_donatable_input_indices = kept.as_ptr();
     options.num_non_donatable_input_indices = kept.len();
+    options.context = null_mut();
+    options.call_location = null();
+    // The lists stay garbage: nothing is in them.
+    options.num_tasks = 0;
+    options.multi_slice_config = null_mut();
+    options.use_major_to_minor_data_layout_for_callbacks = false.into();
+    options.num_hlo_output_callbacks = 0;
     options
 }

@@ -60,7 +60,7 @@ pub(crate) struct Args {
 pub(crate) use source::built;
 
 /// Names that mean something else to JAX, installed or not: its own platforms, and the alias of CUDA and ROCm.
-const JAX_NAMES: [&str; 3] = ["cpu", "tpu", "gpu"];
+pub(crate) const JAX_NAMES: [&str; 3] = ["cpu", "tpu", "gpu"];
 
 pub(crate) fn run(args: &Args) -> Result<String, String> {
     let frameworks = Frameworks { jax: !args.no_jax, torch_xla: !args.no_torch };

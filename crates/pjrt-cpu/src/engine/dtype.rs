@@ -75,6 +75,50 @@ impl DType {
         matches!(self, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }
 
+    /// Bits of an integer narrower than a byte, which is stored sign- or zero-extended.
+    pub(crate) fn narrow_bits(self) -> Option<u32> {
+        match self {
+            DType::I2 | DType::U2 => Some(2),
+            DType::I4 | DType::U4 => Some(4),
+            _ => None,
+        }
+    }
+
+    /// Floats of at most a byte, which are computed in `f32`.
+    pub(crate) fn is_narrow_float(self) -> bool {
+        self.size() == 1 && !matches!(self, DType::Bool | DType::I8 | DType::U8) && self.narrow_bits().is_none()
+    }
+
+    /// The type values of this one are computed in, which holds all of them exactly.
+    pub(crate) fn computed(self) -> DType {
+        match self {
+            DType::I2 | DType::I4 => DType::I8,
+            DType::U2 | DType::U4 => DType::U8,
+            _ if self.is_narrow_float() => DType::F32,
+            _ => self,
+        }
+    }
+
+    /// The type of the real and the imaginary part; `None` for real numbers.
+    pub(crate) fn part(self) -> Option<DType> {
+        match self {
+            DType::C64 => Some(DType::F32),
+            DType::C128 => Some(DType::F64),
+            _ => None,
+        }
+    }
+
+    /// Bits of an element as the specification counts them.
+    pub(crate) fn bits(self) -> usize {
+        match self {
+            DType::Bool => 1,
+            DType::I2 | DType::U2 => 2,
+            DType::I4 | DType::U4 | DType::F4E2M1FN => 4,
+            DType::F6E2M3FN | DType::F6E3M2FN => 6,
+            _ => self.size() * 8,
+        }
+    }
+
     /// Floats the engine computes with.
     pub(crate) fn is_float(self) -> bool {
         use DType::*;

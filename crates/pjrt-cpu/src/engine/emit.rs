@@ -149,6 +149,13 @@ impl Emitter<'_> {
                 free.extend(self.drop_unread(&node.outs, needed));
                 Ok(Step::Kernel { kernel, args, outs, free })
             }
+            Op::Collective(collective) => {
+                let made = |v: &V| Out { slot: self.define(*v), bytes: self.values[*v as usize].bytes(), from: None };
+                let outs = node.outs.iter().map(made).collect();
+                let mut free = self.release(dying, pinned);
+                free.extend(self.drop_unread(&node.outs, needed));
+                Ok(Step::Collective { collective, args, outs, free })
+            }
             Op::While { carried, cond, body } => {
                 let slots: Vec<u32> = carried.iter().map(|&v| self.define(v)).collect();
                 let cond = self.block(cond, &[], &carried)?;

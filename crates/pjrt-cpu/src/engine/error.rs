@@ -67,6 +67,19 @@ pub enum RunError {
     Input(String),
     /// A buffer of this many bytes could not be allocated.
     OutOfMemory(usize),
+    /// The handler of a custom call failed; the message names its target.
+    CustomCall(String),
+    /// A buffer would exceed the limit of its pool.
+    LimitReached {
+        /// Bytes of the buffer.
+        wanted: usize,
+        /// Bytes in use.
+        in_use: usize,
+        /// Bytes that may be.
+        limit: usize,
+    },
+    /// Another member of the launch failed, or left this one waiting for ever.
+    Launch(String),
     /// A rule of the engine was broken; please report it.
     Internal(String),
 }
@@ -78,6 +91,11 @@ impl fmt::Display for RunError {
             RunError::OutOfMemory(bytes) => {
                 write!(f, "out of memory: {bytes} bytes could not be allocated")
             }
+            RunError::CustomCall(message) => f.write_str(message),
+            RunError::LimitReached { wanted, in_use, limit } => {
+                write!(f, "out of memory: {wanted} bytes wanted, {in_use} of at most {limit} bytes in use")
+            }
+            RunError::Launch(message) => write!(f, "the launch failed: {message}"),
             RunError::Internal(message) => write!(f, "internal error of the CPU engine: {message}"),
         }
     }

@@ -5,6 +5,7 @@
 
 use super::elementwise::Map;
 use super::kernels::Kernel;
+use super::kernels::collective::Collective;
 use super::pool::Buffer;
 use super::program::Select;
 use super::tile::Iota;
@@ -46,6 +47,8 @@ pub(crate) enum Op {
         kernel: Box<dyn Kernel>,
         starts: Vec<Option<u16>>,
     },
+    /// Members meet here.
+    Collective(Box<Collective>),
     While {
         carried: Vec<V>,
         cond: BlockGraph,
@@ -67,6 +70,17 @@ impl Node {
     /// The node can be part of a fused tile program.
     pub(crate) fn is_elementwise(&self) -> bool {
         matches!(self.op, Op::Map(_) | Op::Load(_) | Op::Iota(_) | Op::Copy)
+    }
+
+    /// The node must run even if nobody reads what it makes.
+    pub(crate) fn has_side_effect(&self) -> bool {
+        let any = |b: &BlockGraph| b.nodes.iter().any(Node::has_side_effect);
+        match &self.op {
+            Op::Kernel { kernel, .. } => kernel.has_side_effect(),
+            Op::While { cond, body, .. } => any(cond) || any(body),
+            Op::Case { branches, .. } => branches.iter().any(any),
+            _ => false,
+        }
     }
 
     /// Every value the node reads, those its regions capture included (and their own values, harmlessly).
@@ -102,14 +116,15 @@ impl BlockGraph {
         self.results.iter().for_each(|&v| f(v));
     }
 
-    /// Drops nodes whose results nobody reads. Ops have no side effects here.
+    /// Drops nodes whose results nobody reads. Only custom calls may have side effects: all members drop the same
+    /// collectives.
     pub(crate) fn remove_dead(&mut self, live: &mut Vec<bool>) {
         for &v in &self.results {
             live[v as usize] = true;
         }
         let mut kept = Vec::with_capacity(self.nodes.len());
         while let Some(mut node) = self.nodes.pop() {
-            if !node.outs.iter().any(|&v| live[v as usize]) {
+            if !node.outs.iter().any(|&v| live[v as usize]) && !node.has_side_effect() {
                 continue;
             }
             match &mut node.op {

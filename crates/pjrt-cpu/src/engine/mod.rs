@@ -7,10 +7,13 @@
 //! The way of a program, file by file: `lower` (StableHLO to `graph`), `fuse` and `emit` (graph to steps),
 //! `program` (running them), with `elementwise` and `kernels` holding the loops.
 
+mod comm;
+pub mod custom_calls;
 mod dtype;
 mod elementwise;
 mod emit;
 mod error;
+mod footprint;
 mod fuse;
 mod graph;
 mod kernels;
@@ -18,6 +21,7 @@ mod lower;
 mod par;
 mod pool;
 mod program;
+mod settings;
 mod tensor;
 mod tile;
 mod view;
@@ -27,12 +31,18 @@ mod tests;
 
 use stablehlo::ir::{Attribute, Module};
 
+pub use comm::{Member, World};
 pub use dtype::{DType, TensorType};
 pub use error::{CompileError, CompileErrorKind, RunError};
-pub use pool::Pool;
+pub use footprint::Footprint;
+pub use par::alone;
+pub use pool::{Pool, PoolUsage};
 pub use program::{Parameter, Program};
+pub use settings::CompileSettings;
 pub use tensor::Tensor;
 
+use crate::spmd;
+pub(crate) use lower::place;
 use lower::{Lower, Lowered, tensor_type};
 
 /// Compiles a program whose buffers come from [`Pool::global`].
@@ -42,10 +52,30 @@ pub fn compile(module: &Module) -> Result<Program, CompileError> {
 
 /// Compiles a program whose buffers come from `pool`.
 pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program, CompileError> {
+    compile_with(module, &CompileSettings::default(), pool)
+}
+
+/// Compiles a program for the members of a [`World`], whose constants come from `pool`. With several partitions and
+/// [`CompileSettings::use_spmd`] the program is split by its sharding annotations first.
+pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
+    if !settings.use_spmd || (settings.partitions <= 1 && !spmd::has_manual_parts(module)) {
+        return compile_one(module, settings, pool);
+    }
+    let split = spmd::partition(module, settings.replicas, settings.partitions)?;
+    let mut program = compile_one(&split.module, settings, pool)?;
+    if settings.partitions > 1 {
+        program.shardings =
+            Some(program::Shardings { parameters: split.parameter_shardings, outputs: split.output_shardings });
+    }
+    Ok(program)
+}
+
+/// Compiles what one member runs.
+fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
     let func = module.entry().ok_or_else(|| {
         CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
     })?;
-    let mut lower = Lower::new(module, pool);
+    let mut lower = Lower::new(module, settings, pool);
     let Lowered { block, args, results } = lower.entry(func)?;
     for (declared, ty) in func.results.iter().zip(&results) {
         let declared = tensor_type(declared)?;
@@ -76,6 +106,9 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program, CompileError>
         slots: emitted.slots,
         block: emitted.block,
         pool: pool.clone(),
+        settings: settings.clone(),
+        collectives: lower.collectives,
+        shardings: None,
     })
 }
 

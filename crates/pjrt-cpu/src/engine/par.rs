@@ -1,5 +1,7 @@
 //! Spreads large loops over the cores.
 
+use std::cell::Cell;
+
 use rayon::prelude::*;
 
 /// Work below this many bytes stays on the calling thread: handing it over costs more than it saves.
@@ -7,7 +9,7 @@ pub(crate) const WORTH: usize = 256 << 10;
 
 /// Number of threads a loop over `bytes` bytes should use.
 pub(crate) fn threads(bytes: usize) -> usize {
-    if bytes < WORTH { 1 } else { rayon::current_num_threads().min(bytes / (WORTH / 4)).max(1) }
+    if bytes < WORTH || ALONE.get() { 1 } else { rayon::current_num_threads().min(bytes / (WORTH / 4)).max(1) }
 }
 
 /// Calls `f(index of the first element, chunk)` for consecutive chunks of `out`, whose ends are multiples of `unit`.
@@ -32,5 +34,35 @@ pub(crate) fn each<T: Send>(tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync + 
         tasks.into_iter().for_each(f);
     } else {
         tasks.into_par_iter().for_each(f);
+    }
+}
+
+thread_local! {
+    static ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` with all its loops on this thread.
+pub fn alone<T>(work: impl FnOnce() -> T) -> T {
+    /// Puts back what was, also when the work panics.
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            ALONE.set(self.0);
+        }
+    }
+    let _before = Before(ALONE.replace(true));
+    work()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_loop_stays_on_one_thread_when_told_to() {
+        assert_eq!(alone(|| threads(1 << 30)), 1);
+        assert_eq!(threads(1 << 30), rayon::current_num_threads());
+        let here = std::thread::current().id();
+        alone(|| chunks(&mut vec![0u8; 1 << 20], 1, 1 << 30, |_, _| assert_eq!(std::thread::current().id(), here)));
     }
 }

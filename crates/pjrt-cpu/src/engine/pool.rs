@@ -4,7 +4,7 @@
 //! so freed blocks wait here for the next tensor of their size class instead of going back to the system.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
 
@@ -24,21 +24,65 @@ pub struct Pool(Arc<Inner>);
 
 struct Inner {
     cap: usize,
-    free: Mutex<Free>,
+    limit: Option<usize>,
+    state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct Free {
+struct State {
     /// Free blocks of each size class.
     classes: Vec<Vec<Vec<Line>>>,
     /// Bytes held in `classes`.
     held: usize,
+    usage: PoolUsage,
+}
+
+/// What a pool's users have of it, in bytes of whole blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolUsage {
+    /// Bytes of the blocks in use.
+    pub in_use: usize,
+    /// The most there ever were.
+    pub peak: usize,
+    /// How many blocks were asked for.
+    pub allocations: u64,
+    /// Bytes of the largest of them.
+    pub largest: usize,
+}
+
+impl PoolUsage {
+    fn add(&mut self, bytes: usize) {
+        self.in_use += bytes;
+        self.peak = self.peak.max(self.in_use);
+        self.allocations += 1;
+        self.largest = self.largest.max(bytes);
+    }
+}
+
+impl State {
+    /// All free blocks, to be dropped without the lock.
+    fn take_free(&mut self) -> Vec<Vec<Vec<Line>>> {
+        self.held = 0;
+        std::mem::take(&mut self.classes)
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Pool {
     /// A pool that keeps at most `cap` bytes of free blocks.
     pub fn new(cap: usize) -> Self {
-        Pool(Arc::new(Inner { cap, free: Mutex::default() }))
+        Self::limited(cap, None)
+    }
+
+    /// The same, of which no more than `limit` bytes are in use at a time.
+    pub fn limited(cap: usize, limit: Option<usize>) -> Self {
+        Pool(Arc::new(Inner { cap, limit, state: Mutex::default() }))
     }
 
     /// The pool of this process; keeps up to 2 GiB of free blocks.
@@ -49,41 +93,80 @@ impl Pool {
 
     /// Bytes of free blocks held for reuse.
     pub fn held(&self) -> usize {
-        self.0.free.lock().unwrap_or_else(PoisonError::into_inner).held
+        self.0.state().held
+    }
+
+    /// Most bytes that may be in use at a time.
+    pub fn limit(&self) -> Option<usize> {
+        self.0.limit
+    }
+
+    /// What is in use, and was.
+    pub fn usage(&self) -> PoolUsage {
+        self.0.state().usage
+    }
+
+    /// Forgets peaks and counts.
+    pub fn reset_usage(&self) {
+        let usage = &mut self.0.state().usage;
+        *usage = PoolUsage { in_use: usage.in_use, peak: usage.in_use, ..PoolUsage::default() };
     }
 
     /// Gives all free blocks back to the system.
     pub fn trim(&self) {
-        let free = std::mem::take(&mut *self.0.free.lock().unwrap_or_else(PoisonError::into_inner));
+        let free = self.0.state().take_free();
         drop(free);
+    }
+
+    /// Both are one pool.
+    pub fn is(&self, other: &Pool) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// A buffer of `bytes` bytes with arbitrary contents.
     pub(crate) fn alloc(&self, bytes: usize) -> Result<Buffer, RunError> {
         let lines = bytes.div_ceil(LINE);
         if lines == 0 {
-            return Ok(Buffer(Arc::new(Block { lines: Vec::new(), bytes, pool: None })));
+            return Ok(Buffer(Arc::new(Block { storage: Storage::Lines(Vec::new()), bytes, pool: None })));
         }
         let (class, size) = size_class(lines);
-        let reused = {
-            let mut free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
-            let found = free.classes.get_mut(class).and_then(Vec::pop);
-            if found.is_some() {
-                free.held -= size * LINE;
+        let (reused, surplus) = {
+            let mut state = self.0.state();
+            if let Some(limit) = self.0.limit
+                && state.usage.in_use.saturating_add(size * LINE) > limit
+            {
+                return Err(RunError::LimitReached { wanted: bytes, in_use: state.usage.in_use, limit });
             }
-            found
+            state.usage.add(size * LINE);
+            let found = state.classes.get_mut(class).and_then(Vec::pop);
+            if found.is_some() {
+                state.held -= size * LINE;
+            }
+            // Free blocks are of no use to the system: with those in use they stay within the limit, too.
+            let is_full = self.0.limit.is_some_and(|limit| state.usage.in_use + state.held > limit);
+            let surplus = if is_full { state.take_free() } else { Vec::new() };
+            (found, surplus)
         };
-        let lines = match reused {
+        drop(surplus);
+        let lines = match reused.or_else(|| bytemuck::allocation::try_zeroed_vec(size).ok()) {
             Some(lines) => lines,
-            None => bytemuck::allocation::try_zeroed_vec(size).map_err(|()| RunError::OutOfMemory(bytes))?,
+            None => {
+                // What lies here unused may be what the system lacks.
+                self.trim();
+                bytemuck::allocation::try_zeroed_vec(size).map_err(|()| {
+                    self.0.state().usage.in_use -= size * LINE;
+                    RunError::OutOfMemory(bytes)
+                })?
+            }
         };
-        Ok(Buffer(Arc::new(Block { lines, bytes, pool: Some(self.0.clone()) })))
+        Ok(Buffer(Arc::new(Block { storage: Storage::Lines(lines), bytes, pool: Some(self.0.clone()) })))
     }
 }
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("cap", &self.0.cap).field("held", &self.held()).finish()
+        let (held, usage) = (self.held(), self.usage());
+        f.debug_struct("Pool").field("cap", &self.0.cap).field("held", &held).field("usage", &usage).finish()
     }
 }
 
@@ -101,29 +184,37 @@ fn size_class(lines: usize) -> (usize, usize) {
 }
 
 struct Block {
-    lines: Vec<Line>,
+    storage: Storage,
     bytes: usize,
     pool: Option<Arc<Inner>>,
+}
+
+enum Storage {
+    Lines(Vec<Line>),
+    /// Somebody else's memory, which is only read.
+    Foreign(Box<dyn AsRef<[u8]> + Send + Sync>),
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
         let Some(pool) = self.pool.take() else { return };
-        let lines = std::mem::take(&mut self.lines);
+        let Storage::Lines(lines) = &mut self.storage else { return };
+        let lines = std::mem::take(lines);
         if lines.is_empty() {
             return;
         }
         let (class, size) = size_class(lines.len());
-        let mut free = pool.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.held + size * LINE > pool.cap {
-            drop(free);
+        let mut state = pool.state();
+        state.usage.in_use -= size * LINE;
+        if state.held + size * LINE > pool.cap {
+            drop(state);
             return; // `lines` goes back to the system, outside the lock.
         }
-        if free.classes.len() <= class {
-            free.classes.resize_with(class + 1, Vec::new);
+        if state.classes.len() <= class {
+            state.classes.resize_with(class + 1, Vec::new);
         }
-        free.held += size * LINE;
-        free.classes[class].push(lines);
+        state.held += size * LINE;
+        state.classes[class].push(lines);
     }
 }
 
@@ -132,14 +223,40 @@ impl Drop for Block {
 pub(crate) struct Buffer(Arc<Block>);
 
 impl Buffer {
+    /// Memory of somebody else, who neither moves nor changes it while the owner lives; none unless its first byte is
+    /// aligned as those of pools are.
+    pub(crate) fn foreign(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Option<Buffer> {
+        let owner: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(owner);
+        let slice = (*owner).as_ref();
+        let bytes = slice.len();
+        Self::is_aligned(slice).then(|| Buffer(Arc::new(Block { storage: Storage::Foreign(owner), bytes, pool: None })))
+    }
+
+    /// Whether memory is aligned as that of pools; an empty slice may be anywhere.
+    pub(crate) fn is_aligned(bytes: &[u8]) -> bool {
+        !bytes.is_empty() && bytes.as_ptr().addr().is_multiple_of(LINE)
+    }
+
+    #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.0.lines)[..self.0.bytes]
+        match &self.0.storage {
+            Storage::Lines(lines) => &bytemuck::cast_slice(lines)[..self.0.bytes],
+            Storage::Foreign(owner) => (**owner).as_ref(),
+        }
     }
 
     /// The bytes for writing, if nobody else holds them.
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         let block = Arc::get_mut(&mut self.0)?;
-        Some(&mut bytemuck::cast_slice_mut(&mut block.lines)[..block.bytes])
+        match &mut block.storage {
+            Storage::Lines(lines) => Some(&mut bytemuck::cast_slice_mut(lines)[..block.bytes]),
+            Storage::Foreign(_) => None,
+        }
+    }
+
+    /// Whether the bytes are of that pool.
+    pub(crate) fn is_of(&self, pool: &Pool) -> bool {
+        self.0.pool.as_ref().is_some_and(|own| Arc::ptr_eq(own, &pool.0))
     }
 
     /// A buffer holding a copy of `bytes`.
@@ -156,7 +273,7 @@ impl Buffer {
 
     /// Nobody else holds the bytes.
     pub(crate) fn is_unique(&mut self) -> bool {
-        Arc::get_mut(&mut self.0).is_some()
+        Arc::get_mut(&mut self.0).is_some_and(|block| matches!(block.storage, Storage::Lines(_)))
     }
 }
 
@@ -195,6 +312,44 @@ mod tests {
         drop(second);
         pool.trim();
         assert_eq!(pool.held(), 0);
+    }
+
+    #[test]
+    fn use_is_counted_and_limited() {
+        let pool = Pool::limited(1 << 20, Some(4096));
+        let first = pool.alloc(1000).unwrap();
+        let second = pool.alloc(3072).unwrap();
+        let usage = PoolUsage { in_use: 4096, peak: 4096, allocations: 2, largest: 3072 };
+        assert_eq!(pool.usage(), usage);
+        let error = pool.alloc(1).map(drop).unwrap_err();
+        assert_eq!(error, RunError::LimitReached { wanted: 1, in_use: 4096, limit: 4096 });
+        drop(first);
+        assert_eq!(pool.usage(), PoolUsage { in_use: 3072, ..usage });
+        // Blocks that wait for reuse are not in use.
+        drop(pool.alloc(1024).unwrap());
+        drop(second);
+        pool.reset_usage();
+        assert_eq!((pool.usage(), pool.held()), (PoolUsage::default(), 4096));
+        let third = pool.alloc(2048).unwrap();
+        assert_eq!(pool.held(), 0, "free blocks give way to others");
+        drop(third);
+    }
+
+    #[test]
+    fn foreign_memory_is_read_in_place_and_never_written() {
+        let lines = vec![Line([7; LINE]); 2];
+        struct Owner(Vec<Line>, usize);
+        impl AsRef<[u8]> for Owner {
+            fn as_ref(&self) -> &[u8] {
+                &bytemuck::cast_slice(&self.0)[self.1..]
+            }
+        }
+        let address = lines.as_ptr().addr();
+        assert!(Buffer::foreign(Owner(lines.clone(), 4)).is_none(), "not aligned");
+        assert!(Buffer::foreign(Owner(lines.clone(), 128)).is_none(), "empty");
+        let mut buffer = Buffer::foreign(Owner(lines, 0)).unwrap();
+        assert_eq!((buffer.bytes().as_ptr().addr(), buffer.bytes().len()), (address, 128));
+        assert!(buffer.bytes_mut().is_none() && !buffer.is_unique());
     }
 
     #[test]

@@ -2,12 +2,16 @@
 
 use std::fmt;
 
+use super::comm::{Member, World};
 use super::dtype::TensorType;
 use super::error::RunError;
 use super::kernels::Kernel;
+use super::kernels::collective::Collective;
 use super::pool::{Buffer, Pool};
+use super::settings::CompileSettings;
 use super::tensor::Tensor;
 use super::tile::TileProgram;
+use crate::spmd::OpSharding;
 
 /// A value a step reads.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +35,7 @@ pub(crate) struct Out {
 pub(crate) enum Step {
     Tile { program: TileProgram, n: usize, args: Vec<Arg>, outs: Vec<Out>, free: Vec<u32> },
     Kernel { kernel: Box<dyn Kernel>, args: Vec<Arg>, outs: Vec<Out>, free: Vec<u32> },
+    Collective { collective: Box<Collective>, args: Vec<Arg>, outs: Vec<Out>, free: Vec<u32> },
     While { args: Vec<Arg>, carried: Vec<u32>, cond: Block, body: Block, outs: Vec<u32>, free: Vec<u32> },
     Case { index: Arg, select: Select, branches: Vec<Block>, outs: Vec<u32>, free: Vec<u32> },
 }
@@ -71,6 +76,16 @@ pub struct Program {
     pub(crate) slots: usize,
     pub(crate) block: Block,
     pub(crate) pool: Pool,
+    pub(crate) settings: CompileSettings,
+    /// Meetings with other members, in all of the program.
+    pub(crate) collectives: u32,
+    pub(crate) shardings: Option<Shardings>,
+}
+
+/// How parameters and outputs are spread over partitions.
+pub(crate) struct Shardings {
+    pub(crate) parameters: Vec<OpSharding>,
+    pub(crate) outputs: Vec<OpSharding>,
 }
 
 impl Program {
@@ -99,13 +114,61 @@ impl Program {
         self.block.steps.len()
     }
 
-    /// Runs the program. An input no other [`Tensor`] shares may be overwritten: to keep one, pass a clone.
+    /// What the program was compiled for.
+    pub fn settings(&self) -> &CompileSettings {
+        &self.settings
+    }
+
+    /// Members wait for one another in the program: each needs a thread of its own.
+    pub fn has_collectives(&self) -> bool {
+        self.collectives > 0
+    }
+
+    /// How each parameter is spread over partitions; `None` for a program that was not split.
+    pub fn parameter_shardings(&self) -> Option<&[OpSharding]> {
+        self.shardings.as_ref().map(|s| &s.parameters[..])
+    }
+
+    /// How each output is spread over partitions; `None` for a program that was not split.
+    pub fn output_shardings(&self) -> Option<&[OpSharding]> {
+        self.shardings.as_ref().map(|s| &s.outputs[..])
+    }
+
+    /// Runs the program alone. An input no other [`Tensor`] shares may be overwritten: to keep one, pass a clone.
     pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RunError> {
+        self.run_in(inputs, &self.pool, None)
+    }
+
+    /// Runs the program as one member of a launch, with buffers of `pool`: inputs and outputs are those of this
+    /// member alone. Without a member the program runs as the only one of a world of one, which is an error where
+    /// it was compiled for more and meets others.
+    ///
+    /// The run ends the member's part in the launch, whichever way it ends; an error releases the others. Members
+    /// wait for one another here: each runs on a thread of its own.
+    pub fn run_in(&self, inputs: Vec<Tensor>, pool: &Pool, member: Option<&Member>) -> Result<Vec<Tensor>, RunError> {
+        let result = self.run_as(inputs, pool, member);
+        let Some(member) = member else { return result };
+        match &result {
+            Ok(_) => member.finish(),
+            Err(error) => member.fail(&error.to_string()),
+        }
+        result
+    }
+
+    fn run_as(&self, inputs: Vec<Tensor>, pool: &Pool, member: Option<&Member>) -> Result<Vec<Tensor>, RunError> {
+        let want = (self.settings.replicas, self.settings.partitions);
+        let got = member.map_or((1, 1), |member| (member.world().replicas(), member.world().partitions()));
+        if self.collectives > 0 && want != got {
+            return Err(RunError::Input(format!(
+                "program `{}` is for {} replicas of {} partitions and was launched on {} of {}",
+                self.name, want.0, want.1, got.0, got.1
+            )));
+        }
         if inputs.len() != self.parameters.len() {
             let (want, got) = (self.parameters.len(), inputs.len());
             return Err(RunError::Input(format!("program `{}` takes {want} inputs, {got} were given", self.name)));
         }
-        let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool: &self.pool };
+        let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool, member };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
             if input.ty() != &parameter.ty {
                 let (want, got) = (&parameter.ty, input.ty());
@@ -143,6 +206,8 @@ struct Env<'p> {
     consts: &'p [Buffer],
     slots: Vec<Option<Buffer>>,
     pool: &'p Pool,
+    /// None in a world of one.
+    member: Option<&'p Member>,
 }
 
 fn empty(slot: u32) -> RunError {
@@ -182,6 +247,10 @@ impl Env<'_> {
                     self.kernel(&**kernel, args, outs)?;
                     self.free(free);
                 }
+                Step::Collective { collective, args, outs, free } => {
+                    self.meet(collective, args, outs)?;
+                    self.free(free);
+                }
                 Step::While { args, carried, cond, body, outs, free } => {
                     self.repeat(args, carried, cond, body, outs)?;
                     self.free(free);
@@ -214,6 +283,9 @@ impl Env<'_> {
     }
 
     fn tile(&mut self, program: &TileProgram, n: usize, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
+        if let [out] = outs {
+            return self.tile_of_one(program, n, args, out);
+        }
         let mut buffers = Vec::with_capacity(outs.len());
         let mut alias = Vec::new();
         for (o, out) in outs.iter().enumerate() {
@@ -239,6 +311,40 @@ impl Env<'_> {
         Ok(())
     }
 
+    /// A tile step with one output, as most have: lists are on the stack while they are short, because allocating them
+    /// takes longer than a tiny step.
+    fn tile_of_one(&mut self, program: &TileProgram, n: usize, args: &[Arg], out: &Out) -> Result<(), RunError> {
+        const FEW: usize = 8;
+        let stolen = self.steal(args, out.from);
+        let taken = if stolen.is_some() { out.from } else { None };
+        let alias = if stolen.is_some() { &[taken][..] } else { &[] };
+        let mut buffer = match stolen {
+            Some(buffer) => buffer,
+            None => self.pool.alloc(out.bytes)?,
+        };
+        {
+            let mut few = [&[][..]; FEW];
+            let many;
+            let ins = match few.get_mut(..args.len()) {
+                Some(ins) => {
+                    for (i, (slot, &arg)) in ins.iter_mut().zip(args).enumerate() {
+                        if taken.is_none_or(|taken| usize::from(taken) != i) {
+                            *slot = self.get(arg)?.bytes();
+                        }
+                    }
+                    &*ins
+                }
+                None => {
+                    many = self.inputs(args, alias)?;
+                    &many[..]
+                }
+            };
+            program.run(n, ins, &mut [buffer.write()?], alias);
+        }
+        self.slots[out.slot as usize] = Some(buffer);
+        Ok(())
+    }
+
     fn kernel(&mut self, kernel: &dyn Kernel, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
         let mut buffers = Vec::with_capacity(outs.len());
         let mut alias = Vec::new();
@@ -260,6 +366,24 @@ impl Env<'_> {
             let mut targets = targets(&mut buffers)?;
             kernel.run(&ins, &mut targets, self.pool)?;
         }
+        for (out, buffer) in outs.iter().zip(buffers) {
+            self.slots[out.slot as usize] = Some(buffer);
+        }
+        Ok(())
+    }
+
+    fn meet(&mut self, collective: &Collective, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
+        let inputs = args.iter().map(|&arg| self.take(arg)).collect::<Result<_, _>>()?;
+        let bytes: Vec<usize> = outs.iter().map(|out| out.bytes).collect();
+        let alone;
+        let member = match self.member {
+            Some(member) => member,
+            None => {
+                alone = World::new(1, 1).member(0, 0);
+                &alone
+            }
+        };
+        let buffers = collective.run(inputs, &bytes, self.pool, member)?;
         for (out, buffer) in outs.iter().zip(buffers) {
             self.slots[out.slot as usize] = Some(buffer);
         }

@@ -23,6 +23,26 @@ impl Tensor {
         Ok(Tensor { ty, buffer: Buffer::copy_of(pool, bytes)? })
     }
 
+    /// A tensor in memory of somebody else, who neither moves nor changes it while the owner lives; programs never
+    /// write it. None unless the memory is aligned to 64 bytes, or if there is none: then the bytes must be copied.
+    ///
+    /// # Errors
+    ///
+    /// Other bytes than those of the type.
+    pub fn foreign(
+        dtype: DType,
+        dims: &[usize],
+        owner: impl AsRef<[u8]> + Send + Sync + 'static,
+    ) -> Result<Option<Self>, RunError> {
+        let ty = checked(dtype, dims, owner.as_ref().len())?;
+        Ok(Buffer::foreign(owner).map(|buffer| Tensor { ty, buffer }))
+    }
+
+    /// Whether [`Tensor::foreign`] takes that memory.
+    pub fn is_aligned(bytes: &[u8]) -> bool {
+        Buffer::is_aligned(bytes)
+    }
+
     /// A tensor of arbitrary contents, to be filled through [`Tensor::bytes_mut`].
     pub fn uninit(pool: &Pool, dtype: DType, dims: &[usize]) -> Result<Self, RunError> {
         let ty = TensorType::new(dtype, dims).map_err(|e| RunError::Input(e.message().into()))?;
@@ -83,9 +103,33 @@ impl Tensor {
         bytemuck::try_cast_slice(self.bytes()).ok()
     }
 
+    /// A copy of the elements in memory of `pool`.
+    ///
+    /// # Errors
+    ///
+    /// Not enough memory.
+    pub fn copy_to(&self, pool: &Pool) -> Result<Self, RunError> {
+        Ok(Tensor { ty: self.ty.clone(), buffer: Buffer::copy_of(pool, self.bytes())? })
+    }
+
+    /// Whether the elements lie in memory of `pool`.
+    pub fn is_of(&self, pool: &Pool) -> bool {
+        self.buffer.is_of(pool)
+    }
+
     /// The same elements under other extents.
     pub fn reshaped(&self, dims: &[usize]) -> Result<Self, RunError> {
         let ty = checked(self.ty.dtype, dims, self.bytes().len())?;
+        Ok(Tensor { ty, buffer: self.buffer.clone() })
+    }
+
+    /// The same bytes as elements of another type.
+    ///
+    /// # Errors
+    ///
+    /// A type of another size.
+    pub fn bitcast(&self, dtype: DType, dims: &[usize]) -> Result<Self, RunError> {
+        let ty = checked(dtype, dims, self.bytes().len())?;
         Ok(Tensor { ty, buffer: self.buffer.clone() })
     }
 

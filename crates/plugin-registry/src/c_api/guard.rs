@@ -58,7 +58,7 @@ impl From<crate::Error> for Failure {
             E::Description { .. } => ErrorCode::INVALID_ARGUMENT,
             E::NameTaken { .. } | E::DescribedOtherwise { .. } => ErrorCode::ALREADY_EXISTS,
             E::Select(_) | E::Unknown { .. } | E::NoLibrary { .. } => ErrorCode::NOT_FOUND,
-            E::Path { error, .. } | E::Configure { error, .. } => error.code(),
+            E::Path { error, .. } | E::Configure { error, .. } | E::Supports { error, .. } => error.code(),
             E::Options(error) => error.code(),
             E::Client { error, .. } => error.code(),
             E::Held(_) => ErrorCode::RESOURCE_EXHAUSTED,

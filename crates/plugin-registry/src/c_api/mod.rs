@@ -14,6 +14,7 @@ mod plugin;
 mod policy;
 mod registry;
 mod sized;
+mod support;
 mod text;
 mod topology;
 mod version;
@@ -26,6 +27,7 @@ pub use plan::*;
 pub use plugin::*;
 pub use policy::*;
 pub use registry::*;
+pub use support::*;
 pub use topology::*;
 pub use version::*;
 
@@ -41,4 +43,5 @@ const _: () = {
     shared::<dp_plugin_list>();
     shared::<dp_policy>();
     shared::<dp_registry>();
+    shared::<dp_support>();
 };

@@ -22,7 +22,7 @@ use super::text::{NO_TEXT, Text};
 /// A plugin of a registry: what it says of itself, and the way to load it. Handles of one plugin are independent: each
 /// keeps its own text.
 pub struct dp_plugin {
-    entry: PluginEntry,
+    pub(super) entry: PluginEntry,
     name: Text,
     aliases: Vec<Text>,
     refusals: Vec<Text>,

@@ -4,7 +4,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use device_plugin::{Capabilities, Descriptor, EnvPlan, Environment, Manifest, ProcessTopology};
+use device_plugin::{
+    Capabilities, Descriptor, Effort, EnvPlan, Environment, Manifest, ProcessTopology, Program, Support,
+};
 
 use super::library::{Shared, Source};
 use super::loaded::LoadedPlugin;
@@ -110,6 +112,18 @@ impl PluginEntry {
     pub fn plan(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Error> {
         let failed = |error| Error::Configure { name: self.name().to_owned(), error: Box::new(error) };
         self.usable()?.configure(topology, environment).map_err(failed)
+    }
+
+    /// Whether its devices can run a program, told without a client: the plugin's own answer where its code is at hand,
+    /// else that of the table in its manifest. Nothing is loaded.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] where it cannot be used; [`Error::Supports`] with what is wrong with the table, or what keeps
+    /// the plugin from telling.
+    pub fn supports(&self, program: &Program, effort: Effort) -> Result<Support, Error> {
+        let failed = |error| Error::Supports { name: self.name().to_owned(), error: Box::new(error) };
+        self.usable()?.supports(program, effort).map_err(failed)
     }
 
     /// Loads the plugin for a process alone, as [`Self::load_with`] does.

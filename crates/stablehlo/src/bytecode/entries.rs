@@ -10,6 +10,7 @@ use super::cursor::Cursor;
 use crate::attributes::{Budget, enumeration, float_attribute, weight};
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type};
+use crate::print::{attribute_text, float_text, quoted};
 use crate::types::Ty;
 
 /// Deepest nesting of attributes and types.
@@ -214,6 +215,8 @@ impl<'a> Tables<'a> {
             Some(element) if element.is_unsigned_integer() && width < 64 => {
                 Attribute::Integer(value & ((1 << width) - 1), element)
             }
+            // Wide values come zero-extended.
+            Some(element) if width < 64 => Attribute::Integer(value << (64 - width) >> (64 - width), element),
             Some(element) => Attribute::Integer(value, element),
             // A width no element type has.
             None => Attribute::Other(format!("{value} : {}", ty.into_type())),
@@ -331,11 +334,16 @@ impl<'a> Tables<'a> {
                     return Err(cursor.error("a result accuracy without a mode"));
                 };
                 let mode = mode.trim_end_matches('>').rsplit(' ').next().unwrap_or_default().to_owned();
-                Attribute::Other(format!(
-                    "#stablehlo.result_accuracy<atol = {:?}, rtol = {:?}, ulps = {ulps}, mode = #stablehlo.result_accuracy_mode<{mode}>>",
-                    f64::from_bits(atol),
-                    f64::from_bits(rtol),
-                ))
+                let mut text = String::from("#stablehlo.result_accuracy<");
+                for (name, bits) in [("atol", atol), ("rtol", rtol)] {
+                    if bits != 0 {
+                        text.push_str(&format!("{name} = {}, ", float_text(bits, ElementType::F64)));
+                    }
+                }
+                if ulps != 0 {
+                    text.push_str(&format!("ulps = {ulps}, "));
+                }
+                Attribute::Other(format!("{text}mode = #stablehlo.result_accuracy_mode<{mode}>>"))
             }
             21 => {
                 let (pre, size) = (cursor.svarint()?, cursor.svarint()?);
@@ -344,11 +352,11 @@ impl<'a> Tables<'a> {
             22 => {
                 let name = self.child_text(cursor, depth)?;
                 let sub = if cursor.varint()? != 0 {
-                    format!(":{}", self.child_other(cursor, depth)?)
+                    format!(", sub_axis_info = {}", self.child_other(cursor, depth)?)
                 } else {
                     String::new()
                 };
-                Attribute::Other(format!("\"{name}\"{sub}"))
+                Attribute::Other(format!("#stablehlo.axis_ref<name = {}{sub}>", quoted(name.as_bytes())))
             }
             23 => {
                 let mesh = self.child(cursor, depth)?;
@@ -363,16 +371,20 @@ impl<'a> Tables<'a> {
             }
             24 => {
                 let name = self.child_text(cursor, depth)?;
-                Attribute::Other(format!("\"{name}\"={}", cursor.svarint()?))
+                let size = cursor.svarint()?;
+                Attribute::Other(format!("#stablehlo.mesh_axis<name = {}, size = {size}>", quoted(name.as_bytes())))
             }
             25 => {
                 let axes = self.child_list(cursor, depth)?;
                 let (index, present) = cursor.flagged()?;
-                if present {
+                let devices = if present {
                     let index = usize::try_from(index).map_err(|_| cursor.error("attribute index out of range"))?;
-                    self.load_attribute(cursor.pos(), index, depth + 1)?;
-                }
-                Attribute::Other(format!("#stablehlo.mesh<axes = [{axes}]>"))
+                    let devices = self.child_at(cursor, index, depth)?;
+                    format!(", device_ids = {}", attribute_text(&devices))
+                } else {
+                    String::new()
+                };
+                Attribute::Other(format!("#stablehlo.mesh<axes = [{axes}]{devices}>"))
             }
             code => return Err(self.unknown(cursor, "vhlo attribute", code)),
         })

@@ -4,7 +4,7 @@ use super::cursor::Cursor;
 use super::walk::{Head, Scope, Walk, finished, symbol};
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::types::function_text;
+use crate::types::{declaration, function_text, keep_visibility};
 
 /// The attributes of a function.
 struct FuncAttributes {
@@ -50,7 +50,8 @@ impl<'a> Walk<'a> {
     }
 
     fn named_func(&mut self, cursor: &mut Cursor<'a>, head: &Head, name: &str, f: FuncAttributes) -> Result<()> {
-        let public = f.find("sym_visibility").and_then(symbol).is_none_or(|v| v != "private" && v != "nested");
+        let visibility = f.find("sym_visibility").and_then(symbol);
+        let public = visibility.as_deref().is_none_or(|v| v != "private" && v != "nested");
         let mut scope = Scope::default();
         if head.regions != 1 {
             return Err(Error::new(format!("a function must have one body, not {}", head.regions)));
@@ -65,7 +66,13 @@ impl<'a> Walk<'a> {
         };
         if body.ops.is_empty() {
             // A declaration: a name others may refer to, but nothing to run.
-            self.module.symbols.push(("func.func".to_owned(), f.own.into_iter().chain(f.discardable).collect()));
+            let Some(Attribute::Type(Type::Other(ty))) = f.find("function_type") else {
+                return Err(Error::new("attribute `function_type` must be a function type"));
+            };
+            let (inputs, results) = crate::text::function_type(ty).unwrap_or_default();
+            let lists = [f.lists("arg_attrs", inputs.len())?, f.lists("res_attrs", results.len())?];
+            let attributes = declaration(name, ty.clone(), visibility.as_deref(), lists, f.discardable);
+            self.module.symbols.push(("func.func".to_owned(), attributes));
             return Ok(());
         }
         let Some(Op { kind: OpKind::Return, operands, .. }) = body.ops.last() else {
@@ -82,13 +89,17 @@ impl<'a> Walk<'a> {
             }
             _ => return Err(Error::new("attribute `function_type` must be a type")),
         }
+        let (arg_attributes, result_attributes) =
+            (f.lists("arg_attrs", inputs.len())?, f.lists("res_attrs", results.len())?);
+        let mut attributes = f.discardable;
+        keep_visibility(visibility.as_deref(), &mut attributes);
         self.module.funcs.push(Func {
             name: name.to_owned(),
             public,
-            arg_attributes: f.lists("arg_attrs", inputs.len())?,
-            result_attributes: f.lists("res_attrs", results.len())?,
+            arg_attributes,
+            result_attributes,
             results,
-            attributes: f.discardable,
+            attributes,
             body,
             values: scope.values,
             location: head.location,

@@ -5,6 +5,7 @@ use super::cursor::Cursor;
 use super::entries::{MAX_DEPTH, Tables};
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, ElementType, TensorType, Type};
+use crate::print::float_text;
 use crate::types::Ty;
 
 impl Tables<'_> {
@@ -187,8 +188,17 @@ impl Tables<'_> {
     }
 
     fn quantized(&mut self, cursor: &mut Cursor<'_>, depth: usize, per_axis: bool) -> Result<Ty> {
-        cursor.varint()?;
-        let storage = self.child_type(cursor, depth)?.into_type();
+        // The one flag there is: the storage is signed.
+        let signed = cursor.varint()? & 1 == 1;
+        let storage = self.child_type(cursor, depth)?.into_type().to_string();
+        let width = storage.trim_start_matches(['u', 'i']).parse::<u32>().unwrap_or(64).clamp(1, 63);
+        let storage = format!("{}{width}", if signed { "i" } else { "u" });
+        let all = if signed { (-1i64 << (width - 1), (1i64 << (width - 1)) - 1) } else { (0, (1i64 << width) - 1) };
+        let range = |min: i64, max: i64| if (min, max) == all { String::new() } else { format!("<{min}:{max}>") };
+        let step = |scale: f64, zero: i64| {
+            let scale = float_text(scale.to_bits(), ElementType::F64);
+            if zero == 0 { scale } else { format!("{scale}:{zero}") }
+        };
         let expressed = self.child_type(cursor, depth)?.into_type();
         let f64_of = |cursor: &mut Cursor<'_>| Ok(f64::from_bits(cursor.svarint()?.cast_unsigned()));
         let text = if per_axis {
@@ -196,13 +206,13 @@ impl Tables<'_> {
             let (min, max) = (cursor.svarint()?, cursor.svarint()?);
             let scales = cursor.list(f64_of)?;
             let zeros = cursor.list(Cursor::svarint)?;
-            let steps: Vec<_> = scales.iter().zip(&zeros).map(|(scale, zero)| format!("{scale:?}:{zero}")).collect();
-            format!("!quant.uniform<{storage}<{min}:{max}>:{expressed}:{dimension}, {{{}}}>", steps.join(","))
+            let steps: Vec<_> = scales.iter().zip(&zeros).map(|(&scale, &zero)| step(scale, zero)).collect();
+            format!("!quant.uniform<{storage}{}:{expressed}:{dimension}, {{{}}}>", range(min, max), steps.join(","))
         } else {
             let scale = f64_of(cursor)?;
             let zero = cursor.svarint()?;
             let (min, max) = (cursor.svarint()?, cursor.svarint()?);
-            format!("!quant.uniform<{storage}<{min}:{max}>:{expressed}, {scale:?}:{zero}>")
+            format!("!quant.uniform<{storage}{}:{expressed}, {}>", range(min, max), step(scale, zero))
         };
         Ok(Ty::Value(Type::Other(text)))
     }

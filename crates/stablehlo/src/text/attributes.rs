@@ -1,7 +1,7 @@
 //! Attributes and locations.
 
-use super::parser::{Parser, parse_integer};
 use super::dense::float_bits;
+use super::parser::{Parser, parse_integer};
 use crate::attributes::{float_attribute, weight};
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, Location, LocationId, TensorType};

@@ -30,7 +30,10 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
                 for (field, value) in Parser::new(body(&value)?).fields()? {
                     match field.as_str() {
                         "handle" => own.push(("channel_id".to_owned(), value)),
-                        "type" if is_attribute(base, "channel_type") => own.push(("channel_type".to_owned(), value)),
+                        // Artifacts keep the type of few ops; elsewhere it is kept if it says something.
+                        "type" if is_attribute(base, "channel_type") || value.as_integer() != Some(0) => {
+                            own.push(("channel_type".to_owned(), value));
+                        }
                         _ => {}
                     }
                 }

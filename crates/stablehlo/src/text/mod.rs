@@ -17,11 +17,30 @@ mod types;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::ir::Module;
+use crate::ir::{Attributes, Module, Type};
+use crate::types::Ty;
 
 /// Reads a text program.
 pub(crate) fn parse(program: &Bytes) -> Result<Module> {
     let text = std::str::from_utf8(program)
         .map_err(|e| Error::at(e.valid_up_to(), "the program is neither a portable artifact nor UTF-8 text"))?;
     parser::Parser::new(text).program().map_err(|e| e.with_text(text))
+}
+
+/// The inputs and results of a function type given as text; `None` if it is none.
+pub(crate) fn function_type(text: &str) -> Option<(Vec<Type>, Vec<Type>)> {
+    match parser::Parser::new(text).whole_type().ok()? {
+        Ty::Function(inputs, results) => Some((inputs, results)),
+        _ => None,
+    }
+}
+
+/// The type given as text; `None` if it is none.
+pub(crate) fn whole_type(text: &str) -> Option<Ty> {
+    parser::Parser::new(text).whole_type().ok()
+}
+
+/// The fields of a structured attribute, given the text between its brackets.
+pub(crate) fn fields(body: &str) -> Result<Attributes> {
+    parser::Parser::new(body).fields()
 }

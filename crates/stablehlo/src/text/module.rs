@@ -6,7 +6,7 @@ use super::parser::Parser;
 use super::scope::Scope;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::types::function_text;
+use crate::types::{declaration, function_text, keep_visibility};
 
 impl<'a> Parser<'a> {
     /// The whole program.
@@ -156,27 +156,24 @@ impl<'a> Parser<'a> {
     fn func(&mut self, module: &mut Module) -> Result<()> {
         let start = self.pos;
         self.ident("`func.func`")?;
-        let public = match self.word() {
+        let visibility = match self.word() {
             word @ ("public" | "private" | "nested") => {
                 self.pos += word.len();
-                word == "public"
+                Some(word)
             }
-            _ => true,
+            _ => None,
         };
         let name = self.symbol()?;
-        match self.func_body(start, public, &name).map_err(|e| e.with_func(&name))? {
-            Some(func) => module.funcs.push(func),
+        match self.func_body(start, visibility, &name).map_err(|e| e.with_func(&name))? {
+            Ok(func) => module.funcs.push(func),
             // A declaration: a name others may refer to, but nothing to run.
-            None => module.symbols.push((
-                "func.func".to_owned(),
-                vec![("sym_name".to_owned(), Attribute::String(name.into_bytes().into()))],
-            )),
+            Err(attributes) => module.symbols.push(("func.func".to_owned(), attributes)),
         }
         Ok(())
     }
 
-    /// The rest of a function after its name; `None` for a declaration.
-    fn func_body(&mut self, start: usize, public: bool, name: &str) -> Result<Option<Func>> {
+    /// The rest of a function after its name; the attributes of a declaration.
+    fn func_body(&mut self, start: usize, visibility: Option<&str>, name: &str) -> Result<Result<Func, Attributes>> {
         let mut scope = Scope::default();
         let arguments = self.list("(", ")", Self::declared_argument)?;
         let (names, typed): (Vec<_>, Vec<_>) = arguments.into_iter().unzip();
@@ -187,10 +184,13 @@ impl<'a> Parser<'a> {
         }
         let (results, result_attributes): (Vec<_>, Vec<_>) =
             if self.eat("->") { self.func_results()? } else { Vec::new() }.into_iter().unzip();
-        let attributes = if self.keyword("attributes") { self.dictionary()? } else { Attributes::new() };
+        let mut attributes = if self.keyword("attributes") { self.dictionary()? } else { Attributes::new() };
         if self.peek() != b'{' {
             self.optional_location()?;
-            return Ok(None);
+            let inputs: Vec<Type> = args.iter().map(|&v| scope.ty(v).clone()).collect();
+            let ty = function_text(&inputs, &results);
+            let lists = [arg_attributes, result_attributes];
+            return Ok(Err(declaration(name, ty, visibility, lists, attributes)));
         }
         if names.contains(&"") {
             return Err(Error::at(start, "the arguments of a function with a body must be named"));
@@ -201,9 +201,10 @@ impl<'a> Parser<'a> {
         let ops = self.block(&mut scope)?;
         self.expect("}")?;
         let location = self.optional_location()?.unwrap_or(location);
-        Ok(Some(Func {
+        keep_visibility(visibility, &mut attributes);
+        Ok(Ok(Func {
             name: name.to_owned(),
-            public,
+            public: visibility.is_none_or(|v| v == "public"),
             arg_attributes,
             results,
             result_attributes,
@@ -447,6 +448,8 @@ fn generic_func(
             matches!(name.as_str(), "sym_name" | "sym_visibility" | "function_type" | "arg_attrs" | "res_attrs");
         if known { own.push((name, value)) } else { attributes.push((name, value)) }
     }
+    let visibility = text(&own, "sym_visibility");
+    keep_visibility(visibility.as_deref(), &mut attributes);
     let actual = function_text(&inputs, &results);
     match own.iter().find(|(name, _)| name == "function_type") {
         Some((_, Attribute::Type(Type::Other(declared)))) if *declared == actual => {}
@@ -467,7 +470,7 @@ fn generic_func(
     };
     Ok(Func {
         name: text(&own, "sym_name").ok_or_else(|| Error::new("attribute `sym_name` must be a string"))?,
-        public: text(&own, "sym_visibility").is_none_or(|v| v != "private" && v != "nested"),
+        public: visibility.is_none_or(|v| v != "private" && v != "nested"),
         arg_attributes: lists("arg_attrs", inputs.len()),
         result_attributes: lists("res_attrs", results.len()),
         results,

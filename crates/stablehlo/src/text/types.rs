@@ -18,6 +18,12 @@ impl Parser<'_> {
         }
     }
 
+    /// The type that this parser's text is.
+    pub(super) fn whole_type(mut self) -> Result<Ty> {
+        let ty = self.ty()?;
+        if self.at_end() { Ok(ty) } else { Err(self.expected("the end of the type")) }
+    }
+
     /// Any type.
     pub(super) fn ty(&mut self) -> Result<Ty> {
         self.enter()?;

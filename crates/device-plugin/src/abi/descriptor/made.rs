@@ -60,8 +60,12 @@ fn made<P: DevicePlugin>() -> Made {
 
 fn describe<P: DevicePlugin>() -> Result<dp_descriptor> {
     let descriptor = Descriptor::of::<P>()?;
-    let mut made =
-        dp_descriptor { configure: Some(configure::<P>), shutdown: Some(shutdown::<P>), ..dp_descriptor::new() };
+    let mut made = dp_descriptor {
+        configure: Some(configure::<P>),
+        shutdown: Some(shutdown::<P>),
+        supports: Some(supports::<P>),
+        ..dp_descriptor::new()
+    };
     let mut library = None;
     match descriptor.library() {
         Library::This | Library::Static(_) => {
@@ -141,6 +145,26 @@ unsafe extern "C" fn configure<P: DevicePlugin>(
     };
     // SAFETY: D5 is the caller's.
     unsafe { strings::answer(sink, user, plan) }
+}
+
+unsafe extern "C" fn supports<P: DevicePlugin>(
+    format: dp_string,
+    code: dp_string,
+    effort: u32,
+    sink: dp_sink,
+    user: *mut c_void,
+) -> u32 {
+    let support = || {
+        // SAFETY: D4 is the caller's.
+        let program = unsafe { strings::program(format, code) }?;
+        let effort = super::effort_of(effort)?;
+        let answer = P::supports(&program, effort);
+        let answer =
+            answer.ok_or_else(|| Error::unimplemented("the plugin's manifest says all it knows of programs"))?;
+        serde_json::to_string(&answer).map_err(|error| Error::internal(error.to_string()))
+    };
+    // SAFETY: D5 is the caller's.
+    unsafe { strings::answer(sink, user, support) }
 }
 
 unsafe extern "C" fn shutdown<P: DevicePlugin>() {

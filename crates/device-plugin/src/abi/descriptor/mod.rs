@@ -11,6 +11,8 @@ mod made;
 mod plan;
 mod read;
 mod strings;
+#[cfg(all(test, feature = "stablehlo"))]
+mod support_tests;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -20,6 +22,7 @@ use std::ffi::{c_char, c_void};
 use pjrt_sys::PJRT_Api;
 
 use crate::abi::capabilities::{dp_capabilities, dp_string};
+use crate::{Effort, Error, Result};
 
 pub(crate) use made::c_descriptor;
 pub use topology::CTopology;
@@ -45,6 +48,15 @@ pub const DP_DEVICE_SHARE_DEFAULT: u32 = 0;
 pub const DP_DEVICE_SHARE_ONE: u32 = 1;
 /// The process takes all devices of its host.
 pub const DP_DEVICE_SHARE_ALL: u32 = 2;
+
+/// Answer by the names of the program's operations.
+pub const DP_EFFORT_NAMES: u32 = 1;
+/// And by their attributes.
+pub const DP_EFFORT_ATTRIBUTES: u32 = 2;
+/// And by their types.
+pub const DP_EFFORT_TYPES: u32 = 3;
+/// And by all that compiling finds out.
+pub const DP_EFFORT_COMPILE: u32 = 4;
 
 /// An environment variable. It never grows, for there are arrays of it.
 #[repr(C)]
@@ -124,6 +136,17 @@ pub type dp_configure = Option<
     ) -> u32,
 >;
 
+/// Tells whether the devices can run a program: `code`, of a format such as `mlir`. Returns 0 and hands the answer to
+/// `sink` as JSON, or a `PJRT_Error_Code` and the reason; `PJRT_Error_Code_UNIMPLEMENTED` where the manifest says all the
+/// plugin knows. `effort` is one of `DP_EFFORT_*`. The answer is an object of
+///
+/// - `answer`: `yes`, `no` or `maybe`; and
+/// - `reasons`, for the last two, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,
+///   "message": …}`, where only the message is required.
+pub type dp_supports = Option<
+    unsafe extern "C" fn(format: dp_string, code: dp_string, effort: u32, sink: dp_sink, user: *mut c_void) -> u32,
+>;
+
 /// Called once, after the last client is gone.
 pub type dp_shutdown = Option<unsafe extern "C" fn()>;
 
@@ -156,6 +179,29 @@ pub struct dp_descriptor {
     pub configure: dp_configure,
     /// May be null.
     pub shutdown: dp_shutdown,
+    /// Which programs the devices can run; null where the manifest says all the plugin knows.
+    pub supports: dp_supports,
+}
+
+/// An effort as C spells it.
+pub(crate) const fn raw_effort(effort: Effort) -> u32 {
+    match effort {
+        Effort::Names => DP_EFFORT_NAMES,
+        Effort::Attributes => DP_EFFORT_ATTRIBUTES,
+        Effort::Types => DP_EFFORT_TYPES,
+        Effort::Compile => DP_EFFORT_COMPILE,
+    }
+}
+
+/// The effort of one of `DP_EFFORT_*`.
+///
+/// # Errors
+///
+/// `INVALID_ARGUMENT` for another number.
+pub fn effort_of(raw: u32) -> Result<Effort> {
+    Effort::ALL.into_iter().find(|effort| raw_effort(*effort) == raw).ok_or_else(|| {
+        Error::invalid_argument(format!("effort is {raw}, none of DP_EFFORT_NAMES, _ATTRIBUTES, _TYPES and _COMPILE"))
+    })
 }
 
 impl dp_descriptor {
@@ -179,6 +225,7 @@ impl dp_descriptor {
             library_path: None,
             configure: None,
             shutdown: None,
+            supports: None,
         }
     }
 }

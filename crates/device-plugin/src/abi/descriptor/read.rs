@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::abi::capabilities::dp_string;
 use crate::abi::descriptor::{
     CTopology, DP_DESCRIPTOR_VERSION, DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS,
-    dp_configure, dp_descriptor, dp_library_path, dp_shutdown, plan, strings,
+    dp_configure, dp_descriptor, dp_library_path, dp_shutdown, dp_supports, plan, strings,
 };
 use crate::descriptor::Hooks;
 use crate::{
-    Descriptor, EnvPlan, Environment, Error, Fault, Faults, Library, Manifest, ProcessTopology, Result, StaticApi,
+    Descriptor, Effort, EnvPlan, Environment, Error, ErrorCode, Fault, Faults, Library, Manifest, ProcessTopology,
+    Program, Result, StaticApi, Support,
 };
 
 impl Descriptor {
@@ -47,7 +49,8 @@ impl Descriptor {
         let manifest = collect(unsafe { manifest(&raw, name) }, &mut faults);
         // SAFETY: D2 and D3 are the caller's.
         let library = collect(unsafe { library(&raw, name) }, &mut faults);
-        let hooks = Foreign { name: name.to_owned(), configure: raw.configure, shutdown: raw.shutdown };
+        let hooks =
+            Foreign { name: name.to_owned(), configure: raw.configure, supports: raw.supports, shutdown: raw.shutdown };
         match (manifest, library) {
             (Some(manifest), Some(library)) => Self::new(manifest, library, Arc::new(hooks)),
             _ => Err(Faults::check(faults)
@@ -145,6 +148,7 @@ fn computed(name: &str, function: dp_library_path) -> Result<PathBuf> {
 struct Foreign {
     name: String,
     configure: dp_configure,
+    supports: dp_supports,
     shutdown: dp_shutdown,
 }
 
@@ -158,6 +162,24 @@ impl Hooks for Foreign {
         // SAFETY: D3, as above; the arguments live until the function returns.
         let plan = unsafe { strings::ask(&format!("configure of {}", self.name), call) };
         Some(plan.and_then(|json| plan::from_json(&json, environment)))
+    }
+
+    fn supports(&self, program: &Program, effort: Effort) -> Option<Result<Support>> {
+        let function = self.supports?;
+        let (format, code) = (dp_string::new(&program.format), strings::of_bytes(&program.code));
+        // SAFETY: D3, by the contract of `Descriptor::from_raw`.
+        let call = |sink, user| unsafe { function(format, code, super::raw_effort(effort), sink, user) };
+        let name = format!("supports of {}", self.name);
+        // SAFETY: D3, as above; the arguments live until the function returns.
+        let answer = match unsafe { strings::ask(&name, call) } {
+            Err(error) if error.code() == ErrorCode::UNIMPLEMENTED => return None,
+            answer => answer,
+        };
+        let read = |json: String| {
+            serde_json::from_str(&json)
+                .map_err(|error| Error::internal(format!("{name} answered no such JSON: {error}")))
+        };
+        Some(answer.and_then(read))
     }
 
     fn shutdown(&self) {

@@ -6,7 +6,7 @@ use crate::abi::capabilities::dp_string;
 use crate::abi::descriptor::{dp_descriptor, dp_sink, dp_topology, dp_variable};
 use crate::abi::entry::contain;
 use crate::abi::raw::{slice, text};
-use crate::{Environment, Error, ErrorCode, Result};
+use crate::{Bytes, Environment, Error, ErrorCode, Program, Result};
 
 impl dp_string {
     /// No text.
@@ -69,6 +69,24 @@ pub(super) fn of_environment(environment: &Environment) -> Vec<dp_variable> {
         .iter()
         .map(|(name, value)| dp_variable { name: dp_string::new(name), value: dp_string::new(value) })
         .collect()
+}
+
+/// Bytes that must outlive what is made of them.
+pub(super) fn of_bytes(bytes: &[u8]) -> dp_string {
+    dp_string { data: bytes.as_ptr().cast::<c_char>(), size: bytes.len() }
+}
+
+/// A copy of a program.
+///
+/// # Safety
+///
+/// D2 for both, of which `code` need be no text.
+pub(super) unsafe fn program(format: dp_string, code: dp_string) -> Result<Program> {
+    // SAFETY: the caller's contract.
+    let format = unsafe { read(format, "format") }?.to_owned();
+    // SAFETY: the caller's contract.
+    let code = unsafe { slice(code.data.cast::<u8>(), code.size, "code") }?;
+    Ok(Program { format, code: Bytes::copy_from_slice(code) })
 }
 
 /// A struct that begins with its size and is valid as zeros beyond it.

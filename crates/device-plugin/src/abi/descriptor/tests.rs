@@ -23,7 +23,7 @@ use crate::{
     NoBackend, OptionSchema, OptionSpec, Ownership, ProcessTopology, Result, Value,
 };
 
-fn read(descriptor: *const dp_descriptor) -> Result<Descriptor, String> {
+pub(super) fn read(descriptor: *const dp_descriptor) -> Result<Descriptor, String> {
     unsafe { Descriptor::from_raw(descriptor) }.map_err(|faults| faults.to_string())
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use half::{bf16, f16};
+use stablehlo::ir::Unary;
 
 use super::map::{map1, scalar1};
 use super::num::{Cast, narrowed};
-use super::{Map, One};
+use super::{Map, One, complex, narrow};
 use crate::engine::dtype::{DType, Pred};
 
 macro_rules! from {
@@ -31,8 +32,62 @@ macro_rules! from {
     }};
 }
 
-/// `convert` between two dtypes.
-pub(crate) fn convert(from: DType, to: DType) -> Option<Map> {
+/// The loops that `convert` between two dtypes, in order, each with the type it makes.
+///
+/// Narrow floats go through `f32`, narrow integers are bytes with fewer bits in use, complex numbers go through the
+/// real type of their parts (the imaginary part is dropped): no loop is compiled for each pair of types.
+pub(crate) fn convert(from: DType, to: DType) -> Option<Vec<(Map, DType)>> {
+    let mut steps = Vec::new();
+    push_steps(from, to, &mut steps)?;
+    Some(steps)
+}
+
+fn push_steps(from: DType, to: DType, steps: &mut Vec<(Map, DType)>) -> Option<()> {
+    if from == to {
+        return Some(());
+    }
+    let step = match (from, to) {
+        (_, _) if complex::convert(from, to).is_some() => complex::convert(from, to),
+        _ if to.part().is_some() => {
+            // A float that holds the number exactly keeps its precision on the way.
+            let part = if to == DType::C64 && from != DType::F64 { DType::F32 } else { DType::F64 };
+            push_steps(from, part, steps)?;
+            let made = if part == DType::F32 { DType::C64 } else { DType::C128 };
+            steps.push((complex::convert(part, made)?, made));
+            return push_steps(made, to, steps);
+        }
+        _ if from.part().is_some() => {
+            let part = from.part()?;
+            steps.push((complex::unary(Unary::Real, from)?, part));
+            return push_steps(part, to, steps);
+        }
+        _ if from.is_narrow_float() => {
+            steps.push((narrow::decode(from)?, DType::F32));
+            return push_steps(DType::F32, to, steps);
+        }
+        // The bytes are those of the whole type already.
+        _ if from.narrow_bits().is_some() => return push_steps(from.computed(), to, steps),
+        _ if to.is_narrow_float() => {
+            let through = if matches!(from, DType::F32 | DType::F16 | DType::Bf16) { DType::F32 } else { DType::F64 };
+            push_steps(from, through, steps)?;
+            narrow::encode(to, through)
+        }
+        _ if to.narrow_bits().is_some() && (from.is_float() || from == DType::Bool) => {
+            push_steps(from, DType::F64, steps)?;
+            narrow::from_f64(to)
+        }
+        _ if to.narrow_bits().is_some() => {
+            push_steps(from, to.computed(), steps)?;
+            narrow::wrap(to)
+        }
+        _ => whole(from, to),
+    };
+    steps.push((step?, to));
+    Some(())
+}
+
+/// `convert` between types of whole bytes the engine computes with.
+fn whole(from: DType, to: DType) -> Option<Map> {
     Some(Map::One(match from {
         DType::Bool => from!(Pred, to),
         DType::I8 => from!(i8, to),

@@ -1,14 +1,20 @@
 //! Elementwise ops as loops over slices: (op, dtype) is resolved to a function once, at compile time.
 
+mod complex;
 mod convert;
 pub(crate) mod map;
 mod math;
+mod narrow;
 pub(crate) mod num;
+mod special;
 mod table;
 
 use std::sync::Arc;
 
+pub(crate) use complex::complex;
 pub(crate) use convert::{convert, reduce_precision};
+pub(crate) use narrow::{counted, wrap};
+pub(crate) use special::special;
 pub(crate) use table::{binary, clamp, compare, select, unary};
 
 /// A function of one operand.

@@ -5,7 +5,7 @@ use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 
 use super::map::{map1, map2, map3, scalar1, scalar2};
 use super::num::{Bits, Int, Num, Real};
-use super::{Map, One, Two};
+use super::{Map, One, Two, complex};
 use crate::engine::dtype::{DType, Pred, with_size};
 
 /// `$op` over the listed dtypes; any other gives `None`.
@@ -92,6 +92,9 @@ macro_rules! nums2 {
 
 /// An op of one operand.
 pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
+    if dtype.part().is_some() {
+        return complex::unary(op, dtype);
+    }
     match op {
         Unary::Abs => reals!(dtype, map1, abs).or_else(|| ints!(dtype, abs)),
         Unary::Negate => reals!(dtype, map1, neg).or_else(|| ints!(dtype, neg)),
@@ -137,6 +140,9 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
 
 /// An op of two operands of one type.
 pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Map> {
+    if dtype.part().is_some() {
+        return complex::binary(op, dtype);
+    }
     match op {
         Binary::Add => nums2!(dtype, map2, add),
         Binary::Subtract if dtype == DType::Bool => None,
@@ -196,6 +202,9 @@ macro_rules! total_comparisons {
 
 /// `compare`; the result is a truth value per element.
 pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtype: DType) -> Option<Map> {
+    if dtype.part().is_some() {
+        return complex::compare(direction, dtype);
+    }
     let total = kind == ComparisonType::TotalOrder;
     let f = match dtype {
         DType::F32 if total => total_comparisons!(f32, direction),
@@ -227,6 +236,9 @@ pub(crate) fn select(size: usize) -> Map {
 
 /// `clamp`: operands are lower bound, value, upper bound.
 pub(crate) fn clamp(dtype: DType) -> Option<Map> {
+    if dtype.part().is_some() {
+        return complex::clamp(dtype);
+    }
     macro_rules! clamp {
         ($($d:ident = $t:ty),*) => {
             match dtype {

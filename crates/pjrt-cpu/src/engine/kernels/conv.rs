@@ -3,7 +3,7 @@
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 use super::Kernel;
-use super::gemm::{Matrix, Operand, gemm};
+use super::gemm::{Matrix, gemm};
 use super::shape::{Pad, read_all};
 use crate::engine::dtype::with_size;
 use crate::engine::error::RunError;
@@ -20,7 +20,32 @@ pub(crate) struct ConvGroup {
     pub(crate) output: usize,
 }
 
-/// A convolution of `f32` or `f64`.
+/// What is computed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Element {
+    F32,
+    F64,
+    I64,
+}
+
+/// A matrix product `rows x depth` by `depth x features`.
+type Product<T> = fn(usize, usize, usize, Matrix<'_, T>, Matrix<'_, T>, &mut [T]);
+
+/// The product of integers, which wrap.
+fn wrapping(rows: usize, depth: usize, features: usize, a: Matrix<'_, i64>, b: Matrix<'_, i64>, out: &mut [i64]) {
+    for (row, out) in out.chunks_exact_mut(features.max(1)).take(rows).enumerate() {
+        out.fill(0);
+        for p in 0..depth {
+            let x = a.data[a.offset + row * a.row + p * a.column];
+            let y = &b.data[b.offset + p * b.row..][..features];
+            for (o, &y) in out.iter_mut().zip(y) {
+                *o = o.wrapping_add(x.wrapping_mul(y));
+            }
+        }
+    }
+}
+
+/// A convolution.
 pub(crate) struct Convolution {
     /// Padding and dilation of the input, with the elements of the result; `None` where it stays as it is.
     pub(crate) pad: Option<(Pad, usize)>,
@@ -36,17 +61,27 @@ pub(crate) struct Convolution {
     /// One group's output as `[batch, output position, output feature]`.
     pub(crate) output: View,
     pub(crate) groups: Vec<ConvGroup>,
-    pub(crate) size: usize,
+    pub(crate) element: Element,
 }
 
 impl Kernel for Convolution {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
-        if self.size == 8 { self.compute::<f64>(ins, outs[0], pool) } else { self.compute::<f32>(ins, outs[0], pool) }
+        match self.element {
+            Element::F32 => self.compute::<f32>(ins, outs[0], pool, gemm),
+            Element::F64 => self.compute::<f64>(ins, outs[0], pool, gemm),
+            Element::I64 => self.compute::<i64>(ins, outs[0], pool, wrapping),
+        }
     }
 }
 
 impl Convolution {
-    fn compute<T: Operand<Wide = T> + Pod>(&self, ins: &[&[u8]], out: &mut [u8], pool: &Pool) -> Result<(), RunError> {
+    fn compute<T: Pod + Send + Sync>(
+        &self,
+        ins: &[&[u8]],
+        out: &mut [u8],
+        pool: &Pool,
+        product: Product<T>,
+    ) -> Result<(), RunError> {
         let size = size_of::<T>();
         if out.is_empty() {
             return Ok(());
@@ -82,7 +117,7 @@ impl Convolution {
                     column: 1,
                 };
                 let target = &mut target[first * self.features..][..rows * self.features];
-                gemm(rows, self.depth, self.features, a, b, target);
+                product(rows, self.depth, self.features, a, b, target);
             }
             self.output.shifted(group.output).write::<T>(cast_slice(result.bytes()), cast_slice_mut(out));
         }

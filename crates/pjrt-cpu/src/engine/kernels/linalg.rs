@@ -1,32 +1,143 @@
 //! `cholesky` and `triangular_solve`, by their definitions.
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use num_complex::Complex;
 
 use super::Kernel;
-use crate::engine::elementwise::num::Real;
 use crate::engine::error::RunError;
 use crate::engine::pool::Pool;
+
+/// Real or complex numbers of the dense solvers.
+pub(crate) trait Scalar: Pod {
+    fn real(x: f64) -> Self;
+    fn add(self, o: Self) -> Self;
+    fn sub(self, o: Self) -> Self;
+    fn mul(self, o: Self) -> Self;
+    fn div(self, o: Self) -> Self;
+    fn conj(self) -> Self;
+    /// Square root of a diagonal element, whose imaginary part does not count.
+    fn root(self) -> Self;
+    fn abs(self) -> f64;
+    fn real_part(self) -> f64;
+    fn imaginary(self) -> f64;
+}
+
+macro_rules! real_scalar {
+    ($t:ty, $narrow:expr) => {
+        impl Scalar for $t {
+            fn real(x: f64) -> Self {
+                $narrow(x)
+            }
+            #[inline(always)]
+            fn add(self, o: Self) -> Self {
+                self + o
+            }
+            #[inline(always)]
+            fn sub(self, o: Self) -> Self {
+                self - o
+            }
+            #[inline(always)]
+            fn mul(self, o: Self) -> Self {
+                self * o
+            }
+            #[inline(always)]
+            fn div(self, o: Self) -> Self {
+                self / o
+            }
+            #[inline(always)]
+            fn conj(self) -> Self {
+                self
+            }
+            fn root(self) -> Self {
+                self.sqrt()
+            }
+            fn abs(self) -> f64 {
+                f64::from(self).abs()
+            }
+            fn real_part(self) -> f64 {
+                f64::from(self)
+            }
+            fn imaginary(self) -> f64 {
+                0.0
+            }
+        }
+    };
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
+fn round(x: f64) -> f32 {
+    x as f32
+}
+
+real_scalar!(f32, round);
+real_scalar!(f64, std::convert::identity);
+
+impl Scalar for Complex<f64> {
+    fn real(x: f64) -> Self {
+        Complex::new(x, 0.0)
+    }
+    #[inline(always)]
+    fn add(self, o: Self) -> Self {
+        self + o
+    }
+    #[inline(always)]
+    fn sub(self, o: Self) -> Self {
+        self - o
+    }
+    #[inline(always)]
+    fn mul(self, o: Self) -> Self {
+        self * o
+    }
+    #[inline(always)]
+    fn div(self, o: Self) -> Self {
+        self / o
+    }
+    #[inline(always)]
+    fn conj(self) -> Self {
+        Complex::new(self.re, -self.im)
+    }
+    fn root(self) -> Self {
+        Complex::new(self.re.sqrt(), 0.0)
+    }
+    fn abs(self) -> f64 {
+        self.re.hypot(self.im)
+    }
+    fn real_part(self) -> f64 {
+        self.re
+    }
+    fn imaginary(self) -> f64 {
+        self.im
+    }
+}
+
+/// Which numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    F32,
+    F64,
+    C128,
+}
 
 /// Batches of `n x n` factorisations; the half not asked for is zero.
 pub(crate) struct Cholesky {
     pub(crate) n: usize,
     pub(crate) lower: bool,
-    pub(crate) wide: bool,
+    pub(crate) field: Field,
 }
 
 impl Kernel for Cholesky {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
-        if self.wide {
-            self.factor::<f64>(ins[0], outs[0])
-        } else {
-            self.factor::<f32>(ins[0], outs[0])
+        match self.field {
+            Field::F32 => self.factor::<f32>(ins[0], outs[0]),
+            Field::F64 => self.factor::<f64>(ins[0], outs[0]),
+            Field::C128 => self.factor::<Complex<f64>>(ins[0], outs[0]),
         }
         Ok(())
     }
 }
 
 impl Cholesky {
-    fn factor<T: Real + Pod>(&self, a: &[u8], out: &mut [u8]) {
+    fn factor<T: Scalar>(&self, a: &[u8], out: &mut [u8]) {
         let n = self.n;
         if n == 0 {
             return;
@@ -39,14 +150,15 @@ impl Cholesky {
             for j in 0..n {
                 let mut d = a[at(j, j)];
                 for k in 0..j {
-                    d = d.sub(l[at(j, k)].mul(l[at(j, k)]));
+                    d = d.sub(l[at(j, k)].mul(l[at(j, k)].conj()));
                 }
-                let d = d.sqrt();
+                let d = d.root();
                 l[at(j, j)] = d;
                 for i in j + 1..n {
                     let mut s = a[at(i, j)];
                     for k in 0..j {
-                        s = s.sub(l[at(i, k)].mul(l[at(j, k)]));
+                        // The same either way: the upper factor's transpose is the lower one's conjugate.
+                        s = s.sub(l[at(i, k)].mul(l[at(j, k)].conj()));
                     }
                     l[at(i, j)] = s.div(d);
                 }
@@ -64,22 +176,24 @@ pub(crate) struct TriangularSolve {
     pub(crate) lower: bool,
     pub(crate) unit: bool,
     pub(crate) transpose: bool,
-    pub(crate) wide: bool,
+    /// Coefficients are conjugated.
+    pub(crate) conjugate: bool,
+    pub(crate) field: Field,
 }
 
 impl Kernel for TriangularSolve {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
-        if self.wide {
-            self.solve::<f64>(ins[0], outs[0])
-        } else {
-            self.solve::<f32>(ins[0], outs[0])
+        match self.field {
+            Field::F32 => self.solve::<f32>(ins[0], outs[0]),
+            Field::F64 => self.solve::<f64>(ins[0], outs[0]),
+            Field::C128 => self.solve::<Complex<f64>>(ins[0], outs[0]),
         }
         Ok(())
     }
 }
 
 impl TriangularSolve {
-    fn solve<T: Real + Pod>(&self, a: &[u8], x: &mut [u8]) {
+    fn solve<T: Scalar>(&self, a: &[u8], x: &mut [u8]) {
         let n = self.n;
         let (a, x): (&[T], &mut [T]) = (cast_slice(a), cast_slice_mut(x));
         if x.is_empty() {
@@ -96,7 +210,7 @@ impl TriangularSolve {
                 let i = if forwards { position } else { n - 1 - position };
                 for done in 0..position {
                     let k = if forwards { done } else { n - 1 - done };
-                    let factor = a[at(i, k)];
+                    let factor = if self.conjugate { a[at(i, k)].conj() } else { a[at(i, k)] };
                     for c in 0..across {
                         let known = x[k * step + c * line];
                         let target = &mut x[i * step + c * line];
@@ -104,7 +218,7 @@ impl TriangularSolve {
                     }
                 }
                 if !self.unit {
-                    let d = a[at(i, i)];
+                    let d = if self.conjugate { a[at(i, i)].conj() } else { a[at(i, i)] };
                     for c in 0..across {
                         let target = &mut x[i * step + c * line];
                         *target = target.div(d);

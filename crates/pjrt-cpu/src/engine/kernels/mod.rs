@@ -1,11 +1,17 @@
 //! Ops that are not elementwise, one file per family: a shape-resolved description and the loop that runs it.
 
+pub(crate) mod collective;
 pub(crate) mod combine;
 pub(crate) mod conv;
+pub(crate) mod custom;
 pub(crate) mod dot;
+pub(crate) mod fft;
 pub(crate) mod gemm;
+pub(crate) mod householder;
 pub(crate) mod index;
 pub(crate) mod linalg;
+pub(crate) mod map;
+pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod rng;
 pub(crate) mod shape;
@@ -20,4 +26,9 @@ pub(crate) trait Kernel: Send + Sync {
     /// Computes `outs` from `ins`. An output that starts as a copy of an input holds that copy already; that
     /// input's own slice may then be empty.
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError>;
+
+    /// The step must run even if nobody reads what it makes.
+    fn has_side_effect(&self) -> bool {
+        false
+    }
 }

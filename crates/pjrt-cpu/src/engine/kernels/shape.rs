@@ -190,3 +190,30 @@ impl Kernel for DynamicUpdateSlice {
         Ok(())
     }
 }
+
+/// `bitcast_convert` where a type is narrower than a byte: its elements take a byte each, in a wider element the
+/// first takes the lowest bits.
+pub(crate) struct Repack {
+    /// Bits of an element of the operand and of the result.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
+impl Kernel for Repack {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        let (narrow, wide) = (self.from.min(self.to), self.from.max(self.to));
+        // How many of them a byte of the wider type holds.
+        let per = wide.min(8) / narrow;
+        let mask = u8::MAX >> (8 - narrow);
+        if self.from > self.to {
+            for (&byte, parts) in ins[0].iter().zip(outs[0].chunks_exact_mut(per)) {
+                parts.iter_mut().enumerate().for_each(|(i, part)| *part = (byte >> (i * narrow)) & mask);
+            }
+        } else {
+            for (byte, parts) in outs[0].iter_mut().zip(ins[0].chunks_exact(per)) {
+                *byte = parts.iter().enumerate().fold(0, |byte, (i, &part)| byte | (part & mask) << (i * narrow));
+            }
+        }
+        Ok(())
+    }
+}

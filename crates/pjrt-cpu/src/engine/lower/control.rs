@@ -18,8 +18,7 @@ impl<'m> Cx<'_, 'm> {
         self.ensure(want == got, || format!("makes {got} results, {want} are declared"))?;
         for (i, bind) in binds.into_iter().enumerate() {
             if let Bind::Tensor(tv) = &bind {
-                let declared = self.result_type(i)?;
-                self.ensure(declared == tv.ty, || format!("makes a {}, a {declared} is declared", tv.ty))?;
+                self.declared(i, &tv.ty)?;
             }
             self.bind(i, bind)?;
         }
@@ -52,16 +51,6 @@ impl<'m> Cx<'_, 'm> {
                 self.bind_all(vec![element])
             }
             _ => Err(self.invalid(format!("the operand is no tuple with an element {index}"))),
-        }
-    }
-
-    pub(super) fn custom_call(&mut self, target: &str) -> Result<()> {
-        match target {
-            // Annotations for partitioners; on one device there is nothing to do.
-            "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape" | "annotate_device_placement" => {
-                self.pass_through()
-            }
-            _ => Err(self.unsupported()),
         }
     }
 

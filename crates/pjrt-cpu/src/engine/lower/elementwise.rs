@@ -7,7 +7,7 @@ use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
 use crate::engine::graph::{Node, Op};
 use crate::engine::kernels::rng::{Generator, RngBits};
-use crate::engine::kernels::shape::Reinterpret;
+use crate::engine::kernels::shape::{Reinterpret, Repack};
 use crate::engine::tile::Iota;
 
 impl Cx<'_, '_> {
@@ -22,6 +22,10 @@ impl Cx<'_, '_> {
         let mut data = std::borrow::Cow::Borrowed(&literal.data[..]);
         if ty.dtype == DType::Bool && data.iter().any(|&b| b > 1) {
             data.to_mut().iter_mut().for_each(|b| *b = u8::from(*b != 0));
+        }
+        if let Some(wrap) = loops::wrap(ty.dtype) {
+            let given = data.to_vec();
+            wrap.run(&given, &[], &[], data.to_mut());
         }
         let v = if literal.splat || ty.elements() == 1 {
             self.l.splat_value(&data, ty.elements())
@@ -39,29 +43,122 @@ impl Cx<'_, '_> {
 
     pub(super) fn iota(&mut self, dimension: usize) -> Result<()> {
         let ty = self.result_type(0)?;
+        let y = self.counted(ty, dimension)?;
+        self.finish(vec![y])
+    }
+
+    /// Positions along a dimension.
+    pub(super) fn counted(&mut self, ty: TensorType, dimension: usize) -> Result<Tv> {
         self.ensure(dimension < ty.rank(), || format!("dimension {dimension} of {ty}"))?;
         let inner: usize = ty.dims[dimension + 1..].iter().product();
-        let iota = Iota::new(ty.dtype, inner, ty.dims[dimension]).ok_or_else(|| self.unsupported())?;
-        let v = self.l.value(&ty);
+        // Types without a loop of their own count in a type that has one.
+        let counted = match Iota::new(ty.dtype, inner, ty.dims[dimension]) {
+            Some(_) => ty.dtype,
+            None => DType::I64,
+        };
+        let iota = Iota::new(counted, inner, ty.dims[dimension]).ok_or_else(|| self.unsupported())?;
+        let counted = TensorType { dtype: counted, dims: ty.dims.clone() };
+        let v = self.l.value(&counted);
         self.out.push(Node { op: Op::Iota(iota), ins: Vec::new(), outs: vec![v] });
-        self.finish_one(v, ty)
+        self.converted(Tv { v, ty: counted }, ty.dtype)
     }
 
     pub(super) fn unary(&mut self, op: Unary) -> Result<()> {
         let [x] = self.take()?;
-        let map = loops::unary(op, x.ty.dtype).ok_or_else(|| self.unsupported())?;
-        let dtype = if op == Unary::IsFinite { DType::Bool } else { x.ty.dtype };
-        let ty = TensorType { dtype, dims: x.ty.dims.clone() };
-        let v = self.map(map, &[x.v], &ty);
-        self.finish_one(v, ty)
+        let y = self.un(op, &x)?;
+        self.finish(vec![y])
+    }
+
+    /// `op` of a tensor.
+    pub(super) fn un(&mut self, op: Unary, x: &Tv) -> Result<Tv> {
+        let dtype = x.ty.dtype;
+        let made = match op {
+            Unary::IsFinite => DType::Bool,
+            Unary::Abs | Unary::Real | Unary::Imag => dtype.part().unwrap_or(dtype),
+            _ => dtype,
+        };
+        let ty = TensorType { dtype: made, dims: x.ty.dims.clone() };
+        if let Some(map) = loops::unary(op, dtype) {
+            let v = self.map(map, &[x.v], &ty);
+            return Ok(Tv { v, ty });
+        }
+        match op {
+            Unary::Real if dtype.part().is_none() => return Ok(x.clone()),
+            Unary::Imag if dtype.part().is_none() => {
+                let v = self.l.splat_value(&vec![0; dtype.size()], ty.elements());
+                return Ok(Tv { v, ty });
+            }
+            Unary::CountLeadingZeros | Unary::Popcnt if dtype.narrow_bits().is_some() => {
+                let map = loops::counted(dtype, op == Unary::CountLeadingZeros).ok_or_else(|| self.unsupported())?;
+                let v = self.map(map, &[x.v], &ty);
+                return self.wrapped(Tv { v, ty });
+            }
+            _ => {}
+        }
+        if dtype.computed() == dtype {
+            return Err(self.unsupported());
+        }
+        let wide = self.converted(x.clone(), dtype.computed())?;
+        let y = self.un(op, &wide)?;
+        if made == DType::Bool { Ok(y) } else { self.converted(y, dtype) }
+    }
+
+    /// `x` with only the bits its type has.
+    fn wrapped(&mut self, x: Tv) -> Result<Tv> {
+        let map = loops::wrap(x.ty.dtype).ok_or_else(|| self.unsupported())?;
+        let v = self.map(map, &[x.v], &x.ty);
+        Ok(Tv { v, ty: x.ty })
     }
 
     pub(super) fn binary(&mut self, op: Binary) -> Result<()> {
         let [a, b] = self.take()?;
-        self.same(&a, &b)?;
-        let map = loops::binary(op, a.ty.dtype).ok_or_else(|| self.unsupported())?;
-        let v = self.map(map, &[a.v, b.v], &a.ty);
-        self.finish_one(v, a.ty)
+        let y = self.bin(op, &a, &b)?;
+        self.finish(vec![y])
+    }
+
+    /// `op` of two tensors of one type.
+    pub(super) fn bin(&mut self, op: Binary, a: &Tv, b: &Tv) -> Result<Tv> {
+        self.same(a, b)?;
+        let dtype = a.ty.dtype;
+        if op == Binary::Complex {
+            let made = match dtype {
+                DType::F32 => DType::C64,
+                _ => DType::C128,
+            };
+            let map = loops::complex(dtype).ok_or_else(|| self.unsupported())?;
+            let ty = TensorType { dtype: made, dims: a.ty.dims.clone() };
+            let v = self.map(map, &[a.v, b.v], &ty);
+            return Ok(Tv { v, ty });
+        }
+        if let Some(map) = loops::binary(op, dtype) {
+            let v = self.map(map, &[a.v, b.v], &a.ty);
+            return Ok(Tv { v, ty: a.ty.clone() });
+        }
+        if dtype.computed() == dtype {
+            return Err(self.unsupported());
+        }
+        // Shifts see the bits of the narrow type: zeros above them, or copies of its uppermost.
+        let shifted = match (op, dtype) {
+            (Binary::ShiftRightLogical, DType::I2) => DType::U2,
+            (Binary::ShiftRightLogical, DType::I4) => DType::U4,
+            (Binary::ShiftRightArithmetic, DType::U2) => DType::I2,
+            (Binary::ShiftRightArithmetic, DType::U4) => DType::I4,
+            _ => dtype,
+        };
+        let (mut a, mut b) = (a.clone(), b.clone());
+        if shifted != dtype {
+            a = self.converted(a, shifted)?;
+            if shifted == DType::I2 || shifted == DType::I4 {
+                // Amounts stay what they are; they are read as unsigned.
+                b = Tv { v: b.v, ty: TensorType { dtype: DType::I8, dims: b.ty.dims } };
+            } else {
+                b = self.converted(b, shifted)?;
+            }
+        }
+        let wide_a = self.converted(a, shifted.computed())?;
+        let wide_b = self.converted(b, shifted.computed())?;
+        let y = self.bin(op, &wide_a, &wide_b)?;
+        self.converted(y, dtype)
     }
 
     pub(super) fn same(&self, a: &Tv, b: &Tv) -> Result<()> {
@@ -71,7 +168,9 @@ impl Cx<'_, '_> {
     pub(super) fn compare(&mut self, direction: ComparisonDirection, kind: ComparisonType) -> Result<()> {
         let [a, b] = self.take()?;
         self.same(&a, &b)?;
-        let map = loops::compare(direction, kind, a.ty.dtype).ok_or_else(|| self.unsupported())?;
+        let wide = a.ty.dtype.computed();
+        let (a, b) = (self.converted(a, wide)?, self.converted(b, wide)?);
+        let map = loops::compare(direction, kind, wide).ok_or_else(|| self.unsupported())?;
         let ty = TensorType { dtype: DType::Bool, dims: a.ty.dims.clone() };
         let v = self.map(map, &[a.v, b.v], &ty);
         self.finish_one(v, ty)
@@ -101,40 +200,69 @@ impl Cx<'_, '_> {
             let fits = bound.ty.dtype == x.ty.dtype && (bound.ty.rank() == 0 || bound.ty.dims == x.ty.dims);
             self.ensure(fits, || format!("bound of type {} for {}", bound.ty, x.ty))?;
         }
-        let map = loops::clamp(x.ty.dtype).ok_or_else(|| self.unsupported())?;
+        let (dtype, wide) = (x.ty.dtype, x.ty.dtype.computed());
+        let map = loops::clamp(wide).ok_or_else(|| self.unsupported())?;
+        let low = self.converted(low, wide)?;
+        let x = self.converted(x, wide)?;
+        let high = self.converted(high, wide)?;
         let v = self.map(map, &[low.v, x.v, high.v], &x.ty);
-        self.finish_one(v, x.ty)
+        let y = self.converted(Tv { v, ty: x.ty }, dtype)?;
+        self.finish(vec![y])
     }
 
     pub(super) fn convert(&mut self) -> Result<()> {
         let [x] = self.take()?;
-        let ty = TensorType { dtype: self.result_type(0)?.dtype, dims: x.ty.dims.clone() };
-        if ty.dtype == x.ty.dtype {
-            return self.finish(vec![x]);
-        }
-        let map = loops::convert(x.ty.dtype, ty.dtype).ok_or_else(|| self.unsupported())?;
-        let v = self.map(map, &[x.v], &ty);
-        self.finish_one(v, ty)
+        let dtype = self.result_dtype(0)?;
+        let y = self.converted(x, dtype)?;
+        self.finish(vec![y])
     }
 
-    /// Reinterprets the bytes; between sizes the smaller type has one more dimension, which is contiguous.
+    /// `x` converted to another element type.
+    pub(super) fn converted(&mut self, x: Tv, dtype: DType) -> Result<Tv> {
+        let steps = loops::convert(x.ty.dtype, dtype).ok_or_else(|| self.unsupported())?;
+        let mut y = x;
+        for (map, dtype) in steps {
+            let ty = TensorType { dtype, dims: y.ty.dims };
+            y = Tv { v: self.map(map, &[y.v], &ty), ty };
+        }
+        // Where no loop is needed the bytes are those of the other type already.
+        y.ty.dtype = dtype;
+        Ok(y)
+    }
+
+    /// Reinterprets the bits; between widths the narrower type has one more dimension, which is contiguous.
     pub(super) fn bitcast_convert(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let ty = self.result_type(0)?;
-        let (from, to) = (x.ty.dtype.size(), ty.dtype.size());
-        if [x.ty.dtype, ty.dtype].iter().any(|d| !(d.is_integer() || d.size() > 1)) && x.ty.dtype != ty.dtype {
-            // Truth values and types narrower than a byte do not use all bits of their byte.
-            return Err(self.unsupported());
+        let (from, to) = (x.ty.dtype.bits(), ty.dtype.bits());
+        if x.ty.dtype == ty.dtype {
+            return self.finish(vec![x]);
         }
         let fits = match from.cmp(&to) {
             std::cmp::Ordering::Equal => x.ty.dims == ty.dims,
-            std::cmp::Ordering::Greater => ty.dims.split_last() == Some((&(from / to), &x.ty.dims)),
-            std::cmp::Ordering::Less => x.ty.dims.split_last() == Some((&(to / from), &ty.dims)),
+            std::cmp::Ordering::Greater => from % to == 0 && ty.dims.split_last() == Some((&(from / to), &x.ty.dims)),
+            std::cmp::Ordering::Less => to % from == 0 && x.ty.dims.split_last() == Some((&(to / from), &ty.dims)),
         };
         self.ensure(fits, || format!("from {} to {ty}", x.ty))?;
-        let v = match (from == to, self.l.splat(x.v)) {
-            (true, _) => x.v,
-            (false, _) => self.kernel(Reinterpret, &[x.v], &[Some(0)], std::slice::from_ref(&ty))[0],
+        if from == to {
+            let y = Tv { v: x.v, ty };
+            // How a narrow integer fills its byte depends on its sign.
+            let y = if loops::wrap(y.ty.dtype).is_some() {
+                self.wrapped(y)?
+            } else if x.ty.dtype.narrow_bits().is_some() {
+                let v = self.wrapped(Tv { v: y.v, ty: TensorType { dtype: DType::U4, dims: y.ty.dims.clone() } })?.v;
+                Tv { v, ty: y.ty }
+            } else {
+                y
+            };
+            return self.finish(vec![y]);
+        }
+        let v = if from < 8 || to < 8 {
+            let y = self.kernel(Repack { from, to }, &[x.v], &[], std::slice::from_ref(&ty))[0];
+            let y = Tv { v: y, ty: ty.clone() };
+            if loops::wrap(ty.dtype).is_some() { self.wrapped(y)?.v } else { y.v }
+        } else {
+            self.kernel(Reinterpret, &[x.v], &[Some(0)], std::slice::from_ref(&ty))[0]
         };
         self.finish_one(v, ty)
     }
@@ -142,10 +270,13 @@ impl Cx<'_, '_> {
     pub(super) fn reduce_precision(&mut self, exponent_bits: u32, mantissa_bits: u32) -> Result<()> {
         let [x] = self.take()?;
         self.ensure((1..=32).contains(&exponent_bits), || format!("{exponent_bits} exponent bits"))?;
+        let dtype = x.ty.dtype;
+        let x = self.converted(x, dtype.computed())?;
         let map =
             loops::reduce_precision(x.ty.dtype, exponent_bits, mantissa_bits).ok_or_else(|| self.unsupported())?;
         let v = self.map(map, &[x.v], &x.ty);
-        self.finish_one(v, x.ty)
+        let y = self.converted(Tv { v, ty: x.ty }, dtype)?;
+        self.finish(vec![y])
     }
 
     pub(super) fn rng_bit_generator(&mut self, algorithm: RngAlgorithm) -> Result<()> {

@@ -41,7 +41,7 @@ impl<'m> Cx<'_, 'm> {
         self.ensure(fits, || format!("a window of {sizes:?} in {dims:?} with batching {:?}", p.batching))?;
         let length = if p.vector == indices.ty.rank() { 1 } else { indices.ty.dims[p.vector] };
         self.ensure(p.map.len() == length, || format!("index vectors of {length} for {:?}", p.map))?;
-        let read = ReadIndex::new(indices.ty.dtype).ok_or_else(|| self.unsupported())?;
+        let read = ReadIndex::new(indices.ty.dtype.computed()).ok_or_else(|| self.unsupported())?;
         let batch = rest(indices.ty.rank(), &[p.vector], &[]);
         let own = strides_of(dims);
         self.listable(sizes.iter().copied())?;
@@ -83,6 +83,10 @@ impl<'m> Cx<'_, 'm> {
 
     pub(super) fn gather(&mut self, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
         let [x, indices] = self.take()?;
+        self.gather_from(x, indices, d, slice_sizes)
+    }
+
+    pub(super) fn gather_from(&mut self, x: Tv, indices: Tv, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
         let sizes = self.sizes(slice_sizes, x.ty.rank(), "slice_sizes")?;
         let places = Places {
             collapsed: &d.collapsed_slice_dims,
@@ -243,6 +247,11 @@ impl<'m> Cx<'_, 'm> {
             return Ok(None);
         };
         let ty = tensor_type(type_of(self.frame.func, a)?)?;
+        let dtype = ty.dtype.computed();
+        if dtype.size() != ty.dtype.size() || dtype.part().is_some() {
+            // Without an integer key of their own: narrow floats and complex numbers.
+            return Ok(None);
+        }
         let total = compare_type == ComparisonType::TotalOrder;
         for operand in 0..scalars.len() / 2 {
             let (left, right) = (region.args[2 * operand], region.args[2 * operand + 1]);
@@ -251,14 +260,12 @@ impl<'m> Cx<'_, 'm> {
                 continue;
             }
             if plain {
-                let order =
-                    Order::Key { operand, key: None, size: ty.dtype.size(), dtype: ty.dtype, descending, total };
+                let order = Order::Key { operand, key: None, size: ty.dtype.size(), dtype, descending, total };
                 return Ok(Some((order, Vec::new())));
             }
             let f = self.scalar_cone(region, left, a, &scalars[2 * operand])?;
             let Some(f) = f else { continue };
-            let order =
-                Order::Key { operand, key: Some(f.program), size: ty.dtype.size(), dtype: ty.dtype, descending, total };
+            let order = Order::Key { operand, key: Some(f.program), size: ty.dtype.size(), dtype, descending, total };
             return Ok(Some((order, f.captured)));
         }
         Ok(None)

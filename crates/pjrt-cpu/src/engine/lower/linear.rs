@@ -1,18 +1,18 @@
 //! Contractions.
 #![expect(clippy::cast_sign_loss, reason = "row-major strides are not negative")]
 
-use stablehlo::ir::{DotDimensions, TransposeA};
+use stablehlo::ir::{Binary, DotDimensions, FftType, TransposeA, Unary};
 
 use super::{Cx, Result, Tv};
 use crate::engine::dtype::{DType, TensorType};
-use crate::engine::elementwise as loops;
 use crate::engine::kernels::dot::{Dot, Side, dot_fn};
-use crate::engine::kernels::linalg::{Cholesky, TriangularSolve};
+use crate::engine::kernels::fft::Fft;
+use crate::engine::kernels::linalg::{Cholesky, Field, TriangularSolve};
 use crate::engine::view::strides_of;
 
 impl Cx<'_, '_> {
     pub(super) fn dot_general(&mut self, d: &DotDimensions) -> Result<()> {
-        let [mut a, mut b] = self.take()?;
+        let [a, b] = self.take()?;
         let mut lists = d.lhs_batching.clone();
         lists.extend(&d.lhs_contracting);
         self.distinct(&lists, a.ty.rank(), "lhs dimensions")?;
@@ -20,48 +20,70 @@ impl Cx<'_, '_> {
         lists.extend(&d.rhs_contracting);
         self.distinct(&lists, b.ty.rank(), "rhs dimensions")?;
         let extents = |t: &Tv, list: &[usize]| list.iter().map(|&i| t.ty.dims[i]).collect::<Vec<_>>();
+        let fits = extents(&a, &d.lhs_batching) == extents(&b, &d.rhs_batching)
+            && extents(&a, &d.lhs_contracting) == extents(&b, &d.rhs_contracting);
+        self.ensure(fits, || format!("{} and {} along {d:?}", a.ty, b.ty))?;
+        let dtype = self.result_dtype(0)?;
+        let y = self.dot(a, b, d, dtype)?;
+        self.finish(vec![y])
+    }
+
+    /// A contraction with elements of `dtype`.
+    fn dot(&mut self, a: Tv, b: Tv, d: &DotDimensions, dtype: DType) -> Result<Tv> {
+        if let Some(part) = dtype.part() {
+            return self.by_parts(a, b, dtype, |cx, a, b| cx.dot(a, b, d, part));
+        }
+        if dtype.computed() != dtype {
+            let y = self.dot(a, b, d, dtype.computed())?;
+            return self.converted(y, dtype);
+        }
+        let (a, b) = (self.widened(a)?, self.widened(b)?);
+        let mixed = a.ty.dtype != b.ty.dtype || dot_fn(a.ty.dtype, dtype).is_none();
+        // Mixed operands are multiplied in the result's type.
+        let (a, b) = if mixed { (self.converted(a, dtype)?, self.converted(b, dtype)?) } else { (a, b) };
+        let run = dot_fn(a.ty.dtype, dtype).ok_or_else(|| self.unsupported())?;
+        let extents = |t: &Tv, list: &[usize]| list.iter().map(|&i| t.ty.dims[i]).collect::<Vec<_>>();
         let batch = extents(&a, &d.lhs_batching);
         let depth = extents(&a, &d.lhs_contracting);
-        let fits = batch == extents(&b, &d.rhs_batching) && depth == extents(&b, &d.rhs_contracting);
-        self.ensure(fits, || format!("{} and {} along {d:?}", a.ty, b.ty))?;
-        let result = self.result_type(0)?;
-        if a.ty.dtype != b.ty.dtype {
-            // Mixed operands are multiplied in the result's type.
-            a = self.converted(a, result.dtype)?;
-            b = self.converted(b, result.dtype)?;
-        }
-        let run = match dot_fn(a.ty.dtype, result.dtype) {
-            Some(run) => run,
-            None => {
-                a = self.converted(a, result.dtype)?;
-                b = self.converted(b, result.dtype)?;
-                dot_fn(result.dtype, result.dtype).ok_or_else(|| self.unsupported())?
-            }
-        };
         let free_a = rest(a.ty.rank(), &d.lhs_batching, &d.lhs_contracting);
         let free_b = rest(b.ty.rank(), &d.rhs_batching, &d.rhs_contracting);
         let mut dims = batch.clone();
         dims.extend(extents(&a, &free_a));
         dims.extend(extents(&b, &free_b));
-        let ty = self.typed(result.dtype, &dims)?;
+        let ty = self.typed(dtype, &dims)?;
         let (a, lhs) = self.side(a, &d.lhs_batching, &free_a, &d.lhs_contracting)?;
         let (b, rhs) = self.side(b, &d.rhs_batching, &free_b, &d.rhs_contracting)?;
         let m = extents(&Tv { v: 0, ty: ty.clone() }, &(batch.len()..batch.len() + free_a.len()).collect::<Vec<_>>());
         let n: usize = dims[batch.len() + free_a.len()..].iter().product();
         let kernel = Dot { m: m.iter().product(), k: depth.iter().product(), n, lhs, rhs, run };
         let v = self.kernel(kernel, &[a.v, b.v], &[], std::slice::from_ref(&ty))[0];
-        self.finish_one(v, ty)
+        Ok(Tv { v, ty })
     }
 
-    /// `x` converted to another element type.
-    pub(super) fn converted(&mut self, x: Tv, dtype: DType) -> Result<Tv> {
-        if x.ty.dtype == dtype {
-            return Ok(x);
-        }
-        let map = loops::convert(x.ty.dtype, dtype).ok_or_else(|| self.unsupported())?;
-        let ty = TensorType { dtype, dims: x.ty.dims };
-        let v = self.map(map, &[x.v], &ty);
-        Ok(Tv { v, ty })
+    /// `x` in the type narrow values are computed in.
+    pub(super) fn widened(&mut self, x: Tv) -> Result<Tv> {
+        let dtype = x.ty.dtype.computed();
+        self.converted(x, dtype)
+    }
+
+    /// A product of complex tensors from four products of their parts.
+    pub(super) fn by_parts(
+        &mut self,
+        a: Tv,
+        b: Tv,
+        dtype: DType,
+        mut product: impl FnMut(&mut Self, Tv, Tv) -> Result<Tv>,
+    ) -> Result<Tv> {
+        let (a, b) = (self.converted(a, dtype)?, self.converted(b, dtype)?);
+        let (ar, ai) = (self.un(Unary::Real, &a)?, self.un(Unary::Imag, &a)?);
+        let (br, bi) = (self.un(Unary::Real, &b)?, self.un(Unary::Imag, &b)?);
+        let rr = product(self, ar.clone(), br.clone())?;
+        let ii = product(self, ai.clone(), bi.clone())?;
+        let ri = product(self, ar, bi)?;
+        let ir = product(self, ai, br)?;
+        let re = self.bin(Binary::Subtract, &rr, &ii)?;
+        let im = self.bin(Binary::Add, &ri, &ir)?;
+        self.bin(Binary::Complex, &re, &im)
     }
 
     /// One operand as a batch of matrices; rearranged first where its dimensions are too scattered for two strides.
@@ -121,24 +143,29 @@ pub(super) fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<
 }
 
 impl Cx<'_, '_> {
-    /// Whether floats of this type are computed as `f64`; narrow ones are not supported by the dense solvers.
-    fn is_wide(&self, ty: &TensorType) -> Result<bool> {
+    /// The numbers the dense solvers compute with, and the type that holds them.
+    fn field(&self, ty: &TensorType) -> Result<(Field, DType)> {
         match ty.dtype {
-            DType::F32 => Ok(false),
-            DType::F64 => Ok(true),
+            DType::F32 | DType::Bf16 | DType::F16 => Ok((Field::F32, DType::F32)),
+            DType::F64 => Ok((Field::F64, DType::F64)),
+            DType::C64 | DType::C128 => Ok((Field::C128, DType::C128)),
+            _ if ty.dtype.is_narrow_float() => Ok((Field::F32, DType::F32)),
             _ => Err(self.unsupported()),
         }
     }
 
     pub(super) fn cholesky(&mut self, lower: bool) -> Result<()> {
         let [a] = self.take()?;
-        let wide = self.is_wide(&a.ty)?;
+        let (field, wide) = self.field(&a.ty)?;
         let (Some(&n), true) = (a.ty.dims.last(), a.ty.rank() >= 2) else {
             return Err(self.invalid(format!("of {}", a.ty)));
         };
         self.ensure(a.ty.dims[a.ty.rank() - 2] == n, || format!("of {}", a.ty))?;
-        let v = self.kernel(Cholesky { n, lower, wide }, &[a.v], &[], std::slice::from_ref(&a.ty))[0];
-        self.finish_one(v, a.ty)
+        let dtype = a.ty.dtype;
+        let a = self.converted(a, wide)?;
+        let v = self.kernel(Cholesky { n, lower, field }, &[a.v], &[], std::slice::from_ref(&a.ty))[0];
+        let y = self.converted(Tv { v, ty: a.ty }, dtype)?;
+        self.finish(vec![y])
     }
 
     pub(super) fn triangular_solve(
@@ -149,7 +176,7 @@ impl Cx<'_, '_> {
         transpose: TransposeA,
     ) -> Result<()> {
         let [a, b] = self.take()?;
-        let wide = self.is_wide(&a.ty)?;
+        let (field, wide) = self.field(&a.ty)?;
         let rank = a.ty.rank();
         self.ensure(rank >= 2 && b.ty.rank() == rank && a.ty.dtype == b.ty.dtype, || format!("{} and {}", a.ty, b.ty))?;
         let (n, rows, columns) = (a.ty.dims[rank - 1], b.ty.dims[rank - 2], b.ty.dims[rank - 1]);
@@ -158,9 +185,51 @@ impl Cx<'_, '_> {
             && n == if left { rows } else { columns };
         self.ensure(fits, || format!("{} and {}", a.ty, b.ty))?;
         // For real numbers the adjoint is the transpose.
+        let conjugate = transpose == TransposeA::Adjoint;
         let transpose = transpose != TransposeA::NoTranspose;
-        let kernel = TriangularSolve { n, rows, columns, left, lower, unit, transpose, wide };
+        let dtype = b.ty.dtype;
+        let (a, b) = (self.converted(a, wide)?, self.converted(b, wide)?);
+        let kernel = TriangularSolve { n, rows, columns, left, lower, unit, transpose, conjugate, field };
         let v = self.kernel(kernel, &[a.v, b.v], &[Some(1)], std::slice::from_ref(&b.ty))[0];
-        self.finish_one(v, b.ty)
+        let y = self.converted(Tv { v, ty: b.ty }, dtype)?;
+        self.finish(vec![y])
+    }
+
+    pub(super) fn fft(&mut self, kind: FftType, lengths: &[i64]) -> Result<()> {
+        let [x] = self.take()?;
+        let lengths = self.sizes(lengths, lengths.len(), "fft_length")?;
+        let rank = x.ty.rank();
+        self.ensure(!lengths.is_empty() && lengths.len() <= rank, || format!("fft_length = {lengths:?} of {}", x.ty))?;
+        let double = match x.ty.dtype {
+            DType::F32 | DType::C64 => false,
+            DType::F64 | DType::C128 => true,
+            _ => return Err(self.unsupported()),
+        };
+        let (part, complex) = if double { (DType::F64, DType::C128) } else { (DType::F32, DType::C64) };
+        let mut given = x.ty.dims[..rank - lengths.len()].to_vec();
+        given.extend(&lengths);
+        let mut halved = given.clone();
+        halved[rank - 1] = lengths[lengths.len() - 1] / 2 + 1;
+        // Extents and types of operand and result.
+        let ((from, operand), (to, result)) = match kind {
+            FftType::Fft | FftType::Ifft => ((complex, &given), (complex, &given)),
+            FftType::Rfft => ((part, &given), (complex, &halved)),
+            FftType::Irfft => ((complex, &halved), (part, &given)),
+        };
+        // An empty spectrum has an empty signal.
+        let empty = lengths.contains(&0);
+        let fits = x.ty.dtype == from && (x.ty.dims[..] == operand[..] || empty);
+        self.ensure(fits, || format!("{kind:?} of lengths {lengths:?} of {}", x.ty))?;
+        let ty = if empty { self.result_type(0)? } else { self.typed(to, result)? };
+        if empty || ty.elements() == 0 {
+            let v = self.l.splat_value(&vec![0; ty.dtype.size()], ty.elements());
+            return self.finish_one(v, ty);
+        }
+        let v = if double {
+            self.kernel(Fft::<f64>::new(kind, &lengths), &[x.v], &[], std::slice::from_ref(&ty))[0]
+        } else {
+            self.kernel(Fft::<f32>::new(kind, &lengths), &[x.v], &[], std::slice::from_ref(&ty))[0]
+        };
+        self.finish_one(v, ty)
     }
 }

@@ -1,10 +1,16 @@
 //! From the StableHLO IR to the graph: resolves every shape and dtype, inlines calls, refuses what is unsupported.
 
+mod collective;
 mod control;
+mod custom;
+mod dynamic;
 mod elementwise;
 mod indexing;
 mod linear;
 mod name;
+mod normalization;
+mod other;
+mod random;
 mod reduce;
 mod region;
 mod shape;
@@ -14,14 +20,16 @@ use std::collections::HashMap;
 
 use stablehlo::ir::{DYNAMIC, Func, Module, Op as IrOp, OpKind, Region, Type, ValueId};
 
-use super::dtype::{DType, TensorType};
+use super::dtype::{DType, TensorType, with_size};
 use super::elementwise::Map;
 use super::error::CompileError;
 use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
 use super::kernels::Kernel;
 use super::pool::{Buffer, Pool};
+use super::settings::CompileSettings;
 use super::view::{MAX_RANK, View};
 
+pub(crate) use name::place;
 pub(crate) use region::{Combine, ScalarFn};
 
 type Result<T> = std::result::Result<T, CompileError>;
@@ -34,6 +42,8 @@ const MAX_DEPTH: usize = 96;
 const MAX_OFFSETS: usize = 1 << 26;
 /// Constants of equal elements up to this size are kept in the program; larger ones are written when needed.
 const SMALL: usize = 4096;
+/// Elements of constants that are computed with at compile time.
+const FOLDED: usize = 64;
 
 /// A value and its type.
 #[derive(Clone, Debug)]
@@ -59,6 +69,9 @@ pub(crate) struct Lower<'m> {
     calls: Vec<&'m str>,
     depth: usize,
     nodes: usize,
+    settings: &'m CompileSettings,
+    /// Meetings so far.
+    pub(crate) collectives: u32,
     /// What a transposed value was before, and its permutation: contractions read through it.
     transposed: HashMap<V, (Tv, Vec<usize>)>,
 }
@@ -85,8 +98,18 @@ pub(crate) struct Lowered {
 }
 
 impl<'m> Lower<'m> {
-    pub(crate) fn new(module: &'m Module, pool: &'m Pool) -> Self {
-        Lower { module, pool, values: Vec::new(), calls: Vec::new(), depth: 0, nodes: 0, transposed: HashMap::new() }
+    pub(crate) fn new(module: &'m Module, settings: &'m CompileSettings, pool: &'m Pool) -> Self {
+        Lower {
+            module,
+            pool,
+            values: Vec::new(),
+            calls: Vec::new(),
+            depth: 0,
+            nodes: 0,
+            settings,
+            collectives: 0,
+            transposed: HashMap::new(),
+        }
     }
 
     /// Lowers the entry function.
@@ -97,7 +120,7 @@ impl<'m> Lower<'m> {
             args.push(Tv { v: self.value(&ty), ty });
         }
         let mut nodes = Vec::new();
-        let binds = args.iter().cloned().map(Bind::Tensor).collect();
+        let binds = args.iter().map(|arg| Bind::Tensor(self.extended(arg, &mut nodes))).collect();
         let results = self.inline(func, binds, &mut nodes)?;
         let mut types = Vec::with_capacity(results.len());
         let mut block = BlockGraph { nodes, results: Vec::new() };
@@ -111,6 +134,16 @@ impl<'m> Lower<'m> {
         let mut live = vec![false; self.values.len()];
         block.remove_dead(&mut live);
         Ok(Lowered { block, args, results: types })
+    }
+
+    /// A parameter whose narrow integers fill their bytes as those computed here do, whatever the caller left there.
+    fn extended(&mut self, arg: &Tv, out: &mut Vec<Node>) -> Tv {
+        let Some(wrap) = super::elementwise::wrap(arg.ty.dtype) else {
+            return arg.clone();
+        };
+        let v = self.value(&arg.ty);
+        out.push(Node { op: Op::Map(wrap), ins: vec![arg.v], outs: vec![v] });
+        Tv { v, ty: arg.ty.clone() }
     }
 
     /// A new value.
@@ -161,10 +194,9 @@ impl<'m> Lower<'m> {
         for (&id, bind) in region.args.iter().zip(args) {
             let declared = type_of(frame.func, id)?;
             if let Bind::Tensor(tv) = &bind
-                && tensor_type(declared)? != tv.ty
+                && !fits(declared, &tv.ty)?
             {
-                let want = tensor_type(declared)?;
-                return Err(CompileError::invalid(format!("an argument of type {want} is given a {}", tv.ty)));
+                return Err(CompileError::invalid(format!("an argument of type {declared} is given a {}", tv.ty)));
             }
             frame.bind(id, bind)?;
         }
@@ -177,7 +209,7 @@ impl<'m> Lower<'m> {
             }
             let lowered = cx.lower();
             if let Err(error) = lowered {
-                return Err(error.at(|| name::place(self.module, frame.func, op)));
+                return Err(error.at(|| place(self.module, frame.func, op)));
             }
         }
         Err(CompileError::invalid("a region ends without a return"))
@@ -232,13 +264,30 @@ fn type_of(func: &Func, id: ValueId) -> Result<&Type> {
     func.values.get(id.0 as usize).ok_or_else(|| CompileError::invalid(format!("value {} has no type", id.0)))
 }
 
+/// The engine's element type of an IR type.
+fn dtype_of(ty: &Type) -> Result<DType> {
+    match ty {
+        Type::Tensor(t) => {
+            DType::from_ir(t.element).ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element)))
+        }
+        _ => Err(CompileError::unsupported(format!("a value of type {ty} where a tensor is needed"))),
+    }
+}
+
+/// A value of type `ty` may stand where `declared` is declared, whose extents may be unknown.
+fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
+    let dtype = dtype_of(declared)?;
+    let Type::Tensor(t) = declared else { return Ok(false) };
+    let agree = |(&d, &dim): (&i64, &usize)| d == DYNAMIC || usize::try_from(d) == Ok(dim);
+    Ok(dtype == ty.dtype && t.shape.len() == ty.rank() && t.shape.iter().zip(ty.dims.iter()).all(agree))
+}
+
 /// The engine's type of an IR type.
 pub(crate) fn tensor_type(ty: &Type) -> Result<TensorType> {
+    let dtype = dtype_of(ty)?;
     let Type::Tensor(t) = ty else {
-        return Err(CompileError::unsupported(format!("a value of type {ty:?} where a tensor is needed")));
+        return Err(CompileError::unsupported(format!("a value of type {ty} where a tensor is needed")));
     };
-    let dtype =
-        DType::from_ir(t.element).ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element)))?;
     if t.shape.contains(&DYNAMIC) {
         return Err(CompileError::unsupported("a dimension of unknown extent; refine the program's shapes first"));
     }
@@ -264,7 +313,8 @@ impl<'m> Cx<'_, 'm> {
         match &self.op.kind {
             OpKind::Constant(literal) => self.constant(literal),
             OpKind::Iota { iota_dimension } => self.iota(*iota_dimension),
-            OpKind::PartitionId | OpKind::ReplicaId => self.zero(),
+            OpKind::PartitionId => self.member_id(true),
+            OpKind::ReplicaId => self.member_id(false),
             OpKind::Unary(op) => self.unary(*op),
             OpKind::Binary(op) => self.binary(*op),
             OpKind::Compare { direction, compare_type } => self.compare(*direction, *compare_type),
@@ -314,7 +364,12 @@ impl<'m> Cx<'_, 'm> {
             OpKind::Tuple => self.tuple(),
             OpKind::GetTupleElement { index } => self.get_tuple_element(*index),
             OpKind::CreateToken | OpKind::AfterAll => self.bind(0, Bind::Token),
+            OpKind::Fft { fft_type, fft_length } => self.fft(*fft_type, fft_length),
             OpKind::Other { name, .. } if name == "sdy.sharding_constraint" => self.pass_through(),
+            OpKind::Other { name, attributes } => {
+                let known = self.other(name, attributes).or_else(|| self.collective(name, attributes));
+                known.unwrap_or_else(|| Err(self.unsupported()))
+            }
             _ => Err(self.unsupported()),
         }
     }
@@ -369,9 +424,22 @@ impl<'m> Cx<'_, 'm> {
         tensor_type(type_of(self.frame.func, *id)?)
     }
 
+    /// Declared element type of a result.
+    fn result_dtype(&self, index: usize) -> Result<DType> {
+        let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
+        dtype_of(type_of(self.frame.func, *id)?)
+    }
+
     fn bind(&mut self, index: usize, bind: Bind) -> Result<()> {
         let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
         self.frame.bind(*id, bind)
+    }
+
+    /// Result `index` may be of type `ty`.
+    fn declared(&self, index: usize, ty: &TensorType) -> Result<()> {
+        let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
+        let declared = type_of(self.frame.func, *id)?;
+        self.ensure(fits(declared, ty)?, || format!("makes a {ty}, a {declared} is declared"))
     }
 
     /// Binds all results, whose types must be the declared ones.
@@ -379,8 +447,7 @@ impl<'m> Cx<'_, 'm> {
         let (want, got) = (self.op.results.len(), results.len());
         self.ensure(want == got, || format!("makes {got} results, {want} are declared"))?;
         for (i, tv) in results.into_iter().enumerate() {
-            let declared = self.result_type(i)?;
-            self.ensure(declared == tv.ty, || format!("makes a {}, a {declared} is declared", tv.ty))?;
+            self.declared(i, &tv.ty)?;
             self.bind(i, Bind::Tensor(tv))?;
         }
         Ok(())
@@ -390,11 +457,14 @@ impl<'m> Cx<'_, 'm> {
         self.finish(vec![Tv { v, ty }])
     }
 
-    /// An elementwise node; computed right away where all operands are constants of equal elements.
+    /// An elementwise node; computed right away where all operands are constants, of equal elements or few.
     fn map(&mut self, map: Map, ins: &[V], ty: &TensorType) -> V {
         let splats: Option<Vec<[u8; 16]>> = ins.iter().map(|&v| self.l.splat(v)).collect();
         if let Some(splats) = splats {
             return self.fold(&map, ins, &splats, ty);
+        }
+        if let Some(v) = self.fold_dense(&map, ins, ty) {
+            return v;
         }
         let out = self.l.value(ty);
         self.out.push(Node { op: Op::Map(map), ins: ins.to_vec(), outs: vec![out] });
@@ -414,6 +484,38 @@ impl<'m> Cx<'_, 'm> {
         self.l.splat_value(&element, ty.elements())
     }
 
+    /// The result for constants of a few elements each, such as those shapes are computed from.
+    fn fold_dense(&mut self, map: &Map, ins: &[V], ty: &TensorType) -> Option<V> {
+        let constant = |&v: &V| self.l.values[v as usize].constant.is_some();
+        let n = ty.elements();
+        if n > FOLDED || !ins.iter().all(constant) {
+            return None;
+        }
+        let mut operands: Vec<Vec<u128>> = Vec::with_capacity(3);
+        for &v in ins {
+            let value = &self.l.values[v as usize];
+            let (size, count) = (usize::from(value.size), value.n);
+            let mut bytes = self.known(v)?;
+            if count == 1 {
+                bytes = bytes.repeat(n);
+            }
+            let mut operand = vec![0u128; (n * size).div_ceil(16)];
+            bytemuck::cast_slice_mut(&mut operand)[..n * size].copy_from_slice(bytes.get(..n * size)?);
+            operands.push(operand);
+        }
+        let part = |i: usize| -> &[u8] {
+            let size = |v: &V| usize::from(self.l.values[*v as usize].size);
+            match (operands.get(i), ins.get(i)) {
+                (Some(operand), Some(v)) => &bytemuck::cast_slice(operand)[..n * size(v)],
+                _ => &[],
+            }
+        };
+        let mut result = vec![0u128; ty.bytes().div_ceil(16)];
+        let bytes: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut result)[..ty.bytes()];
+        map.run(part(0), part(1), part(2), bytes);
+        self.dense(ty, bytemuck::cast_slice(&result).get(..ty.bytes())?).ok()
+    }
+
     /// `v` read through a view: `v` itself where that changes nothing.
     fn load(&mut self, v: V, view: View) -> V {
         let value = &self.l.values[v as usize];
@@ -424,8 +526,23 @@ impl<'m> Cx<'_, 'm> {
         if view.is_contiguous() && view.len() == value.n {
             return v;
         }
-        let out = Value { size: value.size, n: view.len(), constant: None };
-        let out = self.l.new_value(out);
+        let (element, n) = (value.size, view.len());
+        if n <= FOLDED
+            && let Some(Constant::Dense(buffer)) = &value.constant
+        {
+            let size = usize::from(element);
+            let mut bytes = vec![0u128; (n * size).div_ceil(16)];
+            let part: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut bytes)[..n * size];
+            with_size!(size, T => {
+                view.read::<T>(bytemuck::cast_slice(buffer.bytes()), 0, bytemuck::cast_slice_mut(part));
+            });
+            let copy = Buffer::copy_of(self.l.pool, part);
+            if let Ok(copy) = copy {
+                let constant = Some(Constant::Dense(copy));
+                return self.l.new_value(Value { size: element, n, constant });
+            }
+        }
+        let out = self.l.new_value(Value { size: element, n, constant: None });
         self.out.push(Node { op: Op::Load(view), ins: vec![v], outs: vec![out] });
         out
     }

@@ -25,7 +25,7 @@ pub(super) fn op(kind: &OpKind) -> String {
 }
 
 /// An op with its types and its place in the user's program.
-pub(super) fn place(module: &Module, func: &Func, op: &Op) -> String {
+pub(crate) fn place(module: &Module, func: &Func, op: &Op) -> String {
     let types = |ids: &[stablehlo::ir::ValueId]| {
         let texts: Vec<String> = ids
             .iter()

@@ -1,5 +1,7 @@
 //! `reduce`.
 
+use stablehlo::ir::{Binary, Unary};
+
 use super::linear::rest;
 use super::region::{Combine, combine};
 use super::{Cx, Result, Tv};
@@ -46,13 +48,9 @@ impl<'m> Cx<'_, 'm> {
         let kept = rest(rank, dimensions, &[]);
         let dims: Vec<usize> = kept.iter().map(|&d| first.ty.dims[d]).collect();
         if let (1, Some(Combine::Op(op))) = (inputs.len(), combine(body))
-            && let Some(run) = reduce_fn(op, first.ty.dtype)
+            && let Some(y) = self.reduced(op, &first, &inits[0], dimensions)?
         {
-            let ty = self.typed(first.ty.dtype, &dims)?;
-            let (x, [outer, reduced, inner]) = self.three_parts(&first, dimensions, &kept)?;
-            let v =
-                self.kernel(Reduce { outer, reduced, inner, run }, &[x, inits[0].v], &[], std::slice::from_ref(&ty))[0];
-            return self.finish_one(v, ty);
+            return self.finish(vec![y]);
         }
         let types = self.reducer_types(&inputs)?;
         let body = self.scalar_fn(body, &types)?;
@@ -79,6 +77,37 @@ impl<'m> Cx<'_, 'm> {
         };
         let outs = self.kernel(kernel, &ins, &[], &results);
         self.finish(outs.into_iter().zip(results).map(|(v, ty)| Tv { v, ty }).collect())
+    }
+
+    /// A reduction by `op`, where there is a loop for it: narrow types in the type they are computed in, complex sums
+    /// part by part.
+    pub(super) fn reduced(&mut self, op: Binary, x: &Tv, init: &Tv, dimensions: &[usize]) -> Result<Option<Tv>> {
+        let dtype = x.ty.dtype;
+        if dtype.part().is_some() && op == Binary::Add {
+            let mut parts = Vec::with_capacity(2);
+            for part in [Unary::Real, Unary::Imag] {
+                let (x, init) = (self.un(part, x)?, self.un(part, init)?);
+                parts.extend(self.reduced(op, &x, &init, dimensions)?);
+            }
+            return match &parts[..] {
+                [re, im] => self.bin(Binary::Complex, re, im).map(Some),
+                _ => Ok(None),
+            };
+        }
+        if dtype.computed() != dtype {
+            let wide = (self.converted(x.clone(), dtype.computed())?, self.converted(init.clone(), dtype.computed())?);
+            let y = self.reduced(op, &wide.0, &wide.1, dimensions)?;
+            return y.map(|y| self.converted(y, dtype)).transpose();
+        }
+        let Some(run) = reduce_fn(op, dtype) else {
+            return Ok(None);
+        };
+        let kept = rest(x.ty.rank(), dimensions, &[]);
+        let dims: Vec<usize> = kept.iter().map(|&d| x.ty.dims[d]).collect();
+        let ty = self.typed(dtype, &dims)?;
+        let (x, [outer, reduced, inner]) = self.three_parts(x, dimensions, &kept)?;
+        let v = self.kernel(Reduce { outer, reduced, inner, run }, &[x, init.v], &[], std::slice::from_ref(&ty))[0];
+        Ok(Some(Tv { v, ty }))
     }
 
     /// `x` as `[outer, reduced, inner]`; rearranged where reduced and kept dimensions alternate more than that.

@@ -1,12 +1,14 @@
 //! Regions that compute scalars from scalars: reducers, scatter updates, comparators.
 
-use stablehlo::ir::{Binary, OpKind, Region, ValueId};
+use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Func, OpKind, Region, ValueId};
 
-use super::{Bind, Cx, Result, Tv, tensor_type, type_of};
-use crate::engine::dtype::TensorType;
+use super::{Bind, Cx, Frame, Result, Tv, tensor_type, type_of};
+use crate::engine::dtype::{DType, TensorType};
+use crate::engine::elementwise as loops;
 use crate::engine::error::CompileError;
 use crate::engine::fuse::{Compiled, Group, compile_group};
-use crate::engine::graph::{BlockGraph, Node, Op, V};
+use crate::engine::graph::{BlockGraph, Node, Op, V, Value};
+use crate::engine::program::Select;
 use crate::engine::tile::TileProgram;
 
 /// A scalar region as a vector program: the same computation for many elements at once.
@@ -66,6 +68,12 @@ impl<'m> Cx<'_, 'm> {
         self.vector_program(&args, nodes, results)
     }
 
+    /// Compiles a function whose arguments are scalars of the given types.
+    pub(super) fn scalar_func(&mut self, func: &'m Func, types: &[TensorType]) -> Result<ScalarFn> {
+        let mut frame = Frame { func, env: vec![None; func.values.len()] };
+        Cx { l: self.l, frame: &mut frame, out: self.out, op: self.op }.scalar_fn(&func.body, types)
+    }
+
     /// The part of a region that makes `wanted` from its argument `from` alone, as a vector program.
     pub(super) fn scalar_cone(
         &mut self,
@@ -95,7 +103,54 @@ impl<'m> Cx<'_, 'm> {
         self.vector_program(&[arg], nodes, vec![result]).map(Some)
     }
 
+    /// The nodes with every branch computed and the right results selected: ops have no side effects here.
+    fn without_branches(&mut self, nodes: Vec<Node>) -> Result<Vec<Node>> {
+        if !nodes.iter().any(|n| matches!(n.op, Op::Case { .. })) {
+            return Ok(nodes);
+        }
+        let mut flat = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let Op::Case { select, branches } = node.op else {
+                flat.push(node);
+                continue;
+            };
+            let mut results = Vec::with_capacity(branches.len());
+            for branch in branches {
+                flat.extend(self.without_branches(branch.nodes)?);
+                results.push(branch.results);
+            }
+            let Some(mut chosen) = results.pop() else { continue };
+            while let Some(others) = results.pop() {
+                // An index outside of the branches is that of the last one.
+                let takes = match select {
+                    Select::Pred => node.ins[0],
+                    Select::Index => {
+                        let at = i32::try_from(results.len()).unwrap_or(i32::MAX);
+                        let at = self.l.splat_value(&at.to_ne_bytes(), 1);
+                        let equal = loops::compare(ComparisonDirection::Eq, ComparisonType::Signed, DType::I32);
+                        let equal = equal.ok_or_else(|| self.unsupported())?;
+                        let pred = self.l.value(&self.typed(DType::Bool, &[])?);
+                        flat.push(Node { op: Op::Map(equal), ins: vec![node.ins[0], at], outs: vec![pred] });
+                        pred
+                    }
+                };
+                let last = results.is_empty();
+                let mut next = Vec::with_capacity(chosen.len());
+                for (i, (&yes, &no)) in others.iter().zip(&chosen).enumerate() {
+                    let size = self.l.values[yes as usize].size;
+                    let out = if last { node.outs[i] } else { self.l.new_value(Value { size, n: 1, constant: None }) };
+                    let op = Op::Map(loops::select(usize::from(size)));
+                    flat.push(Node { op, ins: vec![takes, yes, no], outs: vec![out] });
+                    next.push(out);
+                }
+                chosen = next;
+            }
+        }
+        Ok(flat)
+    }
+
     fn vector_program(&mut self, args: &[Tv], nodes: Vec<Node>, results: Vec<Bind>) -> Result<ScalarFn> {
+        let nodes = self.without_branches(nodes)?;
         let vectorizable = |n: &Node| matches!(n.op, Op::Map(_) | Op::Copy) && self.l.values[n.outs[0] as usize].n == 1;
         if !nodes.iter().all(vectorizable) {
             return Err(CompileError::unsupported("a region that is not a straight line of scalar elementwise ops"));

@@ -33,6 +33,12 @@ impl Cx<'_, '_> {
     pub(super) fn broadcast_in_dim(&mut self, dimensions: &[usize]) -> Result<()> {
         let [x] = self.take()?;
         let ty = TensorType { dtype: x.ty.dtype, ..self.result_type(0)? };
+        let y = self.broadcast(&x, ty, dimensions)?;
+        self.finish(vec![y])
+    }
+
+    /// `x` with its dimensions at those places of `ty`.
+    pub(super) fn broadcast(&mut self, x: &Tv, ty: TensorType, dimensions: &[usize]) -> Result<Tv> {
         self.distinct(dimensions, ty.rank(), "broadcast_dimensions")?;
         self.ensure(dimensions.len() == x.ty.rank(), || format!("broadcast_dimensions = {dimensions:?} for {}", x.ty))?;
         let mut strides = vec![0; ty.rank()];
@@ -42,7 +48,7 @@ impl Cx<'_, '_> {
             strides[d] = if dim == 1 { 0 } else { stride };
         }
         let v = self.load(x.v, View::new(&ty.dims, &strides, 0));
-        self.finish_one(v, ty)
+        Ok(Tv { v, ty })
     }
 
     pub(super) fn reshape(&mut self) -> Result<()> {
@@ -99,6 +105,12 @@ impl Cx<'_, '_> {
 
     pub(super) fn slice(&mut self, starts: &[i64], limits: &[i64], steps: &[i64]) -> Result<()> {
         let [x] = self.take()?;
+        let y = self.sliced(&x, starts, limits, steps)?;
+        self.finish(vec![y])
+    }
+
+    /// A strided part of `x`.
+    pub(super) fn sliced(&mut self, x: &Tv, starts: &[i64], limits: &[i64], steps: &[i64]) -> Result<Tv> {
         let rank = x.ty.rank();
         let starts = self.sizes(starts, rank, "start_indices")?;
         let limits = self.sizes(limits, rank, "limit_indices")?;
@@ -115,7 +127,7 @@ impl Cx<'_, '_> {
         }
         let ty = self.typed(x.ty.dtype, &dims)?;
         let v = self.load(x.v, View::new(&dims, &strides, offset));
-        self.finish_one(v, ty)
+        Ok(Tv { v, ty })
     }
 
     /// The scalar start operands of a slice of `sizes` within `dims`.
@@ -127,7 +139,7 @@ impl Cx<'_, '_> {
         let mut starts = Vec::with_capacity(dims.len());
         for (d, operand) in operands.iter().enumerate() {
             self.ensure(operand.ty.rank() == 0, || format!("a start index of type {}", operand.ty))?;
-            let read = ReadIndex::new(operand.ty.dtype).ok_or_else(|| self.unsupported())?;
+            let read = ReadIndex::new(operand.ty.dtype.computed()).ok_or_else(|| self.unsupported())?;
             self.ensure(sizes[d] <= dims[d], || format!("a slice of {} in a dimension of {}", sizes[d], dims[d]))?;
             starts.push(Start { read, max: dims[d] - sizes[d], stride: own[d] as usize });
         }
@@ -136,6 +148,10 @@ impl Cx<'_, '_> {
 
     pub(super) fn dynamic_slice(&mut self, slice_sizes: &[i64]) -> Result<()> {
         let operands = self.operands()?;
+        self.dynamic_slice_of(&operands, slice_sizes)
+    }
+
+    pub(super) fn dynamic_slice_of(&mut self, operands: &[Tv], slice_sizes: &[i64]) -> Result<()> {
         let Some((x, indices)) = operands.split_first() else {
             return Err(self.invalid("no operand"));
         };
@@ -196,6 +212,13 @@ impl Cx<'_, '_> {
         if let [only] = &operands[..] {
             return self.finish_one(only.v, ty);
         }
+        if ty.elements() <= super::FOLDED
+            && let Some(parts) = operands.iter().map(|x| self.known(x.v)).collect::<Option<Vec<_>>>()
+            && dims[..dimension].iter().all(|&d| d == 1)
+        {
+            let v = self.dense(&ty, &parts.concat())?;
+            return self.finish_one(v, ty);
+        }
         let row = dims[dimension] * inner;
         let ins: Vec<u32> = operands.iter().map(|o| o.v).collect();
         let v = self.kernel(Concatenate { chunks, row }, &ins, &[], std::slice::from_ref(&ty))[0];
@@ -204,6 +227,19 @@ impl Cx<'_, '_> {
 
     pub(super) fn pad(&mut self, low: &[i64], high: &[i64], interior: &[i64]) -> Result<()> {
         let [x, element] = self.take()?;
+        let y = self.padded_with(&x, &element, low, high, interior)?;
+        self.finish(vec![y])
+    }
+
+    /// `x` with `element` around and between its own.
+    pub(super) fn padded_with(
+        &mut self,
+        x: &Tv,
+        element: &Tv,
+        low: &[i64],
+        high: &[i64],
+        interior: &[i64],
+    ) -> Result<Tv> {
         let rank = x.ty.rank();
         let fits = element.ty.rank() == 0 && element.ty.dtype == x.ty.dtype;
         self.ensure(fits, || format!("a padding value of type {} for {}", element.ty, x.ty))?;
@@ -223,7 +259,7 @@ impl Cx<'_, '_> {
                 self.kernel(kernel, &[x.v, element.v], &[], std::slice::from_ref(&ty))[0]
             }
         };
-        self.finish_one(v, ty)
+        Ok(Tv { v, ty })
     }
 
     pub(super) fn get_dimension_size(&mut self, dimension: usize) -> Result<()> {

@@ -5,15 +5,15 @@
     reason = "positions are checked to lie in the padded tensor"
 )]
 
-use stablehlo::ir::{ConvDimensions, Window};
+use stablehlo::ir::{Binary, ConvDimensions, Window};
 
-use super::region::combine;
+use super::region::{Combine, combine};
 use super::shape::pad_plan;
 use super::{Cx, Result, Tv};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::graph::V;
 use crate::engine::kernels::combine::Body;
-use crate::engine::kernels::conv::{ConvGroup, Convolution};
+use crate::engine::kernels::conv::{ConvGroup, Convolution, Element};
 use crate::engine::kernels::shape::Pad;
 use crate::engine::kernels::window::{ReduceWindow, Running, SelectAndScatter, Sliding};
 use crate::engine::view::{View, strides_of};
@@ -93,10 +93,20 @@ impl<'m> Cx<'_, 'm> {
     }
 
     pub(super) fn reduce_window(&mut self, window: &Window) -> Result<()> {
-        let (inputs, inits) = self.inputs_and_inits()?;
+        let (mut inputs, mut inits) = self.inputs_and_inits()?;
+        let dtype = inputs[0].ty.dtype;
+        // Sums and products of narrow floats are rounded once, at the end.
+        let sums = [Combine::Op(Binary::Add), Combine::Op(Binary::Multiply)];
+        let region = self.body()?;
+        let accumulated = inputs.len() == 1
+            && combine(region).is_some_and(|c| sums.contains(&c))
+            && (dtype.is_narrow_float() || matches!(dtype, DType::Bf16 | DType::F16));
+        if accumulated {
+            inputs[0] = self.converted(inputs[0].clone(), DType::F32)?;
+            inits[0] = self.converted(inits[0].clone(), DType::F32)?;
+        }
         let dims = inputs[0].ty.dims.clone();
         let spec = self.window_spec(window, &window.dimensions, dims.len())?;
-        let region = self.body()?;
         let fast =
             if inputs.len() == 1 { combine(region).and_then(|c| Body::fast(c, inputs[0].ty.dtype)) } else { None };
         let body = match fast {
@@ -121,7 +131,9 @@ impl<'m> Cx<'_, 'm> {
             };
             let ty = x.ty.clone();
             let v = self.kernel(kernel, &ins, &[], std::slice::from_ref(&ty))[0];
-            return self.finish_one(v, ty);
+            let y = Tv { v, ty };
+            let y = if accumulated { self.converted(y, dtype)? } else { y };
+            return self.finish(vec![y]);
         }
         let mut slidings = Vec::with_capacity(inputs.len());
         let mut types: Vec<TensorType> = Vec::with_capacity(inputs.len());
@@ -132,6 +144,10 @@ impl<'m> Cx<'_, 'm> {
         }
         let sizes = types.iter().map(|t| t.dtype.size()).collect();
         let outs = self.kernel(ReduceWindow { slidings, sizes, body }, &ins, &[], &types);
+        if accumulated {
+            let y = self.converted(Tv { v: outs[0], ty: types[0].clone() }, dtype)?;
+            return self.finish(vec![y]);
+        }
         self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
     }
 
@@ -175,17 +191,43 @@ impl<'m> Cx<'_, 'm> {
         groups: i64,
         batch_groups: i64,
     ) -> Result<()> {
-        let [mut x, mut k] = self.take()?;
-        let result = self.result_type(0)?;
+        let [x, k] = self.take()?;
+        self.convolution_of(x, k, d, window, groups, batch_groups)
+    }
+
+    pub(super) fn convolution_of(
+        &mut self,
+        x: Tv,
+        k: Tv,
+        d: &ConvDimensions,
+        window: &Window,
+        groups: i64,
+        batch_groups: i64,
+    ) -> Result<()> {
+        let dtype = self.result_dtype(0)?;
+        let y = self.convolved(x, k, d, window, [groups, batch_groups], dtype)?;
+        self.finish(vec![y])
+    }
+
+    fn convolved(
+        &mut self,
+        x: Tv,
+        k: Tv,
+        d: &ConvDimensions,
+        window: &Window,
+        counts: [i64; 2],
+        dtype: DType,
+    ) -> Result<Tv> {
+        if let Some(part) = dtype.part() {
+            return self.by_parts(x, k, dtype, |cx, x, k| cx.convolved(x, k, d, window, counts, part));
+        }
         let (rank, spatial) = (x.ty.rank(), d.input_spatial.len());
         let lists = [
             (&d.input_spatial, d.input_batch, d.input_feature),
             (&d.kernel_spatial, d.kernel_input_feature, d.kernel_output_feature),
             (&d.output_spatial, d.output_batch, d.output_feature),
         ];
-        self.ensure(k.ty.rank() == rank && result.rank() == rank && spatial + 2 == rank, || {
-            format!("{} and {}", x.ty, k.ty)
-        })?;
+        self.ensure(k.ty.rank() == rank && spatial + 2 == rank, || format!("{} and {}", x.ty, k.ty))?;
         for (list, a, b) in lists {
             self.distinct(&[&list[..], &[a, b]].concat(), rank, "dimension_numbers")?;
             self.ensure(list.len() == spatial, || format!("dimension_numbers = {d:?}"))?;
@@ -195,7 +237,7 @@ impl<'m> Cx<'_, 'm> {
         let taps: Vec<i64> =
             d.kernel_spatial.iter().map(|&s| i64::try_from(k.ty.dims[s]).unwrap_or(i64::MAX)).collect();
         let local = self.window_spec(window, &taps, spatial)?;
-        let [groups, batch_groups] = self.sizes(&[groups, batch_groups], 2, "group counts")?[..] else {
+        let [groups, batch_groups] = self.sizes(&counts, 2, "group counts")?[..] else {
             return Err(self.invalid("group counts"));
         };
         let (batch, features) = (x.ty.dims[d.input_batch], x.ty.dims[d.input_feature]);
@@ -206,14 +248,15 @@ impl<'m> Cx<'_, 'm> {
             && per_group * groups == features
             && outputs % count == 0;
         self.ensure(fits, || format!("{groups} feature and {batch_groups} batch groups of {} and {}", x.ty, k.ty))?;
-        // The kernel computes in floating point, which is not exact for integers: those are refused.
-        let wide = match result.dtype {
-            DType::F64 => DType::F64,
-            DType::F32 | DType::Bf16 | DType::F16 => DType::F32,
-            _ => return Err(self.unsupported()),
+        // Integers wrap, so that 64 bits give the right bits of every width.
+        let (wide, element) = match dtype {
+            DType::F64 => (DType::F64, Element::F64),
+            DType::F32 | DType::Bf16 | DType::F16 => (DType::F32, Element::F32),
+            _ if dtype.is_narrow_float() => (DType::F32, Element::F32),
+            _ => (DType::I64, Element::I64),
         };
-        x = self.converted(x, wide)?;
-        k = self.converted(k, wide)?;
+        let x = self.converted(x, wide)?;
+        let k = self.converted(k, wide)?;
         // The window over all dimensions of the input, batch and feature included.
         let mut spec = Spec {
             dimensions: vec![1; rank],
@@ -285,11 +328,10 @@ impl<'m> Cx<'_, 'm> {
             all_features: outputs,
             output: View::new(&sizes_o, &strides_o, 0),
             groups: (0..count).map(group).collect(),
-            size,
+            element,
         };
         let v = self.kernel(kernel, &[x.v, k.v], &[], std::slice::from_ref(&ty))[0];
-        let y = self.converted(Tv { v, ty }, result.dtype)?;
-        self.finish(vec![y])
+        self.converted(Tv { v, ty }, dtype)
     }
 }
 

@@ -1,0 +1,73 @@
+//! A plugin that tells what a framework sends: it compiles nothing, and its refusal names the StableHLO version of the
+//! program. Profiles of it show the transfers.
+//!
+//! `WITNESS_STABLEHLO` is the version it says it reads, such as `1.9.0`; it says nothing without.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use device_plugin::extensions::{Extensions, Profile};
+use device_plugin::{
+    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
+    Placement, Program, Result, StablehloVersions, device_plugin,
+};
+
+/// The plugin.
+pub struct Witness;
+
+#[device_plugin(export)]
+impl DevicePlugin for Witness {
+    const NAME: &'static str = "witness";
+    type Backend = WitnessDevice;
+
+    fn stablehlo_versions() -> Option<StablehloVersions> {
+        let text = std::env::var("WITNESS_STABLEHLO").ok()?;
+        let parts = text.split('.').map(str::parse).collect::<std::result::Result<Vec<i64>, _>>().ok()?;
+        Some(StablehloVersions { current: parts.try_into().ok()?, minimum: [0, 9, 0] })
+    }
+}
+
+/// The device.
+pub struct WitnessDevice;
+
+impl Backend for WitnessDevice {
+    type Buffer = Arc<[u8]>;
+    type Executable = ();
+
+    const EXTENSIONS: Extensions<Self> = Extensions::none().profiler();
+
+    fn create(_: &CreateOptions) -> Result<Self> {
+        Ok(Self)
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        vec![DeviceInfo::new(0, "witness")]
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
+        let _span = tracing::info_span!("copying", bytes = host.bytes().len()).entered();
+        Ok(host.into_bytes().into())
+    }
+
+    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
+        to.copy_from_slice(buffer);
+        Ok(())
+    }
+
+    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<()>> {
+        let version = program.stablehlo_version().map(|version| version.map(|part| part.to_string()).join("."));
+        Err(Error::unimplemented(format!(
+            "witness: format {}, StableHLO {}, {} replicas of {} partitions",
+            program.format,
+            version.unwrap_or_else(|| "unknown".to_owned()),
+            options.num_replicas,
+            options.num_partitions
+        )))
+    }
+
+    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
+        Err(Error::unimplemented("witness: nothing was compiled"))
+    }
+}
+
+impl Profile for WitnessDevice {}

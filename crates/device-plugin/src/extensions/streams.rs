@@ -1,0 +1,31 @@
+//! Queues of a device that other libraries know.
+
+use crate::{Backend, Result};
+
+/// A platform's own handle of a queue, such as a `cudaStream_t`, as a number. The SDK never follows it; whoever does
+/// must know that it is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stream(pub isize);
+
+/// A device whose queues other libraries use, so that memory is shared (DLPack) without waiting on the host.
+#[doc(alias = "PJRT_Stream_Extension")]
+pub trait Streams: Backend {
+    /// The stream on which another library is to make the device wait until memory it hands over is ready.
+    ///
+    /// `device` is an index into [`Backend::devices`].
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device reports.
+    #[doc(alias = "PJRT_Get_Stream_For_External_Ready_Events")]
+    fn stream_for_external_ready_events(&self, device: usize) -> Result<Stream>;
+
+    /// Makes later work on a stream of another library wait until the buffer is ready. The SDK waits for the buffer on
+    /// the host first, unless the backend is [`QUEUED`](Backend::QUEUED).
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device reports.
+    #[doc(alias = "PJRT_Wait_Until_Buffer_Ready_On_Stream")]
+    fn wait_until_buffer_ready_on_stream(&self, stream: Stream, buffer: &Self::Buffer) -> Result<()>;
+}

@@ -1,0 +1,215 @@
+//! A custom call in Rust.
+
+use super::ExecuteContext;
+use crate::{Element, Error, Result, Shape};
+
+/// What a handler in Rust is given: the operands, the results to fill, and what else the program and the framework say.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Call<'a> {
+    /// Name of the custom call.
+    pub target: &'a str,
+    /// What the program says beside the operands: its `backend_config`.
+    pub attributes: &'a Attributes,
+    /// The operands, in order.
+    pub operands: &'a [Operand<'a>],
+    /// The results, in order; zeros until they are written.
+    pub results: &'a mut [ResultBuffer<'a>],
+    /// What the framework hands to the calls of this execution.
+    pub context: &'a ExecuteContext,
+}
+
+/// An operand on the host: dense, row-major, sub-byte types in one byte per element.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// Element type and extents.
+    pub shape: &'a Shape,
+    /// The data.
+    pub bytes: &'a [u8],
+}
+
+/// Where a result goes; as an [`Operand`].
+#[derive(Debug)]
+pub struct ResultBuffer<'a> {
+    /// Element type and extents.
+    pub shape: &'a Shape,
+    /// The data.
+    pub bytes: &'a mut [u8],
+}
+
+/// The attributes of a custom call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attributes {
+    /// `backend_config` as text, which is what calls before version 4 of StableHLO's API have.
+    pub text: Option<String>,
+    /// `backend_config` as a dictionary, in the program's order.
+    pub values: Vec<(String, Attribute)>,
+}
+
+/// Value of an attribute.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Attribute {
+    /// A boolean.
+    Bool(bool),
+    /// An integer of any width.
+    Int(i64),
+    /// A float of any width.
+    Float(f64),
+    /// Text.
+    String(String),
+    /// An array of integers.
+    IntList(Vec<i64>),
+    /// An array of floats.
+    FloatList(Vec<f64>),
+    /// Attributes within this one.
+    Dictionary(Vec<(String, Attribute)>),
+}
+
+impl Attributes {
+    /// The value of that name.
+    pub fn get(&self, name: &str) -> Option<&Attribute> {
+        self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+}
+
+impl Attribute {
+    /// The integer, if it is one.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The float, if it is one.
+    pub fn as_float(&self) -> Option<f64> {
+        match self {
+            Self::Float(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The boolean, if it is one.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is one.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Call<'a> {
+    /// A call, for a backend that makes one.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` where the bytes of an operand or result are not those of its shape.
+    pub fn new(
+        target: &'a str,
+        attributes: &'a Attributes,
+        operands: &'a [Operand<'a>],
+        results: &'a mut [ResultBuffer<'a>],
+        context: &'a ExecuteContext,
+    ) -> Result<Self> {
+        let check = |kind: &str, index: usize, shape: &Shape, len: usize| {
+            if shape.host_size() == Some(len) {
+                return Ok(());
+            }
+            let message = format!("custom call {target:?}: {kind} {index} is {shape}, but has {len} bytes");
+            Err(Error::invalid_argument(message))
+        };
+        for (index, operand) in operands.iter().enumerate() {
+            check("operand", index, operand.shape, operand.bytes.len())?;
+        }
+        for (index, result) in results.iter().enumerate() {
+            check("result", index, result.shape, result.bytes.len())?;
+        }
+        Ok(Self { target, attributes, operands, results, context })
+    }
+}
+
+fn expect_type<T: Element>(shape: &Shape) -> Result<()> {
+    if shape.element_type == T::TYPE {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!("elements of type {} of an array {shape}", T::TYPE)))
+}
+
+impl Operand<'_> {
+    /// The elements, copied: the data need not be aligned.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` where they are of another type, or a byte of a boolean is neither 0 nor 1.
+    pub fn elements<T: Element>(&self) -> Result<Vec<T>> {
+        expect_type::<T>(self.shape)?;
+        let read = |chunk| bytemuck::checked::try_pod_read_unaligned(chunk);
+        let elements = self.bytes.chunks_exact(size_of::<T>()).map(read).collect::<Result<Vec<T>, _>>();
+        elements.map_err(|error| Error::invalid_argument(format!("{}: {error}", self.shape)))
+    }
+}
+
+impl ResultBuffer<'_> {
+    /// Writes all elements.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` where they are of another type or not as many as the result has.
+    pub fn write<T: Element>(&mut self, elements: &[T]) -> Result<()> {
+        expect_type::<T>(self.shape)?;
+        let bytes: &[u8] = bytemuck::cast_slice(elements);
+        if bytes.len() != self.bytes.len() {
+            return Err(Error::invalid_argument(format!("{} elements for a result {}", elements.len(), self.shape)));
+        }
+        self.bytes.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Handler;
+    use super::*;
+    use crate::ElementType;
+
+    #[test]
+    fn a_handler_reads_and_writes_elements() {
+        let double = Handler::rust(|call| {
+            let by = call.attributes.get("by").and_then(Attribute::as_int).unwrap_or(1);
+            let input: Vec<i32> = call.operands[0].elements()?;
+            let output: Vec<i32> = input.iter().map(|x| x * i32::try_from(by).unwrap()).collect();
+            call.results[0].write(&output)
+        });
+        let shape = Shape::new(ElementType::S32, [2]);
+        let attributes = Attributes { text: None, values: vec![("by".to_owned(), Attribute::Int(3))] };
+        let input: Vec<u8> = [5i32, -7].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let mut output = [0; 8];
+        let context = ExecuteContext::default();
+        let operands = [Operand { shape: &shape, bytes: &input }];
+        let mut results = [ResultBuffer { shape: &shape, bytes: &mut output }];
+        let mut call = Call::new("triple", &attributes, &operands, &mut results, &context).unwrap();
+        double.call(&mut call).unwrap();
+        assert!(call.operands[0].elements::<f32>().unwrap_err().message().contains("f32"));
+        assert!(call.results[0].write(&[1i32]).is_err());
+        assert_eq!(output[..4], 15i32.to_le_bytes());
+        assert_eq!(output[4..], (-21i32).to_le_bytes());
+    }
+
+    #[test]
+    fn bytes_must_be_those_of_the_shape() {
+        let shape = Shape::new(ElementType::S32, [2]);
+        let operands = [Operand { shape: &shape, bytes: &[0; 7] }];
+        let (attributes, context) = (Attributes::default(), ExecuteContext::default());
+        let error = Call::new("f", &attributes, &operands, &mut [], &context).unwrap_err();
+        assert!(error.message().contains("operand 0 is s32[2], but has 7 bytes"), "{error}");
+    }
+}

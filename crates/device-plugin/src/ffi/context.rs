@@ -1,0 +1,61 @@
+//! What a framework hands to the custom calls of an execution.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{Error, ErrorCode, Result};
+
+/// User data of an execution, by type id. Cheap to clone; what the data points to belongs to the framework and lives
+/// until the execution ends.
+#[derive(Clone, Debug, Default)]
+#[doc(alias = "PJRT_ExecuteContext")]
+pub struct ExecuteContext(Arc<Mutex<Vec<UserData>>>);
+
+/// User data for handlers: the id of its type, and its address. The SDK never follows it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[doc(alias = "PJRT_FFI_UserData")]
+pub struct UserData {
+    /// Id of the type; [`Registry::type_id`](super::Registry::type_id) knows the names.
+    pub type_id: i64,
+    /// Where it is. Its provenance is exposed, so `std::ptr::with_exposed_provenance_mut` gives a pointer.
+    pub address: usize,
+}
+
+impl fmt::Debug for UserData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UserData(type {}, {:#x})", self.type_id, self.address)
+    }
+}
+
+impl ExecuteContext {
+    fn list(&self) -> MutexGuard<'_, Vec<UserData>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds user data.
+    ///
+    /// # Errors
+    ///
+    /// `ALREADY_EXISTS` where there is data of that type.
+    pub fn add(&self, data: UserData) -> Result<()> {
+        let mut list = self.list();
+        if list.iter().any(|known| known.type_id == data.type_id) {
+            return Err(Error::new(
+                ErrorCode::ALREADY_EXISTS,
+                format!("the context has user data of type {} already", data.type_id),
+            ));
+        }
+        list.push(data);
+        Ok(())
+    }
+
+    /// The user data of that type.
+    pub fn get(&self, type_id: i64) -> Option<UserData> {
+        self.list().iter().find(|data| data.type_id == type_id).copied()
+    }
+
+    /// All user data, in the order it was added.
+    pub fn user_data(&self) -> Vec<UserData> {
+        self.list().clone()
+    }
+}

@@ -1,0 +1,35 @@
+//! Custom calls: code of the framework's user that a program calls by name.
+//!
+//! A backend that offers [`Extensions::ffi`](crate::extensions::Extensions::ffi) is given what frameworks register: each
+//! [`Handler`] with its target and platform in the plugin's [`Registry`], types of user data with their ids, and in each
+//! launch the [`ExecuteContext`] with the user data of that execution. Programs written in Rust register handlers in
+//! Rust, and a backend calls those without unsafe code:
+//!
+//! ```
+//! use device_plugin::ffi::{Call, Handler, Registry};
+//! # use device_plugin::{NoBackend as MyDevice, Error, Result};
+//!
+//! fn scale(call: &mut Call<'_>) -> Result<()> {
+//!     let factor = call.attributes.get("factor").and_then(|value| value.as_float()).unwrap_or(1.0);
+//!     let input: Vec<f32> = call.operands[0].elements()?;
+//!     call.results[0].write(&input.iter().map(|x| x * factor as f32).collect::<Vec<_>>())
+//! }
+//!
+//! Registry::of::<MyDevice>().register("scale", "my_device", Handler::rust(scale))?;
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # Handlers in C
+//!
+//! What a framework registers is the address of an `XLA_FFI_Handler`. The frame in which XLA calls such a handler is an
+//! interface of its own, which the PJRT headers do not declare and this SDK does not build: a [`ForeignHandler`] is an
+//! opaque address. A vendor whose device can call it does so in unsafe code of its own, in one module, from
+//! [`ForeignHandler::address`]; a backend that cannot answers `UNIMPLEMENTED` and names the target.
+
+mod call;
+mod context;
+mod registry;
+
+pub use call::{Attribute, Attributes, Call, Operand, ResultBuffer};
+pub use context::{ExecuteContext, UserData};
+pub use registry::{ForeignHandler, Handler, HandlerTraits, Registry};

@@ -1,0 +1,231 @@
+//! What frameworks and programs registered.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Call;
+use crate::{Backend, Error, ErrorCode, Result};
+
+/// The custom calls and user data types of one backend, for the whole process.
+#[derive(Debug, Default)]
+pub struct Registry(Mutex<Content>);
+
+#[derive(Debug, Default)]
+struct Content {
+    /// By target and platform in lower case.
+    handlers: HashMap<(String, String), Handler>,
+    types: HashMap<String, i64>,
+}
+
+/// Code behind the name of a custom call.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Handler {
+    /// Registered by a framework through the C API.
+    Foreign(ForeignHandler),
+    /// Registered in Rust.
+    Rust(Arc<RustHandler>),
+}
+
+type RustHandler = dyn Fn(&mut Call<'_>) -> Result<()> + Send + Sync;
+
+/// The address of an `XLA_FFI_Handler`, which the SDK does not call; see the [module](super).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForeignHandler {
+    address: usize,
+    traits: HandlerTraits,
+}
+
+/// What a framework promises of a handler: `PJRT_FFI_Handler_TraitsBits`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandlerTraits(pub u32);
+
+impl HandlerTraits {
+    /// Whether calls may be recorded once and replayed, as GPU command buffers do.
+    pub fn is_command_buffer_compatible(self) -> bool {
+        self.0 & 1 != 0
+    }
+}
+
+impl ForeignHandler {
+    pub(crate) fn new(address: usize, traits: u32) -> Self {
+        Self { address, traits: HandlerTraits(traits) }
+    }
+
+    /// Where the handler is. Not null; its provenance is exposed, so `std::ptr::with_exposed_provenance` gives a pointer
+    /// to call.
+    pub fn address(&self) -> usize {
+        self.address
+    }
+
+    /// What the framework promises of it.
+    pub fn traits(&self) -> HandlerTraits {
+        self.traits
+    }
+}
+
+impl Handler {
+    /// A handler in Rust. A panic in it becomes an error of the execution, as one of the backend does.
+    pub fn rust(function: impl Fn(&mut Call<'_>) -> Result<()> + Send + Sync + 'static) -> Self {
+        Self::Rust(Arc::new(function))
+    }
+
+    /// Calls a handler in Rust.
+    ///
+    /// # Errors
+    ///
+    /// Those of the handler; `UNIMPLEMENTED` for one in C.
+    pub fn call(&self, call: &mut Call<'_>) -> Result<()> {
+        match self {
+            Self::Rust(function) => function(call),
+            Self::Foreign(_) => Err(Error::unimplemented(format!(
+                "custom call {:?}: its handler was registered through the C API, which this device cannot call; \
+                 register one in Rust with device_plugin::ffi::Registry",
+                call.target
+            ))),
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Foreign(one), Self::Foreign(two)) => one == two,
+            (Self::Rust(one), Self::Rust(two)) => Arc::ptr_eq(one, two),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign(handler) => f.debug_tuple("Foreign").field(handler).finish(),
+            Self::Rust(_) => f.write_str("Rust(..)"),
+        }
+    }
+}
+
+/// Registries live as long as the process, as what is registered does.
+static REGISTRIES: Mutex<Option<HashMap<TypeId, &'static Registry>>> = Mutex::new(None);
+
+impl Registry {
+    /// The registry of a backend, the same each time.
+    pub fn of<B: Backend>() -> &'static Self {
+        let mut registries = REGISTRIES.lock().unwrap_or_else(PoisonError::into_inner);
+        registries.get_or_insert_default().entry(TypeId::of::<B>()).or_insert_with(|| Box::leak(Box::default()))
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers the handler of a target on a platform. The same one again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` for an empty target, `ALREADY_EXISTS` where the target has another handler on that platform.
+    pub fn register(&self, target: &str, platform: &str, handler: Handler) -> Result<()> {
+        if target.is_empty() {
+            return Err(Error::invalid_argument("a custom call needs a target name"));
+        }
+        let mut content = self.content();
+        let key = (target.to_owned(), platform.to_lowercase());
+        match content.handlers.get(&key) {
+            Some(known) if known.is_same(&handler) => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorCode::ALREADY_EXISTS,
+                format!("custom call {target:?} on platform {platform:?} has another handler already"),
+            )),
+            None => {
+                content.handlers.insert(key, handler);
+                Ok(())
+            }
+        }
+    }
+
+    /// The handler of a target on a platform, in whatever case the platform is written.
+    pub fn handler(&self, target: &str, platform: &str) -> Option<Handler> {
+        self.content().handlers.get(&(target.to_owned(), platform.to_lowercase())).cloned()
+    }
+
+    /// Targets and platforms (in lower case) that have a handler, sorted: for messages that say what there is.
+    pub fn targets(&self) -> Vec<(String, String)> {
+        let mut targets: Vec<_> = self.content().handlers.keys().cloned().collect();
+        targets.sort_unstable();
+        targets
+    }
+
+    /// The id of a type of user data; none before it is registered.
+    pub fn type_id(&self, name: &str) -> Option<i64> {
+        self.content().types.get(name).copied()
+    }
+
+    /// Registers a type of user data and gives its id, which is never 0: the one asked for, or a new one. The same name
+    /// again gives the same id.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` for an empty name, and where the name has another id or the id another name.
+    pub fn register_type(&self, name: &str, id: Option<i64>) -> Result<i64> {
+        if name.is_empty() {
+            return Err(Error::invalid_argument("a type of user data needs a name"));
+        }
+        let mut content = self.content();
+        let known = content.types.get(name).copied();
+        match (known, id) {
+            (Some(known), Some(id)) if known != id => {
+                Err(Error::invalid_argument(format!("type {name:?} has the id {known}, not {id}")))
+            }
+            (Some(known), _) => Ok(known),
+            (None, Some(id)) => match content.types.iter().find(|(_, known)| **known == id) {
+                Some((other, _)) => Err(Error::invalid_argument(format!("the id {id} is that of type {other:?}"))),
+                None => {
+                    content.types.insert(name.to_owned(), id);
+                    Ok(id)
+                }
+            },
+            (None, None) => {
+                let id = content.types.values().copied().max().unwrap_or(0).max(0).saturating_add(1);
+                content.types.insert(name.to_owned(), id);
+                Ok(id)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_have_one_handler_on_a_platform() {
+        let registry = Registry::default();
+        let one = Handler::Foreign(ForeignHandler::new(64, 1));
+        registry.register("f", "Host", one.clone()).unwrap();
+        registry.register("f", "HOST", one).unwrap();
+        let other = Handler::rust(|_| Ok(()));
+        assert_eq!(registry.register("f", "host", other.clone()).unwrap_err().code(), ErrorCode::ALREADY_EXISTS);
+        registry.register("f", "toy", other.clone()).unwrap();
+        registry.register("f", "toy", other).unwrap();
+        assert!(registry.register("", "toy", Handler::rust(|_| Ok(()))).is_err());
+        assert!(
+            matches!(registry.handler("f", "hOST"), Some(Handler::Foreign(f)) if f.traits().is_command_buffer_compatible())
+        );
+        assert!(registry.handler("g", "host").is_none());
+        assert_eq!(registry.targets(), [("f".to_owned(), "host".to_owned()), ("f".to_owned(), "toy".to_owned())]);
+    }
+
+    #[test]
+    fn types_have_one_id() {
+        let registry = Registry::default();
+        assert_eq!(registry.register_type("a", Some(7)), Ok(7));
+        assert_eq!(registry.register_type("b", None), Ok(8));
+        assert_eq!(registry.register_type("b", None), Ok(8));
+        assert_eq!(registry.register_type("b", Some(8)), Ok(8));
+        assert!(registry.register_type("b", Some(7)).unwrap_err().message().contains("has the id 8"));
+        assert!(registry.register_type("c", Some(7)).unwrap_err().message().contains("that of type \"a\""));
+        assert!(registry.register_type("", None).is_err());
+        assert_eq!((registry.type_id("a"), registry.type_id("c")), (Some(7), None));
+    }
+}

@@ -1,0 +1,166 @@
+//! The one profile that may run in a process.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use tracing::Dispatch;
+
+use super::collector::Collector;
+use super::{Activity, Place};
+use crate::{Error, NamedValue, Result};
+
+static RECORDING: AtomicBool = AtomicBool::new(false);
+/// What belongs to the profile that runs.
+static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
+/// What each thread recorded.
+static LOGS: Mutex<Vec<Arc<Log>>> = Mutex::new(Vec::new());
+/// How many activities the profile holds.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// As many are kept: about 200 MB.
+const LIMIT: usize = 1_000_000;
+
+struct Running {
+    start: Instant,
+    start_ns: u64,
+    dispatch: Dispatch,
+}
+
+/// What one thread recorded; only that thread adds, so the lock is free but for the end of the profile.
+struct Log {
+    thread: Thread,
+    activities: Mutex<Vec<Activity>>,
+}
+
+/// A thread of the process.
+#[derive(Clone, Debug)]
+pub(crate) struct Thread {
+    pub(crate) id: u64,
+    pub(crate) name: String,
+}
+
+/// A profile that is over.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    pub(crate) start: Instant,
+    /// The same in nanoseconds since 1970.
+    pub(crate) start_ns: u64,
+    pub(crate) end: Instant,
+    pub(crate) threads: Vec<(Thread, Vec<Activity>)>,
+    /// Activities there was no room for.
+    pub(crate) dropped: usize,
+}
+
+thread_local! {
+    static LOG: OnceCell<Arc<Log>> = const { OnceCell::new() };
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[inline]
+pub(super) fn is_recording() -> bool {
+    RECORDING.load(Ordering::Relaxed)
+}
+
+/// Now, when a profile runs.
+#[inline]
+pub(crate) fn begun() -> Option<Instant> {
+    is_recording().then(Instant::now)
+}
+
+/// Records something on a device that began at [`begun`] and ends now.
+pub(crate) fn device_activity(
+    begun: Option<Instant>,
+    plugin: &'static str,
+    (device, line): (usize, &'static str),
+    name: impl Into<Cow<'static, str>>,
+    stats: Vec<NamedValue>,
+) {
+    if let Some(start) = begun
+        && is_recording()
+    {
+        let (name, place) = (name.into(), Place::device(device, line));
+        record(Activity { name, place, start, end: Instant::now(), stats, plugin: Some(plugin) });
+    }
+}
+
+impl Log {
+    fn new() -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = std::thread::current().name().map_or_else(|| format!("thread {id}"), str::to_owned);
+        let log = Arc::new(Self { thread: Thread { id, name }, activities: Mutex::default() });
+        lock(&LOGS).push(Arc::clone(&log));
+        log
+    }
+
+    fn push(&self, activity: Activity) {
+        let mut activities = lock(&self.activities);
+        // The profile may have ended since the caller asked; the next one begins empty.
+        if !is_recording() {
+            return;
+        }
+        if COUNT.fetch_add(1, Ordering::Relaxed) < LIMIT {
+            activities.push(activity);
+        }
+    }
+}
+
+#[cold]
+pub(super) fn record(activity: Activity) {
+    // A thread that is ending has no log any more.
+    let _ = LOG.try_with(|log| log.get_or_init(Log::new).push(activity));
+}
+
+/// The subscriber of the profile that runs.
+pub(super) fn dispatch() -> Option<Dispatch> {
+    lock(&RUNNING).as_ref().map(|running| running.dispatch.clone())
+}
+
+/// Begins a profile.
+///
+/// # Errors
+///
+/// `FAILED_PRECONDITION` when one runs.
+pub(crate) fn begin() -> Result<()> {
+    let mut running = lock(&RUNNING);
+    if running.is_some() {
+        return Err(Error::failed_precondition("a profile runs in this process already; stop it first"));
+    }
+    COUNT.store(0, Ordering::Relaxed);
+    let start_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    *running = Some(Running {
+        start: Instant::now(),
+        start_ns: u64::try_from(start_ns).unwrap_or(u64::MAX),
+        dispatch: Dispatch::new(Collector::default()),
+    });
+    RECORDING.store(true, Ordering::SeqCst);
+    Ok(())
+}
+
+impl Recording {
+    /// Ends the profile that runs; none when there is none.
+    pub(crate) fn end() -> Option<Self> {
+        let Running { start, start_ns, dispatch } = lock(&RUNNING).take()?;
+        RECORDING.store(false, Ordering::SeqCst);
+        let end = Instant::now();
+        drop(dispatch);
+        // Spans of the plugin cost nothing again.
+        tracing::callsite::rebuild_interest_cache();
+        let mut threads = Vec::new();
+        lock(&LOGS).retain(|log| {
+            let activities = std::mem::take(&mut *lock(&log.activities));
+            if !activities.is_empty() {
+                threads.push((log.thread.clone(), activities));
+            }
+            // Threads that are gone record nothing more.
+            Arc::strong_count(log) > 1
+        });
+        let dropped = COUNT.load(Ordering::Relaxed).saturating_sub(LIMIT);
+        Some(Self { start, start_ns, end, threads, dropped })
+    }
+}

@@ -1,0 +1,189 @@
+//! A profile as an `XSpace` message, the form in which XLA's profiler and its viewers keep one.
+//!
+//! Numbers are those of the profiler's `xplane.proto`. A space has planes (a device, or the threads of a process), a
+//! plane has lines (a queue, or a thread), a line has events. Names of events and of their stats are kept once in a
+//! plane, by number. Times are nanoseconds since 1970 for a line, and picoseconds from there for its events.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
+
+use super::{Activity, Place, Recording};
+use crate::hlo::message;
+use crate::{NamedValue, Value};
+
+mod field {
+    pub(super) const SPACE_PLANES: u8 = 1;
+    pub(super) const SPACE_WARNINGS: u8 = 3;
+    pub(super) const PLANE_ID: u8 = 1;
+    pub(super) const PLANE_NAME: u8 = 2;
+    pub(super) const PLANE_LINES: u8 = 3;
+    pub(super) const PLANE_EVENT_METADATA: u8 = 4;
+    pub(super) const PLANE_STAT_METADATA: u8 = 5;
+    pub(super) const LINE_ID: u8 = 1;
+    pub(super) const LINE_NAME: u8 = 2;
+    pub(super) const LINE_TIMESTAMP_NS: u8 = 3;
+    pub(super) const LINE_EVENTS: u8 = 4;
+    pub(super) const LINE_DURATION_PS: u8 = 9;
+    pub(super) const EVENT_METADATA_ID: u8 = 1;
+    pub(super) const EVENT_OFFSET_PS: u8 = 2;
+    pub(super) const EVENT_DURATION_PS: u8 = 3;
+    pub(super) const EVENT_STATS: u8 = 4;
+    pub(super) const STAT_METADATA_ID: u8 = 1;
+    pub(super) const STAT_DOUBLE: u8 = 2;
+    pub(super) const STAT_INT64: u8 = 4;
+    pub(super) const STAT_STR: u8 = 5;
+    /// Of metadata of events and stats, and of entries of maps.
+    pub(super) const METADATA_ID: u8 = 1;
+    pub(super) const METADATA_NAME: u8 = 2;
+    pub(super) const KEY: u8 = 1;
+    pub(super) const VALUE: u8 = 2;
+}
+
+/// Appends a number; zeros are what an absent field means.
+fn number(out: &mut Vec<u8>, field: u8, value: u64) {
+    if value == 0 {
+        return;
+    }
+    out.push(field << 3);
+    let mut left = value;
+    while left >= 0x80 {
+        let [low, ..] = left.to_le_bytes();
+        out.push(low | 0x80);
+        left >>= 7;
+    }
+    let [low, ..] = left.to_le_bytes();
+    out.push(low);
+}
+
+/// Names by number, from 1.
+#[derive(Default)]
+struct Names(HashMap<String, u64>);
+
+impl Names {
+    fn id(&mut self, name: &str) -> u64 {
+        if let Some(id) = self.0.get(name) {
+            return *id;
+        }
+        let id = self.0.len() as u64 + 1;
+        self.0.insert(name.to_owned(), id);
+        id
+    }
+
+    /// The entries of the map from numbers to metadata.
+    fn write(&self, out: &mut Vec<u8>, map: u8) {
+        let mut names: Vec<_> = self.0.iter().map(|(name, id)| (*id, name)).collect();
+        names.sort_unstable();
+        for (id, name) in names {
+            let (mut metadata, mut entry) = (Vec::new(), Vec::new());
+            number(&mut metadata, field::METADATA_ID, id);
+            message(&mut metadata, field::METADATA_NAME, name.as_bytes());
+            number(&mut entry, field::KEY, id);
+            message(&mut entry, field::VALUE, &metadata);
+            message(out, map, &entry);
+        }
+    }
+}
+
+/// Lines of a plane under construction.
+#[derive(Default)]
+struct Plane<'a> {
+    /// By number of the thread, or name of the line.
+    lines: BTreeMap<(u64, String), Vec<&'a Activity>>,
+}
+
+/// The time between two instants; zero where the second is earlier.
+fn picoseconds(from: Instant, to: Instant) -> u64 {
+    u64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)
+}
+
+impl Plane<'_> {
+    fn write(mut self, id: u64, name: &str, recording: &Recording) -> Vec<u8> {
+        let (mut plane, mut events, mut stats) = (Vec::new(), Names::default(), Names::default());
+        number(&mut plane, field::PLANE_ID, id);
+        message(&mut plane, field::PLANE_NAME, name.as_bytes());
+        for (index, ((thread, name), activities)) in self.lines.iter_mut().enumerate() {
+            // Viewers want events in order, those that hold others first.
+            activities.sort_by(|a, b| a.start.cmp(&b.start).then(b.end.cmp(&a.end)));
+            let mut line = Vec::new();
+            number(&mut line, field::LINE_ID, if *thread == 0 { index as u64 + 1 } else { *thread });
+            message(&mut line, field::LINE_NAME, name.as_bytes());
+            number(&mut line, field::LINE_TIMESTAMP_NS, recording.start_ns);
+            for activity in activities {
+                message(&mut line, field::LINE_EVENTS, &event(activity, recording, &mut events, &mut stats));
+            }
+            number(&mut line, field::LINE_DURATION_PS, picoseconds(recording.start, recording.end));
+            message(&mut plane, field::PLANE_LINES, &line);
+        }
+        events.write(&mut plane, field::PLANE_EVENT_METADATA);
+        stats.write(&mut plane, field::PLANE_STAT_METADATA);
+        plane
+    }
+}
+
+fn event(activity: &Activity, recording: &Recording, events: &mut Names, stats: &mut Names) -> Vec<u8> {
+    let start = activity.start.max(recording.start);
+    let mut event = Vec::new();
+    number(&mut event, field::EVENT_METADATA_ID, events.id(&activity.name));
+    number(&mut event, field::EVENT_OFFSET_PS, picoseconds(recording.start, start));
+    number(&mut event, field::EVENT_DURATION_PS, picoseconds(start, activity.end));
+    for value in &activity.stats {
+        message(&mut event, field::EVENT_STATS, &stat(value, stats));
+    }
+    event
+}
+
+fn stat(value: &NamedValue, names: &mut Names) -> Vec<u8> {
+    let mut stat = Vec::new();
+    number(&mut stat, field::STAT_METADATA_ID, names.id(&value.name));
+    match &value.value {
+        // A zero is written too: it says which of the kinds of values there is.
+        Value::Int64(0) => stat.extend([field::STAT_INT64 << 3, 0]),
+        Value::Int64(value) => number(&mut stat, field::STAT_INT64, value.cast_unsigned()),
+        Value::Bool(value) => stat.extend([field::STAT_INT64 << 3, u8::from(*value)]),
+        Value::Float(value) => {
+            stat.push(field::STAT_DOUBLE << 3 | 1);
+            stat.extend(f64::from(*value).to_le_bytes());
+        }
+        Value::String(text) => message(&mut stat, field::STAT_STR, text.as_bytes()),
+        other => message(&mut stat, field::STAT_STR, other.to_string().as_bytes()),
+    }
+    stat
+}
+
+impl Recording {
+    /// The serialized `XSpace` of a plugin.
+    pub(crate) fn encode(&self, plugin: &str) -> Vec<u8> {
+        let mut host = Plane::default();
+        let mut devices: BTreeMap<usize, Plane<'_>> = BTreeMap::new();
+        for (thread, activities) in &self.threads {
+            for activity in activities {
+                if activity.plugin.is_some_and(|of| of != plugin) {
+                    continue;
+                }
+                let (plane, line) = match &activity.place {
+                    Place::Thread => (&mut host, (thread.id, thread.name.clone())),
+                    Place::Device { device, line } => {
+                        (devices.entry(*device).or_default(), (0, line.clone().into_owned()))
+                    }
+                };
+                plane.lines.entry(line).or_default().push(activity);
+            }
+        }
+        let mut space = Vec::new();
+        let mut planes = 0;
+        for (device, plane) in devices {
+            planes += 1;
+            let plane = plane.write(planes, &format!("/device:CUSTOM:{plugin}:{device}"), self);
+            message(&mut space, field::SPACE_PLANES, &plane);
+        }
+        if !host.lines.is_empty() {
+            let plane = host.write(planes + 1, &format!("/device:CUSTOM:{plugin}:host"), self);
+            message(&mut space, field::SPACE_PLANES, &plane);
+        }
+        if self.dropped > 0 {
+            let warning = format!("{plugin}: the profile was full, {} activities are missing", self.dropped);
+            message(&mut space, field::SPACE_WARNINGS, warning.as_bytes());
+        }
+        space
+    }
+}

@@ -1,0 +1,254 @@
+//! The ledger and the count of clients under a model checker, which runs every interleaving of a few threads, and every
+//! value a load may see.
+//!
+//! `src/abi/ledger.rs` and `src/abi/counted.rs` are built here as they are, with the checker's atomics, locks and
+//! thread-local values. The checker takes sequentially consistent accesses for acquire and release ones, and knows
+//! sequentially consistent fences: each such access has one after it here, as compilers write them for processors.
+#![allow(
+    unreachable_pub,
+    missing_docs,
+    dead_code,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "the library's modules are used in parts, and raw pointers in tests"
+)]
+
+mod abi {
+    #[path = "../../../src/abi/counted.rs"]
+    pub mod counted;
+    #[path = "../../../src/abi/ledger.rs"]
+    pub mod ledger;
+    pub mod sync;
+
+    pub mod lists {
+        /// Destructors of these tests do not panic.
+        pub fn drop_contained<T>(value: T) {
+            drop(value);
+        }
+    }
+}
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize as Counter;
+use std::sync::atomic::Ordering::SeqCst;
+
+use abi::counted::{Accounted, Link, Ref};
+use abi::ledger::{Ledger, settle};
+use loom::cell::UnsafeCell;
+use loom::thread;
+
+/// Explores a model as far as `preemptions` goes, and says how many executions there were.
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) -> usize {
+    let count = Arc::new(Counter::new(0));
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    let counter = Arc::clone(&count);
+    builder.check(move || {
+        counter.fetch_add(1, SeqCst);
+        model();
+    });
+    count.load(SeqCst)
+}
+
+/// Something with a ledger, as a client is.
+struct Thing {
+    ends: Arc<Counter>,
+    ledger: Arc<Ledger>,
+    /// Touched as it is used and freed, so that the checker sees both.
+    value: UnsafeCell<u32>,
+}
+
+impl Drop for Thing {
+    fn drop(&mut self) {
+        self.value.with_mut(|value| unsafe { *value = 0 });
+        self.ends.fetch_add(1, SeqCst);
+    }
+}
+
+impl Accounted for Thing {
+    fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+}
+
+unsafe impl Sync for Thing {}
+
+fn thing() -> (Arc<Counter>, Ref<Thing>) {
+    let ends = Arc::new(Counter::new(0));
+    let thing = Thing { ends: Arc::clone(&ends), ledger: Ledger::new(), value: UnsafeCell::new(1) };
+    (ends, Ref::new(thing))
+}
+
+fn outputs<const N: usize>(thing: &Ref<Thing>) -> [Link<Thing>; N] {
+    let pin = thing.ledger().pin(0);
+    pin.make(N);
+    std::array::from_fn(|_| unsafe { thing.link_output() })
+}
+
+fn touch(thing: &Thing) {
+    thing.value.with(|value| assert_eq!(unsafe { *value }, 1));
+}
+
+const DELETED: usize = 1;
+
+/// A buffer as far as executions and deletions meet in it.
+struct Buffer {
+    state: abi::sync::AtomicUsize,
+    /// None once it is dropped.
+    value: UnsafeCell<Option<u32>>,
+}
+
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    fn new() -> Self {
+        Self { state: abi::sync::AtomicUsize::new(0), value: UnsafeCell::new(Some(7)) }
+    }
+
+    /// Shows that it is used, looks whether it is deleted, and uses it.
+    fn execute(&self, ledger: &Arc<Ledger>) -> bool {
+        let pin = ledger.pin(0b100);
+        let usable = self.state.load(SeqCst) & DELETED == 0;
+        if usable {
+            self.value.with(|value| assert_eq!(unsafe { *value }, Some(7)));
+        }
+        drop(pin);
+        usable
+    }
+
+    /// Deletes it, looks whether it is used, and drops the value if not.
+    fn delete(&self, ledger: &Arc<Ledger>) -> bool {
+        if self.state.compare_exchange(0, DELETED, SeqCst, SeqCst).is_err() {
+            return false;
+        }
+        let unused = !ledger.is_used(0b100, None);
+        if unused {
+            self.value.with_mut(|value| unsafe { *value = None });
+        }
+        unused
+    }
+}
+
+#[test]
+fn a_value_is_not_dropped_while_an_execution_uses_it() {
+    let count = check(3, || {
+        let (ledger, buffer) = (Ledger::new(), Arc::new(Buffer::new()));
+        let other = (Arc::clone(&ledger), Arc::clone(&buffer));
+        let execution = thread::spawn(move || other.1.execute(&other.0));
+        buffer.delete(&ledger);
+        execution.join().unwrap();
+    });
+    assert!(count > 3, "{count}");
+}
+
+#[test]
+fn two_executions_and_a_deletion() {
+    check(2, || {
+        let (ledger, buffer) = (Ledger::new(), Arc::new(Buffer::new()));
+        let threads = [(); 2].map(|()| {
+            let (ledger, buffer) = (Arc::clone(&ledger), Arc::clone(&buffer));
+            thread::spawn(move || {
+                // The second time with a page that is there already.
+                let first = buffer.execute(&ledger);
+                let second = buffer.execute(&ledger);
+                assert!(first || !second, "a deleted buffer was used");
+            })
+        });
+        buffer.delete(&ledger);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn one_of_two_takes_the_value() {
+    check(2, || {
+        let (ledger, buffer) = (Ledger::new(), Arc::new(Buffer::new()));
+        let other = (Arc::clone(&ledger), Arc::clone(&buffer));
+        let deletion = thread::spawn(move || other.1.delete(&other.0));
+        let own = buffer.delete(&ledger);
+        assert_ne!(own, deletion.join().unwrap());
+    });
+}
+
+#[test]
+fn the_last_of_references_and_outputs_frees_once() {
+    let count = check(2, || {
+        let (ends, first) = thing();
+        let [one, two] = outputs(&first);
+        let threads = [one, two].map(|output| {
+            thread::spawn(move || {
+                touch(&output);
+                drop(output);
+            })
+        });
+        drop(first);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        // Whoever was overlooked is found by the next client.
+        settle();
+        assert_eq!(ends.load(SeqCst), 1);
+    });
+    assert!(count > 10, "{count}");
+}
+
+#[test]
+fn references_made_through_an_output_count() {
+    check(2, || {
+        let (ends, first) = thing();
+        let [output] = outputs(&first);
+        let thread = thread::spawn(move || {
+            let again = output.share();
+            drop(output);
+            touch(&again);
+            drop(again);
+        });
+        drop(first);
+        thread.join().unwrap();
+        settle();
+        assert_eq!(ends.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn an_output_that_was_given_back_is_not_waited_for() {
+    check(2, || {
+        let (ends, first) = thing();
+        let other = first.share();
+        let thread = thread::spawn(move || {
+            let pin = other.ledger().pin(0);
+            pin.make(2);
+            let output = unsafe { other.link_output() };
+            pin.unmade(1);
+            drop(pin);
+            drop(other);
+            touch(&output);
+            drop(output);
+        });
+        touch(&first);
+        drop(first);
+        thread.join().unwrap();
+        settle();
+        assert_eq!(ends.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn threads_that_end_leave_their_pages() {
+    check(2, || {
+        let (ends, first) = thing();
+        let make = |thing: Ref<Thing>| thread::spawn(move || outputs::<1>(&thing));
+        let one = make(first.share());
+        let [output] = one.join().unwrap();
+        // Its page is taken over while the output it counts is destroyed elsewhere.
+        let two = make(first.share());
+        drop(output);
+        drop(first);
+        let [output] = two.join().unwrap();
+        touch(&output);
+        drop(output);
+        settle();
+        assert_eq!(ends.load(SeqCst), 1);
+    });
+}

@@ -1,0 +1,352 @@
+//! A device whose every method, destructor and clone fails when told to.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+use device_plugin::*;
+
+/// How a method fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Panic,
+    /// Throws a value that panics again when it is dropped.
+    PanicTwice,
+    Error,
+}
+
+thread_local! {
+    /// The method that is to fail. The calls of these tests stay on their thread.
+    static FAULTS: RefCell<Vec<(&'static str, Kind)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Makes the next call of a method fail.
+pub fn arm(method: &'static str, kind: Kind) {
+    FAULTS.with_borrow_mut(|faults| faults.push((method, kind)));
+}
+
+/// Whether all faults came about, in the opposite order to that of [`arm`].
+pub fn disarm() -> bool {
+    FAULTS.take().is_empty()
+}
+
+struct Explosive;
+
+impl Drop for Explosive {
+    fn drop(&mut self) {
+        panic!("what was thrown explodes");
+    }
+}
+
+/// Fails if the method was told to.
+fn enter(method: &str) -> Result<()> {
+    match FAULTS.with_borrow_mut(|faults| faults.pop_if(|fault| fault.0 == method)) {
+        Some((_, Kind::Panic)) => panic!("asked to panic in {method}"),
+        Some((_, Kind::PanicTwice)) => std::panic::panic_any(Explosive),
+        Some((_, Kind::Error)) => Err(Error::new(ErrorCode::DATA_LOSS, format!("asked to fail in {method}"))
+            .with_payload("where", method.as_bytes().to_vec())),
+        None => Ok(()),
+    }
+}
+
+/// For methods that cannot return an error.
+fn enter_or_panic(method: &str) {
+    enter(method).expect("a method without an error was told to return one");
+}
+
+/// How many of the device's objects there are.
+pub static LIVE: AtomicIsize = AtomicIsize::new(0);
+
+/// An object of the device.
+pub struct Object<T>(T, &'static str);
+
+impl<T> Object<T> {
+    fn new(value: T, method: &'static str) -> Self {
+        LIVE.fetch_add(1, Ordering::Relaxed);
+        Self(value, method)
+    }
+}
+
+impl<T> Drop for Object<T> {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+        enter_or_panic(self.1);
+    }
+}
+
+pub struct Buffer(Arc<Object<Vec<u8>>>);
+
+impl Buffer {
+    fn new(bytes: Vec<u8>) -> Self {
+        Self(Arc::new(Object::new(bytes, "Buffer::drop")))
+    }
+}
+
+impl Clone for Buffer {
+    fn clone(&self) -> Self {
+        enter_or_panic("Buffer::clone");
+        Self(Arc::clone(&self.0))
+    }
+}
+
+pub struct Faulty;
+
+impl DevicePlugin for Faulty {
+    const NAME: &'static str = "faulty";
+    type Backend = Device;
+
+    fn library() -> Library {
+        enter_or_panic("library");
+        Library::This
+    }
+
+    fn capabilities() -> Capabilities {
+        enter_or_panic("capabilities");
+        Capabilities::default()
+    }
+
+    fn options() -> OptionSchema {
+        enter_or_panic("options");
+        OptionSchema::any()
+    }
+
+    fn process() -> ProcessPlan {
+        enter_or_panic("process");
+        ProcessPlan::default()
+    }
+
+    fn configure(topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan> {
+        enter("configure")?;
+        Self::process().resolve(topology, environment).map_err(Error::from)
+    }
+
+    fn supports(_: &Program, _: Effort) -> Option<Support> {
+        enter_or_panic("supports");
+        None
+    }
+
+    fn ownership() -> Ownership {
+        enter_or_panic("ownership");
+        Ownership::Shared
+    }
+
+    fn shutdown() {
+        enter_or_panic("shutdown");
+    }
+
+    fn manifest(manifest: Manifest) -> Manifest {
+        enter_or_panic("manifest");
+        manifest
+    }
+
+    fn initialize() -> Result<()> {
+        enter("initialize")
+    }
+
+    fn stablehlo_versions() -> Option<StablehloVersions> {
+        enter_or_panic("stablehlo_versions");
+        None
+    }
+
+    fn attributes() -> Vec<NamedValue> {
+        enter_or_panic("attributes");
+        Vec::new()
+    }
+}
+
+/// Two devices and a memory that both reach.
+pub struct Device(#[expect(dead_code, reason = "counted")] Object<()>);
+
+fn devices() -> Vec<DeviceInfo> {
+    vec![DeviceInfo::new(0, "Faulty"), DeviceInfo::new(1, "Faulty")]
+}
+
+fn memories() -> Vec<MemoryInfo> {
+    vec![MemoryInfo::new("device", 0, [0, 1]).on_host()]
+}
+
+type Program_ = Object<String>;
+
+/// Programs echo their arguments; `fresh` does so in new buffers.
+fn compiled(program: &Program) -> Result<Compiled<Program_>> {
+    let code = String::from_utf8_lossy(&program.code).into_owned();
+    let shape = Shape::new(ElementType::U8, [2]);
+    let info = ExecutableInfo::new("echo", [shape.clone()], [shape]);
+    Ok(Compiled { executable: Object::new(code, "Executable::drop"), info })
+}
+
+impl Backend for Device {
+    type Buffer = Buffer;
+    type Executable = Program_;
+
+    fn create(_: &CreateOptions) -> Result<Self> {
+        enter("create")?;
+        Ok(Self(Object::new((), "Backend::drop")))
+    }
+
+    fn platform_name(&self) -> Option<String> {
+        enter_or_panic("platform_name");
+        None
+    }
+
+    fn platform_version(&self) -> String {
+        enter_or_panic("platform_version");
+        "1".to_owned()
+    }
+
+    fn process_index(&self) -> i32 {
+        enter_or_panic("process_index");
+        0
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        enter_or_panic("devices");
+        devices()
+    }
+
+    fn memories(&self) -> Vec<MemoryInfo> {
+        enter_or_panic("memories");
+        memories()
+    }
+
+    fn topology_attributes(&self) -> Vec<NamedValue> {
+        enter_or_panic("topology_attributes");
+        Vec::new()
+    }
+
+    fn memory_stats(&self, _: usize) -> Result<MemoryStats> {
+        enter("memory_stats")?;
+        Ok(MemoryStats::default())
+    }
+
+    fn clear_memory_stats(&self, _: usize) -> Result<()> {
+        enter("clear_memory_stats")
+    }
+
+    fn update_processes(&self, _: &[ProcessInfo]) -> Result<()> {
+        enter("update_processes")
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Buffer> {
+        enter("buffer_from_host")?;
+        Ok(Buffer::new(host.into_bytes()))
+    }
+
+    fn read(&self, buffer: &Buffer, to: &mut [u8]) -> Result<()> {
+        enter("read")?;
+        to.copy_from_slice(&buffer.0.0);
+        Ok(())
+    }
+
+    fn host_bytes<'a>(&self, buffer: &'a Buffer) -> Option<&'a [u8]> {
+        enter_or_panic("host_bytes");
+        Some(&buffer.0.0)
+    }
+
+    fn device_pointer(&self, buffer: &Buffer) -> Option<usize> {
+        enter_or_panic("device_pointer");
+        Some(buffer.0.0.as_ptr().addr())
+    }
+
+    fn size_on_device(&self, buffer: &Buffer) -> Option<usize> {
+        enter_or_panic("size_on_device");
+        Some(buffer.0.0.len())
+    }
+
+    fn uninitialized(&self, shape: &Shape, _: Placement) -> Result<Buffer> {
+        enter("uninitialized")?;
+        Ok(Buffer::new(vec![0; shape.host_size().unwrap()]))
+    }
+
+    fn bitcast(&self, buffer: &Buffer, _: &Shape, _: &Shape, _: Placement) -> Result<Buffer> {
+        enter("bitcast")?;
+        Ok(Buffer(Arc::clone(&buffer.0)))
+    }
+
+    fn view(&self, memory: ForeignMemory, _: &Shape, _: Placement) -> Result<Buffer> {
+        enter("view")?;
+        Ok(Buffer::new(memory.bytes().unwrap().to_vec()))
+    }
+
+    fn dma_map(&self, _: usize, _: usize) -> Result<()> {
+        enter("dma_map")
+    }
+
+    fn dma_unmap(&self, _: usize) -> Result<()> {
+        enter("dma_unmap")
+    }
+
+    fn copy(&self, buffer: &Buffer, _: &Shape, _: Placement) -> Result<Buffer> {
+        enter("copy")?;
+        Ok(Buffer::new(buffer.0.0.clone()))
+    }
+
+    fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<Program_>> {
+        enter("compile")?;
+        compiled(program)
+    }
+
+    fn compile_for(_: &TopologyInfo, program: &Program, _: &CompileOptions) -> Result<Compiled<Program_>> {
+        enter("compile_for")?;
+        compiled(program)
+    }
+
+    fn load(&self, executable: &Arc<Program_>) -> Result<Arc<Program_>> {
+        enter("load")?;
+        Ok(Arc::clone(executable))
+    }
+
+    fn execute(&self, program: &Arc<Program_>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        // Fails when outputs are there already.
+        let input = &launch.inputs[0];
+        let output = if program.0 == "fresh" { Buffer::new(input.0.0.clone()) } else { input.clone() };
+        launch.outputs.push(output)?;
+        enter("execute")?;
+        Ok(Event::ready())
+    }
+
+    fn execute_all(&self, _: &Arc<Program_>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
+        for launch in launches.iter_mut() {
+            launch.outputs.push(launch.inputs[0].clone())?;
+        }
+        enter("execute_all")?;
+        Ok(launches.iter().map(|_| Event::ready()).collect())
+    }
+
+    fn poison(&self, _: usize, _: i32, _: Error) -> Result<bool> {
+        enter("poison")?;
+        Ok(false)
+    }
+
+    fn track(&self, _: usize, _: &str) -> Box<dyn Send + Sync> {
+        enter_or_panic("track");
+        Box::new(Object::new((), "Tracked::drop"))
+    }
+
+    fn cost_analysis(_: &Program_) -> Result<Vec<NamedValue>> {
+        enter("cost_analysis")?;
+        Ok(Vec::new())
+    }
+
+    fn compiled_memory_stats(_: &Program_, _: &ExecutableInfo) -> Result<CompiledMemoryStats> {
+        enter("compiled_memory_stats")?;
+        Ok(CompiledMemoryStats::default())
+    }
+
+    fn serialize(executable: &Program_) -> Result<Option<Vec<u8>>> {
+        enter("serialize")?;
+        Ok(Some(executable.0.clone().into_bytes()))
+    }
+
+    fn deserialize(&self, data: &[u8], _: &CompileOptions) -> Result<Compiled<Program_>> {
+        enter("deserialize")?;
+        compiled(&Program { format: String::new(), code: data.to_vec().into() })
+    }
+
+    fn topology(_: &str, _: &[NamedValue]) -> Result<TopologyInfo> {
+        enter("topology")?;
+        let mut info = TopologyInfo::new(devices());
+        info.memories = memories();
+        Ok(info)
+    }
+}

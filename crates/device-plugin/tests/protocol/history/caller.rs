@@ -1,0 +1,192 @@
+//! Calls a function with a struct of one size, which ends where readable memory ends.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use pjrt_sys::*;
+
+use crate::framework::{garbage, toy};
+
+/// Memory whose end is the end of what may be read.
+pub struct Cliff {
+    start: *mut u8,
+    len: usize,
+    page: usize,
+}
+
+impl Cliff {
+    pub fn new(len: usize) -> Self {
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();
+        let len = len.next_multiple_of(page);
+        let start = unsafe {
+            libc::mmap(
+                null_mut(),
+                len + page,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(start, libc::MAP_FAILED);
+        let start = start.cast::<u8>();
+        assert_eq!(unsafe { libc::mprotect(start.add(len).cast(), page, libc::PROT_NONE) }, 0);
+        Self { start, len, page }
+    }
+
+    /// The last `size` bytes, poisoned.
+    pub fn last(&self, size: usize) -> *mut u8 {
+        assert!(size <= self.len);
+        let at = unsafe { self.start.add(self.len - size) };
+        unsafe { at.write_bytes(POISON, size) };
+        at
+    }
+
+    /// Puts a struct there, as far as its size goes, so that what is aligned after that is beyond the cliff.
+    pub fn put<T: AbiStruct>(&self, value: &T, struct_size: usize) -> *mut T {
+        let at = self.last(struct_size.max(size_of::<usize>()).next_multiple_of(align_of::<T>()));
+        let known = struct_size.clamp(size_of::<usize>(), T::STRUCT_SIZE);
+        unsafe {
+            std::ptr::from_ref(value).cast::<u8>().copy_to_nonoverlapping(at, known);
+            at.cast::<usize>().write(struct_size);
+        }
+        at.cast()
+    }
+}
+
+impl Drop for Cliff {
+    fn drop(&mut self) {
+        assert_eq!(unsafe { libc::munmap(self.start.cast::<c_void>(), self.len + self.page) }, 0);
+    }
+}
+
+pub const POISON: u8 = 0xAA;
+
+/// What functions return.
+pub trait Returned {
+    fn error(self) -> *mut PJRT_Error;
+    const CAN_FAIL: bool;
+}
+
+impl Returned for *mut PJRT_Error {
+    fn error(self) -> *mut PJRT_Error {
+        self
+    }
+    const CAN_FAIL: bool = true;
+}
+
+impl Returned for () {
+    fn error(self) -> *mut PJRT_Error {
+        null_mut()
+    }
+    const CAN_FAIL: bool = false;
+}
+
+/// A framework of some age: what it says the sizes of its structs are.
+pub struct Caller {
+    /// Picks the size out of those the struct ever had, and others.
+    pub age: Age,
+    /// The slots that were called.
+    pub called: Vec<&'static str>,
+    /// How many sizes the function called last was called with.
+    pub more: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// The size before the change of that number, or the present one.
+    History(usize),
+    /// Bytes more than ours.
+    Future(usize),
+    /// A size that is no size, where only our bytes are readable.
+    Lies(usize),
+    /// Fewer bytes than anybody ever passed: they are all that is readable.
+    Short(usize),
+}
+
+/// Sizes that no framework ever passed.
+pub const SHORT: [usize; 6] = [0, 1, 8, 15, 16, usize::MAX];
+
+impl Age {
+    /// The size to announce, and how many bytes are readable; none where the struct has no such size.
+    fn of<T: AbiStruct>(self) -> Option<(usize, usize)> {
+        match self {
+            Self::History(at) => match T::HISTORY.get(at) {
+                Some((_, size)) => Some((*size, *size)),
+                None if at == T::HISTORY.len() => Some((T::STRUCT_SIZE, T::STRUCT_SIZE)),
+                None => None,
+            },
+            Self::Future(more) => Some((T::STRUCT_SIZE + more, T::STRUCT_SIZE + more)),
+            Self::Lies(size) => Some((size, T::STRUCT_SIZE)),
+            Self::Short(usize::MAX) => Some((T::MIN_SIZE - 1, T::MIN_SIZE - 1)),
+            Self::Short(size) => (size < T::MIN_SIZE).then_some((size, size)),
+        }
+    }
+}
+
+impl Caller {
+    /// Calls the function in a slot of the table. `None` where the caller's age has no such size or is refused, which
+    /// is checked here; then the call made nothing and used nothing.
+    pub fn call<S: Slot<Table = PJRT_Api, Return: Returned>>(
+        &mut self,
+        set: impl FnOnce(&mut S::Args),
+    ) -> Option<S::Args> {
+        self.call_in::<S>(toy().0, set)
+    }
+
+    /// The same for a function of an extension.
+    pub fn extension<S: Slot<Table: Extension, Return: Returned>>(
+        &mut self,
+        set: impl FnOnce(&mut S::Args),
+    ) -> Option<S::Args> {
+        let mut node = toy().0.extension_start;
+        loop {
+            let base = unsafe { node.as_ref() }.expect("an extension without a node");
+            if base.type_ == S::Table::TYPE {
+                return self.call_in::<S>(unsafe { &*node.cast::<S::Table>() }, set);
+            }
+            node = base.next;
+        }
+    }
+
+    fn call_in<S: Slot<Return: Returned>>(
+        &mut self,
+        table: &S::Table,
+        set: impl FnOnce(&mut S::Args),
+    ) -> Option<S::Args> {
+        self.called.push(S::NAME);
+        let (size, readable) = self.age.of::<S::Args>()?;
+        self.more = true;
+        let mut args = garbage::<S::Args>();
+        set(&mut args);
+        let cliff = Cliff::new(readable + size_of::<S::Args>());
+        let at = cliff.put(&args, readable);
+        unsafe { at.cast::<usize>().write(size) };
+        let end = readable.max(size_of::<usize>()).next_multiple_of(align_of::<S::Args>());
+        let bytes = || unsafe { crate::framework::slice(at.cast::<u8>().cast_const(), end) }.to_vec();
+        let before = bytes();
+        let function = S::get(table).expect(S::NAME);
+        let answer = toy().check(unsafe { function(at) }.error());
+        let after = bytes();
+        let name = S::NAME;
+        if size < S::Args::MIN_SIZE {
+            assert_eq!(before, after, "{name} wrote to a struct of {size} bytes");
+            if S::Return::CAN_FAIL {
+                let fault = answer.expect_err(name);
+                assert!(fault.message.starts_with(name), "{fault:?}");
+                let remedy = format!("args->struct_size is {size}, but even the oldest supported framework passes");
+                assert!(fault.message.contains(&remedy), "{fault:?}");
+                assert!(fault.message.contains(&format!("set it to {}", S::Args::STRUCT_SIZE)), "{fault:?}");
+            }
+            return None;
+        }
+        answer.unwrap_or_else(|fault| panic!("{name} with {size} bytes: {fault:?}"));
+        assert_eq!(before[..8], after[..8], "{name} wrote to the size");
+        let known = readable.min(S::Args::STRUCT_SIZE);
+        assert_eq!(before[known..], after[known..], "{name} wrote beyond the {known} bytes it knows of {size}");
+        let mut args = garbage::<S::Args>();
+        unsafe { after.as_ptr().copy_to_nonoverlapping((&raw mut args).cast(), known) };
+        unsafe { (&raw mut args).cast::<usize>().write(known) };
+        Some(args)
+    }
+}

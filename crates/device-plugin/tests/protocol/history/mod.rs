@@ -1,0 +1,105 @@
+//! Frameworks of every age: each function with every struct size that anybody passed since minor 57, and with sizes
+//! nobody should pass.
+//!
+//! A struct ends where readable memory ends, so a read beyond it is a crash; what follows within the alignment is
+//! poison, which must stay. The table of functions is compared with the header's, so that a new function without a case
+//! is a failed test.
+
+mod buffers;
+pub mod caller;
+mod clients;
+mod executables;
+mod extensions;
+mod nested;
+mod transfers;
+pub mod world;
+
+use pjrt_sys::*;
+
+pub use caller::Cliff;
+use caller::{Age, Caller, SHORT};
+pub use world::World;
+
+/// Calls one function; panics where it does not answer rightly.
+type Case = fn(&World, &mut Caller);
+
+/// Names a case after its slot.
+macro_rules! cases {
+    ($name:ident in $module:ident: $($slot:ident($w:pat_param, $c:ident) $body:block)*) => {
+        pub const $name: &[(&str, $crate::history::Case)] = &[$((stringify!($slot), {
+            fn case($w: &$crate::history::World, $c: &mut $crate::history::Caller) {
+                #[allow(unused_imports, clippy::unsafe_removed_from_name, reason = "cases name their slot S")]
+                use pjrt_sys::$module::$slot as S;
+                $body
+            }
+            case
+        })),*];
+    };
+    ($name:ident: $($all:tt)*) => {
+        $crate::history::table! { $name in slot: $($all)* }
+    };
+}
+use cases as table;
+
+fn cases() -> Vec<(&'static str, Case)> {
+    [clients::CASES, buffers::CASES, transfers::CASES, executables::CASES, extensions::CASES].concat()
+}
+
+fn ages() -> Vec<Age> {
+    // More changes than any struct had.
+    let history = (0..8).map(Age::History);
+    let future = [1, 7, 8, 4096, 1 << 20].map(Age::Future);
+    let lies = [1 << 40, usize::MAX / 2, usize::MAX - 7, usize::MAX].map(Age::Lies);
+    history.chain(future).chain(lies).chain(SHORT.map(Age::Short)).collect()
+}
+
+/// Names and sizes of the functions of the table.
+macro_rules! sizes {
+    ($($slot:ident),* $(,)?) => {
+        fn functions() -> Vec<(&'static str, usize)> {
+            vec![$((stringify!($slot), <slot::$slot as Slot>::Args::HISTORY.len())),*]
+        }
+    };
+}
+for_each_slot!(sizes);
+
+#[test]
+fn every_function_has_a_case() {
+    let cases = cases();
+    let missing: Vec<_> =
+        functions().into_iter().map(|(name, _)| name).filter(|name| cases.iter().all(|case| case.0 != *name)).collect();
+    assert_eq!(missing, [""; 0], "write cases for these functions in tests/protocol/history");
+    assert!(functions().iter().all(|(_, changes)| *changes < 8));
+    for (i, case) in cases.iter().enumerate() {
+        assert!(cases[..i].iter().all(|other| other.0 != case.0), "{} has two cases", case.0);
+    }
+}
+
+#[test]
+fn every_function_of_the_extensions_has_a_case() {
+    // Functions lie after a head of 24 bytes; some extensions have other members, too.
+    let mut node = crate::framework::toy().0.extension_start;
+    let mut count = 0;
+    while let Some(base) = unsafe { node.as_ref() } {
+        count += (base.struct_size - PJRT_Extension_Base::STRUCT_SIZE) / size_of::<usize>();
+        node = base.next;
+    }
+    assert_eq!(extensions::CASES.len() + extensions::WITHOUT_CASE.len(), count, "write cases in history/extensions.rs");
+}
+
+#[test]
+fn frameworks_of_every_age_are_served() {
+    let mut calls = 0;
+    let world = World::new();
+    for (name, case) in cases() {
+        for age in ages() {
+            let mut caller = Caller { age, called: Vec::new(), more: false };
+            case(&world, &mut caller);
+            assert_eq!(caller.called, [name], "{age:?}");
+            calls += usize::from(caller.more);
+        }
+    }
+    // Each function with its present size, 9 larger and 3 or more smaller ones.
+    assert!(calls > cases().len() * 13, "{calls}");
+    world.end();
+}

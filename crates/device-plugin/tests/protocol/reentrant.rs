@@ -1,0 +1,276 @@
+//! Callbacks that call the plugin: from the thread that completes an event, on the caller's own stack, and while the
+//! objects around them are destroyed.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Barrier};
+
+use device_plugin::{ErrorCode, NamedValue};
+use pjrt_sys::*;
+
+use crate::framework::{Answer, Buffer, Client, Event, Loaded, toy};
+use crate::garbage::Random;
+use crate::history::world;
+use crate::toy::{notes, open_gate};
+
+/// What a callback does with the error it gets.
+type Work = Box<dyn FnOnce(Answer)>;
+
+unsafe extern "C" fn run(error: *mut PJRT_Error, work: *mut c_void) {
+    let work = unsafe { Box::from_raw(work.cast::<Work>()) };
+    work(toy().check(error));
+}
+
+fn when_ready(event: Event, work: impl FnOnce(Answer) + 'static) {
+    let work: Work = Box::new(work);
+    toy().on_ready(event, run, Box::into_raw(Box::new(work)).cast()).unwrap();
+}
+
+/// Everything of an execution that is under way.
+struct Run {
+    client: Client,
+    echo: Loaded,
+    later: Loaded,
+    input: Buffer,
+    output: Buffer,
+    event: Event,
+}
+
+fn begin(name: &str) -> Run {
+    let client = toy().client(&[NamedValue::new("name", name)]).unwrap();
+    let echo = toy().compile(client, "op=echo\nin=s32[2]").unwrap();
+    let later = toy().compile(client, &format!("op=later\nin=s32[2]\ngate={name}")).unwrap();
+    let input = toy().ints(client, &[1, 2]);
+    let (outputs, event) = toy().execute(later, &[input], 1).unwrap();
+    Run { client, echo, later, input, output: outputs[0], event }
+}
+
+fn closed(name: &str) {
+    let start = std::time::Instant::now();
+    while notes(&format!("{name} is closed")).is_empty() {
+        assert!(start.elapsed().as_secs() < 20, "{name} is never closed");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_callback_ends_everything_it_belongs_to() {
+    let name = "reentrant end";
+    let Run { client, echo, later, input, output, event } = begin(name);
+    let (to, done) = channel();
+    when_ready(event, move |answer| {
+        answer.unwrap();
+        // Work with what has just become ready.
+        let (outputs, next) = toy().execute(echo, &[output], 1).unwrap();
+        toy().wait(next).unwrap();
+        assert_eq!(toy().read_ints(outputs[0]).unwrap(), [1, 2]);
+        // Another program, which another callback completes, within this one.
+        let (inner, outer): (Sender<()>, _) = channel();
+        let own = world::event();
+        when_ready(own, move |_| inner.send(()).unwrap());
+        world::set(own);
+        outer.recv().unwrap();
+        toy().destroy_event(own);
+        // The event itself, its buffer, the programs and the client, in the wrong order.
+        toy().destroy_client(client);
+        toy().destroy_event(event);
+        toy().delete(output);
+        toy().destroy(&[output, input, outputs[0]]);
+        toy().destroy_loaded(later);
+        toy().destroy_loaded(echo);
+        to.send(()).unwrap();
+    });
+    open_gate(name);
+    done.recv().unwrap();
+    closed(name);
+}
+
+#[test]
+fn a_callback_awaits_other_events_and_registers_more() {
+    let name = "reentrant await";
+    let Run { client, echo, later, input, output, event } = begin(name);
+    let (to, done) = channel();
+    let ready = toy().ready_event(output);
+    // As deep as a chain of callbacks gets: each registers the next with an event that is ready.
+    fn deeper(event: Event, left: usize, to: Sender<usize>) {
+        when_ready(event, move |answer| {
+            answer.unwrap();
+            match left {
+                0 => to.send(0).unwrap(),
+                _ => deeper(event, left - 1, to),
+            }
+        });
+    }
+    let chain = to.clone();
+    when_ready(event, move |answer| {
+        answer.unwrap();
+        // The buffer's event is the same operation's.
+        toy().ask::<slot::PJRT_Event_Await>(|args| args.event = ready).unwrap();
+        assert_eq!(toy().read_ints(output).unwrap(), [1, 2]);
+        deeper(event, 100, chain);
+        to.send(1).unwrap();
+    });
+    open_gate(name);
+    assert_eq!((done.recv().unwrap(), done.recv().unwrap()), (0, 1));
+    for event in [event, ready] {
+        toy().destroy_event(event);
+    }
+    toy().destroy(&[input, output]);
+    toy().destroy_loaded(later);
+    toy().destroy_loaded(echo);
+    toy().destroy_client(client);
+}
+
+/// Given to the functions that tell when memory is free again.
+struct Last {
+    client: Client,
+    buffer: Buffer,
+    calls: AtomicUsize,
+}
+
+#[test]
+fn a_release_of_foreign_memory_calls_the_plugin() {
+    unsafe extern "C" fn released(_: *mut c_void, last: *mut c_void) {
+        let last = unsafe { &*last.cast::<Last>() };
+        // The client lives, and another buffer is destroyed while one is.
+        assert_eq!(toy().devices(last.client).len(), 2);
+        let buffer = toy().ints(last.client, &[7]);
+        toy().destroy(&[buffer, last.buffer]);
+        last.calls.fetch_add(1, Ordering::SeqCst);
+    }
+    let client = toy().client(&[]).unwrap();
+    let last = Last { client, buffer: toy().ints(client, &[1]), calls: AtomicUsize::new(0) };
+    let data = [1i32, 2];
+    let view = toy().ask::<slot::PJRT_Client_CreateViewOfDeviceBuffer>(|args| {
+        (args.client, args.device, args.memory) = (client, null_mut(), toy().memories(client)[2]);
+        args.device_buffer_ptr = data.as_ptr().cast_mut().cast();
+        (args.dims, args.num_dims, args.element_type) = (world::DIMS.as_ptr(), 1, world::S32);
+        args.layout = null_mut();
+        args.on_delete_callback = Some(released);
+        args.on_delete_callback_arg = (&raw const last).cast_mut().cast();
+        args.stream = 0;
+    });
+    toy().destroy(&[view.unwrap().buffer]);
+    assert_eq!(last.calls.load(Ordering::SeqCst), 1);
+    // Memory that is lent comes back by an event, whose callback destroys the client.
+    let (buffer, done) = toy().put_as(client, &crate::framework::pair(), data.as_ptr().cast(), None, 2, 2).unwrap();
+    let (to, came) = channel();
+    when_ready(done, move |answer| {
+        answer.unwrap();
+        toy().destroy_event(done);
+        toy().destroy_client(client);
+        to.send(()).unwrap();
+    });
+    assert!(came.try_recv().is_err());
+    toy().destroy(&[buffer]);
+    came.recv().unwrap();
+}
+
+/// Handles that threads share.
+#[derive(Clone, Copy)]
+struct Shared {
+    client: Client,
+    echo: Loaded,
+    donate: Loaded,
+    buffers: [Buffer; 4],
+}
+unsafe impl Send for Shared {}
+unsafe impl Sync for Shared {}
+
+/// Uses a shared buffer in a random way. It may be deleted by somebody at any time, which is the only error there is.
+fn use_shared(shared: &Shared, random: &mut Random) -> Answer {
+    let buffer = shared.buffers[random.below(4)];
+    match random.below(9) {
+        0 => {
+            let (outputs, event) = toy().execute(shared.echo, &[buffer], 1)?;
+            toy().destroy(&outputs);
+            toy().wait(event)
+        }
+        1 => {
+            // Whoever donates it may find it in use: then it works on a copy.
+            let (outputs, event) = toy().execute(shared.donate, &[buffer], 1)?;
+            toy().wait(event).unwrap();
+            assert_eq!(toy().read_ints(outputs[0]).unwrap(), [2, 3]);
+            toy().destroy(&outputs);
+            Ok(())
+        }
+        2 => toy().read_ints(buffer).map(|values| assert_eq!(values, [1, 2])),
+        3 => {
+            let event = toy().ready_event(buffer);
+            let _ = toy().wait(event);
+            Ok(())
+        }
+        4 => {
+            let device = toy().devices(shared.client)[1];
+            let copy =
+                toy().ask::<slot::PJRT_Buffer_CopyToDevice>(|args| (args.buffer, args.dst_device) = (buffer, device));
+            let copy = copy?.dst_buffer;
+            assert_eq!(toy().read_ints(copy).unwrap(), [1, 2]);
+            toy().destroy(&[copy]);
+            Ok(())
+        }
+        5 => {
+            toy().ask::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>(|args| args.buffer = buffer)?;
+            toy().ask::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>(|args| args.buffer = buffer).map(drop)
+        }
+        6 => {
+            let own = toy().ints(shared.client, &[1, 2]);
+            let (outputs, event) = toy().execute(shared.donate, &[own], 1).unwrap();
+            toy().destroy_event(event);
+            assert!(toy().is_deleted(own));
+            toy().destroy(&[own]);
+            toy().destroy(&outputs);
+            Ok(())
+        }
+        7 => {
+            let loaded = toy().compile(shared.client, "op=echo\nin=s32[2]").unwrap();
+            toy().destroy_loaded(loaded);
+            Ok(())
+        }
+        _ => {
+            if random.below(60) == 0 {
+                toy().delete(buffer);
+            }
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn sixteen_threads_do_everything_at_once() {
+    for round in 0..8 {
+        let name = format!("sixteen {round}");
+        let client = toy().client(&[NamedValue::new("name", name.as_str())]).unwrap();
+        let shared = Shared {
+            client,
+            echo: toy().compile(client, "op=echo\nin=s32[2]").unwrap(),
+            donate: toy().compile(client, "op=add_one\nin=s32[2]\ndonate=0").unwrap(),
+            buffers: std::array::from_fn(|_| toy().ints(client, &[1, 2])),
+        };
+        let start = Arc::new(Barrier::new(16));
+        std::thread::scope(|scope| {
+            for thread in 0..16 {
+                let start = Arc::clone(&start);
+                scope.spawn(move || {
+                    // The whole of it, not its fields.
+                    let shared = { shared };
+                    let mut random = Random::new(100 * round + thread);
+                    start.wait();
+                    for _ in 0..60 {
+                        if let Err(fault) = use_shared(&shared, &mut random) {
+                            assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
+                            assert!(fault.message.contains("deleted or donated"), "{fault:?}");
+                        }
+                    }
+                });
+            }
+        });
+        toy().destroy_client(shared.client);
+        toy().destroy(&shared.buffers);
+        toy().destroy_loaded(shared.echo);
+        toy().destroy_loaded(shared.donate);
+        closed(&name);
+    }
+}

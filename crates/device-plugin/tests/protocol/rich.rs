@@ -1,0 +1,154 @@
+//! A device that offers every optional extension. Its programs are a word and take and return an array of two 32-bit
+//! integers: `echo`; `puts` (echo, and hands its argument to output callback 5); `waits` (as `puts`, on a thread, when
+//! [`GATE`] opens).
+
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
+
+use device_plugin::extensions::{Extensions, Profile, RawBuffers, Stream, Streams};
+use device_plugin::profiler::{self, Activity, Place};
+use device_plugin::{
+    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error, Event,
+    ExecutableInfo, ExecuteOptions, HostArray, Launch, Placement, Program, Result, Shape, device_plugin,
+};
+
+pub struct Rich;
+
+#[device_plugin]
+impl DevicePlugin for Rich {
+    const NAME: &'static str = "rich";
+    type Backend = RichDevice;
+}
+
+pub struct RichDevice;
+
+type Memory = Arc<RwLock<Vec<u8>>>;
+
+/// Options of each execution, by program.
+pub static OPTIONS: Mutex<Vec<(String, ExecuteOptions)>> = Mutex::new(Vec::new());
+/// What became of output callbacks that were called late.
+pub static LATE: Mutex<Vec<Result<()>>> = Mutex::new(Vec::new());
+/// Lets `waits` go on.
+pub static GATE: Mutex<Option<std::sync::mpsc::Receiver<()>>> = Mutex::new(None);
+/// Streams that wait for buffers, by their first byte.
+pub static WAITS: Mutex<Vec<(Stream, u8)>> = Mutex::new(Vec::new());
+/// Options of the profiles that began, and how many ended.
+pub static PROFILES: Mutex<(Vec<Vec<u8>>, usize)> = Mutex::new((Vec::new(), 0));
+
+pub fn shape() -> Shape {
+    Shape::new(ElementType::S32, [2])
+}
+
+impl Backend for RichDevice {
+    type Buffer = Memory;
+    type Executable = String;
+
+    const EXTENSIONS: Extensions<Self> = Extensions::none().profiler().streams().ffi().raw_buffers();
+
+    fn create(_: &CreateOptions) -> Result<Self> {
+        Ok(Self)
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        (0..2).map(|id| DeviceInfo::new(id, "Rich v1")).collect()
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Memory> {
+        Ok(Arc::new(RwLock::new(host.into_bytes())))
+    }
+
+    fn read(&self, buffer: &Memory, to: &mut [u8]) -> Result<()> {
+        to.copy_from_slice(&buffer.read().unwrap());
+        Ok(())
+    }
+
+    fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<String>> {
+        let code = String::from_utf8(program.code.to_vec()).map_err(|_| Error::invalid_argument("no text"))?;
+        let _span = tracing::info_span!("lowering", code = code.as_str(), bytes = program.code.len()).entered();
+        Ok(Compiled { info: ExecutableInfo::new(code.as_str(), [shape()], [shape()]), executable: code })
+    }
+
+    fn execute(&self, program: &Arc<String>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        let span = tracing::debug_span!("kernel", step = tracing::field::Empty);
+        let entered = span.enter();
+        span.record("step", 7);
+        tracing::info!("halfway");
+        OPTIONS.lock().unwrap().push((program.to_string(), launch.options.clone()));
+        launch.outputs.push(launch.inputs[0].clone())?;
+        let begun = Instant::now();
+        profiler::record(
+            Activity::new("matmul", Place::device(launch.device, "kernels"), begun, begun + Duration::from_micros(3))
+                .with("flops", 12i64)
+                .with("kind", "fast"),
+        );
+        drop(entered);
+        let callbacks = launch.options.output_callbacks();
+        let data = launch.inputs[0].read().unwrap().clone();
+        let put = move || callbacks.call(5, (0, 1), 1, &HostArray::new(&shape(), data.as_slice())?);
+        match program.as_str() {
+            "puts" => put()?,
+            "waits" => {
+                let gate = GATE.lock().unwrap().take().expect("a gate");
+                let (event, completer) = Event::pending();
+                std::thread::spawn(move || {
+                    let _scope = profiler::scope();
+                    let _span = tracing::info_span!("on a thread of the device").entered();
+                    gate.recv().unwrap();
+                    let result = put();
+                    completer.complete(result);
+                    LATE.lock().unwrap().push(put());
+                });
+                return Ok(event);
+            }
+            _ => {}
+        }
+        Ok(Event::ready())
+    }
+
+    fn execute_all(&self, program: &Arc<String>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
+        launches.iter_mut().map(|launch| self.execute(program, launch)).collect()
+    }
+}
+
+impl Streams for RichDevice {
+    fn stream_for_external_ready_events(&self, device: usize) -> Result<Stream> {
+        Ok(Stream(isize::try_from(device).unwrap() - 100))
+    }
+
+    fn wait_until_buffer_ready_on_stream(&self, stream: Stream, buffer: &Memory) -> Result<()> {
+        WAITS.lock().unwrap().push((stream, buffer.read().unwrap()[0]));
+        if stream == Stream(13) { Err(Error::internal("an unlucky stream")) } else { Ok(()) }
+    }
+}
+
+impl RawBuffers for RichDevice {
+    fn read_raw(&self, buffer: &Memory, offset: usize, to: &mut [u8]) -> Result<()> {
+        to.copy_from_slice(&buffer.read().unwrap()[offset..offset + to.len()]);
+        Ok(())
+    }
+
+    fn write_raw(&self, buffer: &Memory, offset: usize, bytes: &[u8]) -> Result<()> {
+        buffer.write().unwrap()[offset..offset + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn raw_host_pointer(&self, buffer: &Memory) -> Option<usize> {
+        Some(buffer.read().unwrap().as_ptr().expose_provenance())
+    }
+}
+
+impl Profile for RichDevice {
+    fn profile_started(options: &[u8]) -> Result<()> {
+        PROFILES.lock().unwrap().0.push(options.to_vec());
+        match options {
+            b"refuse" => Err(Error::unimplemented("this device is shy")),
+            b"panic" => panic!("asked to panic"),
+            _ => Ok(()),
+        }
+    }
+
+    fn profile_stopping() -> Result<()> {
+        PROFILES.lock().unwrap().1 += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+//! `pjrt check`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use device_plugin::Program;
+use device_plugin::support::{Effort, Support};
+use serde_json::json;
+
+use crate::Report;
+use crate::open::PluginArgs;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A StableHLO program: text, or a portable artifact.
+    program: PathBuf,
+    #[command(flatten)]
+    plugin: PluginArgs,
+    /// How deep to look: at the names of operations, at their attributes, at types, or at all that compiling finds out.
+    #[arg(long, short, default_value = "types", value_name = "names|attributes|types|compile")]
+    effort: Effort,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Ends with 0 for yes, 2 for no and 3 for maybe.
+pub(crate) fn run(args: &Args) -> Result<Report, String> {
+    let code = fs::read(&args.program).map_err(|error| format!("{}: {error}", args.program.display()))?;
+    let program = Program { format: "mlir".to_owned(), code: code.into() };
+    let entry = args.plugin.find()?;
+    let support = entry.supports(&program, args.effort).map_err(|error| error.to_string())?;
+    let code = match support {
+        Support::Yes => 0,
+        Support::No(_) => 2,
+        Support::Maybe(_) => 3,
+    };
+    let text = if args.json {
+        format!("{:#}\n", json!({ "plugin": entry.name(), "effort": args.effort, "support": support }))
+    } else {
+        format!("{}, by {}: {support}\n", entry.name(), args.effort)
+    };
+    Ok(Report { text, code })
+}

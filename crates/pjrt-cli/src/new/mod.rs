@@ -1,0 +1,194 @@
+//! `pjrt new`: a plugin's project, ready to build.
+//!
+//! The project is `examples/minimal-plugin` of this repository under another name, so that what a vendor begins with is
+//! what this repository's own tests run.
+
+mod name;
+mod sdk;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sdk::Sdk;
+
+#[derive(clap::Args)]
+#[command(after_help = "The SDK's crates are those of the checkout this command was built from, unless one of \
+                        --sdk-path, --sdk-git and --sdk-version says otherwise.")]
+pub(crate) struct Args {
+    /// The plugin's name, by which users ask for it: `JAX_PLATFORMS=NAME`.
+    name: String,
+    /// The project's folder; by default NAME in the current one. It must be empty, or not exist.
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+    #[command(flatten)]
+    sdk: sdk::SdkArgs,
+}
+
+/// The example's name for itself.
+const EXAMPLE: &str = "minimal";
+/// Where the example finds the SDK's crates.
+const EXAMPLE_SDK: &str = "../../crates";
+
+/// A file of the project: its path, its text, whether it is a program.
+type File = (&'static str, &'static str, bool);
+
+macro_rules! example {
+    ($path:literal) => {
+        include_str!(concat!("../../../../examples/minimal-plugin/", $path))
+    };
+}
+
+/// Every file of the example.
+const FILES: &[File] = &[
+    ("Cargo.toml", example!("Cargo.toml"), false),
+    ("README.md", example!("README.md"), false),
+    ("ci.sh", example!("ci.sh"), true),
+    ("programs/add_one.mlir", example!("programs/add_one.mlir"), false),
+    ("src/lib.rs", example!("src/lib.rs"), false),
+    ("tests/jax_add_one.py", example!("tests/jax_add_one.py"), false),
+    ("tests/plugin.rs", example!("tests/plugin.rs"), false),
+    ("rustfmt.toml", include_str!("../../../../rustfmt.toml"), false),
+    (".gitignore", "/target\n__pycache__/\n", false),
+];
+
+/// What a project of its own adds to the example's `Cargo.toml`, whose workspace is this repository.
+const OWN_WORKSPACE: &str = "
+# A workspace of its own, wherever the folder lies. Delete this line to make it a member of yours.
+[workspace]
+
+# The library is what users load: small, and without what only a debugger reads.
+[profile.release]
+opt-level = \"s\"
+lto = \"fat\"
+codegen-units = 1
+strip = \"symbols\"
+";
+
+pub(crate) fn run(args: &Args) -> Result<String, String> {
+    let warning = name::check(&args.name)?;
+    let sdk = sdk::of(&args.sdk)?;
+    let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&args.name));
+    make_folder(&folder)?;
+    for (path, text, executable) in FILES {
+        let mut text = renamed(text, &args.name);
+        if *path == "Cargo.toml" {
+            text = with_sdk(&text, &sdk)? + OWN_WORKSPACE;
+        }
+        write(&folder.join(path), &text, *executable)?;
+    }
+    Ok(told(args, &folder, &sdk, warning))
+}
+
+/// What the command prints.
+fn told(args: &Args, folder: &Path, sdk: &Sdk, warning: Option<String>) -> String {
+    let mut out = String::new();
+    line!(out, "wrote the plugin {} to {}", args.name, folder.display());
+    line!(out, "the SDK's crates: {}", sdk.told());
+    if let Some(warning) = warning {
+        line!(out, "warning: {warning}");
+    }
+    line!(out, "");
+    line!(out, "  cd {}", folder.display());
+    line!(out, "  cargo test                    runs x + 1 through the C table");
+    line!(out, "  pjrt package --crate .        writes the wheel that JAX and PyTorch/XLA find");
+    line!(out, "  ./ci.sh                       all that a change must pass");
+    out
+}
+
+/// The example's text under the plugin's name. The package's has hyphens, as Cargo's names have.
+fn renamed(text: &str, name: &str) -> String {
+    let package = format!("pjrt-plugin-{EXAMPLE}");
+    text.replace(&package, &format!("pjrt-plugin-{}", name.replace('_', "-"))).replace(EXAMPLE, name)
+}
+
+/// The example's `Cargo.toml` with dependencies on the SDK as the vendor has it.
+fn with_sdk(text: &str, sdk: &Sdk) -> Result<String, String> {
+    let mut out = String::new();
+    for line in text.lines() {
+        match line.split_once(&format!("path = \"{EXAMPLE_SDK}/")) {
+            Some((before, rest)) => {
+                let (krate, rest) = rest.split_once('"').ok_or("the example's Cargo.toml has a path without an end")?;
+                line!(out, "{before}{}{rest}", sdk.source(krate)?);
+            }
+            None => line!(out, "{line}"),
+        }
+    }
+    Ok(out)
+}
+
+fn make_folder(folder: &Path) -> Result<(), String> {
+    let shown = folder.display();
+    if folder.exists() && !folder.is_dir() {
+        return Err(format!("{shown} is a file; give another folder with --path"));
+    }
+    if folder.is_dir() {
+        let mut entries = fs::read_dir(folder).map_err(|error| format!("{shown}: {error}"))?;
+        if entries.next().is_some() {
+            return Err(format!("{shown} exists and is not empty; give another folder with --path, or move it away"));
+        }
+    }
+    fs::create_dir_all(folder).map_err(|error| format!("{shown}: cannot make the folder: {error}"))
+}
+
+fn write(path: &Path, text: &str, executable: bool) -> Result<(), String> {
+    let fault = |error: std::io::Error| format!("{}: {error}", path.display());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(fault)?;
+    }
+    fs::write(path, text).map_err(fault)?;
+    #[cfg(unix)]
+    if executable {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(fault)?;
+    }
+    #[cfg(not(unix))]
+    let _ = executable;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_taken_whole() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimal-plugin");
+        let mut found = Vec::new();
+        let mut folders = vec![folder.clone()];
+        while let Some(next) = folders.pop() {
+            for entry in fs::read_dir(next).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+                if path.is_dir() && !matches!(name.as_str(), "target" | "__pycache__") {
+                    folders.push(path);
+                } else if path.is_file() {
+                    found.push(path.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned());
+                }
+            }
+        }
+        found.sort();
+        let mut listed: Vec<_> = FILES.iter().map(|(path, ..)| *path).collect();
+        listed.retain(|path| !matches!(*path, "rustfmt.toml" | ".gitignore"));
+        listed.sort_unstable();
+        assert_eq!(found, listed);
+    }
+
+    #[test]
+    fn nothing_keeps_the_examples_name() {
+        for (path, text, _) in FILES {
+            let text = renamed(text, "acme_x");
+            assert!(!text.to_lowercase().contains(EXAMPLE), "{path}");
+            assert!(!path.contains(EXAMPLE), "{path}");
+        }
+        let manifest = renamed(example!("Cargo.toml"), "acme_x");
+        assert!(manifest.contains("name = \"pjrt-plugin-acme-x\""), "{manifest}");
+        assert!(renamed(example!("ci.sh"), "acme_x").contains("/release/libpjrt_plugin_acme_x.so"));
+    }
+
+    #[test]
+    fn the_tutorial_stays_small_and_safe() {
+        let source = example!("src/lib.rs");
+        assert!(source.lines().count() <= 150, "{} lines", source.lines().count());
+        assert!(source.contains("#![forbid(unsafe_code)]"));
+    }
+}

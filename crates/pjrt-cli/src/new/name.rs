@@ -1,0 +1,111 @@
+//! Which names a plugin can have.
+
+use device_plugin::{Manifest, builtin};
+
+use crate::package::JAX_NAMES;
+
+/// Longest name: it becomes part of the names of files, modules and variables.
+const MAX_LENGTH: usize = 64;
+
+/// Words a crate, module or type cannot be called by: those of Rust, then those of Python that Rust has not.
+const KEYWORDS: &[&str] = &[
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else",
+    "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod",
+    "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super", "trait", "true",
+    "try", "type", "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "and",
+    "assert", "class", "def", "del", "elif", "except", "finally", "from", "global", "import", "is", "lambda",
+    "nonlocal", "not", "or", "pass", "raise", "with",
+];
+
+/// Refuses a name that does not work somewhere; gives a warning for one that means another plugin, too.
+pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
+    if Manifest::new(name).validate().is_err() {
+        let meant = suggestion(name);
+        let meant = meant.map_or_else(String::new, |meant| format!("; {meant:?} is one"));
+        return Err(format!(
+            "{name:?} is no name of a plugin: write a lower-case letter, then lower-case letters, digits and \
+             underscores{meant}"
+        ));
+    }
+    if name.len() > MAX_LENGTH {
+        return Err(format!("{name:?} has {} letters; write at most {MAX_LENGTH}", name.len()));
+    }
+    if name.ends_with('_') || name.contains("__") {
+        return Err(format!("{name:?}: Cargo and pip join words by single separators; write single underscores"));
+    }
+    if KEYWORDS.contains(&name) {
+        return Err(format!("{name:?} is a word of Rust or Python; choose another name, such as \"{name}_device\""));
+    }
+    if JAX_NAMES.contains(&name) {
+        return Err(format!(
+            "{name:?} is a platform of JAX's own, so that users who ask for it never get the plugin; choose another \
+             name, such as \"acme_{name}\""
+        ));
+    }
+    Ok(known(name).map(|owner| {
+        format!(
+            "users who ask for {name:?} may get {owner} where both are installed; another name spares them the \
+             question"
+        )
+    }))
+}
+
+/// Who has the name already.
+fn known(name: &str) -> Option<String> {
+    if plugin_registry::names().iter().any(|linked| linked == name) {
+        return Some("the CPU device that programs embed".to_owned());
+    }
+    let manifest = builtin::find(name)?;
+    let owner =
+        if manifest.vendor.is_empty() { manifest.name } else { format!("{}'s {}", manifest.vendor, manifest.name) };
+    Some(owner)
+}
+
+/// The name that was meant, where letters tell.
+fn suggestion(name: &str) -> Option<String> {
+    let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let meant: String = name.trim().chars().map(fit).collect();
+    let words: Vec<_> = meant.split('_').filter(|word| !word.is_empty()).collect();
+    let meant = words.join("_");
+    (meant != name && check(&meant).is_ok()).then_some(meant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_with_a_remedy() {
+        for name in ["acme", "a", "x9", "acme_npu_2"] {
+            assert_eq!(check(name), Ok(None), "{name}");
+        }
+        for (name, said) in [
+            ("", "is no name of a plugin"),
+            ("Acme", "\"acme\" is one"),
+            ("my-device", "\"my_device\" is one"),
+            ("my device", "\"my_device\" is one"),
+            ("../up", "\"up\" is one"),
+            ("9lives", "a lower-case letter, then"),
+            ("größe", "a lower-case letter, then"),
+            ("a\nb", "is no name of a plugin"),
+            ("a__b", "single underscores"),
+            ("a_", "single underscores"),
+            ("match", "\"match_device\""),
+            ("self", "\"self_device\""),
+            ("class", "a word of Rust or Python"),
+            ("gpu", "\"acme_gpu\""),
+        ] {
+            let error = check(name).unwrap_err();
+            assert!(error.contains(said), "{name}: {error}");
+        }
+        assert!(check(&"a".repeat(65)).unwrap_err().contains("65 letters"));
+    }
+
+    #[test]
+    fn names_of_known_plugins_are_warned_of() {
+        for name in ["cuda", "rocm", "neuron", "pjrt_cpu"] {
+            let warning = check(name).unwrap().unwrap();
+            assert!(warning.contains(name), "{warning}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Where a project finds the crates of this SDK.
+
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+pub(crate) struct SdkArgs {
+    /// A checkout of the SDK.
+    #[arg(long, value_name = "DIR", group = "sdk")]
+    sdk_path: Option<PathBuf>,
+    /// A git repository of the SDK.
+    #[arg(long, value_name = "URL", group = "sdk")]
+    sdk_git: Option<String>,
+    /// The commit or tag of it; by default the newest of its default branch.
+    #[arg(long, value_name = "REV", requires = "sdk_git")]
+    sdk_rev: Option<String>,
+    /// A version of the SDK's crates in a registry.
+    #[arg(long, value_name = "VERSION", group = "sdk")]
+    sdk_version: Option<String>,
+}
+
+/// The checkout this command was built from; it may be gone.
+const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Where the crates are.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sdk {
+    /// A checkout; whether it was chosen for the vendor.
+    Path(PathBuf, bool),
+    /// A repository and a revision of it.
+    Git(String, Option<String>),
+    /// A version in a registry.
+    Version(String),
+}
+
+pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
+    if let Some(path) = &args.sdk_path {
+        return checkout(path, false).map_err(|reason| format!("--sdk-path {}: {reason}", path.display()));
+    }
+    if let Some(url) = &args.sdk_git {
+        check_url(url)?;
+        if let Some(rev) = args.sdk_rev.as_deref().filter(|rev| rev.trim().is_empty()) {
+            return Err(format!("--sdk-rev {rev:?}: no commit or tag; leave the option out for the newest"));
+        }
+        return Ok(Sdk::Git(url.clone(), args.sdk_rev.clone()));
+    }
+    if let Some(version) = &args.sdk_version {
+        check_version(version)?;
+        return Ok(Sdk::Version(version.clone()));
+    }
+    let built_from = Path::new(BUILT_FROM);
+    // Cargo keeps what it fetched there, and removes it again.
+    let fetched = built_from.components().any(|part| part.as_os_str() == "checkouts");
+    let found = checkout(built_from, true).ok().filter(|_| !fetched);
+    found.ok_or_else(|| {
+        "this command was not built from a checkout that is still there, so say where the SDK's crates are: \
+         --sdk-path DIR for a checkout, --sdk-git URL for a repository, --sdk-version VERSION for a registry"
+            .to_owned()
+    })
+}
+
+/// A folder that holds the SDK's crates.
+fn checkout(path: &Path, chosen: bool) -> Result<Sdk, String> {
+    let path = path.canonicalize().map_err(|error| error.to_string())?;
+    if path.to_str().is_none() {
+        return Err("Cargo cannot name a path that is not UTF-8; move the checkout".to_owned());
+    }
+    for krate in ["device-plugin", "pjrt"] {
+        let manifest = path.join("crates").join(krate).join("Cargo.toml");
+        let text = std::fs::read_to_string(&manifest).unwrap_or_default();
+        if !text.lines().any(|line| line.trim() == format!("name = \"{krate}\"")) {
+            return Err(format!("no checkout of this SDK, it has no crate crates/{krate}"));
+        }
+    }
+    Ok(Sdk::Path(path, chosen))
+}
+
+/// Catches what cannot be a repository; Cargo tells the rest.
+fn check_url(url: &str) -> Result<(), String> {
+    let schemes = ["https://", "http://", "ssh://", "git://", "file://"];
+    let fault = |what: &str| Err(format!("--sdk-git {url:?}: {what}"));
+    if url.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return fault("a URL has no blanks");
+    }
+    if !schemes.iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme)) {
+        return fault("Cargo takes URLs such as https://HOST/REPOSITORY, ssh://git@HOST/REPOSITORY or file:///FOLDER");
+    }
+    Ok(())
+}
+
+/// Catches what cannot be a version, such as a URL or a name.
+fn check_version(version: &str) -> Result<(), String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || " .,-+*^~=<>".contains(c);
+    let begins = version.trim_start_matches(['^', '~', '=', '<', '>', ' ']).starts_with(|c: char| c.is_ascii_digit());
+    if begins && version.chars().all(fits) {
+        return Ok(());
+    }
+    Err(format!("--sdk-version {version:?}: not a version such as \"{}\"", env!("CARGO_PKG_VERSION")))
+}
+
+impl Sdk {
+    /// The keys of a dependency on one of the crates that say where it is.
+    pub(crate) fn source(&self, krate: &str) -> Result<String, String> {
+        // A basic string of TOML is written as one of JSON is.
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        Ok(match self {
+            Self::Path(path, _) => {
+                let path = path.join("crates").join(krate);
+                let path = path.to_str().ok_or_else(|| format!("{}: not UTF-8", path.display()))?;
+                format!("path = {}", quoted(path))
+            }
+            Self::Git(url, None) => format!("git = {}", quoted(url)),
+            Self::Git(url, Some(rev)) => format!("git = {}, rev = {}", quoted(url), quoted(rev)),
+            Self::Version(version) => format!("version = {}", quoted(version)),
+        })
+    }
+
+    /// For people.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::Path(path, true) => {
+                format!("{}, the checkout this command was built from (--sdk-git URL for a repository)", path.display())
+            }
+            Self::Path(path, false) => path.display().to_string(),
+            Self::Git(url, rev) => {
+                let rev = rev.as_deref().unwrap_or("the newest commit");
+                format!("{rev} of {url}, which `cargo build` fetches")
+            }
+            Self::Version(version) => format!("version {version} of Cargo's registry, which `cargo build` fetches"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_are_written_as_toml() {
+        let source = |sdk: &Sdk| sdk.source("pjrt").unwrap();
+        let path = Sdk::Path(PathBuf::from("/a \"b\"/c"), false);
+        assert_eq!(source(&path), r#"path = "/a \"b\"/c/crates/pjrt""#);
+        assert_eq!(source(&Sdk::Git("https://h/r".into(), None)), r#"git = "https://h/r""#);
+        assert_eq!(source(&Sdk::Git("https://h/r".into(), Some("v1".into()))), r#"git = "https://h/r", rev = "v1""#);
+        assert_eq!(source(&Sdk::Version("0.1".into())), r#"version = "0.1""#);
+    }
+
+    #[test]
+    fn sources_that_are_none_are_refused() {
+        for version in ["1", "0.1.0", "^0.1", ">=0.1, <0.3", "1.0.0-rc.1"] {
+            assert_eq!(check_version(version), Ok(()), "{version}");
+        }
+        for version in ["", "newest", "https://h/r", "1\"", "../x"] {
+            assert!(check_version(version).unwrap_err().contains("not a version"), "{version}");
+        }
+        for url in ["https://h/r", "ssh://git@h/r", "file:///r"] {
+            assert_eq!(check_url(url), Ok(()), "{url}");
+        }
+        for url in ["", "h/r", "https://", "git@h:r", "https://h/a b"] {
+            assert!(check_url(url).is_err(), "{url}");
+        }
+        assert!(checkout(Path::new("/"), false).unwrap_err().contains("no crate crates/device-plugin"));
+    }
+}

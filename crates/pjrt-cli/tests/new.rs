@@ -1,0 +1,145 @@
+//! `pjrt new`: what it writes, and what it refuses. `cargo xtask vendor` builds and runs what it writes.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+mod wheel_support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use wheel_support::{Folder, pjrt};
+
+/// The project's folder, made anew.
+fn new(folder: &Folder, name: &str, more: &[&str]) -> (String, std::path::PathBuf) {
+    let path = folder.path("project");
+    let output = pjrt(&[&["new", name, "--path", path.to_str().unwrap()], more].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (String::from_utf8(output.stdout).unwrap(), path)
+}
+
+/// The reason for which nothing is written.
+fn refused(folder: &Folder, args: &[&str]) -> String {
+    let path = folder.path("refused");
+    let output = pjrt(&[&["new", "--path", path.to_str().unwrap()], args].concat());
+    let reason = String::from_utf8(output.stderr).unwrap();
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{args:?}: {:?}, {reason}", output.status);
+    assert!(!path.exists(), "{args:?} left a folder");
+    reason
+}
+
+#[test]
+fn a_project_resolves_where_it_is_written() {
+    let folder = Folder::new("new");
+    let (told, project) = new(&folder, "acme_npu", &[]);
+    assert!(told.contains("wrote the plugin acme_npu to") && !told.contains("warning"), "{told}");
+    assert!(told.contains("the checkout this command was built from"), "{told}");
+
+    // The versions this repository is tested with, so that nothing is fetched.
+    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock"), project.join("Cargo.lock")).unwrap();
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let metadata = cargo.args(["metadata", "--offline", "--format-version=1"]).current_dir(&project).output().unwrap();
+    assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    for name in ["pjrt-plugin-acme-npu", "device-plugin", "pjrt", "stablehlo"] {
+        assert!(packages.iter().any(|package| package["name"] == name), "{name}");
+    }
+    let members = metadata["workspace_members"].as_array().unwrap();
+    assert_eq!(members.len(), 1, "{members:?}");
+    let own = packages.iter().find(|package| package["name"] == "pjrt-plugin-acme-npu").unwrap();
+    assert_eq!(own["targets"][0]["name"], "pjrt_plugin_acme_npu");
+    assert_eq!(own["targets"][0]["crate_types"], serde_json::json!(["cdylib"]));
+
+    for file in ["src/lib.rs", "tests/plugin.rs", "tests/jax_add_one.py", "programs/add_one.mlir", "README.md"] {
+        let text = fs::read_to_string(project.join(file)).unwrap();
+        assert!(!text.contains("minimal"), "{file}");
+    }
+    assert!(fs::read_to_string(project.join("src/lib.rs")).unwrap().contains("NAME: &'static str = \"acme_npu\""));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(fs::metadata(project.join("ci.sh")).unwrap().permissions().mode() & 0o111, 0o111);
+    }
+}
+
+#[test]
+fn the_sdk_may_be_elsewhere() {
+    let dependencies = |more: &[&str]| {
+        let folder = Folder::new("sdk");
+        let (told, project) = new(&folder, "acme", more);
+        let text = fs::read_to_string(project.join("Cargo.toml")).unwrap();
+        let lines: Vec<String> = text.lines().filter(|line| line.contains(" = { ")).map(str::to_owned).collect();
+        (told, lines)
+    };
+    let (told, lines) = dependencies(&["--sdk-git", "https://example.org/sdk", "--sdk-rev", "v1"]);
+    assert!(told.contains("v1 of https://example.org/sdk"), "{told}");
+    assert_eq!(
+        lines,
+        [
+            r#"device-plugin = { git = "https://example.org/sdk", rev = "v1", features = ["stablehlo"] }"#,
+            r#"pjrt = { git = "https://example.org/sdk", rev = "v1" }"#,
+        ]
+    );
+    let (_, lines) = dependencies(&["--sdk-version", "0.1"]);
+    assert_eq!(lines[1], r#"pjrt = { version = "0.1" }"#);
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let (_, lines) = dependencies(&["--sdk-path", checkout.to_str().unwrap()]);
+    assert_eq!(lines[1], format!("pjrt = {{ path = \"{}/crates/pjrt\" }}", checkout.display()));
+}
+
+#[test]
+fn known_names_are_warned_of() {
+    let folder = Folder::new("known");
+    let (told, _) = new(&folder, "cuda", &[]);
+    assert!(told.contains("warning: users who ask for \"cuda\" may get"), "{told}");
+}
+
+#[test]
+fn what_is_wrong_is_told_and_nothing_is_written() {
+    let folder = Folder::new("wrong");
+    for (args, said) in [
+        (&[][..], "<NAME>"),
+        (&[""], "is no name of a plugin"),
+        (&["Acme"], "\"acme\" is one"),
+        (&["my-device"], "\"my_device\" is one"),
+        (&["9lives"], "a lower-case letter"),
+        (&["../x"], "\"x\" is one"),
+        (&["größe"], "a lower-case letter"),
+        (&["a__b"], "single underscores"),
+        (&["fn"], "a word of Rust or Python"),
+        (&["class"], "a word of Rust or Python"),
+        (&["tpu"], "a platform of JAX's own"),
+        (&["acme", "more"], "unexpected argument"),
+        (&["acme", "--sdk-path", "/absent"], "--sdk-path /absent"),
+        (&["acme", "--sdk-path", "/"], "no checkout of this SDK"),
+        (&["acme", "--sdk-git", "not a url"], "a URL has no blanks"),
+        (&["acme", "--sdk-git", "https://h/r", "--sdk-rev", ""], "leave the option out"),
+        (&["acme", "--sdk-rev", "v1"], "--sdk-git"),
+        (&["acme", "--sdk-version", "newest"], "not a version"),
+        (&["acme", "--sdk-version", "1", "--sdk-git", "https://h/r"], "cannot be used with"),
+    ] {
+        let reason = refused(&folder, args);
+        assert!(reason.contains(said), "{args:?}: {reason}");
+    }
+}
+
+#[test]
+fn what_is_there_stays() {
+    let folder = Folder::new("there");
+    folder.write("file", "mine");
+    fs::create_dir(folder.path("full")).unwrap();
+    folder.write("full/file", "mine");
+    for (path, said) in [("file", "is a file"), ("full", "is not empty"), ("file/below", "cannot make the folder")] {
+        let output = pjrt(&["new", "acme", "--path", folder.path(path).to_str().unwrap()]);
+        let reason = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(reason.contains(said), "{path}: {reason}");
+    }
+    let output = pjrt(&["new", "acme", "--path", ""]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(fs::read_to_string(folder.path("full/file")).unwrap(), "mine");
+    // An empty folder is as good as none.
+    fs::create_dir(folder.path("empty")).unwrap();
+    assert!(pjrt(&["new", "acme", "--path", folder.path("empty").to_str().unwrap()]).status.success());
+}

@@ -1,0 +1,201 @@
+//! The devices behind the C table.
+
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use device_plugin::{
+    Backend, CompileOptions, Compiled, CompiledMemoryStats, CreateOptions, DeviceInfo, Error, Event, ExecutableInfo,
+    ForeignMemory, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program, Result, Shape,
+    TopologyInfo,
+};
+
+use super::buffer::{CpuBuffer, Lent};
+use super::compile::{CpuExecutable, compile};
+use super::config::Config;
+use super::execution::State;
+use super::memory::{self, Memories, run_error};
+use super::types;
+use super::workers::Workers;
+use crate::engine::Tensor;
+
+/// The devices a client makes of this machine.
+pub struct CpuBackend {
+    devices: usize,
+    state: Arc<State>,
+}
+
+/// As `Device::kind` and in descriptions.
+const KIND: &str = "cpu";
+
+fn platform_version() -> String {
+    format!("pjrt-cpu {}", env!("CARGO_PKG_VERSION"))
+}
+
+fn device_infos(count: usize) -> Vec<DeviceInfo> {
+    (0..).take(count).map(|id| DeviceInfo::new(id, KIND)).collect()
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+impl CpuBackend {
+    fn new(config: &Config) -> Self {
+        let threads = available_parallelism().map_or(1, usize::from);
+        let state = State {
+            memories: Memories::new(config),
+            workers: Workers::new(threads, config.devices),
+            deterministic: config.deterministic,
+        };
+        Self { devices: config.devices, state: Arc::new(state) }
+    }
+}
+
+impl Drop for CpuBackend {
+    fn drop(&mut self) {
+        self.state.workers.close();
+    }
+}
+
+impl Backend for CpuBackend {
+    type Buffer = CpuBuffer;
+    type Executable = CpuExecutable;
+
+    /// Buffers know themselves when they are ready.
+    const QUEUED: bool = true;
+
+    fn create(options: &CreateOptions) -> Result<Self> {
+        Ok(Self::new(&Config::new(options, variable)?))
+    }
+
+    fn platform_version(&self) -> String {
+        platform_version()
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        device_infos(self.devices)
+    }
+
+    fn memories(&self) -> Vec<MemoryInfo> {
+        memory::infos(self.devices().iter().map(|device| device.id))
+    }
+
+    fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
+        self.state.memories.stats(device)
+    }
+
+    fn clear_memory_stats(&self, device: usize) -> Result<()> {
+        self.state.memories.clear_stats(device)
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<CpuBuffer> {
+        let shape = host.shape();
+        let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
+        let failed = |error| run_error(error, to.device);
+        // What the framework leaves alone need not be copied, if vector code can read it.
+        if Tensor::is_aligned(host.bytes())
+            && let Some(alias) = host.alias()
+            && let Some(tensor) = Tensor::foreign(dtype, &dims, Lent(alias)).map_err(failed)?
+        {
+            return Ok(tensor.into());
+        }
+        let pool = self.state.memories.of(to);
+        Ok(Tensor::from_bytes(pool, dtype, &dims, host.bytes()).map_err(failed)?.into())
+    }
+
+    fn read(&self, buffer: &CpuBuffer, to: &mut [u8]) -> Result<()> {
+        let bytes = buffer.tensor()?.bytes();
+        if bytes.len() != to.len() {
+            return Err(Error::internal(format!("a buffer of {} bytes read into {}", bytes.len(), to.len())));
+        }
+        to.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn host_bytes<'a>(&self, buffer: &'a CpuBuffer) -> Option<&'a [u8]> {
+        Some(buffer.tensor().ok()?.bytes())
+    }
+
+    fn uninitialized(&self, shape: &Shape, to: Placement) -> Result<CpuBuffer> {
+        let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
+        let tensor = Tensor::uninit(self.state.memories.of(to), dtype, &dims);
+        Ok(tensor.map_err(|error| run_error(error, to.device))?.into())
+    }
+
+    fn bitcast(&self, buffer: &CpuBuffer, _: &Shape, to: &Shape, _: Placement) -> Result<CpuBuffer> {
+        let (dtype, dims) = (types::dtype(to.element_type)?, types::dims(to)?);
+        let bitcast = move |tensor: &Tensor| {
+            tensor.bitcast(dtype, &dims).map_err(|error| Error::invalid_argument(error.to_string()))
+        };
+        self.state.derive(buffer, bitcast)
+    }
+
+    fn view(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<CpuBuffer> {
+        let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
+        if memory.bytes().is_none() {
+            return Err(Error::unimplemented(format!("a view of {shape}: its elements share bytes")));
+        }
+        let address = memory.address();
+        match Tensor::foreign(dtype, &dims, Lent(memory)).map_err(|error| run_error(error, at.device))? {
+            Some(tensor) => Ok(tensor.into()),
+            // There is nothing to see of an empty array, wherever it is.
+            None if shape.host_size() == Some(0) => self.uninitialized(shape, at),
+            None => Err(Error::invalid_argument(format!(
+                "memory at {address:#x} is not aligned to 64 bytes, which a view needs; pass a copy"
+            ))),
+        }
+    }
+
+    /// All memory of the host can be accessed directly.
+    fn dma_map(&self, _: usize, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn dma_unmap(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn copy(&self, buffer: &CpuBuffer, _: &Shape, to: Placement) -> Result<CpuBuffer> {
+        let pool = self.state.memories.of(to).clone();
+        self.state.derive(buffer, move |tensor| tensor.copy_to(&pool).map_err(|error| run_error(error, to.device)))
+    }
+
+    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
+        compile(program, options)
+    }
+
+    fn compile_for(_: &TopologyInfo, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
+        compile(program, options)
+    }
+
+    fn execute(&self, executable: &Arc<CpuExecutable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        self.state.execute(executable, launch)
+    }
+
+    fn execute_all(&self, executable: &Arc<CpuExecutable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
+        self.state.execute_all(executable, launches)
+    }
+
+    fn cost_analysis(executable: &CpuExecutable) -> Result<Vec<NamedValue>> {
+        Ok(executable.costs())
+    }
+
+    fn compiled_memory_stats(executable: &CpuExecutable, info: &ExecutableInfo) -> Result<CompiledMemoryStats> {
+        Ok(executable.memory_stats(info))
+    }
+
+    /// A machine with as many devices as the options say, or as the name does: `4`, `cpu:4`.
+    fn topology(name: &str, options: &[NamedValue]) -> Result<TopologyInfo> {
+        let mut options = options.to_vec();
+        let count = name.strip_prefix("cpu:").unwrap_or(name);
+        if !count.is_empty() && name != KIND {
+            options.push(NamedValue::new("cpu_device_count", count));
+        }
+        let config = Config::new(&CreateOptions::new(options), variable)
+            .map_err(|error| error.context(format_args!("topology {name:?}")))?;
+        let mut topology = TopologyInfo::new(device_infos(config.devices));
+        topology.memories = memory::infos(topology.devices.iter().map(|device| device.id));
+        topology.platform_version = platform_version();
+        Ok(topology)
+    }
+}

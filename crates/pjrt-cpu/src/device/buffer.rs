@@ -1,0 +1,118 @@
+//! What a `PJRT_Buffer` of this device is: a tensor, or the promise of one.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use device_plugin::{Error, Event, HostAlias, Result};
+
+use crate::engine::Tensor;
+
+/// A buffer of the device: a tensor, now or when the execution that computes it is done. Clones share the elements.
+#[derive(Clone)]
+pub struct CpuBuffer(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Now(Tensor),
+    Later(Arc<Promise>),
+}
+
+/// A tensor that is being computed.
+pub(crate) struct Promise {
+    /// Ready when the tensor is there, or will not come.
+    ready: Event,
+    tensor: OnceLock<Tensor>,
+}
+
+impl Promise {
+    /// A promise that is kept or broken before the event is ready.
+    pub(crate) fn new(ready: Event) -> Arc<Self> {
+        Arc::new(Self { ready, tensor: OnceLock::new() })
+    }
+
+    /// Keeps the promise.
+    pub(crate) fn keep(&self, tensor: Tensor) {
+        // There is one maker for each promise.
+        let _ = self.tensor.set(tensor);
+    }
+}
+
+impl From<Tensor> for CpuBuffer {
+    #[inline]
+    fn from(tensor: Tensor) -> Self {
+        Self(Repr::Now(tensor))
+    }
+}
+
+impl From<Arc<Promise>> for CpuBuffer {
+    fn from(promise: Arc<Promise>) -> Self {
+        Self(Repr::Later(promise))
+    }
+}
+
+impl CpuBuffer {
+    /// Ready when the tensor is there; none if it is now.
+    #[inline]
+    pub(crate) fn pending(&self) -> Option<&Event> {
+        match &self.0 {
+            Repr::Now(_) => None,
+            Repr::Later(promise) => (!promise.ready.is_ready()).then_some(&promise.ready),
+        }
+    }
+
+    /// The tensor; waits for it.
+    pub(crate) fn tensor(&self) -> Result<&Tensor> {
+        match &self.0 {
+            Repr::Now(tensor) => Ok(tensor),
+            Repr::Later(promise) => {
+                promise.ready.wait()?;
+                promise.tensor.get().ok_or_else(broken)
+            }
+        }
+    }
+
+    /// The tensor, alone if nobody else has the buffer; waits for it.
+    #[inline]
+    pub(crate) fn into_tensor(self) -> Result<Tensor> {
+        match self.0 {
+            Repr::Now(tensor) => Ok(tensor),
+            Repr::Later(promise) => {
+                promise.ready.wait()?;
+                match Arc::try_unwrap(promise) {
+                    Ok(promise) => promise.tensor.into_inner(),
+                    Err(shared) => shared.tensor.get().cloned(),
+                }
+                .ok_or_else(broken)
+            }
+        }
+    }
+}
+
+fn broken() -> Error {
+    Error::internal("an execution ended well without one of its outputs")
+}
+
+impl fmt::Debug for CpuBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Now(tensor) => tensor.fmt(f),
+            Repr::Later(promise) => f.debug_tuple("Later").field(&promise.tensor.get()).finish(),
+        }
+    }
+}
+
+/// Memory that the framework lends, as the engine takes it.
+pub(crate) struct Lent<T>(pub(crate) T);
+
+impl AsRef<[u8]> for Lent<HostAlias> {
+    fn as_ref(&self) -> &[u8] {
+        self.0.deref()
+    }
+}
+
+impl AsRef<[u8]> for Lent<device_plugin::ForeignMemory> {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes().unwrap_or_default()
+    }
+}

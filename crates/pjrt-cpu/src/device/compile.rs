@@ -1,0 +1,146 @@
+//! From a framework's program to one this device runs, and what frameworks ask about it.
+
+use device_plugin::{
+    CompileOptions, Compiled, CompiledMemoryStats, Error, ExecutableInfo, NamedValue, Program, Result, Shape,
+};
+use stablehlo::ir::{Attribute, Attributes, Func};
+
+use super::cost::{Cost, cost};
+use super::memory::KINDS;
+use super::types;
+use crate::engine::{self, CompileErrorKind, CompileSettings, Footprint, Pool};
+use crate::spmd::OpSharding;
+
+/// Work, in operations and bytes, that is done before another thread would have begun with it.
+const QUICK: f64 = 262_144.0;
+/// Operations that a transcendental function takes.
+const TRANSCENDENTAL: f64 = 16.0;
+
+/// A compiled program.
+#[derive(Debug)]
+pub struct CpuExecutable {
+    program: engine::Program,
+    cost: Cost,
+    footprint: Footprint,
+    is_quick: bool,
+}
+
+impl CpuExecutable {
+    /// The program.
+    #[inline]
+    pub(crate) fn program(&self) -> &engine::Program {
+        &self.program
+    }
+
+    /// Whether a run takes less time than to hand it to another thread.
+    #[inline]
+    pub(crate) fn is_quick(&self) -> bool {
+        self.is_quick
+    }
+
+    /// Costs by the names XLA gives them.
+    pub(crate) fn costs(&self) -> Vec<NamedValue> {
+        #[expect(clippy::cast_possible_truncation, reason = "PJRT's floats are narrow")]
+        let float = |value: f64| value as f32;
+        vec![
+            NamedValue::new("flops", float(self.cost.flops)),
+            NamedValue::new("transcendentals", float(self.cost.transcendentals)),
+            NamedValue::new("bytes accessed", float(bytes(self.footprint.accessed))),
+        ]
+    }
+
+    /// Memory of one execution.
+    pub(crate) fn memory_stats(&self, info: &ExecutableInfo) -> CompiledMemoryStats {
+        let size = |shapes: &mut dyn Iterator<Item = &Shape>| {
+            let total = shapes.filter_map(Shape::host_size).fold(0usize, usize::saturating_add);
+            i64::try_from(total).unwrap_or(i64::MAX)
+        };
+        let aliased = self.program.parameters().iter().filter_map(|parameter| parameter.alias_output);
+        let alias_size = size(&mut aliased.filter_map(|output| info.outputs.get(output)));
+        let (argument_size, output_size) = (size(&mut info.parameters.iter()), size(&mut info.outputs.iter()));
+        let temp_size = i64::try_from(self.footprint.temporary).unwrap_or(i64::MAX);
+        let peak_memory = argument_size.saturating_add(output_size - alias_size).saturating_add(temp_size);
+        let generated_code_size = info.code_size.max(0);
+        CompiledMemoryStats { generated_code_size, argument_size, output_size, alias_size, temp_size, peak_memory }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn bytes(bytes: usize) -> f64 {
+    bytes as f64
+}
+
+/// Compiles a program.
+pub(crate) fn compile(program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
+    if program.format != "mlir" {
+        return Err(Error::unimplemented(format!(
+            "programs in format {:?}; this device reads StableHLO (format \"mlir\")",
+            program.format
+        )));
+    }
+    let module = stablehlo::parse(program.code.clone()).map_err(|error| Error::invalid_argument(error.to_string()))?;
+    let count = |n: i64, what: &str| {
+        usize::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| Error::invalid_argument(format!("{n} {what}")))
+    };
+    let mut settings =
+        CompileSettings::new(count(options.num_replicas, "replicas")?, count(options.num_partitions, "partitions")?);
+    settings.use_spmd = options.use_spmd_partitioning;
+    settings.use_shardy = options.use_shardy_partitioner;
+    // Constants are no device's: each launch allocates in the memory of its own.
+    let compiled = engine::compile_with(&module, &settings, Pool::global()).map_err(|error| match error.kind() {
+        CompileErrorKind::Unsupported => Error::unimplemented(error.to_string()),
+        CompileErrorKind::Invalid => Error::invalid_argument(error.to_string()),
+    })?;
+    let entry = module.entry().ok_or_else(|| Error::invalid_argument("the module has no entry function"))?;
+    // The module is that of all partitions together where they share the work.
+    let shares = if settings.use_spmd { settings.partitions } else { 1 };
+    let (cost, footprint) = (cost(&module).shared(bytes(shares)), compiled.footprint());
+    let work = cost.flops + TRANSCENDENTAL * cost.transcendentals + bytes(footprint.accessed);
+    let executable = CpuExecutable { cost, footprint, is_quick: !footprint.loops && work <= QUICK, program: compiled };
+    let info = info(&executable.program, entry)?;
+    Ok(Compiled { executable, info })
+}
+
+fn info(program: &engine::Program, entry: &Func) -> Result<ExecutableInfo> {
+    let parameters = program.parameters();
+    let donated = parameters.iter().enumerate().filter(|(_, p)| p.donor || p.alias_output.is_some());
+    let mut info = ExecutableInfo::new(
+        program.name(),
+        parameters.iter().map(|p| types::shape(&p.ty)).collect::<Result<Vec<_>>>()?,
+        program.outputs().iter().map(types::shape).collect::<Result<Vec<_>>>()?,
+    )
+    .donating(donated.map(|(index, _)| index).collect::<Vec<_>>());
+    info.code_size = i64::try_from(program.constant_bytes()).unwrap_or(i64::MAX);
+    info.parameter_memory_kinds = memory_kinds(&entry.arg_attributes, info.parameters.len(), "argument")?;
+    info.output_memory_kinds = memory_kinds(&entry.result_attributes, info.outputs.len(), "result")?;
+    let encoded = |shardings: &[OpSharding]| shardings.iter().map(OpSharding::to_proto).collect();
+    info.parameter_shardings = program.parameter_shardings().map(encoded);
+    info.output_shardings = program.output_shardings().map(encoded);
+    Ok(info)
+}
+
+/// The kinds of memory that `mhlo.memory_kind` names; none where all are in the default one.
+fn memory_kinds(attributes: &[Attributes], count: usize, what: &str) -> Result<Vec<String>> {
+    let kind = |index: usize| {
+        let all = attributes.get(index).map_or(&[][..], Vec::as_slice);
+        let Some((_, value)) = all.iter().find(|(name, _)| name == "mhlo.memory_kind") else {
+            return Ok(KINDS[0].to_owned());
+        };
+        let known = match value {
+            Attribute::String(name) => KINDS.iter().find(|kind| kind.as_bytes() == &name[..]),
+            _ => None,
+        };
+        known.map(|kind| (*kind).to_owned()).ok_or_else(|| {
+            let named = match value {
+                Attribute::String(name) => String::from_utf8_lossy(name).into_owned(),
+                other => format!("{other:?}"),
+            };
+            Error::invalid_argument(format!(
+                "mhlo.memory_kind of {what} {index} is {named:?}; the kinds of this device are {}",
+                KINDS.join(" and ")
+            ))
+        })
+    };
+    let kinds = (0..count).map(kind).collect::<Result<Vec<_>>>()?;
+    Ok(if kinds.iter().all(|kind| kind == KINDS[0]) { Vec::new() } else { kinds })
+}

@@ -1,0 +1,217 @@
+//! What a client is told: options, and variables of the environment where an option is not given.
+
+use device_plugin::{CreateOptions, Error, OptionSchema, OptionSpec, OptionType, Result, Value};
+
+/// Number of devices.
+const DEVICES: &str = "device_count";
+/// The same under the name XLA's CPU plugin has for it.
+const DEVICES_ALIAS: &str = "cpu_device_count";
+const DEVICES_VARIABLE: &str = "PJRT_CPU_DEVICES";
+/// Bytes a device may use.
+pub(crate) const LIMIT: &str = "memory_limit";
+pub(crate) const LIMIT_VARIABLE: &str = "PJRT_CPU_MEMORY_LIMIT";
+/// One execution and one thread at a time.
+const DETERMINISTIC: &str = "deterministic";
+
+/// Most devices a client makes of the machine.
+const MOST_DEVICES: i64 = 1024;
+
+/// What a client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// Number of devices, at least 1.
+    pub(crate) devices: usize,
+    /// Bytes that buffers and temporaries of one device may take.
+    pub(crate) memory_limit: Option<usize>,
+    /// Every execution runs alone, in order of submission, on the caller's thread.
+    pub(crate) deterministic: bool,
+}
+
+/// The options, for frameworks that check them before they load the plugin.
+pub(crate) fn schema() -> OptionSchema {
+    let devices = format!("number of devices to make of this machine, 1 to {MOST_DEVICES}");
+    OptionSchema::only([
+        OptionSpec::new(DEVICES, OptionType::Int64, format!("{devices}; by default {DEVICES_VARIABLE}, else 1")),
+        OptionSpec::new(
+            DEVICES_ALIAS,
+            OptionType::Int64,
+            format!("{DEVICES} under the name XLA's CPU plugin gives it"),
+        ),
+        OptionSpec::new(
+            LIMIT,
+            OptionType::String,
+            format!(
+                "memory of each device in bytes, with KiB, MiB, GiB or TiB also in those; \
+                 by default {LIMIT_VARIABLE}, else no limit"
+            ),
+        ),
+        OptionSpec::new(
+            DETERMINISTIC,
+            OptionType::Bool,
+            "run executions one at a time, in order of submission, each on one thread; \
+             peaks of memory repeat then, too; by default false",
+        ),
+    ])
+}
+
+impl Config {
+    /// Reads the options, and the variables of those that are not given.
+    pub(crate) fn new(options: &CreateOptions, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        options.expect_only(&[DEVICES, DEVICES_ALIAS, LIMIT, DETERMINISTIC])?;
+        let value = |name: &str, variable_name: &str| {
+            let option = options.get(name).map(|value| (format!("option {name}"), value.clone()));
+            let variable = || Some((variable_name.to_owned(), Value::String(variable(variable_name)?)));
+            option.or_else(variable)
+        };
+        let devices = match (options.get(DEVICES), options.get(DEVICES_ALIAS)) {
+            (None, Some(_)) => value(DEVICES_ALIAS, DEVICES_VARIABLE),
+            _ => value(DEVICES, DEVICES_VARIABLE),
+        };
+        let devices = devices.map_or(Ok(1), |(name, value)| device_count(&name, &value))?;
+        if let Some(alias) = options.get(DEVICES_ALIAS)
+            && device_count(&format!("option {DEVICES_ALIAS}"), alias)? != devices
+        {
+            return Err(Error::invalid_argument(format!(
+                "option {DEVICES_ALIAS} is {alias}, and option {DEVICES} is {devices}: give one of them"
+            )));
+        }
+        let memory_limit = value(LIMIT, LIMIT_VARIABLE).map(|(name, value)| memory_limit(&name, &value)).transpose()?;
+        let deterministic = options.get(DETERMINISTIC).map_or(Ok(false), |value| truth(DETERMINISTIC, value))?;
+        Ok(Self { devices, memory_limit, deterministic })
+    }
+}
+
+/// A number of devices.
+fn device_count(name: &str, value: &Value) -> Result<usize> {
+    let number = match value {
+        Value::Int64(number) => Some(*number),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    let number = number.filter(|number| (1..=MOST_DEVICES).contains(number));
+    number.and_then(|number| usize::try_from(number).ok()).ok_or_else(|| {
+        Error::invalid_argument(format!("{name} is {value}: it must be an integer from 1 to {MOST_DEVICES}"))
+    })
+}
+
+/// A number of bytes.
+fn memory_limit(name: &str, value: &Value) -> Result<usize> {
+    let bytes = match value {
+        Value::Int64(number) => usize::try_from(*number).ok(),
+        Value::String(text) => parse_bytes(text),
+        _ => None,
+    };
+    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| {
+        Error::invalid_argument(format!(
+            "{name} is {value}: it must be a number of bytes above 0, such as 1073741824, 512MiB or 1.5GiB"
+        ))
+    })
+}
+
+/// `1073741824`, `512MiB`, `1.5 GiB`.
+fn parse_bytes(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "kib" => 10,
+        "mib" => 20,
+        "gib" => 30,
+        "tib" => 40,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let whole: usize = whole.parse().ok()?;
+    let unit = 1usize << shift;
+    let rest = if fraction.is_empty() {
+        0
+    } else {
+        // At most nine digits count, so that nothing overflows.
+        let digits = &fraction[..fraction.len().min(9)];
+        let scale = 10u128.pow(u32::try_from(digits.len()).ok()?);
+        usize::try_from(digits.parse::<u128>().ok()? * u128::try_from(unit).ok()? / scale).ok()?
+    };
+    whole.checked_mul(unit)?.checked_add(rest)
+}
+
+fn truth(name: &str, value: &Value) -> Result<bool> {
+    let truth = match value {
+        Value::Bool(truth) => Some(*truth),
+        Value::String(text) => match OptionType::Bool.parse(text) {
+            Some(Value::Bool(truth)) => Some(truth),
+            _ => None,
+        },
+        _ => None,
+    };
+    truth.ok_or_else(|| Error::invalid_argument(format!("option {name} is {value}: it must be true or false")))
+}
+
+/// `8.0 MiB` and the like, for messages.
+pub(crate) fn readable(bytes: usize) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let Some(power) = bytes.checked_ilog2().map(|bits| bits / 10).filter(|power| *power > 0) else {
+        return format!("{bytes} bytes");
+    };
+    let power = power.min(4);
+    let tenths = (bytes as u128 * 10) >> (10 * power);
+    let unit = usize::try_from(power - 1).map_or("", |at| units[at]);
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use device_plugin::NamedValue;
+
+    use super::*;
+
+    fn config(options: &[(&str, Value)], variables: &[(&str, &str)]) -> Result<Config> {
+        let options: Vec<_> = options.iter().map(|(name, value)| NamedValue::new(*name, value.clone())).collect();
+        Config::new(&CreateOptions::new(options), |name| {
+            variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn options_come_before_variables_and_both_before_defaults() {
+        let default = Config { devices: 1, memory_limit: None, deterministic: false };
+        assert_eq!(config(&[], &[]).unwrap(), default);
+        let variables = [("PJRT_CPU_DEVICES", "3"), ("PJRT_CPU_MEMORY_LIMIT", "2MiB")];
+        let of_variables = Config { devices: 3, memory_limit: Some(2 << 20), ..default };
+        assert_eq!(config(&[], &variables).unwrap(), of_variables);
+        let given = [
+            ("cpu_device_count", Value::from("8")),
+            ("memory_limit", Value::from("1.5 GiB")),
+            ("deterministic", "1".into()),
+        ];
+        let of_options = Config { devices: 8, memory_limit: Some(3 << 29), deterministic: true };
+        assert_eq!(config(&given, &variables).unwrap(), of_options);
+        assert_eq!(config(&[("memory_limit", 4096.into())], &[]).unwrap().memory_limit, Some(4096));
+    }
+
+    #[test]
+    fn errors_name_the_option_and_the_range() {
+        let message = |options: &[(&str, Value)], variables: &[(&str, &str)]| {
+            config(options, variables).map(drop).unwrap_err().message().to_owned()
+        };
+        let text = message(&[("device_count", 0.into())], &[]);
+        assert_eq!(text, "option device_count is 0: it must be an integer from 1 to 1024");
+        assert!(message(&[], &[("PJRT_CPU_DEVICES", "many")]).starts_with("PJRT_CPU_DEVICES is"));
+        let both = message(&[("device_count", 2.into()), ("cpu_device_count", 4.into())], &[]);
+        assert!(both.contains("give one of them"), "{both}");
+        for limit in ["", "-1", "0", "3 MB", "1e9", "99999999999999TiB"] {
+            let text = message(&[("memory_limit", limit.into())], &[]);
+            assert!(text.starts_with("option memory_limit is") && text.contains("512MiB"), "{text}");
+        }
+        assert!(message(&[("deterministic", 3.into())], &[]).contains("true or false"));
+        assert!(message(&[("devices", 3.into())], &[]).contains("known are device_count"));
+    }
+
+    #[test]
+    fn sizes_are_readable() {
+        assert_eq!(readable(1023), "1023 bytes");
+        assert_eq!(readable(1536), "1.5 KiB");
+        assert_eq!(readable(16 << 20), "16.0 MiB");
+        assert_eq!(readable(0), "0 bytes");
+    }
+}

@@ -1,0 +1,221 @@
+//! Executions: at once on the caller's thread where that is quicker than to hand the work over, else on the client's
+//! threads as soon as the inputs are there.
+
+use std::sync::Arc;
+
+use device_plugin::{Completer, Error, Event, Launch, Result};
+
+use super::backend::CpuBackend;
+use super::buffer::{CpuBuffer, Promise};
+use super::compile::CpuExecutable;
+use super::memory::{Memories, is_host, run_error};
+use super::workers::{Job, Workers};
+use crate::engine::{Member, Tensor, World, alone};
+
+/// What executions need of their client. Those under way keep it.
+pub(crate) struct State {
+    pub(crate) memories: Memories,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) deterministic: bool,
+}
+
+/// One execution on one device, with its inputs taken from the framework.
+struct Execution {
+    state: Arc<State>,
+    executable: Arc<CpuExecutable>,
+    device: usize,
+    inputs: Vec<CpuBuffer>,
+    /// Its part in a launch on several devices, which it ends whatever comes.
+    member: Option<Member>,
+    /// For each output whether it goes to the host's memory.
+    on_host: Vec<bool>,
+    outputs: Vec<Arc<Promise>>,
+}
+
+impl State {
+    /// Runs a program on one device.
+    pub(crate) fn execute(
+        self: &Arc<Self>,
+        executable: &Arc<CpuExecutable>,
+        launch: &mut Launch<'_, CpuBackend>,
+    ) -> Result<Event> {
+        self.start(executable, launch, None)
+    }
+
+    /// Runs a program whose members, if it has others, do not wait for each other.
+    fn start(
+        self: &Arc<Self>,
+        executable: &Arc<CpuExecutable>,
+        launch: &mut Launch<'_, CpuBackend>,
+        member: Option<Member>,
+    ) -> Result<Event> {
+        if self.deterministic {
+            for index in 0..launch.inputs.len() {
+                launch.inputs[index].tensor()?;
+            }
+        }
+        let is_ready = || (0..launch.inputs.len()).all(|index| launch.inputs[index].pending().is_none());
+        if (executable.is_quick() || self.deterministic) && is_ready() {
+            let count = launch.inputs.len();
+            let input = |index| take(launch, index).into_tensor();
+            let inputs = (0..count).map(input).collect::<Result<Vec<_>>>()?;
+            let on_host = |index| launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory));
+            let outputs = self.compute(executable, launch.device, inputs, member.as_ref(), on_host)?;
+            for output in outputs {
+                launch.outputs.push(output.into())?;
+            }
+            return Ok(Event::ready());
+        }
+        let (event, completer) = Event::pending();
+        let execution = Execution::new(self, executable, launch, member, &event)?;
+        let inputs = execution.pending();
+        let (workers, job) = (Arc::clone(&self.workers), execution.job(completer));
+        when_ready(inputs, move || workers.submit(job));
+        Ok(event)
+    }
+
+    /// Runs a program on several devices at once, in the order of their assignment: replica by replica.
+    pub(crate) fn execute_all(
+        self: &Arc<Self>,
+        executable: &Arc<CpuExecutable>,
+        launches: &mut [Launch<'_, CpuBackend>],
+    ) -> Result<Vec<Event>> {
+        let settings = executable.program().settings();
+        let members = World::new(settings.replicas, settings.partitions).members();
+        if members.len() != launches.len() {
+            let (wanted, found) = (members.len(), launches.len());
+            return Err(Error::invalid_argument(format!("{found} devices to run a program on that is for {wanted}")));
+        }
+        if !executable.program().has_collectives() {
+            let each = launches.iter_mut().zip(members);
+            return each.map(|(launch, member)| self.start(executable, launch, Some(member))).collect();
+        }
+        let mut events = Vec::with_capacity(launches.len());
+        let mut inputs = Vec::new();
+        let mut jobs = Vec::with_capacity(launches.len());
+        for (launch, member) in launches.iter_mut().zip(members) {
+            let (event, completer) = Event::pending();
+            let execution = Execution::new(self, executable, launch, Some(member), &event)?;
+            inputs.extend(execution.pending());
+            jobs.push((launch.device, execution.job(completer)));
+            events.push(event);
+        }
+        if inputs.is_empty() {
+            let failed = |error| Error::resource_exhausted(format!("threads for {} devices: {error}", events.len()));
+            self.workers.launch(jobs).map_err(failed)?;
+        } else {
+            let workers = Arc::clone(&self.workers);
+            // Jobs that do not run fail their events.
+            when_ready(inputs, move || drop(workers.launch(jobs)));
+        }
+        Ok(events)
+    }
+
+    /// A buffer made of another, now or as soon as that one is ready.
+    pub(crate) fn derive(
+        self: &Arc<Self>,
+        buffer: &CpuBuffer,
+        make: impl FnOnce(&Tensor) -> Result<Tensor> + Send + 'static,
+    ) -> Result<CpuBuffer> {
+        let Some(pending) = buffer.pending() else {
+            return Ok(make(buffer.tensor()?)?.into());
+        };
+        let (event, completer) = Event::pending();
+        let (promise, from) = (Promise::new(event), buffer.clone());
+        let kept = Arc::clone(&promise);
+        pending.on_ready(move |_| {
+            completer.run(move || {
+                kept.keep(make(from.tensor()?)?);
+                Ok(())
+            });
+        });
+        Ok(promise.into())
+    }
+
+    /// Runs a program to its end.
+    #[inline]
+    fn compute(
+        &self,
+        executable: &CpuExecutable,
+        device: usize,
+        inputs: Vec<Tensor>,
+        member: Option<&Member>,
+        on_host: impl Fn(usize) -> bool,
+    ) -> Result<Vec<Tensor>> {
+        let (pool, host) = (self.memories.device(device), self.memories.host());
+        // Memory of the host may not become an output on the device: what is held twice is not overwritten.
+        let _kept: Vec<Tensor> = inputs.iter().filter(|input| input.is_of(host)).cloned().collect();
+        let run = || executable.program().run_in(inputs, pool, member);
+        let outputs = if self.deterministic { alone(run) } else { run() };
+        let mut outputs = outputs.map_err(|error| run_error(error, device))?;
+        for (index, output) in outputs.iter_mut().enumerate() {
+            let on_host = on_host(index);
+            if output.is_of(host) != on_host {
+                let to = if on_host { host } else { pool };
+                *output = output.copy_to(to).map_err(|error| run_error(error, device))?;
+            }
+        }
+        Ok(outputs)
+    }
+}
+
+impl Execution {
+    /// Takes the inputs, and promises the outputs.
+    fn new(
+        state: &Arc<State>,
+        executable: &Arc<CpuExecutable>,
+        launch: &mut Launch<'_, CpuBackend>,
+        member: Option<Member>,
+        ready: &Event,
+    ) -> Result<Self> {
+        let count = launch.outputs.len();
+        let on_host = |index| launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory));
+        let on_host = (0..count).map(on_host).collect();
+        let outputs: Vec<_> = (0..count).map(|_| Promise::new(ready.clone())).collect();
+        for output in &outputs {
+            launch.outputs.push(Arc::clone(output).into())?;
+        }
+        let (state, executable) = (Arc::clone(state), Arc::clone(executable));
+        let inputs = launch.inputs.len();
+        let inputs = (0..inputs).map(|index| take(launch, index)).collect();
+        Ok(Self { state, executable, device: launch.device, inputs, member, on_host, outputs })
+    }
+
+    /// What the inputs wait for.
+    fn pending(&self) -> Vec<Event> {
+        self.inputs.iter().filter_map(|input| input.pending().cloned()).collect()
+    }
+
+    fn job(self, completer: Completer) -> Job {
+        Box::new(move || completer.run(move || self.run()))
+    }
+
+    fn run(self) -> Result<()> {
+        let Self { state, executable, device, inputs, member, on_host, outputs } = self;
+        let inputs = inputs.into_iter().map(CpuBuffer::into_tensor).collect::<Result<Vec<_>>>();
+        let inputs = inputs.inspect_err(|error| {
+            if let Some(member) = &member {
+                member.fail(&format!("its input failed: {}", error.message()));
+            }
+        })?;
+        let made = state.compute(&executable, device, inputs, member.as_ref(), |index| on_host[index])?;
+        for (promise, output) in outputs.into_iter().zip(made) {
+            promise.keep(output);
+        }
+        Ok(())
+    }
+}
+
+/// An input of a launch: the framework's own where it gives it up, else a clone.
+#[inline]
+fn take(launch: &mut Launch<'_, CpuBackend>, index: usize) -> CpuBuffer {
+    match launch.inputs.take(index) {
+        Some(donated) => donated,
+        None => launch.inputs[index].clone(),
+    }
+}
+
+/// Runs `then` when all events are ready, with or without errors: now, or on the thread that completes the last.
+fn when_ready(events: Vec<Event>, then: impl FnOnce() + Send + 'static) {
+    Event::all(events).on_ready(move |_| then());
+}

@@ -1,0 +1,114 @@
+//! The memories of the devices: a pool for each device, and one that all of them reach for what stays on the host.
+
+use device_plugin::{Error, ErrorCode, MemoryInfo, MemoryStats, Placement, Result};
+
+use super::config::{self, Config};
+use crate::engine::{Pool, RunError};
+
+/// Kinds of memory of each device; the first is the default.
+pub(crate) const KINDS: [&str; 2] = ["device", "pinned_host"];
+
+/// Free bytes that the pools of a client's devices keep for reuse, all together.
+const KEPT: usize = 2 << 30;
+/// The same of the host's pool.
+const KEPT_ON_HOST: usize = 256 << 20;
+
+/// The memories of a client.
+pub(crate) struct Memories {
+    devices: Vec<Pool>,
+    host: Pool,
+    /// Bytes a device may use, as statistics tell it.
+    limit: Option<usize>,
+}
+
+/// The memories, as frameworks list them: those of a device one after another.
+pub(crate) fn infos(ids: impl Iterator<Item = i32>) -> Vec<MemoryInfo> {
+    let of = |id| (0..).zip(KINDS).map(move |(kind_id, kind)| MemoryInfo::new(kind, kind_id, [id]).on_host());
+    ids.flat_map(of).collect()
+}
+
+/// Whether the memory of that index is one for what stays on the host.
+pub(crate) fn is_host(memory: usize) -> bool {
+    !memory.is_multiple_of(KINDS.len())
+}
+
+impl Memories {
+    pub(crate) fn new(config: &Config) -> Self {
+        let kept = KEPT / config.devices;
+        let pool = |_| Pool::limited(kept, config.memory_limit);
+        let limit = config.memory_limit.or_else(machine_memory);
+        Self { devices: (0..config.devices).map(pool).collect(), host: Pool::new(KEPT_ON_HOST), limit }
+    }
+
+    /// The pool of a device.
+    #[inline]
+    pub(crate) fn device(&self, device: usize) -> &Pool {
+        &self.devices[device]
+    }
+
+    /// The pool of what stays on the host.
+    pub(crate) fn host(&self) -> &Pool {
+        &self.host
+    }
+
+    /// The pool of a memory.
+    pub(crate) fn of(&self, placement: Placement) -> &Pool {
+        if is_host(placement.memory) { &self.host } else { self.device(placement.device) }
+    }
+
+    /// Use of a device's memory.
+    pub(crate) fn stats(&self, device: usize) -> Result<MemoryStats> {
+        let pool = self.devices.get(device).ok_or_else(|| no_device(device))?;
+        let usage = pool.usage();
+        let bytes = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+        Ok(MemoryStats {
+            bytes_in_use: bytes(usage.in_use),
+            peak_bytes_in_use: Some(bytes(usage.peak)),
+            num_allocs: Some(i64::try_from(usage.allocations).unwrap_or(i64::MAX)),
+            largest_alloc_size: Some(bytes(usage.largest)),
+            bytes_limit: self.limit.map(bytes),
+            pool_bytes: Some(bytes(usage.in_use.saturating_add(pool.held()))),
+            ..MemoryStats::default()
+        })
+    }
+
+    /// Forgets peaks and counts.
+    pub(crate) fn clear_stats(&self, device: usize) -> Result<()> {
+        self.devices.get(device).ok_or_else(|| no_device(device))?.reset_usage();
+        Ok(())
+    }
+}
+
+fn no_device(device: usize) -> Error {
+    Error::invalid_argument(format!("there is no device {device}"))
+}
+
+/// The engine's error in PJRT's words.
+pub(crate) fn run_error(error: RunError, device: usize) -> Error {
+    match error {
+        RunError::Input(message) => Error::invalid_argument(message),
+        RunError::OutOfMemory(bytes) => Error::resource_exhausted(format!(
+            "device {device}: the system has no {} left; free or donate buffers, or run smaller batches",
+            config::readable(bytes)
+        )),
+        RunError::LimitReached { wanted, in_use, limit } => Error::resource_exhausted(format!(
+            "device {device}: {} wanted ({wanted} bytes), but {} of its {} are in use; free or donate buffers, or raise \
+             the option {} ({})",
+            config::readable(wanted),
+            config::readable(in_use),
+            config::readable(limit),
+            config::LIMIT,
+            config::LIMIT_VARIABLE,
+        )),
+        RunError::Launch(_) => Error::new(ErrorCode::ABORTED, error.to_string()),
+        _ => Error::internal(error.to_string()),
+    }
+}
+
+/// Bytes of memory of this machine, where the system tells.
+fn machine_memory() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}

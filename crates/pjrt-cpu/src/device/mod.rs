@@ -1,0 +1,21 @@
+//! The device as a PJRT plugin: a [`Backend`](device_plugin::Backend) over the [`engine`](crate::engine).
+//!
+//! The way of an execution, file by file: `plugin` (what the plugin says of itself), `config` (what it is told),
+//! `backend` (the devices), `compile` (programs, with `cost` and `types`), `execution` (on which thread a program runs,
+//! and when), with `buffer`, `memory` and `workers` for what executions work on, take and need.
+
+mod backend;
+mod buffer;
+mod compile;
+mod config;
+mod cost;
+mod execution;
+mod memory;
+mod plugin;
+mod types;
+mod workers;
+
+pub use backend::CpuBackend;
+pub use buffer::CpuBuffer;
+pub use compile::CpuExecutable;
+pub use plugin::Cpu;

@@ -1,0 +1,76 @@
+//! The plugin: its name and what it says of itself.
+
+use device_plugin::capabilities::{
+    DlpackDevice, MemoryKinds, MemoryStatsReport, ProgramFormat, ProgramFormats, StablehloRange,
+};
+use device_plugin::{Capabilities, DevicePlugin, Manifest, OptionSchema, StablehloVersions, device_plugin};
+
+use super::backend::CpuBackend;
+use super::config;
+use super::memory::KINDS;
+
+/// The plugin `pjrt_cpu`: devices that compute on this machine's cores.
+pub struct Cpu;
+
+/// StableHLO versions the reader knows; a framework serializes programs for the newest of them at most.
+const STABLEHLO: StablehloVersions = StablehloVersions { current: [1, 17, 0], minimum: [0, 9, 0] };
+
+#[device_plugin]
+impl DevicePlugin for Cpu {
+    const NAME: &'static str = "pjrt_cpu";
+    const ALIASES: &'static [&'static str] = &["cpu"];
+    type Backend = CpuBackend;
+
+    fn capabilities() -> Capabilities {
+        let builder = Capabilities::builder()
+            .program_formats(ProgramFormats::preferring(ProgramFormat::Mlir))
+            .donation(true)
+            .persistent_cache(true)
+            .memory_kinds(MemoryKinds::new(KINDS).host_offload())
+            .memory_stats(MemoryStatsReport::WithLimit)
+            .dlpack_device(DlpackDevice::Cpu)
+            .dlpack_host_device(DlpackDevice::Cpu)
+            .zero_copy_import([DlpackDevice::Cpu])
+            .zero_copy_export([DlpackDevice::Cpu]);
+        // A range out of two constants; the tests see that it is one.
+        match StablehloRange::try_from(STABLEHLO) {
+            Ok(range) => builder.stablehlo(range).build(),
+            Err(_) => builder.build(),
+        }
+    }
+
+    fn options() -> OptionSchema {
+        config::schema()
+    }
+
+    fn manifest(mut manifest: Manifest) -> Manifest {
+        manifest.display_name = "CPU".to_owned();
+        manifest.version = env!("CARGO_PKG_VERSION").to_owned();
+        manifest.description = "computes on this machine's cores".to_owned();
+        // As JAX ranks its own: whatever else there is comes first.
+        manifest.priority = 0;
+        manifest
+    }
+
+    fn stablehlo_versions() -> Option<StablehloVersions> {
+        Some(STABLEHLO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_plugin_says_is_valid_and_agrees_with_itself() {
+        let capabilities = Cpu::capabilities();
+        assert_eq!(capabilities.validate(), Ok(()));
+        let range = capabilities.stablehlo.unwrap();
+        let numbers = |version: [i64; 3]| version.map(|number| number.to_string()).join(".");
+        assert_eq!(range.current.to_string(), numbers(STABLEHLO.current));
+        assert_eq!(range.minimum.to_string(), numbers(STABLEHLO.minimum));
+        assert_eq!(capabilities.memory_kinds.default_kind.as_deref(), Some(KINDS[0]));
+        assert!(capabilities.program_formats.accepts(ProgramFormat::Mlir));
+        assert!(!capabilities.program_formats.accepts(ProgramFormat::Hlo));
+    }
+}

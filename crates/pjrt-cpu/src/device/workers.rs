@@ -1,0 +1,226 @@
+//! The threads of a client: a few that run whatever is ready, and one for each device that takes part in launches whose
+//! members wait for each other.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// Something to run. It contains its own panics.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// Address space of a thread's stack; programs nest regions.
+const STACK: usize = 8 << 20;
+
+/// The threads of a client. They start when they are needed, and end with [`Workers::close`].
+pub(crate) struct Workers {
+    most: usize,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    /// By device.
+    members: Mutex<Vec<Option<Member>>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    threads: Vec<JoinHandle<()>>,
+    /// Threads that wait for a job.
+    idle: usize,
+    closed: bool,
+}
+
+struct Member {
+    jobs: Sender<Job>,
+    thread: JoinHandle<()>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing here panics while it holds a lock.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Workers {
+    /// At most `most` threads for jobs that wait for nothing, and one for each of the devices.
+    pub(crate) fn new(most: usize, devices: usize) -> Arc<Self> {
+        Arc::new(Self {
+            most: most.max(1),
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            members: Mutex::new((0..devices).map(|_| None).collect()),
+        })
+    }
+
+    /// Runs a job that waits for nothing, on one of the threads: in the order of submission, several at a time. After
+    /// [`Workers::close`], or when the system has no thread left, it runs here.
+    pub(crate) fn submit(self: &Arc<Self>, job: Job) {
+        let mut queue = lock(&self.queue);
+        if queue.closed {
+            drop(queue);
+            return job();
+        }
+        queue.jobs.push_back(job);
+        if queue.idle >= queue.jobs.len() {
+            drop(queue);
+            return self.wake.notify_one();
+        }
+        if queue.threads.len() < self.most {
+            let workers = Arc::clone(self);
+            let name = format!("pjrt-cpu worker {}", queue.threads.len());
+            match Builder::new().name(name).stack_size(STACK).spawn(move || workers.work()) {
+                Ok(thread) => queue.threads.push(thread),
+                Err(_) if queue.threads.is_empty() => {
+                    let job = queue.jobs.pop_back();
+                    drop(queue);
+                    if let Some(job) = job {
+                        job();
+                    }
+                }
+                // The others come to it.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// The life of a thread.
+    fn work(&self) {
+        let mut queue = lock(&self.queue);
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                drop(queue);
+                job();
+                queue = lock(&self.queue);
+            } else if queue.closed {
+                return;
+            } else {
+                queue.idle += 1;
+                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue.idle -= 1;
+            }
+        }
+    }
+
+    /// Runs jobs that wait for each other: each on the thread of its device, where those of one launch come before
+    /// those of the next, on all devices alike.
+    ///
+    /// # Errors
+    ///
+    /// The system has no thread left, or the client is gone; then none of the jobs runs.
+    pub(crate) fn launch(&self, jobs: Vec<(usize, Job)>) -> io::Result<()> {
+        let mut members = lock(&self.members);
+        for (device, _) in &jobs {
+            let member = members.get_mut(*device).ok_or_else(|| io::Error::other("the client is gone"))?;
+            if member.is_none() {
+                let (sender, receiver) = channel::<Job>();
+                let name = format!("pjrt-cpu device {device}");
+                let run = move || receiver.into_iter().for_each(|job| job());
+                let thread = Builder::new().name(name).stack_size(STACK).spawn(run)?;
+                *member = Some(Member { jobs: sender, thread });
+            }
+        }
+        for (device, job) in jobs {
+            if let Some(member) = &members[device] {
+                // The thread receives as long as the sender lives.
+                let _ = member.jobs.send(job);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the threads once they have run all that was submitted. May be called by one of them, which then ends by
+    /// itself.
+    pub(crate) fn close(&self) {
+        let threads = {
+            let mut queue = lock(&self.queue);
+            queue.closed = true;
+            std::mem::take(&mut queue.threads)
+        };
+        self.wake.notify_all();
+        let members = std::mem::take(&mut *lock(&self.members));
+        let members = members.into_iter().flatten().map(|member| {
+            drop(member.jobs);
+            member.thread
+        });
+        let threads: Vec<_> = threads.into_iter().chain(members).collect();
+        let this = std::thread::current().id();
+        for thread in threads {
+            if thread.thread().id() != this {
+                // Jobs contain their panics.
+                let _ = thread.join();
+            }
+        }
+    }
+
+    /// Number of threads, for tests.
+    #[cfg(test)]
+    fn count(&self) -> usize {
+        lock(&self.queue).threads.len() + lock(&self.members).iter().flatten().count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn threads_are_few_and_all_jobs_run_before_they_end() {
+        let workers = Workers::new(2, 0);
+        let done = Arc::new(AtomicUsize::new(0));
+        for _ in 0..200 {
+            let done = Arc::clone(&done);
+            workers.submit(Box::new(move || {
+                done.fetch_add(1, Ordering::Relaxed);
+            }));
+            assert!(workers.count() <= 2);
+        }
+        workers.close();
+        assert_eq!((done.load(Ordering::Relaxed), workers.count()), (200, 0));
+        let here = std::thread::current().id();
+        workers.submit(Box::new(move || assert_eq!(std::thread::current().id(), here)));
+    }
+
+    #[test]
+    fn members_of_a_launch_run_at_once_and_launches_do_not_lock_each_other_out() {
+        const DEVICES: usize = 5;
+        let workers = Workers::new(1, DEVICES);
+        let done = Arc::new(AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        let barrier = Arc::new(Barrier::new(DEVICES));
+                        let job = |_| {
+                            let (barrier, done) = (Arc::clone(&barrier), Arc::clone(&done));
+                            Box::new(move || {
+                                barrier.wait();
+                                done.fetch_add(1, Ordering::Relaxed);
+                            }) as Job
+                        };
+                        workers.launch((0..DEVICES).map(|device| (device, job(device))).collect()).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(workers.count(), DEVICES);
+        workers.close();
+        assert_eq!(done.load(Ordering::Relaxed), 4 * 20 * DEVICES);
+        assert!(workers.launch(vec![(0, Box::new(|| {}))]).is_err());
+    }
+
+    #[test]
+    fn a_worker_may_close_them() {
+        let workers = Workers::new(2, 1);
+        let (sender, receiver) = channel();
+        let inner = Arc::clone(&workers);
+        workers.submit(Box::new(move || {
+            inner.close();
+            sender.send(()).unwrap();
+        }));
+        receiver.recv().unwrap();
+        assert_eq!(workers.count(), 0);
+    }
+}

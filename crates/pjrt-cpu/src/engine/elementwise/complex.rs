@@ -1,0 +1,406 @@
+//! Elementary functions of complex numbers. `complex<f32>` is computed in `f64`, which leaves no room for
+//! cancellation or overflow half way; only sums and products are worth a loop of their own.
+#![expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
+
+use bytemuck::Pod;
+use num_complex::Complex;
+use stablehlo::ir::{Binary, ComparisonDirection, Unary};
+
+use super::map::{map1, map2, map3, scalar1, scalar2};
+use super::{Map, One, Two};
+use crate::engine::dtype::{DType, Pred};
+
+type C32 = Complex<f32>;
+type C64 = Complex<f64>;
+
+fn wide(z: C32) -> C64 {
+    C64::new(f64::from(z.re), f64::from(z.im))
+}
+
+fn narrow(z: C64) -> C32 {
+    C32::new(z.re as f32, z.im as f32)
+}
+
+/// `x * y`, where a factor of zero gives zero whatever the other is.
+fn times(x: f64, y: f64) -> f64 {
+    if x == 0.0 { x * y.signum() } else { x * y }
+}
+
+fn exp(z: C64) -> C64 {
+    if z.im == 0.0 {
+        return C64::new(z.re.exp(), z.im);
+    }
+    if z.re == f64::NEG_INFINITY && !z.im.is_finite() {
+        return C64::new(0.0, 0.0);
+    }
+    if z.re == f64::INFINITY && !z.im.is_finite() {
+        return C64::new(f64::INFINITY, f64::NAN);
+    }
+    let (sin, cos) = z.im.sin_cos();
+    // In two factors, since the first alone may overflow where the product does not.
+    let half = (z.re / 2.0).exp();
+    C64::new(half * cos * half, half * sin * half)
+}
+
+fn exp_m1(z: C64) -> C64 {
+    if z.im == 0.0 {
+        return C64::new(z.re.exp_m1(), z.im);
+    }
+    if z.re.abs() > 40.0 || !z.im.is_finite() {
+        let e = exp(z);
+        return C64::new(e.re - 1.0, e.im);
+    }
+    let (sin, cos) = z.im.sin_cos();
+    let half = (z.im / 2.0).sin();
+    C64::new(z.re.exp_m1() * cos - 2.0 * half * half, z.re.exp() * sin)
+}
+
+/// ln |z|, accurate near 1 and without overflow.
+fn ln_abs(z: C64) -> f64 {
+    let (small, large) = if z.re.abs() < z.im.abs() { (z.re.abs(), z.im.abs()) } else { (z.im.abs(), z.re.abs()) };
+    if large.is_infinite() || small.is_infinite() {
+        return f64::INFINITY;
+    }
+    if large > 0.5 && large < 2.0 {
+        return 0.5 * ((large - 1.0) * (large + 1.0) + small * small).ln_1p();
+    }
+    if large == 0.0 {
+        return f64::NEG_INFINITY;
+    }
+    let ratio = small / large;
+    large.ln() + 0.5 * (ratio * ratio).ln_1p()
+}
+
+fn ln(z: C64) -> C64 {
+    C64::new(ln_abs(z), z.im.atan2(z.re))
+}
+
+fn ln_1p(z: C64) -> C64 {
+    let one = C64::new(1.0 + z.re, z.im);
+    let re = if z.re.abs() < 0.5 && z.im.abs() < 1.0 {
+        0.5 * (z.re * (2.0 + z.re) + z.im * z.im).ln_1p()
+    } else {
+        ln_abs(one)
+    };
+    C64::new(re, z.im.atan2(one.re))
+}
+
+fn sqrt(z: C64) -> C64 {
+    if z.im.is_infinite() {
+        return C64::new(f64::INFINITY, z.im);
+    }
+    if z.re == f64::INFINITY {
+        return C64::new(z.re, if z.im.is_nan() { z.im } else { 0f64.copysign(z.im) });
+    }
+    if z.re == f64::NEG_INFINITY {
+        return C64::new(if z.im.is_nan() { z.im } else { 0.0 }, f64::INFINITY.copysign(z.im));
+    }
+    if z.re == 0.0 && z.im == 0.0 {
+        return C64::new(0.0, z.im);
+    }
+    let large = z.re.abs().max(z.im.abs());
+    let tiny = large < 1e-290;
+    // Scaled by an even power of two, away from where squares and sums overflow or vanish.
+    let (scale, back) = if large > 1e300 {
+        (2f64.powi(-4), 4.0)
+    } else if tiny {
+        (2f64.powi(160), 2f64.powi(-80))
+    } else {
+        (1.0, 1.0)
+    };
+    let (re, im) = (z.re * scale, z.im * scale);
+    let t = ((re.abs() + re.hypot(im)) / 2.0).sqrt();
+    let w = if re >= 0.0 { C64::new(t, im / (2.0 * t)) } else { C64::new(im.abs() / (2.0 * t), t.copysign(im)) };
+    C64::new(w.re * back, w.im * back)
+}
+
+fn tanh(z: C64) -> C64 {
+    if z.re.abs() > 20.0 {
+        if !z.im.is_finite() {
+            return C64::new(1f64.copysign(z.re), 0.0);
+        }
+        let (sin, cos) = z.im.sin_cos();
+        return C64::new(1f64.copysign(z.re), 4.0 * sin * cos * (-2.0 * z.re.abs()).exp());
+    }
+    let t = z.im.tan();
+    let (beta, s) = (1.0 + t * t, z.re.sinh());
+    let rho = (1.0 + s * s).sqrt();
+    let bottom = 1.0 + beta * s * s;
+    C64::new(beta * rho * s / bottom, t / bottom)
+}
+
+fn tan(z: C64) -> C64 {
+    let w = tanh(C64::new(-z.im, z.re));
+    C64::new(w.im, -w.re)
+}
+
+fn sin(z: C64) -> C64 {
+    let (s, c) = z.re.sin_cos();
+    C64::new(times(s, z.im.cosh()), times(z.im.sinh(), c))
+}
+
+fn cos(z: C64) -> C64 {
+    let (s, c) = z.re.sin_cos();
+    C64::new(c * z.im.cosh(), -times(s, z.im.sinh()))
+}
+
+fn cbrt(z: C64) -> C64 {
+    let (r, angle) = (z.re.hypot(z.im).cbrt(), z.im.atan2(z.re) / 3.0);
+    C64::new(r * angle.cos(), r * angle.sin())
+}
+
+/// Quotient without overflow half way; by zero each part of the dividend is divided by it.
+fn div(a: C64, b: C64) -> C64 {
+    if b.re == 0.0 && b.im == 0.0 {
+        let zero = b.re.abs().copysign(b.re);
+        return C64::new(a.re / zero, a.im / zero);
+    }
+    let finite = |z: C64| z.re.is_finite() && z.im.is_finite();
+    let infinite = |z: C64| z.re.is_infinite() || z.im.is_infinite();
+    let unit = |x: f64| if x.is_infinite() { 1f64.copysign(x) } else { 0f64.copysign(x) };
+    if infinite(a) && finite(b) {
+        let (p, q) = (unit(a.re), unit(a.im));
+        let inf = f64::INFINITY;
+        return C64::new(inf * (p * b.re + q * b.im), inf * (q * b.re - p * b.im));
+    }
+    if infinite(b) && finite(a) {
+        let (p, q) = (unit(b.re), unit(b.im));
+        return C64::new(0.0 * (a.re * p + a.im * q), 0.0 * (a.im * p - a.re * q));
+    }
+    if b.re.abs() >= b.im.abs() {
+        let ratio = b.im / b.re;
+        let bottom = b.re + b.im * ratio;
+        C64::new((a.re + a.im * ratio) / bottom, (a.im - a.re * ratio) / bottom)
+    } else {
+        let ratio = b.re / b.im;
+        let bottom = b.re * ratio + b.im;
+        C64::new((a.re * ratio + a.im) / bottom, (a.im * ratio - a.re) / bottom)
+    }
+}
+
+fn pow(z: C64, w: C64) -> C64 {
+    if w.re == 0.0 && w.im == 0.0 {
+        return C64::new(1.0, 0.0);
+    }
+    if z.re == 0.0 && z.im == 0.0 {
+        return C64::new(if w.re > 0.0 { 0.0 } else { f64::NAN }, if w.re > 0.0 { 0.0 } else { f64::NAN });
+    }
+    if w.re == 1.0 && w.im == 0.0 {
+        return z;
+    }
+    let (r, angle) = (ln_abs(z), z.im.atan2(z.re));
+    exp(C64::new(w.re * r - w.im * angle, w.im * r + w.re * angle))
+}
+
+/// `-i ln((x + i y) / sqrt(x^2 + y^2))`, the extension of the real function.
+fn atan2(y: C64, x: C64) -> C64 {
+    let i = C64::new(0.0, 1.0);
+    let w = ln(div(x + i * y, sqrt(x * x + y * y)));
+    C64::new(w.im, -w.re)
+}
+
+fn sign(z: C64) -> C64 {
+    let r = z.re.hypot(z.im);
+    if r == 0.0 { z } else { C64::new(z.re / r, z.im / r) }
+}
+
+fn logistic(z: C64) -> C64 {
+    let e = exp(C64::new(-z.re, -z.im));
+    div(C64::new(1.0, 0.0), C64::new(1.0 + e.re, e.im))
+}
+
+fn recip_sqrt(z: C64) -> C64 {
+    if z.re == 0.0 && z.im == 0.0 {
+        return C64::new(f64::INFINITY, f64::NAN);
+    }
+    div(C64::new(1.0, 0.0), sqrt(z))
+}
+
+/// Pairs are ordered by the real part, then by the imaginary one.
+fn less<T: PartialOrd>(a: Complex<T>, b: Complex<T>) -> bool {
+    a.re < b.re || (a.re == b.re && a.im < b.im)
+}
+
+macro_rules! with {
+    ($dtype:expr, $f:path) => {
+        match $dtype {
+            DType::C64 => Some(Map::One(|a, o| scalar1::<C32, C32>(a, o, |z| narrow($f(wide(z)))))),
+            DType::C128 => Some(Map::One(|a, o| scalar1::<C64, C64>(a, o, $f))),
+            _ => None,
+        }
+    };
+}
+
+macro_rules! with2 {
+    ($dtype:expr, $f:path) => {
+        match $dtype {
+            DType::C64 => Some(Map::Two(|a, b, o| scalar2::<C32, C32>(a, b, o, |z, w| narrow($f(wide(z), wide(w)))))),
+            DType::C128 => Some(Map::Two(|a, b, o| scalar2::<C64, C64>(a, b, o, $f))),
+            _ => None,
+        }
+    };
+}
+
+/// Both types with one expression, in their own precision.
+macro_rules! own {
+    ($dtype:expr, $one:ident, $loop:ident, $f:expr) => {
+        match $dtype {
+            DType::C64 => Some(Map::$one(|a, b, o| $loop::<C32, C32>(a, b, o, $f))),
+            DType::C128 => Some(Map::$one(|a, b, o| $loop::<C64, C64>(a, b, o, $f))),
+            _ => None,
+        }
+    };
+}
+
+/// An op of one complex operand; `abs`, `real` and `imag` give real numbers.
+pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
+    macro_rules! to_real {
+        ($f32:expr, $f64:expr) => {
+            match dtype {
+                DType::C64 => Some(Map::One(|a, o| scalar1::<C32, f32>(a, o, $f32))),
+                DType::C128 => Some(Map::One(|a, o| scalar1::<C64, f64>(a, o, $f64))),
+                _ => None,
+            }
+        };
+    }
+    match op {
+        Unary::Abs => to_real!(|z| f64::from(z.re).hypot(f64::from(z.im)) as f32, |z| z.re.hypot(z.im)),
+        Unary::Real => to_real!(|z| z.re, |z| z.re),
+        Unary::Imag => to_real!(|z| z.im, |z| z.im),
+        Unary::Negate => match dtype {
+            DType::C64 => Some(Map::One(|a, o| map1::<C32, C32>(a, o, |z| -z))),
+            DType::C128 => Some(Map::One(|a, o| map1::<C64, C64>(a, o, |z| -z))),
+            _ => None,
+        },
+        Unary::Cbrt => with!(dtype, cbrt),
+        Unary::Cosine => with!(dtype, cos),
+        Unary::Sine => with!(dtype, sin),
+        Unary::Tan => with!(dtype, tan),
+        Unary::Tanh => with!(dtype, tanh),
+        Unary::Exponential => with!(dtype, exp),
+        Unary::ExponentialMinusOne => with!(dtype, exp_m1),
+        Unary::Log => with!(dtype, ln),
+        Unary::LogPlusOne => with!(dtype, ln_1p),
+        Unary::Logistic => with!(dtype, logistic),
+        Unary::Sqrt => with!(dtype, sqrt),
+        Unary::Rsqrt => with!(dtype, recip_sqrt),
+        Unary::Sign => with!(dtype, sign),
+        _ => None,
+    }
+}
+
+/// An op of two complex operands.
+pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Map> {
+    match op {
+        Binary::Add => own!(dtype, Two, map2, |z, w| z + w),
+        Binary::Subtract => own!(dtype, Two, map2, |z, w| z - w),
+        Binary::Multiply => own!(dtype, Two, map2, |z, w| z * w),
+        Binary::Divide => with2!(dtype, div),
+        Binary::Power => with2!(dtype, pow),
+        Binary::Atan2 => with2!(dtype, atan2),
+        Binary::Maximum => own!(dtype, Two, scalar2, |z, w| if less(z, w) { w } else { z }),
+        Binary::Minimum => own!(dtype, Two, scalar2, |z, w| if less(w, z) { w } else { z }),
+        _ => None,
+    }
+}
+
+/// `complex`: two real numbers to one complex.
+pub(crate) fn complex(part: DType) -> Option<Map> {
+    match part {
+        DType::F32 => Some(Map::Two(|a, b, o| map2::<f32, C32>(a, b, o, C32::new))),
+        DType::F64 => Some(Map::Two(|a, b, o| map2::<f64, C64>(a, b, o, C64::new))),
+        _ => None,
+    }
+}
+
+/// `compare` of complex numbers.
+pub(crate) fn compare(direction: ComparisonDirection, dtype: DType) -> Option<Map> {
+    fn loops<T: Pod + PartialOrd>(direction: ComparisonDirection) -> Two
+    where
+        Complex<T>: Pod,
+    {
+        match direction {
+            ComparisonDirection::Eq => |a, b, o| scalar2::<Complex<T>, Pred>(a, b, o, |z, w| (z == w).into()),
+            ComparisonDirection::Ne => |a, b, o| scalar2::<Complex<T>, Pred>(a, b, o, |z, w| (z != w).into()),
+            ComparisonDirection::Lt => |a, b, o| scalar2::<Complex<T>, Pred>(a, b, o, |z, w| less(z, w).into()),
+            ComparisonDirection::Gt => |a, b, o| scalar2::<Complex<T>, Pred>(a, b, o, |z, w| less(w, z).into()),
+            ComparisonDirection::Le => {
+                |a, b, o| scalar2::<Complex<T>, Pred>(a, b, o, |z, w| (less(z, w) || z == w).into())
+            }
+            ComparisonDirection::Ge => {
+                |a, b, o| scalar2::<Complex<T>, Pred>(a, b, o, |z, w| (less(w, z) || z == w).into())
+            }
+        }
+    }
+    match dtype {
+        DType::C64 => Some(Map::Two(loops::<f32>(direction))),
+        DType::C128 => Some(Map::Two(loops::<f64>(direction))),
+        _ => None,
+    }
+}
+
+/// `clamp` of complex numbers: lower bound, value, upper bound.
+pub(crate) fn clamp(dtype: DType) -> Option<Map> {
+    fn each<T: Pod + PartialOrd>(l: &[u8], x: &[u8], h: &[u8], o: &mut [u8])
+    where
+        Complex<T>: Pod,
+    {
+        map3::<Complex<T>, Complex<T>, Complex<T>>(l, x, h, o, |l, x, h| {
+            let low = if less(x, l) { l } else { x };
+            if less(h, low) { h } else { low }
+        });
+    }
+    match dtype {
+        DType::C64 => Some(Map::Three(each::<f32>)),
+        DType::C128 => Some(Map::Three(each::<f64>)),
+        _ => None,
+    }
+}
+
+/// `convert` between the two complex types, or from a real one of the same width with an imaginary part of zero.
+pub(crate) fn convert(from: DType, to: DType) -> Option<Map> {
+    let f: One = match (from, to) {
+        (DType::C64, DType::C128) => |a, o| scalar1::<C32, C64>(a, o, wide),
+        (DType::C128, DType::C64) => |a, o| scalar1::<C64, C32>(a, o, narrow),
+        (DType::F32, DType::C64) => |a, o| scalar1::<f32, C32>(a, o, |x| C32::new(x, 0.0)),
+        (DType::F64, DType::C128) => |a, o| scalar1::<f64, C64>(a, o, |x| C64::new(x, 0.0)),
+        _ => return None,
+    };
+    Some(Map::One(f))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(a: C64, b: C64) {
+        assert!(
+            (a.re - b.re).abs() <= 1e-14 * (1.0 + b.re.abs()) && (a.im - b.im).abs() <= 1e-14 * (1.0 + b.im.abs()),
+            "{a} {b}"
+        );
+    }
+
+    #[test]
+    fn functions_invert_each_other() {
+        for (re, im) in [(0.3, 0.4), (-1.5, 2.0), (2.0, -0.1), (-0.2, -0.9), (1e-9, 1e-9), (1.0, 1e-12)] {
+            let z = C64::new(re, im);
+            near(exp(ln(z)), z);
+            near(sqrt(z) * sqrt(z), z);
+            near(exp_m1(ln_1p(z)), z);
+            near(tan(z), div(sin(z), cos(z)));
+            near(cbrt(z) * cbrt(z) * cbrt(z), z);
+            near(pow(z, C64::new(2.0, 0.0)), z * z);
+            near(div(z * C64::new(3.0, -1.0), z), C64::new(3.0, -1.0));
+        }
+    }
+
+    #[test]
+    fn large_numbers_do_not_overflow_half_way() {
+        let big = C64::new(1e308, 1e308);
+        near(div(big, big), C64::new(1.0, 0.0));
+        assert!((sqrt(big).re / 1.0987e154 - 1.0).abs() < 1e-3);
+        assert!(ln(big).re.is_finite());
+        assert_eq!(tanh(C64::new(1000.0, 1.0)), C64::new(1.0, 0.0));
+        assert!((ln(C64::new(1.0, 1e-10)).re - 5e-21).abs() < 1e-30);
+    }
+}

@@ -1,0 +1,232 @@
+//! The collectives: what each member of a group brings to a meeting and takes home.
+//!
+//! Values are handed over by reference count, never copied to be sent. A result that is the same for the whole group
+//! is made once, on all cores, and shared. Reductions go through the members in the order of the group, so results
+//! do not depend on who came first.
+
+use std::sync::Arc;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+
+use super::Kernel;
+use super::combine::Body;
+use super::shape::Concatenate;
+use crate::engine::comm::Member;
+use crate::engine::dtype::with_size;
+use crate::engine::error::RunError;
+use crate::engine::par;
+use crate::engine::pool::{Buffer, Pool};
+use crate::engine::view::View;
+
+/// Bytes of the running result of a reduction: they stay in the first-level cache while the members are added up.
+const STRIP: usize = 8 << 10;
+
+/// A step in which members meet, or ask who they are.
+pub(crate) struct Collective {
+    /// Number of the meeting in the program.
+    pub(crate) id: u32,
+    /// The group of each member, by flattened id; a member without one gets zeros.
+    pub(crate) groups: Vec<Option<Arc<[usize]>>>,
+    pub(crate) kind: Kind,
+}
+
+pub(crate) enum Kind {
+    PartitionId,
+    ReplicaId,
+    /// Inputs are the tensors, of elements of these sizes, then the scalars the body captures.
+    AllReduce {
+        sizes: Vec<usize>,
+        body: Body,
+    },
+    ReduceScatter(ReduceScatter),
+    /// Bytes each input contributes to one step of the outer dimensions.
+    AllGather {
+        chunks: Vec<usize>,
+    },
+    AllToAll(Vec<AllToAll>),
+    /// The flattened id each member receives from.
+    Permute {
+        sources: Vec<Option<usize>>,
+    },
+    /// Everybody gets what the first of the group has.
+    Broadcast,
+}
+
+/// The tensor as `[outer, group, chunk]`; a member gets its own place of the middle dimension.
+pub(crate) struct ReduceScatter {
+    pub(crate) outer: usize,
+    /// Elements.
+    pub(crate) chunk: usize,
+    pub(crate) size: usize,
+    pub(crate) body: Body,
+}
+
+/// How one tensor is taken apart and put together.
+pub(crate) struct AllToAll {
+    /// The first part of a sender's tensor, and how far apart parts are.
+    pub(crate) from: View,
+    pub(crate) from_step: usize,
+    /// The first part of the result, and how far apart parts are.
+    pub(crate) to: View,
+    pub(crate) to_step: usize,
+    pub(crate) size: usize,
+}
+
+impl Collective {
+    /// This member's part. `bytes` are the sizes of the results.
+    pub(crate) fn run(
+        &self,
+        inputs: Vec<Buffer>,
+        bytes: &[usize],
+        pool: &Pool,
+        member: &Member,
+    ) -> Result<Vec<Buffer>, RunError> {
+        let whoami = match self.kind {
+            Kind::PartitionId => Some(member.partition_id()),
+            Kind::ReplicaId => Some(member.replica_id()),
+            _ => None,
+        };
+        if let Some(id) = whoami {
+            let id = u32::try_from(id).map_err(|_| RunError::Internal(format!("the id {id} exceeds 32 bits")))?;
+            return Ok(vec![Buffer::copy_of(pool, &id.to_ne_bytes())?]);
+        }
+        let zeros = || bytes.iter().map(|&bytes| zeroed(pool, bytes)).collect();
+        let Some(group) = self.groups.get(member.id()).and_then(Option::as_ref) else {
+            return zeros();
+        };
+        let met = member.meet(self.id, group, inputs, |brought| self.common(brought, bytes, pool))?;
+        let place = group.iter().position(|&id| id == member.id()).unwrap_or_default();
+        match &self.kind {
+            Kind::ReduceScatter(scatter) => {
+                let mut out = pool.alloc(bytes[0])?;
+                scatter.run(&met.brought, place, out.write()?, pool)?;
+                Ok(vec![out])
+            }
+            Kind::AllToAll(parts) => {
+                let mut outs = Vec::with_capacity(parts.len());
+                for (i, (part, &bytes)) in parts.iter().zip(bytes).enumerate() {
+                    let mut out = pool.alloc(bytes)?;
+                    for (sender, brought) in met.brought.iter().enumerate() {
+                        part.run(brought[i].bytes(), place, sender, out.write()?, pool)?;
+                    }
+                    outs.push(out);
+                }
+                Ok(outs)
+            }
+            Kind::Permute { sources } => match sources.get(member.id()).copied().flatten() {
+                Some(source) => {
+                    let place = group.iter().position(|&id| id == source);
+                    let place = place.ok_or_else(|| RunError::Internal(format!("source {source} is elsewhere")))?;
+                    Ok(met.brought[place].clone())
+                }
+                None => zeros(),
+            },
+            Kind::Broadcast => Ok(met.brought[0].clone()),
+            _ => Ok(met.made.clone()),
+        }
+    }
+
+    /// What is the same for the whole group.
+    fn common(&self, brought: &[Vec<Buffer>], bytes: &[usize], pool: &Pool) -> Result<Vec<Buffer>, RunError> {
+        match &self.kind {
+            Kind::AllReduce { sizes, body } => {
+                let (captured, mut outs) = (bytes_of(&brought[0][sizes.len()..]), Vec::with_capacity(sizes.len()));
+                for (i, &size) in sizes.iter().enumerate() {
+                    if let [alone] = brought {
+                        outs.push(alone[i].clone());
+                        continue;
+                    }
+                    let mut out = pool.alloc(bytes[i])?;
+                    let ins: Vec<&[u8]> = brought.iter().map(|b| b[i].bytes()).collect();
+                    reduce(&ins, out.write()?, size, body, &captured);
+                    outs.push(out);
+                }
+                Ok(outs)
+            }
+            Kind::AllGather { chunks } => {
+                let mut outs = Vec::with_capacity(chunks.len());
+                for (i, &chunk) in chunks.iter().enumerate() {
+                    let mut out = pool.alloc(bytes[i])?;
+                    let ins: Vec<&[u8]> = brought.iter().map(|b| b[i].bytes()).collect();
+                    let kernel = Concatenate { chunks: vec![chunk; ins.len()], row: chunk * ins.len() };
+                    kernel.run(&ins, &mut [out.write()?], pool)?;
+                    outs.push(out);
+                }
+                Ok(outs)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+fn zeroed(pool: &Pool, bytes: usize) -> Result<Buffer, RunError> {
+    let mut buffer = pool.alloc(bytes)?;
+    buffer.write()?.fill(0);
+    Ok(buffer)
+}
+
+fn bytes_of(buffers: &[Buffer]) -> Vec<&[u8]> {
+    buffers.iter().map(Buffer::bytes).collect()
+}
+
+/// `out = body(... body(ins[0], ins[1]) ...)`, element by element.
+fn reduce(ins: &[&[u8]], out: &mut [u8], size: usize, body: &Body, captured: &[&[u8]]) {
+    let bytes = out.len().saturating_mul(ins.len());
+    // Strips are whole cache lines, so that every slice of a buffer stays aligned for its type.
+    par::chunks(out, STRIP, bytes, |first, part| {
+        for (strip, acc) in part.chunks_mut(STRIP).enumerate() {
+            let from = first + strip * STRIP;
+            let range = from..from + acc.len();
+            acc.copy_from_slice(&ins[0][range.clone()]);
+            for x in &ins[1..] {
+                body.apply(acc.len() / size, &mut [acc], &[&x[range.clone()]], captured);
+            }
+        }
+    });
+}
+
+impl ReduceScatter {
+    fn run(&self, brought: &[Vec<Buffer>], place: usize, out: &mut [u8], pool: &Pool) -> Result<(), RunError> {
+        let captured = bytes_of(&brought[0][1..]);
+        let (chunk, group) = (self.chunk * self.size, brought.len());
+        if chunk == 0 || out.is_empty() {
+            return Ok(());
+        }
+        let part = |o: usize| (o * group + place) * chunk..(o * group + place + 1) * chunk;
+        if self.outer == 1 {
+            let ins: Vec<&[u8]> = brought.iter().map(|b| &b[0].bytes()[part(0)]).collect();
+            reduce(&ins, out, self.size, &self.body, &captured);
+            return Ok(());
+        }
+        let mut x = pool.alloc(out.len())?;
+        for (at, sender) in brought.iter().enumerate() {
+            let bytes = sender[0].bytes();
+            let to = if at == 0 { &mut *out } else { x.write()? };
+            for (o, row) in to.chunks_exact_mut(chunk).enumerate() {
+                row.copy_from_slice(&bytes[part(o)]);
+            }
+            if at > 0 {
+                let n = self.outer * self.chunk;
+                self.body.apply(n, &mut [&mut *out], &[x.bytes()], &captured);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AllToAll {
+    fn run(&self, src: &[u8], place: usize, sender: usize, out: &mut [u8], pool: &Pool) -> Result<(), RunError> {
+        let from = self.from.shifted(place * self.from_step);
+        let to = self.to.shifted(sender * self.to_step);
+        if from.len() == 0 {
+            return Ok(());
+        }
+        let mut part = pool.alloc(from.len() * self.size)?;
+        let part = part.write()?;
+        with_size!(self.size, T => {
+            from.read_all::<T>(cast_slice(src), cast_slice_mut(part));
+            to.write::<T>(cast_slice(part), cast_slice_mut(out));
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,23 @@
+//! `custom_call` of a registered handler.
+
+use super::Kernel;
+use crate::engine::custom_calls::Bound;
+use crate::engine::error::RunError;
+use crate::engine::pool::Pool;
+
+pub(crate) struct Custom {
+    pub(crate) bound: Bound,
+    pub(crate) has_side_effect: bool,
+}
+
+impl Kernel for Custom {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        let call = &self.bound.call;
+        (self.bound.handler)(call, ins, outs)
+            .map_err(|message| RunError::CustomCall(format!("custom_call @{}: {message}", call.target)))
+    }
+
+    fn has_side_effect(&self) -> bool {
+        self.has_side_effect
+    }
+}

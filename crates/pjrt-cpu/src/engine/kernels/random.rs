@@ -1,0 +1,89 @@
+//! `rng`: random numbers of a program's own, the same ones every time the program is compiled and run again.
+#![expect(clippy::cast_possible_truncation, reason = "indices and 64-bit words are cut")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytemuck::{cast_slice, cast_slice_mut};
+
+use super::Kernel;
+use crate::engine::error::RunError;
+use crate::engine::par;
+use crate::engine::pool::Pool;
+
+/// What is drawn, given the two scalar operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Distribution {
+    /// `f64` in `[a, b)`, of as many random bits as an `f32` or an `f64` can tell apart.
+    Uniform { narrow: bool },
+    /// `i64` in `[a, b)`.
+    Integers,
+    /// `f64` of mean `a` and standard deviation `b`.
+    Normal,
+}
+
+pub(crate) struct Rng {
+    pub(crate) distribution: Distribution,
+    /// Numbers drawn in earlier runs.
+    pub(crate) drawn: AtomicU64,
+    /// Tells this op from others of the program.
+    pub(crate) key: u64,
+}
+
+impl Kernel for Rng {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        let out = &mut *outs[0];
+        let n = out.len() / 8;
+        let first = self.drawn.fetch_add(n as u64, Ordering::Relaxed);
+        let key = splitmix(self.key);
+        let bits = |i: usize, stream: u64| splitmix(key ^ stream ^ splitmix(first.wrapping_add(i as u64)));
+        let work = out.len() * 4;
+        let unit = |bits: u64| (bits >> 11) as f64 / (1u64 << 53) as f64;
+        match self.distribution {
+            Distribution::Integers => {
+                let (a, b) = (cast_slice::<u8, i64>(ins[0])[0], cast_slice::<u8, i64>(ins[1])[0]);
+                let span = b.wrapping_sub(a).cast_unsigned().max(1);
+                par::chunks(cast_slice_mut::<u8, i64>(out), 4096, work, |start, part| {
+                    for (i, o) in part.iter_mut().enumerate() {
+                        // The upper half of a product spreads the words over the span.
+                        let scaled = (u128::from(bits(start + i, 0)) * u128::from(span)) >> 64;
+                        *o = a.wrapping_add((scaled as u64).cast_signed());
+                    }
+                });
+            }
+            Distribution::Uniform { narrow } => {
+                let (a, b) = (cast_slice::<u8, f64>(ins[0])[0], cast_slice::<u8, f64>(ins[1])[0]);
+                par::chunks(cast_slice_mut::<u8, f64>(out), 4096, work, |start, part| {
+                    for (i, o) in part.iter_mut().enumerate() {
+                        let u = bits(start + i, 0);
+                        // So few bits that rounding cannot reach the upper end.
+                        let u = if narrow {
+                            (u >> 57) as f64 / 128.0 + (u & 0xFFFF) as f64 / (1u64 << 23) as f64
+                        } else {
+                            unit(u)
+                        };
+                        *o = a + u * (b - a);
+                    }
+                });
+            }
+            Distribution::Normal => {
+                let (a, b) = (cast_slice::<u8, f64>(ins[0])[0], cast_slice::<u8, f64>(ins[1])[0]);
+                par::chunks(cast_slice_mut::<u8, f64>(out), 4096, work, |start, part| {
+                    for (i, o) in part.iter_mut().enumerate() {
+                        // Box and Muller's transform; the logarithm's argument is never 0.
+                        let (u, v) = (1.0 - unit(bits(start + i, 0)), unit(bits(start + i, 1 << 63)));
+                        *o = a + b * (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A bijection of 64-bit words that mixes them well (Steele, Lea and Flood, 2014).
+fn splitmix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}

@@ -1,0 +1,325 @@
+//! Collectives: who meets whom, and the step that does it.
+
+use std::sync::Arc;
+
+use stablehlo::ir::{Attribute, Attributes, Region};
+
+use super::region::combine;
+use super::{Cx, Result, Tv, name};
+use crate::engine::dtype::{DType, TensorType};
+use crate::engine::error::CompileError;
+use crate::engine::graph::{Node, Op, V};
+use crate::engine::kernels::collective::{AllToAll, Collective, Kind, ReduceScatter};
+use crate::engine::kernels::combine::Body;
+use crate::engine::view::{View, strides_of};
+use crate::spmd::mesh_groups;
+
+/// Flattened ids of the members of each group.
+type Groups = Vec<Vec<usize>>;
+
+/// How the numbers of `replica_groups` are meant; the specification's names.
+enum Scope {
+    CrossReplica,
+    CrossPartition,
+    CrossReplicaAndPartition,
+    FlattenedIds,
+}
+
+impl<'m> Cx<'_, 'm> {
+    /// An op of this name, if it is a collective.
+    pub(super) fn collective(&mut self, op: &str, attributes: &'m Attributes) -> Option<Result<()>> {
+        let a = Named { cx: name::op(&self.op.kind), attributes };
+        Some(match op {
+            "stablehlo.all_reduce" => self.all_reduce(&a),
+            "stablehlo.reduce_scatter" => self.reduce_scatter(&a),
+            "stablehlo.all_gather" => self.all_gather(&a),
+            "stablehlo.all_to_all" => self.all_to_all(&a),
+            "stablehlo.collective_permute" => self.collective_permute(&a),
+            "stablehlo.collective_broadcast" => self.collective_broadcast(&a),
+            _ => return None,
+        })
+    }
+
+    /// `partition_id` and `replica_id`.
+    pub(super) fn member_id(&mut self, partition: bool) -> Result<()> {
+        let members = if partition { self.l.settings.partitions } else { self.l.settings.replicas };
+        if members <= 1 {
+            return self.zero();
+        }
+        let ty = self.result_type(0)?;
+        self.ensure(ty.dtype == DType::U32 && ty.rank() == 0, || format!("makes a ui32, a {ty} is declared"))?;
+        let kind = if partition { Kind::PartitionId } else { Kind::ReplicaId };
+        self.meeting(kind, Vec::new(), &[], vec![ty])
+    }
+
+    fn meeting(&mut self, kind: Kind, groups: Groups, ins: &[V], types: Vec<TensorType>) -> Result<()> {
+        let mut of: Vec<Option<Arc<[usize]>>> = vec![None; self.members()];
+        for group in groups {
+            let group: Arc<[usize]> = group.into();
+            for &id in group.iter() {
+                let place = of.get_mut(id).filter(|place| place.is_none());
+                let fits = place.map(|place| *place = Some(group.clone())).is_some();
+                self.ensure(fits, || format!("member {id} is in two groups, or not in the launch"))?;
+            }
+        }
+        let everybody = of.iter().all(Option::is_some);
+        let meets = !matches!(kind, Kind::PartitionId | Kind::ReplicaId);
+        if meets && !matches!(kind, Kind::Permute { .. } | Kind::Broadcast) {
+            self.ensure(everybody, || "the groups do not cover all members".to_owned())?;
+        }
+        let id = self.l.collectives;
+        self.l.collectives += u32::from(meets);
+        let ins = ins.iter().map(|&v| self.l.written_out(v, self.out)).collect();
+        let outs: Vec<V> = types.iter().map(|ty| self.l.value(ty)).collect();
+        let collective = Box::new(Collective { id, groups: of, kind });
+        self.out.push(Node { op: Op::Collective(collective), ins, outs: outs.clone() });
+        self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
+    }
+
+    fn members(&self) -> usize {
+        self.l.settings.replicas.max(1).saturating_mul(self.l.settings.partitions.max(1))
+    }
+
+    /// The groups of flattened ids that lists of numbers stand for.
+    fn resolve(&self, lists: &Groups, scope: &Scope) -> Result<Groups> {
+        let (replicas, partitions) = (self.l.settings.replicas.max(1), self.l.settings.partitions.max(1));
+        let (count, what) = match scope {
+            Scope::CrossReplica | Scope::CrossReplicaAndPartition => (replicas, "replicas"),
+            Scope::CrossPartition => (partitions, "partitions"),
+            Scope::FlattenedIds => (self.members(), "members"),
+        };
+        for &id in lists.iter().flatten() {
+            if id >= count {
+                return Err(self.invalid(format!("a group names {id} where the launch has {count} {what}")));
+            }
+        }
+        let flat = |r: usize, p: usize| r * partitions + p;
+        Ok(match scope {
+            Scope::CrossReplica => (0..partitions)
+                .flat_map(|p| lists.iter().map(move |g| g.iter().map(|&r| flat(r, p)).collect()))
+                .collect(),
+            Scope::CrossPartition => {
+                (0..replicas).flat_map(|r| lists.iter().map(move |g| g.iter().map(|&p| flat(r, p)).collect())).collect()
+            }
+            Scope::CrossReplicaAndPartition => lists
+                .iter()
+                .map(|g| (0..partitions).flat_map(|p| g.iter().map(move |&r| flat(r, p))).collect())
+                .collect(),
+            Scope::FlattenedIds => lists.clone(),
+        })
+    }
+
+    /// The groups of an op that has `channel_id` and, where `global` says so, `use_global_device_ids`.
+    fn groups(&self, a: &Named<'_>, global: bool) -> Result<(Groups, usize)> {
+        let channel = a.int("channel_id")? > 0;
+        let scope = match (channel, global && a.int("use_global_device_ids")? != 0) {
+            (true, true) => Scope::FlattenedIds,
+            (true, false) if global => Scope::CrossReplicaAndPartition,
+            (true, false) => Scope::CrossPartition,
+            (false, false) => Scope::CrossReplica,
+            (false, true) => return Err(self.invalid("use_global_device_ids without a channel id")),
+        };
+        let mut lists = match a.find("replica_groups") {
+            Some(Attribute::Other(text)) => mesh_groups(text, self.l.module)?,
+            _ => a.matrix("replica_groups")?,
+        };
+        if lists.iter().all(Vec::is_empty) {
+            let count = match scope {
+                Scope::CrossPartition => self.l.settings.partitions.max(1),
+                Scope::FlattenedIds => self.members(),
+                Scope::CrossReplica | Scope::CrossReplicaAndPartition => self.l.settings.replicas.max(1),
+            };
+            lists = vec![(0..count).collect()];
+        }
+        lists.retain(|list| !list.is_empty());
+        let groups = self.resolve(&lists, &scope)?;
+        let size = groups.first().map_or(1, Vec::len);
+        Ok((groups, size))
+    }
+
+    /// All groups have `size` members.
+    fn even(&self, groups: &Groups, size: usize) -> Result<()> {
+        self.ensure(groups.iter().all(|g| g.len() == size), || "groups of different sizes".to_owned())
+    }
+
+    /// A reduction of scalars of one type. The body's captured scalars become inputs.
+    fn reducer(&mut self, region: &'m Region, dtype: DType, ins: &mut Vec<V>) -> Result<Body> {
+        if let Some(fast) = combine(region).and_then(|c| Body::fast(c, dtype)) {
+            return Ok(fast);
+        }
+        let scalar = self.typed(dtype, &[])?;
+        let body = self.scalar_fn(region, &[scalar.clone(), scalar.clone()])?;
+        self.ensure(body.results == [scalar], || format!("a body returning {:?}", body.results))?;
+        ins.extend(&body.captured);
+        Ok(Body::Any(body))
+    }
+
+    fn all_reduce(&mut self, a: &Named<'_>) -> Result<()> {
+        let operands = self.operands()?;
+        let first = operands.first().ok_or_else(|| self.invalid("has no operands"))?.clone();
+        if operands.iter().any(|x| x.ty.dtype != first.ty.dtype) {
+            return Err(CompileError::unsupported("all_reduce of tensors of several element types"));
+        }
+        let (groups, _) = self.groups(a, true)?;
+        let region = self.body()?;
+        let mut ins: Vec<V> = operands.iter().map(|x| x.v).collect();
+        let body = self.reducer(region, first.ty.dtype, &mut ins)?;
+        let sizes = vec![first.ty.dtype.size(); operands.len()];
+        let types = operands.into_iter().map(|x| x.ty).collect();
+        self.meeting(Kind::AllReduce { sizes, body }, groups, &ins, types)
+    }
+
+    fn reduce_scatter(&mut self, a: &Named<'_>) -> Result<()> {
+        let [x] = self.take()?;
+        let (groups, size) = self.groups(a, true)?;
+        self.even(&groups, size)?;
+        let d = self.dimension(a, "scatter_dimension", &x.ty)?;
+        self.ensure(x.ty.dims[d] % size == 0, || format!("dimension {d} of {} among {size} members", x.ty))?;
+        let mut dims = x.ty.dims.to_vec();
+        dims[d] /= size;
+        let ty = self.typed(x.ty.dtype, &dims)?;
+        let region = self.body()?;
+        let mut ins = vec![x.v];
+        let body = self.reducer(region, x.ty.dtype, &mut ins)?;
+        let kind = Kind::ReduceScatter(ReduceScatter {
+            outer: dims[..d].iter().product(),
+            chunk: dims[d..].iter().product(),
+            size: x.ty.dtype.size(),
+            body,
+        });
+        self.meeting(kind, groups, &ins, vec![ty])
+    }
+
+    fn all_gather(&mut self, a: &Named<'_>) -> Result<()> {
+        let operands = self.operands()?;
+        let (groups, size) = self.groups(a, true)?;
+        self.even(&groups, size)?;
+        let (mut chunks, mut types) = (Vec::new(), Vec::new());
+        for x in &operands {
+            let d = self.dimension(a, "all_gather_dim", &x.ty)?;
+            chunks.push(x.ty.dims[d..].iter().product::<usize>() * x.ty.dtype.size());
+            let mut dims = x.ty.dims.to_vec();
+            dims[d] = dims[d].checked_mul(size).ok_or_else(|| self.invalid("the result is too large"))?;
+            types.push(self.typed(x.ty.dtype, &dims)?);
+        }
+        let ins: Vec<V> = operands.iter().map(|x| x.v).collect();
+        self.meeting(Kind::AllGather { chunks }, groups, &ins, types)
+    }
+
+    fn all_to_all(&mut self, a: &Named<'_>) -> Result<()> {
+        let operands = self.operands()?;
+        let (groups, size) = self.groups(a, false)?;
+        self.even(&groups, size)?;
+        let count = a.int("split_count")?;
+        self.ensure(usize::try_from(count) == Ok(size), || format!("split_count = {count} in groups of {size}"))?;
+        let (mut parts, mut types) = (Vec::new(), Vec::new());
+        for x in &operands {
+            let split = self.dimension(a, "split_dimension", &x.ty)?;
+            let concat = self.dimension(a, "concat_dimension", &x.ty)?;
+            let even = x.ty.dims[split] % size == 0;
+            self.ensure(even, || format!("dimension {split} of {} in {size} parts", x.ty))?;
+            let mut part = x.ty.dims.to_vec();
+            part[split] /= size;
+            let mut dims = part.clone();
+            dims[concat] = dims[concat].checked_mul(size).ok_or_else(|| self.invalid("the result is too large"))?;
+            let (own, made) = (strides_of(&x.ty.dims), strides_of(&dims));
+            let step = |stride: isize, extent: usize| usize::try_from(stride).unwrap_or(0) * extent;
+            parts.push(AllToAll {
+                from: View::new(&part, &own, 0),
+                from_step: step(own[split], part[split]),
+                to: View::new(&part, &made, 0),
+                to_step: step(made[concat], part[concat]),
+                size: x.ty.dtype.size(),
+            });
+            types.push(self.typed(x.ty.dtype, &dims)?);
+        }
+        let ins: Vec<V> = operands.iter().map(|x| x.v).collect();
+        self.meeting(Kind::AllToAll(parts), groups, &ins, types)
+    }
+
+    fn collective_permute(&mut self, a: &Named<'_>) -> Result<()> {
+        let [x] = self.take()?;
+        let pairs = a.matrix("source_target_pairs")?;
+        self.ensure(pairs.iter().all(|p| p.len() == 2), || "source_target_pairs must be pairs".to_owned())?;
+        let scope = if a.int("channel_id")? > 0 { Scope::CrossPartition } else { Scope::CrossReplica };
+        let ends = |end: usize| pairs.iter().map(|p| p[end]).collect::<Vec<_>>();
+        let repeats = |list: Vec<usize>| list.iter().enumerate().any(|(i, x)| list[..i].contains(x));
+        self.ensure(!repeats(ends(0)) && !repeats(ends(1)), || "a source or a target is named twice".to_owned())?;
+        let mut named: Vec<usize> = pairs.iter().flatten().copied().collect();
+        named.sort_unstable();
+        named.dedup();
+        let groups = if named.is_empty() { Vec::new() } else { self.resolve(&vec![named], &scope)? };
+        let mut sources = vec![None; self.members()];
+        for pair in self.resolve(&pairs, &scope)? {
+            if let [source, target] = pair[..] {
+                sources[target] = Some(source);
+            }
+        }
+        let ty = x.ty;
+        self.meeting(Kind::Permute { sources }, groups, &[x.v], vec![ty])
+    }
+
+    fn collective_broadcast(&mut self, a: &Named<'_>) -> Result<()> {
+        let operands = self.operands()?;
+        if a.find("has_dynamic_root").is_some() && a.int("has_dynamic_root")? != 0 {
+            return Err(CompileError::unsupported("collective_broadcast with a root known at run time only"));
+        }
+        let (groups, _) = self.groups(a, false)?;
+        let ins: Vec<V> = operands.iter().map(|x| x.v).collect();
+        self.meeting(Kind::Broadcast, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
+    }
+
+    fn dimension(&self, a: &Named<'_>, name: &str, ty: &TensorType) -> Result<usize> {
+        let d = usize::try_from(a.int(name)?).unwrap_or(usize::MAX);
+        self.ensure(d < ty.rank(), || format!("{name} = {d} for a {ty}"))?;
+        Ok(d)
+    }
+}
+
+/// The raw attributes of a collective.
+struct Named<'m> {
+    cx: String,
+    attributes: &'m Attributes,
+}
+
+impl<'m> Named<'m> {
+    fn find(&self, name: &str) -> Option<&'m Attribute> {
+        self.attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+
+    fn wrong(&self, name: &str, what: &str) -> CompileError {
+        CompileError::invalid(format!("{}: attribute `{name}` must be {what}", self.cx))
+    }
+
+    fn int(&self, name: &str) -> Result<i64> {
+        match self.find(name) {
+            Some(Attribute::Integer(value, _)) => Ok(*value),
+            Some(Attribute::Bool(value)) => Ok(i64::from(*value)),
+            Some(Attribute::Unit) => Ok(1),
+            None if matches!(name, "channel_id" | "use_global_device_ids") => Ok(0),
+            _ => Err(self.wrong(name, "an integer")),
+        }
+    }
+
+    /// Rows of ids; -1 fills rows up.
+    fn matrix(&self, name: &str) -> Result<Groups> {
+        let wrong = || self.wrong(name, "a matrix of ids");
+        let Some(Attribute::Tensor(literal)) = self.find(name) else { return Err(wrong()) };
+        let &[rows, columns] = &literal.ty.shape[..] else { return Err(wrong()) };
+        let (Ok(rows), Ok(columns)) = (usize::try_from(rows), usize::try_from(columns)) else { return Err(wrong()) };
+        if rows == 0 || columns == 0 {
+            return Ok(Vec::new());
+        }
+        let numbers = literal.integers().ok_or_else(wrong)?;
+        let row = |row: &[i64]| {
+            row.iter().filter(|&&id| id != -1).map(|&id| usize::try_from(id).map_err(|_| wrong())).collect()
+        };
+        // A splat of one element has no rows to cut.
+        let numbers = if numbers.len() == rows * columns {
+            numbers
+        } else {
+            vec![*numbers.first().ok_or_else(wrong)?; rows * columns]
+        };
+        numbers.chunks_exact(columns).map(row).collect()
+    }
+}

@@ -1,0 +1,228 @@
+//! `custom_call`: targets frameworks send to every platform, and those of registered handlers.
+
+use stablehlo::ir::{Attribute, Attributes, OpKind};
+
+use super::other::find;
+use super::{Bind, Cx, Result, Tv};
+use crate::engine::custom_calls::{self, Bound, CustomCall};
+use crate::engine::dtype::{DType, TensorType};
+use crate::engine::elementwise as loops;
+use crate::engine::graph::{Node, Op, V};
+use crate::engine::kernels::custom::Custom;
+use crate::engine::kernels::householder::{HouseholderProduct, Qr, factor, form};
+use crate::engine::kernels::sort::{Order, Sort};
+use crate::engine::tile::Iota;
+use crate::engine::view::{View, strides_of};
+
+impl<'m> Cx<'_, 'm> {
+    pub(super) fn custom_call(&mut self, target: &str) -> Result<()> {
+        if let Some(handler) = custom_calls::find(target) {
+            return self.handled(target, handler);
+        }
+        match target {
+            // Annotations for partitioners and memories; on one device there is nothing to do.
+            "Sharding"
+            | "SPMDFullToShardShape"
+            | "SPMDShardToFullShape"
+            | "annotate_device_placement"
+            | "MoveToHost"
+            | "MoveToDevice"
+            | "LayoutConstraint" => self.pass_through(),
+            "shape_assertion" => self.shape_assertion(),
+            "Qr" => self.qr(),
+            "ProductOfElementaryHouseholderReflectors" => self.householder_product(),
+            "ApproxTopK" => self.approx_top_k(),
+            "TopK" | "mhlo.topk" => self.top_k(),
+            _ => match target.strip_prefix("mhlo.") {
+                Some(name) => self.special(name),
+                None => Err(self.unsupported()),
+            },
+        }
+    }
+
+    fn handled(&mut self, target: &str, handler: std::sync::Arc<custom_calls::Handler>) -> Result<()> {
+        let OpKind::CustomCall { has_side_effect, backend_config, api_version, .. } = &self.op.kind else {
+            return Err(self.unsupported());
+        };
+        // Tokens order calls, which run in the program's order anyway.
+        let mut operands = Vec::new();
+        for &id in &self.op.operands {
+            match self.frame.get(id)? {
+                Bind::Tensor(tv) => operands.push(tv),
+                Bind::Token => {}
+                Bind::Tuple(_) => return Err(self.unsupported()),
+            }
+        }
+        let is_token = |i: usize| {
+            let ty = self.op.results.get(i).and_then(|id| self.frame.func.values.get(id.0 as usize));
+            matches!(ty, Some(stablehlo::ir::Type::Token))
+        };
+        let tensors: Vec<usize> = (0..self.op.results.len()).filter(|&i| !is_token(i)).collect();
+        let tokens: Vec<usize> = (0..self.op.results.len()).filter(|&i| is_token(i)).collect();
+        let results: Result<Vec<TensorType>> = tensors.iter().map(|&i| self.result_type(i)).collect();
+        let results = results?;
+        let call = CustomCall {
+            target: target.to_owned(),
+            api_version: *api_version,
+            backend_config: backend_config.clone(),
+            attributes: self.op.attributes.clone(),
+            operands: operands.iter().map(|x| x.ty.clone()).collect(),
+            results: results.clone(),
+        };
+        let ins: Vec<V> = operands.iter().map(|x| x.v).collect();
+        let kernel = Custom { bound: Bound { call, handler }, has_side_effect: *has_side_effect };
+        let outs = self.kernel(kernel, &ins, &[], &results);
+        for ((&i, v), ty) in tensors.iter().zip(outs).zip(results) {
+            self.bind(i, Bind::Tensor(Tv { v, ty }))?;
+        }
+        tokens.into_iter().try_for_each(|i| self.bind(i, Bind::Token))
+    }
+
+    /// `x` in the type the factorisations compute in.
+    fn factored(&mut self, x: &Tv) -> Result<(Tv, [usize; 2])> {
+        let wide = match x.ty.dtype {
+            DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => DType::F64,
+            DType::C64 | DType::C128 => DType::C128,
+            _ => return Err(self.unsupported()),
+        };
+        let &[.., m, n] = &x.ty.dims[..] else {
+            return Err(self.invalid(format!("of {}", x.ty)));
+        };
+        Ok((self.converted(x.clone(), wide)?, [m, n]))
+    }
+
+    fn qr(&mut self) -> Result<()> {
+        let [x] = self.take()?;
+        let (wide, [m, n]) = self.factored(&x)?;
+        let mut dims = x.ty.dims[..x.ty.rank() - 2].to_vec();
+        dims.push(m.min(n));
+        let tau = self.typed(wide.ty.dtype, &dims)?;
+        let factor = if wide.ty.dtype == DType::F64 { factor::<f64> } else { factor::<num_complex::Complex<f64>> };
+        let types = [wide.ty.clone(), tau];
+        let outs = self.kernel(Qr { m, n, factor }, &[wide.v], &[Some(0), None], &types);
+        let results = outs.into_iter().zip(types).map(|(v, ty)| self.converted(Tv { v, ty }, x.ty.dtype));
+        let results = results.collect::<Result<_>>()?;
+        self.finish(results)
+    }
+
+    fn householder_product(&mut self) -> Result<()> {
+        let [x, tau] = self.take()?;
+        let (wide, [m, n]) = self.factored(&x)?;
+        let batch = &x.ty.dims[..x.ty.rank() - 2];
+        let k = tau.ty.dims.last().copied().unwrap_or(0);
+        let fits = tau.ty.dtype == x.ty.dtype && tau.ty.rank() + 1 == x.ty.rank() && tau.ty.dims.starts_with(batch);
+        self.ensure(fits && k <= n && n <= m, || format!("{} reflections of {}", tau.ty, x.ty))?;
+        let tau = self.converted(tau, wide.ty.dtype)?;
+        let form = if wide.ty.dtype == DType::F64 { form::<f64> } else { form::<num_complex::Complex<f64>> };
+        let kernel = HouseholderProduct { m, n, k, form };
+        let v = self.kernel(kernel, &[wide.v, tau.v], &[Some(0)], std::slice::from_ref(&wide.ty))[0];
+        let y = self.converted(Tv { v, ty: wide.ty }, x.ty.dtype)?;
+        self.finish(vec![y])
+    }
+
+    /// An attribute of the call: its own, or one of the dictionaries frameworks put them in.
+    fn call_attribute(&self, name: &str) -> Option<&'m Attribute> {
+        let attributes: &'m Attributes = &self.op.attributes;
+        let within = |a: &'m Attribute| match a {
+            Attribute::Dictionary(entries) => find(entries, name),
+            _ => None,
+        };
+        let config = match &self.op.kind {
+            OpKind::CustomCall { backend_config, .. } => within(backend_config),
+            _ => None,
+        };
+        find(attributes, name)
+            .or(config)
+            .or_else(|| within(find(attributes, "mhlo.backend_config")?))
+            .or_else(|| within(find(attributes, "mhlo.attributes")?))
+    }
+
+    /// The first elements of every row, sorted; exact, which any recall allows.
+    fn first_sorted(&mut self, inputs: &[Tv], dimension: usize, kept: usize, order: Order, ins: &[V]) -> Result<()> {
+        let dims = inputs[0].ty.dims.clone();
+        if u32::try_from(dims[dimension]).is_err() {
+            return Err(self.unsupported());
+        }
+        self.ensure(kept <= dims[dimension], || format!("{kept} of {}", dims[dimension]))?;
+        let kernel = Sort {
+            outer: dims[..dimension].iter().product(),
+            n: dims[dimension],
+            inner: dims[dimension + 1..].iter().product(),
+            sizes: inputs.iter().map(|x| x.ty.dtype.size()).collect(),
+            order,
+        };
+        let types: Vec<TensorType> = inputs.iter().map(|x| x.ty.clone()).collect();
+        let sorted = self.kernel(kernel, ins, &[], &types);
+        let mut taken = dims.to_vec();
+        taken[dimension] = kept;
+        let view = View::new(&taken, &strides_of(&dims), 0);
+        let mut results = Vec::with_capacity(types.len());
+        for (v, ty) in sorted.into_iter().zip(types) {
+            let v = self.load(v, view.clone());
+            results.push(Tv { v, ty: self.typed(ty.dtype, &taken)? });
+        }
+        self.finish(results)
+    }
+
+    fn approx_top_k(&mut self) -> Result<()> {
+        let (inputs, _) = self.inputs_and_inits()?;
+        let dimension = self.call_attribute("reduction_dim").and_then(Attribute::as_integer);
+        let rank = i64::try_from(inputs[0].ty.rank()).unwrap_or(0);
+        let dimension = dimension.map(|d| if d < 0 { d + rank } else { d }).and_then(|d| usize::try_from(d).ok());
+        let dimension = dimension.filter(|&d| d < inputs[0].ty.rank());
+        let dimension = dimension.ok_or_else(|| self.invalid("attribute reduction_dim is missing"))?;
+        let comparator = match find(&self.op.attributes, "called_computations") {
+            Some(Attribute::Array(names)) => names.first().and_then(Attribute::as_str),
+            _ => None,
+        };
+        let func = comparator.and_then(|name| self.l.module.func(name));
+        let func = func.ok_or_else(|| self.invalid("called_computations names no function"))?;
+        let mut scalars = Vec::with_capacity(2 * inputs.len());
+        for x in &inputs {
+            let scalar = self.typed(x.ty.dtype, &[])?;
+            scalars.extend([scalar.clone(), scalar]);
+        }
+        let body = self.scalar_func(func, &scalars)?;
+        let mut ins: Vec<V> = inputs.iter().map(|x| x.v).collect();
+        ins.extend(&body.captured);
+        let kept = self.result_type(0)?.dims.get(dimension).copied().unwrap_or(0);
+        self.first_sorted(&inputs, dimension, kept, Order::Comparator(body), &ins)
+    }
+
+    fn top_k(&mut self) -> Result<()> {
+        let [x] = self.take()?;
+        let Some(dimension) = x.ty.rank().checked_sub(1) else {
+            return Err(self.invalid(format!("of {}", x.ty)));
+        };
+        self.has_results(2)?;
+        let kept = self.result_type(0)?.dims.get(dimension).copied().unwrap_or(0);
+        let largest = !matches!(self.call_attribute("largest"), Some(Attribute::Bool(false)));
+        let dtype = x.ty.dtype.computed();
+        if x.ty.dtype.is_narrow_float() || dtype.part().is_some() {
+            return Err(self.unsupported());
+        }
+        let positions = self.typed(self.result_dtype(1)?, &x.ty.dims)?;
+        let iota = Iota::new(positions.dtype, 1, x.ty.dims[dimension]).ok_or_else(|| self.unsupported())?;
+        let at = self.l.value(&positions);
+        self.out.push(Node { op: Op::Iota(iota), ins: Vec::new(), outs: vec![at] });
+        let order =
+            Order::Key { operand: 0, key: None, size: x.ty.dtype.size(), dtype, descending: largest, total: true };
+        let ins = [x.v, at];
+        let inputs = [x, Tv { v: at, ty: positions }];
+        self.first_sorted(&inputs, dimension, kept, order, &ins)
+    }
+
+    /// A function PyTorch/XLA calls by its MHLO name.
+    fn special(&mut self, name: &str) -> Result<()> {
+        let [x] = self.take()?;
+        let map = loops::special(name).ok_or_else(|| self.unsupported())?;
+        let dtype = x.ty.dtype;
+        if !dtype.is_float() && !dtype.is_narrow_float() {
+            return Err(self.unsupported());
+        }
+        let wide = self.converted(x, DType::F64)?;
+        let v = self.map(map, &[wide.v], &wide.ty);
+        let y = self.converted(Tv { v, ty: wide.ty }, dtype)?;
+        self.finish(vec![y])
+    }
+}

@@ -1,0 +1,194 @@
+//! Ops whose shapes are operands: resolved where those are constants or the result's type is known.
+
+use stablehlo::ir::{Attributes, ConvDimensions, DYNAMIC, GatherDimensions, Type, Window};
+
+use super::other::find;
+use super::{Cx, Result, Tv, dtype_of, type_of};
+use crate::engine::dtype::TensorType;
+use crate::engine::error::CompileError;
+use crate::engine::graph::{Constant, V};
+use crate::engine::kernels::shape::ReadIndex;
+use crate::engine::pool::Buffer;
+
+impl<'m> Cx<'_, 'm> {
+    /// The bytes of a value known at compile time, all elements written out.
+    pub(super) fn known(&self, v: V) -> Option<Vec<u8>> {
+        let value = &self.l.values[v as usize];
+        match value.constant.as_ref()? {
+            Constant::Splat(bytes) => Some(bytes[..usize::from(value.size)].repeat(value.n)),
+            Constant::Dense(buffer) => Some(Buffer::bytes(buffer).to_vec()),
+        }
+    }
+
+    /// The elements of an integer tensor known at compile time.
+    pub(super) fn known_ints(&self, x: &Tv) -> Option<Vec<i64>> {
+        let bytes = self.known(x.v)?;
+        let read = ReadIndex::new(x.ty.dtype.computed())?;
+        // Aligned for every element type.
+        let mut aligned = vec![0u64; bytes.len().div_ceil(8)];
+        let aligned: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut aligned)[..bytes.len()];
+        aligned.copy_from_slice(&bytes);
+        Some((0..x.ty.elements()).map(|i| read.get(aligned, i)).collect())
+    }
+
+    /// The constant integers of an operand that must be known now.
+    fn needed_ints(&self, x: &Tv, what: &str) -> Result<Vec<i64>> {
+        self.known_ints(x).ok_or_else(|| {
+            CompileError::unsupported(format!(
+                "{} whose {what} are computed at run time; refine the program's shapes first",
+                super::name::op(&self.op.kind)
+            ))
+        })
+    }
+
+    /// The extents of the result: as declared, or where those are unknown as the operand says.
+    fn result_dims(&self, shape: &Tv) -> Result<Vec<usize>> {
+        let id = self.op.results.first().ok_or_else(|| self.invalid("no result"))?;
+        let Type::Tensor(declared) = type_of(self.frame.func, *id)? else {
+            return Err(self.invalid("the result is no tensor"));
+        };
+        let rank = declared.shape.len();
+        if !declared.shape.contains(&DYNAMIC) {
+            return self.sizes(&declared.shape, rank, "extents");
+        }
+        let shape = self.needed_ints(shape, "extents")?;
+        self.sizes(&shape, rank, "extents")
+    }
+
+    pub(super) fn dynamic_reshape(&mut self) -> Result<()> {
+        let [x, shape] = self.take()?;
+        let dims = self.result_dims(&shape)?;
+        let ty = self.typed(x.ty.dtype, &dims)?;
+        self.ensure(ty.elements() == x.ty.elements(), || format!("{} to {ty}", x.ty))?;
+        self.finish_one(x.v, ty)
+    }
+
+    pub(super) fn dynamic_broadcast_in_dim(&mut self, attributes: &Attributes) -> Result<()> {
+        let [x, shape] = self.take()?;
+        let dimensions = self.dims_of(attributes, "broadcast_dimensions")?;
+        let dims = self.result_dims(&shape)?;
+        let ty = self.typed(x.ty.dtype, &dims)?;
+        let y = self.broadcast(&x, ty, &dimensions)?;
+        self.finish(vec![y])
+    }
+
+    pub(super) fn dynamic_iota(&mut self, attributes: &Attributes) -> Result<()> {
+        let [shape] = self.take()?;
+        let dimension = self.size_of(attributes, "iota_dimension")?;
+        let dims = self.result_dims(&shape)?;
+        let ty = self.typed(self.result_dtype(0)?, &dims)?;
+        let y = self.counted(ty, dimension)?;
+        self.finish(vec![y])
+    }
+
+    pub(super) fn dynamic_pad(&mut self) -> Result<()> {
+        let [x, element, low, high, interior] = self.take()?;
+        let low = self.needed_ints(&low, "paddings")?;
+        let high = self.needed_ints(&high, "paddings")?;
+        let interior = self.needed_ints(&interior, "paddings")?;
+        let y = self.padded_with(&x, &element, &low, &high, &interior)?;
+        self.finish(vec![y])
+    }
+
+    pub(super) fn dynamic_gather(&mut self, attributes: &Attributes) -> Result<()> {
+        let [x, indices, sizes] = self.take()?;
+        let list = |name| self.dims_of(attributes, name);
+        let dimensions = GatherDimensions {
+            offset_dims: list("offset_dims")?,
+            collapsed_slice_dims: list("collapsed_slice_dims")?,
+            operand_batching_dims: list("operand_batching_dims")?,
+            start_indices_batching_dims: list("start_indices_batching_dims")?,
+            start_index_map: list("start_index_map")?,
+            index_vector_dim: self.size_of(attributes, "index_vector_dim")?,
+        };
+        let sizes = self.needed_ints(&sizes, "slice sizes")?;
+        self.gather_from(x, indices, &dimensions, &sizes)
+    }
+
+    pub(super) fn dynamic_conv(&mut self, attributes: &Attributes) -> Result<()> {
+        let [x, kernel, padding] = self.take()?;
+        let flat = self.needed_ints(&padding, "paddings")?;
+        let padding: Vec<(i64, i64)> = flat.as_chunks::<2>().0.iter().map(|&[low, high]| (low, high)).collect();
+        let size = |name| self.size_of(attributes, name);
+        let list = |name| self.dims_of(attributes, name);
+        let dimensions = ConvDimensions {
+            input_batch: size("input_batch_dimension")?,
+            input_feature: size("input_feature_dimension")?,
+            input_spatial: list("input_spatial_dimensions")?,
+            kernel_input_feature: size("kernel_input_feature_dimension")?,
+            kernel_output_feature: size("kernel_output_feature_dimension")?,
+            kernel_spatial: list("kernel_spatial_dimensions")?,
+            output_batch: size("output_batch_dimension")?,
+            output_feature: size("output_feature_dimension")?,
+            output_spatial: list("output_spatial_dimensions")?,
+        };
+        let reversal = self.ints_of(attributes, "window_reversal", Vec::new())?;
+        let window = Window {
+            dimensions: Vec::new(),
+            strides: self.ints_of(attributes, "window_strides", Vec::new())?,
+            base_dilations: self.ints_of(attributes, "lhs_dilation", Vec::new())?,
+            window_dilations: self.ints_of(attributes, "rhs_dilation", Vec::new())?,
+            padding,
+            reversal: reversal.iter().map(|&r| r != 0).collect(),
+        };
+        let count = |name| find(attributes, name).and_then(|a| a.as_integer()).unwrap_or(1);
+        let (groups, batch_groups) = (count("feature_group_count"), count("batch_group_count"));
+        self.convolution_of(x, kernel, &dimensions, &window, groups, batch_groups)
+    }
+
+    pub(super) fn real_dynamic_slice(&mut self) -> Result<()> {
+        let [x, starts, limits, steps] = self.take()?;
+        let steps = self.needed_ints(&steps, "strides")?;
+        if let (Some(starts), Some(limits)) = (self.known_ints(&starts), self.known_ints(&limits)) {
+            let y = self.sliced(&x, &starts, &limits, &steps)?;
+            return self.finish(vec![y]);
+        }
+        // Of a known size, from anywhere.
+        let ty = self.result_type(0)?;
+        if steps.iter().any(|&s| s != 1) {
+            return Err(self.unsupported());
+        }
+        let mut operands = vec![x];
+        for d in 0..ty.rank() {
+            let at = i64::try_from(d).unwrap_or(i64::MAX);
+            let one = self.sliced(&starts, &[at], &[at + 1], &[1])?;
+            operands.push(Tv { v: one.v, ty: TensorType { dtype: one.ty.dtype, dims: [].into() } });
+        }
+        let sizes: Vec<i64> = ty.dims.iter().map(|&d| i64::try_from(d).unwrap_or(i64::MAX)).collect();
+        self.dynamic_slice_of(&operands, &sizes)
+    }
+
+    /// Only to the size the dimension has: results of a smaller one would be of no static shape.
+    pub(super) fn set_dimension_size(&mut self, attributes: &Attributes) -> Result<()> {
+        let [x, size] = self.take()?;
+        let dimension = self.size_of(attributes, "dimension")?;
+        self.ensure(dimension < x.ty.rank(), || format!("dimension {dimension} of {}", x.ty))?;
+        let size = self.needed_ints(&size, "sizes")?;
+        let full = i64::try_from(x.ty.dims[dimension]).unwrap_or(i64::MAX);
+        if size[..] != [full] {
+            return Err(CompileError::unsupported(format!(
+                "set_dimension_size to {size:?} of {}; dimensions have one size here, that of the type",
+                x.ty
+            )));
+        }
+        self.finish(vec![x])
+    }
+
+    /// `get_dimension_size`'s kin in programs of unknown shape: a check made at compile time.
+    pub(super) fn shape_assertion(&mut self) -> Result<()> {
+        let holds = self.operands()?.first().and_then(|x| self.known(x.v));
+        match holds.as_deref() {
+            Some([1]) => Ok(()),
+            Some(_) => Err(self.invalid("an assertion about the program's shapes does not hold")),
+            None => Err(self.unsupported()),
+        }
+    }
+
+    /// Results exist and are of a dtype the engine has.
+    pub(super) fn has_results(&self, count: usize) -> Result<()> {
+        for &id in &self.op.results {
+            dtype_of(type_of(self.frame.func, id)?)?;
+        }
+        self.ensure(self.op.results.len() == count, || format!("{} results", self.op.results.len()))
+    }
+}

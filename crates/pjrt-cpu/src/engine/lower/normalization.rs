@@ -1,0 +1,137 @@
+//! `batch_norm_*`, written out as the specification defines them.
+
+use stablehlo::ir::{Attribute, Attributes, Binary, Unary};
+
+use super::linear::rest;
+use super::other::find;
+use super::{Cx, Result, Tv};
+use crate::engine::dtype::{DType, TensorType};
+use crate::engine::view::{View, strides_of};
+
+/// What all three ops know: the operand in the type they compute in, and the feature dimension.
+struct Norm {
+    x: Tv,
+    feature: usize,
+    epsilon: f64,
+    /// Elements of each feature.
+    count: usize,
+    dtype: DType,
+}
+
+impl Cx<'_, '_> {
+    fn norm(&mut self, x: Tv, attributes: &Attributes) -> Result<Norm> {
+        let feature = self.size_of(attributes, "feature_index")?;
+        self.ensure(feature < x.ty.rank(), || format!("feature_index = {feature} of {}", x.ty))?;
+        let epsilon = match find(attributes, "epsilon") {
+            Some(Attribute::Float(epsilon, _)) => *epsilon,
+            _ => return Err(self.invalid("attribute epsilon is missing")),
+        };
+        let dtype = x.ty.dtype;
+        let wide = match dtype {
+            DType::F64 => DType::F64,
+            _ if dtype == DType::F32 || dtype.is_float() || dtype.is_narrow_float() => DType::F32,
+            _ => return Err(self.unsupported()),
+        };
+        let count = x.ty.elements().checked_div(x.ty.dims[feature]).unwrap_or(0);
+        Ok(Norm { x: self.converted(x, wide)?, feature, epsilon, count, dtype })
+    }
+
+    /// One number per feature, for every element.
+    fn spread(&mut self, n: &Norm, features: &Tv) -> Result<Tv> {
+        let extent = n.x.ty.dims[n.feature];
+        self.ensure(features.ty.dims[..] == [extent], || format!("{} for {extent} features", features.ty))?;
+        let features = self.converted(features.clone(), n.x.ty.dtype)?;
+        let mut strides = vec![0; n.x.ty.rank()];
+        strides[n.feature] = strides_of(&features.ty.dims)[0];
+        let v = self.load(features.v, View::new(&n.x.ty.dims, &strides, 0));
+        Ok(Tv { v, ty: n.x.ty.clone() })
+    }
+
+    /// The sum over all but the feature dimension.
+    fn per_feature(&mut self, n: &Norm, x: &Tv) -> Result<Tv> {
+        let zero = self.filled(0.0, x.ty.dtype, &[])?;
+        let reduced = rest(x.ty.rank(), &[n.feature], &[]);
+        self.reduced(Binary::Add, x, &zero, &reduced)?.ok_or_else(|| self.unsupported())
+    }
+
+    /// A tensor of equal floats.
+    pub(super) fn filled(&mut self, x: f64, dtype: DType, dims: &[usize]) -> Result<Tv> {
+        let ty = self.typed(DType::F64, dims)?;
+        let v = self.l.splat_value(&x.to_ne_bytes(), ty.elements());
+        self.converted(Tv { v, ty }, dtype)
+    }
+
+    fn like(&mut self, x: f64, ty: &TensorType) -> Result<Tv> {
+        let dims = ty.dims.clone();
+        self.filled(x, ty.dtype, &dims)
+    }
+
+    /// `sqrt(variance + epsilon)`, per feature.
+    fn deviation(&mut self, n: &Norm, variance: &Tv) -> Result<Tv> {
+        let variance = self.converted(variance.clone(), n.x.ty.dtype)?;
+        let epsilon = self.like(n.epsilon, &variance.ty)?;
+        let sum = self.bin(Binary::Add, &variance, &epsilon)?;
+        self.un(Unary::Sqrt, &sum)
+    }
+
+    fn normalized(&mut self, n: &Norm, scale: &Tv, offset: &Tv, mean: &Tv, variance: &Tv) -> Result<Tv> {
+        let deviation = self.deviation(n, variance)?;
+        let [scale, offset, mean, deviation] =
+            [self.spread(n, scale)?, self.spread(n, offset)?, self.spread(n, mean)?, self.spread(n, &deviation)?];
+        let centered = self.bin(Binary::Subtract, &n.x, &mean)?;
+        let y = self.bin(Binary::Divide, &centered, &deviation)?;
+        let y = self.bin(Binary::Multiply, &y, &scale)?;
+        self.bin(Binary::Add, &y, &offset)
+    }
+
+    pub(super) fn batch_norm_inference(&mut self, attributes: &Attributes) -> Result<()> {
+        let [x, scale, offset, mean, variance] = self.take()?;
+        let n = self.norm(x, attributes)?;
+        let y = self.normalized(&n, &scale, &offset, &mean, &variance)?;
+        let y = self.converted(y, n.dtype)?;
+        self.finish(vec![y])
+    }
+
+    pub(super) fn batch_norm_training(&mut self, attributes: &Attributes) -> Result<()> {
+        let [x, scale, offset] = self.take()?;
+        let n = self.norm(x, attributes)?;
+        let sum = self.per_feature(&n, &n.x)?;
+        let count = self.like(n.count as f64, &sum.ty)?;
+        let mean = self.bin(Binary::Divide, &sum, &count)?;
+        let spread = self.spread(&n, &mean)?;
+        let centered = self.bin(Binary::Subtract, &n.x, &spread)?;
+        let squares = self.bin(Binary::Multiply, &centered, &centered)?;
+        let sum = self.per_feature(&n, &squares)?;
+        let variance = self.bin(Binary::Divide, &sum, &count)?;
+        let y = self.normalized(&n, &scale, &offset, &mean, &variance)?;
+        let results = [y, mean, variance].map(|t| self.converted(t, n.dtype));
+        self.finish(results.into_iter().collect::<Result<_>>()?)
+    }
+
+    pub(super) fn batch_norm_grad(&mut self, attributes: &Attributes) -> Result<()> {
+        let [x, scale, mean, variance, gradient] = self.take()?;
+        self.same(&x, &gradient)?;
+        let n = self.norm(x, attributes)?;
+        let gradient = self.converted(gradient, n.x.ty.dtype)?;
+        let deviation = self.deviation(&n, &variance)?;
+        let [scale, mean, deviation] =
+            [self.spread(&n, &scale)?, self.spread(&n, &mean)?, self.spread(&n, &deviation)?];
+        let centered = self.bin(Binary::Subtract, &n.x, &mean)?;
+        let normalized = self.bin(Binary::Divide, &centered, &deviation)?;
+        let grad_offset = self.per_feature(&n, &gradient)?;
+        let weighted = self.bin(Binary::Multiply, &gradient, &normalized)?;
+        let grad_scale = self.per_feature(&n, &weighted)?;
+        // scale / deviation * (gradient - mean of the gradient - normalized * mean of gradient * normalized)
+        let count = self.like(n.count as f64, &grad_offset.ty)?;
+        let mean_gradient = self.bin(Binary::Divide, &grad_offset, &count)?;
+        let mean_weighted = self.bin(Binary::Divide, &grad_scale, &count)?;
+        let [mean_gradient, mean_weighted] = [self.spread(&n, &mean_gradient)?, self.spread(&n, &mean_weighted)?];
+        let along = self.bin(Binary::Multiply, &normalized, &mean_weighted)?;
+        let inner = self.bin(Binary::Subtract, &gradient, &mean_gradient)?;
+        let inner = self.bin(Binary::Subtract, &inner, &along)?;
+        let factor = self.bin(Binary::Divide, &scale, &deviation)?;
+        let grad_operand = self.bin(Binary::Multiply, &factor, &inner)?;
+        let results = [grad_operand, grad_scale, grad_offset].map(|t| self.converted(t, n.dtype));
+        self.finish(results.into_iter().collect::<Result<_>>()?)
+    }
+}

@@ -1,0 +1,89 @@
+//! Ops the IR has no kind of their own for, by name; and `map`.
+
+use stablehlo::ir::{Attribute, Attributes};
+
+use super::{Cx, Result, Tv};
+use crate::engine::dtype::TensorType;
+use crate::engine::error::CompileError;
+use crate::engine::graph::V;
+use crate::engine::kernels::map::Mapped;
+
+/// An attribute of an op.
+pub(super) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
+    attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+}
+
+impl<'m> Cx<'_, 'm> {
+    /// Lowers an op by its name; `None` where no op of that name is known.
+    pub(super) fn other(&mut self, name: &str, attributes: &'m Attributes) -> Option<Result<()>> {
+        let name = name.strip_prefix("stablehlo.")?;
+        Some(match name {
+            "batch_norm_inference" => self.batch_norm_inference(attributes),
+            "batch_norm_training" => self.batch_norm_training(attributes),
+            "batch_norm_grad" => self.batch_norm_grad(attributes),
+            "map" => self.map_region(),
+            "rng" => self.rng(attributes),
+            "dynamic_reshape" => self.dynamic_reshape(),
+            "dynamic_broadcast_in_dim" => self.dynamic_broadcast_in_dim(attributes),
+            "dynamic_iota" => self.dynamic_iota(attributes),
+            "dynamic_pad" => self.dynamic_pad(),
+            "dynamic_gather" => self.dynamic_gather(attributes),
+            "dynamic_conv" => self.dynamic_conv(attributes),
+            "real_dynamic_slice" => self.real_dynamic_slice(),
+            "set_dimension_size" => self.set_dimension_size(attributes),
+            "infeed" | "outfeed" | "send" | "recv" => Err(CompileError::unsupported(format!(
+                "{name}: this device has no host queues; pass values as arguments and results, or through a custom_call"
+            ))),
+            "uniform_quantize" | "uniform_dequantize" => Err(CompileError::unsupported(format!(
+                "{name}: quantized types are not computed with; express them as integers, a scale and a zero point"
+            ))),
+            "async_start" | "async_done" => {
+                Err(CompileError::unsupported(format!("{name}: use the op itself, which is as asynchronous here")))
+            }
+            _ => return None,
+        })
+    }
+
+    /// A list of dimensions among an op's attributes; empty where absent.
+    pub(super) fn dims_of(&self, attributes: &Attributes, name: &str) -> Result<Vec<usize>> {
+        let Some(list) = find(attributes, name) else {
+            return Ok(Vec::new());
+        };
+        let list = list.as_integers().ok_or_else(|| self.invalid(format!("{name} is no list")))?;
+        let count = list.len();
+        self.sizes(&list, count, name)
+    }
+
+    /// A list of integers among an op's attributes; `default` where absent.
+    pub(super) fn ints_of(&self, attributes: &Attributes, name: &str, default: Vec<i64>) -> Result<Vec<i64>> {
+        match find(attributes, name) {
+            Some(list) => list.as_integers().ok_or_else(|| self.invalid(format!("{name} is no list"))),
+            None => Ok(default),
+        }
+    }
+
+    /// A number that is not negative among an op's attributes.
+    pub(super) fn size_of(&self, attributes: &Attributes, name: &str) -> Result<usize> {
+        let value = find(attributes, name).and_then(Attribute::as_integer).and_then(|i| usize::try_from(i).ok());
+        value.ok_or_else(|| self.invalid(format!("attribute {name} is missing or negative")))
+    }
+
+    /// `map`: the region for each element.
+    fn map_region(&mut self) -> Result<()> {
+        let inputs = self.operands()?;
+        let Some(first) = inputs.first().cloned() else {
+            return Err(self.invalid("no operand"));
+        };
+        for x in &inputs {
+            self.ensure(x.ty.dims == first.ty.dims, || format!("{} beside {}", x.ty, first.ty))?;
+        }
+        let scalars: Result<Vec<TensorType>> = inputs.iter().map(|x| self.typed(x.ty.dtype, &[])).collect();
+        let body = self.scalar_fn(self.body()?, &scalars?)?;
+        let types: Vec<TensorType> =
+            body.results.iter().map(|r| TensorType { dtype: r.dtype, dims: first.ty.dims.clone() }).collect();
+        let mut ins: Vec<V> = inputs.iter().map(|x| x.v).collect();
+        ins.extend(&body.captured);
+        let outs = self.kernel(Mapped { n: first.ty.elements(), body }, &ins, &[], &types);
+        self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
+    }
+}

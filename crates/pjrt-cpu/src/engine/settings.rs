@@ -1,0 +1,30 @@
+//! What a program is compiled for.
+
+/// How many members run a program, and how it becomes theirs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompileSettings {
+    /// Copies of the program on different data.
+    pub replicas: usize,
+    /// Devices that share the work of one copy.
+    pub partitions: usize,
+    /// The program is for all partitions together: the engine splits it by its sharding annotations. Otherwise it
+    /// is what each of them runs.
+    pub use_spmd: bool,
+    /// The annotations are Shardy's (`sdy.sharding`); otherwise those of GSPMD (`mhlo.sharding`). The engine reads
+    /// both whichever it is told.
+    pub use_shardy: bool,
+}
+
+impl Default for CompileSettings {
+    fn default() -> Self {
+        Self { replicas: 1, partitions: 1, use_spmd: true, use_shardy: true }
+    }
+}
+
+impl CompileSettings {
+    /// For that many replicas of that many partitions.
+    pub fn new(replicas: usize, partitions: usize) -> Self {
+        Self { replicas, partitions, ..Self::default() }
+    }
+}

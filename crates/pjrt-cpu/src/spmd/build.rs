@@ -1,0 +1,310 @@
+//! Building the program of one partition: values, constants, collectives, and changing how a value is cut.
+
+use std::collections::HashMap;
+
+use stablehlo::ir::{
+    Attribute, Attributes, Binary, ElementType, Literal, LocationId, Op, OpKind, Region, TensorType, Type, ValueId,
+};
+
+use super::grid::{Axis, Grid, Spec};
+use crate::engine::CompileError;
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+/// The function under construction.
+pub(super) struct Builder<'g> {
+    pub(super) grid: &'g Grid,
+    replicas: usize,
+    pub(super) values: Vec<Type>,
+    /// Ops of the regions being built, innermost last.
+    blocks: Vec<Vec<Op>>,
+    /// Ops at the start of the function: where this partition is.
+    prologue: Vec<Op>,
+    /// This partition's part among those the axes make.
+    coordinates: HashMap<Vec<Axis>, ValueId>,
+    numbers: HashMap<u32, ValueId>,
+    partition: Option<ValueId>,
+    pub(super) location: LocationId,
+}
+
+/// An integer too large for the IR.
+fn size(n: usize) -> Result<i64> {
+    i64::try_from(n).map_err(|_| CompileError::unsupported(format!("an extent of {n}")))
+}
+
+impl<'g> Builder<'g> {
+    pub(super) fn new(grid: &'g Grid, replicas: usize) -> Self {
+        Self {
+            grid,
+            replicas: replicas.max(1),
+            values: Vec::new(),
+            blocks: vec![Vec::new()],
+            prologue: Vec::new(),
+            coordinates: HashMap::new(),
+            numbers: HashMap::new(),
+            partition: None,
+            location: LocationId::default(),
+        }
+    }
+
+    pub(super) fn value(&mut self, ty: Type) -> Result<ValueId> {
+        let id = u32::try_from(self.values.len()).map_err(|_| CompileError::unsupported("more than 2^32 values"))?;
+        self.values.push(ty);
+        Ok(ValueId(id))
+    }
+
+    pub(super) fn tensor(&self, value: ValueId) -> Result<&TensorType> {
+        let ty = self.values.get(value.0 as usize).and_then(Type::as_tensor);
+        ty.ok_or_else(|| CompileError::unsupported("a value that is no tensor where one is to be cut"))
+    }
+
+    /// Adds an op whose results exist already.
+    pub(super) fn push(&mut self, op: Op) {
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(op);
+        }
+    }
+
+    pub(super) fn op(&self, kind: OpKind, operands: Vec<ValueId>, results: Vec<ValueId>) -> Op {
+        Op { kind, operands, results, regions: Vec::new(), attributes: Vec::new(), location: self.location }
+    }
+
+    /// Adds an op of one result.
+    pub(super) fn add(&mut self, kind: OpKind, operands: &[ValueId], ty: TensorType) -> Result<ValueId> {
+        self.add_with(kind, operands, ty, Vec::new())
+    }
+
+    fn add_with(
+        &mut self,
+        kind: OpKind,
+        operands: &[ValueId],
+        ty: TensorType,
+        regions: Vec<Region>,
+    ) -> Result<ValueId> {
+        let result = self.value(Type::Tensor(ty))?;
+        let mut op = self.op(kind, operands.to_vec(), vec![result]);
+        op.regions = regions;
+        self.push(op);
+        Ok(result)
+    }
+
+    pub(super) fn open(&mut self) {
+        self.blocks.push(Vec::new());
+    }
+
+    /// The ops since the matching [`Builder::open`].
+    pub(super) fn close(&mut self) -> Vec<Op> {
+        self.blocks.pop().unwrap_or_default()
+    }
+
+    /// All ops of the function.
+    pub(super) fn finish(mut self) -> (Vec<Op>, Vec<Type>) {
+        let body = self.close();
+        self.prologue.extend(body);
+        (self.prologue, self.values)
+    }
+
+    /// Adds an op of one ui32 scalar at the start of the function, where every region sees it.
+    fn early(&mut self, kind: OpKind, operands: &[ValueId]) -> Result<ValueId> {
+        let result = self.value(Type::Tensor(TensorType::new([], ElementType::Ui32)))?;
+        let op = self.op(kind, operands.to_vec(), vec![result]);
+        self.prologue.push(op);
+        Ok(result)
+    }
+
+    /// A ui32 constant.
+    pub(super) fn number(&mut self, n: usize) -> Result<ValueId> {
+        let n = u32::try_from(n).map_err(|_| CompileError::unsupported(format!("an offset of {n}")))?;
+        if let Some(&value) = self.numbers.get(&n) {
+            return Ok(value);
+        }
+        let ty = TensorType::new([], ElementType::Ui32);
+        let literal = Literal { ty, data: n.to_le_bytes().to_vec().into(), splat: false };
+        let value = self.early(OpKind::Constant(literal), &[])?;
+        self.numbers.insert(n, value);
+        Ok(value)
+    }
+
+    fn binary(&mut self, op: Binary, a: ValueId, b: ValueId) -> Result<ValueId> {
+        self.early(OpKind::Binary(op), &[a, b])
+    }
+
+    /// The place of this partition in the grid.
+    fn place(&mut self) -> Result<ValueId> {
+        if let Some(place) = self.partition {
+            return Ok(place);
+        }
+        let mut place = self.early(OpKind::PartitionId, &[])?;
+        if !self.grid.order.iter().copied().eq(0..self.grid.order.len()) {
+            let mut places = vec![0u32; self.grid.order.len()];
+            for (at, &partition) in self.grid.order.iter().enumerate() {
+                places[partition] = u32::try_from(at).unwrap_or(u32::MAX);
+            }
+            place = self.lookup(&places, place)?;
+        }
+        self.partition = Some(place);
+        Ok(place)
+    }
+
+    /// An element of a table, in the prologue.
+    fn lookup(&mut self, table: &[u32], at: ValueId) -> Result<ValueId> {
+        let ty = TensorType::new([size(table.len())?], ElementType::Ui32);
+        let data: Vec<u8> = table.iter().flat_map(|n| n.to_le_bytes()).collect();
+        let literal = Literal { ty: ty.clone(), data: data.into(), splat: false };
+        let table = self.value(Type::Tensor(ty))?;
+        let op = self.op(OpKind::Constant(literal), Vec::new(), vec![table]);
+        self.prologue.push(op);
+        let one = self.value(Type::Tensor(TensorType::new([1], ElementType::Ui32)))?;
+        let op = self.op(OpKind::DynamicSlice { slice_sizes: vec![1] }, vec![table, at], vec![one]);
+        self.prologue.push(op);
+        self.early(OpKind::Reshape, &[one])
+    }
+
+    /// Which of the parts the axes make is this partition's: a ui32 scalar.
+    pub(super) fn coordinate(&mut self, axes: &[Axis]) -> Result<ValueId> {
+        if let Some(&value) = self.coordinates.get(axes) {
+            return Ok(value);
+        }
+        let place = self.place()?;
+        let mut total = self.number(0)?;
+        for &axis in axes {
+            let (stride, extent) = (self.number(self.grid.stride(axis))?, self.grid.sizes[usize::from(axis)]);
+            let extent = self.number(extent)?;
+            let digit = self.binary(Binary::Divide, place, stride)?;
+            let digit = self.binary(Binary::Remainder, digit, extent)?;
+            total = self.binary(Binary::Multiply, total, extent)?;
+            total = self.binary(Binary::Add, total, digit)?;
+        }
+        self.coordinates.insert(axes.to_vec(), total);
+        Ok(total)
+    }
+
+    /// The groups of partitions that differ along those axes; of every replica where ids are flattened.
+    fn groups(&self, axes: &[Axis], flattened: bool) -> Result<Attribute> {
+        let groups = self.grid.groups(axes);
+        let partitions = self.grid.order.len();
+        let replicas = if flattened { self.replicas } else { 1 };
+        let columns = groups.first().map_or(0, Vec::len);
+        let mut numbers: Vec<u8> = Vec::new();
+        for replica in 0..replicas {
+            for &id in groups.iter().flatten() {
+                numbers.extend(size(replica * partitions + id)?.to_le_bytes());
+            }
+        }
+        let ty = TensorType::new([size(groups.len() * replicas)?, size(columns)?], ElementType::I64);
+        Ok(Attribute::Tensor(Literal { ty, data: numbers.into(), splat: false }))
+    }
+
+    fn collective(&self, name: &str, axes: &[Axis], dims: &[(&str, usize)], global: bool) -> Result<OpKind> {
+        let integer = |n: usize| Ok::<_, CompileError>(Attribute::Integer(size(n)?, ElementType::I64));
+        let mut attributes: Attributes =
+            vec![("channel_id".into(), integer(1)?), ("replica_groups".into(), self.groups(axes, global)?)];
+        if global {
+            attributes.push(("use_global_device_ids".into(), Attribute::Bool(true)));
+        }
+        for &(name, value) in dims {
+            attributes.push((name.into(), integer(value)?));
+        }
+        attributes.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(OpKind::Other { name: format!("stablehlo.{name}"), attributes })
+    }
+
+    /// A region `op(a, b)` of scalars.
+    fn reducer(&mut self, op: Binary, element: ElementType) -> Result<Region> {
+        let scalar = || Type::Tensor(TensorType::new([], element));
+        let (a, b, r) = (self.value(scalar())?, self.value(scalar())?, self.value(scalar())?);
+        let ops = vec![self.op(OpKind::Binary(op), vec![a, b], vec![r]), self.op(OpKind::Return, vec![r], Vec::new())];
+        Ok(Region { args: vec![a, b], ops })
+    }
+
+    /// Combines a value over the partitions that differ along the axes.
+    pub(super) fn all_reduce(&mut self, value: ValueId, op: Binary, axes: &[Axis]) -> Result<ValueId> {
+        let ty = self.tensor(value)?.clone();
+        let region = self.reducer(op, ty.element)?;
+        let kind = self.collective("all_reduce", axes, &[], true)?;
+        self.add_with(kind, &[value], ty, vec![region])
+    }
+
+    /// The same, of which each keeps its part of dimension `d`.
+    pub(super) fn reduce_scatter(&mut self, value: ValueId, op: Binary, axes: &[Axis], d: usize) -> Result<ValueId> {
+        let mut ty = self.tensor(value)?.clone();
+        let region = self.reducer(op, ty.element)?;
+        ty.shape[d] /= size(self.grid.parts(axes))?;
+        let kind = self.collective("reduce_scatter", axes, &[("scatter_dimension", d)], true)?;
+        self.add_with(kind, &[value], ty, vec![region])
+    }
+
+    fn all_gather(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
+        let mut ty = self.tensor(value)?.clone();
+        ty.shape[d] *= size(self.grid.parts(axes))?;
+        let kind = self.collective("all_gather", axes, &[("all_gather_dim", d)], true)?;
+        self.add(kind, &[value], ty)
+    }
+
+    fn all_to_all(&mut self, value: ValueId, axes: &[Axis], split: usize, concat: usize) -> Result<ValueId> {
+        let mut ty = self.tensor(value)?.clone();
+        let parts = self.grid.parts(axes);
+        ty.shape[split] /= size(parts)?;
+        ty.shape[concat] *= size(parts)?;
+        let dims = [("split_dimension", split), ("concat_dimension", concat), ("split_count", parts)];
+        let kind = self.collective("all_to_all", axes, &dims, false)?;
+        self.add(kind, &[value], ty)
+    }
+
+    /// This partition's part of dimension `d` among those the axes make.
+    fn part(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
+        let mut ty = self.tensor(value)?.clone();
+        ty.shape[d] /= size(self.grid.parts(axes))?;
+        let extent = usize::try_from(ty.shape[d]).unwrap_or(0);
+        let (coordinate, extent, zero) = (self.coordinate(axes)?, self.number(extent)?, self.number(0)?);
+        let start = self.binary(Binary::Multiply, coordinate, extent)?;
+        let starts = (0..ty.rank()).map(|at| if at == d { start } else { zero });
+        let operands: Vec<ValueId> = std::iter::once(value).chain(starts).collect();
+        self.add(OpKind::DynamicSlice { slice_sizes: ty.shape.clone() }, &operands, ty)
+    }
+
+    /// A value cut as `from`, cut as `to`.
+    pub(super) fn reshard(&mut self, mut value: ValueId, from: &Spec, to: &Spec) -> Result<ValueId> {
+        let mut now = from.clone();
+        // What moves from one dimension to another need never be whole anywhere.
+        for i in 0..now.len() {
+            let keep = common(&now[i], &to[i]);
+            let axes = now[i][keep..].to_vec();
+            let takes = |j: &usize| {
+                *j != i
+                    && to[*j].strip_prefix(&now[*j][..]).is_some_and(|rest| !axes.is_empty() && rest.starts_with(&axes))
+            };
+            let Some(j) = (0..now.len()).find(takes) else { continue };
+            value = self.all_to_all(value, &axes, j, i)?;
+            now[i].truncate(keep);
+            now[j].extend(axes);
+        }
+        // Cut first what can be cut, so that less is sent.
+        value = self.cut(value, &mut now, to, false)?;
+        for d in 0..now.len() {
+            let keep = common(&now[d], &to[d]);
+            if keep < now[d].len() {
+                let axes = now[d].split_off(keep);
+                value = self.all_gather(value, &axes, d)?;
+            }
+        }
+        self.cut(value, &mut now, to, true)
+    }
+
+    /// Cuts dimensions of which `to` is a finer cut, along axes that cut nothing yet.
+    fn cut(&mut self, mut value: ValueId, now: &mut Spec, to: &Spec, all: bool) -> Result<ValueId> {
+        for d in 0..now.len() {
+            let Some(axes) = to[d].strip_prefix(&now[d][..]).filter(|axes| !axes.is_empty()) else { continue };
+            if all || !now.iter().flatten().any(|axis| axes.contains(axis)) {
+                value = self.part(value, axes, d)?;
+                now[d].extend(axes);
+            }
+        }
+        Ok(value)
+    }
+}
+
+/// Length of the common prefix.
+fn common(a: &[Axis], b: &[Axis]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}

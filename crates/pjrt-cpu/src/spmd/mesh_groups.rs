@@ -1,0 +1,45 @@
+//! Groups of a collective that are named by the axes of a mesh, as newer programs do.
+
+use stablehlo::ir::Module;
+
+use super::grid::Grid;
+use super::plan::meshes;
+use super::written::{Written, WrittenDim, replica_group_axes};
+use crate::engine::CompileError;
+
+/// The groups that `#stablehlo.replica_group_mesh_axes<...>` stands for: devices of the mesh that differ along the
+/// axes only, major axis first.
+pub(crate) fn mesh_groups(text: &str, module: &Module) -> Result<Vec<Vec<usize>>, CompileError> {
+    let (mesh, axes) = replica_group_axes(text)?;
+    let meshes = meshes(module)?;
+    let found = meshes.get(&mesh).ok_or_else(|| CompileError::invalid(format!("there is no mesh {mesh}")))?;
+    let devices = found.axes.iter().map(|(_, size)| *size).product();
+    let dims = vec![WrittenDim { axes, open: false }];
+    let written = Written::Axes { mesh, dims, unreduced: false };
+    let grid = Grid::new(devices, &meshes, std::slice::from_ref(&written))?;
+    let sharding = grid.sharding(&written, 1)?;
+    Ok(grid.groups(&sharding.dims[0]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_follow_the_axes() {
+        let text = "sdy.mesh @m = <[\"x\"=2, \"y\"=2]>
+            sdy.mesh @r = <[\"x\"=2, \"y\"=2], device_ids=[3, 2, 1, 0]>
+            func.func @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }";
+        let module = stablehlo::parse(text).unwrap();
+        let groups = |mesh: &str, axes: &str| {
+            mesh_groups(&format!("#stablehlo.replica_group_mesh_axes<mesh = @{mesh}, axes = [{axes}]>"), &module)
+        };
+        let axis = |name: &str| format!("#stablehlo.axis_ref<name = \"{name}\">");
+        assert_eq!(groups("m", &axis("x")).unwrap(), [[0, 2], [1, 3]]);
+        assert_eq!(groups("m", &axis("y")).unwrap(), [[0, 1], [2, 3]]);
+        assert_eq!(groups("m", &format!("{}, {}", axis("y"), axis("x"))).unwrap(), [[0, 2, 1, 3]]);
+        assert_eq!(groups("r", &axis("y")).unwrap(), [[3, 2], [1, 0]]);
+        assert!(groups("none", &axis("y")).is_err());
+        assert!(groups("m", &axis("z")).is_err());
+    }
+}

@@ -1,0 +1,77 @@
+//! Splits a program for several devices by its sharding annotations (SPMD).
+//!
+//! A framework writes one program for all devices and says how some of its values are cut. [`partition`] makes of it
+//! the program each device runs on its parts, with collectives where parts must be exchanged: `written` reads the
+//! annotations (Shardy's attributes and GSPMD's strings), `grid` relates them to one grid of devices, `plan` spreads
+//! them along the ops by `rules`, `split` rewrites the ops with `build`.
+//!
+//! Whatever cannot stay cut is gathered, computed whole and cut again: slow at worst, never wrong.
+
+mod build;
+mod grid;
+mod inline;
+mod mesh_groups;
+mod op_sharding;
+mod plan;
+mod rules;
+mod split;
+mod written;
+
+#[cfg(test)]
+mod tests;
+
+use stablehlo::ir::{Module, OpKind, Region};
+
+use crate::engine::CompileError;
+pub(crate) use mesh_groups::mesh_groups;
+pub use op_sharding::OpSharding;
+
+/// The program of one partition.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Partitioned {
+    /// Its entry takes and returns the parts; it has no other functions.
+    pub module: Module,
+    /// How each parameter is cut.
+    pub parameter_shardings: Vec<OpSharding>,
+    /// How each output is cut.
+    pub output_shardings: Vec<OpSharding>,
+}
+
+/// Splits a program over `partitions` devices of each of `replicas`.
+///
+/// Arguments without an annotation are whole on every device; results without one are as the program leaves them.
+/// An error names the op, or the annotation, that cannot be split.
+pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<Partitioned, CompileError> {
+    let entry = module.entry().ok_or_else(|| CompileError::invalid("the module has no entry function to split"))?;
+    let func = inline::inline(module, entry)?;
+    let plan = plan::Plan::new(module, &func, partitions.max(1))?;
+    let split = split::split(module, &plan, replicas)?;
+    let of = |spec: &grid::Spec| OpSharding::of(&plan.grid, spec);
+    let parameter_shardings = func.args().iter().map(|&arg| of(&plan.state(arg).dims)).collect();
+    let output_shardings = plan.outputs.iter().map(|state| of(&state.dims)).collect();
+    let module = Module {
+        name: module.name.clone(),
+        attributes: module.attributes.clone(),
+        // Collectives may name their groups by these meshes.
+        symbols: module.symbols.clone(),
+        funcs: vec![split],
+        locations: module.locations.clone(),
+        ..Module::default()
+    };
+    // What the rules promise is checked once more: a slip of theirs is an error, not a wrong result.
+    stablehlo::verify(&module)
+        .map_err(|error| CompileError::unsupported(format!("the program could not be split over devices: {error}")))?;
+    Ok(Partitioned { module, parameter_shardings, output_shardings })
+}
+
+/// The program has parts that are each device's own, which only [`partition`] makes plain.
+pub(crate) fn has_manual_parts(module: &Module) -> bool {
+    fn inside(region: &Region) -> bool {
+        region.ops.iter().any(|op| {
+            matches!(&op.kind, OpKind::Other { name, .. } if name == "sdy.manual_computation")
+                || op.regions.iter().any(inside)
+        })
+    }
+    module.funcs.iter().any(|func| inside(&func.body))
+}

@@ -1,0 +1,618 @@
+//! How every value of the program is cut: what annotations say, spread along the ops until nothing changes.
+
+use std::collections::HashMap;
+
+use stablehlo::ir::{Attribute, Attributes, Func, Literal, Module, Op, OpKind, Region, Type, ValueId};
+
+use super::grid::{Axis, AxisSet, Grid, Sharding, Spec};
+use super::rules::{Constants, Mapping, Rule, rule, shape};
+use super::written::{self, Written, WrittenMesh};
+use crate::engine::{CompileError, place};
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+/// How one value is cut.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    pub(super) dims: Spec,
+    open: Vec<bool>,
+    /// Axes along which each device has a value of its own.
+    pub(super) manual: AxisSet,
+    extents: Vec<usize>,
+}
+
+/// What an op is for partitioning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Its result is its operand, cut as it says.
+    Constraint,
+    /// From the program of all devices to the one of each.
+    FullToShard,
+    ShardToFull,
+    ManualComputation,
+    /// An identity that says nothing.
+    Nothing,
+    Plain,
+}
+
+pub(super) fn role(op: &Op) -> Role {
+    match &op.kind {
+        OpKind::CustomCall { call_target_name, .. } => match call_target_name.as_str() {
+            "Sharding" => Role::Constraint,
+            "SPMDFullToShardShape" => Role::FullToShard,
+            "SPMDShardToFullShape" => Role::ShardToFull,
+            "annotate_device_placement" => Role::Nothing,
+            _ => Role::Plain,
+        },
+        OpKind::OptimizationBarrier => Role::Nothing,
+        OpKind::Other { name, .. } => match name.as_str() {
+            "sdy.sharding_constraint" | "sdy.reshard" => Role::Constraint,
+            "sdy.propagation_barrier" => Role::Nothing,
+            "sdy.manual_computation" => Role::ManualComputation,
+            _ => Role::Plain,
+        },
+        _ => Role::Plain,
+    }
+}
+
+/// A whole plan.
+pub(super) struct Plan<'m> {
+    pub(super) func: &'m Func,
+    pub(super) grid: Grid,
+    states: Vec<State>,
+    /// Operands and results of manual computations as they are cut where they are entered and left, by result or
+    /// argument of the region; and the axes of each dimension that are manual.
+    pub(super) borders: HashMap<ValueId, Border>,
+    pub(super) outputs: Vec<State>,
+    constants: HashMap<ValueId, &'m Literal>,
+}
+
+/// Where a value goes from all devices to each, or back.
+#[derive(Clone, Debug)]
+pub(super) struct Border {
+    /// How the global value is cut.
+    pub(super) outer: usize,
+    /// Manual axes of each dimension, which come first.
+    pub(super) prefix: Spec,
+}
+
+impl Constants for Plan<'_> {
+    fn constant(&self, value: ValueId) -> Option<&Literal> {
+        self.constants.get(&value).copied()
+    }
+}
+
+/// States that are cut together.
+enum Edge {
+    Rule { sizes: Vec<usize>, tensors: Vec<(usize, Mapping)> },
+    Border { outer: usize, inner: usize, prefix: Spec },
+}
+
+fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
+    attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+}
+
+fn text(attribute: &Attribute) -> Option<String> {
+    match attribute {
+        Attribute::Other(text) | Attribute::Symbol(text) => Some(text.clone()),
+        Attribute::String(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    }
+}
+
+/// The annotation among the attributes of an argument or a result.
+fn of_value(attributes: &Attributes) -> Result<Option<Written>> {
+    if let Some(text) = find(attributes, "sdy.sharding").and_then(text) {
+        return written::sharding(&text).map(Some);
+    }
+    match find(attributes, "mhlo.sharding").and_then(text) {
+        Some(text) => written::tiles(&text).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The annotations of an op, one per result, or of the operands and results of a manual computation.
+fn of_op(op: &Op) -> Result<Vec<Written>> {
+    match (role(op), &op.kind) {
+        (Role::Constraint, OpKind::Other { attributes, .. }) => {
+            find(attributes, "sharding").and_then(text).map(|text| written::sharding(&text)).into_iter().collect()
+        }
+        (Role::Constraint | Role::FullToShard | Role::ShardToFull, _) => {
+            Ok(of_value(&op.attributes)?.into_iter().collect())
+        }
+        (Role::ManualComputation, OpKind::Other { attributes, .. }) => {
+            let mut all = Vec::new();
+            for name in ["in_shardings", "out_shardings"] {
+                let list = find(attributes, name).and_then(text);
+                all.extend(written::shardings(&list.ok_or_else(|| missing(name))?)?);
+            }
+            Ok(all)
+        }
+        _ => match find(&op.attributes, "sdy.sharding").and_then(text) {
+            Some(text) => written::shardings(&text),
+            None => Ok(Vec::new()),
+        },
+    }
+}
+
+fn missing(name: &str) -> CompileError {
+    CompileError::invalid(format!("attribute `{name}` is missing"))
+}
+
+fn for_each_op<'m>(region: &'m Region, f: &mut impl FnMut(&'m Op) -> Result<()>) -> Result<()> {
+    for op in &region.ops {
+        f(op)?;
+        op.regions.iter().try_for_each(|region| for_each_op(region, f))?;
+    }
+    Ok(())
+}
+
+impl<'m> Plan<'m> {
+    /// Plans `func`, which has no calls, for that many partitions.
+    pub(super) fn new(module: &Module, func: &'m Func, partitions: usize) -> Result<Self> {
+        let at = |op: &Op| {
+            let place = place(module, func, op);
+            move |error: CompileError| error.at(|| place)
+        };
+        let mut annotations = Vec::new();
+        for attributes in func.arg_attributes.iter().chain(&func.result_attributes) {
+            annotations.extend(of_value(attributes)?);
+        }
+        let mut constants = HashMap::new();
+        for_each_op(&func.body, &mut |op| {
+            annotations.extend(of_op(op).map_err(|e| at(op)(e))?);
+            if let (OpKind::Constant(literal), Some(&result)) = (&op.kind, op.results.first()) {
+                constants.insert(result, literal);
+            }
+            Ok(())
+        })?;
+        let grid = Grid::new(partitions, &meshes(module)?, &annotations)?;
+        let states = func.values.iter().map(State::of).collect();
+        let mut plan = Self { func, grid, states, borders: HashMap::new(), outputs: Vec::new(), constants };
+        plan.arguments()?;
+        let mut edges = Vec::new();
+        plan.region(&func.body, AxisSet::default(), &mut edges, &mut |op, error| at(op)(error))?;
+        let outputs = plan.results(&mut edges)?;
+        plan.spread(&edges);
+        plan.outputs = outputs.into_iter().map(|at| plan.states[at].clone()).collect();
+        Ok(plan)
+    }
+
+    pub(super) fn state(&self, value: ValueId) -> &State {
+        &self.states[value.0 as usize]
+    }
+
+    pub(super) fn outer(&self, border: &Border) -> &State {
+        &self.states[border.outer]
+    }
+
+    /// Cuts a state as an annotation says. Dimensions that cannot be cut evenly are cut less, where that is allowed.
+    fn annotate(&mut self, at: usize, sharding: Sharding, exact: bool) -> Result<()> {
+        let state = &mut self.states[at];
+        let mut used = AxisSet::default();
+        for (d, axes) in sharding.dims.iter().enumerate() {
+            if axes.iter().any(|&axis| used.contains(axis)) {
+                return Err(CompileError::invalid("a sharding that uses an axis twice"));
+            }
+            used.add(axes);
+            let mut axes = axes.clone();
+            while !state.extents[d].is_multiple_of(self.grid.parts(&axes)) {
+                if exact {
+                    let (extent, parts) = (state.extents[d], self.grid.parts(&axes));
+                    return Err(CompileError::unsupported(format!(
+                        "dimension {d} of extent {extent} cut into {parts} parts; make it a multiple of {parts}"
+                    )));
+                }
+                axes.pop();
+            }
+            state.dims[d] = axes;
+            state.open[d] = sharding.open[d];
+        }
+        state.manual = state.manual.union(sharding.manual);
+        Ok(())
+    }
+
+    fn arguments(&mut self) -> Result<()> {
+        for (i, &arg) in self.func.args().iter().enumerate() {
+            let at = arg.0 as usize;
+            let written = match self.func.arg_attributes.get(i) {
+                Some(attributes) => of_value(attributes)?,
+                None => None,
+            };
+            // An argument without an annotation comes whole: whoever passes it need not ask how it is cut.
+            let written = written.unwrap_or(Written::Replicated);
+            let sharding = self.grid.sharding(&written, self.states[at].dims.len());
+            let named = |e: CompileError| e.at(|| format!("argument {i} of function `{}`", self.func.name));
+            let sharding = sharding.map_err(named)?;
+            let func = self.func;
+            self.annotate(at, sharding, true)
+                .map_err(|e| e.at(|| format!("argument {i} of function `{}`", func.name)))?;
+        }
+        Ok(())
+    }
+
+    fn results(&mut self, edges: &mut Vec<Edge>) -> Result<Vec<usize>> {
+        let returned = self.func.body.ops.last().map_or(&[][..], |op| &op.operands);
+        let mut outputs = Vec::with_capacity(returned.len());
+        for (i, &value) in returned.iter().enumerate() {
+            let at = self.add(&self.func.values[value.0 as usize]);
+            if let Some(written) = self.func.result_attributes.get(i).map_or(Ok(None), of_value)? {
+                let func = self.func;
+                let sharding = self.grid.sharding(&written, self.states[at].dims.len());
+                let sharding = sharding.and_then(|s| self.annotate(at, s, true));
+                sharding.map_err(|e| e.at(|| format!("result {i} of function `{}`", func.name)))?;
+            }
+            self.link(&[value], Some(at), edges);
+            outputs.push(at);
+        }
+        Ok(outputs)
+    }
+
+    /// A state of its own.
+    fn add(&mut self, ty: &Type) -> usize {
+        self.states.push(State::of(ty));
+        self.states.len() - 1
+    }
+
+    fn link(&self, values: &[ValueId], also: Option<usize>, edges: &mut Vec<Edge>) {
+        let (sizes, mapping) = Rule::link(self.func, values);
+        let tensors = values.iter().map(|v| v.0 as usize).chain(also).map(|at| (at, mapping.clone())).collect();
+        edges.push(Edge::Rule { sizes, tensors });
+    }
+
+    fn region(
+        &mut self,
+        region: &'m Region,
+        manual: AxisSet,
+        edges: &mut Vec<Edge>,
+        at: &mut impl FnMut(&Op, CompileError) -> CompileError,
+    ) -> Result<()> {
+        for &arg in &region.args {
+            let state = &mut self.states[arg.0 as usize];
+            state.manual = state.manual.union(manual);
+        }
+        for op in &region.ops {
+            self.op(op, manual, edges, at).map_err(|error| at(op, error))?;
+        }
+        Ok(())
+    }
+
+    fn op(
+        &mut self,
+        op: &'m Op,
+        manual: AxisSet,
+        edges: &mut Vec<Edge>,
+        at: &mut impl FnMut(&Op, CompileError) -> CompileError,
+    ) -> Result<()> {
+        // What a device has of its own makes results its own.
+        let inherited = op.operands.iter().fold(manual, |set, &v| set.union(self.state(v).manual));
+        let role = role(op);
+        if role != Role::ShardToFull {
+            for &result in &op.results {
+                self.states[result.0 as usize].manual = match role {
+                    Role::ManualComputation => manual,
+                    _ => inherited,
+                };
+            }
+        }
+        match role {
+            Role::Constraint | Role::Nothing => {
+                for (&x, &y) in op.operands.iter().zip(&op.results) {
+                    self.link(&[x, y], None, edges);
+                }
+                if let (Some(written), Some(&result)) = (of_op(op)?.first(), op.results.first()) {
+                    let result = result.0 as usize;
+                    let mut sharding = self.grid.sharding(written, self.states[result].dims.len())?;
+                    open_dims(op, &mut sharding);
+                    self.annotate(result, sharding, false)?;
+                }
+            }
+            Role::FullToShard => {
+                let (&[full], &[shard]) = (&op.operands[..], &op.results[..]) else { return Err(missing("operand")) };
+                let written = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
+                let rank = self.states[shard.0 as usize].dims.len();
+                let sharding = self.grid.sharding(&written, rank)?;
+                let set = sharding.manual;
+                let outer = full.0 as usize;
+                let prefix = prefix(&self.states[outer].dims, set)?;
+                self.states[shard.0 as usize].manual = inherited.union(set);
+                self.borders.insert(shard, Border { outer, prefix: prefix.clone() });
+                edges.push(Edge::Border { outer, inner: shard.0 as usize, prefix });
+            }
+            Role::ShardToFull => {
+                let (&[shard], &[full]) = (&op.operands[..], &op.results[..]) else { return Err(missing("operand")) };
+                let written = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
+                let outer = full.0 as usize;
+                let mut sharding = self.grid.sharding(&written, self.states[outer].dims.len())?;
+                open_dims(op, &mut sharding);
+                let prefix = prefix(&sharding.dims, self.state(shard).manual)?;
+                self.states[outer].manual = manual;
+                self.annotate(outer, sharding, true)?;
+                self.borders.insert(full, Border { outer, prefix: prefix.clone() });
+                edges.push(Edge::Border { outer, inner: shard.0 as usize, prefix });
+            }
+            Role::ManualComputation => self.manual_computation(op, manual, edges, at)?,
+            Role::Plain => match op.kind {
+                OpKind::While => self.while_loop(op, manual, edges, at)?,
+                OpKind::If | OpKind::Case => {
+                    for region in &op.regions {
+                        self.region(region, inherited, edges, at)?;
+                    }
+                    for (i, &result) in op.results.iter().enumerate() {
+                        let ends = op.regions.iter().filter_map(|r| r.ops.last()?.operands.get(i).copied());
+                        let all: Vec<ValueId> = ends.chain([result]).collect();
+                        let set = all.iter().fold(inherited, |set, &v| set.union(self.state(v).manual));
+                        self.states[result.0 as usize].manual = set;
+                        self.link(&all, None, edges);
+                    }
+                }
+                OpKind::Return => {}
+                OpKind::PartitionId => self.states[op.results[0].0 as usize].manual = self.grid.all(),
+                _ => {
+                    let rule = rule(self.func, op, self);
+                    let of = |values: &[ValueId], maps: Vec<Mapping>| {
+                        values.iter().map(|v| v.0 as usize).zip(maps).collect::<Vec<_>>()
+                    };
+                    let mut tensors = of(&op.results, rule.results);
+                    tensors.extend(of(&op.operands, rule.operands));
+                    edges.push(Edge::Rule { sizes: rule.sizes, tensors });
+                    for (written, &result) in of_op(op)?.iter().zip(&op.results) {
+                        let result = result.0 as usize;
+                        let sharding = self.grid.sharding(written, self.states[result].dims.len())?;
+                        self.annotate(result, sharding, false)?;
+                    }
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn while_loop(
+        &mut self,
+        op: &'m Op,
+        manual: AxisSet,
+        edges: &mut Vec<Edge>,
+        at: &mut impl FnMut(&Op, CompileError) -> CompileError,
+    ) -> Result<()> {
+        let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop has two regions")) };
+        // What the body makes of a value may be a device's own though the first value was not.
+        let mut first = edges.len();
+        for round in 0.. {
+            edges.truncate(first);
+            first = edges.len();
+            let mut grown = false;
+            for (i, &init) in op.operands.iter().enumerate() {
+                let set = self.state(init).manual.union(self.states[op.results[i].0 as usize].manual);
+                for &arg in [cond, body].iter().filter_map(|r| r.args.get(i)) {
+                    self.states[arg.0 as usize].manual = set;
+                }
+            }
+            self.region(cond, manual, edges, at)?;
+            self.region(body, manual, edges, at)?;
+            for (i, &result) in op.results.iter().enumerate() {
+                let end = body.ops.last().and_then(|r| r.operands.get(i)).copied().unwrap_or(result);
+                let own = self.state(result).manual;
+                let set = own.union(self.state(end).manual).union(self.state(op.operands[i]).manual);
+                grown |= set != own;
+                self.states[result.0 as usize].manual = set;
+                let args = [cond, body].into_iter().filter_map(|r| r.args.get(i).copied());
+                let all: Vec<ValueId> = args.chain([op.operands[i], end, result]).collect();
+                self.link(&all, None, edges);
+            }
+            if !grown || round > 32 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn manual_computation(
+        &mut self,
+        op: &'m Op,
+        manual: AxisSet,
+        edges: &mut Vec<Edge>,
+        at: &mut impl FnMut(&Op, CompileError) -> CompileError,
+    ) -> Result<()> {
+        let (OpKind::Other { attributes, .. }, [body]) = (&op.kind, &op.regions[..]) else {
+            return Err(CompileError::invalid("a manual computation has one region"));
+        };
+        let written = of_op(op)?;
+        if written.len() != op.operands.len() + op.results.len() || body.args.len() != op.operands.len() {
+            return Err(CompileError::invalid("a manual computation has a sharding for each operand and result"));
+        }
+        let (ins, outs) = written.split_at(op.operands.len());
+        let names = find(attributes, "manual_axes").and_then(text).ok_or_else(|| missing("manual_axes"))?;
+        let mut set = AxisSet::default();
+        for name in written::manual_axes(&names)? {
+            let mesh = written.iter().find_map(|w| match w {
+                Written::Axes { mesh, .. } => self.grid.axis(mesh, &name),
+                _ => None,
+            });
+            let axes = mesh.ok_or_else(|| CompileError::invalid(format!("no mesh has the manual axis {name:?}")))?;
+            set.add(axes);
+        }
+        let inside = manual.union(set);
+        for ((written, &operand), &arg) in ins.iter().zip(&op.operands).zip(&body.args) {
+            let outer = self.add(&self.func.values[operand.0 as usize]);
+            let sharding = self.grid.sharding(written, self.states[outer].dims.len())?;
+            let prefix = prefix(&sharding.dims, set)?;
+            self.annotate(outer, sharding, true)?;
+            self.states[outer].manual = manual;
+            self.link(&[operand], Some(outer), edges);
+            self.borders.insert(arg, Border { outer, prefix: prefix.clone() });
+            edges.push(Edge::Border { outer, inner: arg.0 as usize, prefix });
+        }
+        self.region(body, inside, edges, at)?;
+        let ends = body.ops.last().map_or(&[][..], |r| &r.operands);
+        for ((written, &result), &end) in outs.iter().zip(&op.results).zip(ends) {
+            let outer = result.0 as usize;
+            let sharding = self.grid.sharding(written, self.states[outer].dims.len())?;
+            let prefix = prefix(&sharding.dims, set)?;
+            self.annotate(outer, sharding, true)?;
+            self.borders.insert(result, Border { outer, prefix: prefix.clone() });
+            edges.push(Edge::Border { outer, inner: end.0 as usize, prefix });
+        }
+        Ok(())
+    }
+
+    /// Goes forwards and backwards until nothing changes. Every change adds an axis, so it ends.
+    fn spread(&mut self, edges: &[Edge]) {
+        loop {
+            let mut changed = false;
+            for edge in edges {
+                changed |= self.along(edge);
+            }
+            for edge in edges.iter().rev() {
+                changed |= self.along(edge);
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    fn along(&mut self, edge: &Edge) -> bool {
+        let mut changed = false;
+        match edge {
+            Edge::Rule { sizes, tensors } => {
+                let mut best: Vec<Vec<Axis>> = vec![Vec::new(); sizes.len()];
+                for (at, mapping) in tensors {
+                    for (axes, factors) in self.states[*at].dims.iter().zip(mapping) {
+                        for (factor, axes) in project(&self.grid, axes, factors, sizes) {
+                            if axes.len() > best[factor].len() {
+                                best[factor] = axes;
+                            }
+                        }
+                    }
+                }
+                for (at, mapping) in tensors {
+                    for (d, factors) in mapping.iter().enumerate() {
+                        let axes = join(&self.grid, factors, sizes, &best);
+                        changed |= self.extend(*at, d, &axes);
+                    }
+                }
+            }
+            Edge::Border { outer, inner, prefix } => {
+                for (d, prefix) in prefix.iter().enumerate() {
+                    let axes = [&prefix[..], &self.states[*inner].dims[d]].concat();
+                    changed |= self.extend(*outer, d, &axes);
+                    let free = self.states[*outer].dims[d].get(prefix.len()..).unwrap_or_default().to_vec();
+                    changed |= self.extend(*inner, d, &free);
+                }
+            }
+        }
+        changed
+    }
+
+    /// Adds axes to an open dimension as far as they are free and cut it evenly.
+    fn extend(&mut self, at: usize, d: usize, axes: &[Axis]) -> bool {
+        let state = &self.states[at];
+        let current = &state.dims[d];
+        if !state.open[d] || !axes.starts_with(current) || axes.len() == current.len() {
+            return false;
+        }
+        let mut used = state.manual;
+        state.dims.iter().for_each(|axes| used.add(axes));
+        let fits = |count: &usize| {
+            let added = &axes[current.len()..*count];
+            added.iter().all(|&a| !used.contains(a))
+                && state.extents[d].is_multiple_of(self.grid.parts(&axes[..*count]))
+        };
+        let count = (current.len() + 1..=axes.len()).take_while(fits).last();
+        if let Some(count) = count {
+            self.states[at].dims[d] = axes[..count].to_vec();
+        }
+        count.is_some()
+    }
+}
+
+impl State {
+    fn of(ty: &Type) -> Self {
+        let extents: Vec<usize> = match ty {
+            Type::Tensor(ty) => ty.shape.iter().map(|&d| usize::try_from(d).unwrap_or(0)).collect(),
+            _ => Vec::new(),
+        };
+        let rank = extents.len();
+        Self { dims: vec![Vec::new(); rank], open: vec![true; rank], manual: AxisSet::default(), extents }
+    }
+}
+
+/// Dimensions a custom call's configuration leaves open.
+fn open_dims(op: &Op, sharding: &mut Sharding) {
+    if let OpKind::CustomCall { backend_config, .. } = &op.kind
+        && let Some(config) = text(backend_config)
+    {
+        for d in written::unspecified_dims(&config) {
+            if let Some(open) = sharding.open.get_mut(d) {
+                *open = true;
+            }
+        }
+    }
+}
+
+/// The manual axes of each dimension, which must be its major ones.
+fn prefix(dims: &Spec, manual: AxisSet) -> Result<Spec> {
+    let split = |axes: &Vec<Axis>| {
+        let count = axes.iter().take_while(|&&a| manual.contains(a)).count();
+        let first = axes[count..].iter().all(|&a| !manual.contains(a));
+        first.then(|| axes[..count].to_vec())
+    };
+    dims.iter().map(split).collect::<Option<Spec>>().ok_or_else(|| {
+        CompileError::unsupported("a dimension cut along a manual axis inside of one that is not manual")
+    })
+}
+
+/// What the axes of a dimension are for each of its factors.
+pub(super) fn project(grid: &Grid, axes: &[Axis], factors: &[usize], sizes: &[usize]) -> Vec<(usize, Vec<Axis>)> {
+    let mut rest = axes;
+    let mut found = Vec::with_capacity(factors.len());
+    for &factor in factors {
+        let fits = |count: &usize| sizes[factor].is_multiple_of(grid.parts(&rest[..*count]));
+        let count = (0..=rest.len()).take_while(fits).last().unwrap_or(0);
+        let (own, other) = rest.split_at(count);
+        found.push((factor, own.to_vec()));
+        rest = other;
+        // Only the parts of a whole major factor are parts of the next.
+        if grid.parts(own) != sizes[factor] {
+            break;
+        }
+    }
+    found
+}
+
+/// The axes of a dimension whose factors are cut like that.
+pub(super) fn join(grid: &Grid, factors: &[usize], sizes: &[usize], cut: &[Vec<Axis>]) -> Vec<Axis> {
+    let mut axes = Vec::new();
+    for &factor in factors {
+        axes.extend(&cut[factor]);
+        if grid.parts(&cut[factor]) != sizes[factor] {
+            break;
+        }
+    }
+    axes
+}
+
+/// The meshes of the program, by `@name`.
+pub(super) fn meshes(module: &Module) -> Result<HashMap<String, WrittenMesh>> {
+    let mut meshes = HashMap::new();
+    for (op, attributes) in &module.symbols {
+        if op == "sdy.mesh"
+            && let Some(name) = find(attributes, "sym_name").and_then(text)
+            && let Some(mesh) = find(attributes, "mesh").and_then(text)
+        {
+            meshes.insert(format!("@{name}"), written::mesh(&mesh)?);
+        }
+    }
+    Ok(meshes)
+}
+
+/// Whether any value of the op is a device's own.
+pub(super) fn manual_of(plan: &Plan<'_>, op: &Op) -> AxisSet {
+    op.operands.iter().chain(&op.results).fold(AxisSet::default(), |set, &v| set.union(plan.state(v).manual))
+}
+
+/// The extents of a value when it is cut like that.
+pub(super) fn local_shape(grid: &Grid, func: &Func, value: ValueId, spec: &Spec) -> Vec<i64> {
+    let cut = |(&extent, axes): (&i64, &Vec<Axis>)| extent / i64::try_from(grid.parts(axes)).unwrap_or(1).max(1);
+    shape(func, value).iter().zip(spec).map(cut).collect()
+}

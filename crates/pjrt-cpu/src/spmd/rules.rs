@@ -1,0 +1,377 @@
+//! Which dimensions of an op's operands and results may be cut together.
+//!
+//! An op is described by factors: independent loops of its computation. A dimension lists the factors it is made of,
+//! major first; one that lists none must be whole wherever the op runs. A factor that no result has is summed over.
+
+use stablehlo::ir::{Attribute, Attributes, Binary, Func, Literal, Op, OpKind, TensorType, Type, ValueId};
+
+/// The factors of one tensor's dimensions.
+pub(super) type Mapping = Vec<Vec<usize>>;
+
+#[derive(Debug, Default)]
+pub(super) struct Rule {
+    /// Extent of each factor.
+    pub(super) sizes: Vec<usize>,
+    /// Factors over which results are reduced.
+    pub(super) reduced: Vec<bool>,
+    pub(super) operands: Vec<Mapping>,
+    pub(super) results: Vec<Mapping>,
+}
+
+/// The shape of a value; nothing for tokens.
+pub(super) fn shape(func: &Func, value: ValueId) -> &[i64] {
+    match func.values.get(value.0 as usize) {
+        Some(Type::Tensor(ty)) => &ty.shape,
+        _ => &[],
+    }
+}
+
+fn tensor(func: &Func, value: ValueId) -> Option<&TensorType> {
+    func.values.get(value.0 as usize).and_then(Type::as_tensor)
+}
+
+fn extent(size: i64) -> usize {
+    usize::try_from(size).unwrap_or(0)
+}
+
+impl Rule {
+    /// Everything whole.
+    pub(super) fn whole(func: &Func, op: &Op) -> Self {
+        let of = |values: &[ValueId]| values.iter().map(|&v| vec![Vec::new(); shape(func, v).len()]).collect();
+        Self { operands: of(&op.operands), results: of(&op.results), ..Self::default() }
+    }
+
+    /// A factor of these dimensions of operands and results.
+    fn join(&mut self, size: i64, operands: &[(usize, usize)], results: &[(usize, usize)]) {
+        self.join_as(false, size, operands, results);
+    }
+
+    fn join_as(&mut self, reduced: bool, size: i64, operands: &[(usize, usize)], results: &[(usize, usize)]) {
+        let factor = self.sizes.len();
+        self.sizes.push(extent(size));
+        self.reduced.push(reduced);
+        for (places, tensors) in [(operands, &mut self.operands), (results, &mut self.results)] {
+            for &(tensor, dim) in places {
+                if let Some(dim) = tensors.get_mut(tensor).and_then(|t| t.get_mut(dim)) {
+                    dim.push(factor);
+                }
+            }
+        }
+    }
+
+    /// Dimension `d` of all operands and results of that rank, for each `d` that `fits`.
+    fn alike(&mut self, sizes: &[i64], fits: impl Fn(usize) -> bool) {
+        let rank = sizes.len();
+        for (d, &size) in sizes.iter().enumerate().filter(|(d, _)| fits(*d)) {
+            let at = |tensors: &[Mapping]| -> Vec<(usize, usize)> {
+                (0..tensors.len()).filter(|&t| tensors[t].len() == rank).map(|t| (t, d)).collect()
+            };
+            let (operands, results) = (at(&self.operands), at(&self.results));
+            self.join(size, &operands, &results);
+        }
+    }
+
+    /// The rule of several values that must be cut alike.
+    pub(super) fn link(func: &Func, values: &[ValueId]) -> (Vec<usize>, Mapping) {
+        let sizes: Vec<usize> =
+            values.first().map_or(&[][..], |&v| shape(func, v)).iter().map(|&s| extent(s)).collect();
+        let mapping = (0..sizes.len()).map(|d| vec![d]).collect();
+        (sizes, mapping)
+    }
+}
+
+/// Where values come from, to see constants.
+pub(super) trait Constants {
+    /// The constant a value is.
+    fn constant(&self, value: ValueId) -> Option<&Literal>;
+}
+
+/// The rule of an op; all whole where nothing better is known.
+pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
+    let mut rule = Rule::whole(func, op);
+    let operand = |i: usize| op.operands.get(i).map_or(&[][..], |&v| shape(func, v));
+    let result = op.results.first().map_or(&[][..], |&v| shape(func, v));
+    match &op.kind {
+        OpKind::Constant(literal) if literal.splat || result.is_empty() => rule.alike(result, |_| true),
+        OpKind::Iota { .. } => rule.alike(result, |_| true),
+        OpKind::Unary(_)
+        | OpKind::Binary(_)
+        | OpKind::Compare { .. }
+        | OpKind::Select
+        | OpKind::Clamp
+        | OpKind::Convert
+        | OpKind::ReducePrecision { .. } => rule.alike(result, |_| true),
+        OpKind::BitcastConvert => {
+            let common = result.len().min(operand(0).len());
+            for (d, &size) in result.iter().enumerate().take(common) {
+                rule.join(size, &[(0, d)], &[(0, d)]);
+            }
+        }
+        OpKind::BroadcastInDim { broadcast_dimensions } => {
+            for (d, &size) in result.iter().enumerate() {
+                let from = broadcast_dimensions.iter().position(|&to| to == d);
+                match from.filter(|&from| operand(0).get(from) == Some(&size)) {
+                    Some(from) => rule.join(size, &[(0, from)], &[(0, d)]),
+                    None => rule.join(size, &[], &[(0, d)]),
+                }
+            }
+        }
+        OpKind::Reshape => reshape(&mut rule, operand(0), result),
+        OpKind::Transpose { permutation } => {
+            for (to, &from) in permutation.iter().enumerate() {
+                rule.join(result[to], &[(0, from)], &[(0, to)]);
+            }
+        }
+        OpKind::Slice { .. } | OpKind::DynamicSlice { .. } => {
+            for (d, &size) in result.iter().enumerate().filter(|&(d, size)| operand(0).get(d) == Some(size)) {
+                rule.join(size, &[(0, d)], &[(0, d)]);
+            }
+        }
+        OpKind::DynamicUpdateSlice => {
+            for (d, &size) in result.iter().enumerate().filter(|&(d, size)| operand(1).get(d) == Some(size)) {
+                rule.join(size, &[(0, d), (1, d)], &[(0, d)]);
+            }
+        }
+        OpKind::Concatenate { dimension } => rule.alike(result, |d| d != *dimension),
+        OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
+            let none = |list: &[i64], d: usize| list.get(d) == Some(&0);
+            rule.alike(result, |d| {
+                none(edge_padding_low, d) && none(edge_padding_high, d) && none(interior_padding, d)
+            });
+        }
+        OpKind::Reverse { dimensions } => rule.alike(result, |d| !dimensions.contains(&d)),
+        OpKind::Gather { dimensions: g, slice_sizes, .. } => {
+            let (x, indices) = (operand(0), operand(1));
+            let whole = |d: &usize| !g.collapsed_slice_dims.contains(d) && !g.operand_batching_dims.contains(d);
+            for (from, &to) in (0..x.len()).filter(whole).zip(&g.offset_dims) {
+                if slice_sizes.get(from) == x.get(from) {
+                    rule.join(x[from], &[(0, from)], &[(0, to)]);
+                }
+            }
+            let batch = (0..result.len()).filter(|d| !g.offset_dims.contains(d));
+            for (from, to) in (0..indices.len()).filter(|&d| d != g.index_vector_dim).zip(batch) {
+                let shared = g.start_indices_batching_dims.iter().position(|&d| d == from);
+                match shared.and_then(|at| g.operand_batching_dims.get(at)) {
+                    Some(&also) => rule.join(indices[from], &[(1, from), (0, also)], &[(0, to)]),
+                    None => rule.join(indices[from], &[(1, from)], &[(0, to)]),
+                }
+            }
+        }
+        OpKind::Scatter { dimensions: s, .. } => {
+            let count = op.results.len();
+            let (x, indices, updates) = (operand(0), operand(count), operand(count + 1));
+            let window = |d: &usize| !s.inserted_window_dims.contains(d) && !s.input_batching_dims.contains(d);
+            let everywhere = |rule: &mut Rule, size, d: usize, update: usize, index: Option<usize>| {
+                let mut places: Vec<(usize, usize)> = (0..count).map(|i| (i, d)).collect();
+                places.extend((0..count).map(|i| (count + 1 + i, update)));
+                places.extend(index.map(|index| (count, index)));
+                rule.join(size, &places, &(0..count).map(|i| (i, d)).collect::<Vec<_>>());
+            };
+            for (d, &update) in (0..x.len()).filter(window).zip(&s.update_window_dims) {
+                if updates.get(update) == x.get(d) {
+                    everywhere(&mut rule, x[d], d, update, None);
+                }
+            }
+            let batch = (0..updates.len()).filter(|d| !s.update_window_dims.contains(d));
+            for (index, update) in (0..indices.len()).filter(|&d| d != s.index_vector_dim).zip(batch) {
+                let shared = s.scatter_indices_batching_dims.iter().position(|&d| d == index);
+                if let Some(&d) = shared.and_then(|at| s.input_batching_dims.get(at)) {
+                    everywhere(&mut rule, x[d], d, update, Some(index));
+                }
+            }
+        }
+        OpKind::Sort { dimension, .. } => rule.alike(result, |d| d != *dimension),
+        OpKind::DotGeneral { dimensions: n, .. } => {
+            let (lhs, rhs) = (operand(0), operand(1));
+            for (at, (&l, &r)) in n.lhs_batching.iter().zip(&n.rhs_batching).enumerate() {
+                rule.join(lhs[l], &[(0, l), (1, r)], &[(0, at)]);
+            }
+            let mut at = n.lhs_batching.len();
+            for l in (0..lhs.len()).filter(|l| !n.lhs_batching.contains(l) && !n.lhs_contracting.contains(l)) {
+                rule.join(lhs[l], &[(0, l)], &[(0, at)]);
+                at += 1;
+            }
+            for r in (0..rhs.len()).filter(|r| !n.rhs_batching.contains(r) && !n.rhs_contracting.contains(r)) {
+                rule.join(rhs[r], &[(1, r)], &[(0, at)]);
+                at += 1;
+            }
+            for (&l, &r) in n.lhs_contracting.iter().zip(&n.rhs_contracting) {
+                rule.join_as(true, lhs[l], &[(0, l), (1, r)], &[]);
+            }
+        }
+        OpKind::Convolution { dimensions: n, feature_group_count, batch_group_count, .. } => {
+            let x = operand(0);
+            if *batch_group_count == 1 {
+                rule.join(x[n.input_batch], &[(0, n.input_batch)], &[(0, n.output_batch)]);
+            }
+            if *batch_group_count == 1 && *feature_group_count == 1 {
+                let (out, kernel) = (n.output_feature, n.kernel_output_feature);
+                rule.join(result[out], &[(1, kernel)], &[(0, out)]);
+                rule.join_as(true, x[n.input_feature], &[(0, n.input_feature), (1, n.kernel_input_feature)], &[]);
+            }
+        }
+        OpKind::Reduce { dimensions } => {
+            let count = op.operands.len() / 2;
+            let all = |d: usize| (0..count).map(|i| (i, d)).collect::<Vec<_>>();
+            let mut to = 0;
+            let reducible = reducible(func, op, constants);
+            for (d, &size) in operand(0).iter().enumerate() {
+                if !dimensions.contains(&d) {
+                    rule.join(size, &all(d), &all(to));
+                    to += 1;
+                } else if reducible {
+                    rule.join_as(true, size, &all(d), &[]);
+                }
+            }
+        }
+        OpKind::ReduceWindow { window } | OpKind::SelectAndScatter { window } => {
+            let one = |list: &[i64], d: usize| list.get(d).is_none_or(|&v| v == 1);
+            rule.alike(operand(0), |d| {
+                one(&window.dimensions, d)
+                    && one(&window.strides, d)
+                    && one(&window.base_dilations, d)
+                    && one(&window.window_dilations, d)
+                    && window.padding.get(d).is_none_or(|&p| p == (0, 0))
+            });
+        }
+        OpKind::Cholesky { .. } => rule.alike(result, |d| d + 2 < result.len()),
+        OpKind::TriangularSolve { left_side, .. } => {
+            rule.alike(result, |d| d + 2 < result.len());
+            // Right-hand sides are independent of each other.
+            if let Some(d) = result.len().checked_sub(if *left_side { 1 } else { 2 }) {
+                rule.join(result[d], &[(1, d)], &[(0, d)]);
+            }
+        }
+        OpKind::Fft { fft_length, .. } => {
+            let batch = result.len().saturating_sub(fft_length.len());
+            for (d, &size) in result.iter().enumerate().take(batch) {
+                rule.join(size, &[(0, d)], &[(0, d)]);
+            }
+        }
+        OpKind::Other { name, attributes } => collective(&mut rule, func, op, name, attributes),
+        _ => {}
+    }
+    // Nothing is gained by cutting what is empty.
+    for (factor, _) in rule.sizes.clone().iter().enumerate().filter(|(_, size)| **size == 0) {
+        rule.operands.iter_mut().chain(&mut rule.results).flatten().for_each(|dim| dim.retain(|&f| f != factor));
+    }
+    rule
+}
+
+/// Collectives of a part of the program that is each device's own: along the axes left to cut they are elementwise.
+fn collective(rule: &mut Rule, func: &Func, op: &Op, name: &str, attributes: &Attributes) {
+    let dims: &[&str] = match name {
+        "stablehlo.all_reduce" | "stablehlo.collective_permute" | "stablehlo.collective_broadcast" => &[],
+        "stablehlo.all_gather" => &["all_gather_dim"],
+        "stablehlo.reduce_scatter" => &["scatter_dimension"],
+        "stablehlo.all_to_all" => &["split_dimension", "concat_dimension"],
+        _ => return,
+    };
+    let taken: Vec<usize> = dims.iter().filter_map(|name| integer(attributes, name)).collect();
+    for (i, &value) in op.results.iter().enumerate() {
+        for (d, &size) in shape(func, value).iter().enumerate().filter(|(d, _)| !taken.contains(d)) {
+            rule.join(size, &[(i, d)], &[(i, d)]);
+        }
+    }
+}
+
+fn integer(attributes: &Attributes, name: &str) -> Option<usize> {
+    attributes.iter().find(|(n, _)| n == name).and_then(|(_, value)| match value {
+        Attribute::Integer(value, _) => usize::try_from(*value).ok(),
+        _ => None,
+    })
+}
+
+/// Factors of dimensions cut and joined in row-major order.
+fn reshape(rule: &mut Rule, from: &[i64], to: &[i64]) {
+    if from.contains(&0) || to.contains(&0) {
+        return;
+    }
+    let (mut i, mut j) = (0, 0);
+    let (mut a, mut b) = (1, 1);
+    loop {
+        while a == 1 && i < from.len() {
+            a = from[i];
+            i += 1;
+        }
+        while b == 1 && j < to.len() {
+            b = to[j];
+            j += 1;
+        }
+        if a == 1 || b == 1 {
+            return;
+        }
+        let common = gcd(a, b);
+        if common > 1 {
+            rule.join(common, &[(0, i - 1)], &[(0, j - 1)]);
+        }
+        (a, b) = (a / common, b / common);
+        if a == 1 || b == 1 {
+            continue;
+        }
+        // No common boundary: what follows is whole until the products meet again.
+        let (mut left, mut right) = (a, b);
+        while left != right {
+            if left < right {
+                let Some(&size) = from.get(i) else { return };
+                left *= size;
+                i += 1;
+            } else {
+                let Some(&size) = to.get(j) else { return };
+                right *= size;
+                j += 1;
+            }
+        }
+        (a, b) = (1, 1);
+    }
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The only op of a reducer of one value: `op(a, b)`.
+pub(super) fn reducer(op: &Op) -> Option<Binary> {
+    let region = op.regions.first()?;
+    let &[a, b] = &region.args[..] else { return None };
+    match &region.ops[..] {
+        [body, ret] if ret.operands == body.results && (body.operands == [a, b] || body.operands == [b, a]) => {
+            match body.kind {
+                OpKind::Binary(binary) => Some(binary),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Parts of a `reduce` may be reduced apart and then together: the initial value counts once or does not matter.
+fn reducible(func: &Func, op: &Op, constants: &impl Constants) -> bool {
+    let (Some(binary), [_, init]) = (reducer(op), &op.operands[..]) else { return false };
+    let literal = || constants.constant(*init);
+    match binary {
+        Binary::Maximum | Binary::Minimum | Binary::And | Binary::Or => true,
+        Binary::Add | Binary::Xor => literal().is_some_and(|l| l.data.iter().all(|&byte| byte == 0)),
+        Binary::Multiply => {
+            let element = tensor(func, *init).map(|ty| ty.element);
+            literal().zip(element).is_some_and(|(l, element)| one(element).is_some_and(|one| l.data[..] == one[..]))
+        }
+        _ => false,
+    }
+}
+
+fn one(element: stablehlo::ir::ElementType) -> Option<Vec<u8>> {
+    use stablehlo::ir::ElementType;
+    Some(match element {
+        ElementType::F32 => 1f32.to_le_bytes().to_vec(),
+        ElementType::F64 => 1f64.to_le_bytes().to_vec(),
+        ElementType::F16 => vec![0x00, 0x3c],
+        ElementType::Bf16 => vec![0x80, 0x3f],
+        integer if integer.is_integer() => {
+            let mut bytes = vec![0; integer.byte_size()];
+            bytes[0] = 1;
+            bytes
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,505 @@
+//! From a plan to the program of one partition.
+
+use std::collections::HashMap;
+
+use stablehlo::ir::{Binary, ElementType, Func, Literal, Module, Op, OpKind, Region, TensorType, Type, ValueId};
+
+use super::build::Builder;
+use super::grid::{Axis, Grid, Spec};
+use super::plan::{Plan, Role, join, local_shape, manual_of, project, role};
+use super::rules::{Mapping, Rule, reducer, rule};
+use crate::engine::{CompileError, place};
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+/// What the new function has for a value of the old one.
+#[derive(Clone)]
+struct Form {
+    value: ValueId,
+    spec: Spec,
+}
+
+pub(super) struct Splitter<'p, 'm> {
+    module: &'p Module,
+    plan: &'p Plan<'m>,
+    grid: &'p Grid,
+    build: Builder<'p>,
+    /// Every value as the op that makes it leaves it.
+    forms: Vec<Option<Form>>,
+    /// Other forms of values, by the region they were made in, innermost last.
+    scopes: Vec<HashMap<(ValueId, Spec), ValueId>>,
+}
+
+/// The function of one partition.
+pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result<Func> {
+    let func = plan.func;
+    let mut splitter = Splitter {
+        module,
+        plan,
+        grid: &plan.grid,
+        build: Builder::new(&plan.grid, replicas),
+        forms: vec![None; func.values.len()],
+        scopes: vec![HashMap::new()],
+    };
+    let mut args = Vec::with_capacity(func.args().len());
+    for &arg in func.args() {
+        args.push(splitter.declare(arg, plan.state(arg).dims.clone())?);
+    }
+    let (last, ops) = func.body.ops.split_last().ok_or_else(|| CompileError::invalid("a function without ops"))?;
+    splitter.ops(ops)?;
+    let mut operands = Vec::with_capacity(last.operands.len());
+    let mut results = Vec::with_capacity(last.operands.len());
+    for (i, (&value, output)) in last.operands.iter().zip(&plan.outputs).enumerate() {
+        if !plan.state(value).manual.is_empty() {
+            return Err(CompileError::unsupported(format!(
+                "result {i} of function `{}` differs between devices; give it a sharding by leaving the manual part",
+                func.name
+            )));
+        }
+        let new = splitter.get(value, &output.dims)?;
+        results.push(splitter.build.values[new.0 as usize].clone());
+        operands.push(new);
+    }
+    let ret = splitter.build.op(OpKind::Return, operands, Vec::new());
+    splitter.build.push(ret);
+    let (ops, values) = splitter.build.finish();
+    let plain = |attributes: &Vec<_>| {
+        let other = |(name, _): &&(String, _)| name != "sdy.sharding" && name != "mhlo.sharding";
+        attributes.iter().filter(other).cloned().collect()
+    };
+    Ok(Func {
+        arg_attributes: func.arg_attributes.iter().map(plain).collect(),
+        result_attributes: func.result_attributes.iter().map(plain).collect(),
+        results,
+        body: Region { args, ops },
+        values,
+        ..func.clone()
+    })
+}
+
+impl<'m> Splitter<'_, 'm> {
+    fn func(&self) -> &'m Func {
+        self.plan.func
+    }
+
+    /// A new value for an old one cut like that, made by nobody yet.
+    fn declare(&mut self, old: ValueId, spec: Spec) -> Result<ValueId> {
+        let ty = self.local_type(old, &spec);
+        let value = self.build.value(ty)?;
+        self.forms[old.0 as usize] = Some(Form { value, spec });
+        Ok(value)
+    }
+
+    fn local_type(&self, old: ValueId, spec: &Spec) -> Type {
+        match &self.func().values[old.0 as usize] {
+            Type::Tensor(ty) => {
+                let shape = local_shape(self.grid, self.func(), old, spec);
+                Type::Tensor(TensorType { shape, element: ty.element })
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn form(&self, old: ValueId) -> Result<&Form> {
+        let form = self.forms.get(old.0 as usize).and_then(Option::as_ref);
+        form.ok_or_else(|| CompileError::invalid(format!("value {} is used before it is defined", old.0)))
+    }
+
+    /// The value, cut like that.
+    fn get(&mut self, old: ValueId, spec: &Spec) -> Result<ValueId> {
+        let form = self.form(old)?.clone();
+        if form.spec == *spec {
+            return Ok(form.value);
+        }
+        let key = (old, spec.clone());
+        if let Some(&value) = self.scopes.iter().rev().find_map(|scope| scope.get(&key)) {
+            return Ok(value);
+        }
+        let value = self.build.reshard(form.value, &form.spec, spec)?;
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(key, value);
+        }
+        Ok(value)
+    }
+
+    fn whole(&self, old: ValueId) -> Result<Spec> {
+        Ok(vec![Vec::new(); self.form(old)?.spec.len()])
+    }
+
+    fn ops(&mut self, ops: &'m [Op]) -> Result<()> {
+        for op in ops {
+            self.build.location = op.location;
+            self.op(op).map_err(|error| error.at(|| place(self.module, self.func(), op)))?;
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, op: &'m Op) -> Result<()> {
+        match role(op) {
+            Role::Constraint => {
+                for (&x, &y) in op.operands.iter().zip(&op.results) {
+                    let spec = self.plan.state(y).dims.clone();
+                    let value = self.get(x, &spec)?;
+                    self.forms[y.0 as usize] = Some(Form { value, spec });
+                }
+                Ok(())
+            }
+            Role::Nothing => {
+                for (&x, &y) in op.operands.iter().zip(&op.results) {
+                    self.forms[y.0 as usize] = Some(self.form(x)?.clone());
+                }
+                Ok(())
+            }
+            Role::FullToShard => self.enter(op.operands[0], op.results[0]),
+            Role::ShardToFull => self.leave(op.operands[0], op.results[0]),
+            Role::ManualComputation => {
+                let body = &op.regions[0];
+                for (&operand, &arg) in op.operands.iter().zip(&body.args) {
+                    self.enter(operand, arg)?;
+                }
+                let (last, ops) = body.ops.split_last().ok_or_else(|| CompileError::invalid("a region without ops"))?;
+                self.ops(ops)?;
+                for (&end, &result) in last.operands.iter().zip(&op.results) {
+                    self.leave(end, result)?;
+                }
+                Ok(())
+            }
+            Role::Plain => self.plain(op),
+        }
+    }
+
+    /// The argument of a manual part is what its operand is on this partition.
+    fn enter(&mut self, operand: ValueId, arg: ValueId) -> Result<()> {
+        let border = self.plan.borders.get(&arg).ok_or_else(|| CompileError::invalid("a border without a plan"))?;
+        let outer = self.plan.outer(border).dims.clone();
+        let value = self.get(operand, &outer)?;
+        let free = outer.iter().zip(&border.prefix).map(|(axes, prefix)| axes[prefix.len()..].to_vec()).collect();
+        self.same(value, arg, free)
+    }
+
+    fn leave(&mut self, end: ValueId, result: ValueId) -> Result<()> {
+        let border = self.plan.borders.get(&result).ok_or_else(|| CompileError::invalid("a border without a plan"))?;
+        let outer = self.plan.outer(border).dims.clone();
+        let free = outer.iter().zip(&border.prefix).map(|(axes, prefix)| axes[prefix.len()..].to_vec()).collect();
+        let value = self.get(end, &free)?;
+        self.same(value, result, outer)
+    }
+
+    /// `old` is the new `value`, which must have its type.
+    fn same(&mut self, value: ValueId, old: ValueId, spec: Spec) -> Result<()> {
+        let (want, got) = (self.local_type(old, &spec), &self.build.values[value.0 as usize]);
+        if want != *got {
+            return Err(CompileError::invalid(format!("a {got} on each device where a {want} is declared")));
+        }
+        self.forms[old.0 as usize] = Some(Form { value, spec });
+        Ok(())
+    }
+
+    fn plain(&mut self, op: &'m Op) -> Result<()> {
+        match &op.kind {
+            OpKind::While => self.while_loop(op),
+            OpKind::If | OpKind::Case => self.branches(op),
+            OpKind::Tuple | OpKind::GetTupleElement { .. } => {
+                Err(CompileError::unsupported("a tuple in a program that is split over partitions"))
+            }
+            OpKind::Other { name, .. } if name == "sdy.sharding_group" => Ok(()),
+            OpKind::Other { name, .. } => {
+                let manual = manual_of(self.plan, op);
+                let is_collective = matches!(
+                    name.as_str(),
+                    "stablehlo.all_reduce"
+                        | "stablehlo.all_gather"
+                        | "stablehlo.all_to_all"
+                        | "stablehlo.reduce_scatter"
+                        | "stablehlo.collective_permute"
+                        | "stablehlo.collective_broadcast"
+                );
+                if is_collective && manual.is_empty() {
+                    return Err(CompileError::unsupported(format!("{name} outside of a manual part of the program")));
+                }
+                if name.starts_with("sdy.") {
+                    return Err(CompileError::unsupported(format!(
+                        "{name} in a program that is split over partitions"
+                    )));
+                }
+                self.generic(op)
+            }
+            OpKind::Constant(literal) => self.constant(op, literal),
+            OpKind::Iota { iota_dimension } => self.iota(op, *iota_dimension),
+            OpKind::GetDimensionSize { dimension } => {
+                let size = self.func().ty(op.operands[0]).as_tensor().and_then(|ty| ty.shape.get(*dimension).copied());
+                let size = size.and_then(|size| i32::try_from(size).ok());
+                let size = size.ok_or_else(|| CompileError::unsupported("the extent of a dimension"))?;
+                let ty = TensorType::new([], ElementType::I32);
+                let literal = Literal { ty: ty.clone(), data: size.to_le_bytes().to_vec().into(), splat: false };
+                let value = self.build.add(OpKind::Constant(literal), &[], ty)?;
+                self.forms[op.results[0].0 as usize] = Some(Form { value, spec: Vec::new() });
+                Ok(())
+            }
+            _ => self.generic(op),
+        }
+    }
+
+    /// The axes of each factor: those that spare most of moving operands and results about.
+    fn choose(&self, op: &Op, rule: &Rule) -> Result<Vec<Vec<Axis>>> {
+        let manual = manual_of(self.plan, op);
+        let mut candidates: Vec<(usize, Vec<Axis>, usize)> = Vec::new();
+        let mut weigh = |mapping: &Mapping, spec: &Spec, bytes: usize| {
+            for (axes, factors) in spec.iter().zip(mapping) {
+                for (factor, axes) in project(self.grid, axes, factors, &rule.sizes) {
+                    match candidates.iter_mut().find(|c| c.0 == factor && c.1 == axes) {
+                        _ if axes.is_empty() => {}
+                        Some(known) => known.2 = known.2.saturating_add(bytes),
+                        None => candidates.push((factor, axes, bytes)),
+                    }
+                }
+            }
+        };
+        let bytes = |value: ValueId| {
+            let ty = self.func().values.get(value.0 as usize).and_then(Type::as_tensor);
+            ty.and_then(TensorType::byte_size).unwrap_or(1).max(1)
+        };
+        for (mapping, &value) in rule.operands.iter().zip(&op.operands) {
+            weigh(mapping, &self.form(value)?.spec, bytes(value));
+        }
+        for (mapping, &value) in rule.results.iter().zip(&op.results) {
+            weigh(mapping, &self.plan.state(value).dims, bytes(value));
+        }
+        // The heaviest first; among equals the first named, so that every run chooses alike.
+        candidates.sort_by_key(|c| std::cmp::Reverse(c.2));
+        let mut cut: Vec<Vec<Axis>> = vec![Vec::new(); rule.sizes.len()];
+        let mut used = manual;
+        for (factor, axes, _) in candidates {
+            let free = axes.iter().take_while(|&&a| !used.contains(a)).count();
+            if cut[factor].is_empty() && free > 0 {
+                cut[factor] = axes[..free].to_vec();
+                used.add(&axes[..free]);
+            }
+        }
+        // A minor factor can be cut only where the major ones of its dimension are cut to pieces of one.
+        loop {
+            let mut dropped = false;
+            for factors in rule.operands.iter().chain(&rule.results).flatten() {
+                let mut open = true;
+                for &factor in factors {
+                    if !open && !cut[factor].is_empty() {
+                        cut[factor].clear();
+                        dropped = true;
+                    }
+                    open &= self.grid.parts(&cut[factor]) == rule.sizes[factor];
+                }
+            }
+            if !dropped {
+                return Ok(cut);
+            }
+        }
+    }
+
+    fn spec(&self, rule: &Rule, mapping: &Mapping, cut: &[Vec<Axis>]) -> Spec {
+        mapping.iter().map(|factors| join(self.grid, factors, &rule.sizes, cut)).collect()
+    }
+
+    /// An op that each partition runs on its parts.
+    fn generic(&mut self, op: &'m Op) -> Result<()> {
+        let rule = rule(self.func(), op, self.plan);
+        let cut = self.choose(op, &rule)?;
+        let mut operands = Vec::with_capacity(op.operands.len());
+        for (mapping, &value) in rule.operands.iter().zip(&op.operands) {
+            let spec = self.spec(&rule, mapping, &cut);
+            operands.push(self.get(value, &spec)?);
+        }
+        let mut results = Vec::with_capacity(op.results.len());
+        let mut specs = Vec::with_capacity(op.results.len());
+        for (mapping, &value) in rule.results.iter().zip(&op.results) {
+            let spec = self.spec(&rule, mapping, &cut);
+            results.push(self.declare(value, spec.clone())?);
+            specs.push(spec);
+        }
+        let kind = self.localized(op, &operands, &results)?;
+        let regions = op.regions.iter().map(|r| self.scalar_region(r)).collect::<Result<_>>()?;
+        let new = Op { kind, operands, results: results.clone(), regions, ..op.clone() };
+        self.build.push(new);
+        let summed: Vec<Axis> =
+            (0..cut.len()).filter(|&f| rule.reduced[f]).flat_map(|f| cut[f].iter().copied()).collect();
+        if summed.is_empty() {
+            return Ok(());
+        }
+        let binary = match op.kind {
+            OpKind::Reduce { .. } => reducer(op).ok_or_else(|| CompileError::invalid("a reducer of several ops"))?,
+            _ => Binary::Add,
+        };
+        for ((&old, new), spec) in op.results.iter().zip(results).zip(specs) {
+            let form = self.reduced(old, new, spec, binary, &summed)?;
+            self.forms[old.0 as usize] = Some(form);
+        }
+        Ok(())
+    }
+
+    /// A result of which every partition has a summand: in full, or the part the plan wants at once.
+    fn reduced(&mut self, old: ValueId, new: ValueId, spec: Spec, op: Binary, axes: &[Axis]) -> Result<Form> {
+        let wanted = &self.plan.state(old).dims;
+        let scattered = |d: &usize| wanted[*d].strip_prefix(&spec[*d][..]).is_some_and(|rest| rest.starts_with(axes));
+        if let Some(d) = (0..spec.len()).find(scattered) {
+            let value = self.build.reduce_scatter(new, op, axes, d)?;
+            let mut spec = spec;
+            spec[d].extend(axes);
+            return Ok(Form { value, spec });
+        }
+        Ok(Form { value: self.build.all_reduce(new, op, axes)?, spec })
+    }
+
+    /// The op's attributes for parts of tensors.
+    fn localized(&self, op: &Op, operands: &[ValueId], results: &[ValueId]) -> Result<OpKind> {
+        let global = |i: usize| self.func().ty(op.operands[i]).as_tensor().map_or(&[][..], |ty| &ty.shape[..]);
+        Ok(match &op.kind {
+            OpKind::Slice { start_indices, limit_indices, strides } => {
+                // A dimension that is cut is taken whole.
+                let (x, local) = (global(0), &self.build.tensor(operands[0])?.shape);
+                let limits = limit_indices.iter().enumerate();
+                let limits = limits.map(|(d, &limit)| if x[d] == local[d] { limit } else { local[d] });
+                OpKind::Slice {
+                    start_indices: start_indices.clone(),
+                    limit_indices: limits.collect(),
+                    strides: strides.clone(),
+                }
+            }
+            OpKind::DynamicSlice { .. } => {
+                OpKind::DynamicSlice { slice_sizes: self.build.tensor(results[0])?.shape.clone() }
+            }
+            OpKind::Gather { dimensions, slice_sizes, indices_are_sorted } => {
+                let (x, local) = (global(0), &self.build.tensor(operands[0])?.shape);
+                let sizes = slice_sizes.iter().enumerate();
+                let batching = |d| dimensions.operand_batching_dims.contains(&d);
+                let sizes = sizes.map(|(d, &size)| if x[d] == local[d] || batching(d) { size } else { local[d] });
+                OpKind::Gather {
+                    dimensions: dimensions.clone(),
+                    slice_sizes: sizes.collect(),
+                    indices_are_sorted: *indices_are_sorted,
+                }
+            }
+            other => other.clone(),
+        })
+    }
+
+    fn constant(&mut self, op: &'m Op, literal: &Literal) -> Result<()> {
+        let result = op.results[0];
+        let spec = if literal.splat { self.plan.state(result).dims.clone() } else { self.whole_of(result) };
+        let new = self.declare(result, spec)?;
+        let mut literal = literal.clone();
+        literal.ty = self.build.tensor(new)?.clone();
+        // The one element of a tensor of one is no splat.
+        literal.splat &= literal.ty.num_elements() != Some(1);
+        let op = self.build.op(OpKind::Constant(literal), Vec::new(), vec![new]);
+        self.build.push(op);
+        Ok(())
+    }
+
+    fn whole_of(&self, old: ValueId) -> Spec {
+        vec![Vec::new(); self.plan.state(old).dims.len()]
+    }
+
+    /// Numbers along a dimension that is cut begin at this partition's part.
+    fn iota(&mut self, op: &'m Op, dimension: usize) -> Result<()> {
+        let result = op.results[0];
+        let spec = self.plan.state(result).dims.clone();
+        let new = self.declare(result, spec.clone())?;
+        let axes = spec.get(dimension).cloned().unwrap_or_default();
+        let kind = OpKind::Iota { iota_dimension: dimension };
+        if axes.is_empty() {
+            let op = self.build.op(kind, Vec::new(), vec![new]);
+            self.build.push(op);
+            return Ok(());
+        }
+        let ty = self.build.tensor(new)?.clone();
+        let wide = TensorType::new(ty.shape.clone(), ElementType::I64);
+        let scalar = TensorType::new([], ElementType::I64);
+        let extent = usize::try_from(ty.shape[dimension]).unwrap_or(0);
+        let numbers = self.build.add(kind, &[], wide.clone())?;
+        let (coordinate, extent) = (self.build.coordinate(&axes)?, self.build.number(extent)?);
+        let unsigned = TensorType::new([], ElementType::Ui32);
+        let start = self.build.add(OpKind::Binary(Binary::Multiply), &[coordinate, extent], unsigned)?;
+        let start = self.build.add(OpKind::Convert, &[start], scalar)?;
+        let everywhere = OpKind::BroadcastInDim { broadcast_dimensions: Vec::new() };
+        let start = self.build.add(everywhere, &[start], wide.clone())?;
+        let sum = self.build.add(OpKind::Binary(Binary::Add), &[numbers, start], wide)?;
+        let op = self.build.op(OpKind::Convert, vec![sum], vec![new]);
+        self.build.push(op);
+        Ok(())
+    }
+
+    /// A region whose values are scalars, which are never cut.
+    fn scalar_region(&mut self, region: &'m Region) -> Result<Region> {
+        self.nested(|s| {
+            let args = region.args.iter().map(|&arg| s.declare(arg, s.whole_of(arg))).collect::<Result<_>>()?;
+            for op in &region.ops {
+                if matches!(role(op), Role::Constraint | Role::Nothing | Role::FullToShard | Role::ShardToFull) {
+                    for (&x, &y) in op.operands.iter().zip(&op.results) {
+                        s.forms[y.0 as usize] = Some(s.form(x)?.clone());
+                    }
+                    continue;
+                }
+                let mut operands = Vec::with_capacity(op.operands.len());
+                for &v in &op.operands {
+                    let whole = s.whole(v)?;
+                    operands.push(s.get(v, &whole)?);
+                }
+                let regions = op.regions.iter().map(|r| s.scalar_region(r)).collect::<Result<_>>()?;
+                let results = op.results.iter().map(|&v| s.declare(v, s.whole_of(v))).collect::<Result<_>>()?;
+                s.build.push(Op { operands, results, regions, ..op.clone() });
+            }
+            Ok(args)
+        })
+    }
+
+    /// Builds a region; `f` returns its arguments.
+    fn nested(&mut self, f: impl FnOnce(&mut Self) -> Result<Vec<ValueId>>) -> Result<Region> {
+        self.build.open();
+        self.scopes.push(HashMap::new());
+        let args = f(self);
+        self.scopes.pop();
+        let ops = self.build.close();
+        Ok(Region { args: args?, ops })
+    }
+
+    /// A region that ends by returning values cut like that.
+    fn control_region(&mut self, region: &'m Region, args: &[Spec], ends: &[Spec]) -> Result<Region> {
+        self.nested(|s| {
+            let args = region.args.iter().zip(args).map(|(&arg, spec)| s.declare(arg, spec.clone()));
+            let args = args.collect::<Result<_>>()?;
+            let (last, ops) = region.ops.split_last().ok_or_else(|| CompileError::invalid("a region without ops"))?;
+            s.ops(ops)?;
+            let mut operands = Vec::with_capacity(last.operands.len());
+            for (&value, spec) in last.operands.iter().zip(ends) {
+                operands.push(s.get(value, spec)?);
+            }
+            let ret = s.build.op(OpKind::Return, operands, Vec::new());
+            s.build.push(ret);
+            Ok(args)
+        })
+    }
+
+    fn while_loop(&mut self, op: &'m Op) -> Result<()> {
+        let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop has two regions")) };
+        let specs: Vec<Spec> = op.results.iter().map(|&v| self.plan.state(v).dims.clone()).collect();
+        let mut operands = Vec::with_capacity(specs.len());
+        for (&value, spec) in op.operands.iter().zip(&specs) {
+            operands.push(self.get(value, spec)?);
+        }
+        let cond = self.control_region(cond, &specs, &[Vec::new()])?;
+        let body = self.control_region(body, &specs, &specs)?;
+        self.control(op, operands, vec![cond, body], specs)
+    }
+
+    fn branches(&mut self, op: &'m Op) -> Result<()> {
+        let specs: Vec<Spec> = op.results.iter().map(|&v| self.plan.state(v).dims.clone()).collect();
+        let index = self.get(op.operands[0], &Vec::new())?;
+        let regions = op.regions.iter().map(|r| self.control_region(r, &[], &specs)).collect::<Result<_>>()?;
+        self.control(op, vec![index], regions, specs)
+    }
+
+    fn control(&mut self, op: &Op, operands: Vec<ValueId>, regions: Vec<Region>, specs: Vec<Spec>) -> Result<()> {
+        let results = op.results.iter().zip(specs).map(|(&v, spec)| self.declare(v, spec)).collect::<Result<_>>()?;
+        self.build.push(Op { operands, results, regions, ..op.clone() });
+        Ok(())
+    }
+}

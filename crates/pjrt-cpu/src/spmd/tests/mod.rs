@@ -1,0 +1,335 @@
+//! Programs split over several devices, compared with the same programs on one.
+
+mod manual;
+mod traffic;
+
+use std::thread;
+
+use crate::engine::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
+use crate::spmd::OpSharding;
+
+/// A 2 by 2 mesh with axes x and y, before the text of a function.
+fn module(text: &str) -> stablehlo::ir::Module {
+    let text = format!("sdy.mesh @mesh = <[\"x\"=2, \"y\"=2]>\n{text}");
+    stablehlo::parse(text).expect("the test's program parses")
+}
+
+fn compiled(text: &str, partitions: usize) -> Program {
+    let settings = CompileSettings::new(1, partitions);
+    compile_with(&module(text), &settings, Pool::global()).expect("the test's program compiles")
+}
+
+/// Elements that tell places apart, exact in every type.
+fn sample(dtype: DType, dims: &[usize], seed: usize) -> Tensor {
+    let n: usize = dims.iter().product();
+    let small = |i: usize| i32::try_from((i * 7 + seed * 5) % 11).unwrap_or(0) - 4;
+    match dtype {
+        DType::F32 => {
+            let elements: Vec<f32> = (0..n).map(|i| f32::from(i16::try_from(small(i)).unwrap_or(0))).collect();
+            Tensor::from_slice(dtype, dims, &elements).expect("a tensor")
+        }
+        DType::I32 => Tensor::from_slice(dtype, dims, &(0..n).map(small).collect::<Vec<i32>>()).expect("a tensor"),
+        DType::Bool => Tensor::from_slice(dtype, dims, &(0..n).map(|i| u8::from(i % 3 == 0)).collect::<Vec<u8>>())
+            .expect("a tensor"),
+        other => panic!("no sample of {other:?}"),
+    }
+}
+
+/// The part of a tensor that each of four partitions has, and back.
+struct Tiles {
+    /// Parts along each dimension.
+    tiles: Vec<usize>,
+    /// The partitions of each part.
+    holders: Vec<Vec<usize>>,
+}
+
+impl Tiles {
+    fn of(sharding: &OpSharding, rank: usize) -> Self {
+        match sharding {
+            OpSharding::Replicated => Self { tiles: vec![1; rank], holders: vec![(0..4).collect()] },
+            OpSharding::Tiled { tiles, partitions, .. } => {
+                let tiles: Vec<usize> = tiles[..rank].iter().map(|&t| usize::try_from(t).unwrap()).collect();
+                let copies = 4 / tiles.iter().product::<usize>();
+                let holders =
+                    partitions.chunks(copies).map(|c| c.iter().map(|&p| usize::try_from(p).unwrap()).collect());
+                Self { holders: holders.collect(), tiles }
+            }
+        }
+    }
+
+    /// Calls `f(part, offset in the whole, offset in the part)` for every element.
+    fn for_each(&self, dims: &[usize], mut f: impl FnMut(usize, usize, usize)) {
+        let n: usize = dims.iter().product();
+        for whole in 0..n {
+            let (mut rest, mut part, mut within, mut parts, mut size) = (whole, 0, 0, 1, 1);
+            for (&dim, &tiles) in dims.iter().zip(&self.tiles).rev() {
+                let (at, local) = (rest % dim, dim / tiles);
+                part += at / local * parts;
+                within += at % local * size;
+                (rest, parts, size) = (rest / dim, parts * tiles, size * local);
+            }
+            f(part, whole, within);
+        }
+    }
+
+    fn cut(&self, whole: &Tensor) -> Vec<Tensor> {
+        let size = whole.dtype().size();
+        let dims: Vec<usize> = whole.dims().iter().zip(&self.tiles).map(|(d, t)| d / t).collect();
+        let mut parts = vec![vec![0u8; dims.iter().product::<usize>() * size]; self.holders.len()];
+        self.for_each(whole.dims(), |part, from, to| {
+            parts[part][to * size..(to + 1) * size].copy_from_slice(&whole.bytes()[from * size..(from + 1) * size]);
+        });
+        let part = |id: usize| self.holders.iter().position(|h| h.contains(&id)).expect("every partition has a part");
+        let tensor = |id| Tensor::from_bytes(Pool::global(), whole.dtype(), &dims, &parts[part(id)]).expect("a part");
+        (0..4).map(tensor).collect()
+    }
+
+    /// The whole, if all copies of each part agree.
+    fn join(&self, parts: &[Tensor], dims: &[usize]) -> Vec<u8> {
+        let size = parts[0].dtype().size();
+        for holders in &self.holders {
+            assert!(
+                holders.iter().all(|&h| parts[h].bytes() == parts[holders[0]].bytes()),
+                "copies differ: {holders:?}"
+            );
+        }
+        let mut whole = vec![0; dims.iter().product::<usize>() * size];
+        self.for_each(dims, |part, to, from| {
+            let bytes = parts[self.holders[part][0]].bytes();
+            whole[to * size..(to + 1) * size].copy_from_slice(&bytes[from * size..(from + 1) * size]);
+        });
+        whole
+    }
+}
+
+/// Runs `text` on one device and on four, and compares. Returns the split program.
+fn same(text: &str) -> Program {
+    let (one, four) = (compiled(text, 1), compiled(text, 4));
+    let inputs: Vec<Tensor> =
+        one.parameters().iter().enumerate().map(|(i, p)| sample(p.ty.dtype, &p.ty.dims, i)).collect();
+    let want = one.run(inputs.clone()).expect("the whole program runs");
+    let shardings = four.parameter_shardings().expect("a split program has shardings");
+    let mut per_member: Vec<Vec<Tensor>> = vec![Vec::new(); 4];
+    for (input, sharding) in inputs.iter().zip(shardings) {
+        for (member, part) in per_member.iter_mut().zip(Tiles::of(sharding, input.dims().len()).cut(input)) {
+            member.push(part);
+        }
+    }
+    let world = World::new(1, 4);
+    let got: Vec<Vec<Tensor>> = thread::scope(|scope| {
+        let run = |(member, inputs)| {
+            let four = &four;
+            scope.spawn(move || {
+                let member: crate::engine::Member = member;
+                four.run_in(inputs, Pool::global(), Some(&member)).expect("a member runs")
+            })
+        };
+        let threads: Vec<_> = world.members().into_iter().zip(per_member).map(run).collect();
+        threads.into_iter().map(|t| t.join().expect("no member panics")).collect()
+    });
+    for (i, (want, sharding)) in want.iter().zip(four.output_shardings().expect("shardings")).enumerate() {
+        let parts: Vec<Tensor> = got.iter().map(|outputs| outputs[i].clone()).collect();
+        let whole = Tiles::of(sharding, want.dims().len()).join(&parts, want.dims());
+        let difference = want.bytes().iter().zip(&whole).position(|(a, b)| a != b);
+        assert_eq!(difference, None, "output {i} of {text}\nwant {:?}\ngot {:?}", floats(want.bytes()), floats(&whole));
+    }
+    four
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).take(32).collect()
+}
+
+/// A function of one result, whose arguments and result are annotated by dimensions such as `{"x"}, {}`.
+fn function(args: &[(&str, &str)], result: (&str, &str), body: &str) -> String {
+    let annotated = |(ty, dims): &(&str, &str)| match *dims {
+        "-" => (*ty).to_owned(),
+        dims => format!("{ty} {{sdy.sharding = #sdy.sharding<@mesh, [{dims}]>}}"),
+    };
+    let args: Vec<String> = args
+        .iter()
+        .enumerate()
+        .map(|(i, arg)| format!("%{}: {}", char::from(b'a' + u8::try_from(i).unwrap()), annotated(arg)))
+        .collect();
+    format!("func.func @main({}) -> ({}) {{\n{body}\nreturn %r : {}\n}}", args.join(", "), annotated(&result), result.0)
+}
+
+const X: &str = "{\"x\"}";
+const Y: &str = "{\"y\"}";
+const N: &str = "{}";
+
+fn dims(list: &[&str]) -> String {
+    list.join(", ")
+}
+
+/// Every way to cut a matrix.
+fn cuts() -> Vec<String> {
+    let all = [N, X, Y, "{\"x\", \"y\"}", "{\"y\", \"x\"}"];
+    let mut cuts = vec!["-".to_owned()];
+    for a in all {
+        for b in all {
+            let names = format!("{a}{b}");
+            if names.matches("\"x\"").count() < 2 && names.matches("\"y\"").count() < 2 {
+                cuts.push(dims(&[a, b]));
+            }
+        }
+    }
+    cuts
+}
+
+#[test]
+fn a_value_goes_from_any_cut_to_any_other() {
+    let cuts = cuts();
+    assert_eq!(cuts.len(), 12);
+    for from in &cuts {
+        for to in &cuts {
+            same(&function(
+                &[("tensor<4x8xf32>", from)],
+                ("tensor<4x8xf32>", to),
+                "%r = stablehlo.negate %a : tensor<4x8xf32>",
+            ));
+        }
+    }
+}
+
+#[test]
+fn contractions_of_any_cuts() {
+    let cuts = cuts();
+    let body = "%r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>";
+    for a in &cuts {
+        for b in &cuts {
+            same(&function(&[("tensor<4x8xf32>", a), ("tensor<8x4xf32>", b)], ("tensor<4x4xf32>", "-"), body));
+        }
+    }
+}
+
+#[test]
+fn shape_ops_of_any_cut() {
+    let bodies = [
+        ("tensor<8x4xf32>", "%r = stablehlo.transpose %a, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>"),
+        ("tensor<32xf32>", "%r = stablehlo.reshape %a : (tensor<4x8xf32>) -> tensor<32xf32>"),
+        ("tensor<2x2x8xf32>", "%r = stablehlo.reshape %a : (tensor<4x8xf32>) -> tensor<2x2x8xf32>"),
+        ("tensor<4x2x4xf32>", "%r = stablehlo.reshape %a : (tensor<4x8xf32>) -> tensor<4x2x4xf32>"),
+        ("tensor<8x4xf32>", "%r = stablehlo.reshape %a : (tensor<4x8xf32>) -> tensor<8x4xf32>"),
+        ("tensor<3x4x8xf32>", "%r = stablehlo.broadcast_in_dim %a, dims = [1, 2] : (tensor<4x8xf32>) -> tensor<3x4x8xf32>"),
+        ("tensor<2x8xf32>", "%r = stablehlo.slice %a [1:3, 0:8] : (tensor<4x8xf32>) -> tensor<2x8xf32>"),
+        ("tensor<8x8xf32>", "%r = stablehlo.concatenate %a, %a, dim = 0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>"),
+        ("tensor<4x8xf32>", "%r = stablehlo.reverse %a, dims = [1] : tensor<4x8xf32>"),
+        (
+            "tensor<4x12xf32>",
+            "%z = stablehlo.constant dense<9.0> : tensor<f32>
+            %r = stablehlo.pad %a, %z, low = [0, 1], high = [0, 3], interior = [0, 0] : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x12xf32>",
+        ),
+        (
+            "tensor<4x8xf32>",
+            "%i = stablehlo.iota dim = 1 : tensor<4x8xf32>
+            %c = stablehlo.constant dense<2.0> : tensor<4x8xf32>
+            %s = stablehlo.multiply %i, %c : tensor<4x8xf32>
+            %r = stablehlo.add %a, %s : tensor<4x8xf32>",
+        ),
+        (
+            "tensor<4x4xf32>",
+            "%c = stablehlo.constant dense<3> : tensor<i32>
+            %r = stablehlo.dynamic_slice %a, %c, %c, sizes = [4, 4] : (tensor<4x8xf32>, tensor<i32>, tensor<i32>) -> tensor<4x4xf32>",
+        ),
+        (
+            "tensor<4x8xf32>",
+            "%c = stablehlo.constant dense<1> : tensor<i32>
+            %u = stablehlo.constant dense<[[5.0, 6.0], [7.0, 8.0], [9.0, 1.0], [2.0, 3.0]]> : tensor<4x2xf32>
+            %r = stablehlo.dynamic_update_slice %a, %u, %c, %c : (tensor<4x8xf32>, tensor<4x2xf32>, tensor<i32>, tensor<i32>) -> tensor<4x8xf32>",
+        ),
+    ];
+    for (ty, body) in bodies {
+        for cut in cuts() {
+            same(&function(&[("tensor<4x8xf32>", &cut)], (ty, "-"), body));
+        }
+    }
+}
+
+#[test]
+fn reductions_of_any_cut() {
+    let reduce = |op: &str, init: &str, dims: &str, ty: &str| {
+        format!(
+            "%z = stablehlo.constant dense<{init}> : tensor<f32>
+            %r = stablehlo.reduce(%a init: %z) applies stablehlo.{op} across dimensions = [{dims}] : (tensor<4x8xf32>, tensor<f32>) -> {ty}"
+        )
+    };
+    for cut in cuts() {
+        for (op, init) in [("add", "0.0"), ("add", "3.0"), ("multiply", "1.0"), ("maximum", "1.0"), ("minimum", "0.0")]
+        {
+            for (dims, ty) in [("0", "tensor<8xf32>"), ("1", "tensor<4xf32>"), ("0, 1", "tensor<f32>")] {
+                same(&function(&[("tensor<4x8xf32>", &cut)], (ty, "-"), &reduce(op, init, dims, ty)));
+            }
+        }
+    }
+}
+
+#[test]
+fn indexing_and_sorting_of_any_cut() {
+    let gather = "%c = stablehlo.constant dense<[3, 0, 1, 1]> : tensor<4xi32>
+        %r = \"stablehlo.gather\"(%a, %c) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 8>}> : (tensor<4x8xf32>, tensor<4xi32>) -> tensor<4x8xf32>";
+    let scatter = "%c = stablehlo.constant dense<[[3], [0], [1], [1]]> : tensor<4x1xi32>
+        %r = \"stablehlo.scatter\"(%a, %c, %a) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
+          ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+            %s = stablehlo.add %p, %q : tensor<f32>
+            stablehlo.return %s : tensor<f32>
+        }) : (tensor<4x8xf32>, tensor<4x1xi32>, tensor<4x8xf32>) -> tensor<4x8xf32>";
+    let sort = "%r = \"stablehlo.sort\"(%a) <{dimension = 1 : i64, is_stable = true}> ({
+          ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+            %s = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            stablehlo.return %s : tensor<i1>
+        }) : (tensor<4x8xf32>) -> tensor<4x8xf32>";
+    for body in [gather, scatter, sort] {
+        for cut in cuts() {
+            same(&function(&[("tensor<4x8xf32>", &cut)], ("tensor<4x8xf32>", "-"), body));
+        }
+    }
+}
+
+#[test]
+fn loops_branches_and_calls() {
+    let text = format!(
+        "func.func @main(%a: tensor<4x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{X}, {N}]>}}) -> (tensor<4x8xf32>, tensor<8xf32>) {{
+          %zero = stablehlo.constant dense<0> : tensor<i32>
+          %one = stablehlo.constant dense<1> : tensor<i32>
+          %n = stablehlo.constant dense<3> : tensor<i32>
+          %0:2 = stablehlo.while(%i = %zero, %v = %a) : tensor<i32>, tensor<4x8xf32>
+            cond {{
+              %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+              stablehlo.return %c : tensor<i1>
+            }} do {{
+              %w = func.call @twice(%v) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+              %m = func.call @center(%w) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+              %j = stablehlo.add %i, %one : tensor<i32>
+              stablehlo.return %j, %m : tensor<i32>, tensor<4x8xf32>
+            }}
+          %k = stablehlo.slice %a [0:1, 0:1] : (tensor<4x8xf32>) -> tensor<1x1xf32>
+          %s = stablehlo.reshape %k : (tensor<1x1xf32>) -> tensor<f32>
+          %t = stablehlo.convert %s : (tensor<f32>) -> tensor<i32>
+          %r = \"stablehlo.case\"(%t) ({{
+              %f = stablehlo.constant dense<0.0> : tensor<f32>
+              %1 = stablehlo.reduce(%0#1 init: %f) applies stablehlo.add across dimensions = [0] : (tensor<4x8xf32>, tensor<f32>) -> tensor<8xf32>
+              stablehlo.return %1 : tensor<8xf32>
+            }}, {{
+              %2 = stablehlo.constant dense<5.0> : tensor<8xf32>
+              stablehlo.return %2 : tensor<8xf32>
+            }}) : (tensor<i32>) -> tensor<8xf32>
+          return %0#1, %r : tensor<4x8xf32>, tensor<8xf32>
+        }}
+        func.func private @twice(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {{
+          %0 = stablehlo.add %x, %x : tensor<4x8xf32>
+          return %0 : tensor<4x8xf32>
+        }}
+        func.func private @center(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {{
+          %f = stablehlo.constant dense<0.0> : tensor<f32>
+          %0 = stablehlo.reduce(%x init: %f) applies stablehlo.add across dimensions = [0] : (tensor<4x8xf32>, tensor<f32>) -> tensor<8xf32>
+          %1 = stablehlo.broadcast_in_dim %0, dims = [1] : (tensor<8xf32>) -> tensor<4x8xf32>
+          %2 = stablehlo.subtract %x, %1 : tensor<4x8xf32>
+          return %2 : tensor<4x8xf32>
+        }}"
+    );
+    let program = same(&text);
+    // The loop keeps its value cut.
+    let cut = OpSharding::Tiled { tiles: vec![2, 1, 2], partitions: vec![0, 1, 2, 3], replicated_last: true };
+    assert_eq!(program.output_shardings().unwrap()[0], cut);
+}

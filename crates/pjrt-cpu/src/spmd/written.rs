@@ -1,0 +1,408 @@
+//! Sharding annotations as programs write them: Shardy's attributes and GSPMD's strings.
+
+use crate::engine::CompileError;
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+/// One annotation, not yet related to a mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// `#sdy.sharding<@mesh, [{"x"}, {"y", ?}]>`.
+    Axes {
+        /// A mesh's symbol, or the text of one that has none.
+        mesh: String,
+        dims: Vec<WrittenDim>,
+        /// Axes along which the value is a sum still to be taken.
+        unreduced: bool,
+    },
+    /// `{devices=[2,1,2]<=[4] last_tile_dim_replicate}`.
+    Tiles {
+        tiles: Vec<usize>,
+        devices: Vec<usize>,
+        /// What the tile dimensions beyond the tensor's are: whether each is manual, otherwise replicated.
+        last: Vec<bool>,
+    },
+    Replicated,
+    /// The value is each device's own.
+    Manual,
+    /// One device has it.
+    Maximal,
+}
+
+/// The axes of one dimension, major first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct WrittenDim {
+    pub(super) axes: Vec<WrittenAxis>,
+    /// More axes may be added.
+    pub(super) open: bool,
+}
+
+/// A mesh axis, or the part of one: of `size` after the parts before it, whose product is `before`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WrittenAxis {
+    pub(super) name: String,
+    pub(super) part: Option<(usize, usize)>,
+}
+
+/// Axes and the devices in the order of the axes; no devices are all of them in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WrittenMesh {
+    pub(super) axes: Vec<(String, usize)>,
+    pub(super) devices: Vec<usize>,
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, rest: text.trim() }
+    }
+
+    fn wrong<T>(&self, what: &str) -> Result<T> {
+        Err(CompileError::invalid(format!("the sharding `{}`: expected {what} at `{}`", self.text, self.rest)))
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        self.rest = self.rest.trim_start();
+        let rest = self.rest.strip_prefix(token);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    fn expect(&mut self, token: &str) -> Result<()> {
+        if self.eat(token) { Ok(()) } else { self.wrong(&format!("`{token}`")) }
+    }
+
+    fn take(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
+        self.rest = self.rest.trim_start();
+        let end = self.rest.find(|c| !fits(c)).unwrap_or(self.rest.len());
+        let (taken, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        taken
+    }
+
+    fn number(&mut self) -> Result<usize> {
+        match self.take(|c| c.is_ascii_digit()).parse() {
+            Ok(number) => Ok(number),
+            Err(_) => self.wrong("a number"),
+        }
+    }
+
+    fn string(&mut self) -> Result<String> {
+        self.expect("\"")?;
+        let text = self.take(|c| c != '"').to_owned();
+        self.expect("\"")?;
+        Ok(text)
+    }
+
+    fn list<T>(&mut self, open: &str, close: &str, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        self.expect(open)?;
+        let mut items = Vec::new();
+        if self.eat(close) {
+            return Ok(items);
+        }
+        loop {
+            items.push(item(self)?);
+            if !self.eat(",") {
+                self.expect(close)?;
+                return Ok(items);
+            }
+        }
+    }
+
+    fn numbers(&mut self) -> Result<Vec<usize>> {
+        self.list("[", "]", Self::number)
+    }
+
+    /// `<["x"=2, "y"=2], device_ids=[0, 1, 2, 3]>`.
+    fn mesh(&mut self) -> Result<WrittenMesh> {
+        self.expect("<")?;
+        let axes = self.list("[", "]", |r| {
+            let name = r.string()?;
+            r.expect("=")?;
+            Ok((name, r.number()?))
+        })?;
+        let mut devices = Vec::new();
+        if self.eat(",") {
+            self.expect("device_ids")?;
+            self.expect("=")?;
+            devices = self.numbers()?;
+        }
+        self.expect(">")?;
+        Ok(WrittenMesh { axes, devices })
+    }
+
+    fn axis(&mut self) -> Result<WrittenAxis> {
+        let name = self.string()?;
+        let mut part = None;
+        if self.eat(":") {
+            self.expect("(")?;
+            let before = self.number()?;
+            self.expect(")")?;
+            part = Some((before, self.number()?));
+        }
+        Ok(WrittenAxis { name, part })
+    }
+
+    /// `{"x", "y", ?}p1`.
+    fn dim(&mut self) -> Result<WrittenDim> {
+        let mut dim = WrittenDim::default();
+        self.list("{", "}", |r| {
+            if r.eat("?") {
+                dim.open = true;
+            } else {
+                let axis = r.axis()?;
+                dim.axes.push(axis);
+            }
+            Ok(())
+        })?;
+        if self.eat("p") {
+            self.number()?;
+        }
+        Ok(dim)
+    }
+
+    /// `<@mesh, [{"x"}], replicated={...}, unreduced={...}>`.
+    fn sharding(&mut self) -> Result<Written> {
+        self.expect("<")?;
+        let mesh = if self.eat("@") {
+            let quoted = self.rest.starts_with('"');
+            let name = if quoted { self.string()? } else { self.take(|c| c != ',' && c != '>').to_owned() };
+            format!("@{name}")
+        } else {
+            self.expect("mesh")?;
+            let start = self.rest;
+            self.mesh()?;
+            start[..start.len() - self.rest.len()].to_owned()
+        };
+        self.expect(",")?;
+        let dims = self.list("[", "]", Self::dim)?;
+        let mut unreduced = false;
+        while self.eat(",") {
+            let word = self.take(|c| c != '=' && c != '>').trim();
+            if !matches!(word, "replicated" | "unreduced") {
+                return self.wrong("`replicated` or `unreduced`");
+            }
+            self.expect("=")?;
+            let axes = self.list("{", "}", Self::axis)?;
+            unreduced |= word == "unreduced" && !axes.is_empty();
+        }
+        self.expect(">")?;
+        Ok(Written::Axes { mesh, dims, unreduced })
+    }
+
+    /// `{devices=[2,2]<=[4]}` and its relatives.
+    fn tiles(&mut self) -> Result<Written> {
+        self.expect("{")?;
+        for (word, written) in
+            [("replicated", Written::Replicated), ("manual", Written::Manual), ("maximal", Written::Maximal)]
+        {
+            if self.eat(word) {
+                return Ok(written);
+            }
+        }
+        self.expect("devices")?;
+        self.expect("=")?;
+        let tiles = self.numbers()?;
+        let count = product(&tiles).unwrap_or(usize::MAX);
+        let devices = if self.eat("<=") {
+            let shape = self.numbers()?;
+            let permutation =
+                if self.eat("T") { self.list("(", ")", Self::number)? } else { (0..shape.len()).collect() };
+            match transposed_iota(&shape, &permutation) {
+                Some(devices) => devices,
+                None => return self.wrong("a permutation of the dimensions"),
+            }
+        } else {
+            let mut devices = vec![self.number()?];
+            while self.eat(",") {
+                devices.push(self.number()?);
+            }
+            devices
+        };
+        let mut last = Vec::new();
+        if self.eat("last_tile_dim_replicate") {
+            last.push(false);
+        } else if self.eat("last_tile_dims") {
+            self.expect("=")?;
+            last = self.list("{", "}", |r| match r.take(char::is_alphabetic) {
+                "manual" => Ok(true),
+                "replicated" => Ok(false),
+                _ => r.wrong("`manual` or `replicated`"),
+            })?;
+        }
+        if count != devices.len() || last.len() > tiles.len() {
+            return self.wrong("as many devices as tiles");
+        }
+        Ok(Written::Tiles { tiles, devices, last })
+    }
+}
+
+/// `iota(product).reshape(shape).transpose(permutation)`, flat.
+fn transposed_iota(shape: &[usize], permutation: &[usize]) -> Option<Vec<usize>> {
+    let count = product(shape).filter(|&n| n <= 1 << 20)?;
+    let mut sorted = permutation.to_vec();
+    sorted.sort_unstable();
+    if !sorted.into_iter().eq(0..shape.len()) {
+        return None;
+    }
+    let mut strides = vec![1; shape.len()];
+    for d in (1..shape.len()).rev() {
+        strides[d - 1] = strides[d] * shape[d];
+    }
+    let number = |mut at: usize| {
+        let mut number = 0;
+        for &d in permutation.iter().rev() {
+            number += at % shape[d] * strides[d];
+            at /= shape[d];
+        }
+        number
+    };
+    Some((0..count).map(number).collect())
+}
+
+/// The product, if it fits.
+pub(super) fn product(numbers: &[usize]) -> Option<usize> {
+    numbers.iter().try_fold(1usize, |product, &n| product.checked_mul(n))
+}
+
+/// An `sdy.mesh` attribute.
+pub(super) fn mesh(text: &str) -> Result<WrittenMesh> {
+    let mut reader = Reader::new(text);
+    reader.eat("#sdy.");
+    reader.expect("mesh")?;
+    reader.mesh()
+}
+
+/// The text of a mesh as [`Written::Axes`] keeps it.
+pub(super) fn inline_mesh(text: &str) -> Result<WrittenMesh> {
+    Reader::new(text).mesh()
+}
+
+/// An `sdy.sharding` attribute.
+pub(super) fn sharding(text: &str) -> Result<Written> {
+    let mut reader = Reader::new(text);
+    reader.eat("#sdy.sharding");
+    reader.sharding()
+}
+
+/// An `sdy.sharding_per_value` attribute.
+pub(super) fn shardings(text: &str) -> Result<Vec<Written>> {
+    let mut reader = Reader::new(text);
+    reader.expect("#sdy.sharding_per_value")?;
+    reader.expect("<")?;
+    reader.list("[", "]", |r| {
+        r.eat("#sdy.sharding");
+        r.sharding()
+    })
+}
+
+/// A `manual_axes` attribute.
+pub(super) fn manual_axes(text: &str) -> Result<Vec<String>> {
+    let mut reader = Reader::new(text);
+    reader.expect("#sdy<manual_axes")?;
+    reader.list("{", "}", Reader::string)
+}
+
+/// The mesh and the axes of `#stablehlo.replica_group_mesh_axes<mesh = @m, axes = [#stablehlo.axis_ref<name = "x">]>`.
+pub(super) fn replica_group_axes(text: &str) -> Result<(String, Vec<WrittenAxis>)> {
+    let mut reader = Reader::new(text);
+    for token in ["#stablehlo.replica_group_mesh_axes", "<", "mesh", "="] {
+        reader.expect(token)?;
+    }
+    reader.expect("@")?;
+    let quoted = reader.rest.starts_with('"');
+    let name = if quoted { reader.string()? } else { reader.take(|c| c != ',').trim().to_owned() };
+    for token in [",", "axes", "="] {
+        reader.expect(token)?;
+    }
+    let axes = reader.list("[", "]", |r| {
+        for token in ["#stablehlo.axis_ref", "<", "name", "="] {
+            r.expect(token)?;
+        }
+        let name = r.string()?;
+        let mut part = None;
+        if r.eat(",") {
+            r.expect("sub_axis_info")?;
+            r.expect("=")?;
+            r.eat("#stablehlo.sub_axis_info");
+            r.eat("<");
+            r.expect("(")?;
+            let before = r.number()?;
+            r.expect(")")?;
+            part = Some((before, r.number()?));
+            if r.eat(">") {
+                r.expect(">")?;
+                return Ok(WrittenAxis { name, part });
+            }
+        }
+        r.expect(">")?;
+        Ok(WrittenAxis { name, part })
+    })?;
+    Ok((format!("@{name}"), axes))
+}
+
+/// An `mhlo.sharding` string.
+pub(super) fn tiles(text: &str) -> Result<Written> {
+    Reader::new(text).tiles()
+}
+
+/// `unspecified_dims=[0,1]` of a custom call's configuration: dimensions the annotation leaves open.
+pub(super) fn unspecified_dims(config: &str) -> Vec<usize> {
+    let Some((_, rest)) = config.split_once("unspecified_dims=") else { return Vec::new() };
+    Reader::new(rest).numbers().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(name: &str) -> WrittenAxis {
+        WrittenAxis { name: name.into(), part: None }
+    }
+
+    #[test]
+    fn shardy() {
+        assert_eq!(
+            mesh("#sdy.mesh<[\"x\"=2, \"y\"=4], device_ids=[0, 1]>").unwrap(),
+            WrittenMesh { axes: vec![("x".into(), 2), ("y".into(), 4)], devices: vec![0, 1] }
+        );
+        let written =
+            sharding("#sdy.sharding<@mesh, [{\"x\", \"y\":(2)4, ?}p1, {}, {?}], replicated={\"z\"}>").unwrap();
+        let part = WrittenAxis { name: "y".into(), part: Some((2, 4)) };
+        let dims = vec![
+            WrittenDim { axes: vec![axis("x"), part], open: true },
+            WrittenDim::default(),
+            WrittenDim { axes: vec![], open: true },
+        ];
+        assert_eq!(written, Written::Axes { mesh: "@mesh".into(), dims, unreduced: false });
+        let list =
+            shardings("#sdy.sharding_per_value<[<@m, [{\"x\"}]>, <mesh<[\"x\"=2]>, [], unreduced={\"x\"}>]>").unwrap();
+        assert_eq!(list.len(), 2);
+        assert_eq!(list[1], Written::Axes { mesh: "<[\"x\"=2]>".into(), dims: vec![], unreduced: true });
+        assert_eq!(manual_axes("#sdy<manual_axes{\"x\", \"y\"}>").unwrap(), ["x", "y"]);
+        let error = sharding("#sdy.sharding<@mesh, [{x}]>").unwrap_err().to_string();
+        assert!(error.contains("expected `\"` at `x}]>`"), "{error}");
+    }
+
+    #[test]
+    fn gspmd() {
+        assert_eq!(tiles("{replicated}").unwrap(), Written::Replicated);
+        assert_eq!(tiles("{manual}").unwrap(), Written::Manual);
+        assert_eq!(
+            tiles("{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}").unwrap(),
+            Written::Tiles { tiles: vec![2, 1, 2], devices: vec![0, 2, 1, 3], last: vec![false] }
+        );
+        assert_eq!(
+            tiles("{devices=[1,2,2]0,1,2,3 last_tile_dims={manual, replicated}}").unwrap(),
+            Written::Tiles { tiles: vec![1, 2, 2], devices: vec![0, 1, 2, 3], last: vec![true, false] }
+        );
+        assert!(tiles("{devices=[2,2]<=[2,2]T(0,0)}").is_err());
+        assert!(tiles("{devices=[2,2]0,1}").is_err());
+        assert_eq!(unspecified_dims("unspecified_dims=[0,2]"), [0, 2]);
+        assert_eq!(unspecified_dims(""), [0; 0]);
+    }
+}

@@ -1,0 +1,97 @@
+//! Several devices in one client.
+
+use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, NamedValue, Program, TopologyDescription};
+
+use crate::{INCREMENT, client, compile, plugin};
+
+#[test]
+fn there_are_as_many_devices_as_asked_for() {
+    assert_eq!(client(1).devices().unwrap().len(), 1);
+    let client = client(3);
+    let devices = client.addressable_devices().unwrap();
+    for (device, id) in devices.iter().zip(0..) {
+        assert_eq!((device.id().unwrap(), device.local_hardware_id().unwrap()), (id, id));
+        assert_eq!(device.kind().unwrap(), "cpu");
+        let kinds: Vec<_> = device.memories().unwrap().iter().map(|memory| memory.kind().unwrap()).collect();
+        assert_eq!(kinds, ["device", "pinned_host"]);
+        assert_eq!(device.default_memory().unwrap().kind().unwrap(), "device");
+    }
+    assert_eq!((devices.len(), client.memories().unwrap().len()), (3, 6));
+}
+
+#[test]
+fn options_may_be_text_and_wrong_ones_are_named() {
+    let client = |name: &str, value: &str| plugin().client(&ClientOptions::new().with(name, value));
+    assert_eq!(client("cpu_device_count", "2").unwrap().devices().unwrap().len(), 2);
+    let error = client("device_count", "0").map(drop).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
+    assert!(error.message().contains("device_count") && error.message().contains("from 1 to 1024"), "{error}");
+    let error = client("memory_limit", "lots").map(drop).unwrap_err();
+    assert!(error.message().contains("memory_limit") && error.message().contains("512MiB"), "{error}");
+    let error = client("device_cuont", "2").map(drop).unwrap_err();
+    assert!(error.message().contains("known are device_count"), "{error}");
+}
+
+#[test]
+fn a_program_runs_on_the_device_it_is_compiled_for() {
+    let client = client(3);
+    let devices = client.devices().unwrap();
+    let options = CompileOptions { device_assignment: DeviceAssignment::new(1, 1, vec![2]), ..Default::default() };
+    let program = client.compile(&Program::mlir(INCREMENT), &options).unwrap();
+    let x = client.buffer_from_host_to(&[1.0f32, 2.0, 3.0, 4.0], &[4], &devices[2]).unwrap();
+    let out = program.execute(&[&x]).unwrap().remove(0);
+    assert_eq!(out.device().unwrap().id().unwrap(), 2);
+    assert_eq!(out.to_host::<f32>().unwrap(), [2.0, 3.0, 4.0, 5.0]);
+    let elsewhere = client.buffer_from_host_to(&[0.0f32; 4], &[4], &devices[0]).unwrap();
+    let error = program.execute(&[&elsewhere]).map(drop).unwrap_err();
+    assert!(error.message().contains("device 0") && error.message().contains("device 2"), "{error}");
+}
+
+#[test]
+fn a_topology_has_as_many_devices_and_what_is_compiled_for_it_runs() {
+    let plugin = plugin();
+    let topology = TopologyDescription::create(&plugin, "cpu:4", &[]).unwrap();
+    assert_eq!(topology.device_descriptions().unwrap().len(), 4);
+    let by_option = [NamedValue::new("device_count", 4)];
+    let same = TopologyDescription::create(&plugin, "", &by_option).unwrap();
+    assert_eq!(same.fingerprint().unwrap(), topology.fingerprint().unwrap());
+    let error = TopologyDescription::create(&plugin, "v5e", &[]).map(drop).unwrap_err();
+    assert!(error.message().contains("v5e"), "{error}");
+
+    let options = CompileOptions { num_replicas: 4, ..CompileOptions::default() };
+    let ahead = topology.compile(&Program::mlir(INCREMENT), &options).unwrap();
+    let here = client(4);
+    let loaded = here.load_executable(&ahead, &options).unwrap();
+    assert_eq!(loaded.addressable_devices().len(), 4);
+    let again = here.deserialize_and_load(&ahead.serialize().unwrap()).unwrap();
+    assert_eq!(again.addressable_devices().len(), 4);
+    let too_few = client(2).load_executable(&ahead, &options).map(drop).unwrap_err();
+    assert!(too_few.message().contains('4') && too_few.message().contains('2'), "{too_few}");
+}
+
+#[test]
+fn results_do_not_depend_on_the_mode() {
+    const REDUCE: &str = "
+    func.func @main(%x: tensor<600x600xf32>) -> (tensor<600x600xf32>, tensor<f32>) {
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+        : (tensor<600x600xf32>, tensor<600x600xf32>) -> tensor<600x600xf32>
+      %1 = stablehlo.tanh %0 : tensor<600x600xf32>
+      %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0, 1]
+        : (tensor<600x600xf32>, tensor<f32>) -> tensor<f32>
+      return %1, %2 : tensor<600x600xf32>, tensor<f32>
+    }";
+    let data: Vec<f32> = (0..1009u16).cycle().take(360_000).map(|i| f32::from(i) / 500.0 - 1.0).collect();
+    let run = |deterministic: bool| {
+        let client = plugin().client(&ClientOptions::new().with("deterministic", deterministic)).unwrap();
+        let x = client.buffer_from_host(&data, &[600, 600]).unwrap();
+        let execution = compile(&client, REDUCE).execute_with(vec![(&x).into()], &Default::default()).unwrap();
+        // In this mode a program has ended when the call returns.
+        assert!(!deterministic || execution.done.is_ready().unwrap());
+        let bytes: Vec<_> = execution.outputs.iter().map(|output| output.to_host_bytes().unwrap()).collect();
+        (bytes, client.devices().unwrap()[0].memory_stats().unwrap().peak_bytes_in_use)
+    };
+    let alone = run(true);
+    assert_eq!(run(true), alone);
+    assert_eq!(run(false).0, alone.0);
+}

@@ -1,0 +1,99 @@
+//! One program on several devices at once.
+
+use pjrt::{Client, CompileOptions, ErrorCode, Input, LoadedExecutable, Program};
+
+use crate::{INCREMENT, client};
+
+fn replicated(client: &Client, text: &str, replicas: i64) -> LoadedExecutable {
+    let options = CompileOptions { num_replicas: replicas, ..CompileOptions::default() };
+    client.compile(&Program::mlir(text), &options).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Runs on each device with its own number in all elements.
+fn run(client: &Client, program: &LoadedExecutable) -> Vec<Vec<f32>> {
+    let input = |(device, number): (&pjrt::Device, i16)| {
+        client.buffer_from_host_to(&[f32::from(number); 4], &[4], device).unwrap()
+    };
+    let inputs: Vec<_> = program.addressable_devices().iter().zip(0..).map(input).collect();
+    let inputs = inputs.into_iter().map(|input| vec![Input::Donate(input)]).collect();
+    let launched = program.execute_sharded(inputs, &Default::default()).unwrap();
+    launched.done.iter().for_each(|done| done.wait().unwrap());
+    launched.outputs.iter().map(|outputs| outputs[0].to_host().unwrap()).collect()
+}
+
+#[test]
+fn replicas_run_on_their_own() {
+    let client = client(4);
+    let program = replicated(&client, INCREMENT, 4);
+    assert_eq!(run(&client, &program), [[1.0; 4], [2.0; 4], [3.0; 4], [4.0; 4]]);
+}
+
+const ALL_REDUCE: &str = r#"
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = "stablehlo.all_reduce"(%x) ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %1 = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %1 : tensor<f32>
+  }) {replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"#;
+
+#[test]
+fn members_that_wait_for_each_other_do_not_wait_for_threads() {
+    // More members than most machines of a test have cores, and several launches at once.
+    let client = client(8);
+    let program = replicated(&client, ALL_REDUCE, 8);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    assert_eq!(run(&client, &program), [[28.0; 4]; 8]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn the_failure_of_one_member_is_that_of_all() {
+    let client = client(8);
+    let program = replicated(&client, ALL_REDUCE, 8);
+    let shape = pjrt::Shape::new(pjrt::ElementType::F32, [4]);
+    let input = |(at, device): (usize, &pjrt::Device)| {
+        if at != 5 {
+            return vec![Input::Donate(client.buffer_from_host_to(&[0.0f32; 4], &[4], device).unwrap())];
+        }
+        let memory = device.default_memory().unwrap();
+        let failed = client.create_error_buffer(ErrorCode::DATA_LOSS, "the disk is gone", &shape, &memory);
+        vec![Input::Donate(failed.unwrap())]
+    };
+    let inputs = program.addressable_devices().iter().enumerate().map(input).collect();
+    let error = program.execute_sharded(inputs, &Default::default()).map(drop).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::DATA_LOSS);
+    assert_eq!(run(&client, &program), [[28.0; 4]; 8]);
+}
+
+#[test]
+fn a_launch_that_runs_out_of_memory_ends_on_all_devices() {
+    let options = pjrt::ClientOptions::new().with("device_count", 8).with("memory_limit", "1MiB");
+    let client = crate::plugin().client(&options).unwrap();
+    let text = ALL_REDUCE.replace(
+        "%0 =",
+        "%big = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<4xf32>) -> tensor<99999x4xf32>\n  %0 =",
+    );
+    let text = text.replace("(%x) ({", "(%big) ({").replace(
+        ": (tensor<4xf32>) -> tensor<4xf32>\n  return %0 : tensor<4xf32>",
+        ": (tensor<99999x4xf32>) -> tensor<99999x4xf32>\n  %2 = stablehlo.slice %0 [0:1, 0:4] : (tensor<99999x4xf32>) -> tensor<1x4xf32>\n  %3 = stablehlo.reshape %2 : (tensor<1x4xf32>) -> tensor<4xf32>\n  return %3 : tensor<4xf32>",
+    );
+    let program = replicated(&client, &text, 8);
+    let input =
+        |device: &pjrt::Device| vec![Input::Donate(client.buffer_from_host_to(&[0.0f32; 4], &[4], device).unwrap())];
+    let inputs = program.addressable_devices().iter().map(input).collect();
+    let launched = program.execute_sharded(inputs, &Default::default()).unwrap();
+    let codes: Vec<_> = launched.done.iter().map(|done| done.wait().unwrap_err().code()).collect();
+    assert!(codes.contains(&ErrorCode::RESOURCE_EXHAUSTED), "{codes:?}");
+    assert!(codes.iter().all(|code| [ErrorCode::RESOURCE_EXHAUSTED, ErrorCode::ABORTED].contains(code)), "{codes:?}");
+    // The devices' threads are free again.
+    let fits = replicated(&client, ALL_REDUCE, 8);
+    assert_eq!(run(&client, &fits), [[28.0; 4]; 8]);
+}

@@ -1,0 +1,54 @@
+//! The device through the C table, as frameworks see it.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+mod asynchrony;
+mod devices;
+mod donation;
+mod launches;
+mod limits;
+mod memories;
+mod shutdown;
+mod zero_copy;
+
+use pjrt::{Client, ClientOptions, CompileOptions, LoadedExecutable, Plugin, Program};
+use pjrt_cpu::Cpu;
+
+/// The device as an embedded plugin.
+fn plugin() -> Plugin {
+    Plugin::from_static(Cpu::api()).unwrap()
+}
+
+/// A client with that many devices.
+fn client(devices: i64) -> Client {
+    plugin().client(&ClientOptions::new().with("device_count", devices)).unwrap()
+}
+
+/// Compiles StableHLO text for one device.
+fn compile(client: &Client, text: &str) -> LoadedExecutable {
+    client.compile(&Program::mlir(text), &CompileOptions::default()).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Adds 1 to four numbers.
+const INCREMENT: &str = "
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<4xf32>
+  %0 = stablehlo.add %x, %one : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}";
+
+/// Multiplies a number by itself and halves it, as often as the second argument says: takes long, and a thread.
+const LOOP: &str = "
+func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %half = stablehlo.constant dense<0.5> : tensor<4xf32>
+  %r:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<4xf32>
+    cond { %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+           stablehlo.return %p : tensor<i1> }
+    do { %b = stablehlo.multiply %a, %a : tensor<4xf32>
+         %c = stablehlo.multiply %b, %half : tensor<4xf32>
+         %j = stablehlo.add %i, %one : tensor<i32>
+         stablehlo.return %j, %c : tensor<i32>, tensor<4xf32> }
+  return %r#1, %r#0 : tensor<4xf32>, tensor<i32>
+}";

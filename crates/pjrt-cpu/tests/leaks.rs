@@ -1,0 +1,82 @@
+//! Nothing is left of what a program did on the embedded device: not an allocation, however often it is done.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+use std::alloc::System;
+
+use pjrt::{ClientOptions, CompileOptions, Plugin, Program};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Allocations in use. The engine's threads may hold a few for a moment after the work is done.
+fn in_use() -> isize {
+    let stats = ALLOCATOR.stats();
+    isize::try_from(stats.allocations).unwrap() - isize::try_from(stats.deallocations).unwrap()
+}
+
+/// Bytes of the process in memory; none where the system does not tell.
+fn resident() -> Option<usize> {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    Some(pages.split(' ').nth(1)?.parse::<usize>().ok()? * 4096)
+}
+
+/// Does `work` until it is warm, then `count` times, and compares.
+fn flat(name: &str, count: usize, mut work: impl FnMut()) {
+    (0..(count / 5).clamp(20, 2_000)).for_each(|_| work());
+    let (before, memory) = (in_use(), resident());
+    (0..count).for_each(|_| work());
+    // Far fewer than one for each time.
+    let room = isize::try_from(count / 20).unwrap().min(40);
+    let start = std::time::Instant::now();
+    while in_use() > before + room && start.elapsed().as_secs() < 5 {
+        std::thread::yield_now();
+    }
+    let grown = resident().zip(memory).map(|(after, before)| after.saturating_sub(before) / 1024);
+    println!("{name}: {count} times, {} allocations more, grown by {grown:?} KiB", in_use() - before);
+    assert!(in_use() <= before + room, "{name}: {} allocations are left", in_use() - before);
+    assert!(grown.is_none_or(|grown| grown < 8192), "{name}: the process grew by {grown:?} KiB");
+}
+
+/// Adds one to as many arrays.
+fn program(width: usize) -> String {
+    let list = |item: &dyn Fn(usize) -> String| (0..width).map(item).collect::<Vec<_>>().join(", ");
+    let ty = "tensor<4xf32>";
+    let body: String = (0..width).map(|i| format!("  %r{i} = stablehlo.add %a{i}, %one : {ty}\n")).collect();
+    let (parameters, results) = (list(&|i| format!("%a{i}: {ty}")), list(&|i| format!("%r{i}")));
+    let types = list(&|_| ty.to_owned());
+    format!(
+        "func.func @main({parameters}) -> ({types}) {{\n  %one = stablehlo.constant dense<1.0> : {ty}\n{body}  \
+         return {results} : {types}\n}}"
+    )
+}
+
+#[test]
+fn nothing_is_left() {
+    let plugin = Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap();
+    flat("clients", 1_000, || drop(plugin.client(&ClientOptions::new()).unwrap()));
+    let client = plugin.client(&ClientOptions::new()).unwrap();
+    for (width, count) in [(1, 100_000), (32, 5_000)] {
+        let executable = client.compile(&Program::mlir(program(width)), &CompileOptions::default()).unwrap();
+        let buffers: Vec<_> = (0..width).map(|_| client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap()).collect();
+        let inputs: Vec<_> = buffers.iter().collect();
+        flat(&format!("executions of {width} in and {width} out"), count, || {
+            let outputs = executable.execute(&inputs).unwrap();
+            outputs.iter().for_each(|output| output.wait().unwrap());
+        });
+        let outputs = executable.execute(&inputs).unwrap();
+        assert_eq!(outputs[width - 1].to_host::<f32>().unwrap(), [2.0; 4]);
+    }
+    flat("transfers", 5_000, || {
+        let buffer = client.buffer_from_host(&[1.0f32; 64], &[64]).unwrap();
+        assert_eq!(buffer.to_host::<f32>().unwrap(), [1.0; 64]);
+    });
+    flat("errors", 2_000, || {
+        assert!(client.compile(&Program::mlir("func.func @main("), &CompileOptions::default()).is_err());
+    });
+    let text = program(2);
+    flat("programs", 1_000, || {
+        drop(client.compile(&Program::mlir(text.clone()), &CompileOptions::default()).unwrap());
+    });
+}

@@ -1,0 +1,154 @@
+//! Fields of messages that this SDK gives no meaning.
+
+use std::fmt;
+
+use crate::proto::{BUILD_OPTIONS, COMPILE_OPTIONS, EXECUTABLE_BUILD_OPTIONS};
+
+/// What compile options hold beside the fields of [`CompileOptions`](crate::CompileOptions), as it came: XLA's debug
+/// options above all.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct UnknownFields {
+    /// Of `CompileOptionsProto`.
+    options: Vec<u8>,
+    /// Of the `ExecutableBuildOptionsProto` in it.
+    build: Vec<u8>,
+}
+
+/// Number of `debug_options` in the build options.
+const DEBUG_OPTIONS: u64 = 3;
+
+impl UnknownFields {
+    /// The fields of a message that has been read; what is none is left out.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let mut found = Self::default();
+        for field in Fields(bytes) {
+            if field.number == EXECUTABLE_BUILD_OPTIONS {
+                let unknown = Fields(field.value).filter(|field| !BUILD_OPTIONS.contains(&field.number));
+                unknown.for_each(|field| found.build.extend(field.bytes));
+            } else if !COMPILE_OPTIONS.contains(&field.number) {
+                found.options.extend(field.bytes);
+            }
+        }
+        found
+    }
+
+    /// Appends them to a message. Two occurrences of a message in a field are one when they are read.
+    pub(crate) fn append(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(&self.options);
+        if !self.build.is_empty() {
+            prost::encoding::encode_key(3, prost::encoding::WireType::LengthDelimited, bytes);
+            prost::encoding::encode_varint(self.build.len() as u64, bytes);
+            bytes.extend(&self.build);
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.options.is_empty() && self.build.is_empty()
+    }
+
+    /// The value of a field of `CompileOptionsProto`: the content of text, bytes and messages, the encoded value of
+    /// numbers. The last one where there are several.
+    pub fn field(&self, number: u64) -> Option<&[u8]> {
+        Fields(&self.options).filter(|field| field.number == number).last().map(|field| field.value)
+    }
+
+    /// The same of `ExecutableBuildOptionsProto`.
+    pub fn build_field(&self, number: u64) -> Option<&[u8]> {
+        Fields(&self.build).filter(|field| field.number == number).last().map(|field| field.value)
+    }
+
+    /// XLA's serialized `DebugOptions`, for backends that build on XLA.
+    pub fn debug_options(&self) -> Option<&[u8]> {
+        self.build_field(DEBUG_OPTIONS)
+    }
+}
+
+impl fmt::Debug for UnknownFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers = |bytes| Fields(bytes).map(|field| field.number).collect::<Vec<_>>();
+        let (options, build) = (numbers(&self.options), numbers(&self.build));
+        f.debug_struct("UnknownFields").field("options", &options).field("build", &build).finish()
+    }
+}
+
+/// A field of an encoded message.
+struct Field<'a> {
+    number: u64,
+    value: &'a [u8],
+    /// Key and value.
+    bytes: &'a [u8],
+}
+
+/// The fields of an encoded message, up to its end or the first thing that is none.
+struct Fields<'a>(&'a [u8]);
+
+fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut value = 0u64;
+    for (index, byte) in bytes.iter().take(10).enumerate() {
+        value |= u64::from(byte & 0x7f).checked_shl(u32::try_from(7 * index).ok()?)?;
+        if byte & 0x80 == 0 {
+            return Some((value, index + 1));
+        }
+    }
+    None
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Field<'a>;
+
+    fn next(&mut self) -> Option<Field<'a>> {
+        let (key, key_size) = varint(self.0)?;
+        let after = &self.0[key_size..];
+        // Where the value begins and ends.
+        let (start, end) = match key & 7 {
+            0 => (0, varint(after)?.1),
+            1 => (0, 8),
+            2 => {
+                let (len, size) = varint(after)?;
+                (size, size.checked_add(usize::try_from(len).ok()?)?)
+            }
+            5 => (0, 4),
+            _ => return None,
+        };
+        let value = after.get(start..end)?;
+        let (bytes, rest) = self.0.split_at(key_size + end);
+        self.0 = rest;
+        Some(Field { number: key >> 3, value, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_every_wire_type_are_kept_and_found() {
+        let mut bytes = vec![0x58, 0x96, 0x01];
+        bytes.extend([0x61, 1, 2, 3, 4, 5, 6, 7, 8]);
+        bytes.extend([0x6d, 1, 2, 3, 4]);
+        bytes.extend([0x72, 2, b'h', b'i', 0x72, 1, b'!']);
+        let unknown = UnknownFields::of(&bytes);
+        assert_eq!(unknown.field(11), Some(&[0x96, 0x01][..]));
+        assert_eq!(unknown.field(12), Some(&[1, 2, 3, 4, 5, 6, 7, 8][..]));
+        assert_eq!(unknown.field(13), Some(&[1, 2, 3, 4][..]));
+        assert_eq!(unknown.field(14), Some(&b"!"[..]));
+        assert_eq!((unknown.field(15), unknown.build_field(11), unknown.debug_options()), (None, None, None));
+        let mut again = Vec::new();
+        unknown.append(&mut again);
+        assert_eq!(again, bytes);
+        assert_eq!(format!("{unknown:?}"), "UnknownFields { options: [11, 12, 13, 14, 14], build: [] }");
+        assert!(UnknownFields::default().is_empty() && !unknown.is_empty());
+    }
+
+    #[test]
+    fn what_is_cut_off_is_left_out() {
+        let whole = [0x5a, 3, b'a', b'b', b'c', 0x61, 1, 2, 3, 4, 5, 6, 7, 8];
+        for cut in 0..whole.len() {
+            let unknown = UnknownFields::of(&whole[..cut]);
+            assert_eq!(unknown.field(11).is_some(), cut >= 5, "{cut}");
+            assert!(unknown.field(12).is_none());
+        }
+        assert!(UnknownFields::of(&[0xff; 32]).is_empty());
+    }
+}

@@ -1,0 +1,242 @@
+//! Attributes and constants.
+
+use super::Printer;
+use super::float::float_text;
+use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType};
+
+impl Printer<'_> {
+    pub(super) fn tensor_type(&mut self, ty: &TensorType) {
+        self.push("tensor<");
+        for &extent in &ty.shape {
+            if extent == crate::ir::DYNAMIC {
+                self.push("?x");
+            } else {
+                self.integer(extent);
+                self.push("x");
+            }
+        }
+        self.push(ty.element.name());
+        self.push(">");
+    }
+
+    /// A number, without the machinery of formatting: shapes hold most of a program's numbers.
+    pub(super) fn integer(&mut self, value: i64) {
+        match u8::try_from(value) {
+            Ok(digit @ 0..=9) => self.out.push(char::from(b'0' + digit)),
+            _ => self.number(value),
+        }
+    }
+
+    /// ` {a = 1 : i32}`, or nothing if there are none.
+    pub(super) fn dictionary_after_space(&mut self, attributes: &Attributes) {
+        if !attributes.is_empty() {
+            self.push(" ");
+            self.dictionary(attributes);
+        }
+    }
+
+    /// `{a = 1 : i32, b}`, by name.
+    pub(super) fn dictionary(&mut self, attributes: &Attributes) {
+        let mut sorted: Vec<&(String, Attribute)> = attributes.iter().collect();
+        sorted.sort_by(|a, b| a.0.cmp(&b.0));
+        self.push("{");
+        self.list(sorted, |p, (name, value)| p.entry(name, value));
+        self.push("}");
+    }
+
+    pub(super) fn entry(&mut self, name: &str, value: &Attribute) {
+        self.key(name);
+        if *value != Attribute::Unit {
+            self.push(" = ");
+            self.attribute(value);
+        }
+    }
+
+    fn key(&mut self, name: &str) {
+        if is_bare(name) { self.push(name) } else { self.string(name.as_bytes()) }
+    }
+
+    pub(super) fn attribute(&mut self, attribute: &Attribute) {
+        self.attribute_in(attribute, false);
+    }
+
+    /// Inside an array the types of 64-bit numbers go without saying.
+    fn attribute_in(&mut self, attribute: &Attribute, in_array: bool) {
+        match attribute {
+            Attribute::Unit => self.push("unit"),
+            Attribute::Bool(value) => self.push(if *value { "true" } else { "false" }),
+            Attribute::Integer(value, element) => {
+                if element.is_unsigned_integer() {
+                    self.number(value.cast_unsigned());
+                } else {
+                    self.integer(*value);
+                }
+                if !in_array || *element != ElementType::I64 {
+                    self.push(" : ");
+                    self.push(element.name());
+                }
+            }
+            Attribute::Float(value, element) => {
+                let bits = crate::float::encode(*value, *element).unwrap_or(0);
+                self.push(&float_text(bits, *element));
+                if !in_array || *element != ElementType::F64 {
+                    self.push(" : ");
+                    self.push(element.name());
+                }
+            }
+            Attribute::String(bytes) => self.string(bytes),
+            Attribute::Symbol(name) => self.symbol(name),
+            Attribute::Type(ty) => self.ty(Some(ty)),
+            Attribute::Array(items) => {
+                self.push("[");
+                self.list(items, |p, item| p.attribute_in(item, true));
+                self.push("]");
+            }
+            Attribute::Dictionary(entries) => self.dictionary(entries),
+            Attribute::Tensor(literal) => self.dense(literal),
+            Attribute::DenseArray(literal) => self.dense_array(literal),
+            Attribute::Other(text) => self.push(text),
+        }
+    }
+
+    /// `@name`, quoted where it is no plain name.
+    pub(super) fn symbol(&mut self, name: &str) {
+        for (i, part) in name.split("::@").enumerate() {
+            self.push(if i > 0 { "::@" } else { "@" });
+            let plain = is_bare(part) || part.is_empty();
+            if plain { self.push(part) } else { self.string(part.as_bytes()) }
+        }
+    }
+
+    /// A string with what is no plain character escaped.
+    pub(super) fn string(&mut self, bytes: &[u8]) {
+        self.push("\"");
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let plain = rest.iter().take_while(|b| matches!(b, b' '..=b'~') && !matches!(b, b'"' | b'\\')).count();
+            let (text, tail) = rest.split_at(plain);
+            self.push(&String::from_utf8_lossy(text));
+            rest = tail;
+            if let Some((&byte, tail)) = rest.split_first() {
+                if byte == b'\\' {
+                    self.push("\\\\")
+                } else {
+                    self.push(&format!("\\{byte:02X}"))
+                }
+                rest = tail;
+            }
+        }
+        self.push("\"");
+    }
+
+    /// `array<i64: 1, 2>`.
+    pub(super) fn dense_array(&mut self, literal: &Literal) {
+        self.push("array<");
+        self.push(literal.ty.element.name());
+        let count = literal.ty.num_elements().unwrap_or(0);
+        for i in 0..count {
+            self.push(if i == 0 { ": " } else { ", " });
+            self.element(literal, if literal.splat { 0 } else { i });
+        }
+        self.push(">");
+    }
+
+    /// `dense<...> : type`.
+    pub(super) fn dense(&mut self, literal: &Literal) {
+        let ty = &literal.ty;
+        let size = ty.element.byte_size();
+        let uniform = literal.splat || literal.data.len() >= size && is_uniform(&literal.data, size);
+        let count = ty.num_elements().unwrap_or(0);
+        if self.options.elide_elements_above.is_some_and(|limit| count > limit && !uniform) {
+            self.push("dense_resource<__elided__>");
+        } else if uniform {
+            self.push("dense<");
+            self.element(literal, 0);
+            self.push(">");
+        } else if count == 0 {
+            self.push("dense<>");
+        } else if count > self.options.hex_elements_above && ty.element != ElementType::Bool {
+            self.push("dense<\"0x");
+            self.hexadecimal(&literal.data);
+            self.push("\">");
+        } else {
+            self.push("dense<");
+            self.nested(literal, 0, &mut 0);
+            self.push(">");
+        }
+        self.push(" : ");
+        self.tensor_type(ty);
+    }
+
+    fn hexadecimal(&mut self, data: &[u8]) {
+        const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
+        self.out.reserve(2 * data.len());
+        for &byte in data {
+            self.out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            self.out.push(char::from(DIGITS[usize::from(byte & 15)]));
+        }
+    }
+
+    /// One nested list per dimension.
+    fn nested(&mut self, literal: &Literal, dimension: usize, next: &mut usize) {
+        let Some(&extent) = literal.ty.shape.get(dimension) else {
+            self.element(literal, *next);
+            *next += 1;
+            return;
+        };
+        self.push("[");
+        for i in 0..extent {
+            self.push(if i > 0 { ", " } else { "" });
+            self.nested(literal, dimension + 1, next);
+        }
+        self.push("]");
+    }
+
+    fn element(&mut self, literal: &Literal, index: usize) {
+        let element = literal.ty.element;
+        let size = element.byte_size();
+        let Some(bytes) = literal.data.get(index * size..(index + 1) * size) else {
+            return self.push("<<no data>>");
+        };
+        match element.complex_part() {
+            Some(part) => {
+                let (real, imaginary) = bytes.split_at(size / 2);
+                self.push("(");
+                self.push(&float_text(bits(real), part));
+                self.push(",");
+                self.push(&float_text(bits(imaginary), part));
+                self.push(")");
+            }
+            None if element == ElementType::Bool => self.push(if bytes[0] != 0 { "true" } else { "false" }),
+            None if element.is_float() => self.push(&float_text(bits(bytes), element)),
+            None if element.is_signed_integer() => {
+                let shift = 64 - 8 * u32::try_from(size).unwrap_or(8);
+                self.number((bits(bytes) << shift).cast_signed() >> shift);
+            }
+            None => self.number(bits(bytes)),
+        }
+    }
+
+    /// An attribute of text form `#dialect.name<...>` without its name, as some ops write their own.
+    pub(super) fn body(&mut self, attribute: &Attribute) {
+        if let Attribute::Other(text) = attribute {
+            self.push(text.find('<').map_or(text.as_str(), |at| &text[at..]));
+        }
+    }
+}
+
+/// Whether every element has the bytes of the first.
+fn is_uniform(data: &[u8], size: usize) -> bool {
+    data.len() % size == 0 && data[size..] == data[..data.len() - size]
+}
+
+/// Up to eight little-endian bytes.
+fn bits(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+}
+
+/// Whether MLIR reads a name without quotes.
+fn is_bare(name: &str) -> bool {
+    name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'.'))
+}

@@ -1,0 +1,217 @@
+//! Floating-point numbers as MLIR writes them.
+
+use crate::float::{decode, encode};
+use crate::ir::ElementType;
+
+/// A number given by its bits: in exponent form if six digits say it all, else with as many digits as the type has,
+/// else, for infinities, NaN and numbers that would look like integers, in hexadecimal.
+pub(crate) fn float_text(bits: u64, element: ElementType) -> String {
+    let hexadecimal = || format!("0x{bits:0width$X}", width = element.bit_width().div_ceil(4) as usize);
+    let Some(value) = decode(bits, element).filter(|v| v.is_finite()) else { return hexadecimal() };
+    let exact = |text: &str| text.parse().ok().and_then(|v| encode(v, element)) == Some(bits);
+    let short = exponent_form(value);
+    if exact(&short) {
+        return short;
+    }
+    let long = long_form(value, significant_digits(element));
+    if long.contains('.') && exact(&long) { long } else { hexadecimal() }
+}
+
+/// Decimal digits that tell all values of the type apart.
+fn significant_digits(element: ElementType) -> usize {
+    let precision = match element {
+        ElementType::F64 => 53,
+        ElementType::F32 => 24,
+        ElementType::F16 | ElementType::Tf32 => 11,
+        ElementType::Bf16 => 8,
+        _ => 5,
+    };
+    2 + precision * 59 / 196
+}
+
+/// Up to `count` significant digits without trailing zeros, and the power of ten of the first.
+///
+/// LLVM cuts the binary value to little more than the digits wanted before it rounds in decimal, halves up; the last
+/// digit is not always the nearest. The same is done here, so that text agrees to the letter.
+fn digits(value: f64, count: usize) -> (Vec<u8>, i32) {
+    let raw = value.abs().to_bits();
+    let (biased, fraction) = (raw >> 52, raw & ((1 << 52) - 1));
+    let (mut significand, mut exponent) =
+        if biased == 0 { (fraction, -1074) } else { (fraction | 1 << 52, i32::try_from(biased).unwrap_or(0) - 1075) };
+    let zeros = significand.trailing_zeros().min(63);
+    significand >>= zeros;
+    exponent += i32::try_from(zeros).unwrap_or(0);
+    // From here on the value is `whole` times ten to the `exponent`.
+    let mut whole = Whole::new(significand);
+    for _ in 0..exponent.abs() {
+        whole.multiply(if exponent > 0 { 2 } else { 5 });
+    }
+    exponent = exponent.min(0);
+    let enough = (count * 196 + 58) / 59;
+    for _ in 0..whole.bits().saturating_sub(enough) * 59 / 196 {
+        whole.divide_by_ten();
+        exponent += 1;
+    }
+    let mut reversed = Vec::new();
+    while !whole.is_zero() {
+        let digit = whole.divide_by_ten();
+        if digit == 0 && reversed.is_empty() {
+            exponent += 1;
+        } else {
+            reversed.push(digit);
+        }
+    }
+    let first = exponent + i32::try_from(reversed.len()).unwrap_or(0) - 1;
+    let mut all: Vec<u8> = reversed.into_iter().rev().collect();
+    let up = all.get(count).is_some_and(|&d| d >= 5);
+    all.truncate(count);
+    if up {
+        match all.iter().rposition(|&d| d < 9) {
+            Some(at) => {
+                all[at] += 1;
+                all.truncate(at + 1);
+            }
+            None => return (vec![1], first + 1),
+        }
+    }
+    while all.len() > 1 && all.last() == Some(&0) {
+        all.pop();
+    }
+    (all, first)
+}
+
+/// A whole number of any size, least significant part first.
+struct Whole(Vec<u32>);
+
+impl Whole {
+    fn new(value: u64) -> Self {
+        let mut this = Self(Vec::with_capacity(8));
+        let mut left = value;
+        while left > 0 {
+            this.0.push(u32::try_from(left & 0xFFFF_FFFF).unwrap_or(0));
+            left >>= 32;
+        }
+        this
+    }
+
+    fn is_zero(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn bits(&self) -> usize {
+        self.0.last().map_or(0, |top| 32 * self.0.len() - top.leading_zeros() as usize)
+    }
+
+    fn multiply(&mut self, by: u64) {
+        let mut carry = 0;
+        for part in &mut self.0 {
+            let product = u64::from(*part) * by + carry;
+            *part = u32::try_from(product & 0xFFFF_FFFF).unwrap_or(0);
+            carry = product >> 32;
+        }
+        if carry > 0 {
+            self.0.push(u32::try_from(carry).unwrap_or(0));
+        }
+    }
+
+    /// Divides, dropping the remainder, which is returned.
+    fn divide_by_ten(&mut self) -> u8 {
+        let mut rest = 0;
+        for part in self.0.iter_mut().rev() {
+            let value = rest << 32 | u64::from(*part);
+            *part = u32::try_from(value / 10).unwrap_or(0);
+            rest = value % 10;
+        }
+        while self.0.last() == Some(&0) {
+            self.0.pop();
+        }
+        u8::try_from(rest).unwrap_or(0)
+    }
+}
+
+/// `1.500000e+00`.
+fn exponent_form(value: f64) -> String {
+    let (digits, exponent) = if value == 0.0 { (vec![0], 0) } else { digits(value, 6) };
+    let mut text = String::with_capacity(16);
+    text.push_str(if value.is_sign_negative() { "-" } else { "" });
+    for i in 0..7 {
+        text.push(char::from(b'0' + digits.get(i).copied().unwrap_or(0)));
+        if i == 0 {
+            text.push('.');
+        }
+    }
+    text.push_str(&format!("e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs()));
+    text
+}
+
+/// `0.333333343`, `1.50563267E-7`.
+fn long_form(value: f64, count: usize) -> String {
+    let (digits, first) = digits(value, count);
+    let text: String = digits.iter().map(|d| char::from(b'0' + d)).collect();
+    let sign = if value.is_sign_negative() { "-" } else { "" };
+    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
+    let last = first - count + 1;
+    let plain = if last >= 0 {
+        // No more padding than three zeros, and none beyond the digits the type has.
+        last <= 3 && last + count <= i32::try_from(count).unwrap_or(0)
+    } else {
+        first >= -3
+    };
+    if !plain {
+        let rest = if text.len() > 1 { &text[1..] } else { "0" };
+        return format!("{sign}{}.{rest}E{}{}", &text[..1], if first < 0 { '-' } else { '+' }, first.abs());
+    }
+    match usize::try_from(first) {
+        // Without a point the text would read as an integer.
+        Ok(whole) if whole + 1 >= text.len() => format!("{sign}{text}{}", "0".repeat(whole + 1 - text.len())),
+        Ok(whole) => format!("{sign}{}.{}", &text[..=whole], &text[whole + 1..]),
+        Err(_) => format!("{sign}0.{}{text}", "0".repeat(usize::try_from(-first - 1).unwrap_or(0))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_as_mlir_writes_them() {
+        for (bits, text) in [
+            (1.0f32.to_bits(), "1.000000e+00"),
+            (0.1f32.to_bits(), "1.000000e-01"),
+            ((-0.0f32).to_bits(), "-0.000000e+00"),
+            (0.333_333_34f32.to_bits(), "0.333333343"),
+            (0.918_938_5f32.to_bits(), "0.918938517"),
+            (1e-5f32.to_bits(), "9.99999974E-6"),
+            (1.505_632_7e-7_f32.to_bits(), "1.50563267E-7"),
+            (0.000_976_562_5_f32.to_bits(), "9.765625E-4"),
+            (123_456.7f32.to_bits(), "123456.703"),
+            (3.4e38f32.to_bits(), "3.400000e+38"),
+            (16_777_216f32.to_bits(), "0x4B800000"),
+            (1_234_567f32.to_bits(), "0x4996B438"),
+            (f32::INFINITY.to_bits(), "0x7F800000"),
+            (0x7FC0_0000, "0x7FC00000"),
+            ((-1259.139_2f32).to_bits(), "-1259.13916"),
+        ] {
+            assert_eq!(float_text(u64::from(bits), ElementType::F32), text);
+        }
+        assert_eq!(float_text(123_456_789.125f64.to_bits(), ElementType::F64), "123456789.125");
+        for (value, text) in [(0.1, "1.000980e-01"), (3.3333, "3.328130e+00"), (0.000_976_562_5, "9.765620e-04")] {
+            assert_eq!(float_text(encode(value, ElementType::Bf16).unwrap(), ElementType::Bf16), text);
+        }
+        assert_eq!(float_text(0x7F, ElementType::F8E4M3FN), "0x7F");
+    }
+
+    #[test]
+    fn every_pattern_reads_back() {
+        for element in [ElementType::Bf16, ElementType::F16, ElementType::F8E5M2, ElementType::F4E2M1FN] {
+            for bits in 0..1u64 << element.bit_width() {
+                let text = float_text(bits, element);
+                let back = match text.strip_prefix("0x") {
+                    Some(digits) => u64::from_str_radix(digits, 16).ok(),
+                    None => encode(text.parse().unwrap(), element),
+                };
+                assert_eq!(back, Some(bits), "{text} as {element}");
+            }
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! The attributes of an op under StableHLO's names, defaults left out: what the form all ops share lists.
+
+use std::fmt::Write;
+
+use super::words;
+use crate::attributes::{enumeration, int};
+use crate::ir::*;
+
+/// An op's attributes: its own ones, and the discardable ones.
+pub(super) fn attributes(op: &Op) -> (Attributes, Attributes) {
+    let (mut own, rest): (Attributes, Attributes) =
+        op.attributes.iter().cloned().partition(|(name, _)| is_own(&op.kind, name));
+    own.extend(of_kind(&op.kind).into_iter().map(|(name, value)| (name.to_owned(), value)));
+    if let OpKind::Other { name, attributes } = &op.kind {
+        own.extend(of_other(name, attributes));
+    }
+    (own, rest)
+}
+
+/// Whether a kind's attribute without a field of its own is one of the op's, not a discardable one.
+pub(crate) fn is_own(kind: &OpKind, name: &str) -> bool {
+    match kind {
+        OpKind::Unary(_) => name == "result_accuracy",
+        OpKind::DotGeneral { .. } => name == "algorithm",
+        OpKind::Composite { .. } => name == "version",
+        OpKind::CustomCall { .. } => matches!(
+            name,
+            "called_computations" | "operand_layouts" | "output_operand_aliases" | "result_layouts" | "result_tilings"
+        ),
+        _ => false,
+    }
+}
+
+/// `array<i64: ...>`.
+pub(super) fn dense(values: impl IntoIterator<Item = i64>) -> Attribute {
+    let data: Vec<u8> = values.into_iter().flat_map(i64::to_le_bytes).collect();
+    let count = i64::try_from(data.len() / 8).unwrap_or(i64::MAX);
+    let ty = TensorType::new([count], ElementType::I64);
+    Attribute::DenseArray(Literal { ty, data: data.into(), splat: false })
+}
+
+fn dims(values: &[usize]) -> Attribute {
+    dense(values.iter().map(|&v| signed(v)))
+}
+
+fn signed(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+pub(super) fn bools(values: &[bool]) -> Attribute {
+    let ty = TensorType::new([signed(values.len())], ElementType::Bool);
+    let data: Vec<u8> = values.iter().map(|&v| u8::from(v)).collect();
+    Attribute::DenseArray(Literal { ty, data: data.into(), splat: false })
+}
+
+/// `dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>`.
+pub(super) fn pairs(values: &[(i64, i64)]) -> Attribute {
+    let data: Vec<u8> = values.iter().flat_map(|&(a, b)| [a, b]).flat_map(i64::to_le_bytes).collect();
+    let ty = TensorType::new([signed(values.len()), 2], ElementType::I64);
+    Attribute::Tensor(Literal { ty, data: data.into(), splat: false })
+}
+
+/// A list of named attributes; `None` values are left out.
+type Named = Vec<(&'static str, Attribute)>;
+
+/// The window's lists that differ from their defaults, under the names of `convolution` or of the others.
+pub(super) fn window(window: &Window, convolution: bool) -> Named {
+    let mut named = Named::new();
+    let not_ones = |list: &[i64]| list.iter().any(|&v| v != 1);
+    let lists = if convolution {
+        [
+            ("window_strides", &window.strides),
+            ("lhs_dilation", &window.base_dilations),
+            ("rhs_dilation", &window.window_dilations),
+        ]
+    } else {
+        [
+            ("window_strides", &window.strides),
+            ("base_dilations", &window.base_dilations),
+            ("window_dilations", &window.window_dilations),
+        ]
+    };
+    for (name, list) in lists {
+        if not_ones(list) {
+            named.push((name, dense(list.iter().copied())));
+        }
+    }
+    if window.padding.iter().any(|&p| p != (0, 0)) {
+        named.push(("padding", pairs(&window.padding)));
+    }
+    if window.reversal.contains(&true) {
+        named.push(("window_reversal", bools(&window.reversal)));
+    }
+    named
+}
+
+/// `precision_config`, if it says something.
+pub(super) fn precision(precision: &[Precision]) -> Option<(&'static str, Attribute)> {
+    let words = precision.iter().map(|&p| enumeration("precision", words::precision(p))).collect();
+    let stated = precision.iter().any(|&p| p != Precision::Default);
+    stated.then_some(("precision_config", Attribute::Array(words)))
+}
+
+/// `#stablehlo.name<a = [0], b = 1>` without what is empty or zero.
+fn structured(name: &str, lists: &[(&str, &[usize])], index: Option<usize>) -> Attribute {
+    let mut text = format!("#stablehlo.{name}<");
+    let mut separator = "";
+    for (field, list) in lists.iter().filter(|(_, list)| !list.is_empty()) {
+        let _ = write!(text, "{separator}{field} = {list:?}");
+        separator = ", ";
+    }
+    if let Some(index) = index.filter(|&i| i != 0) {
+        let _ = write!(text, "{separator}index_vector_dim = {index}");
+    }
+    text.push('>');
+    Attribute::Other(text)
+}
+
+fn gather(d: &GatherDimensions) -> Attribute {
+    let lists: [(&str, &[usize]); 5] = [
+        ("offset_dims", &d.offset_dims),
+        ("collapsed_slice_dims", &d.collapsed_slice_dims),
+        ("operand_batching_dims", &d.operand_batching_dims),
+        ("start_indices_batching_dims", &d.start_indices_batching_dims),
+        ("start_index_map", &d.start_index_map),
+    ];
+    structured("gather", &lists, Some(d.index_vector_dim))
+}
+
+/// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
+pub(super) fn convolution_text(d: &ConvDimensions) -> String {
+    let list = |first: (usize, &str), second: (usize, &str), spatial: &[usize]| {
+        let rank = spatial.len() + 2;
+        let mut items = vec!["?".to_owned(); rank];
+        let mut put = |at: usize, text: String| {
+            if let Some(item) = items.get_mut(at) {
+                *item = text;
+            }
+        };
+        put(first.0, first.1.to_owned());
+        put(second.0, second.1.to_owned());
+        for (i, &dimension) in spatial.iter().enumerate() {
+            put(dimension, i.to_string());
+        }
+        format!("[{}]", items.join(", "))
+    };
+    format!(
+        "{}x{}->{}",
+        list((d.input_batch, "b"), (d.input_feature, "f"), &d.input_spatial),
+        list((d.kernel_input_feature, "i"), (d.kernel_output_feature, "o"), &d.kernel_spatial),
+        list((d.output_batch, "b"), (d.output_feature, "f"), &d.output_spatial),
+    )
+}
+
+fn of_kind(kind: &OpKind) -> Named {
+    let index = |value: usize| int(signed(value));
+    let int32 = |value: i64| Attribute::Integer(value, ElementType::I32);
+    let mut named = Named::new();
+    let mut put = |name: &'static str, value: Attribute| named.push((name, value));
+    let mut flag = Vec::new();
+    match kind {
+        OpKind::Constant(literal) => put("value", Attribute::Tensor(literal.clone())),
+        OpKind::Iota { iota_dimension } => put("iota_dimension", index(*iota_dimension)),
+        OpKind::Compare { direction, compare_type } => {
+            put("comparison_direction", enumeration("comparison_direction", words::direction(*direction)));
+            if *compare_type != ComparisonType::NoType {
+                put("compare_type", enumeration("comparison_type", words::comparison(*compare_type)));
+            }
+        }
+        OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
+            put("exponent_bits", int32(i64::from(*exponent_bits)));
+            put("mantissa_bits", int32(i64::from(*mantissa_bits)));
+        }
+        OpKind::BroadcastInDim { broadcast_dimensions } => put("broadcast_dimensions", dims(broadcast_dimensions)),
+        OpKind::Transpose { permutation } => put("permutation", dims(permutation)),
+        OpKind::Slice { start_indices, limit_indices, strides } => {
+            put("start_indices", dense(start_indices.iter().copied()));
+            put("limit_indices", dense(limit_indices.iter().copied()));
+            put("strides", dense(strides.iter().copied()));
+        }
+        OpKind::DynamicSlice { slice_sizes } => put("slice_sizes", dense(slice_sizes.iter().copied())),
+        OpKind::Concatenate { dimension } | OpKind::GetDimensionSize { dimension } => {
+            put("dimension", index(*dimension))
+        }
+        OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
+            put("edge_padding_low", dense(edge_padding_low.iter().copied()));
+            put("edge_padding_high", dense(edge_padding_high.iter().copied()));
+            put("interior_padding", dense(interior_padding.iter().copied()));
+        }
+        OpKind::Reverse { dimensions } | OpKind::Reduce { dimensions } => put("dimensions", dims(dimensions)),
+        OpKind::Gather { dimensions, slice_sizes, indices_are_sorted } => {
+            put("dimension_numbers", gather(dimensions));
+            put("slice_sizes", dense(slice_sizes.iter().copied()));
+            flag.push(("indices_are_sorted", *indices_are_sorted));
+        }
+        OpKind::Scatter { dimensions: d, indices_are_sorted, unique_indices } => {
+            let lists: [(&str, &[usize]); 5] = [
+                ("update_window_dims", &d.update_window_dims),
+                ("inserted_window_dims", &d.inserted_window_dims),
+                ("input_batching_dims", &d.input_batching_dims),
+                ("scatter_indices_batching_dims", &d.scatter_indices_batching_dims),
+                ("scatter_dims_to_operand_dims", &d.scatter_dims_to_operand_dims),
+            ];
+            put("scatter_dimension_numbers", structured("scatter", &lists, Some(d.index_vector_dim)));
+            flag.push(("indices_are_sorted", *indices_are_sorted));
+            flag.push(("unique_indices", *unique_indices));
+        }
+        OpKind::Sort { dimension, is_stable } => {
+            put("dimension", index(*dimension));
+            flag.push(("is_stable", *is_stable));
+        }
+        OpKind::DotGeneral { dimensions: d, precision: p } => {
+            let lists: [(&str, &[usize]); 4] = [
+                ("lhs_batching_dimensions", &d.lhs_batching),
+                ("rhs_batching_dimensions", &d.rhs_batching),
+                ("lhs_contracting_dimensions", &d.lhs_contracting),
+                ("rhs_contracting_dimensions", &d.rhs_contracting),
+            ];
+            put("dot_dimension_numbers", structured("dot", &lists, None));
+            named.extend(precision(p));
+        }
+        OpKind::Convolution { dimensions, window: w, feature_group_count, batch_group_count, precision: p } => {
+            put("dimension_numbers", Attribute::Other(format!("#stablehlo.conv<{}>", convolution_text(dimensions))));
+            put("feature_group_count", int(*feature_group_count));
+            put("batch_group_count", int(*batch_group_count));
+            named.extend(precision(p));
+            named.extend(window(w, true));
+        }
+        OpKind::ReduceWindow { window: w } | OpKind::SelectAndScatter { window: w } => {
+            let stated = matches!(kind, OpKind::ReduceWindow { .. }) || w.dimensions.iter().any(|&v| v != 1);
+            if stated {
+                put("window_dimensions", dense(w.dimensions.iter().copied()));
+            }
+            named.extend(window(w, false));
+        }
+        OpKind::Cholesky { lower } => flag.push(("lower", *lower)),
+        OpKind::TriangularSolve { left_side, lower, unit_diagonal, transpose_a } => {
+            put("left_side", Attribute::Bool(*left_side));
+            put("lower", Attribute::Bool(*lower));
+            put("unit_diagonal", Attribute::Bool(*unit_diagonal));
+            put("transpose_a", enumeration("transpose", words::transpose(*transpose_a)));
+        }
+        OpKind::Fft { fft_type, fft_length } => {
+            put("fft_type", enumeration("fft_type", words::fft(*fft_type)));
+            put("fft_length", dense(fft_length.iter().copied()));
+        }
+        OpKind::RngBitGenerator { algorithm } => {
+            put("rng_algorithm", enumeration("rng_algorithm", words::rng(*algorithm)));
+        }
+        OpKind::Call { callee } => put("callee", Attribute::Symbol(callee.clone())),
+        OpKind::Composite { name, decomposition, composite_attributes } => {
+            put("name", Attribute::String(name.clone().into_bytes().into()));
+            named.extend(composite(decomposition, composite_attributes));
+        }
+        OpKind::CustomCall { call_target_name, .. } => {
+            put("call_target_name", Attribute::String(call_target_name.clone().into_bytes().into()));
+            named.extend(custom_call(kind));
+        }
+        OpKind::GetTupleElement { index } => put("index", int32(signed(*index))),
+        _ => {}
+    }
+    named.extend(flag.into_iter().filter(|(_, on)| *on).map(|(name, on)| (name, Attribute::Bool(on))));
+    named
+}
+
+/// The attributes of a composite that its own form lists in its dictionary.
+pub(super) fn composite(decomposition: &str, attributes: &Attributes) -> Named {
+    let mut named = vec![("decomposition", Attribute::Symbol(decomposition.to_owned()))];
+    if !attributes.is_empty() {
+        named.push(("composite_attributes", Attribute::Dictionary(attributes.clone())));
+    }
+    named
+}
+
+/// Likewise of a custom call.
+pub(super) fn custom_call(kind: &OpKind) -> Named {
+    let OpKind::CustomCall { has_side_effect, backend_config, api_version, .. } = kind else { return Named::new() };
+    let mut named = Named::new();
+    if *has_side_effect {
+        named.push(("has_side_effect", Attribute::Bool(true)));
+    }
+    if *api_version != 1 {
+        named.push(("api_version", Attribute::Integer(*api_version, ElementType::I32)));
+    }
+    let empty = match backend_config {
+        Attribute::String(bytes) => bytes.is_empty(),
+        Attribute::Dictionary(entries) => entries.is_empty(),
+        _ => false,
+    };
+    if !empty {
+        named.push(("backend_config", backend_config.clone()));
+    }
+    named
+}
+
+/// The attributes of an op without a kind of its own, which the readers keep under the artifact's names.
+fn of_other(name: &str, attributes: &Attributes) -> Attributes {
+    let Some(base) = name.strip_prefix("stablehlo.") else { return attributes.clone() };
+    let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
+    let number = |name: &str| find(name).and_then(Attribute::as_integer).unwrap_or(0);
+    let list = |name: &str| {
+        let list = find(name).and_then(Attribute::as_integers).unwrap_or_default();
+        list.into_iter().map(|v| usize::try_from(v).unwrap_or(usize::MAX)).collect::<Vec<_>>()
+    };
+    let index = |name: &str| usize::try_from(number(name)).unwrap_or(usize::MAX);
+    let mut own = Attributes::new();
+    for (attribute, value) in attributes {
+        let off = matches!(value, Attribute::Bool(false));
+        let empty = value.as_integers().is_some_and(|l| l.is_empty());
+        let value = match attribute.as_str() {
+            "channel_id" | "channel_type" => continue,
+            "use_global_device_ids" | "has_dynamic_root" if off => continue,
+            "use_global_device_ids" | "has_dynamic_root" => Attribute::Unit,
+            "is_host_transfer" | "indices_are_sorted" if off => continue,
+            "known_expanding_dimensions" | "known_nonexpanding_dimensions" if empty => continue,
+            "source_target_pairs" if empty && base != "collective_permute" => continue,
+            "layout" if matches!(value, Attribute::Array(items) if items.is_empty()) => continue,
+            "window_strides" | "lhs_dilation" | "rhs_dilation" | "window_reversal"
+                if default_window(attribute, value) =>
+            {
+                continue;
+            }
+            "precision_config" if matches!(value, Attribute::Array(items) if items.iter().all(is_default_precision)) => {
+                continue;
+            }
+            name if base == "dynamic_gather"
+                && (name.ends_with("_dims") || name == "start_index_map" || name == "index_vector_dim") =>
+            {
+                continue;
+            }
+            name if base == "dynamic_conv"
+                && (name.ends_with("_dimension") || name.ends_with("_spatial_dimensions")) =>
+            {
+                continue;
+            }
+            _ => as_dense(attribute, value),
+        };
+        own.push((attribute.clone(), value));
+    }
+    let (id, ty) = (number("channel_id"), number("channel_type"));
+    if id != 0 || ty != 0 || matches!(base, "send" | "recv") {
+        let text = format!("#stablehlo.channel_handle<handle = {id}, type = {ty}>");
+        own.push(("channel_handle".into(), Attribute::Other(text)));
+    }
+    if base == "dynamic_gather" {
+        let d = GatherDimensions {
+            offset_dims: list("offset_dims"),
+            collapsed_slice_dims: list("collapsed_slice_dims"),
+            operand_batching_dims: list("operand_batching_dims"),
+            start_indices_batching_dims: list("start_indices_batching_dims"),
+            start_index_map: list("start_index_map"),
+            index_vector_dim: index("index_vector_dim"),
+        };
+        own.push(("dimension_numbers".into(), gather(&d)));
+    }
+    if base == "dynamic_conv" {
+        let d = ConvDimensions {
+            input_batch: index("input_batch_dimension"),
+            input_feature: index("input_feature_dimension"),
+            input_spatial: list("input_spatial_dimensions"),
+            kernel_input_feature: index("kernel_input_feature_dimension"),
+            kernel_output_feature: index("kernel_output_feature_dimension"),
+            kernel_spatial: list("kernel_spatial_dimensions"),
+            output_batch: index("output_batch_dimension"),
+            output_feature: index("output_feature_dimension"),
+            output_spatial: list("output_spatial_dimensions"),
+        };
+        own.push(("dimension_numbers".into(), Attribute::Other(format!("#stablehlo.conv<{}>", convolution_text(&d)))));
+    }
+    own
+}
+
+fn is_default_precision(attribute: &Attribute) -> bool {
+    matches!(attribute, Attribute::Other(text) if text.ends_with("precision DEFAULT>"))
+}
+
+fn default_window(name: &str, value: &Attribute) -> bool {
+    let default = i64::from(name != "window_reversal");
+    value.as_integers().is_some_and(|list| list.iter().all(|&v| v == default))
+}
+
+/// Lists of numbers, which the readers bring to one form, as StableHLO's dense arrays.
+fn as_dense(name: &str, value: &Attribute) -> Attribute {
+    match value {
+        Attribute::Array(items) if name != "layout" => {
+            if let (true, Some(list)) = (items.iter().all(|i| matches!(i, Attribute::Integer(..))), value.as_integers())
+            {
+                return dense(list);
+            }
+            let flags: Option<Vec<bool>> =
+                items.iter().map(|i| if let Attribute::Bool(v) = i { Some(*v) } else { None }).collect();
+            flags.map_or_else(|| value.clone(), |flags| bools(&flags))
+        }
+        _ => value.clone(),
+    }
+}

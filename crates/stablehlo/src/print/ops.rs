@@ -1,0 +1,490 @@
+//! One op in its own form, or in the one all ops share.
+
+use super::generic::{self, convolution_text};
+use super::words;
+use super::{Printer, type_of};
+use crate::ir::*;
+
+/// The types after the colon.
+#[derive(Clone, Copy)]
+enum Tail {
+    /// `(T) -> T`.
+    Signature,
+    /// `T` if all operands and results have that type, else the signature.
+    Same,
+    /// The result's.
+    Result,
+}
+
+impl Printer<'_> {
+    pub(super) fn op(&mut self, func: &Func, op: &Op) {
+        self.line();
+        self.names.define(&op.results, &mut self.out);
+        if self.options.generic || !self.own_form(func, op) {
+            self.generic_op(func, op);
+        }
+        self.location(op.location);
+        self.push("\n");
+    }
+
+    fn name(&mut self, op: &Op) {
+        match &op.kind {
+            OpKind::Other { name, .. } => self.push(name),
+            OpKind::Return => self.push(self.terminator),
+            OpKind::Call { .. } => self.push("func.call"),
+            kind => {
+                self.push("stablehlo.");
+                self.push(kind.base_name());
+            }
+        }
+    }
+
+    /// `"name"(operands) <{properties}> ({regions}) {attributes} : (T) -> T`.
+    fn generic_op(&mut self, func: &Func, op: &Op) {
+        self.push("\"");
+        self.name(op);
+        self.push("\"(");
+        self.values(&op.operands);
+        self.push(")");
+        let (own, rest) = generic::attributes(op);
+        if !own.is_empty() {
+            self.push(" <");
+            self.dictionary(&own);
+            self.push(">");
+        }
+        self.generic_regions(func, op);
+        self.dictionary_after_space(&rest);
+        self.push(" : ");
+        self.signature(func, op);
+    }
+
+    /// `[0, 1]`.
+    pub(super) fn dims(&mut self, dimensions: &[usize]) {
+        self.push("[");
+        self.list(dimensions, |p, &d| p.integer(i64::try_from(d).unwrap_or(i64::MAX)));
+        self.push("]");
+    }
+
+    fn ints(&mut self, values: &[i64]) {
+        self.push("[");
+        self.list(values, |p, &v| p.integer(v));
+        self.push("]");
+    }
+
+    /// `name %0, %1`, the start of most forms.
+    fn start(&mut self, op: &Op) {
+        self.name(op);
+        self.push(" ");
+        self.values(&op.operands);
+    }
+
+    /// `, word = `.
+    fn word(&mut self, word: &str) {
+        self.push(", ");
+        self.push(word);
+        self.push(" = ");
+    }
+
+    /// The op in its own form; `false`, with nothing printed, if it has none or does not fit it.
+    fn own_form(&mut self, func: &Func, op: &Op) -> bool {
+        let (operands, results, regions) = (op.operands.len(), op.results.len(), op.regions.len());
+        let one = results == 1;
+        let tail = match &op.kind {
+            OpKind::While => return self.while_op(func, op),
+            OpKind::Reduce { dimensions } => return self.reduce_op(func, op, dimensions),
+            OpKind::Composite { .. } => return self.composite(func, op),
+            OpKind::Other { name, attributes } => return self.other(func, op, name, attributes),
+            _ if regions > 0 => return false,
+            OpKind::Return => {
+                self.return_op(func, op);
+                return true;
+            }
+            OpKind::Constant(literal) => {
+                self.push("stablehlo.constant");
+                self.dictionary_after_space(&op.attributes);
+                self.push(" ");
+                self.dense(literal);
+                return true;
+            }
+            OpKind::Call { callee } => {
+                // The body of a function may leave the dialect out, regions inside it may not.
+                self.push(if self.terminator == "func.return" { "call " } else { "func.call " });
+                self.callee(op, callee);
+                Tail::Signature
+            }
+            OpKind::CustomCall { call_target_name, .. } => {
+                self.push("stablehlo.custom_call ");
+                self.callee(op, call_target_name);
+                let mut all = op.attributes.clone();
+                all.extend(generic::custom_call(&op.kind).into_iter().map(|(n, v)| (n.to_owned(), v)));
+                self.dictionary_after_space(&all);
+                self.push(" : ");
+                self.signature(func, op);
+                return true;
+            }
+            OpKind::Convolution { dimensions, window, .. } => {
+                self.convolution(func, op, dimensions, window);
+                return true;
+            }
+            OpKind::DotGeneral { dimensions, precision } => {
+                self.dot_general(func, op, dimensions, precision);
+                return true;
+            }
+            OpKind::Select if operands == 3 && one => return self.select(func, op),
+            OpKind::OptimizationBarrier => return self.optimization_barrier(func, op),
+            _ if !one && !matches!(op.kind, OpKind::RngBitGenerator { .. }) => return false,
+            OpKind::Unary(_) | OpKind::Clamp | OpKind::Convert => {
+                self.start(op);
+                Tail::Same
+            }
+            OpKind::Binary(Binary::Complex) => {
+                let part = type_of(func, op.results[0])
+                    .and_then(Type::as_tensor)
+                    .and_then(|ty| Some(Type::Tensor(TensorType::new(ty.shape.clone(), ty.element.complex_part()?))));
+                self.start(op);
+                let inferred = op.operands.iter().all(|&v| type_of(func, v) == part.as_ref());
+                if inferred { Tail::Result } else { Tail::Signature }
+            }
+            OpKind::Binary(_) => {
+                self.start(op);
+                Tail::Same
+            }
+            OpKind::Compare { direction, compare_type } if operands == 2 => {
+                self.push("stablehlo.compare ");
+                self.push(words::direction(*direction));
+                self.push(", ");
+                self.values(&op.operands);
+                if *compare_type != ComparisonType::NoType {
+                    self.push(", ");
+                    self.push(words::comparison(*compare_type));
+                }
+                Tail::Signature
+            }
+            OpKind::Iota { iota_dimension } => {
+                self.push("stablehlo.iota dim = ");
+                self.number(iota_dimension);
+                Tail::Result
+            }
+            OpKind::PartitionId | OpKind::ReplicaId | OpKind::CreateToken => {
+                self.name(op);
+                Tail::Result
+            }
+            OpKind::AfterAll => {
+                self.start(op);
+                Tail::Same
+            }
+            OpKind::Tuple => {
+                let types: Option<Vec<Type>> = op.operands.iter().map(|&v| type_of(func, v).cloned()).collect();
+                if types.map(Type::Tuple).as_ref() != type_of(func, op.results[0]) {
+                    return false;
+                }
+                self.start(op);
+                Tail::Result
+            }
+            OpKind::BitcastConvert | OpKind::Reshape | OpKind::DynamicUpdateSlice => {
+                self.start(op);
+                Tail::Signature
+            }
+            OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
+                self.start(op);
+                self.push(&format!(", format = e{exponent_bits}m{mantissa_bits}"));
+                Tail::Same
+            }
+            OpKind::BroadcastInDim { broadcast_dimensions } => self.with_dims(op, "dims", broadcast_dimensions),
+            OpKind::Transpose { permutation } => self.with_dims(op, "dims", permutation),
+            OpKind::Reverse { dimensions } => {
+                self.with_dims(op, "dims", dimensions);
+                Tail::Same
+            }
+            OpKind::Slice { start_indices, limit_indices, strides } => {
+                self.start(op);
+                self.push(" [");
+                self.list(start_indices.iter().zip(limit_indices).zip(strides), |p, ((&start, &limit), &stride)| {
+                    p.integer(start);
+                    p.push(":");
+                    p.integer(limit);
+                    if stride != 1 {
+                        p.push(":");
+                        p.integer(stride);
+                    }
+                });
+                self.push("]");
+                Tail::Signature
+            }
+            OpKind::DynamicSlice { slice_sizes } => {
+                self.start(op);
+                self.word("sizes");
+                self.ints(slice_sizes);
+                Tail::Signature
+            }
+            OpKind::Concatenate { dimension } | OpKind::GetDimensionSize { dimension } => {
+                self.start(op);
+                self.word("dim");
+                self.number(dimension);
+                Tail::Signature
+            }
+            OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
+                self.start(op);
+                for (word, list) in
+                    [("low", edge_padding_low), ("high", edge_padding_high), ("interior", interior_padding)]
+                {
+                    self.word(word);
+                    self.ints(list);
+                }
+                Tail::Signature
+            }
+            OpKind::Cholesky { lower } => {
+                self.start(op);
+                self.push(if *lower { ", lower = true" } else { "" });
+                Tail::Same
+            }
+            OpKind::Fft { fft_type, fft_length } => {
+                self.start(op);
+                self.word("type");
+                self.push(words::fft(*fft_type));
+                self.word("length");
+                self.ints(fft_length);
+                Tail::Signature
+            }
+            OpKind::RngBitGenerator { algorithm } => {
+                self.start(op);
+                self.word("algorithm");
+                self.push(words::rng(*algorithm));
+                Tail::Signature
+            }
+            OpKind::GetTupleElement { index } => {
+                self.start(op);
+                self.push("[");
+                self.number(index);
+                self.push("]");
+                Tail::Signature
+            }
+            _ => return false,
+        };
+        self.end(func, op, tail);
+        true
+    }
+
+    /// The dictionary and the types.
+    fn end(&mut self, func: &Func, op: &Op, tail: Tail) {
+        self.dictionary_after_space(&op.attributes);
+        self.push(" : ");
+        let result = op.results.first().and_then(|&v| type_of(func, v));
+        let same = || op.operands.iter().all(|&v| type_of(func, v) == result);
+        match tail {
+            Tail::Result => self.ty(result),
+            Tail::Same if op.results.len() == 1 && same() => self.ty(result),
+            Tail::Same | Tail::Signature => self.signature(func, op),
+        }
+    }
+
+    fn with_dims(&mut self, op: &Op, word: &str, dimensions: &[usize]) -> Tail {
+        self.start(op);
+        self.word(word);
+        self.dims(dimensions);
+        Tail::Signature
+    }
+
+    /// `@name(%0, %1)`.
+    fn callee(&mut self, op: &Op, name: &str) {
+        self.symbol(name);
+        self.push("(");
+        self.values(&op.operands);
+        self.push(")");
+    }
+
+    fn return_op(&mut self, func: &Func, op: &Op) {
+        self.push(if self.terminator == "func.return" { "return" } else { self.terminator });
+        self.dictionary_after_space(&op.attributes);
+        if !op.operands.is_empty() {
+            self.push(" ");
+            self.values(&op.operands);
+            self.push(" : ");
+            self.list(&op.operands, |p, &v| p.ty(type_of(func, v)));
+        }
+    }
+
+    /// `%p, %x, %y : P, T` if the branches have the type of the result.
+    fn select(&mut self, func: &Func, op: &Op) -> bool {
+        let result = type_of(func, op.results[0]);
+        self.start(op);
+        self.dictionary_after_space(&op.attributes);
+        self.push(" : ");
+        if op.operands[1..].iter().all(|&v| type_of(func, v) == result) {
+            self.ty(type_of(func, op.operands[0]));
+            self.push(", ");
+            self.ty(result);
+        } else {
+            self.signature(func, op);
+        }
+        true
+    }
+
+    fn optimization_barrier(&mut self, func: &Func, op: &Op) -> bool {
+        let types = |values: &[ValueId]| values.iter().map(|&v| type_of(func, v).cloned()).collect::<Vec<_>>();
+        if op.operands.is_empty() || types(&op.operands) != types(&op.results) {
+            return false;
+        }
+        self.start(op);
+        self.dictionary_after_space(&op.attributes);
+        self.push(" : ");
+        self.list(&op.results, |p, &v| p.ty(type_of(func, v)));
+        true
+    }
+
+    fn dot_general(&mut self, func: &Func, op: &Op, d: &DotDimensions, precision: &[Precision]) {
+        self.start(op);
+        let batched = !d.lhs_batching.is_empty() || !d.rhs_batching.is_empty();
+        let batching = batched.then_some(("batching_dims", &d.lhs_batching, &d.rhs_batching));
+        let contracting = ("contracting_dims", &d.lhs_contracting, &d.rhs_contracting);
+        for (word, lhs, rhs) in batching.into_iter().chain([contracting]) {
+            self.word(word);
+            self.dims(lhs);
+            self.push(" x ");
+            self.dims(rhs);
+        }
+        if precision.iter().any(|&p| p != Precision::Default) {
+            self.word("precision");
+            self.push("[");
+            self.list(precision, |p, &one| p.push(words::precision(one)));
+            self.push("]");
+        }
+        let (own, rest): (Attributes, Attributes) =
+            op.attributes.iter().cloned().partition(|(name, _)| name == "algorithm");
+        for (_, algorithm) in &own {
+            self.word("algorithm");
+            self.body(algorithm);
+        }
+        self.dictionary_after_space(&rest);
+        self.push(" : ");
+        self.signature(func, op);
+    }
+
+    fn convolution(&mut self, func: &Func, op: &Op, dimensions: &ConvDimensions, window: &Window) {
+        self.push("stablehlo.convolution(");
+        self.values(&op.operands);
+        self.push(") dim_numbers = ");
+        self.push(&convolution_text(dimensions));
+        self.push(", window = {");
+        let mut fields = generic::window(window, true);
+        const ORDER: [(&str, &str); 5] = [
+            ("window_strides", "stride"),
+            ("padding", "pad"),
+            ("lhs_dilation", "lhs_dilate"),
+            ("rhs_dilation", "rhs_dilate"),
+            ("window_reversal", "reverse"),
+        ];
+        fields.sort_by_key(|(name, _)| ORDER.iter().position(|(n, _)| n == name));
+        self.list(&fields, |p, (name, value)| {
+            p.push(ORDER.iter().find(|(n, _)| n == name).map_or(*name, |(_, word)| word));
+            p.push(" = ");
+            match (value, *name) {
+                (_, "padding") => {
+                    p.push("[");
+                    p.list(&window.padding, |p, &(low, high)| p.ints(&[low, high]));
+                    p.push("]");
+                }
+                (_, "window_reversal") => {
+                    p.push("[");
+                    p.list(&window.reversal, |p, &on| p.push(if on { "true" } else { "false" }));
+                    p.push("]");
+                }
+                (value, _) => p.ints(&value.as_integers().unwrap_or_default()),
+            }
+        });
+        self.push("}");
+        let (own, mut rest) = generic::attributes(op);
+        let worded = |name: &str| name == "dimension_numbers" || ORDER.iter().any(|(n, _)| *n == name);
+        rest.extend(own.into_iter().filter(|(name, _)| !worded(name)));
+        self.dictionary_after_space(&rest);
+        self.push(" : ");
+        self.signature(func, op);
+    }
+
+    fn composite(&mut self, func: &Func, op: &Op) -> bool {
+        let OpKind::Composite { name, decomposition, composite_attributes } = &op.kind else { return false };
+        self.push("stablehlo.composite ");
+        self.string(name.as_bytes());
+        self.push(if op.operands.is_empty() { "" } else { " " });
+        self.values(&op.operands);
+        self.generic_regions(func, op);
+        let mut all = op.attributes.clone();
+        let own = generic::composite(decomposition, composite_attributes);
+        all.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        self.dictionary_after_space(&all);
+        self.push(" : ");
+        self.signature(func, op);
+        true
+    }
+
+    /// Ops without a kind of their own, of StableHLO and Shardy.
+    fn other(&mut self, func: &Func, op: &Op, name: &str, attributes: &Attributes) -> bool {
+        let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
+        if op.regions.len() == 1 && name == "sdy.manual_computation" {
+            return self.shardy_region_op(func, op, name, attributes);
+        }
+        if !op.regions.is_empty() || op.results.len() != 1 {
+            return false;
+        }
+        let tail = match name {
+            "sdy.sharding_constraint" | "sdy.reshard" => {
+                let Some(sharding @ Attribute::Other(_)) = find("sharding") else { return false };
+                self.start(op);
+                self.push(" ");
+                self.body(sharding);
+                Tail::Same
+            }
+            "stablehlo.dynamic_broadcast_in_dim" => {
+                let Some(dimensions) = find("broadcast_dimensions").and_then(Attribute::as_integers) else {
+                    return false;
+                };
+                self.start(op);
+                self.word("dims");
+                self.ints(&dimensions);
+                let (mut own, rest) = generic::attributes(op);
+                own.retain(|(name, _)| name != "broadcast_dimensions");
+                own.extend(rest);
+                self.dictionary_after_space(&own);
+                self.push(" : ");
+                self.signature(func, op);
+                return true;
+            }
+            "stablehlo.dynamic_iota" | "stablehlo.set_dimension_size" => {
+                let attribute = if name == "stablehlo.dynamic_iota" { "iota_dimension" } else { "dimension" };
+                let Some(dimension) = find(attribute).and_then(Attribute::as_integer) else { return false };
+                self.start(op);
+                self.word("dim");
+                self.integer(dimension);
+                Tail::Signature
+            }
+            "stablehlo.einsum" | "stablehlo.unary_einsum" => {
+                let Some(Attribute::String(config)) = find("einsum_config") else { return false };
+                self.start(op);
+                self.word("config");
+                self.string(config);
+                Tail::Signature
+            }
+            "stablehlo.rng" => {
+                let Some(Attribute::Other(text)) = find("rng_distribution") else { return false };
+                let word = text.trim_end_matches('>').rsplit(' ').next().unwrap_or_default();
+                self.start(op);
+                self.word("distribution");
+                self.push(word);
+                Tail::Signature
+            }
+            "stablehlo.dynamic_pad"
+            | "stablehlo.dynamic_reshape"
+            | "stablehlo.real_dynamic_slice"
+            | "stablehlo.uniform_quantize"
+            | "stablehlo.uniform_dequantize"
+                if attributes.is_empty() =>
+            {
+                self.start(op);
+                Tail::Signature
+            }
+            _ => return false,
+        };
+        self.end(func, op, tail);
+        true
+    }
+}

@@ -1,0 +1,42 @@
+//! Versions of StableHLO.
+
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+use crate::ir::Version;
+
+impl Version {
+    /// The oldest version there are portable artifacts of.
+    pub const OLDEST: Self = Self(0, 9, 0);
+
+    /// The newest version whose ops, attributes and types this crate knows: what it can write, and what a device that
+    /// reads with this crate can promise a framework.
+    pub const NEWEST: Self = Self(1, 20, 0);
+}
+
+impl FromStr for Version {
+    type Err = Error;
+
+    /// Reads `1.9.0`.
+    fn from_str(text: &str) -> Result<Self> {
+        let mut parts = text.split('.').map(|part| part.parse().ok());
+        match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some(Some(major)), Some(Some(minor)), Some(Some(patch)), None) => Ok(Self(major, minor, patch)),
+            _ => Err(Error::new(format!("`{text}` is no StableHLO version such as 1.9.0"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_read_as_written() {
+        assert_eq!("1.9.0".parse(), Ok(Version(1, 9, 0)));
+        assert!(Version::OLDEST < Version(0, 10, 0) && Version(1, 9, 0) < Version::NEWEST);
+        for bad in ["", "1", "1.2", "1.2.3.4", "1.x.0", "-1.0.0"] {
+            assert!(bad.parse::<Version>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Writing the primitives of the format.
+
+/// Bytes of a part of the file.
+#[derive(Clone, Default)]
+pub(super) struct Buffer(pub(super) Vec<u8>);
+
+impl Buffer {
+    pub(super) fn byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+
+    /// An unsigned integer in the prefix encoding: the zero bits that end the first byte count the bytes that follow.
+    pub(super) fn varint(&mut self, value: u64) {
+        let bits = 64 - value.leading_zeros();
+        let bytes = bits.div_ceil(7).max(1);
+        if bytes > 8 {
+            self.0.push(0);
+            self.0.extend_from_slice(&value.to_le_bytes());
+            return;
+        }
+        let raw = (value << 1 | 1) << (bytes - 1);
+        self.0.extend_from_slice(&raw.to_le_bytes()[..bytes as usize]);
+    }
+
+    pub(super) fn size(&mut self, value: usize) {
+        self.varint(u64::try_from(value).unwrap_or(u64::MAX));
+    }
+
+    /// A signed integer in zig-zag form.
+    pub(super) fn svarint(&mut self, value: i64) {
+        self.varint((value << 1 ^ value >> 63).cast_unsigned());
+    }
+
+    /// A number and a flag in its lowest bit.
+    pub(super) fn flagged(&mut self, value: usize, flag: bool) {
+        self.varint(u64::try_from(value).unwrap_or(u64::MAX) << 1 | u64::from(flag));
+    }
+
+    /// A count and that many items.
+    pub(super) fn list<T>(&mut self, items: impl ExactSizeIterator<Item = T>, mut item: impl FnMut(&mut Self, T)) {
+        self.size(items.len());
+        for value in items {
+            item(self, value);
+        }
+    }
+
+    pub(super) fn svarints(&mut self, values: &[i64]) {
+        self.list(values.iter(), |b, &v| b.svarint(v));
+    }
+
+    pub(super) fn indices(&mut self, values: &[usize]) {
+        self.list(values.iter(), |b, &v| b.size(v));
+    }
+
+    /// An integer whose width both sides know, given as its bits.
+    pub(super) fn int_of_width(&mut self, bits: u64, width: u32) {
+        let bits = if width < 64 { bits & ((1 << width) - 1) } else { bits };
+        match width {
+            ..=8 => self.0.push(bits.to_le_bytes()[0]),
+            _ => self.svarint(bits.cast_signed()),
+        }
+    }
+
+    /// A section: id, length, content.
+    pub(super) fn section(&mut self, id: u8, content: &[u8]) {
+        self.byte(id);
+        self.size(content.len());
+        self.0.extend_from_slice(content);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_have_the_shortest_form() {
+        let bytes = |value| {
+            let mut buffer = Buffer::default();
+            buffer.varint(value);
+            buffer.0
+        };
+        assert_eq!(bytes(5), [11]);
+        assert_eq!(bytes(127), [0xFF]);
+        assert_eq!(bytes(300), [0xB2, 0x04]);
+        assert_eq!(bytes((1 << 56) - 1).len(), 8);
+        assert_eq!(bytes(1 << 56), [0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        let mut buffer = Buffer::default();
+        buffer.svarint(-1);
+        assert_eq!(buffer.0, [3]);
+        buffer.int_of_width((-1i64).cast_unsigned(), 4);
+        assert_eq!(buffer.0, [3, 0x0F]);
+    }
+}

@@ -1,0 +1,433 @@
+//! The module, its functions, regions and ops, and how values are numbered.
+
+use super::attributes::{find, named};
+use super::bytes::Buffer;
+use super::encoder::{Dialect, Encoder};
+use super::locations::Locations;
+use crate::error::{Error, Result};
+use crate::ir::*;
+use crate::text::function_type;
+
+/// Names of functions' own attributes, which are no discardable ones.
+const FUNC_OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"];
+
+pub(super) struct Writer<'a> {
+    module: &'a Module,
+    encoder: Encoder,
+    locations: Locations,
+}
+
+/// The values of one function: the number of each, and how many numbers the regions open now take.
+struct Scope<'a> {
+    func: &'a Func,
+    /// The number under which ops of the artifact's dialect name a value.
+    numbers: Vec<usize>,
+    extent: usize,
+}
+
+/// What kind of op holds a region, which decides what types its values have.
+#[derive(Clone, Copy, PartialEq)]
+enum Inside {
+    /// The values have the artifact's types.
+    Artifact,
+    /// An op of another dialect: arguments and terminator have MLIR's own types, and casts stand in between.
+    Foreign,
+}
+
+/// One op about to be written, without its regions.
+struct Record {
+    name: usize,
+    location: usize,
+    dictionary: Option<usize>,
+    properties: Option<usize>,
+    results: Vec<usize>,
+    operands: Vec<usize>,
+    regions: usize,
+    isolated: bool,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(module: &'a Module, version: Version) -> Self {
+        let mut encoder = Encoder::new(version);
+        let locations = Locations::new(module, &mut encoder);
+        Self { module, encoder, locations }
+    }
+
+    pub(super) fn run(mut self) -> Result<Vec<u8>> {
+        let module = self.module;
+        let mut body = Buffer::default();
+        body.size(1);
+        body.size(0);
+        body.flagged(module.symbols.len() + module.funcs.len(), false);
+        for (name, attributes) in &module.symbols {
+            let label = find(attributes, "sym_name").and_then(Attribute::as_str).unwrap_or_default();
+            self.symbol(&mut body, name, attributes).map_err(|e| e.with_op(name).with_func(label))?;
+        }
+        for func in &module.funcs {
+            self.func(&mut body, func).map_err(|e| e.with_func(&func.name))?;
+        }
+        let mut pairs: Vec<(&str, usize)> = Vec::new();
+        for (name, value) in &module.attributes {
+            pairs.push((name, self.encoder.builtin_attribute(value)));
+        }
+        let name = module.name.as_ref().map(|name| self.encoder.builtin_string(name.as_bytes()));
+        let properties = if self.encoder.bytecode >= 5 {
+            // Two optional properties: the name and the visibility.
+            let mut buffer = Buffer::default();
+            match name {
+                Some(name) => buffer.flagged(name, true),
+                None => buffer.varint(0),
+            }
+            buffer.varint(0);
+            Some(self.encoder.properties(buffer))
+        } else {
+            pairs.extend(name.map(|name| ("sym_name", name)));
+            None
+        };
+        let dictionary = if pairs.is_empty() { None } else { Some(self.encoder.builtin_pairs(pairs)) };
+        let record = Record {
+            name: self.encoder.op_name(Dialect::Builtin, "module"),
+            location: self.locations.number(module, &mut self.encoder, LocationId(0)),
+            dictionary,
+            properties,
+            results: Vec::new(),
+            operands: Vec::new(),
+            regions: 1,
+            isolated: true,
+        };
+        let mut ir = Buffer::default();
+        ir.flagged(1, false);
+        self.record(&mut ir, &record);
+        self.isolated(&mut ir, &body);
+        Ok(self.encoder.finish(&ir.0))
+    }
+
+    /// The fields of an op before its regions.
+    fn record(&self, out: &mut Buffer, record: &Record) {
+        out.size(record.name);
+        let has = |present: bool, bit: u8| if present { bit } else { 0 };
+        let mask = has(record.dictionary.is_some(), 0x01)
+            | has(!record.results.is_empty(), 0x02)
+            | has(!record.operands.is_empty(), 0x04)
+            | has(record.regions > 0, 0x10)
+            | has(record.properties.is_some(), 0x40);
+        out.byte(mask);
+        out.size(record.location);
+        if let Some(dictionary) = record.dictionary {
+            out.size(dictionary);
+        }
+        if let Some(properties) = record.properties {
+            out.size(properties);
+        }
+        if !record.results.is_empty() {
+            out.indices(&record.results);
+        }
+        if !record.operands.is_empty() {
+            out.indices(&record.operands);
+        }
+        if record.regions > 0 {
+            out.flagged(record.regions, record.isolated);
+        }
+    }
+
+    /// The regions of an isolated op: since bytecode version 2 in a section of their own.
+    fn isolated(&self, out: &mut Buffer, regions: &Buffer) {
+        if self.encoder.bytecode >= 2 {
+            out.section(4, &regions.0);
+        } else {
+            out.0.extend_from_slice(&regions.0);
+        }
+    }
+
+    fn location(&mut self, id: LocationId) -> usize {
+        self.locations.number(self.module, &mut self.encoder, id)
+    }
+
+    /// Attributes of an op of the artifact's dialect: as properties, or before those as entries of the dictionary.
+    fn own_and_discardable(
+        &mut self,
+        own: &[(&'static str, usize)],
+        discardable: Vec<(&str, usize)>,
+    ) -> (Option<usize>, Option<usize>) {
+        let mut pairs = discardable;
+        let mut properties = None;
+        if self.encoder.bytecode >= 5 {
+            if !own.is_empty() {
+                let mut buffer = Buffer::default();
+                own.iter().for_each(|&(_, number)| buffer.size(number));
+                properties = Some(self.encoder.properties(buffer));
+            }
+        } else {
+            pairs.extend(own.iter().copied());
+        }
+        let dictionary = if pairs.is_empty() { None } else { Some(self.encoder.builtin_pairs(pairs)) };
+        (dictionary, properties)
+    }
+
+    /// A mesh, or a function without a body.
+    fn symbol(&mut self, out: &mut Buffer, name: &str, attributes: &Attributes) -> Result<()> {
+        if name == "func.func" {
+            let Some(Attribute::Type(Type::Other(ty))) = find(attributes, "function_type") else {
+                return Err(Error::new("attribute `function_type` must be a function type"));
+            };
+            let (inputs, results) =
+                function_type(ty).ok_or_else(|| Error::new(format!("`{ty}` is not a function type")))?;
+            let record = self.func_record(attributes, &inputs, &results, LocationId(0))?;
+            self.record(out, &record);
+            let mut body = Buffer::default();
+            body.size(0);
+            self.isolated(out, &body);
+            return Ok(());
+        }
+        let numbers = self.encoder.foreign(name, attributes)?;
+        let own = crate::ops::shardy_attributes(name).unwrap_or_default();
+        let rest: Attributes = attributes.iter().filter(|(n, _)| !own.contains(&n.as_str())).cloned().collect();
+        let record = self.foreign_record(name, &numbers, &rest, LocationId(0));
+        self.record(out, &record);
+        Ok(())
+    }
+
+    fn foreign_record(&mut self, name: &str, numbers: &[usize], rest: &Attributes, location: LocationId) -> Record {
+        let base = name.strip_prefix("sdy.").unwrap_or(name);
+        let mut buffer = Buffer::default();
+        numbers.iter().for_each(|&number| buffer.size(number));
+        Record {
+            name: self.encoder.op_name(Dialect::Shardy, base),
+            location: self.location(location),
+            dictionary: (!rest.is_empty()).then(|| self.encoder.builtin_dictionary(rest)),
+            properties: (!numbers.is_empty()).then(|| self.encoder.properties(buffer)),
+            results: Vec::new(),
+            operands: Vec::new(),
+            regions: 0,
+            isolated: false,
+        }
+    }
+
+    /// A function's attributes, given those it has itself under their names, and its type.
+    fn func_record(
+        &mut self,
+        attributes: &Attributes,
+        inputs: &[Type],
+        results: &[Type],
+        location: LocationId,
+    ) -> Result<Record> {
+        let ty = self.encoder.vhlo_function(inputs, results)?;
+        let mut own = vec![("function_type", self.encoder.vhlo_type_attribute(ty))];
+        for name in ["arg_attrs", "res_attrs"] {
+            let list = match find(attributes, name) {
+                Some(list) => self.encoder.vhlo_attribute(list)?,
+                None => self.encoder.vhlo_array(&[]),
+            };
+            own.push((name, list));
+        }
+        for name in ["sym_name", "sym_visibility"] {
+            let text = find(attributes, name).and_then(Attribute::as_str).unwrap_or_default();
+            own.push((name, self.encoder.vhlo_string(text.as_bytes())));
+        }
+        own.sort_unstable_by_key(|&(name, _)| name);
+        let mut discardable = Vec::new();
+        for (name, value) in attributes.iter().filter(|(name, _)| !FUNC_OWN.contains(&name.as_str())) {
+            discardable.push((name.as_str(), self.encoder.vhlo_attribute(value).map_err(|e| named(e, name))?));
+        }
+        let (dictionary, properties) = self.own_and_discardable(&own, discardable);
+        Ok(Record {
+            name: self.encoder.op_name(Dialect::Vhlo, "func_v1"),
+            location: self.location(location),
+            dictionary,
+            properties,
+            results: Vec::new(),
+            operands: Vec::new(),
+            regions: 1,
+            isolated: true,
+        })
+    }
+
+    fn func(&mut self, out: &mut Buffer, func: &'a Func) -> Result<()> {
+        let inputs: Vec<Type> = func.args().iter().map(|&v| func.ty(v).clone()).collect();
+        let lists = [func.arg_attributes.clone(), func.result_attributes.clone()];
+        let ty = crate::types::function_text(&inputs, &func.results);
+        let visibility = crate::print::visibility(func);
+        let discardable: Attributes =
+            func.attributes.iter().filter(|(name, _)| !FUNC_OWN.contains(&name.as_str())).cloned().collect();
+        let attributes = crate::types::declaration(&func.name, ty, visibility, lists, discardable);
+        let record = self
+            .func_record(&attributes, &inputs, &func.results, func.location)
+            .map_err(|e| e.with_op("func.func").with_location(self.module.location(func.location)))?;
+        self.record(out, &record);
+        let mut scope = Scope { func, numbers: vec![usize::MAX; func.values.len()], extent: 0 };
+        let mut body = Buffer::default();
+        self.region(&mut body, &mut scope, &func.body, Inside::Artifact)?;
+        self.isolated(out, &body);
+        Ok(())
+    }
+
+    /// How many ops an op becomes, casts included, and how many values they define.
+    fn extent(op: &Op, inside: Inside) -> (usize, usize) {
+        let casts = match &op.kind {
+            OpKind::Return if inside == Inside::Foreign => op.operands.len(),
+            kind if is_foreign(kind) => op.operands.len() + op.results.len(),
+            _ => 0,
+        };
+        (1 + casts, op.results.len() + casts)
+    }
+
+    fn region(&mut self, out: &mut Buffer, scope: &mut Scope<'a>, region: &'a Region, inside: Inside) -> Result<()> {
+        if region.ops.is_empty() {
+            out.size(0);
+            return Ok(());
+        }
+        out.size(1);
+        let entry_casts = if inside == Inside::Foreign { region.args.len() } else { 0 };
+        let (mut ops, mut values) = (entry_casts, entry_casts + region.args.len());
+        for op in &region.ops {
+            let (more_ops, more_values) = Self::extent(op, inside);
+            ops += more_ops;
+            values += more_values;
+        }
+        out.size(values);
+        let base = scope.extent;
+        scope.extent += values;
+        let mut next = base;
+        out.flagged(ops, !region.args.is_empty());
+        if !region.args.is_empty() {
+            self.arguments(out, scope, region, inside, &mut next)?;
+        }
+        if inside == Inside::Foreign {
+            for &arg in &region.args {
+                let number = scope.numbers[arg.0 as usize];
+                let ty = self.encoder.vhlo_type(scope.func.ty(arg))?;
+                scope.numbers[arg.0 as usize] = self.cast(out, number, ty, LocationId(0), &mut next);
+            }
+        }
+        for op in &region.ops {
+            let module = self.module;
+            self.op(out, scope, op, inside, &mut next)
+                .map_err(|e| e.with_op(&op.kind.name()).with_location(module.location(op.location)))?;
+        }
+        scope.extent = base;
+        Ok(())
+    }
+
+    fn arguments(
+        &mut self,
+        out: &mut Buffer,
+        scope: &mut Scope<'a>,
+        region: &Region,
+        inside: Inside,
+        next: &mut usize,
+    ) -> Result<()> {
+        let unknown = self.location(LocationId(0));
+        out.size(region.args.len());
+        for &arg in &region.args {
+            let ty = scope.func.ty(arg);
+            let ty =
+                if inside == Inside::Foreign { self.encoder.builtin_type(ty) } else { self.encoder.vhlo_type(ty)? };
+            if self.encoder.bytecode >= 4 {
+                out.flagged(ty, true);
+            } else {
+                out.size(ty);
+            }
+            out.size(unknown);
+            scope.numbers[arg.0 as usize] = *next;
+            *next += 1;
+        }
+        if self.encoder.bytecode >= 3 {
+            // No orders of uses follow.
+            out.byte(0);
+        }
+        Ok(())
+    }
+
+    /// A cast between the artifact's types and MLIR's own; the number of its result.
+    fn cast(&mut self, out: &mut Buffer, operand: usize, ty: usize, at: LocationId, next: &mut usize) -> usize {
+        let record = Record {
+            name: self.encoder.op_name(Dialect::Builtin, "unrealized_conversion_cast"),
+            location: self.location(at),
+            dictionary: None,
+            properties: None,
+            results: vec![ty],
+            operands: vec![operand],
+            regions: 0,
+            isolated: false,
+        };
+        self.record(out, &record);
+        *next += 1;
+        *next - 1
+    }
+
+    fn op(
+        &mut self,
+        out: &mut Buffer,
+        scope: &mut Scope<'a>,
+        op: &'a Op,
+        inside: Inside,
+        next: &mut usize,
+    ) -> Result<()> {
+        let terminator = inside == Inside::Foreign && matches!(op.kind, OpKind::Return);
+        let foreign = terminator || is_foreign(&op.kind);
+        let mut operands: Vec<usize> = op.operands.iter().map(|v| scope.numbers[v.0 as usize]).collect();
+        if foreign {
+            for (number, &value) in operands.iter_mut().zip(&op.operands) {
+                let ty = self.encoder.builtin_type(scope.func.ty(value));
+                *number = self.cast(out, *number, ty, op.location, next);
+            }
+        }
+        let mut record = match &op.kind {
+            OpKind::Return if terminator => self.foreign_record("sdy.return", &[], &op.attributes, op.location),
+            OpKind::Other { name, attributes } if foreign => {
+                let numbers = self.encoder.foreign(name, attributes)?;
+                self.foreign_record(name, &numbers, &op.attributes, op.location)
+            }
+            _ => self.artifact_record(scope, op)?,
+        };
+        for &value in &op.results {
+            let ty = scope.func.ty(value);
+            record.results.push(if foreign { self.encoder.builtin_type(ty) } else { self.encoder.vhlo_type(ty)? });
+            scope.numbers[value.0 as usize] = *next;
+            *next += 1;
+        }
+        record.operands = operands;
+        record.regions = op.regions.len();
+        // A composite of an old version has no regions.
+        if matches!(op.kind, OpKind::Composite { .. }) && op.regions.iter().all(|r| r.ops.is_empty()) {
+            record.regions = 0;
+        }
+        self.record(out, &record);
+        let inner = if foreign { Inside::Foreign } else { Inside::Artifact };
+        for region in op.regions.iter().take(record.regions) {
+            self.region(out, scope, region, inner)?;
+        }
+        if foreign {
+            for &value in &op.results {
+                let number = scope.numbers[value.0 as usize];
+                let ty = self.encoder.vhlo_type(scope.func.ty(value))?;
+                scope.numbers[value.0 as usize] = self.cast(out, number, ty, op.location, next);
+            }
+        }
+        Ok(())
+    }
+
+    fn artifact_record(&mut self, scope: &Scope<'_>, op: &Op) -> Result<Record> {
+        let spelled = self.encoder.spell(scope.func, op)?;
+        let mut discardable = Vec::new();
+        for (name, value) in op.attributes.iter().filter(|(name, _)| !crate::print::is_own(&op.kind, name)) {
+            discardable.push((name.as_str(), self.encoder.vhlo_attribute(value).map_err(|e| named(e, name))?));
+        }
+        let (dictionary, properties) = self.own_and_discardable(&spelled.attributes, discardable);
+        Ok(Record {
+            name: self.encoder.op_name(Dialect::Vhlo, &spelled.name),
+            location: self.location(op.location),
+            dictionary,
+            properties,
+            results: Vec::new(),
+            operands: Vec::new(),
+            regions: 0,
+            isolated: false,
+        })
+    }
+}
+
+/// Whether an op is of a dialect other than the artifact's.
+fn is_foreign(kind: &OpKind) -> bool {
+    matches!(kind, OpKind::Other { name, .. } if !name.starts_with("stablehlo."))
+}

@@ -1,0 +1,351 @@
+//! The version of each op that an artifact holds, and all its attributes: artifacts leave none out.
+
+use super::attributes::{find, named};
+use super::encoder::Encoder;
+use super::needs;
+use crate::error::{Error, Result};
+use crate::ir::*;
+use crate::print::words;
+
+/// An op as the artifact names it, and the numbers of its attributes by name, in the order of the names.
+pub(super) struct Spelled {
+    pub(super) name: String,
+    pub(super) attributes: Vec<(&'static str, usize)>,
+}
+
+/// Attributes by name while they are collected.
+pub(super) type Named = Vec<(&'static str, usize)>;
+
+/// Ops that came after the first version.
+const SINCE: [(&str, Version); 6] = [
+    ("tan", Version(1, 4, 0)),
+    ("composite", Version(0, 19, 0)),
+    ("collective_broadcast", Version(0, 16, 0)),
+    ("collective_reduce", Version(1, 19, 0)),
+    ("async_start", Version(1, 15, 0)),
+    ("async_done", Version(1, 15, 0)),
+];
+
+/// Ops that have a second form, and since when. All but these have one form.
+const SECOND: [(&str, Version); 25] = [
+    ("all_gather", Version(1, 5, 0)),
+    ("all_reduce", Version(1, 5, 0)),
+    ("all_to_all", Version(1, 5, 0)),
+    ("cbrt", Version(1, 10, 0)),
+    ("collective_broadcast", Version(1, 20, 0)),
+    ("composite", Version(1, 14, 0)),
+    ("cosine", Version(1, 10, 0)),
+    ("custom_call", Version(1, 18, 0)),
+    ("dot_general", Version(1, 6, 0)),
+    ("dynamic_conv", Version(0, 20, 0)),
+    ("dynamic_gather", Version(1, 1, 0)),
+    ("exponential", Version(1, 9, 0)),
+    ("exponential_minus_one", Version(1, 10, 0)),
+    ("gather", Version(1, 1, 0)),
+    ("log", Version(1, 10, 0)),
+    ("log_plus_one", Version(1, 10, 0)),
+    ("logistic", Version(1, 10, 0)),
+    ("recv", Version(1, 12, 0)),
+    ("rsqrt", Version(1, 10, 0)),
+    ("scatter", Version(1, 1, 0)),
+    ("send", Version(1, 12, 0)),
+    ("sine", Version(1, 10, 0)),
+    ("sqrt", Version(1, 10, 0)),
+    ("tan", Version(1, 10, 0)),
+    ("tanh", Version(1, 10, 0)),
+];
+
+/// Since when an op has its second form, if it has one.
+fn second(base: &str) -> Option<Version> {
+    SECOND.iter().find(|row| row.0 == base).map(|row| row.1)
+}
+
+impl Encoder {
+    /// Whether the op has its second form at the version to be written. If not, `extra` says what the op holds that
+    /// only the second form can, if anything.
+    pub(super) fn has_second(&self, base: &str, extra: Option<&str>) -> Result<bool> {
+        let Some(since) = second(base) else { return Ok(false) };
+        if let Some(extra) = extra {
+            needs(self.version, since, || extra.to_owned())?;
+        }
+        Ok(self.version >= since)
+    }
+
+    /// An op of StableHLO at the version to be written.
+    pub(super) fn spell(&mut self, func: &Func, op: &Op) -> Result<Spelled> {
+        let base = match &op.kind {
+            OpKind::Other { name, .. } => name.strip_prefix("stablehlo.").unwrap_or(name),
+            kind => kind.base_name(),
+        };
+        if let Some((_, since)) = SINCE.iter().find(|row| row.0 == base) {
+            needs(self.version, *since, || "the op".to_owned())?;
+        }
+        self.check_promotion(func, op)?;
+        let mut attributes = Named::new();
+        let second = match &op.kind {
+            OpKind::Other { attributes: own, .. } => self.other(base, op, own, &mut attributes)?,
+            _ => self.own(base, func, op, &mut attributes)?,
+        };
+        attributes.sort_unstable_by_key(|&(name, _)| name);
+        Ok(Spelled { name: format!("{base}_v{}", if second { 2 } else { 1 }), attributes })
+    }
+
+    /// Reductions in another type than that of the operands came with 0.17.0.
+    fn check_promotion(&self, func: &Func, op: &Op) -> Result<()> {
+        let reduces = match &op.kind {
+            OpKind::Reduce { .. } | OpKind::ReduceWindow { .. } | OpKind::Scatter { .. } | OpKind::SelectAndScatter { .. } => true,
+            OpKind::Other { name, .. } => {
+                matches!(name.as_str(), "stablehlo.all_reduce" | "stablehlo.reduce_scatter")
+            }
+            _ => false,
+        };
+        let element = |v: &ValueId| func.ty(*v).as_tensor().map(|t| t.element);
+        if reduces && op.results.iter().zip(&op.operands).any(|(r, o)| element(r) != element(o)) {
+            needs(self.version, Version(0, 17, 0), || "reducing in another type than that of the operands".to_owned())?;
+        }
+        Ok(())
+    }
+
+    fn index(&mut self, value: usize) -> Result<usize> {
+        self.vhlo_integer(i64::try_from(value).unwrap_or(i64::MAX), ElementType::I64)
+    }
+
+    pub(super) fn precision(&mut self, precision: &[Precision]) -> Result<usize> {
+        let items = precision.iter().map(|&p| self.vhlo_word("precision", words::precision(p)));
+        let items = items.collect::<Result<Vec<_>>>()?;
+        Ok(self.vhlo_array(&items))
+    }
+
+    /// The attributes of an op with a kind of its own; whether it has its second form.
+    fn own(&mut self, base: &str, func: &Func, op: &Op, put: &mut Named) -> Result<bool> {
+        let extra = |name: &str| find(&op.attributes, name);
+        match &op.kind {
+            OpKind::Unary(_) => {
+                let accuracy = match extra("result_accuracy") {
+                    Some(Attribute::Other(text)) => super::texts::inside(text, "result_accuracy"),
+                    _ => None,
+                };
+                let second = self.has_second(base, accuracy.map(|_| "attribute `result_accuracy`"))?;
+                if second {
+                    put.push(("result_accuracy", self.vhlo_result_accuracy(accuracy.unwrap_or_default())?));
+                }
+                return Ok(second);
+            }
+            OpKind::Constant(literal) => put.push(("value", self.vhlo_literal(literal)?)),
+            OpKind::Iota { iota_dimension } => put.push(("iota_dimension", self.index(*iota_dimension)?)),
+            OpKind::Compare { direction, compare_type } => {
+                let direction = self.vhlo_word("comparison_direction", words::direction(*direction))?;
+                put.push(("comparison_direction", direction));
+                put.push(("compare_type", self.vhlo_word("comparison_type", words::comparison(*compare_type))?));
+            }
+            OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
+                put.push(("exponent_bits", self.vhlo_integer(i64::from(*exponent_bits), ElementType::I32)?));
+                put.push(("mantissa_bits", self.vhlo_integer(i64::from(*mantissa_bits), ElementType::I32)?));
+            }
+            OpKind::BroadcastInDim { broadcast_dimensions } => {
+                put.push(("broadcast_dimensions", self.vhlo_dims(broadcast_dimensions)?));
+            }
+            OpKind::Transpose { permutation } => put.push(("permutation", self.vhlo_dims(permutation)?)),
+            OpKind::Slice { start_indices, limit_indices, strides } => {
+                put.push(("start_indices", self.vhlo_ints(start_indices)?));
+                put.push(("limit_indices", self.vhlo_ints(limit_indices)?));
+                put.push(("strides", self.vhlo_ints(strides)?));
+            }
+            OpKind::DynamicSlice { slice_sizes } => put.push(("slice_sizes", self.vhlo_ints(slice_sizes)?)),
+            OpKind::Concatenate { dimension } | OpKind::GetDimensionSize { dimension } => {
+                put.push(("dimension", self.index(*dimension)?));
+            }
+            OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
+                put.push(("edge_padding_low", self.vhlo_ints(edge_padding_low)?));
+                put.push(("edge_padding_high", self.vhlo_ints(edge_padding_high)?));
+                put.push(("interior_padding", self.vhlo_ints(interior_padding)?));
+            }
+            OpKind::Reverse { dimensions } | OpKind::Reduce { dimensions } => {
+                put.push(("dimensions", self.vhlo_dims(dimensions)?));
+            }
+            OpKind::Gather { dimensions, slice_sizes, indices_are_sorted } => {
+                put.push(("slice_sizes", self.vhlo_ints(slice_sizes)?));
+                return self.gather(base, dimensions, *indices_are_sorted, put);
+            }
+            OpKind::Scatter { dimensions: d, indices_are_sorted, unique_indices } => {
+                let batched = !d.input_batching_dims.is_empty() || !d.scatter_indices_batching_dims.is_empty();
+                let second = self.has_second(base, batched.then_some("a batching dimension"))?;
+                put.push(("update_window_dims", self.vhlo_dims(&d.update_window_dims)?));
+                put.push(("inserted_window_dims", self.vhlo_dims(&d.inserted_window_dims)?));
+                put.push(("scatter_dims_to_operand_dims", self.vhlo_dims(&d.scatter_dims_to_operand_dims)?));
+                put.push(("index_vector_dim", self.index(d.index_vector_dim)?));
+                put.push(("indices_are_sorted", self.vhlo_bool(*indices_are_sorted)));
+                put.push(("unique_indices", self.vhlo_bool(*unique_indices)));
+                if second {
+                    put.push(("input_batching_dims", self.vhlo_dims(&d.input_batching_dims)?));
+                    put.push(("scatter_indices_batching_dims", self.vhlo_dims(&d.scatter_indices_batching_dims)?));
+                }
+                return Ok(second);
+            }
+            OpKind::Sort { dimension, is_stable } => {
+                put.push(("dimension", self.index(*dimension)?));
+                put.push(("is_stable", self.vhlo_bool(*is_stable)));
+            }
+            OpKind::DotGeneral { dimensions, precision } => {
+                put.push(("precision_config", self.precision(precision)?));
+                return self.dot_general(base, dimensions, extra("algorithm"), put);
+            }
+            OpKind::Convolution { dimensions, window, feature_group_count, batch_group_count, precision } => {
+                self.convolution(dimensions, put)?;
+                put.push(("window_strides", self.vhlo_ints(&window.strides)?));
+                put.push(("padding", self.vhlo_pairs(&window.padding)?));
+                put.push(("lhs_dilation", self.vhlo_ints(&window.base_dilations)?));
+                put.push(("rhs_dilation", self.vhlo_ints(&window.window_dilations)?));
+                put.push(("window_reversal", self.vhlo_bools(&window.reversal)?));
+                put.push(("feature_group_count", self.vhlo_integer(*feature_group_count, ElementType::I64)?));
+                put.push(("batch_group_count", self.vhlo_integer(*batch_group_count, ElementType::I64)?));
+                put.push(("precision_config", self.precision(precision)?));
+            }
+            OpKind::ReduceWindow { window } | OpKind::SelectAndScatter { window } => {
+                put.push(("window_dimensions", self.vhlo_ints(&window.dimensions)?));
+                put.push(("window_strides", self.vhlo_ints(&window.strides)?));
+                put.push(("padding", self.vhlo_pairs(&window.padding)?));
+                if matches!(op.kind, OpKind::ReduceWindow { .. }) {
+                    put.push(("base_dilations", self.vhlo_ints(&window.base_dilations)?));
+                    put.push(("window_dilations", self.vhlo_ints(&window.window_dilations)?));
+                }
+            }
+            OpKind::Cholesky { lower } => put.push(("lower", self.vhlo_bool(*lower))),
+            OpKind::TriangularSolve { left_side, lower, unit_diagonal, transpose_a } => {
+                put.push(("left_side", self.vhlo_bool(*left_side)));
+                put.push(("lower", self.vhlo_bool(*lower)));
+                put.push(("unit_diagonal", self.vhlo_bool(*unit_diagonal)));
+                put.push(("transpose_a", self.vhlo_word("transpose", words::transpose(*transpose_a))?));
+            }
+            OpKind::Fft { fft_type, fft_length } => {
+                put.push(("fft_type", self.vhlo_word("fft_type", words::fft(*fft_type))?));
+                put.push(("fft_length", self.vhlo_ints(fft_length)?));
+            }
+            OpKind::RngBitGenerator { algorithm } => {
+                put.push(("rng_algorithm", self.vhlo_word("rng_algorithm", words::rng(*algorithm))?));
+            }
+            OpKind::Call { callee } => put.push(("callee", self.vhlo_string(callee.as_bytes()))),
+            OpKind::Composite { name, decomposition, composite_attributes } => {
+                let regions = op.regions.iter().any(|r| !r.ops.is_empty());
+                let second = self.has_second(base, regions.then_some("a region of the composite"))?;
+                put.push(("name", self.vhlo_string(name.as_bytes())));
+                put.push(("decomposition", self.vhlo_string(decomposition.as_bytes())));
+                put.push(("composite_attributes", self.vhlo_dictionary(composite_attributes)?));
+                let zero = Attribute::Integer(0, ElementType::I64);
+                put.push(("version", self.vhlo_attribute(extra("version").unwrap_or(&zero))?));
+                return Ok(second);
+            }
+            OpKind::CustomCall { .. } => return self.custom_call(base, func, op, put),
+            OpKind::GetTupleElement { index } => {
+                let index = i64::try_from(*index).unwrap_or(i64::MAX);
+                put.push(("index", self.vhlo_integer(index, ElementType::I32)?));
+            }
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    /// What `gather` and `dynamic_gather` share.
+    pub(super) fn gather(&mut self, base: &str, d: &GatherDimensions, sorted: bool, put: &mut Named) -> Result<bool> {
+        let batched = !d.operand_batching_dims.is_empty() || !d.start_indices_batching_dims.is_empty();
+        let second = self.has_second(base, batched.then_some("a batching dimension"))?;
+        put.push(("offset_dims", self.vhlo_dims(&d.offset_dims)?));
+        put.push(("collapsed_slice_dims", self.vhlo_dims(&d.collapsed_slice_dims)?));
+        put.push(("start_index_map", self.vhlo_dims(&d.start_index_map)?));
+        put.push(("index_vector_dim", self.index(d.index_vector_dim)?));
+        put.push(("indices_are_sorted", self.vhlo_bool(sorted)));
+        if second {
+            put.push(("operand_batching_dims", self.vhlo_dims(&d.operand_batching_dims)?));
+            put.push(("start_indices_batching_dims", self.vhlo_dims(&d.start_indices_batching_dims)?));
+        }
+        Ok(second)
+    }
+
+    fn dot_general(
+        &mut self,
+        base: &str,
+        d: &DotDimensions,
+        algorithm: Option<&Attribute>,
+        put: &mut Named,
+    ) -> Result<bool> {
+        let second = self.has_second(base, algorithm.map(|_| "attribute `algorithm`"))?;
+        put.push(("lhs_batching_dimensions", self.vhlo_dims(&d.lhs_batching)?));
+        put.push(("rhs_batching_dimensions", self.vhlo_dims(&d.rhs_batching)?));
+        put.push(("lhs_contracting_dimensions", self.vhlo_dims(&d.lhs_contracting)?));
+        put.push(("rhs_contracting_dimensions", self.vhlo_dims(&d.rhs_contracting)?));
+        if !second {
+            return Ok(false);
+        }
+        let body = match algorithm {
+            Some(Attribute::Other(text)) => super::texts::inside(text, "dot_algorithm"),
+            _ => None,
+        };
+        let fields = body.map(crate::text::fields).transpose()?;
+        for name in [
+            "lhs_precision_type",
+            "rhs_precision_type",
+            "accumulation_type",
+            "lhs_component_count",
+            "rhs_component_count",
+            "num_primitive_operations",
+            "allow_imprecise_accumulation",
+        ] {
+            let value = match &fields {
+                None => self.vhlo_absent()?,
+                Some(fields) => match find(fields, name) {
+                    Some(value) => self.vhlo_attribute(value).map_err(|e| named(e, name))?,
+                    None => return Err(Error::new(format!("`algorithm` has no field `{name}`"))),
+                },
+            };
+            put.push((name, value));
+        }
+        Ok(true)
+    }
+
+    pub(super) fn convolution(&mut self, d: &ConvDimensions, put: &mut Named) -> Result<()> {
+        put.push(("input_batch_dimension", self.index(d.input_batch)?));
+        put.push(("input_feature_dimension", self.index(d.input_feature)?));
+        put.push(("input_spatial_dimensions", self.vhlo_dims(&d.input_spatial)?));
+        put.push(("kernel_input_feature_dimension", self.index(d.kernel_input_feature)?));
+        put.push(("kernel_output_feature_dimension", self.index(d.kernel_output_feature)?));
+        put.push(("kernel_spatial_dimensions", self.vhlo_dims(&d.kernel_spatial)?));
+        put.push(("output_batch_dimension", self.index(d.output_batch)?));
+        put.push(("output_feature_dimension", self.index(d.output_feature)?));
+        put.push(("output_spatial_dimensions", self.vhlo_dims(&d.output_spatial)?));
+        Ok(())
+    }
+
+    fn custom_call(&mut self, base: &str, func: &Func, op: &Op, put: &mut Named) -> Result<bool> {
+        let OpKind::CustomCall { call_target_name, has_side_effect, backend_config, api_version } = &op.kind else {
+            return Ok(false);
+        };
+        let future = |v: &ValueId| matches!(func.ty(*v), Type::Other(text) if text.starts_with("!stablehlo.future"));
+        if op.operands.iter().chain(&op.results).any(future) {
+            needs(self.version, Version(1, 17, 0), || "a custom call of futures".to_owned())?;
+        }
+        let tilings = find(&op.attributes, "result_tilings");
+        let second = self.has_second(base, tilings.map(|_| "attribute `result_tilings`"))?;
+        put.push(("call_target_name", self.vhlo_string(call_target_name.as_bytes())));
+        put.push(("has_side_effect", self.vhlo_bool(*has_side_effect)));
+        put.push(("api_version", self.vhlo_api_version(*api_version)?));
+        // Typed calls take a dictionary, even where they take nothing.
+        let empty = Attribute::Dictionary(Attributes::new());
+        let config = match backend_config {
+            Attribute::String(bytes) if bytes.is_empty() && *api_version == 4 => &empty,
+            config => config,
+        };
+        if matches!(config, Attribute::Dictionary(_)) {
+            needs(self.version, Version(1, 3, 0), || "a dictionary as `backend_config`".to_owned())?;
+        }
+        put.push(("backend_config", self.vhlo_attribute(config).map_err(|e| named(e, "backend_config"))?));
+        let lists = ["called_computations", "operand_layouts", "output_operand_aliases", "result_layouts"];
+        for name in lists.into_iter().chain(second.then_some("result_tilings")) {
+            let list = match find(&op.attributes, name) {
+                Some(list) => self.vhlo_attribute(list).map_err(|e| named(e, name))?,
+                None => self.vhlo_array(&[]),
+            };
+            put.push((name, list));
+        }
+        Ok(second)
+    }
+}

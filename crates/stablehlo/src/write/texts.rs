@@ -1,0 +1,151 @@
+//! Taking apart the types and attributes this crate keeps as text.
+
+use crate::ir::{DYNAMIC, ElementType};
+
+/// A tensor or buffer type in parts.
+pub(super) struct Tensor<'a> {
+    pub(super) buffer: bool,
+    pub(super) shape: Vec<i64>,
+    pub(super) element: &'a str,
+    pub(super) encoding: Option<&'a str>,
+}
+
+/// Takes `tensor<2x?xT, encoding>` or `memref<2xT>` apart.
+pub(super) fn tensor(text: &str) -> Option<Tensor<'_>> {
+    let (inside, buffer) = match text.strip_prefix("tensor<") {
+        Some(rest) => (rest, false),
+        None => (text.strip_prefix("memref<")?, true),
+    };
+    let mut parts = split(inside.strip_suffix('>')?).into_iter();
+    let (mut rest, encoding) = (parts.next()?, parts.next());
+    if parts.next().is_some() {
+        return None;
+    }
+    let mut shape = Vec::new();
+    while let Some((extent, tail)) = rest.split_once('x') {
+        shape.push(match extent {
+            "?" => DYNAMIC,
+            _ if !extent.is_empty() && extent.bytes().all(|b| b.is_ascii_digit()) => extent.parse().ok()?,
+            _ => break,
+        });
+        rest = tail;
+    }
+    Some(Tensor { buffer, shape, element: rest, encoding })
+}
+
+/// Splits at commas outside of brackets and strings.
+pub(super) fn split(text: &str) -> Vec<&str> {
+    let (mut depth, mut quoted, mut start) = (0usize, false, 0);
+    let mut parts = Vec::new();
+    let bytes = text.as_bytes();
+    for (i, &byte) in bytes.iter().enumerate() {
+        match byte {
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'<' | b'(' | b'[' | b'{' => depth += 1,
+            b'>' if i > 0 && bytes[i - 1] == b'-' => {}
+            b'>' | b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                parts.push(text[start..i].trim());
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    let last = text[start..].trim();
+    if !last.is_empty() {
+        parts.push(last);
+    }
+    parts
+}
+
+/// The inside of `#stablehlo.name<...>`.
+pub(super) fn inside<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.strip_prefix("#stablehlo.")?.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')
+}
+
+/// `#stablehlo.bounds<16, ?>`, in old text `#stablehlo.type_extensions<bounds = [16, ?]>`.
+pub(super) fn bounds(text: &str) -> Option<Vec<i64>> {
+    let list = match inside(text, "bounds") {
+        Some(list) => list,
+        None => inside(text, "type_extensions")?.strip_prefix("bounds")?.trim_start().strip_prefix('=')?.trim_matches([' ', '[', ']']),
+    };
+    split(list).into_iter().map(|one| if one == "?" { Some(DYNAMIC) } else { one.parse().ok() }).collect()
+}
+
+/// A quantized element type in parts.
+pub(super) struct Quantized {
+    pub(super) storage: ElementType,
+    pub(super) signed: bool,
+    pub(super) expressed: ElementType,
+    pub(super) range: (i64, i64),
+    pub(super) axis: Option<u64>,
+    /// Scale and zero point, one per slice along the axis.
+    pub(super) steps: Vec<(f64, i64)>,
+}
+
+/// `!quant.uniform<i8<-128:127>:f32:0, {1.0:2, 3.0}>`.
+pub(super) fn quantized(text: &str) -> Option<Quantized> {
+    let body = text.strip_prefix("!quant.uniform<")?.strip_suffix('>')?;
+    let parts = split(body);
+    let [head, steps] = parts[..] else { return None };
+    let (storage, rest) = match head.split_once('<') {
+        Some((storage, rest)) => (storage, rest.split_once('>')?),
+        None => {
+            let (storage, rest) = head.split_once(':')?;
+            (storage, ("", &head[head.len() - rest.len() - 1..]))
+        }
+    };
+    let mut fields = rest.1.strip_prefix(':')?.split(':');
+    let expressed = ElementType::from_name(fields.next()?)?;
+    let axis = fields.next().map(str::parse).transpose().ok()?;
+    let (signed, width) = match storage.strip_prefix('u') {
+        Some(width) => (false, width.trim_start_matches('i')),
+        None => (true, storage.strip_prefix('i')?),
+    };
+    let bits: u32 = width.parse().ok().filter(|w| (1..=32).contains(w))?;
+    let range = match rest.0.split_once(':') {
+        Some((min, max)) => (min.parse().ok()?, max.parse().ok()?),
+        None if signed => (-1i64 << (bits - 1), (1i64 << (bits - 1)) - 1),
+        None => (0, (1i64 << bits) - 1),
+    };
+    let step = |text: &str| match text.split_once(':') {
+        Some((scale, zero)) => Some((scale.trim().parse().ok()?, zero.trim().parse().ok()?)),
+        None => Some((text.trim().parse().ok()?, 0)),
+    };
+    let steps = match steps.strip_prefix('{') {
+        Some(list) => split(list.strip_suffix('}')?).into_iter().map(step).collect::<Option<Vec<_>>>()?,
+        None => vec![step(steps)?],
+    };
+    // Artifacts give the storage as a signless integer and say beside it whether it is signed.
+    let storage = ElementType::from_name(&format!("i{width}"))?;
+    Some(Quantized { storage, signed, expressed, range, axis, steps })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_come_apart() {
+        let t = tensor("tensor<2x?x!quant.uniform<i8:f32:0, {1.0:2,3.0}>, #stablehlo.bounds<?, 4>>").unwrap();
+        assert_eq!((t.shape, t.element), (vec![2, DYNAMIC], "!quant.uniform<i8:f32:0, {1.0:2,3.0}>"));
+        assert_eq!(bounds(t.encoding.unwrap()), Some(vec![DYNAMIC, 4]));
+        let t = tensor("memref<f32>").unwrap();
+        assert!(t.buffer && t.shape.is_empty() && t.element == "f32");
+        assert!(tensor("tuple<>").is_none());
+        assert_eq!(bounds("#stablehlo.type_extensions<bounds = [16, ?]>"), Some(vec![16, DYNAMIC]));
+    }
+
+    #[test]
+    fn quantized_types_come_apart() {
+        let q = quantized("!quant.uniform<u8<1:255>:f32, 0.5:-3>").unwrap();
+        assert_eq!((q.storage, q.signed, q.range, q.axis), (ElementType::I8, false, (1, 255), None));
+        assert_eq!(q.steps, [(0.5, -3)]);
+        let q = quantized("!quant.uniform<i4:bf16:1, {3.4e+01:16,2.0}>").unwrap();
+        assert_eq!((q.range, q.axis, q.steps), ((-8, 7), Some(1), vec![(34.0, 16), (2.0, 0)]));
+        for bad in ["!quant.uniform<>", "!quant.any<i8>", "!quant.uniform<i8:f32>", "!quant.uniform<i99:f32, 1.0>"] {
+            assert!(quantized(bad).is_none(), "{bad}");
+        }
+    }
+}

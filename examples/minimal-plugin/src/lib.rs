@@ -1,0 +1,148 @@
+//! The PJRT plugin `minimal`: a device in host memory that adds 32-bit floats. JAX runs `x + 1` on it.
+//!
+//! Read from top to bottom: who the plugin is, what its device is, how data gets there and back, how a program is
+//! compiled, how it runs. Events, errors, reference counts, strides, layouts and the C table are the SDK's work.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use device_plugin::capabilities::{ProgramFormat, ProgramFormats};
+use device_plugin::stablehlo::ir::{Binary, OpKind, ValueId};
+use device_plugin::{
+    Backend, Capabilities, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error,
+    Event, HostArray, Launch, Manifest, Placement, Program, Result, Shape, StablehloVersions, device_plugin, stablehlo,
+};
+
+/// The plugin. `export` defines the two C functions of its library: `GetPjrtApi`, which frameworks call, and
+/// `DevicePlugin_GetDescriptor`, which tells what PJRT has no words for.
+pub struct Plugin;
+
+#[device_plugin(export)]
+impl DevicePlugin for Plugin {
+    /// What users write: `JAX_PLATFORMS=minimal`.
+    const NAME: &'static str = "minimal";
+    type Backend = Device;
+
+    /// What the device can do, and what it wants of frameworks: here, programs in StableHLO.
+    fn capabilities() -> Capabilities {
+        Capabilities::builder().program_formats(ProgramFormats::preferring(ProgramFormat::Mlir)).build()
+    }
+
+    /// Frameworks write StableHLO of a version the plugin reads.
+    fn stablehlo_versions() -> Option<StablehloVersions> {
+        Some(stablehlo::VERSIONS)
+    }
+
+    /// What `pjrt inspect` and the wheel of `pjrt package` tell people.
+    fn manifest(mut manifest: Manifest) -> Manifest {
+        manifest.description = env!("CARGO_PKG_DESCRIPTION").to_owned();
+        manifest
+    }
+}
+
+/// The device: one, without a state of its own. A driver's handle would be here.
+pub struct Device;
+
+/// A compiled program. Arguments and steps fill a table of values, whose indices these are.
+pub struct Executable {
+    values: usize,
+    arguments: Vec<usize>,
+    steps: Vec<(usize, Step)>,
+    outputs: Vec<usize>,
+}
+
+/// How to compute a value: given, the sum of two, or a scalar repeated.
+enum Step {
+    Constant(Arc<[f32]>),
+    Add(usize, usize),
+    Fill(usize, usize),
+}
+
+impl Backend for Device {
+    /// Device memory. Clones are cheap and share it: the SDK drops its own when the framework deletes the buffer.
+    type Buffer = Arc<[f32]>;
+    type Executable = Executable;
+
+    fn create(options: &CreateOptions) -> Result<Self> {
+        options.expect_only(&[])?;
+        Ok(Self)
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        vec![DeviceInfo::new(0, "minimal")]
+    }
+
+    /// To the device. The SDK has made the data dense and row-major.
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Arc<[f32]>> {
+        elements(host.shape())?;
+        Ok(floats(host.bytes()))
+    }
+
+    /// And back. `to` has the size of the buffer's shape.
+    fn read(&self, buffer: &Arc<[f32]>, to: &mut [u8]) -> Result<()> {
+        to.chunks_exact_mut(4).zip(buffer.iter()).for_each(|(to, value)| to.copy_from_slice(&value.to_le_bytes()));
+        Ok(())
+    }
+
+    /// What the device cannot do is refused here, so that nothing is left to fail when the program runs.
+    fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<Executable>> {
+        let module = stablehlo::parse(program)?;
+        let (info, main) = (stablehlo::info(&module)?, stablehlo::entry(&module)?);
+        // Every value must be one the device can hold: arguments here, the rest below.
+        info.parameters.iter().try_for_each(|shape| elements(shape).map(drop))?;
+        let size = |value: &ValueId| elements(&stablehlo::shape(main.ty(*value))?);
+        let (mut steps, mut outputs) = (Vec::new(), Vec::new());
+        for op in &main.body.ops {
+            match (&op.kind, op.operands.as_slice(), op.results.as_slice()) {
+                (OpKind::Constant(literal), [], [to]) => {
+                    let (all, data) = (size(to)?, floats(&literal.data));
+                    let data = if literal.splat { vec![data[0]; all].into() } else { data };
+                    steps.push((index(to), Step::Constant(data)));
+                }
+                (OpKind::Binary(Binary::Add), [a, b], [to]) => steps.push((index(to), Step::Add(index(a), index(b)))),
+                (OpKind::BroadcastInDim { .. }, [from], [to]) if size(from)? == 1 => {
+                    steps.push((index(to), Step::Fill(index(from), size(to)?)));
+                }
+                (OpKind::Return, values, []) => outputs.extend(values.iter().map(index)),
+                // An error of code UNIMPLEMENTED that names the op and the line of the user's program.
+                _ => return Err(stablehlo::unsupported(&module, op)),
+            }
+        }
+        let arguments = main.args().iter().map(index).collect();
+        Ok(Compiled { executable: Executable { values: main.values.len(), arguments, steps, outputs }, info })
+    }
+
+    /// Reads the inputs and pushes the outputs. The device is done when this returns, so the event is ready.
+    fn execute(&self, executable: &Arc<Executable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        let mut values: Vec<Arc<[f32]>> = vec![Arc::from([]); executable.values];
+        for (input, argument) in executable.arguments.iter().enumerate() {
+            values[*argument] = launch.inputs[input].clone();
+        }
+        for (to, step) in &executable.steps {
+            values[*to] = match step {
+                Step::Constant(data) => data.clone(),
+                Step::Add(a, b) => values[*a].iter().zip(values[*b].iter()).map(|(a, b)| a + b).collect(),
+                Step::Fill(from, times) => vec![values[*from][0]; *times].into(),
+            };
+        }
+        executable.outputs.iter().try_for_each(|output| launch.outputs.push(values[*output].clone()))?;
+        Ok(Event::ready())
+    }
+}
+
+fn index(value: &ValueId) -> usize {
+    value.0 as usize
+}
+
+/// Elements of an array the device can hold: 32-bit floats, as many as fit its memory.
+fn elements(shape: &Shape) -> Result<usize> {
+    if shape.element_type != ElementType::F32 {
+        return Err(Error::unimplemented(format!("{shape}: this device has only arrays of f32")));
+    }
+    let fitting = shape.num_elements().filter(|elements| *elements <= 1 << 28);
+    fitting.ok_or_else(|| Error::resource_exhausted(format!("{shape}: this device has 1 GiB of memory")))
+}
+
+fn floats(bytes: &[u8]) -> Arc<[f32]> {
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+}

@@ -1,0 +1,108 @@
+"""How long JAX takes to run a tiny program on our plugin and on XLA's CPU plugin, both loaded in one process.
+
+Usage: python bench_dispatch.py OUR_PLUGIN.so XLA_CPU_PLUGIN.so [ROUNDS]
+
+Batches of both plugins alternate, so that whatever else the machine does meets both. Prints the medians per call in
+microseconds and their ratio; below 1 ours is the faster one. JAX's own CPU backend is measured along.
+"""
+
+import os
+import statistics
+import sys
+import time
+
+if len(sys.argv) < 3:
+    raise SystemExit(__doc__)
+OURS, THEIRS = map(os.path.abspath, sys.argv[1:3])
+ROUNDS = int(sys.argv[3]) if len(sys.argv) > 3 else 200
+os.environ["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"pjrt_cpu:{OURS},xla_cpu:{THEIRS}"
+os.environ["JAX_PLATFORMS"] = "pjrt_cpu,xla_cpu,cpu"
+
+import jax  # noqa: E402
+import numpy as np  # noqa: E402
+
+PLATFORMS = ("pjrt_cpu", "xla_cpu", "cpu")
+DEVICES = {name: jax.devices(name)[0] for name in PLATFORMS}
+CALLS = 100
+
+
+def one(x):
+    return x + 1
+
+
+def many(*xs):
+    return tuple(x + 1 for x in xs)
+
+
+def chained(device):
+    """Each call takes what the last one returned; waits for the last."""
+    f = jax.jit(one)
+    x = jax.device_put(np.zeros(4, np.float32), device)
+    f(x).block_until_ready()
+
+    def batch():
+        y = x
+        for _ in range(CALLS):
+            y = f(y)
+        y.block_until_ready()
+
+    return batch, CALLS
+
+
+def blocking(device):
+    """Waits for each call."""
+    f = jax.jit(one)
+    x = jax.device_put(np.zeros(4, np.float32), device)
+    f(x).block_until_ready()
+
+    def batch():
+        for _ in range(CALLS):
+            f(x).block_until_ready()
+
+    return batch, CALLS
+
+
+def chained_32(device):
+    """32 arrays in, 32 out, which are the next call's."""
+    f = jax.jit(many)
+    xs = [jax.device_put(np.zeros(4, np.float32), device) for _ in range(32)]
+    jax.block_until_ready(f(*xs))
+
+    def batch():
+        ys = xs
+        for _ in range(CALLS // 10):
+            ys = f(*ys)
+        jax.block_until_ready(ys)
+
+    return batch, CALLS // 10
+
+
+def blocking_32(device):
+    """32 arrays in, 32 out; waits for each call."""
+    f = jax.jit(many)
+    xs = [jax.device_put(np.zeros(4, np.float32), device) for _ in range(32)]
+    jax.block_until_ready(f(*xs))
+
+    def batch():
+        for _ in range(CALLS // 10):
+            jax.block_until_ready(f(*xs))
+
+    return batch, CALLS // 10
+
+
+def main():
+    print(f"{'us/call':14}" + "".join(f"{name:>10}" for name in PLATFORMS) + f"{'ratio':>10}")
+    for case in (chained, blocking, chained_32, blocking_32):
+        batches = {name: case(device) for name, device in DEVICES.items()}
+        samples = {name: [] for name in PLATFORMS}
+        for _ in range(ROUNDS):
+            for name, (batch, calls) in batches.items():
+                start = time.perf_counter()
+                batch()
+                samples[name].append((time.perf_counter() - start) / calls * 1e6)
+        medians = {name: statistics.median(values) for name, values in samples.items()}
+        ratio = medians["pjrt_cpu"] / medians["xla_cpu"]
+        print(f"{case.__name__:14}" + "".join(f"{medians[name]:10.2f}" for name in PLATFORMS) + f"{ratio:10.2f}")
+
+
+main()

@@ -1,0 +1,83 @@
+//! `cargo xtask asan`: tests of the vendor side under the address and leak sanitizers.
+//!
+//! They need a nightly compiler. The standard library stays the one that comes with it, which is not instrumented: what
+//! it does wrong with our memory is seen only where it calls back into our code, or the allocator.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::{Error, sh};
+
+/// What is leaked on purpose.
+const SUPPRESSED: &str = "\
+# Descriptions live as long as the process; two threads that make the same one keep the first.
+leak:device_plugin::abi::descriptor::made
+";
+
+/// The nightly compiler, or why there is none.
+pub(crate) struct Nightly {
+    target: String,
+}
+
+impl Nightly {
+    pub(crate) fn find() -> Result<Self, Error> {
+        if !cfg!(target_os = "linux") {
+            return Err("the sanitizers are set up for Linux".into());
+        }
+        let said = sh::output(&mut run(&["rustc", "-vV"])).map_err(|error| {
+            format!("no nightly compiler ({}); `rustup toolchain install nightly`", first_line(&error.to_string()))
+        })?;
+        let target = said.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc -vV names no host")?;
+        Ok(Self { target: target.to_owned() })
+    }
+
+    fn target(&self) -> PathBuf {
+        sh::target().join("asan")
+    }
+
+    fn cargo(&self, arguments: &[&str]) -> Result<Command, Error> {
+        fs::create_dir_all(self.target())?;
+        let suppressions = self.target().join("suppressions");
+        fs::write(&suppressions, SUPPRESSED)?;
+        let mut cargo = run(&["cargo"]);
+        cargo.args(arguments).args(["--target", &self.target]).current_dir(sh::root());
+        cargo.env("CARGO_TARGET_DIR", self.target()).env("RUSTFLAGS", "-Zsanitizer=address -Cforce-frame-pointers=yes");
+        // Sizes that no memory has are errors of the allocator's caller.
+        cargo.env("ASAN_OPTIONS", "allocator_may_return_null=1:detect_leaks=1:strict_string_checks=1");
+        cargo.env("LSAN_OPTIONS", format!("suppressions={}:print_suppressions=0", suppressions.display()));
+        // Thousands of panics are contained by these tests; each would be symbolized.
+        cargo.env("RUST_BACKTRACE", "0");
+        Ok(cargo)
+    }
+
+    /// Runs the tests, handing every line they print to `seen`.
+    pub(crate) fn test(&self, mut seen: impl FnMut(&str)) -> Result<(), Error> {
+        let mut protocol = self.cargo(&["test", "-p", "device-plugin", "--lib", "--test", "protocol"])?;
+        protocol.args(["--", "--show-output"]);
+        sh::run_watched(&mut protocol, &mut seen)?;
+        // A caller and a plugin that were built apart.
+        sh::run(&mut self.cargo(&["build", "--quiet", "-p", "pjrt-cpu-plugin"])?)?;
+        let plugin = self.target().join(&self.target).join("debug/libpjrt_plugin_cpu.so");
+        if !plugin.exists() {
+            return Err(format!("{} was not built", plugin.display()).into());
+        }
+        let mut pjrt = self.cargo(&["test", "-p", "pjrt", "--tests"])?;
+        pjrt.args(["--", "--show-output"]).env("PJRT_TEST_PLUGINS", &plugin);
+        sh::run_watched(&mut pjrt, &mut seen)
+    }
+}
+
+/// A program of the nightly toolchain, whatever toolchain runs this task.
+fn run(words: &[&str]) -> Command {
+    let mut rustup = Command::new("rustup");
+    rustup.args(["run", "nightly"]).args(words);
+    for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN", "CARGO_ENCODED_RUSTFLAGS"] {
+        rustup.env_remove(variable);
+    }
+    rustup
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}

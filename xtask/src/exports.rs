@@ -1,0 +1,156 @@
+//! What the shared libraries of this repository show to the programs that load them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
+use object::{Object, ObjectSection, ObjectSymbol, elf};
+
+use crate::{Error, c_library, sh};
+
+/// Of every plugin.
+const PLUGIN: [&str; 2] = ["DevicePlugin_GetDescriptor", "GetPjrtApi"];
+
+/// Libraries that every system with Rust programs has.
+const NEEDED: [&str; 5] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2"];
+
+/// Functions that run as a library is loaded: the compiler's own, that of Rust's arguments, and the list of plugins.
+const CONSTRUCTORS: u64 = 3;
+
+/// That libraries are ELF files here.
+pub(crate) struct Elf;
+
+/// # Errors
+///
+/// On systems whose libraries are something else.
+pub(crate) fn elf() -> Result<Elf, Error> {
+    if cfg!(target_os = "linux") { Ok(Elf) } else { Err("libraries are looked at where they are ELF files".into()) }
+}
+
+/// Builds the libraries and looks at them; says how many.
+pub(crate) fn run(_: Elf) -> Result<u64, Error> {
+    let release = sh::target().join("release");
+    let plugin = PLUGIN.map(str::to_owned).into();
+    let mut checked = 0;
+    for (package, library) in
+        [("pjrt-cpu-plugin", "libpjrt_plugin_cpu.so"), ("pjrt-plugin-minimal", "libpjrt_plugin_minimal.so")]
+    {
+        sh::run(sh::cargo().args(["build", "--quiet", "--release", "-p", package]))?;
+        examine(&release.join(library), &plugin)?;
+        checked += 1;
+    }
+    examine(&c_library::install(None, false)?.shared(), &declared()?)?;
+    Ok(checked + 1)
+}
+
+/// Functions that the C header declares.
+fn declared() -> Result<BTreeSet<String>, Error> {
+    let header = fs::read_to_string(sh::root().join("include/device_plugin.h"))?;
+    let calls = header.match_indices('(').filter_map(|(at, _)| {
+        let before = &header[..at];
+        let start = before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+        let name = &before[start..];
+        let line = before.rfind('\n').map_or(before, |at| &before[at + 1..]);
+        // Comments name functions, too.
+        let is_code = !line.trim_start().starts_with(['*', '/', '#']);
+        (is_code && name.starts_with("dp_")).then(|| name.to_owned())
+    });
+    Ok(calls.collect())
+}
+
+fn examine(library: &Path, expected: &BTreeSet<String>) -> Result<(), Error> {
+    let fault = |what: String| -> Error { format!("{}: {what}", library.display()).into() };
+    let bytes = fs::read(library).map_err(|error| fault(error.to_string()))?;
+    let file = ElfFile64::<object::Endianness>::parse(&*bytes)?;
+    let endian = file.endian();
+
+    let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition() && symbol.is_global());
+    let exported: BTreeSet<String> = defined.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect();
+    if exported != *expected {
+        let more: Vec<_> = exported.difference(expected).collect();
+        let fewer: Vec<_> = expected.difference(&exported).collect();
+        return Err(fault(format!("exports {more:?}, which is not intended, and lacks {fewer:?}")));
+    }
+
+    // What is not there is asked of libraries that every system has; nothing of Rust's is left open.
+    let undefined = file.dynamic_symbols().filter(|symbol| symbol.is_undefined());
+    let names: Vec<&str> = undefined.filter_map(|symbol| symbol.name().ok()).collect();
+    if let Some(open) =
+        names.iter().find(|name| name.starts_with("_R") || name.starts_with("_ZN") || name.contains("$"))
+    {
+        return Err(fault(format!("{open} is not defined")));
+    }
+    let mut now = false;
+    for header in file.elf_program_headers() {
+        let Some(entries) = header.dynamic(endian, &*bytes)? else { continue };
+        let strings = file.elf_header().sections(endian, &*bytes)?;
+        let strings = strings.symbols(endian, &*bytes, elf::SHT_DYNSYM)?.strings();
+        for entry in entries {
+            match i64::try_from(entry.d_tag(endian)).unwrap_or(0) {
+                elf::DT_NEEDED => {
+                    let name = entry.string(endian, strings)?;
+                    let name = str::from_utf8(name)?;
+                    if !NEEDED.contains(&name) && !name.starts_with("ld-linux") {
+                        return Err(fault(format!("needs {name}")));
+                    }
+                }
+                elf::DT_FLAGS => now |= entry.d_val(endian) & u64::from(elf::DF_BIND_NOW) != 0,
+                elf::DT_TEXTREL => return Err(fault("its code is changed as it is loaded".to_owned())),
+                _ => {}
+            }
+        }
+    }
+
+    let constructors = file.section_by_name(".init_array").map_or(0, |section| section.size() / 8);
+    if constructors > CONSTRUCTORS {
+        return Err(fault(format!("{constructors} functions run as it is loaded, and {CONSTRUCTORS} are known")));
+    }
+    let segments = |kind: u32| file.elf_program_headers().iter().filter(move |header| header.p_type(endian) == kind);
+    if segments(elf::PT_GNU_STACK).any(|header| header.p_flags(endian) & elf::PF_X != 0) {
+        return Err(fault("asks for an executable stack".to_owned()));
+    }
+    if segments(elf::PT_LOAD).any(|header| header.p_flags(endian) & (elf::PF_X | elf::PF_W) == elf::PF_X | elf::PF_W) {
+        return Err(fault("has code that can be written".to_owned()));
+    }
+    let relro = segments(elf::PT_GNU_RELRO).next().is_some();
+    println!(
+        "{}: {} symbols exported, {} imported, {constructors} constructors, RELRO {}",
+        library.display(),
+        exported.len(),
+        names.len(),
+        if relro && now {
+            "full"
+        } else if relro {
+            "partial"
+        } else {
+            "none"
+        }
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_declares_what_c_programs_call() {
+        let declared = declared().unwrap();
+        assert!(declared.len() > 50, "{declared:?}");
+        assert!(declared.contains("dp_registry_select") && declared.contains("dp_plugin_load"), "{declared:?}");
+    }
+
+    /// `PJRT_EXAMINE` lists libraries of plugins, for a look at some that are built already.
+    #[test]
+    fn libraries_that_are_there() {
+        let list = std::env::var("PJRT_EXAMINE").unwrap_or_default();
+        for library in list.split(':').filter(|library| !library.is_empty()) {
+            let expected =
+                if library.contains("registry") { declared().unwrap() } else { PLUGIN.map(str::to_owned).into() };
+            examine(Path::new(library), &expected).unwrap();
+        }
+        let other = std::env::current_exe().unwrap();
+        assert!(examine(&other, &BTreeSet::from(["GetPjrtApi".to_owned()])).is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! One library under every version of JAX.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::python::{JAX, Jax, MAIN};
+use crate::{Error, sh};
+
+/// What became of the tests under one version.
+pub(crate) struct Row {
+    pub(crate) version: &'static str,
+    pub(crate) outcome: Outcome,
+}
+
+pub(crate) enum Outcome {
+    /// Passed, failed, and what was skipped with its reason; the error is pytest's own.
+    Ran { passed: u64, failed: u64, skipped: Vec<String>, result: Result<(), Error> },
+    /// There is no such environment here.
+    Missing(String),
+    /// Not asked for.
+    Left,
+}
+
+/// Runs `tests/jax` under the oldest and the newest version there is, or under all. `traced` is the library through which
+/// the tests see the calls.
+pub(crate) fn run(cpu: &Path, traced: &Path, all: bool) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    let newest = JAX.last().map_or(MAIN, |jax| jax.version);
+    let oldest = JAX.first().map_or(MAIN, |jax| jax.version);
+    for jax in JAX.iter().rev() {
+        let wanted = all || [newest, oldest].contains(&jax.version);
+        // Without the newest, the one that the other tools need anyway takes its place.
+        let instead = jax.version == MAIN && matches!(rows.first(), Some(Row { outcome: Outcome::Missing(_), .. }));
+        let outcome = if wanted || instead { under(jax, cpu, traced) } else { Outcome::Left };
+        rows.push(Row { version: jax.version, outcome });
+    }
+    rows.reverse();
+    rows
+}
+
+fn under(jax: &Jax, cpu: &Path, traced: &Path) -> Outcome {
+    let python = match jax.python() {
+        Ok(python) => python,
+        Err(error) => return Outcome::Missing(sh::reason(&error)),
+    };
+    println!("\n-- JAX {}", jax.version);
+    let mut pytest = Command::new(&python);
+    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/jax"));
+    pytest.env("PJRT_CPU_PLUGIN", cpu).env("PJRT_TRACED", traced).env("PYTHONDONTWRITEBYTECODE", "1");
+    let (mut passed, mut failed, mut skipped) = (0, 0, Vec::new());
+    let result = sh::run_watched(&mut pytest, |line| {
+        if let Some(counts) = Counts::of(line) {
+            (passed, failed) = (counts.passed, counts.failed);
+        } else if line.starts_with("SKIPPED ") {
+            skipped.push(format!("JAX {}: {line}", jax.version));
+        }
+    });
+    Outcome::Ran { passed, failed, skipped, result }
+}
+
+/// pytest's closing line, `1 failed, 5 passed, 1 skipped in 3.21s`.
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+}
+
+impl Counts {
+    pub(crate) fn of(line: &str) -> Option<Self> {
+        let words = [" passed", " failed", " error"];
+        let closing = line.contains(" in ") && words.iter().any(|word| line.contains(word));
+        closing.then(|| Self {
+            passed: sh::number_before(line, " passed"),
+            failed: sh::number_before(line, " failed") + sh::number_before(line, " error"),
+        })
+    }
+}
+
+/// The rows as a table.
+pub(crate) fn matrix(rows: &[Row]) -> String {
+    let mut text = format!("{:<14} {:>6} {:>6} {:>7}\n", "", "passed", "failed", "skipped");
+    for Row { version, outcome } in rows {
+        let name = format!("JAX {version}");
+        text += &match outcome {
+            Outcome::Ran { passed, failed, skipped, result } => {
+                let broken = if result.is_err() && *failed == 0 { "  broken" } else { "" };
+                format!("{name:<14} {passed:>6} {failed:>6} {:>7}{broken}\n", skipped.len())
+            }
+            Outcome::Missing(reason) => format!("{name:<14} SKIPPED: {reason}\n"),
+            Outcome::Left => format!("{name:<14} not run; --all runs it\n"),
+        };
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines_are_read() {
+        let counts = Counts::of("1 failed, 7 passed, 2 errors in 3.21s").unwrap();
+        assert_eq!((counts.passed, counts.failed), (7, 3));
+        assert!(Counts::of("tests/jax/test_jax.py::test_in passed").is_none());
+    }
+
+    #[test]
+    fn the_matrix_tells_all() {
+        let ran = |failed, result| Outcome::Ran { passed: 30, failed, skipped: vec!["x".to_owned()], result };
+        let rows = [
+            Row { version: "0.5.3", outcome: ran(0, Ok(())) },
+            Row { version: "0.7.2", outcome: ran(0, Err("signal".into())) },
+            Row { version: "0.9.2", outcome: Outcome::Left },
+            Row { version: "0.12.0.1", outcome: Outcome::Missing("no Python 3.12".to_owned()) },
+        ];
+        let lines: Vec<String> = matrix(&rows).lines().map(str::to_owned).collect();
+        assert!(lines[1].ends_with("30      0       1"), "{}", lines[1]);
+        assert!(lines[2].ends_with("broken"), "{}", lines[2]);
+        assert!(lines[3].contains("not run"), "{}", lines[3]);
+        assert!(lines[4].ends_with("SKIPPED: no Python 3.12"), "{}", lines[4]);
+    }
+}

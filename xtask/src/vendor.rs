@@ -1,0 +1,118 @@
+//! `cargo xtask vendor`: a vendor's first hour. `pjrt new` writes a plugin, its own `ci.sh` builds, tests, packages and
+//! runs it under JAX, and its library and dependencies stay within bounds.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use crate::{Error, sh};
+
+/// The plugin's name; with an underscore, which packages spell as a hyphen.
+const NAME: &str = "acme_npu";
+/// Largest library, in bytes: a bound against growth. The aim is 1,000,000; a third of the library is Rust's own, with
+/// its unwind tables and backtraces, a quarter the reader of StableHLO, a tenth the bodies of the C functions.
+const MAX_SIZE: u64 = 1_600_000;
+/// Most crates in the library's tree, those of the SDK and those that only the build needs included.
+const MAX_CRATES: usize = 45;
+
+/// A new project and where it is built.
+struct Project {
+    folder: PathBuf,
+    build: PathBuf,
+}
+
+impl Project {
+    /// Written by `pjrt new`, with the versions of other crates that this repository is tested with.
+    fn new(pjrt: &Path) -> Result<Self, Error> {
+        let root = sh::target().join("vendor");
+        let project = Self { folder: root.join(NAME), build: root.join("build") };
+        if project.folder.exists() {
+            fs::remove_dir_all(&project.folder)?;
+        }
+        fs::create_dir_all(&root)?;
+        sh::run(Command::new(pjrt).args(["new", NAME, "--path"]).arg(&project.folder))?;
+        fs::copy(sh::root().join("Cargo.lock"), project.folder.join("Cargo.lock"))?;
+        Ok(project)
+    }
+
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.folder).env("CARGO_TARGET_DIR", &self.build);
+        command
+    }
+
+    fn cargo(&self, args: &[&str]) -> Command {
+        let mut cargo = self.command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(args);
+        cargo
+    }
+
+    /// The bounds of the library and of what it is built from.
+    fn check_size(&self) -> Result<(), Error> {
+        let name = format!("{}pjrt_plugin_{NAME}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+        let size = fs::metadata(self.build.join("release").join(name))?.len();
+        let tree = sh::output(&mut self.cargo(&["tree", "--edges=normal,build", "--prefix=none", "--format={p}"]))?;
+        let crates: BTreeSet<_> = tree.lines().filter_map(|line| line.split(" (").next()).collect();
+        println!("library: {size} bytes of at most {MAX_SIZE}; crates: {} of at most {MAX_CRATES}", crates.len());
+        within(size, crates.len())
+    }
+}
+
+/// Whether a library and its tree are small enough.
+fn within(size: u64, crates: usize) -> Result<(), Error> {
+    if size > MAX_SIZE {
+        return Err(format!("the smallest plugin's library has {size} bytes, more than {MAX_SIZE}").into());
+    }
+    if crates > MAX_CRATES {
+        return Err(format!("the smallest plugin is built from {crates} crates, more than {MAX_CRATES}").into());
+    }
+    Ok(())
+}
+
+/// The `pjrt` command, built now.
+fn pjrt() -> Result<PathBuf, Error> {
+    sh::run(sh::cargo().args(["build", "--quiet", "-p", "pjrt-cli"]))?;
+    Ok(sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX)))
+}
+
+/// A new plugin passes its own CI. `seen` gets every line of the output.
+pub(crate) fn run(python: Option<&Path>, seen: impl FnMut(&str)) -> Result<(), Error> {
+    let pjrt = pjrt()?;
+    let project = Project::new(&pjrt)?;
+    let mut ci = project.command("bash");
+    ci.arg("ci.sh").env("PJRT", &pjrt);
+    // Without JAX it says what it skips.
+    ci.env("PYTHON", python.unwrap_or(Path::new("python3"))).env("PYTHONDONTWRITEBYTECODE", "1");
+    sh::run_watched(&mut ci, seen)?;
+    project.check_size()
+}
+
+/// The same library, built from nothing, with the time that takes.
+pub(crate) fn size() -> Result<(), Error> {
+    let project = Project::new(&pjrt()?)?;
+    if project.build.exists() {
+        fs::remove_dir_all(&project.build)?;
+    }
+    sh::run(&mut project.cargo(&["fetch", "--quiet"]))?;
+    for (what, args) in [("debug", &["build", "--quiet"][..]), ("release", &["build", "--quiet", "--release"])] {
+        let start = Instant::now();
+        sh::run(&mut project.cargo(args))?;
+        let cores = std::thread::available_parallelism()?;
+        println!("clean {what} build: {:.1} s on {cores} cores", start.elapsed().as_secs_f64());
+    }
+    project.check_size()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_can_be_broken() {
+        assert!(within(MAX_SIZE, MAX_CRATES).is_ok());
+        assert!(within(MAX_SIZE + 1, MAX_CRATES).unwrap_err().to_string().contains("library"));
+        assert!(within(0, MAX_CRATES + 1).unwrap_err().to_string().contains("crates"));
+    }
+}
