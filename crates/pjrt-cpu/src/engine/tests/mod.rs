@@ -4,7 +4,9 @@ mod collectives;
 mod errors;
 mod fusion;
 mod memory;
+mod rows;
 mod semantics;
+mod simplify;
 
 use bytemuck::Pod;
 
