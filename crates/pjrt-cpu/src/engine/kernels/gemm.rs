@@ -20,6 +20,8 @@ const KC: usize = 256;
 const MC: usize = 120;
 /// Columns of B packed at a time, for the last-level cache.
 const NC: usize = 1024;
+/// Depth of B packed at a time, a multiple of the panels'.
+const DEEP: usize = 16 * KC;
 /// Widest register block any machine uses, in elements.
 const MAX_NR: usize = 32;
 
@@ -132,32 +134,39 @@ pub(crate) fn gemm<T: Operand>(m: usize, k: usize, n: usize, a: Matrix<'_, T>, b
     // Whole strips of rows per thread; each packs its rows of A, and all share the packed B.
     // A few parts per thread, so that an unlucky thread does not hold up the rest.
     let rows = m.div_ceil(threads * 4).next_multiple_of(mr);
-    let (depth, width) = (KC.min(k), NC.min(n.next_multiple_of(nr)));
+    let (depth, width) = (DEEP.min(k), NC.min(n.next_multiple_of(nr)));
+    let spread = if threads > 1 { usize::MAX } else { 0 };
     with_panel(&PANEL_B, depth * width, |packed: &mut [T::Wide]| {
         for jc in (0..n).step_by(NC) {
             let nc = NC.min(n - jc);
-            for pc in (0..k).step_by(KC) {
-                let kc = KC.min(k - pc);
-                let strips = &mut packed[..nc.next_multiple_of(nr) * kc];
-                par::chunks(strips, nr * kc, if threads > 1 { nc * kc * 16 } else { 0 }, |start, part| {
-                    let first = start / kc;
-                    let count = (part.len() / kc).min(nc - first);
-                    arch().dispatch(Pack {
-                        from: b.transposed(),
-                        width: nr,
-                        lines: (jc + first, count),
-                        depth: (pc, kc),
-                        to: part,
-                    });
-                });
-                let strips = &*strips;
-                let block = Block { k: (pc, kc), n: (jc, nc), row: n, mr, nr };
-                if threads == 1 {
-                    block.rows(&a, 0, strips, out);
-                } else {
-                    let tasks = out.chunks_mut(rows * n).enumerate().collect();
-                    par::each(tasks, usize::MAX, |(i, out)| block.rows(&a, i * rows, strips, out));
+            let strips = nc.div_ceil(nr);
+            for kb in (0..k).step_by(DEEP) {
+                let kd = DEEP.min(k - kb);
+                // All of B that the rows go through before threads wait for one another again.
+                let mut rest = &mut packed[..strips * nr * kd];
+                let mut packs = Vec::new();
+                for pc in (kb..kb + kd).step_by(KC) {
+                    let kc = KC.min(kb + kd - pc);
+                    let (block, tail) = rest.split_at_mut(strips * nr * kc);
+                    rest = tail;
+                    let piece = strips.div_ceil(threads * 2);
+                    let parts = block.chunks_mut(piece * nr * kc).enumerate();
+                    packs.extend(parts.map(|(i, part)| (pc, kc, i * piece * nr, part)));
                 }
+                par::each(packs, spread, |(pc, kc, first, part)| {
+                    let lines = (jc + first, (part.len() / kc).min(nc - first));
+                    arch().dispatch(Pack { from: b.transposed(), width: nr, lines, depth: (pc, kc), to: part });
+                });
+                let packed = &packed[..strips * nr * kd];
+                let tasks = out.chunks_mut(rows * n).enumerate().collect();
+                par::each(tasks, spread, |(i, out)| {
+                    for pc in (kb..kb + kd).step_by(KC) {
+                        let kc = KC.min(kb + kd - pc);
+                        let block = Block { k: (pc, kc), n: (jc, nc), row: n, mr, nr };
+                        let packed = &packed[(pc - kb) * strips * nr..][..strips * nr * kc];
+                        block.rows(&a, i * rows, packed, &mut *out);
+                    }
+                });
             }
         }
     });
@@ -260,8 +269,9 @@ fn window_block<W: Wide, S: Simd, const MR: usize>(
     let run = a.run;
     for (&tap, b) in a.taps.iter().zip(b.chunks_exact(run * nr)) {
         let lines: [&[W]; MR] = std::array::from_fn(|i| &a.data[rows[i] + tap..][..run]);
-        for (p, b) in b.chunks_exact(nr).enumerate().take(run) {
-            let b = W::vectors::<S>(b);
+        // Counted by the lines' length, which spares a check for each of them.
+        for p in 0..run {
+            let b = W::vectors::<S>(&b[p * nr..][..nr]);
             let (b0, b1) = (b[0], b[1]);
             for i in 0..MR {
                 let x = W::splat(simd, lines[i][p]);
@@ -457,7 +467,9 @@ mod tests {
 
     #[test]
     fn matches_the_definition_for_all_layouts_and_edges() {
-        for &(m, k, n) in &[(1, 1, 1), (1, 7, 5), (6, 3, 16), (7, 257, 33), (125, 20, 17), (30, 300, 1100), (3, 0, 2)] {
+        for &(m, k, n) in
+            &[(1, 1, 1), (1, 7, 5), (6, 3, 16), (7, 257, 33), (125, 20, 17), (30, 300, 1100), (13, 4200, 3), (3, 0, 2)]
+        {
             let value = |i: usize| ((i * 2654435761) % 1000) as f64 / 250.0 - 2.0;
             let a: Vec<f64> = (0..m * k).map(value).collect();
             let b: Vec<f64> = (0..k * n).map(|i| value(i + 77)).collect();
