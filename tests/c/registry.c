@@ -6,6 +6,7 @@ static const char *const EXCLUSIVE =
     " \"priority\": 7, \"experimental\": true,"
     " \"capabilities\": {\"dense_gather_factor\": 8192,"
     "   \"autocast\": {\"kind\": \"xla\", \"dtypes\": [\"bf16\"], \"default_dtype\": \"bf16\"}},"
+    " \"supported_programs\": {\"complete\": true, \"operations\": {\"stablehlo.add\": {\"types\": [\"f32\"]}}},"
     " \"create_options\": {\"options\": ["
     "   {\"name\": \"threads\", \"type\": \"int64\", \"default\": 2}, {\"name\": \"fast\", \"type\": \"bool\"}]}}";
 
@@ -242,6 +243,32 @@ static void registering(void) {
     CHECK(capabilities->dense_gather_factor == 8192 && capabilities->dense_scatter_factor == 0);
     CHECK(capabilities->autocast_kind == DP_AUTOCAST_XLA && capabilities->autocast_dtypes_size == 1);
     FAILS(DP_INVALID_ARGUMENT, "`out` is NULL", dp_plugin_capabilities(toy, NULL, &error));
+
+    /* Which programs it supports. */
+    static const char *const ADD = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+                                   "  %0 = stablehlo.add %x, %x : tensor<4xf32>\n"
+                                   "  return %0 : tensor<4xf32>\n}";
+    static const char *const SUB = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+                                   "  %0 = stablehlo.subtract %x, %x : tensor<4xf32>\n"
+                                   "  return %0 : tensor<4xf32>\n}";
+    dp_support *support = NULL;
+    OK(dp_plugin_supports(toy, "mlir", ADD, strlen(ADD), DP_EFFORT_TYPES, &support, &error));
+    CHECK(dp_support_answer(support) == DP_SUPPORT_YES && dp_support_reason_count(support) == 0);
+    CHECK(is(dp_support_json(support), "{\"answer\":\"yes\"}"));
+    dp_support_free(support);
+    OK(dp_plugin_supports(toy, "mlir", SUB, strlen(SUB), DP_EFFORT_NAMES, &support, &error));
+    CHECK(dp_support_answer(support) == DP_SUPPORT_NO && dp_support_reason_count(support) == 1);
+    CHECK(has(dp_support_reason_at(support, 0), "stablehlo.subtract") && dp_support_reason_at(support, 1).data == NULL);
+    CHECK(has(dp_support_json(support), "\"operation\":\"stablehlo.subtract\""));
+    dp_support_free(support);
+    OK(dp_plugin_supports(toy, "hlo", "x", 1, DP_EFFORT_COMPILE, &support, &error));
+    CHECK(dp_support_answer(support) == DP_SUPPORT_MAYBE);
+    dp_support_free(support);
+    support = NULL;
+    FAILS(DP_INVALID_ARGUMENT, "effort is 9", dp_plugin_supports(toy, "mlir", ADD, strlen(ADD), 9, &support, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`format` is empty", dp_plugin_supports(toy, "", ADD, 1, 1, &support, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`code` is NULL", dp_plugin_supports(toy, "mlir", NULL, 1, 1, &support, &error));
+    CHECK(support == NULL);
 
     /* Options: converted, checked, with defaults. */
     dp_options *given = dp_options_new(), *resolved = NULL;

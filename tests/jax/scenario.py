@@ -61,6 +61,8 @@ payload = serialize_executable.serialize(compiled)
 
 step("load")
 again = serialize_executable.deserialize_and_load(*payload)
+
+step("other")
 np.testing.assert_array_equal(np.asarray(again(x)[1]), np.full((4, 4), 4, np.float32))
 
 step("error")

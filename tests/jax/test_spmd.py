@@ -22,6 +22,8 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(params=["shardy", "gspmd"], autouse=True)
 def partitioner(request):
+    if request.param == "shardy" and jax.__version_info__ < (0, 6):
+        pytest.skip("SKIPPED: this JAX sends Shardy's annotations as strings, which the device refuses by name")
     before = jax.config.jax_use_shardy_partitioner
     jax.config.update("jax_use_shardy_partitioner", request.param == "shardy")
     jax.clear_caches()
@@ -295,7 +297,7 @@ def test_shard_map_inside_jit_and_its_gradient():
 
 
 def test_partly_manual_shard_map():
-    if "axis_names" not in getattr(shard_map, "__kwdefaults__", {}) and not hasattr(jax, "shard_map"):
+    if not hasattr(jax, "shard_map"):
         pytest.skip("SKIPPED: this JAX has no partly manual shard_map")
     a = f32(8, 16)
 
@@ -314,6 +316,15 @@ def test_pmap():
         results.append([np.asarray(leaf) for leaf in jax.tree.leaves(f(a))])
     for ours, theirs in zip(*results):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5)
+
+
+def test_the_compiled_program_is_that_of_one_device():
+    mesh = mesh_of(OURS, (2, 2), ("x", "y"))
+    a, b = put(mesh, f32(8, 16), "x", "y"), put(mesh, f32(16, 12), "y", None)
+    compiled = jax.jit(jnp.matmul).lower(a, b).compile()
+    text = compiled.as_text()
+    assert "all-reduce" in text and "f32[4,8]" in text, text
+    assert compiled.output_shardings.is_equivalent_to(NamedSharding(mesh, P("x")), 2)
 
 
 def test_many_runs_in_flight():

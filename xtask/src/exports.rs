@@ -87,7 +87,7 @@ fn examine(library: &Path, expected: &BTreeSet<String>) -> Result<(), Error> {
         let strings = file.elf_header().sections(endian, &*bytes)?;
         let strings = strings.symbols(endian, &*bytes, elf::SHT_DYNSYM)?.strings();
         for entry in entries {
-            match i64::try_from(entry.d_tag(endian)).unwrap_or(0) {
+            match entry.d_tag(endian) {
                 elf::DT_NEEDED => {
                     let name = entry.string(endian, strings)?;
                     let name = str::from_utf8(name)?;

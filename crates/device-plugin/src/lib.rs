@@ -208,7 +208,8 @@ pub mod __private {
     }
 }
 
-/// Compiles the book's chapter.
+/// Compiles the book's chapters.
 #[cfg(doctest)]
 #[doc = include_str!("../../../book/src/package.md")]
+#[doc = include_str!("../../../book/src/port-a-cpp-plugin.md")]
 struct Book;

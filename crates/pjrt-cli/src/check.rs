@@ -24,7 +24,7 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// Ends with 0 for yes, 2 for no and 3 for maybe.
+/// Ends with 0 for yes, 3 for no and 4 for maybe; 1 and 2 are those of a question that could not be answered.
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let code = fs::read(&args.program).map_err(|error| format!("{}: {error}", args.program.display()))?;
     let program = Program { format: "mlir".to_owned(), code: code.into() };
@@ -32,8 +32,8 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let support = entry.supports(&program, args.effort).map_err(|error| error.to_string())?;
     let code = match support {
         Support::Yes => 0,
-        Support::No(_) => 2,
-        Support::Maybe(_) => 3,
+        Support::No(_) => 3,
+        Support::Maybe(_) => 4,
     };
     let text = if args.json {
         format!("{:#}\n", json!({ "plugin": entry.name(), "effort": args.effort, "support": support }))

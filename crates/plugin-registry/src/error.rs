@@ -177,7 +177,9 @@ impl fmt::Display for Error {
                 write!(f, "the description of plugin {name} names no library: add `library` to its manifest")
             }
             Self::Path { name, error } => write!(f, "the library of plugin {name} was not found: {error}"),
-            Self::Supports { name, error } => write!(f, "plugin {name} cannot tell which programs it supports: {error}"),
+            Self::Supports { name, error } => {
+                write!(f, "plugin {name} cannot tell which programs it supports: {error}")
+            }
             Self::Configure { name, error } => write!(f, "plugin {name} cannot be set up in this process: {error}"),
             Self::Setup { name, outstanding } => {
                 write!(f, "plugin {name} needs environment variables this process does not have:")?;
@@ -226,9 +228,10 @@ impl std::error::Error for Error {
         match self {
             Self::Description { faults, .. } => Some(faults),
             Self::Select(error) => Some(error),
-            Self::Path { error, .. } | Self::Configure { error, .. } | Self::Supports { error, .. } | Self::Options(error) => {
-                Some(&**error)
-            },
+            Self::Path { error, .. }
+            | Self::Configure { error, .. }
+            | Self::Supports { error, .. }
+            | Self::Options(error) => Some(&**error),
             Self::Load(error) => Some(error),
             Self::Held(error) => Some(error),
             Self::Lock { error, .. } => Some(error),

@@ -1,4 +1,4 @@
-//! Reads StableHLO programs into a typed IR.
+//! Reads StableHLO programs into a typed IR, checks them, prints them, and writes them as portable artifacts.
 //!
 //! A framework hands a device its program as a *portable artifact* (MLIR bytecode of a versioned dialect) or as text.
 //! [`parse`] takes either and returns a [`Module`](ir::Module) a device can walk without knowing MLIR.
@@ -13,6 +13,22 @@
 //! let main = module.entry().expect("a function named main");
 //! assert_eq!(main.ty(main.args()[0]).to_string(), "tensor<2xf32>");
 //! assert!(matches!(main.body.ops[0].kind, OpKind::Binary(_)));
+//! # Ok::<(), stablehlo::Error>(())
+//! ```
+//!
+//! [`Module::print`](ir::Module::print), and `Display`, give text as MLIR prints it; [`write()`] gives a portable artifact
+//! of a chosen version.
+//!
+//! ```
+//! let module = stablehlo::parse("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+//!   %0 = stablehlo.tan %x : tensor<2xf32>
+//!   return %0 : tensor<2xf32>
+//! }")?;
+//! let artifact = stablehlo::write(&module, "1.9.0".parse()?)?;
+//! assert_eq!(stablehlo::parse(artifact)?.to_string(), module.to_string());
+//! // What a version cannot say is an error that names the op and the version that can.
+//! let error = stablehlo::write(&module, "1.0.0".parse()?).expect_err("`tan` came with 1.4.0");
+//! assert!(error.to_string().starts_with("stablehlo.tan: the op needs StableHLO 1.4.0"));
 //! # Ok::<(), stablehlo::Error>(())
 //! ```
 //!

@@ -405,7 +405,8 @@ fn other(raw: &Raw<'_>) -> Attributes {
     }
     if name == "dynamic_conv" {
         // Up to 0.19.0 the op also had a constant padding, which had to be zero.
-        attributes.retain(|(name, value)| name != "padding" || value.as_integers().is_none_or(|p| p.iter().any(|&v| v != 0)));
+        attributes
+            .retain(|(name, value)| name != "padding" || value.as_integers().is_none_or(|p| p.iter().any(|&v| v != 0)));
     }
     attributes.sort_by(|a, b| a.0.cmp(&b.0));
     attributes

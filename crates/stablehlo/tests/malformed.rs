@@ -3,6 +3,12 @@
 
 use std::path::Path;
 
+mod common;
+
+use common::{XorShift, mutate};
+use stablehlo::ir::Version;
+use stablehlo::{PrintOptions, parse, verify, write};
+
 fn data(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
 }
@@ -12,28 +18,13 @@ fn on_small_stack(f: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(512 * 1024).spawn(f).unwrap().join().unwrap();
 }
 
-struct XorShift(u64);
-
-impl XorShift {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(n.max(1)).unwrap()).unwrap()
-    }
-}
-
 #[test]
 fn every_truncation_of_an_artifact_is_an_error() {
     for name in ["while_loop.1.17.0.bc", "while_loop.0.9.0.bc", "manual.1.17.0.bc"] {
         let whole = data(name);
-        assert!(stablehlo::parse(whole.clone()).is_ok());
+        assert!(parse(whole.clone()).is_ok());
         for length in 0..whole.len() {
-            let e = stablehlo::parse(whole[..length].to_vec()).expect_err("a truncated program was accepted");
+            let e = parse(whole[..length].to_vec()).expect_err("a truncated program was accepted");
             assert!(!e.to_string().is_empty());
         }
     }
@@ -45,41 +36,10 @@ fn every_truncation_of_a_text_is_an_error_or_ends_in_blanks() {
         let whole = data(name);
         let end = whole.trim_ascii_end().len();
         for length in 0..end {
-            let e = stablehlo::parse(whole[..length].to_vec()).expect_err("a truncated program was accepted");
+            let e = parse(whole[..length].to_vec()).expect_err("a truncated program was accepted");
             assert!(length == 0 || e.line_column().is_some() || e.message().contains("no function"), "{e}");
         }
     }
-}
-
-/// Flips, overwrites, removes, repeats and inserts a few bytes at random.
-fn mutate(rng: &mut XorShift, program: &[u8], words: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = program.to_vec();
-    for _ in 0..1 + rng.below(4) {
-        if bytes.is_empty() {
-            break;
-        }
-        let at = rng.below(bytes.len());
-        match rng.below(6) {
-            0 => bytes[at] ^= 1 << rng.below(8),
-            1 => bytes[at] = rng.next().to_le_bytes()[0],
-            2 => {
-                let end = (at + 1 + rng.below(8)).min(bytes.len());
-                bytes.drain(at..end);
-            }
-            3 => {
-                let end = (at + 1 + rng.below(40)).min(bytes.len());
-                let copy = bytes[at..end].to_vec();
-                let to = rng.below(bytes.len());
-                bytes.splice(to..to, copy);
-            }
-            4 => bytes.insert(at, rng.next().to_le_bytes()[0]),
-            _ => {
-                let word = words[rng.below(words.len())];
-                bytes.splice(at..at, word.iter().copied());
-            }
-        }
-    }
-    bytes
 }
 
 #[test]
@@ -93,7 +53,7 @@ fn mutated_artifacts_never_panic() {
         {
             let program = data(name);
             for _ in 0..4_000 {
-                accepted += usize::from(stablehlo::parse(mutate(&mut rng, &program, words)).is_ok());
+                accepted += usize::from(parse(mutate(&mut rng, &program, words)).is_ok());
             }
         }
         // Names and constants may change without harm; most other changes must not go unnoticed.
@@ -129,11 +89,58 @@ fn mutated_texts_never_panic() {
         for name in ["while_loop.mlir", "sorting.mlir", "convolution.mlir", "manual.mlir", "constants.mlir"] {
             let program = data(name);
             for _ in 0..2_000 {
-                accepted += usize::from(stablehlo::parse(mutate(&mut rng, &program, words)).is_ok());
+                accepted += usize::from(parse(mutate(&mut rng, &program, words)).is_ok());
             }
         }
         assert!(accepted < 4_000, "{accepted} of 10000 mutated programs were accepted");
     });
+}
+
+/// What a mutated program became, if it still is one: printed and written it must be read as the same again.
+fn survives(program: &[u8]) -> bool {
+    let Ok(module) = parse(program.to_vec()) else { return false };
+    let text = module.to_string();
+    let mut options = PrintOptions::default();
+    (options.generic, options.locations) = (true, true);
+    assert!(!module.print(&options).is_empty());
+    for version in [Version::NEWEST, Version::OLDEST] {
+        if let Ok(bytes) = write(&module, version) {
+            let again = parse(bytes).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            verify(&again).unwrap();
+        }
+    }
+    true
+}
+
+#[test]
+fn what_mutated_programs_become_can_be_printed_and_written() {
+    on_small_stack(|| {
+        let words: &[&[u8]] = &[b"1", b"-", b"0x7F", b"i32", b"f64", b"ui8", b"@", b"\\22", b"x", &[3], &[0xFF, 1]];
+        let mut rng = XorShift(0xA076_1D64_78BD_642F);
+        let mut accepted = 0;
+        for name in ["constants.mlir", "manual.mlir", "dtypes.1.17.0.bc", "composites.1.17.0.bc", "scan.0.9.0.bc"] {
+            let program = data(name);
+            for _ in 0..400 {
+                accepted += usize::from(survives(&mutate(&mut rng, &program, words)));
+            }
+        }
+        assert!(accepted > 50, "only {accepted} of 2000 mutated programs were still programs");
+    });
+}
+
+#[test]
+fn lengths_and_counts_beyond_the_file_are_errors() {
+    // Every byte that may be a length or a count becomes the largest number there is, in both encodings.
+    for name in ["while_loop.1.17.0.bc", "scan.0.9.0.bc"] {
+        let whole = data(name);
+        for at in 4..whole.len() {
+            for large in [&[0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF][..], &[0xFC, 0xFF, 0xFF], &[0x80; 8]] {
+                let mut program = whole.clone();
+                program.splice(at..=at, large.iter().copied());
+                let _ = parse(program);
+            }
+        }
+    }
 }
 
 fn nested_ifs(depth: usize) -> String {
@@ -153,20 +160,20 @@ fn nested_ifs(depth: usize) -> String {
 #[test]
 fn nesting_is_bounded_and_fits_a_small_stack() {
     on_small_stack(|| {
-        stablehlo::parse(nested_ifs(60)).unwrap();
-        stablehlo::parse(data("nested.1.17.0.bc")).unwrap();
-        let e = stablehlo::parse(nested_ifs(100_000)).unwrap_err();
+        parse(nested_ifs(60)).unwrap();
+        parse(data("nested.1.17.0.bc")).unwrap();
+        let e = parse(nested_ifs(100_000)).unwrap_err();
         assert!(e.message().contains("nests deeper"), "{e}");
         let wrap =
             |attribute: String| format!("module attributes {{a = {attribute}}} {{ func.func @main() {{ return }} }}");
-        stablehlo::parse(wrap(format!("{}{}", "[".repeat(60), "]".repeat(60)))).unwrap();
+        parse(wrap(format!("{}{}", "[".repeat(60), "]".repeat(60)))).unwrap();
         for (open, close) in [("[", "]"), ("{a = ", "}"), ("tuple<", ">"), ("(", ")")] {
-            let e = stablehlo::parse(wrap(open.repeat(100_000) + &close.repeat(100_000))).unwrap_err();
+            let e = parse(wrap(open.repeat(100_000) + &close.repeat(100_000))).unwrap_err();
             assert!(e.message().contains("nests deeper"), "{open}: {e}");
         }
         let locations =
             format!("func.func @main() {{ return loc({}unknown{}) }}", "fused[".repeat(100_000), "]".repeat(100_000));
-        assert!(stablehlo::parse(locations).unwrap_err().message().contains("nests deeper"));
+        assert!(parse(locations).unwrap_err().message().contains("nests deeper"));
     });
 }
 
@@ -177,7 +184,7 @@ fn aliases_cannot_grow_exponentially() {
         text.push_str(&format!("#a{i} = [#a{0}, #a{0}, #a{0}, #a{0}]\n", i - 1));
     }
     text.push_str("func.func @main() { return }\n");
-    let e = stablehlo::parse(text).unwrap_err();
+    let e = parse(text).unwrap_err();
     assert!(e.message().contains("without bound"), "{e}");
 }
 
@@ -189,11 +196,11 @@ fn huge_announced_sizes_cost_nothing() {
         "func.func @main(%0: tensor<9223372036854775807x9223372036854775807xi8>) { return }",
         "func.func @main(%0: tensor<99999999999999999999xi8>) { return }",
     ] {
-        assert!(stablehlo::parse(text).is_err(), "{text}");
+        assert!(parse(text).is_err(), "{text}");
     }
     // A splat stands for any number of elements.
     let splat = "func.func @main() -> tensor<1000000000000xi8> { %0 = stablehlo.constant dense<1> : tensor<1000000000000xi8>\n return %0 : tensor<1000000000000xi8> }";
-    stablehlo::parse(splat).unwrap();
+    parse(splat).unwrap();
 }
 
 #[test]
@@ -207,17 +214,17 @@ fn text_beyond_ascii_is_cut_between_characters() {
         "module attributes {a = \"\\\u{e9}\"}",
         "{-# \u{e9}",
     ] {
-        let e = stablehlo::parse(text).expect_err(text);
+        let e = parse(text).expect_err(text);
         assert!(e.line_column().is_some(), "{e}");
     }
 }
 
 #[test]
 fn neither_format() {
-    let e = stablehlo::parse(vec![0xFF, 0xFE, 0]).unwrap_err();
+    let e = parse(vec![0xFF, 0xFE, 0]).unwrap_err();
     assert!(e.to_string().contains("neither"), "{e}");
     assert_eq!(e.offset(), Some(0));
-    assert!(stablehlo::parse("").unwrap_err().to_string().contains("no function"));
-    assert!(stablehlo::parse(b"ML\xEFR".to_vec()).is_err());
-    assert!(stablehlo::parse(b"ML\xEFR\x0fStableHLO_v9.9.9\0".to_vec()).unwrap_err().to_string().contains("newer"));
+    assert!(parse("").unwrap_err().to_string().contains("no function"));
+    assert!(parse(b"ML\xEFR".to_vec()).is_err());
+    assert!(parse(b"ML\xEFR\x0fStableHLO_v9.9.9\0".to_vec()).unwrap_err().to_string().contains("newer"));
 }

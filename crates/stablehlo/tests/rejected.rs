@@ -1,7 +1,6 @@
 //! Programs that read but mean nothing: the error names the op, the function and the place.
 
-const ARGUMENTS: &str =
-    "%x: tensor<4x6xf32>, %y: tensor<6x4xf32>, %i: tensor<i32>, %p: tensor<i1>, %s: tensor<f32>, %h: tensor<4x6xf16>";
+const ARGUMENTS: &str = "%x: tensor<4x6xf32>, %y: tensor<6x4xf32>, %i: tensor<i32>, %p: tensor<i1>, %s: tensor<f32>, %h: tensor<4x6xf16>, %m: tensor<4x4xi32>, %v: tensor<4xf32>, %n: tensor<3xi64>";
 
 fn reject(body: &str) -> stablehlo::Error {
     let text = format!("func.func @main({ARGUMENTS}) {{\n{body}\n  return\n}}\n");
@@ -84,6 +83,87 @@ fn shapes_that_do_not_fit() {
             e.line_column().is_some_and(|p| p.0 == 2) || e.location().is_some_and(|l| l.starts_with("line 2:")),
             "{e}"
         );
+    }
+}
+
+#[test]
+fn elements_that_do_not_fit() {
+    for (op, message) in [
+        ("%0 = stablehlo.tanh %i : tensor<i32>", "must hold floating-point numbers or complex numbers, not i32"),
+        ("%0 = stablehlo.floor %i : tensor<i32>", "must hold floating-point"),
+        ("%0 = stablehlo.popcnt %s : tensor<f32>", "must hold integers"),
+        ("%0 = stablehlo.not %s : tensor<f32>", "booleans or integers"),
+        ("%0 = stablehlo.subtract %p, %p : tensor<i1>", "not i1"),
+        ("%0 = stablehlo.and %s, %s : tensor<f32>", "booleans or integers"),
+        ("%0 = stablehlo.shift_left %p, %p : tensor<i1>", "must hold integers"),
+        ("%0 = stablehlo.reduce_precision %i, format = e5m2 : tensor<i32>", "must hold floating-point numbers"),
+        ("%0 = stablehlo.iota dim = 0 : tensor<4xi1>", "not i1"),
+        ("%0 = stablehlo.replica_id : tensor<i32>", "must be tensor<ui32>"),
+        ("%0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<4x6xf32>) -> tensor<i64>", "must be tensor<i32>"),
+        ("%0 = stablehlo.cholesky %m : tensor<4x4xi32>", "must hold floating-point numbers or complex"),
+        ("%0 = stablehlo.fft %x, type = FFT, length = [6] : (tensor<4x6xf32>) -> tensor<4x6xf32>", "cannot take"),
+        ("%0 = stablehlo.after_all %s : (tensor<f32>) -> !stablehlo.token", "must be tokens"),
+    ] {
+        let e = reject(op);
+        assert!(e.message().contains(message), "{op}\n  {e}");
+        assert_eq!(e.func(), Some("main"));
+        assert!(e.op().is_some_and(|op| op.starts_with("stablehlo.")), "{e}");
+        assert!(e.location().is_some_and(|l| l.starts_with("line 2:")), "{e}");
+    }
+}
+
+#[test]
+fn ops_without_a_kind_are_checked_too() {
+    let groups = "replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>";
+    let add = "({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): %1 = stablehlo.add %a, %b : tensor<f32>\n stablehlo.return %1 : tensor<f32> })";
+    for (op, message) in [
+        (
+            format!("%0 = \"stablehlo.all_gather\"(%x) <{{all_gather_dim = 2 : i64, {groups}}}> : (tensor<4x6xf32>) -> tensor<4x12xf32>"),
+            "`all_gather_dim` is 2",
+        ),
+        (
+            format!("%0 = \"stablehlo.all_gather\"(%x) <{{all_gather_dim = 1 : i64, {groups}}}> : (tensor<4x6xf32>) -> tensor<4x13xf32>"),
+            "no multiple",
+        ),
+        (
+            format!("%0 = \"stablehlo.all_reduce\"(%x) <{{{groups}}}> {add} : (tensor<4x6xf32>) -> tensor<4x5xf32>"),
+            "must be tensor<4x6xf32>",
+        ),
+        (
+            format!("%0 = \"stablehlo.all_reduce\"(%x) <{{replica_groups = dense<[[0, 0]]> : tensor<1x2xi64>}}> {add} : (tensor<4x6xf32>) -> tensor<4x6xf32>"),
+            "id 0 twice",
+        ),
+        (
+            format!("%0 = \"stablehlo.reduce_scatter\"(%x) <{{scatter_dimension = 1 : i64, {groups}}}> {add} : (tensor<4x6xf32>) -> tensor<4x4xf32>"),
+            "no multiple",
+        ),
+        (
+            format!("%0 = \"stablehlo.all_to_all\"(%x) <{{split_dimension = 1 : i64, concat_dimension = 0 : i64, split_count = 4 : i64, {groups}}}> : (tensor<4x6xf32>) -> tensor<16x1xf32>"),
+            "cannot be split in 4",
+        ),
+        (
+            "%0 = \"stablehlo.collective_permute\"(%x) <{source_target_pairs = dense<[[0, 1], [0, 2]]> : tensor<2x2xi64>}> : (tensor<4x6xf32>) -> tensor<4x6xf32>".to_owned(),
+            "source twice",
+        ),
+        (
+            "%0 = \"stablehlo.batch_norm_inference\"(%x, %v, %v, %v, %v) <{epsilon = 1.0e-3 : f32, feature_index = 1 : i64}> : (tensor<4x6xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4x6xf32>".to_owned(),
+            "must be tensor<6xf32>",
+        ),
+        ("%0 = stablehlo.dynamic_reshape %x, %s : (tensor<4x6xf32>, tensor<f32>) -> tensor<?x?xf32>".to_owned(), "list of integers"),
+        (
+            "%0 = stablehlo.dynamic_broadcast_in_dim %x, %n, dims = [0, 0] : (tensor<4x6xf32>, tensor<3xi64>) -> tensor<?x?x?xf32>".to_owned(),
+            "occurs twice",
+        ),
+        (
+            "%0 = \"stablehlo.outfeed\"(%x, %s) <{outfeed_config = \"\"}> : (tensor<4x6xf32>, tensor<f32>) -> !stablehlo.token".to_owned(),
+            "must be a token",
+        ),
+        ("%0 = stablehlo.set_dimension_size %x, %i, dim = 5 : (tensor<4x6xf32>, tensor<i32>) -> tensor<4x6xf32>".to_owned(), "`dimension` is 5"),
+    ] {
+        let e = reject(&op);
+        assert!(e.message().contains(message), "{op}\n  {e}");
+        assert!(e.op().is_some_and(|op| op.starts_with("stablehlo.")), "{e}");
+        assert!(e.location().is_some_and(|l| l.starts_with("line 2:")), "{e}");
     }
 }
 

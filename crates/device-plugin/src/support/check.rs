@@ -183,11 +183,14 @@ impl AttributeRule {
     }
 }
 
+/// What makes reasons alike: operation, attribute, type and message.
+type Alike = (Option<String>, Option<String>, Option<String>, String);
+
 /// Reasons of one kind, like ones counted together.
 #[derive(Default)]
 struct Found {
     reasons: Vec<Reason>,
-    known: HashMap<(Option<String>, Option<String>, Option<String>, String), usize>,
+    known: HashMap<Alike, usize>,
 }
 
 impl Found {

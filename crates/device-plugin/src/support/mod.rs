@@ -11,7 +11,8 @@
 #[cfg(feature = "stablehlo")]
 mod check;
 mod table;
-#[cfg(all(test, feature = "stablehlo"))]
+#[cfg(feature = "stablehlo")]
+#[cfg(test)]
 mod tests;
 
 use std::fmt;

@@ -265,6 +265,11 @@ fn every_client_ends_with_its_last_output() {
         toy().destroy_client(client);
         assert_eq!(notes("one of many").len(), round);
         toy().destroy(&outputs);
-        assert_eq!(notes("one of many").len(), round + 1);
+        // A thread of another test may be the one that finds the client unused, and frees it in a moment.
+        let start = std::time::Instant::now();
+        while notes("one of many").len() != round + 1 {
+            assert!(start.elapsed().as_secs() < 10, "client {round} lives on");
+            std::thread::yield_now();
+        }
     }
 }

@@ -3,7 +3,7 @@
 use device_plugin::{
     CompileOptions, Compiled, CompiledMemoryStats, Error, ExecutableInfo, NamedValue, Program, Result, Shape,
 };
-use stablehlo::ir::{Attribute, Attributes, Func};
+use stablehlo::ir::{Attribute, Attributes, Func, Module};
 
 use super::cost::{Cost, cost};
 use super::memory::KINDS;
@@ -79,6 +79,11 @@ pub(crate) fn compile(program: &Program, options: &CompileOptions) -> Result<Com
         )));
     }
     let module = stablehlo::parse(program.code.clone()).map_err(|error| Error::invalid_argument(error.to_string()))?;
+    compile_module(&module, options)
+}
+
+/// Compiles a program that is already read.
+pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
     let count = |n: i64, what: &str| {
         usize::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| Error::invalid_argument(format!("{n} {what}")))
     };
@@ -87,14 +92,14 @@ pub(crate) fn compile(program: &Program, options: &CompileOptions) -> Result<Com
     settings.use_spmd = options.use_spmd_partitioning;
     settings.use_shardy = options.use_shardy_partitioner;
     // Constants are no device's: each launch allocates in the memory of its own.
-    let compiled = engine::compile_with(&module, &settings, Pool::global()).map_err(|error| match error.kind() {
+    let compiled = engine::compile_with(module, &settings, Pool::global()).map_err(|error| match error.kind() {
         CompileErrorKind::Unsupported => Error::unimplemented(error.to_string()),
         CompileErrorKind::Invalid => Error::invalid_argument(error.to_string()),
     })?;
     let entry = module.entry().ok_or_else(|| Error::invalid_argument("the module has no entry function"))?;
     // The module is that of all partitions together where they share the work.
     let shares = if settings.use_spmd { settings.partitions } else { 1 };
-    let (cost, footprint) = (cost(&module).shared(bytes(shares)), compiled.footprint());
+    let (cost, footprint) = (cost(module).shared(bytes(shares)), compiled.footprint());
     let work = cost.flops + TRANSCENDENTAL * cost.transcendentals + bytes(footprint.accessed);
     let executable = CpuExecutable { cost, footprint, is_quick: !footprint.loops && work <= QUICK, program: compiled };
     let info = info(&executable.program, entry)?;
@@ -116,6 +121,8 @@ fn info(program: &engine::Program, entry: &Func) -> Result<ExecutableInfo> {
     let encoded = |shardings: &[OpSharding]| shardings.iter().map(OpSharding::to_proto).collect();
     info.parameter_shardings = program.parameter_shardings().map(encoded);
     info.output_shardings = program.output_shardings().map(encoded);
+    // Frameworks that do not know the extension find the shardings in the program.
+    info.optimized = program.split_program().map(|code| Program { format: "mlir".to_owned(), code });
     Ok(info)
 }
 

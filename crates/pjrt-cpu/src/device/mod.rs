@@ -12,6 +12,7 @@ mod cost;
 mod execution;
 mod memory;
 mod plugin;
+mod support;
 mod types;
 mod workers;
 

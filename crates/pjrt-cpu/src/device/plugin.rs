@@ -3,11 +3,14 @@
 use device_plugin::capabilities::{
     DlpackDevice, MemoryKinds, MemoryStatsReport, ProgramFormat, ProgramFormats, StablehloRange,
 };
-use device_plugin::{Capabilities, DevicePlugin, Manifest, OptionSchema, StablehloVersions, device_plugin};
+use device_plugin::{
+    Capabilities, DevicePlugin, Effort, Manifest, OptionSchema, Program, StablehloVersions, Support, device_plugin,
+};
 
 use super::backend::CpuBackend;
 use super::config;
 use super::memory::KINDS;
+use super::support;
 
 /// The plugin `pjrt_cpu`: devices that compute on this machine's cores.
 pub struct Cpu;
@@ -50,6 +53,10 @@ impl DevicePlugin for Cpu {
         // As JAX ranks its own: whatever else there is comes first.
         manifest.priority = 0;
         manifest
+    }
+
+    fn supports(program: &Program, _: Effort) -> Option<Support> {
+        Some(support::supports(program))
     }
 
     fn stablehlo_versions() -> Option<StablehloVersions> {

@@ -66,8 +66,12 @@ pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) ->
     let split = spmd::partition(module, settings.replicas, settings.partitions)?;
     let mut program = compile_one(&split.module, settings, pool)?;
     if settings.partitions > 1 {
-        program.shardings =
-            Some(program::Shardings { parameters: split.parameter_shardings, outputs: split.output_shardings });
+        let written = split.module.version.and_then(|version| stablehlo::write(&split.module, version).ok());
+        program.shardings = Some(program::Shardings {
+            parameters: split.parameter_shardings,
+            outputs: split.output_shardings,
+            split: written.unwrap_or_else(|| split.module.to_string().into_bytes()).into(),
+        });
     }
     Ok(program)
 }

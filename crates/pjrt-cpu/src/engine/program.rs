@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use bytes::Bytes;
+
 use super::comm::{Member, World};
 use super::dtype::TensorType;
 use super::error::RunError;
@@ -86,6 +88,8 @@ pub struct Program {
 pub(crate) struct Shardings {
     pub(crate) parameters: Vec<OpSharding>,
     pub(crate) outputs: Vec<OpSharding>,
+    /// The program of one partition.
+    pub(crate) split: Bytes,
 }
 
 impl Program {
@@ -132,6 +136,15 @@ impl Program {
     /// How each output is spread over partitions; `None` for a program that was not split.
     pub fn output_shardings(&self) -> Option<&[OpSharding]> {
         self.shardings.as_ref().map(|s| &s.outputs[..])
+    }
+
+    /// The program of one partition, as StableHLO; `None` for a program that was not split.
+    ///
+    /// A portable artifact of the version the whole program came in, or text where that came as text. Its module
+    /// attributes `mhlo.spmd_parameters_shardings` and `mhlo.spmd_output_sharding` say how arrays are spread, which
+    /// clients older than the Shardings extension read there.
+    pub fn split_program(&self) -> Option<Bytes> {
+        self.shardings.as_ref().map(|s| s.split.clone())
     }
 
     /// Runs the program alone. An input no other [`Tensor`] shares may be overwritten: to keep one, pass a clone.

@@ -184,15 +184,8 @@ impl<'g> Builder<'g> {
         let groups = self.grid.groups(axes);
         let partitions = self.grid.order.len();
         let replicas = if flattened { self.replicas } else { 1 };
-        let columns = groups.first().map_or(0, Vec::len);
-        let mut numbers: Vec<u8> = Vec::new();
-        for replica in 0..replicas {
-            for &id in groups.iter().flatten() {
-                numbers.extend(size(replica * partitions + id)?.to_le_bytes());
-            }
-        }
-        let ty = TensorType::new([size(groups.len() * replicas)?, size(columns)?], ElementType::I64);
-        Ok(Attribute::Tensor(Literal { ty, data: numbers.into(), splat: false }))
+        let of = |replica: usize| groups.iter().map(move |g| g.iter().map(|id| replica * partitions + id).collect());
+        id_matrix(&(0..replicas).flat_map(of).collect::<Vec<_>>())
     }
 
     fn collective(&self, name: &str, axes: &[Axis], dims: &[(&str, usize)], global: bool) -> Result<OpKind> {
@@ -302,6 +295,16 @@ impl<'g> Builder<'g> {
         }
         Ok(value)
     }
+}
+
+/// Groups of equal size as `replica_groups` holds them.
+pub(super) fn id_matrix(groups: &[Vec<usize>]) -> Result<Attribute> {
+    let mut numbers: Vec<u8> = Vec::new();
+    for &id in groups.iter().flatten() {
+        numbers.extend(size(id)?.to_le_bytes());
+    }
+    let ty = TensorType::new([size(groups.len())?, size(groups.first().map_or(0, Vec::len))?], ElementType::I64);
+    Ok(Attribute::Tensor(Literal { ty, data: numbers.into(), splat: false }))
 }
 
 /// Length of the common prefix.

@@ -54,6 +54,9 @@ pub(super) struct Sharding {
     pub(super) manual: AxisSet,
 }
 
+/// Tile dimensions and the devices in their order.
+type Tiling = (Vec<usize>, Vec<usize>);
+
 #[derive(Debug)]
 pub(super) struct Grid {
     /// Digits, most significant first; their product is the number of partitions.
@@ -63,7 +66,7 @@ pub(super) struct Grid {
     /// Digits of each axis of each mesh.
     meshes: HashMap<String, Vec<(String, Vec<Axis>)>>,
     /// Digits of each tile dimension of each tiling.
-    tilings: HashMap<(Vec<usize>, Vec<usize>), Vec<Vec<Axis>>>,
+    tilings: HashMap<Tiling, Vec<Vec<Axis>>>,
 }
 
 /// A digit before numbering: how far apart its values are, and how many.
@@ -84,7 +87,7 @@ impl Grid {
     ) -> Result<Self> {
         let mut layouts: Vec<Layout> = Vec::new();
         let mut named: HashMap<String, (usize, WrittenMesh)> = HashMap::new();
-        let mut tiled: HashMap<(Vec<usize>, Vec<usize>), usize> = HashMap::new();
+        let mut tiled: HashMap<Tiling, usize> = HashMap::new();
         let mut parts: Vec<(usize, usize, Digit)> = Vec::new();
         for written in annotations {
             match written {
@@ -115,10 +118,10 @@ impl Grid {
                 }
                 Written::Tiles { tiles, devices, .. } => {
                     let key = (tiles.clone(), devices.clone());
-                    if !tiled.contains_key(&key) {
-                        tiled.insert(key, layouts.len());
+                    tiled.entry(key).or_insert_with(|| {
                         layouts.push(Layout { extents: tiles.clone(), devices: devices.clone() });
-                    }
+                        layouts.len() - 1
+                    });
                 }
                 Written::Replicated | Written::Manual | Written::Maximal => {}
             }

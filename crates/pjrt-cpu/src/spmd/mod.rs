@@ -20,7 +20,7 @@ mod written;
 #[cfg(test)]
 mod tests;
 
-use stablehlo::ir::{Module, OpKind, Region};
+use stablehlo::ir::{Attribute, Attributes, Module, OpKind, Region};
 
 use crate::engine::CompileError;
 pub(crate) use mesh_groups::mesh_groups;
@@ -43,18 +43,31 @@ pub struct Partitioned {
 /// Arguments without an annotation are whole on every device; results without one are as the program leaves them.
 /// An error names the op, or the annotation, that cannot be split.
 pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<Partitioned, CompileError> {
+    let round_trip = module.attributes.iter().any(|(name, value)| match value {
+        Attribute::Dictionary(entries) => {
+            name == "mhlo.frontend_attributes" && entries.iter().any(|(name, _)| name == "xla.sdy.meshes")
+        }
+        _ => false,
+    });
+    if round_trip {
+        return Err(CompileError::unsupported(
+            "Shardy's annotations as strings, which clients send for StableHLO before 1.11; use a newer client, or \
+             turn its Shardy partitioner off (JAX_USE_SHARDY_PARTITIONER=0)",
+        ));
+    }
     let entry = module.entry().ok_or_else(|| CompileError::invalid("the module has no entry function to split"))?;
     let func = inline::inline(module, entry)?;
     let plan = plan::Plan::new(module, &func, partitions.max(1))?;
     let split = split::split(module, &plan, replicas)?;
     let of = |spec: &grid::Spec| OpSharding::of(&plan.grid, spec);
-    let parameter_shardings = func.args().iter().map(|&arg| of(&plan.state(arg).dims)).collect();
-    let output_shardings = plan.outputs.iter().map(|state| of(&state.dims)).collect();
+    let parameter_shardings: Vec<OpSharding> = func.args().iter().map(|&arg| of(&plan.state(arg).dims)).collect();
+    let output_shardings: Vec<OpSharding> = plan.outputs.iter().map(|state| of(&state.dims)).collect();
+    let mut attributes = module.attributes.clone();
+    attributes.extend(spoken(&parameter_shardings, &output_shardings));
     let module = Module {
         name: module.name.clone(),
-        attributes: module.attributes.clone(),
-        // Collectives may name their groups by these meshes.
-        symbols: module.symbols.clone(),
+        attributes,
+        version: module.version,
         funcs: vec![split],
         locations: module.locations.clone(),
         ..Module::default()
@@ -63,6 +76,21 @@ pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<
     stablehlo::verify(&module)
         .map_err(|error| CompileError::unsupported(format!("the program could not be split over devices: {error}")))?;
     Ok(Partitioned { module, parameter_shardings, output_shardings })
+}
+
+/// The module attributes by which clients learn the shardings of a split program that have no other way to ask.
+fn spoken(parameters: &[OpSharding], outputs: &[OpSharding]) -> Attributes {
+    let string = |text: String| Attribute::String(text.into_bytes().into());
+    let list = parameters.iter().map(|sharding| string(sharding.to_string())).collect();
+    let mut attributes = vec![("mhlo.spmd_parameters_shardings".to_owned(), Attribute::Array(list))];
+    let texts: Vec<String> = outputs.iter().map(ToString::to_string).collect();
+    let output = match &texts[..] {
+        [] => return attributes,
+        [one] => one.clone(),
+        all => format!("{{{}}}", all.join(", ")),
+    };
+    attributes.push(("mhlo.spmd_output_sharding".to_owned(), string(output)));
+    attributes
 }
 
 /// The program has parts that are each device's own, which only [`partition`] makes plain.

@@ -1,5 +1,7 @@
 //! How an array is spread over partitions, in the form the C API hands out: XLA's `OpSharding`.
 
+use std::fmt;
+
 use prost::Message;
 
 use super::grid::{Axis, Grid, Spec};
@@ -70,15 +72,26 @@ impl OpSharding {
     }
 }
 
+/// XLA's text form, as `mhlo.sharding` holds it.
+impl fmt::Display for OpSharding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Tiled { tiles, partitions, replicated_last } = self else { return f.write_str("{replicated}") };
+        let list = |numbers: &[i64]| numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+        let last = if *replicated_last { " last_tile_dim_replicate" } else { "" };
+        write!(f, "{{devices=[{}]{}{last}}}", list(tiles), list(partitions))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn serialized_as_xla_reads_it() {
+    fn written_as_xla_reads_it() {
         assert_eq!(OpSharding::Replicated.to_proto(), b"");
-        let tiled =
-            OpSharding::Tiled { tiles: vec![2, 1, 2], partitions: vec![0, 2, 1, 3], replicated_last: true }.to_proto();
-        assert_eq!(tiled, [8, 3, 26, 3, 2, 1, 2, 34, 4, 0, 2, 1, 3, 48, 1]);
+        assert_eq!(OpSharding::Replicated.to_string(), "{replicated}");
+        let tiled = OpSharding::Tiled { tiles: vec![2, 1, 2], partitions: vec![0, 2, 1, 3], replicated_last: true };
+        assert_eq!(tiled.to_string(), "{devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}");
+        assert_eq!(tiled.to_proto(), [8, 3, 26, 3, 2, 1, 2, 34, 4, 0, 2, 1, 3, 48, 1]);
     }
 }

@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 
-use stablehlo::ir::{Binary, ElementType, Func, Literal, Module, Op, OpKind, Region, TensorType, Type, ValueId};
+use stablehlo::ir::{
+    Attribute, Binary, ElementType, Func, Literal, Module, Op, OpKind, Region, TensorType, Type, ValueId,
+};
 
-use super::build::Builder;
+use super::build::{Builder, id_matrix};
 use super::grid::{Axis, Grid, Spec};
+use super::mesh_groups::mesh_groups;
 use super::plan::{Plan, Role, join, local_shape, manual_of, project, role};
 use super::rules::{Mapping, Rule, reducer, rule};
 use crate::engine::{CompileError, place};
@@ -376,6 +379,16 @@ impl<'m> Splitter<'_, 'm> {
                     slice_sizes: sizes.collect(),
                     indices_are_sorted: *indices_are_sorted,
                 }
+            }
+            OpKind::Other { name, attributes } => {
+                let mut attributes = attributes.clone();
+                for (name, value) in &mut attributes {
+                    // The meshes do not stay in the program.
+                    if let ("replica_groups", Attribute::Other(text)) = (name.as_str(), &*value) {
+                        *value = id_matrix(&mesh_groups(text, self.module)?)?;
+                    }
+                }
+                OpKind::Other { name: name.clone(), attributes }
             }
             other => other.clone(),
         })

@@ -227,7 +227,7 @@ impl Printer<'_> {
 
 /// Whether every element has the bytes of the first.
 fn is_uniform(data: &[u8], size: usize) -> bool {
-    data.len() % size == 0 && data[size..] == data[..data.len() - size]
+    data.len().is_multiple_of(size) && data[size..] == data[..data.len() - size]
 }
 
 /// Up to eight little-endian bytes.

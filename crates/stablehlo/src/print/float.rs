@@ -47,7 +47,7 @@ fn digits(value: f64, count: usize) -> (Vec<u8>, i32) {
         whole.multiply(if exponent > 0 { 2 } else { 5 });
     }
     exponent = exponent.min(0);
-    let enough = (count * 196 + 58) / 59;
+    let enough = (count * 196).div_ceil(59);
     for _ in 0..whole.bits().saturating_sub(enough) * 59 / 196 {
         whole.divide_by_ten();
         exponent += 1;
@@ -145,15 +145,15 @@ fn exponent_form(value: f64) -> String {
 }
 
 /// `0.333333343`, `1.50563267E-7`.
-fn long_form(value: f64, count: usize) -> String {
-    let (digits, first) = digits(value, count);
+fn long_form(value: f64, precision: usize) -> String {
+    let (digits, first) = digits(value, precision);
     let text: String = digits.iter().map(|d| char::from(b'0' + d)).collect();
     let sign = if value.is_sign_negative() { "-" } else { "" };
     let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
     let last = first - count + 1;
     let plain = if last >= 0 {
         // No more padding than three zeros, and none beyond the digits the type has.
-        last <= 3 && last + count <= i32::try_from(count).unwrap_or(0)
+        last <= 3 && last + count <= i32::try_from(precision).unwrap_or(0)
     } else {
         first >= -3
     };
@@ -190,7 +190,7 @@ mod tests {
             (1_234_567f32.to_bits(), "0x4996B438"),
             (f32::INFINITY.to_bits(), "0x7F800000"),
             (0x7FC0_0000, "0x7FC00000"),
-            ((-1259.139_2f32).to_bits(), "-1259.13916"),
+            ((-1_259.139_2_f32).to_bits(), "-1259.13916"),
         ] {
             assert_eq!(float_text(u64::from(bits), ElementType::F32), text);
         }

@@ -258,3 +258,18 @@ fn reducer(region: &Region, site: &Site<'_>, inputs: usize) -> Result<()> {
     );
     yields(region, site, first.iter().copied(), "the reducer")
 }
+
+/// Each reducer of an op of `inputs` operands that must have one: it takes two scalars per input and returns one each.
+pub(super) fn region_reduces(site: &Site<'_>, region: usize, inputs: usize) -> Result<()> {
+    match site.op.regions.get(region) {
+        Some(region) => reducer(region, site, inputs),
+        None => Err(Error::new("must have a reducer")),
+    }
+}
+
+/// A region that takes one scalar per operand and returns one element of the result.
+pub(super) fn region_yields_elements(site: &Site<'_>, region: usize) -> Result<()> {
+    let Some(region) = site.op.regions.get(region) else { return Err(Error::new("must have a computation")) };
+    takes(region, site, &element_types(site.operands())?, "the computation")?;
+    yields(region, site, element_types(site.results())?.iter(), "the computation")
+}

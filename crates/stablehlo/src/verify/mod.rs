@@ -1,13 +1,15 @@
 //! Checks both readers share, so that a device can trust the IR it walks.
 //!
 //! [`verify`] checks structure: values are defined before use and in scope, regions end in a return and there are as
-//! many as the op needs, callees exist and do not recurse, types agree where control passes from op to op. `shapes`
-//! and `contractions` check what single ops promise about shapes and dimension numbers. Full shape inference is not
-//! attempted; a rule is added by adding an arm there.
+//! many as the op needs, callees exist and do not recurse, types agree where control passes from op to op. `shapes`,
+//! `contractions` and `raw` work out the shape of each op's results and check dimension numbers, `elements` checks
+//! element types. A rule is added by adding an arm there.
 
 mod calls;
 mod contractions;
 mod control;
+mod elements;
+mod raw;
 mod shapes;
 
 use crate::MAX_NESTING;
@@ -217,7 +219,9 @@ impl<'a> Walk<'a> {
         let site = Site { func: self.func, op };
         control::verify(&site)?;
         shapes::verify(&site)?;
-        contractions::verify(&site)
+        elements::verify(&site)?;
+        contractions::verify(&site)?;
+        raw::verify(&site)
     }
 
     #[cold]

@@ -93,7 +93,10 @@ impl Encoder {
     /// Reductions in another type than that of the operands came with 0.17.0.
     fn check_promotion(&self, func: &Func, op: &Op) -> Result<()> {
         let reduces = match &op.kind {
-            OpKind::Reduce { .. } | OpKind::ReduceWindow { .. } | OpKind::Scatter { .. } | OpKind::SelectAndScatter { .. } => true,
+            OpKind::Reduce { .. }
+            | OpKind::ReduceWindow { .. }
+            | OpKind::Scatter { .. }
+            | OpKind::SelectAndScatter { .. } => true,
             OpKind::Other { name, .. } => {
                 matches!(name.as_str(), "stablehlo.all_reduce" | "stablehlo.reduce_scatter")
             }

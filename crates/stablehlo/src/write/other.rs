@@ -46,7 +46,9 @@ impl Encoder {
         let names = match vhlo_attributes(&versioned) {
             Some(names) => names,
             None if PLAIN.contains(&base) => &[],
-            None => return Err(Error::new(format!("no portable artifact of StableHLO {} holds this op", self.version))),
+            None => {
+                return Err(Error::new(format!("no portable artifact of StableHLO {} holds this op", self.version)));
+            }
         };
         for &name in names {
             let value = match find(own, name) {

@@ -68,7 +68,11 @@ pub(super) fn inside<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 pub(super) fn bounds(text: &str) -> Option<Vec<i64>> {
     let list = match inside(text, "bounds") {
         Some(list) => list,
-        None => inside(text, "type_extensions")?.strip_prefix("bounds")?.trim_start().strip_prefix('=')?.trim_matches([' ', '[', ']']),
+        None => inside(text, "type_extensions")?
+            .strip_prefix("bounds")?
+            .trim_start()
+            .strip_prefix('=')?
+            .trim_matches([' ', '[', ']']),
     };
     split(list).into_iter().map(|one| if one == "?" { Some(DYNAMIC) } else { one.parse().ok() }).collect()
 }

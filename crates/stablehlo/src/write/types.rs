@@ -157,7 +157,9 @@ impl Encoder {
             }));
         };
         let Some(bounds) = texts::bounds(encoding) else {
-            return Err(Error::new(format!("encoding {encoding} of a tensor cannot be expressed in a portable artifact")));
+            return Err(Error::new(format!(
+                "encoding {encoding} of a tensor cannot be expressed in a portable artifact"
+            )));
         };
         let mut extensions = Buffer::default();
         extensions.varint(18);

@@ -11,7 +11,8 @@ mod made;
 mod plan;
 mod read;
 mod strings;
-#[cfg(all(test, feature = "stablehlo"))]
+#[cfg(feature = "stablehlo")]
+#[cfg(test)]
 mod support_tests;
 #[cfg(test)]
 mod tests;

@@ -487,7 +487,6 @@ fn the_plugin_itself_may_panic_or_fail() {
         assert_eq!(described.configure(&single, &environment).unwrap_err().code(), code);
         assert!(disarm());
     }
-    #[cfg(feature = "stablehlo")]
     {
         arm("supports", Kind::Panic);
         let program = device_plugin::Program { format: "mlir".to_owned(), code: Vec::new().into() };

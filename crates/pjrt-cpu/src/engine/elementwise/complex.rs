@@ -167,6 +167,11 @@ fn div(a: C64, b: C64) -> C64 {
         let (p, q) = (unit(b.re), unit(b.im));
         return C64::new(0.0 * (a.re * p + a.im * q), 0.0 * (a.im * p - a.re * q));
     }
+    if b.re.abs().max(b.im.abs()) > 1e300 && finite(b) {
+        // Far enough below the largest number that sums do not exceed it.
+        let down = |z: C64| C64::new(z.re * 1e-10, z.im * 1e-10);
+        return div(down(a), down(b));
+    }
     if b.re.abs() >= b.im.abs() {
         let ratio = b.im / b.re;
         let bottom = b.re + b.im * ratio;

@@ -248,6 +248,7 @@ pub(crate) fn clamp(dtype: DType) -> Option<Map> {
         };
     }
     clamp!(
+        Bool = Pred,
         F32 = f32,
         F64 = f64,
         Bf16 = bf16,

@@ -1,5 +1,4 @@
-//! `rng`: random numbers of a program's own, the same ones every time the program is compiled and run again.
-#![expect(clippy::cast_possible_truncation, reason = "indices and 64-bit words are cut")]
+//! `rng`: random numbers of a program's own, a sequence that starts afresh whenever the program is compiled.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

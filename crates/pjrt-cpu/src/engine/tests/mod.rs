@@ -1,9 +1,12 @@
 //! Tests of the engine through its public API: values worked out by hand, and what the steps do with memory.
 
 mod collectives;
+mod custom_calls;
+mod dynamic;
 mod errors;
 mod fusion;
 mod memory;
+mod narrow;
 mod rows;
 mod semantics;
 mod simplify;

@@ -1,0 +1,108 @@
+//! `pjrt check`, on a plugin that is nothing but a manifest, and on the embedded device.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use device_plugin::Manifest;
+use device_plugin::support::{AttributeRule, OperationRule, SupportTable};
+use serde_json::Value;
+
+const PROGRAM: &str = "func.func @main(%x: tensor<2x2xf64>) -> tensor<2x2xf64> {
+  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST]
+    : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64> loc(\"model.py\":7:3)
+  return %0 : tensor<2x2xf64>
+}";
+
+/// A library that never answers whoever loads it, which nobody does here.
+fn library() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let target = program.parent().and_then(Path::parent).unwrap();
+    let file = format!("{}odd_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let path = target.join("examples").join(file);
+    assert!(path.exists(), "{} is missing: run `cargo build -p pjrt-cli --examples`", path.display());
+    path
+}
+
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("program.mlir"), PROGRAM).unwrap();
+    let library = library();
+    let mut manifest = Manifest::new("board");
+    manifest.library.push(device_plugin::manifest::LibraryFile { path: library.clone(), ..Default::default() });
+    let precision = AttributeRule::one_of(["DEFAULT"]);
+    let rule = OperationRule::of_types(["@float"]).attribute("precision_config", precision);
+    let table = SupportTable::complete().type_group("float", ["f32", "bf16"]).operation("stablehlo.dot_general", rule);
+    manifest.supported_programs = Some(table);
+    fs::write(folder.join("board.json"), manifest.to_json()).unwrap();
+    folder
+}
+
+fn check(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
+    command
+        .args(["check"])
+        .args(args)
+        .current_dir(folder)
+        .env("PJRT_PLUGIN_MANIFESTS", folder)
+        .env("ODD_PLUGIN", "hang_in_initialize");
+    command.output().unwrap()
+}
+
+fn answer(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let output = check(folder, args);
+    (output.status.code(), String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_table_answers_with_reasons_and_loads_nothing() {
+    let folder = folder("check-table");
+    let ask = |effort: &str| answer(&folder, &["program.mlir", "-p", "board", "--effort", effort]);
+    assert_eq!(ask("names"), (Some(0), "board, by names: yes\n".to_owned()));
+    let (code, text) = ask("attributes");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("precision_config = [HIGHEST, HIGHEST]") && text.contains("model.py:7:3"), "{text}");
+    let (code, text) = ask("types");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("elements of f64 (tensor<2x2xf64>)"), "{text}");
+
+    let output = check(&folder, &["program.mlir", "-p", "board", "--json"]);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["plugin"], &json["effort"]), (&Value::from("board"), &Value::from("types")));
+    assert_eq!(json["support"]["answer"], "no");
+    assert_eq!(json["support"]["reasons"][0]["location"], "model.py:7:3");
+}
+
+#[test]
+fn the_embedded_device_answers_for_itself() {
+    let folder = folder("check-cpu");
+    for effort in ["names", "attributes", "types", "compile"] {
+        let (code, text) = answer(&folder, &["program.mlir", "--effort", effort]);
+        assert_eq!(code, Some(0), "{effort}: {text}");
+    }
+    fs::write(folder.join("infeed.mlir"), PROGRAM.replace("stablehlo.dot_general %x, %x, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST]\n    : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64>", "stablehlo.custom_call @nobody_has_this(%x) : (tensor<2x2xf64>) -> tensor<2x2xf64>")).unwrap();
+    let (code, text) = answer(&folder, &["infeed.mlir", "--effort", "compile"]);
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("nobody_has_this"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_asked_is_an_error() {
+    let folder = folder("check-wrong");
+    let (code, text) = answer(&folder, &["none.mlir"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("none.mlir"), "{text}");
+    let (code, text) = answer(&folder, &["program.mlir", "--effort", "all"]);
+    assert_eq!(code, Some(2));
+    assert!(text.contains("there are names, attributes, types, compile"), "{text}");
+    let (code, text) = answer(&folder, &["program.mlir", "-p", "nobody"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("nobody"), "{text}");
+    fs::write(folder.join("broken.mlir"), "func.func @main(").unwrap();
+    let (code, text) = answer(&folder, &["broken.mlir", "-p", "board"]);
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("cannot be read"), "{text}");
+}

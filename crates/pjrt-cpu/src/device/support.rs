@@ -1,0 +1,42 @@
+//! Whether the device runs a program, told without one.
+//!
+//! Compiling takes less than a millisecond, so that every effort compiles: no table could be as sure.
+
+use device_plugin::support::{Reason, Support};
+use device_plugin::{CompileOptions, Program};
+use stablehlo::ir::Module;
+
+use super::compile::compile_module;
+
+pub(crate) fn supports(program: &Program) -> Support {
+    if program.format != "mlir" {
+        let message = format!("the device reads StableHLO (format \"mlir\"), and the program is {:?}", program.format);
+        return Support::No(vec![Reason::new(message)]);
+    }
+    let module = match stablehlo::parse(program.code.clone()) {
+        Ok(module) => module,
+        Err(error) => {
+            let mut reason = Reason::new(format!("the program cannot be read: {}", error.message()));
+            reason.operation = error.op().map(str::to_owned);
+            reason.location = error.location().map(str::to_owned);
+            return Support::No(vec![reason]);
+        }
+    };
+    let options = CompileOptions {
+        num_replicas: stated(&module, "mhlo.num_replicas"),
+        num_partitions: stated(&module, "mhlo.num_partitions"),
+        use_spmd_partitioning: true,
+        use_shardy_partitioner: true,
+        ..CompileOptions::default()
+    };
+    match compile_module(&module, &options) {
+        Ok(_) => Support::Yes,
+        Err(error) => Support::No(vec![Reason::new(error.message())]),
+    }
+}
+
+/// A number the module states of itself; 1 where it does not.
+fn stated(module: &Module, name: &str) -> i64 {
+    let found = module.attributes.iter().find(|(attribute, _)| attribute == name);
+    found.and_then(|(_, value)| value.as_integer()).unwrap_or(1)
+}

@@ -1,0 +1,55 @@
+//! Handlers of custom calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{DType, program, run, tensor};
+use crate::engine::{RunError, custom_calls};
+
+#[test]
+fn a_handler_sees_types_and_attributes_and_fills_the_results() {
+    custom_calls::register("tests.scale", |call, operands, results| {
+        assert_eq!(call.operands[0].to_string(), "tensor<3xf32>");
+        assert_eq!(call.results.len(), 1);
+        let config = call.backend_config.as_str().ok_or("no configuration")?;
+        let factor: f32 = config.parse().map_err(|_| format!("{config} is no number"))?;
+        let x: &[f32] = bytemuck::cast_slice(operands[0]);
+        let y: &mut [f32] = bytemuck::cast_slice_mut(results[0]);
+        y.iter_mut().zip(x).for_each(|(y, x)| *y = x * factor);
+        Ok(())
+    });
+    assert!(custom_calls::targets().contains(&"tests.scale".to_owned()));
+    let call = |config: &str| {
+        let body = format!(
+            "%0 = stablehlo.custom_call @tests.scale(%a) {{backend_config = \"{config}\"}} : (tensor<3xf32>) -> tensor<3xf32>\n
+             %1 = stablehlo.add %0, %0 : tensor<3xf32>\n return %1 : tensor<3xf32>"
+        );
+        program("%a: tensor<3xf32>", "tensor<3xf32>", &body)
+    };
+    let x = tensor(DType::F32, &[3], &[1.0f32, 2.0, 3.0]);
+    assert_eq!(run::<f32>(&call("2.5"), vec![x.clone()]), [5.0, 10.0, 15.0]);
+    let error = call("many").run(vec![x]).unwrap_err();
+    let RunError::CustomCall(message) = &error else { panic!("{error}") };
+    assert!(message.contains("@tests.scale: many is no number"), "{message}");
+}
+
+#[test]
+fn a_call_with_side_effects_runs_though_nobody_reads_its_results() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    for target in ["tests.effect", "tests.pure"] {
+        let calls = calls.clone();
+        custom_calls::register(target, move |_, _, _| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        });
+    }
+    let p = program(
+        "%a: tensor<2xf32>",
+        "tensor<2xf32>",
+        "%0 = stablehlo.custom_call @tests.effect(%a) {has_side_effect = true} : (tensor<2xf32>) -> tensor<2xf32>
+         %1 = stablehlo.custom_call @tests.pure(%a) : (tensor<2xf32>) -> tensor<2xf32>
+         return %a : tensor<2xf32>",
+    );
+    run::<f32>(&p, vec![tensor(DType::F32, &[2], &[1.0f32, 2.0])]);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}

@@ -1,0 +1,320 @@
+//! Ops without a kind of their own: what collectives, dynamic shapes, batch norms and channels promise.
+//!
+//! Their attributes are the artifact's, brought to one form by the readers.
+
+use super::control::{region_reduces, region_yields_elements};
+use super::shapes::{agree, distinct, extents_agree, shape_is, tensors, within};
+use super::{Site, ensure};
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// The op and its raw attributes.
+struct Raw<'s, 'a> {
+    site: &'s Site<'a>,
+    attributes: &'a Attributes,
+}
+
+pub(super) fn verify(site: &Site<'_>) -> Result<()> {
+    let OpKind::Other { name, attributes } = &site.op.kind else { return Ok(()) };
+    let Some(base) = name.strip_prefix("stablehlo.") else { return Ok(()) };
+    let raw = Raw { site, attributes };
+    match base {
+        "all_gather" => raw.all_gather(),
+        "all_reduce" => raw.all_reduce(),
+        "reduce_scatter" => raw.reduce_scatter(),
+        "all_to_all" => raw.all_to_all(),
+        "collective_permute" => raw.collective_permute(),
+        "collective_broadcast" => {
+            raw.groups()?;
+            raw.same_shapes()
+        }
+        "cross-replica-sum" => raw.groups(),
+        "batch_norm_training" => raw.batch_norm(3, 3),
+        "batch_norm_inference" => raw.batch_norm(5, 1),
+        "batch_norm_grad" => raw.batch_norm(5, 3),
+        "map" => raw.map(),
+        "rng" => raw.rng(),
+        "infeed" => raw.tokens(&[0], true),
+        "recv" => raw.tokens(&[0], true),
+        "outfeed" | "send" => raw.tokens(&[site.op.operands.len().saturating_sub(1)], false),
+        "dynamic_reshape" => raw.dynamic_shape(1, 2),
+        "dynamic_iota" => {
+            raw.dynamic_shape(0, 1)?;
+            let result = tensors!(site.result_tensor(0));
+            within(raw.index("iota_dimension")?, result.rank(), "iota_dimension")
+        }
+        "dynamic_broadcast_in_dim" => raw.dynamic_broadcast(),
+        "dynamic_pad" => raw.per_dimension_operands(5, 2),
+        "real_dynamic_slice" => raw.per_dimension_operands(4, 1),
+        "dynamic_gather" => raw.counts(3, 1),
+        "dynamic_conv" => raw.counts(3, 1),
+        "set_dimension_size" => {
+            raw.counts(2, 1)?;
+            let operand = tensors!(site.operand_tensor(0));
+            within(raw.index("dimension")?, operand.rank(), "dimension")
+        }
+        "einsum" => raw.counts(2, 1),
+        "unary_einsum" | "uniform_quantize" | "uniform_dequantize" | "async_done" => raw.at_least(1),
+        "torch_index_select" => raw.counts(2, 1),
+        _ => Ok(()),
+    }
+}
+
+impl<'a> Raw<'_, 'a> {
+    fn find(&self, name: &str) -> Option<&'a Attribute> {
+        self.attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+
+    /// A dimension or a position.
+    fn index(&self, name: &str) -> Result<usize> {
+        match self.find(name).and_then(Attribute::as_integer).map(usize::try_from) {
+            Some(Ok(value)) => Ok(value),
+            _ => Err(Error::new(format!("attribute `{name}` must be an integer that is not negative"))),
+        }
+    }
+
+    fn counts(&self, operands: usize, results: usize) -> Result<()> {
+        let op = self.site.op;
+        ensure!(op.operands.len() == operands, "must have {operands} operands, not {}", op.operands.len());
+        ensure!(op.results.len() == results, "must have {results} results, not {}", op.results.len());
+        Ok(())
+    }
+
+    fn at_least(&self, operands: usize) -> Result<()> {
+        let count = self.site.op.operands.len();
+        ensure!(count >= operands, "must have at least {operands} operands, not {count}");
+        Ok(())
+    }
+
+    /// As many results as operands, all tensors.
+    fn pairs(&self) -> Result<Vec<(&'a TensorType, &'a TensorType)>> {
+        let op = self.site.op;
+        ensure!(
+            op.operands.len() == op.results.len() && !op.operands.is_empty(),
+            "must have as many results as operands, and at least one"
+        );
+        let mut pairs = Vec::with_capacity(op.operands.len());
+        for i in 0..op.operands.len() {
+            if let (Some(operand), Some(result)) = (self.site.operand_tensor(i)?, self.site.result_tensor(i)?) {
+                pairs.push((operand, result));
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// Each result has the shape and elements of its operand.
+    fn same_shapes(&self) -> Result<()> {
+        // A dynamic root is one more operand.
+        let op = self.site.op;
+        ensure!(op.operands.len() >= op.results.len() && !op.results.is_empty(), "has more results than operands");
+        for i in 0..op.results.len() {
+            let (operand, result) = tensors!(self.site.operand_tensor(i), self.site.result_tensor(i));
+            ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
+            shape_is(result, &operand.shape)?;
+        }
+        Ok(())
+    }
+
+    /// Replica groups: rows of ids that occur once each, short rows filled up with -1.
+    fn groups(&self) -> Result<()> {
+        let literal = match self.find("replica_groups") {
+            Some(Attribute::Tensor(literal)) => literal,
+            // By the axes of a mesh.
+            Some(Attribute::Other(_)) => return Ok(()),
+            _ => return Err(Error::new("attribute `replica_groups` is missing or no tensor")),
+        };
+        ensure!(literal.ty.rank() == 2, "attribute `replica_groups` must have two dimensions, not {}", literal.ty);
+        let Some(ids) = literal.integers() else {
+            return Err(Error::new("attribute `replica_groups` must hold integers, one per device"));
+        };
+        let mut seen = std::collections::HashSet::with_capacity(ids.len());
+        for &id in &ids {
+            ensure!(id >= -1, "attribute `replica_groups` holds the negative id {id}");
+            ensure!(id == -1 || seen.insert(id), "attribute `replica_groups` holds id {id} twice");
+        }
+        Ok(())
+    }
+
+    fn all_gather(&self) -> Result<()> {
+        self.groups()?;
+        let dimension = self.index("all_gather_dim")?;
+        for (operand, result) in self.pairs()? {
+            ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
+            within(dimension, operand.rank(), "all_gather_dim")?;
+            let (from, to) = (operand.shape[dimension], result.shape.get(dimension).copied().unwrap_or(DYNAMIC));
+            let mut expected = operand.shape.clone();
+            // How many devices take part may depend on the number of partitions, which the program does not say.
+            expected[dimension] = to;
+            shape_is(result, &expected)?;
+            let whole = from == DYNAMIC || to == DYNAMIC || (if from == 0 { to == 0 } else { to % from == 0 });
+            ensure!(whole, "dimension {dimension} of {result} is no multiple of that of {operand}");
+        }
+        Ok(())
+    }
+
+    fn all_reduce(&self) -> Result<()> {
+        self.groups()?;
+        for (operand, result) in self.pairs()? {
+            shape_is(result, &operand.shape)?;
+        }
+        region_reduces(self.site, 0, 1)
+    }
+
+    fn reduce_scatter(&self) -> Result<()> {
+        self.groups()?;
+        let dimension = self.index("scatter_dimension")?;
+        for (operand, result) in self.pairs()? {
+            within(dimension, operand.rank(), "scatter_dimension")?;
+            let mut expected = operand.shape.clone();
+            let (from, to) = (operand.shape[dimension], result.shape.get(dimension).copied().unwrap_or(DYNAMIC));
+            expected[dimension] = to;
+            shape_is(result, &expected)?;
+            let whole = from == DYNAMIC || to == DYNAMIC || (if to == 0 { from == 0 } else { from % to == 0 });
+            ensure!(whole, "dimension {dimension} of {operand} is no multiple of that of {result}");
+        }
+        region_reduces(self.site, 0, 1)
+    }
+
+    fn all_to_all(&self) -> Result<()> {
+        self.groups()?;
+        let (split, concat) = (self.index("split_dimension")?, self.index("concat_dimension")?);
+        let count = i64::try_from(self.index("split_count")?).unwrap_or(i64::MAX);
+        ensure!(count > 0, "attribute `split_count` must be positive");
+        for (operand, result) in self.pairs()? {
+            within(split, operand.rank(), "split_dimension")?;
+            within(concat, operand.rank(), "concat_dimension")?;
+            let mut expected = operand.shape.clone();
+            if expected[split] != DYNAMIC {
+                ensure!(expected[split] % count == 0, "dimension {split} of {operand} cannot be split in {count}");
+                expected[split] /= count;
+            }
+            if expected[concat] != DYNAMIC {
+                expected[concat] = expected[concat].saturating_mul(count);
+            }
+            shape_is(result, &expected)?;
+        }
+        Ok(())
+    }
+
+    fn collective_permute(&self) -> Result<()> {
+        let Some(Attribute::Tensor(literal)) = self.find("source_target_pairs") else {
+            return Err(Error::new("attribute `source_target_pairs` is missing or no tensor"));
+        };
+        let pairs = literal.integers().unwrap_or_default();
+        ensure!(
+            pairs.is_empty() || (literal.ty.rank() == 2 && literal.ty.shape[1] == 2),
+            "attribute `source_target_pairs` must hold pairs, not {}",
+            literal.ty
+        );
+        for (which, name) in ["source", "target"].into_iter().enumerate() {
+            let mut seen = std::collections::HashSet::new();
+            for &id in pairs.iter().skip(which).step_by(2) {
+                ensure!(id >= 0, "attribute `source_target_pairs` holds the negative id {id}");
+                ensure!(seen.insert(id), "id {id} is a {name} twice in `source_target_pairs`");
+            }
+        }
+        self.same_shapes()
+    }
+
+    fn batch_norm(&self, operands: usize, results: usize) -> Result<()> {
+        self.counts(operands, results)?;
+        let operand = tensors!(self.site.operand_tensor(0));
+        let feature = self.index("feature_index")?;
+        within(feature, operand.rank(), "feature_index")?;
+        // The gradient of the output has the shape of the operand; everything else has one entry per feature.
+        let gradient = results == 3 && operands == 5;
+        for i in 1..operands {
+            let other = tensors!(self.site.operand_tensor(i));
+            let expected = if gradient && i == 4 { operand.shape.clone() } else { vec![operand.shape[feature]] };
+            ensure!(
+                agree(&other.shape, &expected),
+                "operand {i} is {other} but must be {}",
+                TensorType::new(expected, other.element)
+            );
+        }
+        for i in 0..results {
+            let result = tensors!(self.site.result_tensor(i));
+            let expected = if i == 0 { operand.shape.clone() } else { vec![operand.shape[feature]] };
+            shape_is(result, &expected)?;
+        }
+        Ok(())
+    }
+
+    fn map(&self) -> Result<()> {
+        self.at_least(1)?;
+        let (first, result) = tensors!(self.site.operand_tensor(0), self.site.result_tensor(0));
+        for i in 0..self.site.op.operands.len() {
+            let operand = tensors!(self.site.operand_tensor(i));
+            ensure!(agree(&operand.shape, &first.shape), "operands {first} and {operand} differ in shape");
+        }
+        shape_is(result, &first.shape)?;
+        region_yields_elements(self.site, 0)
+    }
+
+    fn rng(&self) -> Result<()> {
+        self.counts(3, 1)?;
+        let (a, b, shape) =
+            tensors!(self.site.operand_tensor(0), self.site.operand_tensor(1), self.site.operand_tensor(2));
+        let result = tensors!(self.site.result_tensor(0));
+        ensure!(a.shape.is_empty() && b.shape.is_empty(), "the bounds {a} and {b} must be scalars");
+        ensure!(a.element == b.element && a.element == result.element, "bounds and result differ in element type");
+        self.shape_operand(shape, result)
+    }
+
+    /// A list of extents, one per dimension of the result.
+    fn shape_operand(&self, shape: &TensorType, result: &TensorType) -> Result<()> {
+        ensure!(shape.rank() == 1 && shape.element.is_integer(), "the shape must be a list of integers, not {shape}");
+        let rank = i64::try_from(result.rank()).unwrap_or(i64::MAX);
+        ensure!(extents_agree(shape.shape[0], rank), "the shape {shape} does not have the rank of {result}");
+        Ok(())
+    }
+
+    /// The last of `operands` operands is the result's shape.
+    fn dynamic_shape(&self, at: usize, operands: usize) -> Result<()> {
+        self.counts(operands, 1)?;
+        let (shape, result) = tensors!(self.site.operand_tensor(at), self.site.result_tensor(0));
+        self.shape_operand(shape, result)
+    }
+
+    fn dynamic_broadcast(&self) -> Result<()> {
+        self.dynamic_shape(1, 2)?;
+        let (operand, result) = tensors!(self.site.operand_tensor(0), self.site.result_tensor(0));
+        let Some(list) = self.find("broadcast_dimensions").and_then(Attribute::as_integers) else {
+            return Err(Error::new("attribute `broadcast_dimensions` is missing"));
+        };
+        ensure!(list.len() == operand.rank(), "`broadcast_dimensions` has {} entries for {operand}", list.len());
+        let dimensions: Vec<usize> = list.iter().map(|&d| usize::try_from(d).unwrap_or(usize::MAX)).collect();
+        distinct(&dimensions, result.rank(), "broadcast_dimensions")?;
+        for (&from, &dimension) in operand.shape.iter().zip(&dimensions) {
+            let to = result.shape[dimension];
+            ensure!(from == 1 || extents_agree(from, to), "{operand} cannot be broadcast to {result}");
+        }
+        Ok(())
+    }
+
+    /// Operands from `first` on are lists of integers, one per dimension of operand 0.
+    fn per_dimension_operands(&self, operands: usize, first: usize) -> Result<()> {
+        self.counts(operands, 1)?;
+        let operand = tensors!(self.site.operand_tensor(0));
+        let rank = i64::try_from(operand.rank()).unwrap_or(i64::MAX);
+        for i in first..operands {
+            let list = tensors!(self.site.operand_tensor(i));
+            let fits = list.rank() == 1 && list.element.is_integer() && extents_agree(list.shape[0], rank);
+            ensure!(fits, "operand {i} is {list} but must have an integer per dimension of {operand}");
+        }
+        Ok(())
+    }
+
+    /// The operands at these positions are tokens; so is the last result, or the only one.
+    fn tokens(&self, operands: &[usize], last: bool) -> Result<()> {
+        for &at in operands {
+            let ty = self.site.operand(at)?;
+            ensure!(*ty == Type::Token, "operand {at} must be a token, not {ty}");
+        }
+        let results = self.site.op.results.len();
+        ensure!(last || results == 1, "must have one result, not {results}");
+        let ty = self.site.result(results.saturating_sub(1))?;
+        ensure!(*ty == Type::Token, "the last result must be a token, not {ty}");
+        Ok(())
+    }
+}
