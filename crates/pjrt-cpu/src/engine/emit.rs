@@ -7,6 +7,8 @@ use super::fuse::{Item, compile_group, schedule};
 use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
 use super::pool::{Buffer, Pool};
 use super::program::{Arg, Block, Out, Step};
+use super::rows::compile_rows;
+use super::simplify::simplify;
 use super::tile::fill;
 
 /// What becomes of a graph.
@@ -58,13 +60,21 @@ fn uses_of(item: &Item) -> (Vec<V>, Vec<V>) {
     match item {
         Item::Node(n) => node(n),
         Item::Group(g) => g.nodes.iter().for_each(&mut node),
+        Item::Rows(rows) => {
+            for item in &rows.items {
+                let (read, made) = uses_of(item);
+                uses.extend(read);
+                defs.extend(made);
+            }
+        }
     }
     (uses, defs)
 }
 
 impl Emitter<'_> {
     /// Emits a block. It owns `args` and what its items make; `pinned` values keep their slots throughout.
-    fn block(&mut self, block: BlockGraph, args: &[V], pinned: &[V]) -> Result<Block, CompileError> {
+    fn block(&mut self, mut block: BlockGraph, args: &[V], pinned: &[V]) -> Result<Block, CompileError> {
+        simplify(&mut block, self.values);
         let (items, results) = schedule(block, self.values);
         let pinned: HashSet<V> = pinned.iter().copied().collect();
         let mut owned: HashSet<V> = args.iter().copied().collect();
@@ -101,6 +111,15 @@ impl Emitter<'_> {
                     }
                     let free = self.release(&dying, &pinned);
                     steps.push(Step::Tile { program: compiled.program, n: group.n, args, outs, free });
+                }
+                Item::Rows(rows) => {
+                    let (program, ins) = compile_rows(&rows, &needed, self.values);
+                    let args = self.args(&ins, &dying)?;
+                    let made =
+                        |&v: &V| Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from: None };
+                    let outs = needed.iter().map(made).collect();
+                    let free = self.release(&dying, &pinned);
+                    steps.push(Step::Kernel { kernel: Box::new(program), args, outs, free });
                 }
                 Item::Node(node) => {
                     let step = self.node(node, &dying, &needed, &pinned)?;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
+use super::rows::{Rows, join};
 use super::tile::{Dst, Instr, Splat, SplatValue, Src, TileOp, TileProgram};
 
 /// Largest group: beyond this many nodes a tile's registers leave the first-level cache anyway.
@@ -14,6 +15,7 @@ const MAX_INPUTS: usize = 24;
 pub(crate) enum Item {
     Node(Node),
     Group(Group),
+    Rows(Rows),
 }
 
 /// Nodes over the same number of elements.
@@ -67,7 +69,7 @@ pub(crate) fn schedule(block: BlockGraph, values: &[Value]) -> (Vec<Item>, Vec<V
     for group in 0..fuser.groups.len() {
         fuser.close(group);
     }
-    (fuser.items, block.results)
+    (join(fuser.items, values), block.results)
 }
 
 impl Fuser<'_> {

@@ -116,7 +116,7 @@ impl TileProgram {
         let bytes = n * self.outs.iter().map(|&s| usize::from(s)).sum::<usize>() * (2 + self.instrs.len() / 4);
         let threads = par::threads(bytes);
         if threads == 1 || n <= 2 * TILE {
-            return self.run_range(0..n, ins, outs, alias);
+            return self.run_range(0..n, ins, &[], outs, alias);
         }
         let chunk = n.div_ceil(threads * 4).next_multiple_of(TILE);
         let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|o| &mut **o).collect();
@@ -131,11 +131,23 @@ impl TileProgram {
             }
             tasks.push((start..start + count, mine));
         }
-        par::each(tasks, bytes, |(range, mut outs)| self.run_range(range, ins, &mut outs, alias));
+        par::each(tasks, bytes, |(range, mut outs)| self.run_range(range, ins, &[], &mut outs, alias));
     }
 
-    /// Runs over the elements of `range`; `outs` hold just those, `ins` all.
-    fn run_range(&self, range: Range<usize>, ins: &[&[u8]], outs: &mut [&mut [u8]], alias: &[Option<u16>]) {
+    /// Runs over the elements of `range` on this thread; `outs` hold just those, `ins[i]` those from `bases[i]` on.
+    pub(crate) fn run_part(&self, range: Range<usize>, ins: &[&[u8]], bases: &[usize], outs: &mut [&mut [u8]]) {
+        self.run_range(range, ins, bases, outs, &[]);
+    }
+
+    /// Runs over the elements of `range`; `outs` hold just those, `ins` those from their base on, all without bases.
+    fn run_range(
+        &self,
+        range: Range<usize>,
+        ins: &[&[u8]],
+        bases: &[usize],
+        outs: &mut [&mut [u8]],
+        alias: &[Option<u16>],
+    ) {
         let mut regs = REGISTERS.take();
         let aliased = alias.iter().any(Option::is_some);
         let count = self.regs + if aliased { outs.len() } else { 0 };
@@ -161,7 +173,8 @@ impl TileProgram {
                     reserve(&mut regs[self.regs + o], len * size).copy_from_slice(&outs[o][at..at + len * size]);
                 }
             }
-            let mut tile = Tile { first: self.regs, regs: &mut regs, ins, outs, alias, start, base: range.start, len };
+            let mut tile =
+                Tile { first: self.regs, regs: &mut regs, ins, bases, outs, alias, start, base: range.start, len };
             for instr in &self.instrs {
                 tile.step(instr);
             }
@@ -177,6 +190,7 @@ struct Tile<'a, 'b> {
     first: usize,
     regs: &'a mut [Vec<Line>],
     ins: &'a [&'a [u8]],
+    bases: &'a [usize],
     outs: &'a mut [&'b mut [u8]],
     alias: &'a [Option<u16>],
     /// First element of the tile, and of the outputs' slices.
@@ -186,6 +200,12 @@ struct Tile<'a, 'b> {
 }
 
 impl Tile<'_, '_> {
+    /// Where the tile starts in an input.
+    #[inline]
+    fn start_of(&self, input: u16) -> usize {
+        self.start - self.bases.get(usize::from(input)).copied().unwrap_or(0)
+    }
+
     #[inline]
     fn src(&self, src: Src) -> &[u8] {
         let (from, size) = match src {
@@ -195,7 +215,7 @@ impl Tile<'_, '_> {
                 if let Some(o) = self.alias.iter().position(|&a| a == Some(i)) {
                     return &cast_slice(&self.regs[self.first + o])[..self.len * size];
                 }
-                (&self.ins[usize::from(i)][self.start * size..], size)
+                (&self.ins[usize::from(i)][self.start_of(i) * size..], size)
             }
             Src::Reg(r, size) => (cast_slice(&self.regs[usize::from(r)]), usize::from(size)),
             Src::Out(o, size) => {
@@ -233,7 +253,7 @@ impl Tile<'_, '_> {
             TileOp::Map(map, [a, b, c]) => map.run(self.src(*a), self.src(*b), self.src(*c), dst),
             TileOp::Load(input, view) => {
                 let src = self.ins[usize::from(*input)];
-                with_size!(size, T => view.read(cast_slice::<u8, T>(src), self.start, cast_slice_mut(dst)));
+                with_size!(size, T => view.read(cast_slice::<u8, T>(src), self.start_of(*input), cast_slice_mut(dst)));
             }
             TileOp::Iota(iota) => (iota.fill)(self.start, iota.inner, iota.extent, dst),
             TileOp::Copy(src) => dst.copy_from_slice(self.src(*src)),
@@ -243,7 +263,7 @@ impl Tile<'_, '_> {
 
 /// The first `bytes` bytes of a register, grown if needed.
 #[inline]
-fn reserve(reg: &mut Vec<Line>, bytes: usize) -> &mut [u8] {
+pub(crate) fn reserve(reg: &mut Vec<Line>, bytes: usize) -> &mut [u8] {
     let lines = bytes.div_ceil(LINE);
     if reg.len() < lines {
         reg.resize(lines, bytemuck::Zeroable::zeroed());

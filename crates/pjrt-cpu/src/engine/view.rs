@@ -56,12 +56,31 @@ impl View {
         self.len <= 1 || (self.dims.len() == 1 && self.strides[0] == 1)
     }
 
+    /// The view is each of `rows` elements, `columns` times.
+    pub(crate) fn repeats(&self, rows: usize, columns: usize) -> bool {
+        self.offset == 0 && self.dims == [rows, columns] && self.strides == [1, 0]
+    }
+
     pub(crate) fn offset(&self) -> usize {
         self.offset
     }
 
     pub(crate) fn dims(&self) -> &[usize] {
         &self.dims
+    }
+
+    pub(crate) fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+
+    /// Positions in the buffer of the elements from `start` on.
+    pub(crate) fn positions(&self, start: usize, to: &mut [usize]) {
+        let stride = self.strides.last().copied().unwrap_or(1);
+        self.runs(start, to.len(), |at, from, run| {
+            for (i, position) in to[at..at + run].iter_mut().enumerate() {
+                *position = (from + i as isize * stride) as usize;
+            }
+        });
     }
 
     /// The same view, `by` elements further into the buffer.

@@ -27,23 +27,24 @@ fn round_small(x: f32) -> (f32, i32) {
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, i32) {
     let (n, exponent) = round_small(x * LOG2_E);
-    let r = (x - n * LN2_HI) - n * LN2_LO;
+    let r = n.mul_add(-LN2_LO, n.mul_add(-LN2_HI, x));
     // Taylor series of exp(r) - 1; the first term left out is below a tenth of a unit in the last place.
-    let q = 1.0 / 5040.0;
-    let q = q * r + 1.0 / 720.0;
-    let q = q * r + 1.0 / 120.0;
-    let q = q * r + 1.0 / 24.0;
-    let q = q * r + 1.0 / 6.0;
-    let q = q * r + 0.5;
-    (q * r * r + r, exponent)
+    let q = 1.0f32 / 5040.0;
+    let q = q.mul_add(r, 1.0 / 720.0);
+    let q = q.mul_add(r, 1.0 / 120.0);
+    let q = q.mul_add(r, 1.0 / 24.0);
+    let q = q.mul_add(r, 1.0 / 6.0);
+    let q = q.mul_add(r, 0.5);
+    ((q * r).mul_add(r, r), exponent)
 }
 
 /// e^x.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
     // Beyond these the result is 0 or infinite whatever the rest does.
-    let clamped = x.clamp(-104.0, 89.0);
-    let (p, n) = exp_parts(if x.is_nan() { 0.0 } else { clamped });
+    // Comparisons rather than `clamp`, so that NaN falls out as a number in one instruction each.
+    let low = if x > -104.0 { x } else { -104.0 };
+    let (p, n) = exp_parts(if low < 89.0 { low } else { 89.0 });
     // In two factors, for results below the smallest normal number and for n = 128.
     let half = n >> 1;
     let y = (1.0 + p) * exp2i(half) * exp2i(n - half);
@@ -68,10 +69,16 @@ pub(super) fn exp_m1(x: f32) -> f32 {
 /// Hyperbolic tangent.
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
-    let magnitude = x.abs().min(10.0);
-    let em1 = exp_m1(2.0 * magnitude);
+    let magnitude = x.abs();
+    // 1 beyond; also for NaN, which is put back below.
+    let bounded = if magnitude < 10.0 { magnitude } else { 10.0 };
+    let (p, n) = exp_parts(2.0 * bounded);
+    // e^2x - 1, whose exponent is small and not negative here.
+    let power = exp2i(n);
+    let em1 = p.mul_add(power, power - 1.0);
     let y = (em1 / (em1 + 2.0)).copysign(x);
-    if x.is_nan() || x.abs() < 1e-4 { x } else { y }
+    // x itself where the cube no longer counts, and where it is NaN.
+    if magnitude >= 1e-4 { y } else { x }
 }
 
 /// 1 / (1 + e^-x).

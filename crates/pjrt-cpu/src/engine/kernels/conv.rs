@@ -3,7 +3,7 @@
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 use super::Kernel;
-use super::gemm::{Matrix, gemm};
+use super::gemm::{Matrix, Operand, Wide, Windows, gemm, windows_gemm};
 use super::shape::{Pad, read_all};
 use crate::engine::dtype::with_size;
 use crate::engine::error::RunError;
@@ -62,14 +62,33 @@ pub(crate) struct Convolution {
     pub(crate) output: View,
     pub(crate) groups: Vec<ConvGroup>,
     pub(crate) element: Element,
+    /// How windows are read where they are, if that is worth it.
+    pub(crate) direct: Option<Direct>,
+}
+
+/// Windows made of long runs of the input.
+pub(crate) struct Direct {
+    /// Where the windows start, as `[batch, output position]`.
+    pub(crate) rows: View,
+    /// Where each tap is in a window.
+    pub(crate) taps: Vec<usize>,
+    /// Input features, which are contiguous.
+    pub(crate) run: usize,
+}
+
+/// A product with windows read in place.
+type DirectProduct<T> = fn(&Direct, &[T], usize, Matrix<'_, T>, &mut [T]);
+
+fn in_place<T: Operand<Wide = T> + Wide>(d: &Direct, data: &[T], n: usize, b: Matrix<'_, T>, out: &mut [T]) {
+    windows_gemm(&Windows { data, rows: &d.rows, taps: &d.taps, run: d.run }, n, b, out);
 }
 
 impl Kernel for Convolution {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
         match self.element {
-            Element::F32 => self.compute::<f32>(ins, outs[0], pool, gemm),
-            Element::F64 => self.compute::<f64>(ins, outs[0], pool, gemm),
-            Element::I64 => self.compute::<i64>(ins, outs[0], pool, wrapping),
+            Element::F32 => self.compute::<f32>(ins, outs[0], pool, gemm, Some(in_place)),
+            Element::F64 => self.compute::<f64>(ins, outs[0], pool, gemm, Some(in_place)),
+            Element::I64 => self.compute::<i64>(ins, outs[0], pool, wrapping, None),
         }
     }
 }
@@ -81,6 +100,7 @@ impl Convolution {
         out: &mut [u8],
         pool: &Pool,
         product: Product<T>,
+        in_place: Option<DirectProduct<T>>,
     ) -> Result<(), RunError> {
         let size = size_of::<T>();
         if out.is_empty() {
@@ -97,6 +117,11 @@ impl Convolution {
         let input = padded.as_ref().map_or(ins[0], Buffer::bytes);
         let mut kernel = pool.alloc(self.kernel.len() * size)?;
         with_size!(size, U => read_all::<U>(&self.kernel, cast_slice(ins[1]), cast_slice_mut(kernel.write()?)));
+        if let (Some(direct), Some(product)) = (&self.direct, in_place) {
+            let b = Matrix { data: cast_slice(kernel.bytes()), offset: 0, row: self.all_features, column: 1 };
+            product(direct, cast_slice(input), self.features, b, cast_slice_mut(out));
+            return Ok(());
+        }
         let step = (GATHERED / self.depth.max(1)).clamp(1, self.rows.max(1));
         let mut gathered = pool.alloc(step * self.depth * size)?;
         let mut result = pool.alloc(self.rows * self.features * size)?;

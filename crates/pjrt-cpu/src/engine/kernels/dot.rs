@@ -63,9 +63,26 @@ impl Kernel for Dot {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
         (self.run)(self, ins[0], ins[1], outs[0], pool)
     }
+
+    fn product(&self) -> Option<&Dot> {
+        Some(self)
+    }
 }
 
 impl Dot {
+    /// The transpose of this product of `rows x columns`, from its operands in the other order; not of a batch.
+    pub(crate) fn swapped(&self, rows: usize, columns: usize) -> Option<Dot> {
+        let fits = self.lhs.batch.len() == 1 && (self.m, self.n) == (rows, columns);
+        fits.then(|| Dot {
+            m: self.n,
+            k: self.k,
+            n: self.m,
+            lhs: self.rhs.clone(),
+            rhs: self.lhs.clone(),
+            run: self.run,
+        })
+    }
+
     fn work(&self) -> usize {
         self.lhs.batch.len().saturating_mul(self.m).saturating_mul(self.k).saturating_mul(self.n)
     }
@@ -117,7 +134,12 @@ fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide]) {
         gemm(dot.m, dot.k, dot.n, a, b, out);
     };
     let tasks: Vec<_> = out.chunks_exact_mut(size).enumerate().collect();
-    par::each(tasks, dot.work(), one);
+    // Enough products for all cores: each stays on one.
+    if tasks.len() >= 2 * par::threads(dot.work()) {
+        par::each(tasks, dot.work(), |task| par::alone(|| one(task)));
+    } else {
+        tasks.into_iter().for_each(one);
+    }
 }
 
 /// Any other numbers: rows of B scaled and added up, which keeps the inner loop contiguous in the output.

@@ -9,6 +9,7 @@ use pulp::{NullaryFnOnce, Simd, WithSimd};
 use crate::engine::elementwise::map::arch;
 use crate::engine::par;
 use crate::engine::pool::{LINE, Line};
+use crate::engine::view::View;
 
 /// Rows of a register block, for machines with 16 and with 32 vector registers.
 const FEW_ROWS: usize = 6;
@@ -19,6 +20,8 @@ const KC: usize = 256;
 const MC: usize = 120;
 /// Columns of B packed at a time, for the last-level cache.
 const NC: usize = 1024;
+/// Depth of B packed at a time, a multiple of the panels'.
+const DEEP: usize = 16 * KC;
 /// Widest register block any machine uses, in elements.
 const MAX_NR: usize = 32;
 
@@ -129,36 +132,155 @@ pub(crate) fn gemm<T: Operand>(m: usize, k: usize, n: usize, a: Matrix<'_, T>, b
     let (mr, nr) = arch().dispatch(Shape::<T::Wide>(PhantomData));
     let threads = par::threads(m.saturating_mul(n).saturating_mul(k));
     // Whole strips of rows per thread; each packs its rows of A, and all share the packed B.
-    let rows = m.div_ceil(threads).next_multiple_of(mr);
-    let (depth, width) = (KC.min(k), NC.min(n.next_multiple_of(nr)));
+    // A few parts per thread, so that an unlucky thread does not hold up the rest.
+    let rows = m.div_ceil(threads * 4).next_multiple_of(mr);
+    let (depth, width) = (DEEP.min(k), NC.min(n.next_multiple_of(nr)));
+    let spread = if threads > 1 { usize::MAX } else { 0 };
     with_panel(&PANEL_B, depth * width, |packed: &mut [T::Wide]| {
         for jc in (0..n).step_by(NC) {
             let nc = NC.min(n - jc);
-            for pc in (0..k).step_by(KC) {
-                let kc = KC.min(k - pc);
-                let strips = &mut packed[..nc.next_multiple_of(nr) * kc];
-                par::chunks(strips, nr * kc, if threads > 1 { nc * kc * 16 } else { 0 }, |start, part| {
-                    let first = start / kc;
-                    let count = (part.len() / kc).min(nc - first);
-                    arch().dispatch(Pack {
-                        from: b.transposed(),
-                        width: nr,
-                        lines: (jc + first, count),
-                        depth: (pc, kc),
-                        to: part,
-                    });
-                });
-                let strips = &*strips;
-                let block = Block { k: (pc, kc), n: (jc, nc), row: n, mr, nr };
-                if threads == 1 {
-                    block.rows(&a, 0, strips, out);
-                } else {
-                    let tasks = out.chunks_mut(rows * n).enumerate().collect();
-                    par::each(tasks, usize::MAX, |(i, out)| block.rows(&a, i * rows, strips, out));
+            let strips = nc.div_ceil(nr);
+            for kb in (0..k).step_by(DEEP) {
+                let kd = DEEP.min(k - kb);
+                // All of B that the rows go through before threads wait for one another again.
+                let mut rest = &mut packed[..strips * nr * kd];
+                let mut packs = Vec::new();
+                for pc in (kb..kb + kd).step_by(KC) {
+                    let kc = KC.min(kb + kd - pc);
+                    let (block, tail) = rest.split_at_mut(strips * nr * kc);
+                    rest = tail;
+                    let piece = strips.div_ceil(threads * 2);
+                    let parts = block.chunks_mut(piece * nr * kc).enumerate();
+                    packs.extend(parts.map(|(i, part)| (pc, kc, i * piece * nr, part)));
                 }
+                par::each(packs, spread, |(pc, kc, first, part)| {
+                    let lines = (jc + first, (part.len() / kc).min(nc - first));
+                    arch().dispatch(Pack { from: b.transposed(), width: nr, lines, depth: (pc, kc), to: part });
+                });
+                let packed = &packed[..strips * nr * kd];
+                let tasks = out.chunks_mut(rows * n).enumerate().collect();
+                par::each(tasks, spread, |(i, out)| {
+                    for pc in (kb..kb + kd).step_by(KC) {
+                        let kc = KC.min(kb + kd - pc);
+                        let block = Block { k: (pc, kc), n: (jc, nc), row: n, mr, nr };
+                        let packed = &packed[(pc - kb) * strips * nr..][..strips * nr * kc];
+                        block.rows(&a, i * rows, packed, &mut *out);
+                    }
+                });
             }
         }
     });
+}
+
+/// Rows of a matrix that are made of equally long runs of a buffer, as the windows of a convolution are.
+pub(crate) struct Windows<'a, T> {
+    pub(crate) data: &'a [T],
+    /// Where each row starts.
+    pub(crate) rows: &'a View,
+    /// Where each run of a row starts, after the row's own start.
+    pub(crate) taps: &'a [usize],
+    /// Elements of a run.
+    pub(crate) run: usize,
+}
+
+/// Rows of the output made at a time by one thread.
+const TASK: usize = 240;
+
+/// `out = a * b` for a row-major output of `n` columns, with the rows of A read where they are.
+pub(crate) fn windows_gemm<T: Operand<Wide = T> + Wide>(a: &Windows<'_, T>, n: usize, b: Matrix<'_, T>, out: &mut [T]) {
+    let depth = a.taps.len() * a.run;
+    if depth == 0 {
+        return out.fill(T::default());
+    }
+    if out.is_empty() {
+        return;
+    }
+    let (_, nr) = arch().dispatch(Shape::<T>(PhantomData));
+    let work = (out.len()).saturating_mul(depth);
+    with_panel(&PANEL_B, depth * n.next_multiple_of(nr), |packed: &mut [T]| {
+        arch().dispatch(Pack { from: b.transposed(), width: nr, lines: (0, n), depth: (0, depth), to: packed });
+        let packed = &*packed;
+        let tasks: Vec<_> = out.chunks_mut(TASK * n).enumerate().collect();
+        par::each(tasks, work, |(task, out)| {
+            arch().dispatch(WindowTask { a, first: task * TASK, n, nr, packed, out });
+        });
+    });
+}
+
+/// Some rows of a product of windows.
+struct WindowTask<'a, T> {
+    a: &'a Windows<'a, T>,
+    first: usize,
+    n: usize,
+    nr: usize,
+    packed: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Wide> WithSimd for WindowTask<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        if S::REGISTER_COUNT >= 32 {
+            self.tiles::<S, MANY_ROWS>(simd);
+        } else {
+            self.tiles::<S, FEW_ROWS>(simd);
+        }
+    }
+}
+
+impl<T: Wide> WindowTask<'_, T> {
+    #[inline(always)]
+    fn tiles<S: Simd, const MR: usize>(self, simd: S) {
+        let WindowTask { a, first, n, nr, packed, out } = self;
+        let count = out.len() / n;
+        let mut starts = [0; TASK];
+        a.rows.positions(first, &mut starts[..count]);
+        // Rows missing from the last block read those of another; what they make is not kept.
+        let last = starts[count - 1];
+        starts[count..].fill(last);
+        let strip = a.taps.len() * a.run * nr;
+        for (j, b) in packed.chunks_exact(strip).enumerate() {
+            let width = nr.min(n - j * nr);
+            for i in (0..count).step_by(MR) {
+                let mut rows = [0; MR];
+                rows.copy_from_slice(&starts[i..i + MR]);
+                let tile = window_block::<T, S, MR>(simd, a, &rows, b, nr);
+                for (r, from) in tile.iter().enumerate().take(MR.min(count - i)) {
+                    out[(i + r) * n + j * nr..][..width].copy_from_slice(&from[..width]);
+                }
+            }
+        }
+    }
+}
+
+/// One register block of a product of windows.
+#[inline(always)]
+fn window_block<W: Wide, S: Simd, const MR: usize>(
+    simd: S,
+    a: &Windows<'_, W>,
+    rows: &[usize; MR],
+    b: &[W],
+    nr: usize,
+) -> [[W; MAX_NR]; MR] {
+    let zero = W::splat(simd, W::default());
+    let mut acc = [[zero; 2]; MR];
+    let run = a.run;
+    for (&tap, b) in a.taps.iter().zip(b.chunks_exact(run * nr)) {
+        let lines: [&[W]; MR] = std::array::from_fn(|i| &a.data[rows[i] + tap..][..run]);
+        // Counted by the lines' length, which spares a check for each of them.
+        for p in 0..run {
+            let b = W::vectors::<S>(&b[p * nr..][..nr]);
+            let (b0, b1) = (b[0], b[1]);
+            for i in 0..MR {
+                let x = W::splat(simd, lines[i][p]);
+                acc[i][0] = W::mul_add(simd, x, b0, acc[i][0]);
+                acc[i][1] = W::mul_add(simd, x, b1, acc[i][1]);
+            }
+        }
+    }
+    stored::<W, S, MR>(&acc)
 }
 
 /// The part of a product that one packed block of B contributes.
@@ -327,8 +449,13 @@ fn micro<W: Wide, S: Simd, const MR: usize>(simd: S, a: &[W], b: &[W], nr: usize
             acc[i][1] = W::mul_add(simd, x, b1, acc[i][1]);
         }
     }
+    stored::<W, S, MR>(&acc)
+}
+
+#[inline(always)]
+fn stored<W: Wide, S: Simd, const MR: usize>(acc: &[[W::Vector<S>; 2]; MR]) -> [[W; MAX_NR]; MR] {
     let mut block = [[W::default(); MAX_NR]; MR];
-    for (row, acc) in block.iter_mut().zip(&acc) {
+    for (row, acc) in block.iter_mut().zip(acc) {
         W::vectors_mut::<S>(row)[..2].copy_from_slice(acc);
     }
     block
@@ -340,7 +467,9 @@ mod tests {
 
     #[test]
     fn matches_the_definition_for_all_layouts_and_edges() {
-        for &(m, k, n) in &[(1, 1, 1), (1, 7, 5), (6, 3, 16), (7, 257, 33), (125, 20, 17), (30, 300, 1100), (3, 0, 2)] {
+        for &(m, k, n) in
+            &[(1, 1, 1), (1, 7, 5), (6, 3, 16), (7, 257, 33), (125, 20, 17), (30, 300, 1100), (13, 4200, 3), (3, 0, 2)]
+        {
             let value = |i: usize| ((i * 2654435761) % 1000) as f64 / 250.0 - 2.0;
             let a: Vec<f64> = (0..m * k).map(value).collect();
             let b: Vec<f64> = (0..k * n).map(|i| value(i + 77)).collect();
@@ -362,6 +491,29 @@ mod tests {
                         let want: f64 =
                             (0..k).map(|p| a.data[i * a.row + p * a.column] * b.data[p * b.row + j * b.column]).sum();
                         assert!((out[i * n + j] - want).abs() < 1e-9, "{m} {k} {n} layout {layout} at {i},{j}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn windows_in_place_match_the_definition() {
+        // Rows of three taps of five elements, in a buffer of lines of seven.
+        let data: Vec<f32> = (0..4000u16).map(|i| f32::from(i % 97) - 48.0).collect();
+        let taps = [0usize, 14, 28];
+        for rows in [1usize, 11, 12, 240, 250, 500] {
+            let view = View::new(&[rows], &[7], 3);
+            for n in [1usize, 31, 32, 40, 70] {
+                let b: Vec<f32> = (0..15 * n).map(|i| f32::from(u8::try_from(i % 13).unwrap()) - 6.0).collect();
+                let mut out = vec![f32::NAN; rows * n];
+                let windows = Windows { data: &data, rows: &view, taps: &taps, run: 5 };
+                windows_gemm(&windows, n, Matrix { data: &b, offset: 0, row: n, column: 1 }, &mut out);
+                for i in 0..rows {
+                    for j in 0..n {
+                        let at = |p: usize| data[3 + i * 7 + taps[p / 5] + p % 5];
+                        let want: f32 = (0..15).map(|p| at(p) * b[p * n + j]).sum();
+                        assert!((out[i * n + j] - want).abs() < 0.01, "{rows} {n} at {i},{j}");
                     }
                 }
             }

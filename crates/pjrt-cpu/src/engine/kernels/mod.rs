@@ -20,6 +20,7 @@ pub(crate) mod window;
 
 use super::error::RunError;
 use super::pool::Pool;
+use super::view::View;
 
 /// A step of a program with all shapes resolved.
 pub(crate) trait Kernel: Send + Sync {
@@ -30,5 +31,20 @@ pub(crate) trait Kernel: Send + Sync {
     /// The step must run even if nobody reads what it makes.
     fn has_side_effect(&self) -> bool {
         false
+    }
+
+    /// The step as a product of matrices, if it is one.
+    fn product(&self) -> Option<&dot::Dot> {
+        None
+    }
+
+    /// The view of its operand the step writes out, if that is all it does.
+    fn view(&self) -> Option<&View> {
+        None
+    }
+
+    /// The step as a reduction of whole rows of one tensor, if it is one.
+    fn row_reduction(&self) -> Option<&reduce::Reduce> {
+        None
     }
 }

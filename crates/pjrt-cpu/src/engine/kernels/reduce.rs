@@ -32,6 +32,10 @@ impl Kernel for Reduce {
         (self.run)(self, ins[0], ins[1], outs[0]);
         Ok(())
     }
+
+    fn row_reduction(&self) -> Option<&Reduce> {
+        (self.inner == 1).then_some(self)
+    }
 }
 
 /// Elements accumulated in another type: narrow floats in `f32`.
@@ -203,7 +207,7 @@ pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
 }
 
 /// Columns accumulated at a time: their accumulators stay in the first-level cache.
-const COLUMNS: usize = 1024;
+const COLUMNS: usize = 2048;
 /// Rows after which a running sum starts afresh, so that rounding errors grow with the square root of the length.
 const FRESH: usize = 64;
 /// Accumulators of a contiguous reduction.
@@ -336,9 +340,21 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Columns<'_, T, M> {
         let fresh = &mut fresh[..acc.len()];
         for block in (0..rows).step_by(FRESH) {
             fresh.fill(M::identity());
-            for row in block..rows.min(block + FRESH) {
-                let row = &src[row * stride..][..fresh.len()];
-                for (f, &x) in fresh.iter_mut().zip(row) {
+            let end = rows.min(block + FRESH);
+            let line = |row: usize| &src[row * stride..][..acc.len()];
+            let mut row = block;
+            // Four rows for each time the accumulators are read and written.
+            while row + 4 <= end {
+                let (a, b, c, d) = (line(row), line(row + 1), line(row + 2), line(row + 3));
+                for ((((f, &a), &b), &c), &d) in fresh.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                    let front = M::apply(a.widen(), b.widen());
+                    let back = M::apply(c.widen(), d.widen());
+                    *f = M::apply(*f, M::apply(front, back));
+                }
+                row += 4;
+            }
+            for row in row..end {
+                for (f, &x) in fresh.iter_mut().zip(line(row)) {
                     *f = M::apply(*f, x.widen());
                 }
             }

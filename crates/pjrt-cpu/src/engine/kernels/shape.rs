@@ -30,6 +30,10 @@ impl Kernel for Gathered {
         with_size!(self.size, T => read_all::<T>(&self.view, cast_slice(ins[0]), cast_slice_mut(outs[0])));
         Ok(())
     }
+
+    fn view(&self) -> Option<&View> {
+        Some(&self.view)
+    }
 }
 
 /// Writes out a view on all cores.

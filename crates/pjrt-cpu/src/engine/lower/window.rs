@@ -7,16 +7,20 @@
 
 use stablehlo::ir::{Binary, ConvDimensions, Window};
 
+use super::linear::offsets;
 use super::region::{Combine, combine};
 use super::shape::pad_plan;
 use super::{Cx, Result, Tv};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::graph::V;
 use crate::engine::kernels::combine::Body;
-use crate::engine::kernels::conv::{ConvGroup, Convolution, Element};
+use crate::engine::kernels::conv::{ConvGroup, Convolution, Direct, Element};
 use crate::engine::kernels::shape::Pad;
 use crate::engine::kernels::window::{ReduceWindow, Running, SelectAndScatter, Sliding};
 use crate::engine::view::{View, strides_of};
+
+/// Input features from which on the windows of a convolution are read in place.
+const DIRECT: usize = 16;
 
 /// Window attributes with the defaults filled in, one entry per dimension.
 struct Spec {
@@ -318,7 +322,19 @@ impl<'m> Cx<'_, 'm> {
             kernel: g * share,
             output: g * share * own_o[d.output_feature] as usize,
         };
+        // Windows in place: one group, features last and contiguous on both sides, and not too few of them.
+        let output = View::new(&sizes_o, &strides_o, 0);
+        let in_place = count == 1 && output.is_contiguous() && own[d.input_feature] == 1 && per_group >= DIRECT;
+        let direct = in_place.then(|| {
+            let taps: Vec<usize> = (spatial + 1..sizes.len() - 1).collect();
+            Direct {
+                rows: View::new(&sizes[..=spatial], &strides[..=spatial], 0),
+                taps: offsets(&sizes, &strides, &taps),
+                run: per_group,
+            }
+        });
         let kernel = Convolution {
+            direct,
             pad,
             kernel: View::new(&sizes_k, &strides_k, offset_k),
             windows,
@@ -326,7 +342,7 @@ impl<'m> Cx<'_, 'm> {
             depth: local.dimensions.iter().product::<usize>() * per_group,
             features: share,
             all_features: outputs,
-            output: View::new(&sizes_o, &strides_o, 0),
+            output,
             groups: (0..count).map(group).collect(),
             element,
         };

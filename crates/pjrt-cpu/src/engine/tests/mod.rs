@@ -7,7 +7,9 @@ mod errors;
 mod fusion;
 mod memory;
 mod narrow;
+mod rows;
 mod semantics;
+mod simplify;
 
 use bytemuck::Pod;
 

@@ -1,0 +1,172 @@
+//! The embedded device beside XLA's CPU plugin: the same programs, by the same caller, in turns, in one process.
+//!
+//! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-cpu --bench against_xla [-- FILTER]`. The first library named there is the
+//! other side. Prints medians of the time from execute to the last output's readiness, their ratio and the ratio aimed
+//! at, then the same for compiling. Outputs are compared first: a fast wrong answer is no answer.
+
+use std::time::{Duration, Instant};
+
+use pjrt::{Buffer, Client, CompileOptions, ElementType, LoadedExecutable, Program, Shape};
+
+/// A program and the ratio to XLA's time aimed at.
+struct Case {
+    name: &'static str,
+    text: &'static str,
+    aim: f64,
+}
+
+macro_rules! cases {
+    ($($name:literal $aim:literal)*) => {
+        &[$(Case { name: $name, text: include_str!(concat!("programs/", $name, ".mlir")), aim: $aim }),*]
+    };
+}
+
+const CASES: &[Case] = cases! {
+    "add_one" 0.5
+    "elementwise_chain" 0.4
+    "tanh_chain" 0.4
+    "gelu" 0.4
+    "softmax" 0.5
+    "layer_norm" 0.5
+    "sum" 1.0
+    "column_sums" 1.0
+    "transpose" 1.0
+    "matmul_64" 1.0
+    "matmul_1024" 1.0
+    "matmul_2048" 1.0
+    "conv" 1.5
+    "mlp_step" 1.0
+    "transformer_block" 1.2
+};
+
+/// The ratio aimed at for compiling.
+const COMPILE: f64 = 0.1;
+
+/// One program on one plugin.
+struct Side {
+    client: Client,
+    executable: LoadedExecutable,
+    inputs: Vec<Buffer>,
+}
+
+impl Side {
+    fn new(client: &Client, text: &str, shapes: &[Shape]) -> Self {
+        let executable =
+            client.compile(&Program::mlir(text), &CompileOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+        let device = client.addressable_devices().expect("devices").remove(0);
+        let upload = |(shape, seed): (&Shape, u64)| {
+            let bytes: Vec<u8> = random(shape, seed).iter().flat_map(|x| x.to_ne_bytes()).collect();
+            client.buffer_from_bytes(&bytes, shape, &device).expect("a buffer")
+        };
+        let inputs = shapes.iter().zip(1..).map(upload).collect();
+        Self { client: client.clone(), executable, inputs }
+    }
+
+    fn run(&self) -> Vec<Buffer> {
+        let inputs: Vec<&Buffer> = self.inputs.iter().collect();
+        let outputs = self.executable.execute(&inputs).expect("an execution");
+        outputs.iter().for_each(|output| output.wait().expect("an output"));
+        outputs
+    }
+
+    fn compile(&self, text: &str) {
+        let program = Program::mlir(text);
+        drop(self.client.compile(&program, &CompileOptions::default()).expect("a program"));
+    }
+}
+
+/// Numbers between -0.5 and 0.5.
+fn random(shape: &Shape, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let count: i64 = shape.dimensions.iter().product();
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        f32::from((state >> 48) as u16) / 65536.0 - 0.5
+    };
+    (0..count).map(next).collect()
+}
+
+/// Shapes of the entry's arguments.
+fn shapes(text: &str) -> Vec<Shape> {
+    let module = stablehlo::parse(text.to_owned()).expect("a program");
+    let main = module.entry().expect("an entry");
+    let shape = |&value| {
+        let tensor = main.ty(value).as_tensor().expect("a tensor");
+        Shape::new(ElementType::F32, tensor.shape.clone())
+    };
+    main.args().iter().map(shape).collect()
+}
+
+fn time(mut work: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64()
+}
+
+fn median(samples: &mut [f64]) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}
+
+/// Median times of both, taken in turns for about `length`.
+fn in_turns(length: Duration, mut ours: impl FnMut(), mut theirs: impl FnMut()) -> (f64, f64) {
+    let (a, b) = (time(&mut ours).min(time(&mut ours)), time(&mut theirs).min(time(&mut theirs)));
+    // Batches long enough for the clock.
+    let batch = |once: f64| ((20e-6 / once.max(1e-9)) as usize).clamp(1, 1000);
+    let (mut mine, mut others) = (Vec::new(), Vec::new());
+    let start = Instant::now();
+    while start.elapsed() < length || mine.len() < 7 {
+        mine.push(time(|| (0..batch(a)).for_each(|_| ours())) / batch(a) as f64);
+        others.push(time(|| (0..batch(b)).for_each(|_| theirs())) / batch(b) as f64);
+    }
+    (median(&mut mine), median(&mut others))
+}
+
+fn compare(name: &str, ours: &[Buffer], theirs: &[Buffer]) {
+    assert_eq!(ours.len(), theirs.len(), "{name}");
+    for (ours, theirs) in ours.iter().zip(theirs) {
+        let read = |buffer: &Buffer| -> Vec<f32> {
+            let array = buffer.to_host_array().expect("an array");
+            array.bytes().chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect()
+        };
+        let (ours, theirs) = (read(ours), read(theirs));
+        assert_eq!(ours.len(), theirs.len(), "{name}");
+        let scale = theirs.iter().fold(0f32, |most, x| most.max(x.abs()));
+        let worst = ours.iter().zip(&theirs).fold(0f32, |most, (a, b)| most.max((a - b).abs()));
+        assert!(worst <= scale * 1e-4 + 1e-6, "{name}: off by {worst}, the largest value is {scale}");
+    }
+}
+
+fn row(name: &str, (ours, theirs): (f64, f64), aim: f64) {
+    let (unit, scale) = if theirs < 1e-3 { ("us", 1e6) } else { ("ms", 1e3) };
+    let ratio = ours / theirs;
+    let verdict = if ratio <= aim { "" } else { "  MISSED" };
+    println!(
+        "{name:28} {:>10.3} {unit} {:>10.3} {unit}   x{ratio:<6.3} aim x{aim}{verdict}",
+        ours * scale,
+        theirs * scale
+    );
+}
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|a| !a.starts_with('-')).unwrap_or_default();
+    let named = std::env::var("PJRT_TEST_PLUGINS").unwrap_or_default();
+    let Some(path) = named.split(':').find(|path| !path.is_empty()) else {
+        println!("SKIPPED: PJRT_TEST_PLUGINS names no library of XLA's CPU plugin");
+        return;
+    };
+    let client = |name: &str| {
+        let plugin = plugin_registry::open(name).unwrap_or_else(|error| panic!("{error}"));
+        plugin.client(&pjrt::ClientOptions::new()).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let (ours, theirs) = (client("cpu"), client(path));
+    println!("{:28} {:>13} {:>13}", "program", "pjrt-cpu", "XLA CPU");
+    for case in CASES.iter().filter(|case| case.name.contains(&filter)) {
+        let shapes = shapes(case.text);
+        let (ours, theirs) = (Side::new(&ours, case.text, &shapes), Side::new(&theirs, case.text, &shapes));
+        compare(case.name, &ours.run(), &theirs.run());
+        row(case.name, in_turns(Duration::from_secs(2), || drop(ours.run()), || drop(theirs.run())), case.aim);
+        let compile = in_turns(Duration::from_millis(500), || ours.compile(case.text), || theirs.compile(case.text));
+        row("  compile", compile, COMPILE);
+    }
+}

@@ -1,0 +1,371 @@
+//! Elementwise work and reductions over the same rows as one step: it runs a few rows at a time, so that what passes
+//! from one part to the next stays in the cache.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::error::RunError;
+use super::fuse::{Group, Item, compile_group};
+use super::graph::{Op, V, Value};
+use super::kernels::Kernel;
+use super::kernels::reduce::{Reduce, ReduceFn};
+use super::par;
+use super::pool::{Line, Pool};
+use super::tile::{TileProgram, reserve};
+
+/// Elements worked on at a time: a few values of this length fit the caches next to a core.
+const BLOCK: usize = 4096;
+/// Longest row; the parts of longer ones are reduced on several cores instead.
+const MAX_COLUMNS: usize = 1 << 16;
+/// Shortest row: below this, whole tensors in turn cost no more.
+const MIN_COLUMNS: usize = 8;
+
+/// Consecutive items over the same rows.
+pub(crate) struct Rows {
+    rows: usize,
+    columns: usize,
+    pub(crate) items: Vec<Item>,
+}
+
+/// A reduction of whole rows.
+fn row_reduction(item: &Item) -> Option<&Reduce> {
+    match item {
+        Item::Node(node) => match &node.op {
+            Op::Kernel { kernel, .. } => kernel.row_reduction(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Joins consecutive items around reductions of rows.
+pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
+    let mut joined: Vec<Item> = Vec::with_capacity(items.len());
+    let mut rest: std::collections::VecDeque<Item> = items.into();
+    while let Some(item) = rest.pop_front() {
+        let shape = row_reduction(&item).map(|r| (r.outer, r.reduced));
+        let Some((rows, columns)) = shape.filter(|&(r, c)| r > 1 && (MIN_COLUMNS..=MAX_COLUMNS).contains(&c)) else {
+            joined.push(item);
+            continue;
+        };
+        let mut run = std::collections::VecDeque::from([item]);
+        while joined.last().is_some_and(|item| over(item, rows, columns)) {
+            run.extend(joined.pop());
+            run.rotate_right(1);
+        }
+        while rest.front().is_some_and(|item| over(item, rows, columns)) {
+            run.extend(rest.pop_front());
+        }
+        let mut run = Vec::from(run);
+        // What cannot stay, with what follows it, is looked at again on its own.
+        while let Some(cut) = misfit(&run, rows, columns, values) {
+            let first = run.iter().position(|item| row_reduction(item).is_some()).unwrap_or(0);
+            if cut <= first {
+                joined.extend(run.drain(..cut.max(1)));
+            } else {
+                for item in run.drain(cut..).rev() {
+                    rest.push_front(item);
+                }
+            }
+        }
+        if run.len() < 2 {
+            joined.extend(run);
+        } else {
+            joined.push(Item::Rows(Rows { rows, columns, items: run }));
+        }
+    }
+    joined
+}
+
+/// The item works on all elements of those rows, or on one element per row.
+fn over(item: &Item, rows: usize, columns: usize) -> bool {
+    match item {
+        Item::Group(group) => group.n == rows || group.n == rows * columns,
+        _ => row_reduction(item).is_some_and(|r| (r.outer, r.reduced) == (rows, columns)),
+    }
+}
+
+/// The first item that reads another row's part of a value made in the run.
+fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option<usize> {
+    let mut made: HashSet<V> = HashSet::new();
+    for (at, item) in run.iter().enumerate() {
+        match item {
+            Item::Group(group) => {
+                for node in &group.nodes {
+                    let own_rows = match &node.op {
+                        Op::Load(view) if made.contains(&node.ins[0]) => {
+                            group.n == rows * columns
+                                && values[node.ins[0] as usize].n == rows
+                                && view.repeats(rows, columns)
+                        }
+                        _ => node.ins.iter().all(|v| !made.contains(v) || values[*v as usize].n == group.n),
+                    };
+                    if !own_rows {
+                        return Some(at);
+                    }
+                }
+                made.extend(group.nodes.iter().flat_map(|node| &node.outs));
+            }
+            Item::Node(node) => {
+                if node.ins.get(1).is_none_or(|init| made.contains(init)) {
+                    return Some(at);
+                }
+                made.extend(&node.outs);
+            }
+            Item::Rows(_) => return Some(at),
+        }
+    }
+    None
+}
+
+/// Where a part reads.
+#[derive(Clone, Copy)]
+enum Place {
+    /// An input of the step, whole.
+    Input(usize),
+    /// A value of the step, the rows at hand.
+    Own(usize),
+}
+
+/// A value the step makes.
+struct Own {
+    /// Bytes of one row.
+    bytes: usize,
+    /// The output it is; otherwise it lives in a buffer for the rows at hand.
+    out: Option<usize>,
+}
+
+enum Part {
+    /// `width` elements per row.
+    Tile { program: TileProgram, width: usize, ins: Vec<Place>, outs: Vec<usize> },
+    Reduce {
+        run: ReduceFn,
+        from: Place,
+        /// Bytes of a row read.
+        bytes: usize,
+        init: Place,
+        out: usize,
+    },
+}
+
+/// The compiled step.
+pub(crate) struct RowProgram {
+    rows: usize,
+    columns: usize,
+    parts: Vec<Part>,
+    own: Vec<Own>,
+    /// Bytes of a row of each output.
+    outs: Vec<usize>,
+}
+
+/// Compiles a run whose outputs are `wanted`; also returns the values it reads, in input order.
+pub(crate) fn compile_rows(run: &Rows, wanted: &[V], values: &[Value]) -> (RowProgram, Vec<V>) {
+    let mut ins: Vec<V> = Vec::new();
+    let mut own: Vec<(V, Own)> = Vec::new();
+    let mut parts = Vec::with_capacity(run.items.len());
+    let row_bytes = |v: V| values[v as usize].bytes() / run.rows;
+    let place = |v: V, own: &[(V, Own)], ins: &mut Vec<V>| match own.iter().position(|(o, _)| *o == v) {
+        Some(at) => Place::Own(at),
+        None => Place::Input(ins.iter().position(|&i| i == v).unwrap_or_else(|| {
+            ins.push(v);
+            ins.len() - 1
+        })),
+    };
+    let define = |v: V, own: &mut Vec<(V, Own)>| {
+        own.push((v, Own { bytes: row_bytes(v), out: wanted.iter().position(|&w| w == v) }));
+        own.len() - 1
+    };
+    for (at, item) in run.items.iter().enumerate() {
+        match item {
+            Item::Group(group) => {
+                let later: HashSet<V> = run.items[at + 1..].iter().flat_map(read_by).collect();
+                let needed = group.nodes.iter().flat_map(|node| node.outs.iter().copied());
+                let needed: Vec<V> = needed.filter(|v| later.contains(v) || wanted.contains(v)).collect();
+                let compiled = compile_group(group, &[], &needed, values);
+                let ins = compiled.ins.iter().map(|&v| place(v, &own, &mut ins)).collect();
+                let outs = needed.iter().map(|&v| define(v, &mut own)).collect();
+                parts.push(Part::Tile { program: compiled.program, width: width(group, run.rows), ins, outs });
+            }
+            Item::Node(node) => {
+                if let Some(reduce) = row_reduction(item) {
+                    let from = place(node.ins[0], &own, &mut ins);
+                    let init = place(node.ins[1], &own, &mut ins);
+                    let out = define(node.outs[0], &mut own);
+                    parts.push(Part::Reduce { run: reduce.run, from, bytes: row_bytes(node.ins[0]), init, out });
+                }
+            }
+            Item::Rows(_) => {}
+        }
+    }
+    let own: Vec<Own> = own.into_iter().map(|(_, own)| own).collect();
+    let outs = wanted.iter().map(|&v| row_bytes(v)).collect();
+    (RowProgram { rows: run.rows, columns: run.columns, parts, own, outs }, ins)
+}
+
+fn width(group: &Group, rows: usize) -> usize {
+    group.n / rows
+}
+
+/// What an item reads.
+fn read_by(item: &Item) -> Vec<V> {
+    match item {
+        Item::Group(group) => group.nodes.iter().flat_map(|node| node.ins.iter().copied()).collect(),
+        Item::Node(node) => node.ins.clone(),
+        Item::Rows(rows) => rows.items.iter().flat_map(read_by).collect(),
+    }
+}
+
+thread_local! {
+    /// Buffers of the values between parts, kept between runs.
+    static BETWEEN: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Kernel for RowProgram {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        let bytes = self.rows * self.columns * 4 * self.parts.len();
+        let block = (BLOCK / self.columns).max(1);
+        let chunk = self.rows.div_ceil(par::threads(bytes) * 4).next_multiple_of(block);
+        let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut **out).collect();
+        let mut tasks = Vec::new();
+        for start in (0..self.rows).step_by(chunk) {
+            let count = chunk.min(self.rows - start);
+            let mut mine = Vec::with_capacity(rest.len());
+            for (out, &bytes) in rest.iter_mut().zip(&self.outs) {
+                let (head, tail) = std::mem::take(out).split_at_mut(count * bytes);
+                mine.push(head);
+                *out = tail;
+            }
+            tasks.push((start..start + count, mine));
+        }
+        par::each(tasks, bytes, |(rows, mut outs)| self.range(rows, block, ins, &mut outs));
+        Ok(())
+    }
+}
+
+impl RowProgram {
+    /// Runs over some rows; `outs` hold just those.
+    fn range(&self, rows: Range<usize>, block: usize, ins: &[&[u8]], outs: &mut [&mut [u8]]) {
+        let mut between = BETWEEN.take();
+        if between.len() < self.own.len() {
+            between.resize_with(self.own.len(), Vec::new);
+        }
+        let mut start = rows.start;
+        while start < rows.end {
+            let count = block.min(rows.end - start);
+            let mut at = Block { first: rows.start, start, count, own: &self.own, between: &mut between, outs };
+            self.parts.iter().for_each(|part| at.run(part, ins));
+            start += count;
+        }
+        BETWEEN.set(between);
+    }
+}
+
+/// The rows at hand.
+struct Block<'a, 'b> {
+    /// First row of the outputs' slices.
+    first: usize,
+    start: usize,
+    count: usize,
+    own: &'a [Own],
+    between: &'a mut [Vec<Line>],
+    outs: &'a mut [&'b mut [u8]],
+}
+
+impl<'b> Block<'_, 'b> {
+    /// The bytes at a place, and the first row in them.
+    fn read<'c>(&'c self, place: Place, ins: &[&'c [u8]]) -> (&'c [u8], usize) {
+        match place {
+            Place::Input(i) => (ins[i], 0),
+            Place::Own(at) => {
+                let own = &self.own[at];
+                let bytes = match own.out {
+                    Some(o) => &self.outs[o][(self.start - self.first) * own.bytes..],
+                    None => bytemuck::cast_slice(&self.between[at]),
+                };
+                (&bytes[..self.count * own.bytes], self.start)
+            }
+        }
+    }
+
+    fn run(&mut self, part: &Part, ins: &[&[u8]]) {
+        match part {
+            Part::Tile { program, width, ins: places, outs } => {
+                // What is written is taken out meanwhile, so that the rest can be read.
+                let mut taken = Vec::with_capacity(outs.len());
+                for &at in outs {
+                    taken.push(Taken::new(self, at));
+                }
+                {
+                    let mut targets = Vec::with_capacity(outs.len());
+                    for taken in &mut taken {
+                        targets.push(taken.bytes(self.start - self.first, self.count));
+                    }
+                    let mut slices = Vec::with_capacity(places.len());
+                    let mut bases = Vec::with_capacity(places.len());
+                    for &place in places {
+                        let (bytes, first) = self.read(place, ins);
+                        slices.push(bytes);
+                        bases.push(first * width);
+                    }
+                    let range = self.start * width..(self.start + self.count) * width;
+                    program.run_part(range, &slices, &bases, &mut targets);
+                }
+                taken.into_iter().for_each(|taken| taken.give_back(self));
+            }
+            Part::Reduce { run, from, bytes, init, out } => {
+                let mut taken = Taken::new(self, *out);
+                {
+                    let (source, first) = self.read(*from, ins);
+                    let (init, _) = self.read(*init, ins);
+                    let row = self.start - first;
+                    let source = &source[row * bytes..(row + self.count) * bytes];
+                    let target = taken.bytes(self.start - self.first, self.count);
+                    // Elements read and made are of one type.
+                    let reduced = source.len() / target.len().max(1);
+                    run(&Reduce { outer: self.count, reduced, inner: 1, run: *run }, source, init, target);
+                }
+                taken.give_back(self);
+            }
+        }
+    }
+}
+
+/// A value of the step taken out to be written.
+struct Taken<'b> {
+    at: usize,
+    /// Bytes of a row.
+    row: usize,
+    held: Held<'b>,
+}
+
+enum Held<'b> {
+    Out(usize, &'b mut [u8]),
+    Between(Vec<Line>),
+}
+
+impl<'b> Taken<'b> {
+    fn new(block: &mut Block<'_, 'b>, at: usize) -> Self {
+        let own = &block.own[at];
+        let held = match own.out {
+            Some(o) => Held::Out(o, std::mem::take(&mut block.outs[o])),
+            None => Held::Between(std::mem::take(&mut block.between[at])),
+        };
+        Taken { at, row: own.bytes, held }
+    }
+
+    /// The `count` rows at hand; the first of them is `row` in an output.
+    fn bytes(&mut self, row: usize, count: usize) -> &mut [u8] {
+        match &mut self.held {
+            Held::Out(_, out) => &mut out[row * self.row..(row + count) * self.row],
+            Held::Between(lines) => reserve(lines, count * self.row),
+        }
+    }
+
+    fn give_back(self, block: &mut Block<'_, 'b>) {
+        match self.held {
+            Held::Out(o, out) => block.outs[o] = out,
+            Held::Between(lines) => block.between[self.at] = lines,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Rewrites of a block before it is scheduled: equal computations made once, products made in the layout they are
+//! read in.
+
+use std::collections::HashMap;
+
+use super::elementwise::Map;
+use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
+use super::kernels::dot::Dot;
+
+/// Simplifies a block; the blocks inside it are simplified when they are emitted.
+pub(crate) fn simplify(block: &mut BlockGraph, values: &[Value]) {
+    merge_equal(block, values);
+    transpose_products(block);
+}
+
+/// What an elementwise node computes. Functions are told apart by address: two with one address are the same code.
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    Map(usize, Vec<V>, usize),
+    Load(V, Vec<usize>, Vec<isize>, usize),
+}
+
+fn key(node: &Node, values: &[Value]) -> Option<Key> {
+    match &node.op {
+        Op::Map(map) => {
+            let function = match map {
+                Map::One(f) => *f as usize,
+                Map::Two(f) => *f as usize,
+                Map::Three(f) => *f as usize,
+                Map::With(_) => return None,
+            };
+            Some(Key::Map(function, node.ins.clone(), values[node.outs[0] as usize].n))
+        }
+        Op::Load(view) => Some(Key::Load(node.ins[0], view.dims().to_vec(), view.strides().to_vec(), view.offset())),
+        _ => None,
+    }
+}
+
+/// Drops elementwise nodes that compute what an earlier one did.
+fn merge_equal(block: &mut BlockGraph, values: &[Value]) {
+    let mut constants: HashMap<([u8; 16], u8, usize), V> = HashMap::new();
+    let mut made: HashMap<Key, V> = HashMap::new();
+    let mut same: HashMap<V, V> = HashMap::new();
+    let mut kept = Vec::with_capacity(block.nodes.len());
+    for mut node in block.nodes.drain(..) {
+        if node.is_elementwise() {
+            for v in &mut node.ins {
+                if let Some(Constant::Splat(bytes)) = values[*v as usize].constant {
+                    let value = &values[*v as usize];
+                    *v = *constants.entry((bytes, value.size, value.n)).or_insert(*v);
+                }
+            }
+        }
+        rename(&mut node, &same);
+        if let Some(key) = key(&node, values) {
+            match made.get(&key) {
+                Some(&earlier) if values[earlier as usize].size == values[node.outs[0] as usize].size => {
+                    same.insert(node.outs[0], earlier);
+                    continue;
+                }
+                _ => {
+                    made.insert(key, node.outs[0]);
+                }
+            }
+        }
+        kept.push(node);
+    }
+    block.nodes = kept;
+    rename_all(&mut block.results, &same);
+}
+
+fn rename_all(list: &mut [V], same: &HashMap<V, V>) {
+    for v in list {
+        *v = same.get(v).copied().unwrap_or(*v);
+    }
+}
+
+/// Renames what a node and its regions read.
+fn rename(node: &mut Node, same: &HashMap<V, V>) {
+    if same.is_empty() {
+        return;
+    }
+    let inner = |block: &mut BlockGraph| {
+        block.nodes.iter_mut().for_each(|node| rename(node, same));
+        rename_all(&mut block.results, same);
+    };
+    rename_all(&mut node.ins, same);
+    match &mut node.op {
+        Op::While { cond, body, .. } => {
+            inner(cond);
+            inner(body);
+        }
+        Op::Case { branches, .. } => branches.iter_mut().for_each(inner),
+        _ => {}
+    }
+}
+
+/// Where the only reader of a product is its transpose, the operands are swapped instead.
+fn transpose_products(block: &mut BlockGraph) {
+    let mut uses: HashMap<V, usize> = HashMap::new();
+    block.for_each_use(&mut |v| *uses.entry(v).or_default() += 1);
+    let mut makers: HashMap<V, usize> = HashMap::new();
+    for (at, node) in block.nodes.iter().enumerate() {
+        if product(node).is_some() {
+            makers.insert(node.outs[0], at);
+        }
+    }
+    let mut dropped = Vec::new();
+    for at in 0..block.nodes.len() {
+        let Some((columns, rows)) = transposition(&block.nodes[at]) else { continue };
+        let from = block.nodes[at].ins[0];
+        let Some(&maker) = makers.get(&from).filter(|_| uses.get(&from) == Some(&1)) else { continue };
+        let Some(swapped) = product(&block.nodes[maker]).and_then(|dot| dot.swapped(rows, columns)) else { continue };
+        let (a, b) = (block.nodes[maker].ins[0], block.nodes[maker].ins[1]);
+        let node = &mut block.nodes[at];
+        node.ins = vec![b, a];
+        node.op = Op::Kernel { kernel: Box::new(swapped), starts: Vec::new() };
+        dropped.push(maker);
+    }
+    let mut at = 0;
+    block.nodes.retain(|_| {
+        at += 1;
+        !dropped.contains(&(at - 1))
+    });
+}
+
+fn product(node: &Node) -> Option<&Dot> {
+    match &node.op {
+        Op::Kernel { kernel, .. } => kernel.product(),
+        _ => None,
+    }
+}
+
+/// Extents of the result of a transposed matrix.
+fn transposition(node: &Node) -> Option<(usize, usize)> {
+    let view = match &node.op {
+        Op::Kernel { kernel, .. } => kernel.view()?,
+        Op::Load(view) => view,
+        _ => return None,
+    };
+    match (view.dims(), view.strides(), view.offset()) {
+        (&[columns, rows], &[1, step], 0) if isize::try_from(columns) == Ok(step) => Some((columns, rows)),
+        _ => None,
+    }
+}

@@ -1,0 +1,102 @@
+//! Equal computations made once, and products made transposed.
+
+use super::{DType, program, run, tensor};
+
+#[test]
+fn a_product_read_only_transposed_is_made_transposed() {
+    let body = |last: &str| {
+        format!(
+            "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<3x5xf32>, tensor<5x7xf32>) -> tensor<3x7xf32>
+             %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<3x7xf32>) -> tensor<7x3xf32>
+             {last}"
+        )
+    };
+    let a: Vec<f32> = (0..15u8).map(f32::from).collect();
+    let b: Vec<f32> = (0..35u8).map(|i| f32::from(i) - 17.0).collect();
+    let inputs = || vec![tensor(DType::F32, &[3, 5], &a), tensor(DType::F32, &[5, 7], &b)];
+    let want = |i: usize, j: usize| (0..5).map(|p| a[i * 5 + p] * b[p * 7 + j]).sum::<f32>();
+    let one =
+        program("%a: tensor<3x5xf32>, %b: tensor<5x7xf32>", "tensor<7x3xf32>", &body("return %1 : tensor<7x3xf32>"));
+    assert_eq!(one.step_count(), 1);
+    let got = run::<f32>(&one, inputs());
+    for (at, got) in got.iter().enumerate() {
+        assert_eq!(*got, want(at % 3, at / 3));
+    }
+    // Read both ways, it is made once and transposed.
+    let both = program(
+        "%a: tensor<3x5xf32>, %b: tensor<5x7xf32>",
+        "tensor<7x3xf32>, tensor<3x7xf32>",
+        &body("return %1, %0 : tensor<7x3xf32>, tensor<3x7xf32>"),
+    );
+    let out = both.run(inputs()).unwrap();
+    for (at, got) in out[1].as_slice::<f32>().unwrap().iter().enumerate() {
+        assert_eq!(*got, want(at / 7, at % 7));
+    }
+    for (at, got) in out[0].as_slice::<f32>().unwrap().iter().enumerate() {
+        assert_eq!(*got, want(at % 3, at / 3));
+    }
+}
+
+/// The same subtraction twice: both results are one value, which is returned twice and read in a loop.
+#[test]
+fn equal_computations_are_made_once() {
+    let ty = "tensor<4xf32>";
+    let program = program(
+        &format!("%a: {ty}, %b: {ty}"),
+        &format!("{ty}, {ty}, {ty}"),
+        &format!(
+            "%0 = stablehlo.subtract %a, %b : {ty}
+             %1 = stablehlo.subtract %a, %b : {ty}
+             %2 = stablehlo.subtract %b, %a : {ty}
+             %3 = stablehlo.multiply %0, %1 : {ty}
+             return %1, %2, %3 : {ty}, {ty}, {ty}"
+        ),
+    );
+    let a = tensor(DType::F32, &[4], &[1.0f32, 2.0, 3.0, 4.0]);
+    let b = tensor(DType::F32, &[4], &[4.0f32, 2.0, f32::INFINITY, -1.0]);
+    let out = program.run(vec![a, b]).unwrap();
+    assert_eq!(out[0].as_slice::<f32>().unwrap(), [-3.0, 0.0, f32::NEG_INFINITY, 5.0]);
+    assert_eq!(out[1].as_slice::<f32>().unwrap(), [3.0, 0.0, f32::INFINITY, -5.0]);
+    assert_eq!(out[2].as_slice::<f32>().unwrap(), [9.0, 0.0, f32::INFINITY, 25.0]);
+}
+
+/// Batches, strides, padding and dilation with windows read in place.
+#[test]
+fn convolutions_with_many_features_match_the_definition() {
+    let (h, w, c, o) = (9usize, 7usize, 20usize, 35usize);
+    let program = program(
+        "%x: tensor<2x9x7x20xf32>, %k: tensor<3x2x20x35xf32>",
+        "tensor<2x5x7x35xf32>",
+        "%0 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [2, 1], pad = [[1, 1], [2, 0]], lhs_dilate = [1, 1], rhs_dilate = [1, 2], reverse = [false, false]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x9x7x20xf32>, tensor<3x2x20x35xf32>) -> tensor<2x5x7x35xf32>
+         return %0 : tensor<2x5x7x35xf32>",
+    );
+    let x: Vec<f32> = (0..2 * h * w * c).map(|i| f32::from(u8::try_from(i * 7 % 23).unwrap()) - 11.0).collect();
+    let k: Vec<f32> = (0..6 * c * o).map(|i| f32::from(u8::try_from(i * 5 % 17).unwrap()) - 8.0).collect();
+    let got = run::<f32>(&program, vec![tensor(DType::F32, &[2, h, w, c], &x), tensor(DType::F32, &[3, 2, c, o], &k)]);
+    let mut at = 0;
+    for n in 0..2 {
+        for y in 0..5usize {
+            for z in 0..7usize {
+                for f in 0..o {
+                    let mut want = 0.0;
+                    for i in 0..3usize {
+                        for j in 0..2usize {
+                            let (Some(row), Some(column)) = ((2 * y + i).checked_sub(1), (z + 2 * j).checked_sub(2))
+                            else {
+                                continue;
+                            };
+                            if row >= h || column >= w {
+                                continue;
+                            }
+                            for g in 0..c {
+                                want += x[((n * h + row) * w + column) * c + g] * k[((i * 2 + j) * c + g) * o + f];
+                            }
+                        }
+                    }
+                    assert!((got[at] - want).abs() < 0.05, "{n} {y} {z} {f}: {} {want}", got[at]);
+                    at += 1;
+                }
+            }
+        }
+    }
+}
