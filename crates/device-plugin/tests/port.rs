@@ -119,7 +119,8 @@ fn every_rust_item_in_the_tables_exists() {
 
 #[test]
 fn an_item_that_is_not_there_is_found_missing() {
-    let files = vec!["pub struct Made {\n    pub field: i32,\n}\nimpl Made {\n    pub const fn new() {}\n}\n".to_owned()];
+    let files =
+        vec!["pub struct Made {\n    pub field: i32,\n}\nimpl Made {\n    pub const fn new() {}\n}\n".to_owned()];
     assert_eq!(bodies(&files, "Made").len(), 2);
     assert!(bodies(&files, "Mad").is_empty());
     assert!(declares("    pub const fn new() {}", &["fn "], "new"));

@@ -56,7 +56,9 @@ fn agree(dtype: DType, got: &[u8], want: &[u8]) -> bool {
         return got == want;
     };
     g.len() == w.len()
-        && g.iter().zip(&w).all(|(g, w)| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= tolerance * (1.0 + w.abs()))
+        && g.iter()
+            .zip(&w)
+            .all(|(g, w)| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= tolerance * (1.0 + w.abs()))
 }
 
 fn run(program: &Path) -> Result<(), String> {

@@ -72,7 +72,8 @@ impl Reader {
 
     /// The entry computation as `main`, then all that it calls.
     pub(super) fn funcs(&mut self, module: &proto::Module) -> Result<Vec<Func>> {
-        let entry = self.index(module.entry_computation_id).map_err(|_| Error::new("the entry computation is missing"))?;
+        let entry =
+            self.index(module.entry_computation_id).map_err(|_| Error::new("the entry computation is missing"))?;
         self.taken.insert("main".to_owned());
         self.names.insert(entry, "main".to_owned());
         let (mut main, built) = self.func(entry)?;
@@ -459,7 +460,8 @@ fn donations(module: &proto::Module, main: &mut Func, built: &Built) -> Result<(
         .collect();
     let argument = |number: i64, index: &[i64]| {
         let slot = usize::try_from(number).ok().and_then(|n| Some((built.params.get(n)?, starts.get(n)?)));
-        let (param, start) = slot.ok_or_else(|| Error::new(format!("an alias of parameter {number}, which is missing")))?;
+        let (param, start) =
+            slot.ok_or_else(|| Error::new(format!("an alias of parameter {number}, which is missing")))?;
         match shape::part(&param.shape, index)? {
             (offset, 1) => Ok(start + offset),
             _ => Err(Error::new(format!("an alias of parameter {number}, all of a tuple"))),

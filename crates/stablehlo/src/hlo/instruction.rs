@@ -80,13 +80,15 @@ pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
             };
             other("rng", vec![("rng_distribution", enumeration("rng_distribution", word))])
         }
-        "all-reduce" | "reduce-scatter" | "all-gather" | "all-to-all" | "collective-permute" | "collective-broadcast" => {
-            other(&i.opcode, collective::attributes(i)?)
-        }
+        "all-reduce"
+        | "reduce-scatter"
+        | "all-gather"
+        | "all-to-all"
+        | "collective-permute"
+        | "collective-broadcast" => other(&i.opcode, collective::attributes(i)?),
         // StableHLO has these as calls of a target every reader knows.
         "topk" => {
-            let fields =
-                vec![("k".to_owned(), int(i.k)), ("largest".to_owned(), Attribute::Bool(i.largest))];
+            let fields = vec![("k".to_owned(), int(i.k)), ("largest".to_owned(), Attribute::Bool(i.largest))];
             extra.push(("mhlo.attributes".to_owned(), Attribute::Dictionary(fields)));
             target("mhlo.topk")
         }
@@ -196,7 +198,10 @@ fn precision(i: &Instruction) -> Result<Vec<Precision>> {
     let mut list = vec![Precision::Default; 2];
     let Some(config) = &i.precision_config else { return Ok(list) };
     if config.algorithm != 0 {
-        return Err(Error::new(format!("dot algorithm {} cannot be read; send the program as StableHLO", config.algorithm)));
+        return Err(Error::new(format!(
+            "dot algorithm {} cannot be read; send the program as StableHLO",
+            config.algorithm
+        )));
     }
     for (operand, &number) in config.operand_precision.iter().enumerate() {
         let precision = match number {

@@ -10,6 +10,8 @@ mod instruction;
 mod proto;
 mod shape;
 mod sharding;
+#[cfg(test)]
+mod tests;
 
 use bytes::Bytes;
 use prost::Message;
