@@ -27,8 +27,9 @@ def n(*shape, high=9, dtype=np.int32):
     return rng.integers(0, high, shape).astype(dtype)
 
 
-def case(name, fun, *args, **options):
-    lowered = jax.jit(fun, keep_unused=True, **options).lower(*args)
+def case(name, fun, *args, platform="cpu", **options):
+    traced = jax.jit(fun, keep_unused=True, **options).trace(*args)
+    lowered = traced.lower(lowering_platforms=(platform,))
     code = lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto()
     results = jax.tree.leaves(jax.jit(fun)(*args))
     with open(f"{out}/{name}.hlo", "wb") as file:
@@ -70,8 +71,8 @@ case("scatter", lambda a, i, u: (a.at[i].add(u), a.at[i[0]].set(7), a.at[:, i].m
 case("sort", lambda a: (jnp.sort(a), jnp.argsort(a, axis=0), lax.sort((a, -a), num_keys=1)), f(4, 7))
 case("top_k", lambda a: lax.top_k(a, 3), f(2, 8))
 case("fft", lambda a: (jnp.fft.fft(a), jnp.fft.rfft(a), jnp.fft.irfft(jnp.fft.rfft(a)), jnp.fft.fft2(a)), f(4, 8))
-case("cholesky", lambda a: lax.linalg.cholesky(a @ a.T + 3 * jnp.eye(4)), f(4, 4))
-case("triangular_solve", lambda a, b: lax.linalg.triangular_solve(jnp.tril(a) + 2 * np.eye(3, dtype=np.float32), b, left_side=True, lower=True), f(3, 3), f(3, 2))
+case("cholesky", lambda a: lax.linalg.cholesky(a @ a.T + 3 * np.eye(4, dtype=np.float32)), f(4, 4), platform="tpu")  # Calls of LAPACK on CPUs.
+case("triangular_solve", lambda a, b: lax.linalg.triangular_solve(jnp.tril(a) + 2 * np.eye(3, dtype=np.float32), b, left_side=True, lower=True), f(3, 3), f(3, 2), platform="tpu")
 case("rng_bits", lambda k: (jax.random.uniform(jax.random.wrap_key_data(k), (5,)), lax.rng_bit_generator(jnp.concatenate([k, k]), (6,), np.uint32)), n(2, dtype=np.uint32))
 case("slices", lambda a, i: (a[1:6:2, ::-1], lax.dynamic_slice(a, (i, i - 2), (2, 3)), lax.dynamic_update_slice(a, a[:2, :2] * 2, (i, i))), f(7, 5), np.int32(3))
 case("pad", lambda a: (lax.pad(a, np.float32(9), ((1, -1, 2), (-1, 2, 0))), jnp.concatenate([a, a * 2], 1), jnp.transpose(a), a.reshape(-1)), f(4, 3))

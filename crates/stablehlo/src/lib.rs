@@ -86,8 +86,8 @@ pub fn parse(program: impl Into<Bytes>) -> Result<ir::Module> {
 ///
 /// # Errors
 ///
-/// For bytes that are no such message, opcodes and shapes without a counterpart in StableHLO, entry layouts other than
-/// the default one, and all [`verify`] finds. An error names the instruction, its opcode and its computation.
+/// For bytes that are no such message, opcodes and shapes without a counterpart in StableHLO, and all [`verify`] finds. An
+/// error of the reader names the instruction, its opcode and its computation.
 pub fn parse_hlo(program: impl Into<Bytes>) -> Result<ir::Module> {
     let module = hlo::parse(program.into())?;
     verify(&module)?;
@@ -99,7 +99,7 @@ pub fn parse_hlo(program: impl Into<Bytes>) -> Result<ir::Module> {
 ///
 /// # Errors
 ///
-/// Those of [`parse_hlo`].
+/// Those of [`parse_hlo`], and entry layouts other than the default one.
 pub fn parse_hlo_with_config(program: impl Into<Bytes>) -> Result<ir::Module> {
     let module = hlo::parse_with_config(program.into())?;
     verify(&module)?;

@@ -35,9 +35,7 @@ fn read(program: Bytes, config: Option<proto::Config>) -> Result<Module> {
     let size = program.len();
     let mut source: proto::Module = decode(program)?;
     let config = config.unwrap_or_default();
-    for layout in [config.entry_computation_layout.as_ref(), source.host_program_shape.as_ref()].into_iter().flatten() {
-        default_layouts(layout)?;
-    }
+    config.entry_computation_layout.iter().try_for_each(default_layouts)?;
     let mut reader = computation::Reader::new(std::mem::take(&mut source.computations), size)?;
     let funcs = reader.funcs(&source)?;
     let mut module = Module { name: Some(source.name), funcs, locations: reader.locations, ..Module::default() };
@@ -50,7 +48,8 @@ fn read(program: Bytes, config: Option<proto::Config>) -> Result<Module> {
     Ok(module)
 }
 
-/// Programs take and return buffers in the default layout; within a program layouts mean nothing.
+/// Programs take and return buffers in the default layout, whatever a bare module says: its layouts are those its
+/// producer found convenient, and clients of PJRT replace them. Those of a config are an order.
 fn default_layouts(of: &proto::ProgramShape) -> Result<()> {
     fn check(shape: &proto::Shape, what: &str) -> Result<()> {
         if let Some(order) = shape::permuted(shape) {

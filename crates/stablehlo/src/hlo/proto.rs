@@ -34,8 +34,6 @@ pub(super) struct Module {
     pub(super) name: String,
     #[prost(bytes = "bytes", repeated, tag = "3")]
     pub(super) computations: Vec<Bytes>,
-    #[prost(message, optional, tag = "4")]
-    pub(super) host_program_shape: Option<ProgramShape>,
     #[prost(int64, tag = "6")]
     pub(super) entry_computation_id: i64,
     #[prost(message, optional, tag = "8")]

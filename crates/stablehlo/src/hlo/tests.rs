@@ -1,6 +1,6 @@
 use prost::Message;
 
-use super::proto::{Computation, Instruction, Layout, Module, ProgramShape, Shape};
+use super::proto::{Computation, Config, Instruction, Layout, Module, ModuleWithConfig, ProgramShape, Shape};
 use crate::ir::OpKind;
 
 const F32: i32 = 11;
@@ -100,7 +100,13 @@ fn programs_that_grow_without_bound_are_refused() {
 fn only_default_entry_layouts_are_read() {
     let mut shape = array(&[2, 3]);
     shape.layout = Some(Layout { minor_to_major: vec![0, 1] });
-    let mut module = module(&[computation(7, &[instruction(1, "parameter", array(&[2, 3]), &[])])]);
-    module.host_program_shape = Some(ProgramShape { parameters: vec![shape], result: None });
-    assert!(error(&module).contains("parameter 0 has the layout [0, 1]"));
+    let module = module(&[computation(7, &[instruction(1, "parameter", array(&[2, 3]), &[])])]);
+    let layout = ProgramShape { parameters: vec![shape], result: None };
+    let config = Config { entry_computation_layout: Some(layout), replica_count: 2, num_partitions: 1 };
+    let mut whole = ModuleWithConfig { module: Some(module.encode_to_vec().into()), config: Some(config) };
+    let error = crate::parse_hlo_with_config(whole.encode_to_vec()).unwrap_err();
+    assert!(error.to_string().contains("parameter 0 has the layout [0, 1]"), "{error}");
+    whole.config.as_mut().unwrap().entry_computation_layout = None;
+    let module = crate::parse_hlo_with_config(whole.encode_to_vec()).unwrap();
+    assert_eq!(module.attributes.len(), 2);
 }
