@@ -277,6 +277,18 @@ typedef struct PJRT_Api PJRT_Api;
 /** The process takes all devices of its host. */
 #define DP_DEVICE_SHARE_ALL 2
 
+/** Answer by the names of the program's operations. */
+#define DP_EFFORT_NAMES 1
+
+/** And by their attributes. */
+#define DP_EFFORT_ATTRIBUTES 2
+
+/** And by their types. */
+#define DP_EFFORT_TYPES 3
+
+/** And by all that compiling finds out. */
+#define DP_EFFORT_COMPILE 4
+
 /** Carrying out the step changes the variable; without this flag it is kept. */
 #define DP_STEP_CHANGES 1
 
@@ -285,6 +297,18 @@ typedef struct PJRT_Api PJRT_Api;
 
 /** The plugin's value replaces another one; without this flag, a value that is set stays. */
 #define DP_STEP_OVERRIDES 4
+
+/** There is no answer: the argument was NULL. */
+#define DP_SUPPORT_NONE 0
+
+/** The devices can run the program, as far as the effort went. */
+#define DP_SUPPORT_YES 1
+
+/** They cannot. */
+#define DP_SUPPORT_NO 2
+
+/** Nobody can tell without more effort. */
+#define DP_SUPPORT_MAYBE 3
 
 /** Version of this header's binary interface. A library of a larger number still has everything of a smaller one. */
 #define DP_ABI_VERSION 1
@@ -341,6 +365,9 @@ typedef struct dp_policy dp_policy;
  * leases is freed, its plugins are shut down.
  */
 typedef struct dp_registry dp_registry;
+
+/** Whether a plugin's devices can run a program, and the reasons where they cannot, or where nobody can tell. */
+typedef struct dp_support dp_support;
 
 /** How a function ended: `DP_OK`, or the kind of its error. The numbers are those of `PJRT_Error_Code`. */
 typedef uint32_t dp_code;
@@ -663,6 +690,21 @@ typedef uint32_t (*dp_configure)(const dp_topology *topology,
 /** Called once, after the last client is gone. */
 typedef void (*dp_shutdown)(void);
 
+/**
+ * Tells whether the devices can run a program: `code`, of a format such as `mlir`. Returns 0 and hands the answer to
+ * `sink` as JSON, or a `PJRT_Error_Code` and the reason; `PJRT_Error_Code_UNIMPLEMENTED` where the manifest says all the
+ * plugin knows. `effort` is one of `DP_EFFORT_*`. The answer is an object of
+ *
+ * - `answer`: `yes`, `no` or `maybe`; and
+ * - `reasons`, for the last two, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,
+ *   "message": …}`, where only the message is required.
+ */
+typedef uint32_t (*dp_supports)(dp_string format,
+                                dp_string code,
+                                uint32_t effort,
+                                dp_sink sink,
+                                void *user);
+
 /** What a plugin says of itself. It lives, unchanged, until the process ends. */
 typedef struct dp_descriptor {
     /** Size of the struct in bytes, as the plugin knows it. */
@@ -692,6 +734,8 @@ typedef struct dp_descriptor {
     dp_configure configure;
     /** May be null. */
     dp_shutdown shutdown;
+    /** Which programs the devices can run; null where the manifest says all the plugin knows. */
+    dp_supports supports;
 } dp_descriptor;
 
 
@@ -1284,6 +1328,34 @@ dp_code dp_registry_remove(const dp_registry *registry,
                            dp_error **error);
 
 /**
+ * Asks whether the plugin's devices can run a program. Nothing is loaded and no client is made: the plugin answers
+ * where its code is at hand, else the table in its manifest does. `format` is that of `PJRT_Program`, such as `mlir`;
+ * `code` are its `code_size` bytes. `effort` is one of `DP_EFFORT_*`.
+ */
+dp_code dp_plugin_supports(const dp_plugin *plugin,
+                           const char *format,
+                           const void *code,
+                           size_t code_size,
+                           uint32_t effort,
+                           dp_support **out,
+                           dp_error **error);
+
+/** Frees an answer. */
+void dp_support_free(dp_support *support);
+
+/** The answer: one of `DP_SUPPORT_*`. */
+uint32_t dp_support_answer(const dp_support *support);
+
+/** Number of reasons. */
+size_t dp_support_reason_count(const dp_support *support);
+
+/** A reason for people: the operation, what is wrong, and where it is. Absent beyond the last one. */
+dp_string dp_support_reason_at(const dp_support *support, size_t index);
+
+/** The answer as JSON: `{"answer": "no", "reasons": [{"operation": …, "type": …, "location": …, "message": …}]}`. */
+dp_string dp_support_json(const dp_support *support);
+
+/**
  * Finds the place of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes, TPU and
  * Neuron environments set; a process alone where there are none. `DP_INVALID_ARGUMENT` names variables that contradict
  * each other. The caller frees it with `dp_topology_free`; a struct that the caller filled in is not freed.
@@ -1675,6 +1747,34 @@ dp_code dp_registry_enable(const dp_registry *registry,
 dp_code dp_registry_remove(const dp_registry *registry,
                            const dp_plugin *plugin,
                            dp_error **error);
+
+/**
+ * Asks whether the plugin's devices can run a program. Nothing is loaded and no client is made: the plugin answers
+ * where its code is at hand, else the table in its manifest does. `format` is that of `PJRT_Program`, such as `mlir`;
+ * `code` are its `code_size` bytes. `effort` is one of `DP_EFFORT_*`.
+ */
+dp_code dp_plugin_supports(const dp_plugin *plugin,
+                           const char *format,
+                           const void *code,
+                           size_t code_size,
+                           uint32_t effort,
+                           dp_support **out,
+                           dp_error **error);
+
+/** Frees an answer. */
+void dp_support_free(dp_support *support);
+
+/** The answer: one of `DP_SUPPORT_*`. */
+uint32_t dp_support_answer(const dp_support *support);
+
+/** Number of reasons. */
+size_t dp_support_reason_count(const dp_support *support);
+
+/** A reason for people: the operation, what is wrong, and where it is. Absent beyond the last one. */
+dp_string dp_support_reason_at(const dp_support *support, size_t index);
+
+/** The answer as JSON: `{"answer": "no", "reasons": [{"operation": …, "type": …, "location": …, "message": …}]}`. */
+dp_string dp_support_json(const dp_support *support);
 
 /**
  * Finds the place of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes, TPU and

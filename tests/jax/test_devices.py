@@ -211,3 +211,14 @@ def test_a_process_ends_with_work_in_flight():
     """
     code, printed, errors = fresh(code)
     assert (code, printed) == (0, "end"), errors
+
+
+def test_a_profile_shows_the_device(tmp_path):
+    with jax.profiler.trace(str(tmp_path)):
+        x = jax.device_put(np.arange(8, dtype=np.float32), DEVICES[0])
+        jax.jit(lambda x: jnp.tanh(x) + 3)(x).block_until_ready()
+    files = list(tmp_path.rglob("*.xplane.pb"))
+    assert files, "JAX wrote no profile"
+    profile = b"".join(file.read_bytes() for file in files)
+    assert b"/device:CUSTOM:pjrt_cpu:0" in profile
+    assert b"PJRT_LoadedExecutable_Execute" in profile

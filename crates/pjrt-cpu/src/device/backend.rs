@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use device_plugin::extensions::{Extensions, Profile};
 use device_plugin::{
     Backend, CompileOptions, Compiled, CompiledMemoryStats, CreateOptions, DeviceInfo, Error, Event, ExecutableInfo,
     ForeignMemory, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program, Result, Shape,
@@ -57,9 +58,14 @@ impl Drop for CpuBackend {
     }
 }
 
+/// The SDK records calls, executions and transfers; there is nothing to add.
+impl Profile for CpuBackend {}
+
 impl Backend for CpuBackend {
     type Buffer = CpuBuffer;
     type Executable = CpuExecutable;
+
+    const EXTENSIONS: Extensions<Self> = Extensions::none().profiler();
 
     /// Buffers know themselves when they are ready.
     const QUEUED: bool = true;
