@@ -31,19 +31,26 @@ const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
     [major as i64, minor as i64, patch as i64]
 }
 
-/// Reads a program of format `mlir`: a portable artifact, or text.
+/// Reads a program of format `mlir` (a portable artifact, or text), `hlo` (a serialized `HloModuleProto`) or
+/// `hlo_with_config` (a serialized `HloModuleProtoWithConfig`).
 ///
 /// # Errors
 ///
 /// `UNIMPLEMENTED` for another format; `INVALID_ARGUMENT` for a program that is none, with the place.
 pub fn parse(program: &Program) -> Result<Module> {
-    if program.format != "mlir" {
-        return Err(Error::unimplemented(format!(
-            "programs in format {:?}; this device reads StableHLO (format \"mlir\")",
-            program.format
-        )));
-    }
-    ::stablehlo::parse(program.code.clone()).map_err(|error| Error::invalid_argument(error.to_string()))
+    let code = program.code.clone();
+    let read = match program.format.as_str() {
+        "mlir" => ::stablehlo::parse(code),
+        "hlo" => ::stablehlo::parse_hlo(code),
+        "hlo_with_config" => ::stablehlo::parse_hlo_with_config(code),
+        format => {
+            return Err(Error::unimplemented(format!(
+                "programs in format {format:?}; this device reads StableHLO (format \"mlir\") and HLO (formats \"hlo\" \
+                 and \"hlo_with_config\")"
+            )));
+        }
+    };
+    read.map_err(|error| Error::invalid_argument(error.to_string()))
 }
 
 /// The function that runs when a program does.
@@ -171,10 +178,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_says_why() {
-        let hlo = Program { format: "hlo".to_owned(), code: "".into() };
-        let error = parse(&hlo).unwrap_err();
+        let other = Program { format: "onnx".to_owned(), code: "".into() };
+        let error = parse(&other).unwrap_err();
         assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
-        assert!(error.message().contains("\"hlo\""), "{error}");
+        assert!(error.message().contains("\"onnx\""), "{error}");
+        for format in ["hlo", "hlo_with_config"] {
+            let none = Program { format: format.to_owned(), code: "what is this".into() };
+            let error = parse(&none).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
+            assert!(error.message().contains("HLO module"), "{error}");
+        }
         assert_eq!(parse(&program("what is this")).unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
         let dynamic = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }";
         let error = info(&parse(&program(dynamic)).unwrap()).unwrap_err();

@@ -46,6 +46,7 @@ mod attributes;
 mod bytecode;
 mod error;
 mod float;
+mod hlo;
 pub mod ir;
 mod literal;
 mod location;
@@ -73,6 +74,34 @@ pub fn parse(program: impl Into<Bytes>) -> Result<ir::Module> {
     let program = program.into();
     let module =
         if program.starts_with(&bytecode::MAGIC) { bytecode::parse(&program)? } else { text::parse(&program)? };
+    verify(&module)?;
+    Ok(module)
+}
+
+/// Reads a program in XLA's own form: a serialized `HloModuleProto`, the format `hlo` of PJRT.
+///
+/// What comes out is the StableHLO program that means the same: tuples are taken apart (an entry computation that returns
+/// one has as many results), computations an instruction calls become its regions, those that `call` and `fusion` name
+/// become functions, and `input_output_alias` and `buffer_donor` become attributes of `main`'s arguments.
+///
+/// # Errors
+///
+/// For bytes that are no such message, opcodes and shapes without a counterpart in StableHLO, and all [`verify`] finds. An
+/// error of the reader names the instruction, its opcode and its computation.
+pub fn parse_hlo(program: impl Into<Bytes>) -> Result<ir::Module> {
+    let module = hlo::parse(program.into())?;
+    verify(&module)?;
+    Ok(module)
+}
+
+/// Reads a serialized `HloModuleProtoWithConfig`, the format `hlo_with_config` of PJRT: [`parse_hlo`], and the numbers of
+/// replicas and partitions of the config as module attributes.
+///
+/// # Errors
+///
+/// Those of [`parse_hlo`], and entry layouts other than the default one.
+pub fn parse_hlo_with_config(program: impl Into<Bytes>) -> Result<ir::Module> {
+    let module = hlo::parse_with_config(program.into())?;
     verify(&module)?;
     Ok(module)
 }

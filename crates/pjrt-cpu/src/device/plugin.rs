@@ -26,7 +26,9 @@ impl DevicePlugin for Cpu {
 
     fn capabilities() -> Capabilities {
         let builder = Capabilities::builder()
-            .program_formats(ProgramFormats::preferring(ProgramFormat::Mlir))
+            .program_formats(
+                ProgramFormats::preferring(ProgramFormat::Mlir).or(ProgramFormat::Hlo).or(ProgramFormat::HloWithConfig),
+            )
             .donation(true)
             .persistent_cache(true)
             .memory_kinds(MemoryKinds::new(KINDS).host_offload())
@@ -78,6 +80,7 @@ mod tests {
         assert_eq!(range.minimum.to_string(), numbers(STABLEHLO.minimum));
         assert_eq!(capabilities.memory_kinds.default_kind.as_deref(), Some(KINDS[0]));
         assert!(capabilities.program_formats.accepts(ProgramFormat::Mlir));
-        assert!(!capabilities.program_formats.accepts(ProgramFormat::Hlo));
+        assert!(capabilities.program_formats.accepts(ProgramFormat::Hlo));
+        assert!(capabilities.program_formats.accepts(ProgramFormat::HloWithConfig));
     }
 }

@@ -6,14 +6,14 @@ use device_plugin::support::{Reason, Support};
 use device_plugin::{CompileOptions, Program};
 use stablehlo::ir::Module;
 
-use super::compile::compile_module;
+use super::compile::{compile_module, read};
 
 pub(crate) fn supports(program: &Program) -> Support {
-    if program.format != "mlir" {
-        let message = format!("the device reads StableHLO (format \"mlir\"), and the program is {:?}", program.format);
+    let Some(read) = read(program) else {
+        let message = format!("the device reads StableHLO and HLO, and the program is {:?}", program.format);
         return Support::No(vec![Reason::new(message)]);
-    }
-    let module = match stablehlo::parse(program.code.clone()) {
+    };
+    let module = match read {
         Ok(module) => module,
         Err(error) => {
             let mut reason = Reason::new(format!("the program cannot be read: {}", error.message()));

@@ -44,3 +44,8 @@ pub(crate) fn whole_type(text: &str) -> Option<Ty> {
 pub(crate) fn fields(body: &str) -> Result<Attributes> {
     parser::Parser::new(body).fields()
 }
+
+/// The entries of a dictionary given as text, braces included.
+pub(crate) fn dictionary(text: &str) -> Result<Attributes> {
+    parser::Parser::new(text).dictionary()
+}

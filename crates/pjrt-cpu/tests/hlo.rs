@@ -1,0 +1,148 @@
+//! Programs in XLA's own form: results against JAX (see `make_hlo.py`), and broken programs.
+//!
+//! Needs Python with JAX 0.10.2, at `target/venv-jax-0.10.2` or where `STABLEHLO_TEST_PYTHON` says.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use half::{bf16, f16};
+use pjrt_cpu::engine::{DType, Pool, Tensor, compile};
+
+/// The folder of programs, made once; none without JAX.
+static CASES: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let python = std::env::var_os("STABLEHLO_TEST_PYTHON")
+        .map_or_else(|| own.join("../../target/venv-jax-0.10.2/bin/python"), PathBuf::from);
+    if !python.exists() {
+        return None;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hlo");
+    let _ = std::fs::remove_dir_all(&folder);
+    let status = Command::new(python).arg(own.join("tests/make_hlo.py")).arg(&folder).status();
+    assert!(status.expect("python starts").success(), "make_hlo.py failed");
+    Some(folder)
+});
+
+fn programs(test: &str) -> Vec<PathBuf> {
+    let Some(folder) = &*CASES else {
+        println!("SKIPPED {test}: no Python with JAX at target/venv-jax-0.10.2");
+        return Vec::new();
+    };
+    let entries = std::fs::read_dir(folder).expect("the folder of programs");
+    let mut programs: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    programs.retain(|path| path.extension().is_some_and(|e| e == "hlo"));
+    programs.sort();
+    assert!(programs.len() > 30, "{} programs", programs.len());
+    programs
+}
+
+/// Elements as `f64` and how far they may be off, for floats.
+fn floats(dtype: DType, bytes: &[u8]) -> Option<(Vec<f64>, f64)> {
+    fn wide<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+        bytes.as_chunks::<N>().0.iter().map(|c| f(*c)).collect()
+    }
+    Some(match dtype {
+        DType::F64 | DType::C128 => (wide(bytes, f64::from_ne_bytes), 1e-11),
+        DType::F32 | DType::C64 => (wide(bytes, |b| f32::from_ne_bytes(b).into()), 2e-5),
+        DType::Bf16 => (wide(bytes, |b| bf16::from_ne_bytes(b).to_f64()), 2e-2),
+        DType::F16 => (wide(bytes, |b| f16::from_ne_bytes(b).to_f64()), 2e-3),
+        _ => return None,
+    })
+}
+
+fn agree(dtype: DType, got: &[u8], want: &[u8]) -> bool {
+    let (Some((g, tolerance)), Some((w, _))) = (floats(dtype, got), floats(dtype, want)) else {
+        return got == want;
+    };
+    g.len() == w.len()
+        && g.iter()
+            .zip(&w)
+            .all(|(g, w)| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= tolerance * (1.0 + w.abs()))
+}
+
+fn run(program: &Path) -> Result<(), String> {
+    let code = std::fs::read(program).map_err(|e| e.to_string())?;
+    let mut data = &std::fs::read(program.with_extension("bin")).map_err(|e| e.to_string())?[..];
+    let module = stablehlo::parse_hlo(code).map_err(|e| format!("parse: {e}"))?;
+    // What was read can be written and read again.
+    let artifact = stablehlo::write(&module, stablehlo::ir::Version::NEWEST).map_err(|e| format!("write: {e}"))?;
+    stablehlo::parse(artifact).map_err(|e| format!("parse again: {e}"))?;
+    let compiled = compile(&module).map_err(|e| format!("compile: {e}"))?;
+    let mut next = |bytes: usize| data.split_off(..bytes).ok_or("the data file is too short");
+    let mut inputs = Vec::new();
+    for parameter in compiled.parameters() {
+        let bytes = next(parameter.ty.bytes())?;
+        let tensor = Tensor::from_bytes(Pool::global(), parameter.ty.dtype, &parameter.ty.dims, bytes);
+        inputs.push(tensor.map_err(|e| e.to_string())?);
+    }
+    for (i, got) in compiled.run(inputs).map_err(|e| e.to_string())?.iter().enumerate() {
+        let want = next(got.bytes().len())?;
+        if !agree(got.dtype(), got.bytes(), want) {
+            return Err(format!("output {i} ({:?}) is {:?}, want {want:?}", got.ty(), got.bytes()));
+        }
+    }
+    if data.is_empty() { Ok(()) } else { Err(format!("{} bytes of data are left over", data.len())) }
+}
+
+#[test]
+fn hlo_results_match_jax() {
+    let programs = programs("hlo_results_match_jax");
+    let failures: Vec<String> = programs
+        .iter()
+        .filter_map(|program| Some(format!("{}: {}", program.file_stem()?.display(), run(program).err()?)))
+        .collect();
+    assert!(failures.is_empty(), "{} of {} programs failed:\n{}", failures.len(), programs.len(), failures.join("\n"));
+}
+
+#[test]
+fn donated_arguments_alias_their_results() {
+    let programs = programs("donated_arguments_alias_their_results");
+    let Some(program) = programs.iter().find(|path| path.ends_with("donated.hlo")) else { return };
+    let module = stablehlo::parse_hlo(std::fs::read(program).expect("a program")).expect("an HLO module");
+    let main = module.entry().expect("an entry");
+    let alias = |argument| main.arg_attribute(argument, "tf.aliasing_output").and_then(|a| a.as_integer());
+    assert_eq!((alias(0), alias(1)), (None, Some(1)));
+}
+
+/// Flips, cuts and repeats bytes: every program that comes out is read or refused.
+#[test]
+fn broken_programs_are_refused_without_panics() {
+    let programs = programs("broken_programs_are_refused_without_panics");
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut next = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).expect("31 bits") % below.max(1)
+    };
+    let (mut read, mut refused) = (0, 0);
+    for program in &programs {
+        let code = std::fs::read(program).expect("a program");
+        for round in 0..150 {
+            let mut broken = code.clone();
+            match round % 3 {
+                0 => broken.truncate(next(code.len())),
+                1 => {
+                    let (at, from, n) = (next(code.len()), next(code.len()), next(24));
+                    let piece = code[from..(from + n).min(code.len())].to_vec();
+                    broken.splice(at..at, piece);
+                }
+                _ => {
+                    for _ in 0..=next(3) {
+                        let at = next(broken.len());
+                        broken[at] = u8::try_from(next(256)).expect("a byte");
+                    }
+                }
+            }
+            match stablehlo::parse_hlo(broken) {
+                Ok(_) => read += 1,
+                Err(error) => {
+                    assert!(!error.message().is_empty());
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(programs.is_empty() || (read > 0 && refused > read), "{read} read, {refused} refused");
+}

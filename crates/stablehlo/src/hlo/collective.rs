@@ -1,0 +1,105 @@
+//! Attributes of collectives, in the form the text reader gives them.
+
+use super::instruction::dimension;
+use super::proto::{Instruction, IotaReplicaGroups};
+use crate::attributes::int;
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// Most members a compact list of groups may stand for.
+const MAX_MEMBERS: usize = 1 << 16;
+/// Most dimensions such a list may be reshaped to.
+const MAX_RANK: usize = 64;
+
+/// The attributes of the StableHLO op of the instruction's opcode, by name.
+pub(super) fn attributes(i: &Instruction) -> Result<Vec<(&'static str, Attribute)>> {
+    let mut list = vec![("channel_id", int(i.channel_id.max(0)))];
+    if i.opcode == "collective-permute" {
+        let pairs = i.source_target_pairs.iter().map(|pair| vec![pair.source, pair.target]).collect();
+        list.push(("source_target_pairs", matrix(pairs)?));
+        return Ok(list);
+    }
+    let groups = groups(i)?;
+    let dim = || dimension(i).and_then(|d| i64::try_from(d).map_err(|_| Error::new("a dimension out of range")));
+    let members = groups.first().map_or(0, Vec::len);
+    match i.opcode.as_str() {
+        "all-gather" => list.push(("all_gather_dim", int(dim()?))),
+        "reduce-scatter" => list.push(("scatter_dimension", int(dim()?))),
+        "all-to-all" => {
+            // Without a dimension each member sends one operand to each other: StableHLO has no such form.
+            let dim = dim()?;
+            if members == 0 {
+                return Err(Error::new("an all-to-all must state its replica groups"));
+            }
+            list.push(("concat_dimension", int(dim)));
+            list.push(("split_count", int(i64::try_from(members).unwrap_or(i64::MAX))));
+            list.push(("split_dimension", int(dim)));
+        }
+        "collective-broadcast" => list.push(("has_dynamic_root", Attribute::Bool(false))),
+        _ => {}
+    }
+    list.push(("replica_groups", matrix(groups)?));
+    if matches!(i.opcode.as_str(), "all-reduce" | "reduce-scatter" | "all-gather") {
+        list.push(("use_global_device_ids", Attribute::Bool(i.use_global_device_ids)));
+    }
+    list.sort_by_key(|(name, _)| *name);
+    Ok(list)
+}
+
+fn groups(i: &Instruction) -> Result<Vec<Vec<i64>>> {
+    let listed = match &i.collective_device_list {
+        Some(list) => match &list.iota {
+            Some(iota) => return expand(iota),
+            None => &list.replica_groups,
+        },
+        None => &i.replica_groups,
+    };
+    let listed = if listed.is_empty() { &i.replica_groups } else { listed };
+    Ok(listed.iter().map(|group| group.replica_ids.clone()).collect())
+}
+
+/// The groups that counting, reshaping and transposing stand for.
+fn expand(iota: &IotaReplicaGroups) -> Result<Vec<Vec<i64>>> {
+    let wrong = || Error::new("replica groups whose counts do not fit together");
+    let size = |n: i64| usize::try_from(n).ok().filter(|&n| n > 0).ok_or_else(wrong);
+    let (groups, each) = (size(iota.groups)?, size(iota.devices_per_group)?);
+    let total = groups.checked_mul(each).filter(|&n| n <= MAX_MEMBERS).ok_or_else(wrong)?;
+    let extents = iota.reshape_dims.iter().map(|&n| size(n)).collect::<Result<Vec<_>>>()?;
+    let rank = extents.len();
+    let product = extents.iter().try_fold(1usize, |product, &n| product.checked_mul(n)).ok_or_else(wrong)?;
+    if product != total || iota.transpose_perm.len() != rank || rank > MAX_RANK {
+        return Err(wrong());
+    }
+    let mut strides = vec![1; rank];
+    for d in (0..rank.saturating_sub(1)).rev() {
+        strides[d] = strides[d + 1] * extents[d + 1];
+    }
+    let mut order = Vec::with_capacity(rank);
+    for &d in &iota.transpose_perm {
+        let d = usize::try_from(d).ok().filter(|d| *d < rank && !order.contains(d)).ok_or_else(wrong)?;
+        order.push(d);
+    }
+    let member = |position: usize| {
+        let (mut rest, mut id) = (position, 0);
+        for &d in order.iter().rev() {
+            id += rest % extents[d] * strides[d];
+            rest /= extents[d];
+        }
+        i64::try_from(id).unwrap_or(i64::MAX)
+    };
+    let ids: Vec<i64> = (0..total).map(member).collect();
+    Ok(ids.chunks(each).map(<[i64]>::to_vec).collect())
+}
+
+/// Rows of ids, short rows filled up with -1.
+fn matrix(rows: Vec<Vec<i64>>) -> Result<Attribute> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    if rows.len().saturating_mul(columns) > MAX_MEMBERS.max(4 * rows.iter().map(Vec::len).sum::<usize>()) {
+        return Err(Error::new("replica groups of too different sizes"));
+    }
+    let extent = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let ty = TensorType::new([extent(rows.len()), extent(columns)], ElementType::I64);
+    let padded = |row: Vec<i64>| row.into_iter().chain(std::iter::repeat(-1)).take(columns);
+    let data: Vec<u8> = rows.into_iter().flat_map(padded).flat_map(i64::to_le_bytes).collect();
+    Ok(Attribute::Tensor(Literal::new(ty, data)?))
+}

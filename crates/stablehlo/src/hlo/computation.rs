@@ -1,0 +1,484 @@
+//! From computations to functions and regions.
+//!
+//! Tuples are taken apart: a value here is the list of the arrays and tokens it consists of, so that `tuple` and
+//! `get-tuple-element` leave no op. A computation that others call by name becomes a function, one that belongs to an
+//! instruction its region; branches take no arguments in StableHLO, so those of `conditional` read the operands.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use bytes::Bytes;
+
+use super::proto::{self, Instruction, Shape};
+use super::{decode, instruction, shape};
+use crate::MAX_NESTING;
+use crate::attributes::Budget;
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// What building one operation costs at least, in bytes.
+const OP_WEIGHT: usize = 256;
+
+/// Reads the computations of one module.
+pub(super) struct Reader {
+    computations: Vec<proto::Computation>,
+    by_id: HashMap<i64, usize>,
+    /// Functions that were called: symbol names, and the order of first calls.
+    names: HashMap<usize, String>,
+    taken: HashSet<String>,
+    queue: Vec<usize>,
+    pub(super) locations: Vec<Location>,
+    budget: Budget,
+}
+
+/// The arrays and tokens an instruction's result consists of.
+struct Value {
+    ids: Vec<ValueId>,
+    shape: Shape,
+}
+
+/// A computation, read.
+struct Built {
+    region: Region,
+    params: Vec<Value>,
+    param_attributes: Vec<Attributes>,
+    root: Value,
+    root_attributes: Vec<Attributes>,
+}
+
+/// Newer producers put the computation's id in the upper half of an instruction's.
+fn local(id: i64) -> i64 {
+    id & 0xFFFF_FFFF
+}
+
+impl Reader {
+    pub(super) fn new(encoded: Vec<Bytes>, program_bytes: usize) -> Result<Self> {
+        let computations = encoded.into_iter().map(decode::<proto::Computation>).collect::<Result<Vec<_>>>()?;
+        let mut by_id = HashMap::with_capacity(computations.len());
+        for (index, computation) in computations.iter().enumerate() {
+            if by_id.insert(computation.id, index).is_some() {
+                return Err(Error::new(format!("two computations have the id {}", computation.id)));
+            }
+        }
+        Ok(Self {
+            computations,
+            by_id,
+            names: HashMap::new(),
+            taken: HashSet::new(),
+            queue: Vec::new(),
+            locations: vec![Location::Unknown],
+            budget: Budget::new(program_bytes),
+        })
+    }
+
+    /// The entry computation as `main`, then all that it calls.
+    pub(super) fn funcs(&mut self, module: &proto::Module) -> Result<Vec<Func>> {
+        let entry =
+            self.index(module.entry_computation_id).map_err(|_| Error::new("the entry computation is missing"))?;
+        self.taken.insert("main".to_owned());
+        self.names.insert(entry, "main".to_owned());
+        let (mut main, built) = self.func(entry)?;
+        donations(module, &mut main, &built)?;
+        let mut funcs = vec![main];
+        while let Some(next) = self.queue.pop() {
+            funcs.push(self.func(next)?.0);
+        }
+        Ok(funcs)
+    }
+
+    fn index(&self, id: i64) -> Result<usize> {
+        let found = self.by_id.get(&id).or_else(|| self.by_id.get(&local(id)));
+        found.copied().ok_or_else(|| Error::new(format!("calls computation {id}, which does not exist")))
+    }
+
+    /// Symbol name of a computation that is called by name.
+    fn callee(&mut self, index: usize) -> String {
+        if let Some(name) = self.names.get(&index) {
+            return name.clone();
+        }
+        let (stem, id) = (&self.computations[index].name, self.computations[index].id);
+        let mut name = if stem.is_empty() { format!("computation.{id}") } else { stem.clone() };
+        while !self.taken.insert(name.clone()) {
+            name = format!("{name}.{id}");
+        }
+        self.names.insert(index, name.clone());
+        self.queue.push(index);
+        name
+    }
+
+    fn func(&mut self, index: usize) -> Result<(Func, Built)> {
+        let mut values = Vec::new();
+        let mut built = self.region(index, &mut values, None, 0)?;
+        let results = built.root.ids.iter().map(|id| values[id.0 as usize].clone()).collect();
+        let name = self.names.get(&index).cloned().unwrap_or_default();
+        let func = Func {
+            public: name == "main",
+            name,
+            arg_attributes: std::mem::take(&mut built.param_attributes),
+            results,
+            result_attributes: std::mem::take(&mut built.root_attributes),
+            attributes: Attributes::new(),
+            body: std::mem::take(&mut built.region),
+            values,
+            location: LocationId(0),
+        };
+        Ok((func, built))
+    }
+
+    /// A computation's instructions as ops. `given` are the values of its parameters where they are none of the region's
+    /// own arguments.
+    fn region(
+        &mut self,
+        index: usize,
+        values: &mut Vec<Type>,
+        given: Option<&[Vec<ValueId>]>,
+        depth: usize,
+    ) -> Result<Built> {
+        let computation = &self.computations[index];
+        let name = computation.name.clone();
+        if depth > MAX_NESTING {
+            return Err(Error::new(format!("computations call each other deeper than {MAX_NESTING}")).with_func(&name));
+        }
+        let (encoded, root_id) = (computation.instructions.clone(), local(computation.root_id));
+        self.budget.charge(encoded.len().saturating_mul(size_of::<Bytes>())).map_err(|e| e.with_func(&name))?;
+        let count = encoded.len();
+        let mut body = Body {
+            values,
+            given,
+            depth,
+            defined: HashMap::with_capacity(count),
+            params: Vec::new(),
+            limit: count,
+            ops: Vec::with_capacity(count),
+        };
+        let mut root_sharding = None;
+        let mut last = 0;
+        for bytes in encoded {
+            let size = bytes.len();
+            let mut i: Instruction = decode(bytes).map_err(|e| e.with_func(&name))?;
+            let place = |e: Error| named(e, &i.name, &i.opcode).with_func(&name);
+            self.budget.charge(size.saturating_mul(8).saturating_add(OP_WEIGHT)).map_err(place)?;
+            let (id, label, opcode) = (local(i.id), i.name.clone(), i.opcode.clone());
+            if id == root_id {
+                root_sharding = i.sharding.clone();
+            }
+            let value = self.instruction(&mut body, &mut i).map_err(|e| named(e, &label, &opcode).with_func(&name))?;
+            if body.defined.insert(id, value).is_some() {
+                let error = Error::new(format!("another instruction has the id {id}"));
+                return Err(named(error, &label, &opcode).with_func(&name));
+            }
+            last = id;
+        }
+        let Body { mut defined, params, mut ops, .. } = body;
+        let root = defined.remove(&root_id).or_else(|| defined.remove(&last));
+        let root = root.ok_or_else(|| Error::new("a computation without instructions").with_func(&name))?;
+        ops.push(op(OpKind::Return, root.ids.clone(), Vec::new()));
+        let mut args = Vec::new();
+        let (mut own, mut param_attributes) = (Vec::new(), Vec::new());
+        for (number, param) in params.into_iter().enumerate() {
+            let missing = || Error::new(format!("parameter {number} is missing")).with_func(&name);
+            let (value, attributes) = param.ok_or_else(missing)?;
+            args.extend(&value.ids);
+            own.push(value);
+            param_attributes.extend(attributes);
+        }
+        if given.is_some() {
+            args.clear();
+        }
+        let root_attributes = shardings(root_sharding.as_ref(), root.ids.len());
+        Ok(Built { region: Region { args, ops }, params: own, param_attributes, root, root_attributes })
+    }
+
+    /// Reads one instruction; its ops go to the body.
+    fn instruction(&mut self, body: &mut Body<'_>, i: &mut Instruction) -> Result<Value> {
+        let shape = i.shape.take().unwrap_or_default();
+        match i.opcode.as_str() {
+            "parameter" => return body.parameter(i, shape),
+            "constant" => return body.constant(i, shape, self),
+            "tuple" => {
+                let ids = body.operands(i)?;
+                return body.alias(ids, shape);
+            }
+            "get-tuple-element" => {
+                let (start, count) = shape::part(&body.operand(i, 0)?.shape, &[i.tuple_index])?;
+                let ids = body.operand(i, 0)?.ids[start..start + count].to_vec();
+                return body.alias(ids, shape);
+            }
+            "copy" | "domain" | "add-dependency" => {
+                let ids = body.operand(i, 0)?.ids.clone();
+                return body.alias(ids, shape);
+            }
+            "bitcast" => {
+                let operand = body.operand(i, 0)?;
+                if shape::permuted(&shape).is_some() || shape::permuted(&operand.shape).is_some() {
+                    return Err(Error::new("a bitcast between layouts; only the default one can be read"));
+                }
+                if shape.element_type != operand.shape.element_type {
+                    return Err(Error::new("a bitcast between element types; that is bitcast-convert"));
+                }
+            }
+            _ => {}
+        }
+        let location = self.location(i);
+        let mut operands = body.operands(i)?;
+        let mut extra = Attributes::new();
+        if let Some(sharding) = &i.sharding {
+            extra.push(sharding_attribute(&sharding.text()));
+        }
+        extra.extend(frontend(i.frontend_attributes.take()));
+        let called = std::mem::take(&mut i.called_computation_ids);
+        let mut regions = Vec::new();
+        let kind = match i.opcode.as_str() {
+            "bitcast" => OpKind::Reshape,
+            "call" | "fusion" => {
+                let [id] = called[..] else { return Err(Error::new("must call one computation")) };
+                let index = self.index(id)?;
+                OpKind::Call { callee: self.callee(index) }
+            }
+            "while" => {
+                // HLO names the body first.
+                let [inner, condition] = called[..] else { return Err(Error::new("must call two computations")) };
+                for id in [condition, inner] {
+                    regions.push(self.nested(id, body, None)?);
+                }
+                OpKind::While
+            }
+            "conditional" => {
+                let branches = i.operand_ids.len().saturating_sub(1);
+                if called.len() != branches {
+                    return Err(Error::new(format!("{} branches, {branches} operands for them", called.len())));
+                }
+                for (branch, &id) in called.iter().enumerate() {
+                    let given = body.operand(i, branch + 1)?.ids.clone();
+                    regions.push(self.nested(id, body, Some(&[given]))?);
+                }
+                operands = body.operand(i, 0)?.ids.clone();
+                let selector = operands.first().map(|id| &body.values[id.0 as usize]);
+                match selector {
+                    Some(Type::Tensor(ty)) if ty.element == ElementType::Bool => OpKind::If,
+                    _ => OpKind::Case,
+                }
+            }
+            opcode => {
+                if opcode == "rng" {
+                    operands.push(body.shape_operand(&shape)?);
+                }
+                let by_name = opcode == "custom-call";
+                let (kind, attributes) = instruction::kind(i)?;
+                extra.extend(attributes);
+                let mut callees = Vec::new();
+                for id in called {
+                    if by_name {
+                        let index = self.index(id)?;
+                        callees.push(Attribute::Symbol(self.callee(index)));
+                    } else {
+                        regions.push(self.nested(id, body, None)?);
+                    }
+                }
+                if !callees.is_empty() {
+                    extra.push(("called_computations".to_owned(), Attribute::Array(callees)));
+                }
+                kind
+            }
+        };
+        let value = body.fresh(shape)?;
+        let results = value.ids.clone();
+        body.ops.push(Op { kind, operands, results, regions, attributes: extra, location });
+        Ok(value)
+    }
+
+    fn nested(&mut self, id: i64, body: &mut Body<'_>, given: Option<&[Vec<ValueId>]>) -> Result<Region> {
+        let index = self.index(id)?;
+        Ok(self.region(index, body.values, given, body.depth + 1)?.region)
+    }
+
+    /// The framework's name for the instruction, or its own, and the place in a source file.
+    fn location(&mut self, i: &mut Instruction) -> LocationId {
+        let metadata = i.metadata.take().unwrap_or_default();
+        let name = if metadata.op_name.is_empty() { i.name.clone() } else { metadata.op_name };
+        let mut push = |location| {
+            let id = u32::try_from(self.locations.len()).unwrap_or(0);
+            self.locations.push(location);
+            LocationId(id)
+        };
+        let place = if metadata.source_file.is_empty() {
+            LocationId(0)
+        } else {
+            let number = |n: i32| u64::try_from(n).unwrap_or(0);
+            let (line, column) = (number(metadata.source_line), number(metadata.source_column));
+            push(Location::File { file: metadata.source_file, line, column })
+        };
+        if name.is_empty() { place } else { push(Location::Name(name, place)) }
+    }
+}
+
+/// One computation being read.
+struct Body<'a> {
+    /// Types of all values of the function.
+    values: &'a mut Vec<Type>,
+    given: Option<&'a [Vec<ValueId>]>,
+    depth: usize,
+    defined: HashMap<i64, Value>,
+    params: Vec<Option<(Value, Vec<Attributes>)>>,
+    /// How many parameters there can be.
+    limit: usize,
+    ops: Vec<Op>,
+}
+
+impl Body<'_> {
+    fn operand(&self, i: &Instruction, number: usize) -> Result<&Value> {
+        let Some(&id) = i.operand_ids.get(number) else {
+            return Err(Error::new(format!("operand {number} is missing")));
+        };
+        let undefined = || Error::new(format!("operand {number} is no instruction before this one"));
+        self.defined.get(&local(id)).ok_or_else(undefined)
+    }
+
+    /// All operands, tuples taken apart.
+    fn operands(&self, i: &Instruction) -> Result<Vec<ValueId>> {
+        let mut ids = Vec::with_capacity(i.operand_ids.len());
+        for number in 0..i.operand_ids.len() {
+            ids.extend(&self.operand(i, number)?.ids);
+        }
+        Ok(ids)
+    }
+
+    /// New values of a shape.
+    fn fresh(&mut self, shape: Shape) -> Result<Value> {
+        let start = self.values.len();
+        shape::leaves(&shape, self.values)?;
+        let id = |n: usize| u32::try_from(n).map(ValueId).map_err(|_| Error::new("more values than 32 bits count"));
+        Ok(Value { ids: (start..self.values.len()).map(id).collect::<Result<_>>()?, shape })
+    }
+
+    /// Values that are there already, as one of this shape.
+    fn alias(&self, ids: Vec<ValueId>, shape: Shape) -> Result<Value> {
+        let mut types = Vec::new();
+        shape::leaves(&shape, &mut types)?;
+        if types.len() != ids.len() || types.iter().zip(&ids).any(|(ty, id)| *ty != self.values[id.0 as usize]) {
+            let own: Vec<&Type> = ids.iter().map(|id| &self.values[id.0 as usize]).collect();
+            return Err(Error::new(format!("values of types {own:?} are no {types:?}")));
+        }
+        Ok(Value { ids, shape })
+    }
+
+    fn parameter(&mut self, i: &Instruction, shape: Shape) -> Result<Value> {
+        let number = i.parameter_number;
+        let wrong = || Error::new(format!("parameter {number} of at most {}", self.limit));
+        let slot = usize::try_from(number).ok().filter(|&n| n < self.limit).ok_or_else(wrong)?;
+        if self.params.get(slot).is_some_and(Option::is_some) {
+            return Err(Error::new(format!("parameter {number} is there twice")));
+        }
+        let value = match self.given {
+            None => self.fresh(shape)?,
+            Some(given) => {
+                let ids = given.get(slot).ok_or_else(|| Error::new(format!("parameter {number} is not passed")))?;
+                self.alias(ids.clone(), shape)?
+            }
+        };
+        if self.params.len() <= slot {
+            self.params.resize_with(slot + 1, || None);
+        }
+        let attributes = shardings(i.sharding.as_ref(), value.ids.len());
+        let kept = Value { ids: value.ids.clone(), shape: value.shape.clone() };
+        self.params[slot] = Some((kept, attributes));
+        Ok(value)
+    }
+
+    fn constant(&mut self, i: &mut Instruction, shape: Shape, reader: &mut Reader) -> Result<Value> {
+        let location = reader.location(i);
+        let mut constants = Vec::new();
+        shape::literals(i.literal.take().unwrap_or_default(), 0, &mut constants)?;
+        let value = self.fresh(shape)?;
+        if constants.len() != value.ids.len() {
+            return Err(Error::new(format!("{} literals for {} arrays", constants.len(), value.ids.len())));
+        }
+        for (literal, &id) in constants.into_iter().zip(&value.ids) {
+            self.ops.push(Op { location, ..op(OpKind::Constant(literal), Vec::new(), vec![id]) });
+        }
+        Ok(value)
+    }
+
+    /// The extents of an array as a constant, which StableHLO's `rng` takes.
+    fn shape_operand(&mut self, shape: &Shape) -> Result<ValueId> {
+        let extents = shape::tensor(shape)?.shape;
+        let ty = TensorType::new([i64::try_from(extents.len()).unwrap_or(i64::MAX)], ElementType::I64);
+        let data: Vec<u8> = extents.iter().flat_map(|extent| extent.to_le_bytes()).collect();
+        let id = ValueId(u32::try_from(self.values.len()).map_err(|_| Error::new("more values than 32 bits count"))?);
+        self.values.push(Type::Tensor(ty.clone()));
+        self.ops.push(op(OpKind::Constant(Literal::new(ty, data)?), Vec::new(), vec![id]));
+        Ok(id)
+    }
+}
+
+fn op(kind: OpKind, operands: Vec<ValueId>, results: Vec<ValueId>) -> Op {
+    Op { kind, operands, results, regions: Vec::new(), attributes: Attributes::new(), location: LocationId(0) }
+}
+
+/// Names the instruction, unless an inner one is already named.
+#[cold]
+fn named(error: Error, name: &str, opcode: &str) -> Error {
+    if error.op().is_some() {
+        return error;
+    }
+    Error::new(format!("instruction `{name}`: {}", error.message())).with_op(opcode)
+}
+
+/// Attributes of a framework for its own backend.
+pub(super) fn frontend(attributes: Option<proto::FrontendAttributes>) -> Option<(String, Attribute)> {
+    let map: BTreeMap<String, String> = attributes?.map;
+    let entries = map.into_iter().map(|(name, value)| (name, Attribute::String(value.into_bytes().into())));
+    let entries: Attributes = entries.collect();
+    (!entries.is_empty()).then(|| ("mhlo.frontend_attributes".to_owned(), Attribute::Dictionary(entries)))
+}
+
+fn sharding_attribute(text: &str) -> (String, Attribute) {
+    ("mhlo.sharding".to_owned(), Attribute::String(text.as_bytes().to_vec().into()))
+}
+
+/// The attribute dictionaries of values that make up one annotated value.
+fn shardings(sharding: Option<&super::sharding::OpSharding>, count: usize) -> Vec<Attributes> {
+    let mut list = vec![Attributes::new(); count];
+    let Some(sharding) = sharding else { return list };
+    let parts = sharding.parts();
+    for (i, attributes) in list.iter_mut().enumerate() {
+        let part = if parts.len() == count { parts.get(i) } else { parts.first().filter(|_| parts.len() == 1) };
+        attributes.extend(part.map(|part| sharding_attribute(&part.text())));
+    }
+    list
+}
+
+/// `input_output_alias` and `buffer_donor` as attributes of the entry function's arguments.
+fn donations(module: &proto::Module, main: &mut Func, built: &Built) -> Result<()> {
+    let starts: Vec<usize> = built
+        .params
+        .iter()
+        .scan(0, |start, param| {
+            let own = *start;
+            *start += param.ids.len();
+            Some(own)
+        })
+        .collect();
+    let argument = |number: i64, index: &[i64]| {
+        let slot = usize::try_from(number).ok().and_then(|n| Some((built.params.get(n)?, starts.get(n)?)));
+        let (param, start) =
+            slot.ok_or_else(|| Error::new(format!("an alias of parameter {number}, which is missing")))?;
+        match shape::part(&param.shape, index)? {
+            (offset, 1) => Ok(start + offset),
+            _ => Err(Error::new(format!("an alias of parameter {number}, all of a tuple"))),
+        }
+    };
+    for entry in module.input_output_alias.iter().flat_map(|alias| &alias.entries) {
+        let argument = argument(entry.parameter_number, &entry.parameter_shape_index)?;
+        let (output, 1) = shape::part(&built.root.shape, &entry.output_shape_index)? else {
+            return Err(Error::new("an alias of all of a tuple that the program returns"));
+        };
+        let output = i64::try_from(output).unwrap_or(i64::MAX);
+        let attribute = ("tf.aliasing_output".to_owned(), Attribute::Integer(output, ElementType::I32));
+        main.arg_attributes[argument].push(attribute);
+    }
+    for entry in module.buffer_donor.iter().flat_map(|donor| &donor.entries) {
+        let argument = argument(entry.parameter_number, &entry.parameter_shape_index)?;
+        main.arg_attributes[argument].push(("jax.buffer_donor".to_owned(), Attribute::Bool(true)));
+    }
+    Ok(())
+}

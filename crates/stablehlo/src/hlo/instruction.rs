@@ -1,0 +1,342 @@
+//! From an instruction's opcode and fields to its [`OpKind`]: the one match over HLO's opcodes.
+//!
+//! Opcodes that move values about without computing (parameters, tuples, copies) and those that call computations in ways
+//! of their own (`while`, `conditional`, `call`) are `computation`'s.
+
+use bytes::Bytes;
+
+use super::proto::{Instruction, Shape};
+use super::{collective, shape};
+use crate::attributes::{enumeration, int};
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// The op's kind, and attributes the kind has no field for.
+pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
+    let mut extra = Attributes::new();
+    let kind = match i.opcode.as_str() {
+        "iota" => OpKind::Iota { iota_dimension: dimension(i)? },
+        "partition-id" => OpKind::PartitionId,
+        "replica-id" => OpKind::ReplicaId,
+        "compare" => compare(i)?,
+        "select" => OpKind::Select,
+        "clamp" => OpKind::Clamp,
+        "convert" => OpKind::Convert,
+        "bitcast-convert" => OpKind::BitcastConvert,
+        "reduce-precision" => OpKind::ReducePrecision {
+            exponent_bits: u32::try_from(i.exponent_bits).map_err(|_| negative("exponent_bits"))?,
+            mantissa_bits: u32::try_from(i.mantissa_bits).map_err(|_| negative("mantissa_bits"))?,
+        },
+        "broadcast" => OpKind::BroadcastInDim { broadcast_dimensions: dims(&i.dimensions)? },
+        "reshape" => OpKind::Reshape,
+        "transpose" => OpKind::Transpose { permutation: dims(&i.dimensions)? },
+        "slice" => OpKind::Slice {
+            start_indices: i.slice_dimensions.iter().map(|d| d.start).collect(),
+            limit_indices: i.slice_dimensions.iter().map(|d| d.limit).collect(),
+            strides: i.slice_dimensions.iter().map(|d| d.stride).collect(),
+        },
+        "dynamic-slice" => OpKind::DynamicSlice { slice_sizes: i.dynamic_slice_sizes.clone() },
+        "dynamic-update-slice" => OpKind::DynamicUpdateSlice,
+        "concatenate" => OpKind::Concatenate { dimension: dimension(i)? },
+        "pad" => {
+            let config = i.padding_config.take().unwrap_or_default().dimensions;
+            OpKind::Pad {
+                edge_padding_low: config.iter().map(|d| d.low).collect(),
+                edge_padding_high: config.iter().map(|d| d.high).collect(),
+                interior_padding: config.iter().map(|d| d.interior).collect(),
+            }
+        }
+        "reverse" => OpKind::Reverse { dimensions: dims(&i.dimensions)? },
+        "get-dimension-size" => OpKind::GetDimensionSize { dimension: dimension(i)? },
+        "gather" => gather(i)?,
+        "scatter" => scatter(i)?,
+        "sort" => OpKind::Sort { dimension: dimension(i)?, is_stable: i.is_stable },
+        "dot" => dot(i)?,
+        "convolution" => convolution(i)?,
+        "reduce" => OpKind::Reduce { dimensions: dims(&i.dimensions)? },
+        "reduce-window" => OpKind::ReduceWindow { window: window(i, false)? },
+        "select-and-scatter" => OpKind::SelectAndScatter { window: window(i, false)? },
+        "cholesky" => OpKind::Cholesky { lower: i.cholesky_options.take().unwrap_or_default().lower },
+        "triangular-solve" => triangular_solve(i)?,
+        "fft" => OpKind::Fft { fft_type: fft_type(i.fft_type)?, fft_length: i.fft_length.clone() },
+        "rng-bit-generator" => OpKind::RngBitGenerator { algorithm: rng_algorithm(i.rng_algorithm)? },
+        "custom-call" => custom_call(i, &mut extra)?,
+        "opt-barrier" | "optimization-barrier" => OpKind::OptimizationBarrier,
+        "after-all" if i.operand_ids.is_empty() => OpKind::CreateToken,
+        "after-all" => OpKind::AfterAll,
+        "batch-norm-training" | "batch-norm-inference" | "batch-norm-grad" => other(
+            &i.opcode,
+            vec![
+                ("epsilon", Attribute::Float(i.epsilon.into(), ElementType::F32)),
+                ("feature_index", int(i.feature_index)),
+            ],
+        ),
+        "map" => other("map", vec![("dimensions", Attribute::Array(i.dimensions.iter().map(|&d| int(d)).collect()))]),
+        "rng" => {
+            let word = match i.distribution {
+                1 => "UNIFORM",
+                2 => "NORMAL",
+                other => return Err(Error::new(format!("unknown distribution {other}"))),
+            };
+            other("rng", vec![("rng_distribution", enumeration("rng_distribution", word))])
+        }
+        "all-reduce"
+        | "reduce-scatter"
+        | "all-gather"
+        | "all-to-all"
+        | "collective-permute"
+        | "collective-broadcast" => other(&i.opcode, collective::attributes(i)?),
+        // StableHLO has these as calls of a target every reader knows.
+        "topk" => {
+            let fields = vec![("k".to_owned(), int(i.k)), ("largest".to_owned(), Attribute::Bool(i.largest))];
+            extra.push(("mhlo.attributes".to_owned(), Attribute::Dictionary(fields)));
+            target("mhlo.topk")
+        }
+        "erf" => target("mhlo.erf"),
+        "acos" | "acosh" | "asin" | "asinh" | "atanh" | "cosh" | "sinh" => target(&format!("mhlo.{}", i.opcode)),
+        opcode => {
+            let name = opcode.replace('-', "_");
+            match (Unary::from_name(&name), Binary::from_name(&name)) {
+                (Some(unary), _) => OpKind::Unary(unary),
+                (_, Some(binary)) => OpKind::Binary(binary),
+                _ => return Err(Error::new("programs with this opcode cannot be read; send them as StableHLO")),
+            }
+        }
+    };
+    Ok((kind, extra))
+}
+
+/// An op without a kind of its own, under StableHLO's name.
+fn other(opcode: &str, attributes: Vec<(&str, Attribute)>) -> OpKind {
+    OpKind::Other {
+        name: format!("stablehlo.{}", opcode.replace('-', "_")),
+        attributes: attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+    }
+}
+
+fn target(name: &str) -> OpKind {
+    OpKind::CustomCall {
+        call_target_name: name.to_owned(),
+        has_side_effect: false,
+        backend_config: Attribute::String(Bytes::new()),
+        api_version: 1,
+    }
+}
+
+fn negative(field: &str) -> Error {
+    Error::new(format!("{field} must not be negative"))
+}
+
+fn dim(value: i64) -> Result<usize> {
+    usize::try_from(value).map_err(|_| Error::new(format!("{value} is no dimension")))
+}
+
+fn dims(values: &[i64]) -> Result<Vec<usize>> {
+    values.iter().map(|&value| dim(value)).collect()
+}
+
+/// The one dimension the instruction names.
+pub(super) fn dimension(i: &Instruction) -> Result<usize> {
+    match i.dimensions[..] {
+        [value] => dim(value),
+        _ => Err(Error::new(format!("names {} dimensions, not one", i.dimensions.len()))),
+    }
+}
+
+fn compare(i: &Instruction) -> Result<OpKind> {
+    use {ComparisonDirection as Direction, ComparisonType as Kind};
+    let direction = match i.comparison_direction.as_str() {
+        "EQ" => Direction::Eq,
+        "NE" => Direction::Ne,
+        "GE" => Direction::Ge,
+        "GT" => Direction::Gt,
+        "LE" => Direction::Le,
+        "LT" => Direction::Lt,
+        other => return Err(Error::new(format!("unknown comparison direction `{other}`"))),
+    };
+    let compare_type = match i.comparison_type.as_str() {
+        "" => Kind::NoType,
+        "FLOAT" => Kind::Float,
+        "TOTALORDER" => Kind::TotalOrder,
+        "SIGNED" => Kind::Signed,
+        "UNSIGNED" => Kind::Unsigned,
+        other => return Err(Error::new(format!("unknown comparison type `{other}`"))),
+    };
+    Ok(OpKind::Compare { direction, compare_type })
+}
+
+fn gather(i: &mut Instruction) -> Result<OpKind> {
+    let d = i.gather_dimension_numbers.take().unwrap_or_default();
+    let dimensions = GatherDimensions {
+        offset_dims: dims(&d.offset_dims)?,
+        collapsed_slice_dims: dims(&d.collapsed_slice_dims)?,
+        operand_batching_dims: dims(&d.operand_batching_dims)?,
+        start_indices_batching_dims: dims(&d.indices_batching_dims)?,
+        start_index_map: dims(&d.start_index_map)?,
+        index_vector_dim: dim(d.index_vector_dim)?,
+    };
+    let slice_sizes = i.gather_slice_sizes.clone();
+    Ok(OpKind::Gather { dimensions, slice_sizes, indices_are_sorted: i.indices_are_sorted })
+}
+
+fn scatter(i: &mut Instruction) -> Result<OpKind> {
+    let d = i.scatter_dimension_numbers.take().unwrap_or_default();
+    let dimensions = ScatterDimensions {
+        update_window_dims: dims(&d.offset_dims)?,
+        inserted_window_dims: dims(&d.collapsed_slice_dims)?,
+        input_batching_dims: dims(&d.operand_batching_dims)?,
+        scatter_indices_batching_dims: dims(&d.indices_batching_dims)?,
+        scatter_dims_to_operand_dims: dims(&d.start_index_map)?,
+        index_vector_dim: dim(d.index_vector_dim)?,
+    };
+    let (indices_are_sorted, unique_indices) = (i.indices_are_sorted, i.unique_indices);
+    Ok(OpKind::Scatter { dimensions, indices_are_sorted, unique_indices })
+}
+
+/// One entry per operand; an absent or shorter list means the default.
+fn precision(i: &Instruction) -> Result<Vec<Precision>> {
+    let mut list = vec![Precision::Default; 2];
+    let Some(config) = &i.precision_config else { return Ok(list) };
+    if config.algorithm != 0 {
+        return Err(Error::new(format!(
+            "dot algorithm {} cannot be read; send the program as StableHLO",
+            config.algorithm
+        )));
+    }
+    for (operand, &number) in config.operand_precision.iter().enumerate() {
+        let precision = match number {
+            0 => Precision::Default,
+            1 => Precision::High,
+            2 => Precision::Highest,
+            other => return Err(Error::new(format!("unknown precision {other}"))),
+        };
+        *list.get_mut(operand).ok_or_else(|| Error::new("more than two precisions"))? = precision;
+    }
+    Ok(list)
+}
+
+fn dot(i: &mut Instruction) -> Result<OpKind> {
+    let d = i.dot_dimension_numbers.take().unwrap_or_default();
+    let dimensions = DotDimensions {
+        lhs_batching: dims(&d.lhs_batch)?,
+        rhs_batching: dims(&d.rhs_batch)?,
+        lhs_contracting: dims(&d.lhs_contracting)?,
+        rhs_contracting: dims(&d.rhs_contracting)?,
+    };
+    Ok(OpKind::DotGeneral { dimensions, precision: precision(i)? })
+}
+
+fn window(i: &mut Instruction, convolution: bool) -> Result<Window> {
+    let dimensions = i.window.take().unwrap_or_default().dimensions;
+    if !convolution && dimensions.iter().any(|d| d.window_reversal) {
+        return Err(Error::new("a reversed window has no counterpart in StableHLO"));
+    }
+    Ok(Window {
+        dimensions: if convolution { Vec::new() } else { dimensions.iter().map(|d| d.size).collect() },
+        strides: dimensions.iter().map(|d| d.stride).collect(),
+        base_dilations: dimensions.iter().map(|d| d.base_dilation).collect(),
+        window_dilations: dimensions.iter().map(|d| d.window_dilation).collect(),
+        padding: dimensions.iter().map(|d| (d.padding_low, d.padding_high)).collect(),
+        reversal: if convolution { dimensions.iter().map(|d| d.window_reversal).collect() } else { Vec::new() },
+    })
+}
+
+fn convolution(i: &mut Instruction) -> Result<OpKind> {
+    let d = i.convolution_dimension_numbers.take().unwrap_or_default();
+    let dimensions = ConvDimensions {
+        input_batch: dim(d.input_batch)?,
+        input_feature: dim(d.input_feature)?,
+        input_spatial: dims(&d.input_spatial)?,
+        kernel_input_feature: dim(d.kernel_input_feature)?,
+        kernel_output_feature: dim(d.kernel_output_feature)?,
+        kernel_spatial: dims(&d.kernel_spatial)?,
+        output_batch: dim(d.output_batch)?,
+        output_feature: dim(d.output_feature)?,
+        output_spatial: dims(&d.output_spatial)?,
+    };
+    // A count that is not written is one.
+    let count = |n: i64| if n == 0 { 1 } else { n };
+    Ok(OpKind::Convolution {
+        dimensions,
+        window: window(i, true)?,
+        feature_group_count: count(i.feature_group_count),
+        batch_group_count: count(i.batch_group_count),
+        precision: precision(i)?,
+    })
+}
+
+fn triangular_solve(i: &mut Instruction) -> Result<OpKind> {
+    let options = i.triangular_solve_options.take().unwrap_or_default();
+    let transpose_a = match options.transpose_a {
+        0 | 1 => TransposeA::NoTranspose,
+        2 => TransposeA::Transpose,
+        3 => TransposeA::Adjoint,
+        other => return Err(Error::new(format!("unknown transpose_a {other}"))),
+    };
+    let (left_side, lower, unit_diagonal) = (options.left_side, options.lower, options.unit_diagonal);
+    Ok(OpKind::TriangularSolve { left_side, lower, unit_diagonal, transpose_a })
+}
+
+fn fft_type(number: i32) -> Result<FftType> {
+    Ok(match number {
+        0 => FftType::Fft,
+        1 => FftType::Ifft,
+        2 => FftType::Rfft,
+        3 => FftType::Irfft,
+        other => return Err(Error::new(format!("unknown FFT type {other}"))),
+    })
+}
+
+fn rng_algorithm(number: i32) -> Result<RngAlgorithm> {
+    Ok(match number {
+        0 => RngAlgorithm::Default,
+        1 => RngAlgorithm::ThreeFry,
+        2 => RngAlgorithm::Philox,
+        other => return Err(Error::new(format!("unknown random number algorithm {other}"))),
+    })
+}
+
+/// The version of the typed foreign-function interface, whose configuration is a dictionary.
+const TYPED_FFI: i64 = 4;
+
+fn custom_call(i: &mut Instruction, extra: &mut Attributes) -> Result<OpKind> {
+    if i.constrain_layout {
+        let mut results = Vec::new();
+        match &i.shape {
+            Some(shape) if shape.tuple_shapes.is_empty() => results.push(layout(shape)?),
+            Some(shape) => shape.tuple_shapes.iter().try_for_each(|s| layout(s).map(|l| results.push(l)))?,
+            None => {}
+        }
+        let operands = i.operand_shapes_with_layout.iter().map(layout).collect::<Result<_>>()?;
+        extra.push(("operand_layouts".to_owned(), Attribute::Array(operands)));
+        extra.push(("result_layouts".to_owned(), Attribute::Array(results)));
+    }
+    let api_version = if i.custom_call_api_version == 0 { 1 } else { i64::from(i.custom_call_api_version) };
+    Ok(OpKind::CustomCall {
+        call_target_name: std::mem::take(&mut i.custom_call_target),
+        has_side_effect: i.custom_call_has_side_effect,
+        backend_config: backend_config(std::mem::take(&mut i.backend_config), api_version),
+        api_version,
+    })
+}
+
+/// MLIR's text of a dictionary where the interface is typed; bytes elsewhere.
+fn backend_config(bytes: Bytes, api_version: i64) -> Attribute {
+    let text = std::str::from_utf8(&bytes).ok().map(str::trim).filter(|_| api_version == TYPED_FFI);
+    match text.map(crate::text::dictionary) {
+        Some(Ok(fields)) => Attribute::Dictionary(fields),
+        _ => Attribute::String(bytes),
+    }
+}
+
+/// A layout as StableHLO's calls hold it: dimensions, minor first.
+fn layout(of: &Shape) -> Result<Attribute> {
+    let order = of.layout.as_ref().map_or_else(Vec::new, |layout| layout.minor_to_major.clone());
+    let tensor = matches!(of.element_type, 13 | 17);
+    if !tensor && order.len() != shape::tensor(of)?.rank() {
+        return Err(Error::new("a layout with not as many dimensions as its array"));
+    }
+    let extent = i64::try_from(order.len()).unwrap_or(i64::MAX);
+    let data: Vec<u8> = order.iter().flat_map(|d| d.to_le_bytes()).collect();
+    Ok(Attribute::Tensor(Literal::new(TensorType::new([extent], ElementType::Index), data)?))
+}

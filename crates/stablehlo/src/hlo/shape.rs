@@ -1,0 +1,214 @@
+//! Shapes and literals of XLA in this crate's terms.
+
+use bytes::Bytes;
+
+use super::{decode, proto};
+use crate::MAX_NESTING;
+use crate::error::{Error, Result};
+use crate::ir::{ElementType, Literal, TensorType, Type};
+use crate::literal::normalise;
+
+const TUPLE: i32 = 13;
+const TOKEN: i32 = 17;
+
+/// The types of the arrays and tokens a shape consists of, tuples taken apart.
+pub(super) fn leaves(shape: &proto::Shape, out: &mut Vec<Type>) -> Result<()> {
+    match shape.element_type {
+        TUPLE => shape.tuple_shapes.iter().try_for_each(|part| leaves(part, out)),
+        TOKEN => {
+            out.push(Type::Token);
+            Ok(())
+        }
+        _ => {
+            out.push(Type::Tensor(tensor(shape)?));
+            Ok(())
+        }
+    }
+}
+
+/// How many arrays and tokens a shape consists of.
+pub(super) fn leaf_count(shape: &proto::Shape) -> usize {
+    if shape.element_type == TUPLE { shape.tuple_shapes.iter().map(leaf_count).sum() } else { 1 }
+}
+
+/// Where among its leaves the part of a shape begins that an index leads to, and how many leaves it has.
+pub(super) fn part(shape: &proto::Shape, index: &[i64]) -> Result<(usize, usize)> {
+    let (mut shape, mut start) = (shape, 0);
+    for &step in index {
+        let parts = if shape.element_type == TUPLE { &shape.tuple_shapes[..] } else { &[] };
+        let inner = usize::try_from(step).ok().and_then(|step| Some((step, parts.get(step)?)));
+        let Some((step, inner)) = inner else {
+            return Err(Error::new(format!("index {step} into {} elements of a tuple", parts.len())));
+        };
+        start += parts[..step].iter().map(leaf_count).sum::<usize>();
+        shape = inner;
+    }
+    Ok((start, leaf_count(shape)))
+}
+
+/// An array's type.
+pub(super) fn tensor(shape: &proto::Shape) -> Result<TensorType> {
+    let element = element(shape.element_type)?;
+    if shape.is_dynamic_dimension.contains(&true) {
+        return Err(Error::new("dimensions of bounded size cannot be read; send the program as StableHLO"));
+    }
+    if let Some(extent) = shape.dimensions.iter().find(|&&extent| extent < 0) {
+        return Err(Error::new(format!("a dimension of extent {extent}")));
+    }
+    Ok(TensorType::new(shape.dimensions.as_slice(), element))
+}
+
+fn element(number: i32) -> Result<ElementType> {
+    use ElementType::*;
+    Ok(match number {
+        1 => Bool,
+        2 => I8,
+        3 => I16,
+        4 => I32,
+        5 => I64,
+        6 => Ui8,
+        7 => Ui16,
+        8 => Ui32,
+        9 => Ui64,
+        10 => F16,
+        11 => F32,
+        12 => F64,
+        15 => ComplexF32,
+        16 => Bf16,
+        18 => ComplexF64,
+        19 => F8E5M2,
+        20 => F8E4M3FN,
+        21 => I4,
+        22 => Ui4,
+        23 => F8E4M3B11FNUZ,
+        24 => F8E5M2FNUZ,
+        25 => F8E4M3FNUZ,
+        26 => I2,
+        27 => Ui2,
+        28 => F8E4M3,
+        29 => F8E3M4,
+        32 => F4E2M1FN,
+        33 => F8E8M0FNU,
+        other => return Err(Error::new(format!("element type {other} has no counterpart in StableHLO"))),
+    })
+}
+
+/// The order of dimensions in memory, minor first, unless it is the descending one. Dimensions of one element may be
+/// anywhere.
+pub(super) fn permuted(shape: &proto::Shape) -> Option<&[i64]> {
+    let order = &shape.layout.as_ref()?.minor_to_major[..];
+    let extent = |d: i64| usize::try_from(d).ok().and_then(|d| shape.dimensions.get(d)).copied();
+    let wide: Vec<i64> = order.iter().copied().filter(|&d| extent(d) != Some(1)).collect();
+    (!wide.is_sorted_by(|a, b| a > b)).then_some(order)
+}
+
+/// The constants a literal consists of.
+pub(super) fn literals(mut literal: proto::Literal, depth: usize, out: &mut Vec<Literal>) -> Result<()> {
+    let shape = literal.shape.take().unwrap_or_default();
+    if shape.element_type == TUPLE {
+        if depth > MAX_NESTING {
+            return Err(Error::new(format!("literals nest deeper than {MAX_NESTING}")));
+        }
+        return literal.tuple_literals.into_iter().try_for_each(|part| literals(decode(part)?, depth + 1, out));
+    }
+    let ty = tensor(&shape)?;
+    let data = elements(literal, &ty)?;
+    let (count, size) = (ty.num_elements(), ty.element.byte_size());
+    if count.and_then(|n| n.checked_mul(size)) != Some(data.len()) {
+        return Err(Error::new(format!("a literal of type {ty} holds {} bytes", data.len())));
+    }
+    let data = match permuted(&shape) {
+        Some(order) => reorder(&data, &ty, order)?,
+        None => data,
+    };
+    out.push(Literal::new(ty, data)?);
+    Ok(())
+}
+
+/// The elements as [`Literal`] holds them, in the literal's own order.
+fn elements(literal: proto::Literal, ty: &TensorType) -> Result<Bytes> {
+    use ElementType::*;
+    fn joined<T, const N: usize>(values: &[T], bytes: impl Fn(&T) -> [u8; N]) -> Bytes {
+        values.iter().flat_map(bytes).collect::<Vec<u8>>().into()
+    }
+    Ok(match ty.element {
+        Bool => joined(&literal.preds, |&v| [u8::from(v)]),
+        I2 => unpacked(literal.s2s, ty),
+        I4 => unpacked(literal.s4s, ty),
+        Ui2 => unpacked(literal.u2s, ty),
+        Ui4 => unpacked(literal.u4s, ty),
+        F4E2M1FN => unpacked(literal.f4e2m1fns, ty),
+        I8 => literal.s8s,
+        Ui8 => literal.u8s,
+        I16 => literal.s16s,
+        Ui16 => literal.u16s,
+        I32 => joined(&literal.s32s, |v| v.to_le_bytes()),
+        Ui32 => joined(&literal.u32s, |v| v.to_le_bytes()),
+        I64 => joined(&literal.s64s, |v| v.to_le_bytes()),
+        Ui64 => joined(&literal.u64s, |v| v.to_le_bytes()),
+        F8E3M4 => literal.f8e3m4s,
+        F8E4M3 => literal.f8e4m3s,
+        F8E4M3FN => literal.f8e4m3fns,
+        F8E4M3FNUZ => literal.f8e4m3fnuzs,
+        F8E4M3B11FNUZ => literal.f8e4m3b11fnuzs,
+        F8E5M2 => literal.f8e5m2s,
+        F8E5M2FNUZ => literal.f8e5m2fnuzs,
+        F8E8M0FNU => literal.f8e8m0fnus,
+        Bf16 => literal.bf16s,
+        F16 => literal.f16s,
+        F32 => joined(&literal.f32s, |v| v.to_le_bytes()),
+        F64 => joined(&literal.f64s, |v| v.to_le_bytes()),
+        ComplexF32 => joined(&literal.c64s, |v| v.to_le_bytes()),
+        ComplexF64 => joined(&literal.c128s, |v| v.to_le_bytes()),
+        other => return Err(Error::new(format!("literals of {other} have no form in HLO"))),
+    })
+}
+
+/// One byte per element. Producers of one age wrote that, others as many elements to a byte as fit, the first in the low
+/// bits.
+fn unpacked(raw: Bytes, ty: &TensorType) -> Bytes {
+    let width = usize::try_from(ty.element.bit_width()).unwrap_or(8);
+    let count = ty.num_elements().unwrap_or(0);
+    let per_byte = 8 / width.clamp(1, 8);
+    let raw = if raw.len() != count && raw.len() == count.div_ceil(per_byte) {
+        (0..count).map(|i| raw[i / per_byte] >> (i % per_byte * width)).collect()
+    } else {
+        raw
+    };
+    normalise(ty.element, raw)
+}
+
+/// Row-major elements of a literal whose dimensions lie in another order.
+fn reorder(data: &[u8], ty: &TensorType, minor_to_major: &[i64]) -> Result<Bytes> {
+    let wrong = || Error::new(format!("{minor_to_major:?} is no layout of {ty}"));
+    let rank = ty.rank();
+    let extents: Vec<usize> = ty.shape.iter().filter_map(|&extent| usize::try_from(extent).ok()).collect();
+    if minor_to_major.len() != rank || extents.len() != rank {
+        return Err(wrong());
+    }
+    let mut strides = vec![0; rank];
+    let mut stride = ty.element.byte_size();
+    for &d in minor_to_major {
+        let d = usize::try_from(d).ok().filter(|&d| d < rank && strides[d] == 0).ok_or_else(wrong)?;
+        if data.is_empty() {
+            return Ok(Bytes::new());
+        }
+        strides[d] = stride;
+        stride *= extents[d];
+    }
+    let mut out = Vec::with_capacity(data.len());
+    let (mut index, mut offset) = (vec![0; rank], 0);
+    while out.len() < data.len() {
+        out.extend_from_slice(&data[offset..offset + ty.element.byte_size()]);
+        for d in (0..rank).rev() {
+            index[d] += 1;
+            offset += strides[d];
+            if index[d] < extents[d] {
+                break;
+            }
+            offset -= strides[d] * extents[d];
+            index[d] = 0;
+        }
+    }
+    Ok(out.into())
+}

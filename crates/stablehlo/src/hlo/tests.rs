@@ -1,0 +1,112 @@
+use prost::Message;
+
+use super::proto::{Computation, Config, Instruction, Layout, Module, ModuleWithConfig, ProgramShape, Shape};
+use crate::ir::OpKind;
+
+const F32: i32 = 11;
+
+fn array(extents: &[i64]) -> Shape {
+    Shape { element_type: F32, dimensions: extents.to_vec(), ..Shape::default() }
+}
+
+fn instruction(id: i64, opcode: &str, shape: Shape, operands: &[i64]) -> Instruction {
+    let (name, opcode) = (format!("{opcode}.{id}"), opcode.to_owned());
+    Instruction { id, name, opcode, shape: Some(shape), operand_ids: operands.to_vec(), ..Instruction::default() }
+}
+
+fn calling(mut instruction: Instruction, computations: &[i64]) -> Instruction {
+    instruction.called_computation_ids = computations.to_vec();
+    instruction
+}
+
+fn computation(id: i64, instructions: &[Instruction]) -> Computation {
+    Computation {
+        id,
+        name: format!("c{id}"),
+        root_id: instructions.last().map_or(0, |i| i.id),
+        instructions: instructions.iter().map(|i| i.encode_to_vec().into()).collect(),
+    }
+}
+
+/// The last computation is the entry.
+fn module(computations: &[Computation]) -> Module {
+    Module {
+        name: "m".to_owned(),
+        computations: computations.iter().map(|c| c.encode_to_vec().into()).collect(),
+        entry_computation_id: computations.last().map_or(0, |c| c.id),
+        ..Module::default()
+    }
+}
+
+fn error(module: &Module) -> String {
+    crate::parse_hlo(module.encode_to_vec()).expect_err("a broken program").to_string()
+}
+
+#[test]
+fn tuples_become_several_results() {
+    let pair = Shape { element_type: 13, tuple_shapes: vec![array(&[2]), array(&[2])], ..Shape::default() };
+    let entry = computation(
+        7,
+        &[
+            instruction(1, "parameter", array(&[2]), &[]),
+            instruction(2, "add", array(&[2]), &[1, 1]),
+            instruction(3, "tuple", pair, &[2, 1]),
+        ],
+    );
+    let module = crate::parse_hlo(module(&[entry]).encode_to_vec()).unwrap();
+    let main = module.entry().unwrap();
+    assert_eq!((main.args().len(), main.results.len()), (1, 2));
+    assert!(matches!(main.body.ops[0].kind, OpKind::Binary(crate::ir::Binary::Add)));
+    assert_eq!(main.body.ops[1].operands, [main.body.ops[0].results[0], main.args()[0]]);
+}
+
+#[test]
+fn errors_name_instruction_opcode_and_computation() {
+    let parameter = || instruction(1, "parameter", array(&[2]), &[]);
+    let broken = |i: Instruction| error(&module(&[computation(7, &[parameter(), i])]));
+    let text = broken(instruction(2, "frobnicate", array(&[2]), &[1]));
+    assert!(text.contains("frobnicate: instruction `frobnicate.2`") && text.contains("@c7"), "{text}");
+    assert!(broken(instruction(2, "add", array(&[2]), &[1, 5])).contains("operand 1"));
+    assert!(broken(calling(instruction(2, "call", array(&[2]), &[1]), &[9])).contains("computation 9"));
+    assert!(broken(instruction(1, "abs", array(&[2]), &[1])).contains("has the id 1"));
+    assert!(broken(instruction(2, "copy", array(&[3]), &[1])).contains("copy.2"));
+    assert!(broken(instruction(2, "get-tuple-element", array(&[2]), &[1])).contains("0 elements of a tuple"));
+}
+
+#[test]
+fn computations_that_call_themselves_are_refused() {
+    let looping = |opcode| {
+        let body = [instruction(1, "parameter", array(&[]), &[]), instruction(2, opcode, array(&[]), &[1])];
+        let [parameter, call] = body;
+        error(&module(&[computation(7, &[parameter, calling(call, &[7])])]))
+    };
+    assert!(looping("map").contains("deeper than"), "{}", looping("map"));
+    assert!(looping("call").contains("calls itself"), "{}", looping("call"));
+}
+
+/// Each computation uses the one before twice: 2^40 operations in all.
+#[test]
+fn programs_that_grow_without_bound_are_refused() {
+    let leaf = computation(0, &[instruction(1, "parameter", array(&[]), &[])]);
+    let mut all = vec![leaf];
+    for id in 1..=40 {
+        let map = |own, of| calling(instruction(own, "map", array(&[]), &[of]), &[id - 1]);
+        all.push(computation(id, &[instruction(1, "parameter", array(&[]), &[]), map(2, 1), map(3, 2)]));
+    }
+    assert!(error(&module(&all)).contains("far more than its size"));
+}
+
+#[test]
+fn only_default_entry_layouts_are_read() {
+    let mut shape = array(&[2, 3]);
+    shape.layout = Some(Layout { minor_to_major: vec![0, 1] });
+    let module = module(&[computation(7, &[instruction(1, "parameter", array(&[2, 3]), &[])])]);
+    let layout = ProgramShape { parameters: vec![shape], result: None };
+    let config = Config { entry_computation_layout: Some(layout), replica_count: 2, num_partitions: 1 };
+    let mut whole = ModuleWithConfig { module: Some(module.encode_to_vec().into()), config: Some(config) };
+    let error = crate::parse_hlo_with_config(whole.encode_to_vec()).unwrap_err();
+    assert!(error.to_string().contains("parameter 0 has the layout [0, 1]"), "{error}");
+    whole.config.as_mut().unwrap().entry_computation_layout = None;
+    let module = crate::parse_hlo_with_config(whole.encode_to_vec()).unwrap();
+    assert_eq!(module.attributes.len(), 2);
+}
