@@ -112,12 +112,12 @@ fn median(samples: &mut [f64]) -> f64 {
 fn in_turns(length: Duration, mut ours: impl FnMut(), mut theirs: impl FnMut()) -> (f64, f64) {
     let (a, b) = (time(&mut ours).min(time(&mut ours)), time(&mut theirs).min(time(&mut theirs)));
     // Batches long enough for the clock.
-    let batch = |once: f64| ((20e-6 / once.max(1e-9)) as usize).clamp(1, 1000);
+    let batch = |once: f64| (1..1000).find(|&count| f64::from(count) * once >= 20e-6).unwrap_or(1000);
     let (mut mine, mut others) = (Vec::new(), Vec::new());
     let start = Instant::now();
     while start.elapsed() < length || mine.len() < 7 {
-        mine.push(time(|| (0..batch(a)).for_each(|_| ours())) / batch(a) as f64);
-        others.push(time(|| (0..batch(b)).for_each(|_| theirs())) / batch(b) as f64);
+        mine.push(time(|| (0..batch(a)).for_each(|_| ours())) / f64::from(batch(a)));
+        others.push(time(|| (0..batch(b)).for_each(|_| theirs())) / f64::from(batch(b)));
     }
     (median(&mut mine), median(&mut others))
 }
