@@ -374,5 +374,6 @@ print(json.dumps([VERSION, _Descriptor.version.offset, _Descriptor.shutdown.offs
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let version = std::mem::offset_of!(dp_descriptor, version);
     let shutdown = std::mem::offset_of!(dp_descriptor, shutdown);
-    assert_eq!(said, json!([DP_DESCRIPTOR_VERSION, version, shutdown, dp_descriptor::STRUCT_SIZE]));
+    // It reads as far as the function it calls, so that a plugin of an older SDK has all of it.
+    assert_eq!(said, json!([DP_DESCRIPTOR_VERSION, version, shutdown, shutdown + size_of::<usize>()]));
 }
