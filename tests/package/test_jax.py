@@ -211,6 +211,7 @@ print([note.split(':')[0] for note in jax_plugin.NOTES])
 """
     done = jax_environment.run(code, JAX_PLATFORMS="pjrt_cpu")
     notes = ["no warning that the platform is experimental", "the alias cpu", "donation", "the persistent cache"]
+    notes += ["dlpack_device", "dlpack_host_device"]
     assert done.stdout == f"[cpu:0]\n{notes}\n", done.stderr
 
 

@@ -21,17 +21,16 @@ pub(crate) enum Outcome {
     Left,
 }
 
-/// Runs `tests/jax` under the oldest and the newest version there is, or under all. `traced` is the library through which
+/// Runs `tests/jax` under the oldest and the newest version there is and the one that the device's ops are compared with,
+/// or under all. `traced` is the library through which
 /// the tests see the calls.
 pub(crate) fn run(cpu: &Path, traced: &Path, all: bool) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let newest = JAX.last().map_or(MAIN, |jax| jax.version);
     let oldest = JAX.first().map_or(MAIN, |jax| jax.version);
     for jax in JAX.iter().rev() {
-        let wanted = all || [newest, oldest].contains(&jax.version);
-        // Without the newest, the one that the other tools need anyway takes its place.
-        let instead = jax.version == MAIN && matches!(rows.first(), Some(Row { outcome: Outcome::Missing(_), .. }));
-        let outcome = if wanted || instead { under(jax, cpu, traced) } else { Outcome::Left };
+        let wanted = all || [newest, oldest, MAIN].contains(&jax.version);
+        let outcome = if wanted { under(jax, cpu, traced) } else { Outcome::Left };
         rows.push(Row { version: jax.version, outcome });
     }
     rows.reverse();

@@ -31,8 +31,8 @@ const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
     [major as i64, minor as i64, patch as i64]
 }
 
-/// Reads a program of format `mlir` (a portable artifact, or text), `hlo` (a serialized `HloModuleProto`) or
-/// `hlo_with_config` (a serialized `HloModuleProtoWithConfig`).
+/// Reads a program of format `mlir` (a portable artifact, or text), and with the feature `hlo` also of `hlo` (a serialized
+/// `HloModuleProto`) and `hlo_with_config` (a serialized `HloModuleProtoWithConfig`).
 ///
 /// # Errors
 ///
@@ -41,12 +41,14 @@ pub fn parse(program: &Program) -> Result<Module> {
     let code = program.code.clone();
     let read = match program.format.as_str() {
         "mlir" => ::stablehlo::parse(code),
+        #[cfg(feature = "hlo")]
         "hlo" => ::stablehlo::parse_hlo(code),
+        #[cfg(feature = "hlo")]
         "hlo_with_config" => ::stablehlo::parse_hlo_with_config(code),
         format => {
+            let hlo = if cfg!(feature = "hlo") { " and HLO (formats \"hlo\" and \"hlo_with_config\")" } else { "" };
             return Err(Error::unimplemented(format!(
-                "programs in format {format:?}; this device reads StableHLO (format \"mlir\") and HLO (formats \"hlo\" \
-                 and \"hlo_with_config\")"
+                "programs in format {format:?}; this device reads StableHLO (format \"mlir\"){hlo}"
             )));
         }
     };

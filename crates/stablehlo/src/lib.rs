@@ -46,6 +46,7 @@ mod attributes;
 mod bytecode;
 mod error;
 mod float;
+#[cfg(feature = "hlo")]
 mod hlo;
 pub mod ir;
 mod literal;
@@ -88,6 +89,7 @@ pub fn parse(program: impl Into<Bytes>) -> Result<ir::Module> {
 ///
 /// For bytes that are no such message, opcodes and shapes without a counterpart in StableHLO, and all [`verify`] finds. An
 /// error of the reader names the instruction, its opcode and its computation.
+#[cfg(feature = "hlo")]
 pub fn parse_hlo(program: impl Into<Bytes>) -> Result<ir::Module> {
     let module = hlo::parse(program.into())?;
     verify(&module)?;
@@ -100,6 +102,7 @@ pub fn parse_hlo(program: impl Into<Bytes>) -> Result<ir::Module> {
 /// # Errors
 ///
 /// Those of [`parse_hlo`], and entry layouts other than the default one.
+#[cfg(feature = "hlo")]
 pub fn parse_hlo_with_config(program: impl Into<Bytes>) -> Result<ir::Module> {
     let module = hlo::parse_with_config(program.into())?;
     verify(&module)?;
