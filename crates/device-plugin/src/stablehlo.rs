@@ -38,21 +38,27 @@ const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
 ///
 /// `UNIMPLEMENTED` for another format; `INVALID_ARGUMENT` for a program that is none, with the place.
 pub fn parse(program: &Program) -> Result<Module> {
+    let read = read(program).ok_or_else(|| {
+        let hlo = if cfg!(feature = "hlo") { " and HLO (formats \"hlo\" and \"hlo_with_config\")" } else { "" };
+        Error::unimplemented(format!(
+            "programs in format {:?}; this device reads StableHLO (format \"mlir\"){hlo}",
+            program.format
+        ))
+    })?;
+    read.map_err(|error| Error::invalid_argument(error.to_string()))
+}
+
+/// The same with the reader's own error, which tells the op and its location apart; none for another format.
+pub fn read(program: &Program) -> Option<::stablehlo::Result<Module>> {
     let code = program.code.clone();
-    let read = match program.format.as_str() {
+    Some(match program.format.as_str() {
         "mlir" => ::stablehlo::parse(code),
         #[cfg(feature = "hlo")]
         "hlo" => ::stablehlo::parse_hlo(code),
         #[cfg(feature = "hlo")]
         "hlo_with_config" => ::stablehlo::parse_hlo_with_config(code),
-        format => {
-            let hlo = if cfg!(feature = "hlo") { " and HLO (formats \"hlo\" and \"hlo_with_config\")" } else { "" };
-            return Err(Error::unimplemented(format!(
-                "programs in format {format:?}; this device reads StableHLO (format \"mlir\"){hlo}"
-            )));
-        }
-    };
-    read.map_err(|error| Error::invalid_argument(error.to_string()))
+        _ => return None,
+    })
 }
 
 /// The function that runs when a program does.

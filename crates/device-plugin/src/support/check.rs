@@ -12,6 +12,16 @@ use crate::{Manifest, Program};
 /// Places named for one fault; more are counted.
 const MAX_REASONS: usize = 64;
 
+impl Reason {
+    /// Why a program that cannot be read is not supported.
+    pub fn unreadable(error: &::stablehlo::Error) -> Self {
+        let mut reason = Self::new(format!("the program cannot be read: {}", error.message()));
+        reason.operation = error.op().map(str::to_owned);
+        reason.location = error.location().map(str::to_owned);
+        reason
+    }
+}
+
 /// A table made ready for many programs.
 pub struct Checker {
     rules: HashMap<String, Rule>,
@@ -66,12 +76,7 @@ impl Checker {
         }
         match ::stablehlo::parse(program.code.clone()) {
             Ok(module) => self.module(&module, effort),
-            Err(error) => {
-                let mut reason = Reason::new(format!("the program cannot be read: {}", error.message()));
-                reason.operation = error.op().map(str::to_owned);
-                reason.location = error.location().map(str::to_owned);
-                Support::No(vec![reason])
-            }
+            Err(error) => Support::No(vec![Reason::unreadable(&error)]),
         }
     }
 

@@ -70,28 +70,9 @@ fn bytes(bytes: usize) -> f64 {
     bytes as f64
 }
 
-/// Reads a program; none where the device reads no programs of its format.
-pub(crate) fn read(program: &Program) -> Option<stablehlo::Result<Module>> {
-    let code = program.code.clone();
-    Some(match program.format.as_str() {
-        "mlir" => stablehlo::parse(code),
-        "hlo" => stablehlo::parse_hlo(code),
-        "hlo_with_config" => stablehlo::parse_hlo_with_config(code),
-        _ => return None,
-    })
-}
-
 /// Compiles a program.
 pub(crate) fn compile(program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
-    let Some(read) = read(program) else {
-        return Err(Error::unimplemented(format!(
-            "programs in format {:?}; this device reads StableHLO (format \"mlir\") and HLO (formats \"hlo\" and \
-             \"hlo_with_config\")",
-            program.format
-        )));
-    };
-    let module = read.map_err(|error| Error::invalid_argument(error.to_string()))?;
-    compile_module(&module, options)
+    compile_module(&device_plugin::stablehlo::parse(program)?, options)
 }
 
 /// Compiles a program that is already read.

@@ -6,20 +6,15 @@ use device_plugin::support::{Reason, Support};
 use device_plugin::{CompileOptions, Program};
 use stablehlo::ir::Module;
 
-use super::compile::{compile_module, read};
+use super::compile::compile_module;
 
 pub(crate) fn supports(program: &Program) -> Support {
-    let Some(read) = read(program) else {
-        let message = format!("the device reads StableHLO and HLO, and the program is {:?}", program.format);
-        return Support::No(vec![Reason::new(message)]);
-    };
-    let module = match read {
-        Ok(module) => module,
-        Err(error) => {
-            let mut reason = Reason::new(format!("the program cannot be read: {}", error.message()));
-            reason.operation = error.op().map(str::to_owned);
-            reason.location = error.location().map(str::to_owned);
-            return Support::No(vec![reason]);
+    let module = match device_plugin::stablehlo::read(program) {
+        Some(Ok(module)) => module,
+        Some(Err(error)) => return Support::No(vec![Reason::unreadable(&error)]),
+        None => {
+            let message = format!("the device reads StableHLO and HLO, and the program is {:?}", program.format);
+            return Support::No(vec![Reason::new(message)]);
         }
     };
     let options = CompileOptions {
