@@ -33,7 +33,8 @@ pub(crate) fn each<T: Send>(tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync + 
     if threads(bytes) == 1 || tasks.len() < 2 {
         tasks.into_iter().for_each(f);
     } else {
-        tasks.into_par_iter().for_each(f);
+        // Handed out one by one, so that an unlucky thread does not hold up the rest.
+        tasks.into_par_iter().with_max_len(1).for_each(f);
     }
 }
 

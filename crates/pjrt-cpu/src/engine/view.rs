@@ -73,16 +73,6 @@ impl View {
         &self.strides
     }
 
-    /// Positions in the buffer of the elements from `start` on.
-    pub(crate) fn positions(&self, start: usize, to: &mut [usize]) {
-        let stride = self.strides.last().copied().unwrap_or(1);
-        self.runs(start, to.len(), |at, from, run| {
-            for (i, position) in to[at..at + run].iter_mut().enumerate() {
-                *position = (from + i as isize * stride) as usize;
-            }
-        });
-    }
-
     /// The same view, `by` elements further into the buffer.
     pub(crate) fn shifted(&self, by: usize) -> Self {
         View { offset: self.offset + by, ..self.clone() }

@@ -1,24 +1,21 @@
-//! `convolution` as matrix products: the windows of the padded input are gathered into rows.
+//! `convolution` as a matrix product whose one operand, the patches of the input under the window, is only ever made
+//! panel by panel: padding, dilation and the order of dimensions are resolved where a panel is packed.
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use pulp::NullaryFnOnce;
 
 use super::Kernel;
-use super::gemm::{Matrix, Operand, Wide, Windows, gemm, windows_gemm};
-use super::shape::{Pad, read_all};
+use super::gemm::{Lines, MAX_WIDTH, Matrix, Operand, Out, Part, Wide, interleaved, product, work};
+use super::shape::read_all;
 use crate::engine::dtype::with_size;
+use crate::engine::elementwise::map::arch;
 use crate::engine::error::RunError;
-use crate::engine::pool::{Buffer, Pool};
-use crate::engine::view::View;
+use crate::engine::par;
+use crate::engine::pool::Pool;
+use crate::engine::view::{MAX_RANK, View};
 
-/// Elements of gathered windows held at a time.
-const GATHERED: usize = 1 << 20;
-
-/// One feature or batch group: where it is in the input, the kernel and the output.
-pub(crate) struct ConvGroup {
-    pub(crate) input: usize,
-    pub(crate) kernel: usize,
-    pub(crate) output: usize,
-}
+/// Input features, contiguous, from which on whole runs of them are packed.
+const RUN: usize = 8;
 
 /// What is computed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,124 +25,413 @@ pub(crate) enum Element {
     I64,
 }
 
-/// A matrix product `rows x depth` by `depth x features`.
-type Product<T> = fn(usize, usize, usize, Matrix<'_, T>, Matrix<'_, T>, &mut [T]);
+/// A spatial dimension of the input under the window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Axis {
+    /// Extent of the input, and elements from one index to the next.
+    pub(crate) size: usize,
+    pub(crate) stride: usize,
+    /// How far windows are apart, and where the first starts, in the dilated input.
+    pub(crate) step: usize,
+    pub(crate) first: isize,
+    /// Dilation of the input.
+    pub(crate) base: usize,
+}
 
-/// The product of integers, which wrap.
-fn wrapping(rows: usize, depth: usize, features: usize, a: Matrix<'_, i64>, b: Matrix<'_, i64>, out: &mut [i64]) {
-    for (row, out) in out.chunks_exact_mut(features.max(1)).take(rows).enumerate() {
-        out.fill(0);
-        for p in 0..depth {
-            let x = a.data[a.offset + row * a.row + p * a.column];
-            let y = &b.data[b.offset + p * b.row..][..features];
-            for (o, &y) in out.iter_mut().zip(y) {
-                *o = o.wrapping_add(x.wrapping_mul(y));
+impl Axis {
+    /// The input's index at a place in the dilated, padded input, if there is one.
+    #[inline(always)]
+    fn index(&self, at: isize) -> Option<usize> {
+        let at = usize::try_from(at).ok()?;
+        let index = if self.base == 1 { at } else { at / self.base };
+        (index < self.size && index * self.base == at).then_some(index)
+    }
+}
+
+/// What an index of the output means for the input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Along {
+    /// The window is moved along this axis.
+    Axis(usize),
+    /// Another image, this many elements further.
+    Batch(usize),
+}
+
+/// The patches of an input: one for every output position, of all taps of the window and all input features.
+pub(crate) struct Patches {
+    pub(crate) axes: Vec<Axis>,
+    /// Dimensions of the output a patch belongs to, outermost first.
+    pub(crate) outer: Vec<(usize, Along)>,
+    pub(crate) lines: Vec<(usize, Along)>,
+    /// Places of each tap along the axes, in the dilated input, and how many taps there are.
+    pub(crate) taps: Vec<isize>,
+    pub(crate) tap_count: usize,
+    pub(crate) features: usize,
+    pub(crate) feature: usize,
+}
+
+/// Where a patch is: its image, and its window's place along each axis.
+#[derive(Clone, Copy, Default)]
+struct Origin {
+    image: usize,
+    place: [isize; MAX_AXES],
+}
+
+/// Most axes of a window.
+const MAX_AXES: usize = MAX_RANK - 2;
+
+impl Patches {
+    fn line_count(&self) -> usize {
+        self.lines.iter().map(|d| d.0).product()
+    }
+
+    fn depth(&self) -> usize {
+        self.tap_count * self.features
+    }
+
+    fn start(&self) -> Origin {
+        let mut origin = Origin::default();
+        for (place, axis) in origin.place.iter_mut().zip(&self.axes) {
+            *place = axis.first;
+        }
+        origin
+    }
+
+    /// The origin of a patch, by its index along some dimensions of the output.
+    fn origin(&self, mut from: Origin, dims: &[(usize, Along)], mut index: usize) -> Origin {
+        for &(extent, along) in dims.iter().rev() {
+            let i = index % extent.max(1);
+            index /= extent.max(1);
+            match along {
+                Along::Axis(axis) => from.place[axis] += isize::try_from(i * self.axes[axis].step).unwrap_or(0),
+                Along::Batch(stride) => from.image += i * stride,
             }
+        }
+        from
+    }
+
+    fn tap(&self, tap: usize) -> &[isize] {
+        &self.taps[tap * self.axes.len()..][..self.axes.len()]
+    }
+
+    /// Where the first feature of a patch's tap is in the input, if it is not in the padding.
+    #[inline(always)]
+    fn position(&self, origin: &Origin, tap: &[isize]) -> Option<usize> {
+        let mut at = origin.image;
+        for ((axis, &place), &tap) in self.axes.iter().zip(&origin.place).zip(tap) {
+            at += axis.index(place + tap)? * axis.stride;
+        }
+        Some(at)
+    }
+}
+
+/// The patches of one group and outer index.
+struct Source<'a, T> {
+    patches: &'a Patches,
+    data: &'a [T],
+    origin: Origin,
+    zeros: &'a [T],
+}
+
+impl<T: Operand + Pod> Lines<T> for Source<'_, T> {
+    fn pack(&self, part: Part, width: usize, to: &mut [T::Wide]) {
+        let by_features = self.patches.feature == 1 && self.patches.features >= RUN;
+        let (first, count) = part.lines;
+        for (strip, out) in to.chunks_exact_mut(width * part.depth.1).enumerate() {
+            let lines = (first + strip * width, width.min(count - strip * width));
+            if lines.1 < width {
+                out.fill(T::Wide::default());
+            }
+            if by_features {
+                self.runs(lines, part.depth, width, out);
+            } else {
+                arch().dispatch(Segments { source: self, lines, depth: part.depth, width, out });
+            }
+        }
+    }
+}
+
+impl<T: Operand + Pod> Source<'_, T> {
+    /// Packs a strip, a run of features of each of its lines at a time.
+    fn runs(&self, (first, count): (usize, usize), (start, depth): (usize, usize), width: usize, out: &mut [T::Wide]) {
+        let p = self.patches;
+        let mut origins = [Origin::default(); MAX_WIDTH];
+        for (i, origin) in origins.iter_mut().enumerate().take(count) {
+            *origin = p.origin(self.origin, &p.lines, first + i);
+        }
+        let mut done = 0;
+        while done < depth {
+            let (tap, feature) = ((start + done) / p.features, (start + done) % p.features);
+            let run = (p.features - feature).min(depth - done);
+            let tap = p.tap(tap);
+            let mut lines: [&[T]; MAX_WIDTH] = [&[]; MAX_WIDTH];
+            for (line, origin) in lines.iter_mut().zip(&origins[..count]) {
+                *line = match p.position(origin, tap) {
+                    Some(at) => &self.data[at + feature..][..run],
+                    None => &self.zeros[..run],
+                };
+            }
+            interleaved(&lines[..count], &mut out[done * width..][..run * width], width);
+            done += run;
+        }
+    }
+}
+
+/// Packs a strip, lines that differ in the innermost dimension alone at a time.
+struct Segments<'s, 'a, T: Operand> {
+    source: &'s Source<'a, T>,
+    lines: (usize, usize),
+    depth: (usize, usize),
+    width: usize,
+    out: &'s mut [T::Wide],
+}
+
+impl<T: Operand + Pod> NullaryFnOnce for Segments<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Segments { source, lines: (first, count), depth: (start, depth), width, out } = self;
+        let p = source.patches;
+        let (extent, along) = p.lines.last().copied().unwrap_or((1, Along::Batch(0)));
+        let mut at = 0;
+        while at < count {
+            let len = (extent - (first + at) % extent).min(count - at);
+            let origin = p.origin(source.origin, &p.lines, first + at);
+            let (mut tap, mut feature) = (start / p.features, start % p.features);
+            for row in out.chunks_exact_mut(width).take(depth) {
+                segment(p, source.data, &origin, along, p.tap(tap), feature * p.feature, &mut row[at..at + len]);
+                feature += 1;
+                if feature == p.features {
+                    (tap, feature) = (tap + 1, 0);
+                }
+            }
+            at += len;
+        }
+    }
+}
+
+/// One tap and feature of patches that follow one another along the innermost dimension.
+#[inline(always)]
+fn segment<T: Operand>(
+    p: &Patches,
+    data: &[T],
+    origin: &Origin,
+    along: Along,
+    tap: &[isize],
+    feature: usize,
+    out: &mut [T::Wide],
+) {
+    let mut at = origin.image + feature;
+    let moved = if let Along::Axis(axis) = along { axis } else { MAX_AXES };
+    for (i, (axis, (&place, &tap))) in p.axes.iter().zip(origin.place.iter().zip(tap)).enumerate() {
+        if i != moved {
+            match axis.index(place + tap) {
+                Some(index) => at += index * axis.stride,
+                None => return out.fill(T::Wide::default()),
+            }
+        }
+    }
+    let Along::Axis(axis) = along else {
+        let Along::Batch(stride) = along else { return };
+        return strided(data, at, stride, out);
+    };
+    let place = origin.place[axis] + tap[axis];
+    let axis = &p.axes[axis];
+    if axis.base > 1 {
+        for (j, o) in out.iter_mut().enumerate() {
+            let index = isize::try_from(j * axis.step).ok().and_then(|j| axis.index(place + j));
+            *o = index.map_or(T::Wide::default(), |index| data[at + index * axis.stride].widen());
+        }
+        return;
+    }
+    // The places before the input, in it, and after it.
+    let before = usize::try_from(-place).unwrap_or(0).div_ceil(axis.step).min(out.len());
+    let offset = usize::try_from(place).unwrap_or(0);
+    let left = (axis.size + usize::try_from(-place).unwrap_or(0)).saturating_sub(offset);
+    let inside = left.div_ceil(axis.step).clamp(before, out.len());
+    out[..before].fill(T::Wide::default());
+    out[inside..].fill(T::Wide::default());
+    if before < inside {
+        let index = place + isize::try_from(before * axis.step).unwrap_or(0);
+        at += usize::try_from(index).unwrap_or(0) * axis.stride;
+        strided(data, at, axis.step * axis.stride, &mut out[before..inside]);
+    }
+}
+
+#[inline(always)]
+fn strided<T: Operand>(data: &[T], at: usize, stride: usize, out: &mut [T::Wide]) {
+    if stride == 1 {
+        let from = &data[at..at + out.len()];
+        out.iter_mut().zip(from).for_each(|(o, &x)| *o = x.widen());
+    } else {
+        for (j, o) in out.iter_mut().enumerate() {
+            *o = data[at + j * stride].widen();
         }
     }
 }
 
 /// A convolution.
 pub(crate) struct Convolution {
-    /// Padding and dilation of the input, with the elements of the result; `None` where it stays as it is.
-    pub(crate) pad: Option<(Pad, usize)>,
-    /// The kernel as `[window, input feature, output feature]`.
+    pub(crate) patches: Patches,
+    /// Elements from the input of one group to that of the next.
+    pub(crate) next: usize,
+    pub(crate) groups: usize,
+    /// The kernel as `[window, input feature, output feature]`, the output features of all groups.
     pub(crate) kernel: View,
-    /// One group's windows as `[batch, output position, window, input feature]`, for a group at offset 0.
-    pub(crate) windows: View,
-    pub(crate) rows: usize,
-    pub(crate) depth: usize,
-    /// Output features of a group, and of all.
-    pub(crate) features: usize,
-    pub(crate) all_features: usize,
-    /// One group's output as `[batch, output position, output feature]`.
-    pub(crate) output: View,
-    pub(crate) groups: Vec<ConvGroup>,
+    /// Output features of a group.
+    pub(crate) share: usize,
+    /// The output's features are its last dimension; otherwise they come between the outer dimensions and the lines.
+    pub(crate) features_last: bool,
     pub(crate) element: Element,
-    /// How windows are read where they are, if that is worth it.
-    pub(crate) direct: Option<Direct>,
-}
-
-/// Windows made of long runs of the input.
-pub(crate) struct Direct {
-    /// Where the windows start, as `[batch, output position]`.
-    pub(crate) rows: View,
-    /// Where each tap is in a window.
-    pub(crate) taps: Vec<usize>,
-    /// Input features, which are contiguous.
-    pub(crate) run: usize,
-}
-
-/// A product with windows read in place.
-type DirectProduct<T> = fn(&Direct, &[T], usize, Matrix<'_, T>, &mut [T]);
-
-fn in_place<T: Operand<Wide = T> + Wide>(d: &Direct, data: &[T], n: usize, b: Matrix<'_, T>, out: &mut [T]) {
-    windows_gemm(&Windows { data, rows: &d.rows, taps: &d.taps, run: d.run }, n, b, out);
 }
 
 impl Kernel for Convolution {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
         match self.element {
-            Element::F32 => self.compute::<f32>(ins, outs[0], pool, gemm, Some(in_place)),
-            Element::F64 => self.compute::<f64>(ins, outs[0], pool, gemm, Some(in_place)),
-            Element::I64 => self.compute::<i64>(ins, outs[0], pool, wrapping, None),
+            Element::F32 => self.compute::<f32>(ins, outs[0], pool),
+            Element::F64 => self.compute::<f64>(ins, outs[0], pool),
+            Element::I64 => self.kernel_first(ins[1], pool, |kernel| {
+                self.wrapping(cast_slice(ins[0]), kernel, cast_slice_mut(outs[0]));
+            }),
         }
     }
 }
 
 impl Convolution {
-    fn compute<T: Pod + Send + Sync>(
-        &self,
-        ins: &[&[u8]],
-        out: &mut [u8],
-        pool: &Pool,
-        product: Product<T>,
-        in_place: Option<DirectProduct<T>>,
-    ) -> Result<(), RunError> {
-        let size = size_of::<T>();
-        if out.is_empty() {
+    /// Calls `f` with the kernel in order.
+    fn kernel_first<T: Pod>(&self, kernel: &[u8], pool: &Pool, f: impl FnOnce(&[T])) -> Result<(), RunError> {
+        if self.kernel.is_contiguous() && self.kernel.offset() == 0 {
+            f(&cast_slice(kernel)[..self.kernel.len()]);
             return Ok(());
         }
-        let padded = match &self.pad {
-            None => None,
-            Some((pad, elements)) => {
-                let mut padded = pool.alloc(elements * size)?;
-                pad.run(&[ins[0], &[0; 8][..size]], &mut [padded.write()?], pool)?;
-                Some(padded)
+        let size = size_of::<T>();
+        let mut ordered = pool.alloc(self.kernel.len() * size)?;
+        with_size!(size, U => read_all::<U>(&self.kernel, cast_slice(kernel), cast_slice_mut(ordered.write()?)));
+        f(cast_slice(ordered.bytes()));
+        Ok(())
+    }
+
+    fn compute<T: Operand<Wide = T> + Wide>(&self, ins: &[&[u8]], out: &mut [u8], pool: &Pool) -> Result<(), RunError> {
+        let (p, out): (_, &mut [T]) = (&self.patches, cast_slice_mut(out));
+        if p.depth() == 0 || out.is_empty() {
+            out.fill(T::default());
+            return Ok(());
+        }
+        let input: &[T] = cast_slice(ins[0]);
+        self.kernel_first(ins[1], pool, |kernel: &[T]| {
+            if self.features_last && self.share == 1 && p.features == 1 && self.next == 1 {
+                return self.depthwise(input, kernel, out);
+            }
+            let zeros = vec![T::default(); p.features];
+            let all = self.groups * self.share;
+            let lines = p.line_count();
+            let outer: usize = p.outer.iter().map(|d| d.0).product();
+            let source = |image: usize, group: usize| {
+                let mut origin = p.origin(p.start(), &p.outer, image);
+                origin.image += group * self.next;
+                Source { patches: p, data: input, origin, zeros: &zeros }
+            };
+            let kernel =
+                |group: usize| Matrix { data: kernel, offset: group * self.share, row: all, column: 1 }.transposed();
+            if self.features_last {
+                for group in 0..self.groups {
+                    let to = Out { row: all, column: group * self.share };
+                    product(lines, p.depth(), self.share, &source(0, group), &kernel(group), out, to);
+                }
+                return;
+            }
+            let one = |(index, out): (usize, &mut [T])| {
+                let (image, group) = (index / self.groups, index % self.groups);
+                let to = Out { row: lines, column: 0 };
+                product(self.share, p.depth(), lines, &kernel(group), &source(image, group), out, to);
+            };
+            let work = work(lines, p.depth(), self.share).saturating_mul(outer * self.groups);
+            let tasks: Vec<_> = out.chunks_exact_mut(self.share * lines).enumerate().collect();
+            if tasks.len() >= 4 * par::threads(work) {
+                par::each(tasks, work, |task| par::alone(|| one(task)));
+            } else {
+                tasks.into_iter().for_each(one);
+            }
+        })
+    }
+
+    /// Each feature by itself: rows of features, multiplied and added up.
+    fn depthwise<T: Wide>(&self, input: &[T], kernel: &[T], out: &mut [T]) {
+        let (p, features) = (&self.patches, self.groups);
+        let taps = p.tap_count;
+        par::chunks(out, features, size_of_val(input) * taps / 4, |start, part| {
+            arch().dispatch(Depthwise { patches: p, input, kernel, features, first: start / features, out: part });
+        });
+    }
+
+    /// The convolution of integers, which wrap.
+    fn wrapping(&self, input: &[i64], kernel: &[i64], out: &mut [i64]) {
+        let (p, all, lines) = (&self.patches, self.groups * self.share, self.patches.line_count());
+        out.fill(0);
+        if out.is_empty() {
+            return;
+        }
+        let sum = |group: usize, origin: &Origin, to: &mut [i64], stride: usize| {
+            for tap in 0..p.tap_count {
+                let Some(at) = p.position(origin, p.tap(tap)) else { continue };
+                for feature in 0..p.features {
+                    let x = input[at + group * self.next + feature * p.feature];
+                    let row = &kernel[(tap * p.features + feature) * all + group * self.share..][..self.share];
+                    for (o, &y) in to.iter_mut().step_by(stride).zip(row) {
+                        *o = o.wrapping_add(x.wrapping_mul(y));
+                    }
+                }
             }
         };
-        let input = padded.as_ref().map_or(ins[0], Buffer::bytes);
-        let mut kernel = pool.alloc(self.kernel.len() * size)?;
-        with_size!(size, U => read_all::<U>(&self.kernel, cast_slice(ins[1]), cast_slice_mut(kernel.write()?)));
-        if let (Some(direct), Some(product)) = (&self.direct, in_place) {
-            let b = Matrix { data: cast_slice(kernel.bytes()), offset: 0, row: self.all_features, column: 1 };
-            product(direct, cast_slice(input), self.features, b, cast_slice_mut(out));
-            return Ok(());
+        let work = out.len().saturating_mul(p.depth());
+        if self.features_last {
+            par::chunks(out, all, work, |start, part| {
+                for (i, row) in part.chunks_exact_mut(all).enumerate() {
+                    let origin = p.origin(p.start(), &p.lines, start / all + i);
+                    for (group, to) in row.chunks_exact_mut(self.share).enumerate() {
+                        sum(group, &origin, to, 1);
+                    }
+                }
+            });
+            return;
         }
-        let step = (GATHERED / self.depth.max(1)).clamp(1, self.rows.max(1));
-        let mut gathered = pool.alloc(step * self.depth * size)?;
-        let mut result = pool.alloc(self.rows * self.features * size)?;
-        for group in &self.groups {
-            let windows = self.windows.shifted(group.input);
-            let target: &mut [T] = cast_slice_mut(result.write()?);
-            for first in (0..self.rows).step_by(step) {
-                let rows = step.min(self.rows - first);
-                let a: &mut [T] = &mut cast_slice_mut(gathered.write()?)[..rows * self.depth];
-                crate::engine::par::chunks(a, self.depth.max(1), rows * self.depth * size, |start, part| {
-                    windows.read(cast_slice::<u8, T>(input), first * self.depth + start, part);
-                });
-                let a = Matrix { data: &*a, offset: 0, row: self.depth, column: 1 };
-                let b = Matrix {
-                    data: cast_slice(kernel.bytes()),
-                    offset: group.kernel,
-                    row: self.all_features,
-                    column: 1,
-                };
-                let target = &mut target[first * self.features..][..rows * self.features];
-                product(rows, self.depth, self.features, a, b, target);
+        par::chunks(out, self.share * lines, work, |start, part| {
+            for (i, block) in part.chunks_exact_mut(self.share * lines).enumerate() {
+                let index = start / (self.share * lines) + i;
+                let image = p.origin(p.start(), &p.outer, index / self.groups);
+                for line in 0..lines {
+                    sum(index % self.groups, &p.origin(image, &p.lines, line), &mut block[line..], lines);
+                }
             }
-            self.output.shifted(group.output).write::<T>(cast_slice(result.bytes()), cast_slice_mut(out));
+        });
+    }
+}
+
+struct Depthwise<'a, T> {
+    patches: &'a Patches,
+    input: &'a [T],
+    kernel: &'a [T],
+    features: usize,
+    first: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Wide> NullaryFnOnce for Depthwise<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Depthwise { patches, input, kernel, features, first, out } = self;
+        for (i, out) in out.chunks_exact_mut(features).enumerate() {
+            let origin = patches.origin(patches.start(), &patches.lines, first + i);
+            out.fill(T::default());
+            for (tap, weights) in kernel.chunks_exact(features).enumerate() {
+                let Some(at) = patches.position(&origin, patches.tap(tap)) else { continue };
+                for ((o, &x), &w) in out.iter_mut().zip(&input[at..at + features]).zip(weights) {
+                    *o += x * w;
+                }
+            }
         }
-        Ok(())
     }
 }

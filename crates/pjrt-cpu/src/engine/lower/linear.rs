@@ -134,7 +134,7 @@ fn merge(dims: &[usize], strides: &[isize], list: &[usize]) -> Option<usize> {
 }
 
 /// Offsets of all indices of the listed dimensions, in row-major order.
-pub(super) fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<usize> {
+fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<usize> {
     let mut all = vec![0];
     for &d in list {
         all = all.iter().flat_map(|&o| (0..dims[d]).map(move |i| o + i * strides[d] as usize)).collect();

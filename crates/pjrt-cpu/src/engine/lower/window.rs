@@ -7,20 +7,16 @@
 
 use stablehlo::ir::{Binary, ConvDimensions, Window};
 
-use super::linear::offsets;
 use super::region::{Combine, combine};
 use super::shape::pad_plan;
 use super::{Cx, Result, Tv};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::graph::V;
 use crate::engine::kernels::combine::Body;
-use crate::engine::kernels::conv::{ConvGroup, Convolution, Direct, Element};
+use crate::engine::kernels::conv::{Along, Axis, Convolution, Element, Patches};
 use crate::engine::kernels::shape::Pad;
 use crate::engine::kernels::window::{ReduceWindow, Running, SelectAndScatter, Sliding};
 use crate::engine::view::{View, strides_of};
-
-/// Input features from which on the windows of a convolution are read in place.
-const DIRECT: usize = 16;
 
 /// Window attributes with the defaults filled in, one entry per dimension.
 struct Spec {
@@ -274,26 +270,48 @@ impl<'m> Cx<'_, 'm> {
                 (local.dimensions[i], local.strides[i], local.base[i]);
             (spec.dilations[s], spec.padding[s]) = (local.dilations[i], local.padding[i]);
         }
-        let size = wide.size();
-        let (pad, padded) = self.padded(&x.ty.dims, &spec, size)?;
+        let (_, padded) = self.padded(&x.ty.dims, &spec, wide.size())?;
         let fit = Self::fitting(&padded, &spec);
-        let own = strides_of(&padded);
+        let own = strides_of(&x.ty.dims);
         let mut dims = vec![0; rank];
         (dims[d.output_batch], dims[d.output_feature]) = (batch / batch_groups, outputs);
+        // What an index of each dimension of the output means for the input; of the features, nothing.
+        let mut along = vec![Along::Batch(own[d.input_batch] as usize); rank];
+        let mut axes = Vec::with_capacity(spatial);
         for (i, &s) in d.output_spatial.iter().enumerate() {
-            dims[s] = if local.dimensions[i] == 0 { 0 } else { fit[d.input_spatial[i]] };
+            let from = d.input_spatial[i];
+            dims[s] = if local.dimensions[i] == 0 { 0 } else { fit[from] };
+            along[s] = Along::Axis(i);
+            axes.push(Axis {
+                size: x.ty.dims[from],
+                stride: own[from] as usize,
+                step: local.strides[i],
+                first: isize::try_from(local.padding[i].0.saturating_neg())
+                    .map_err(|_| self.invalid("a padding out of range"))?,
+                base: local.base[i],
+            });
         }
         let ty = self.typed(wide, &dims)?;
-        // [batch, output positions, taps, input features] over the padded input.
-        let (mut sizes, mut strides) = (vec![batch / batch_groups], vec![own[d.input_batch]]);
-        for (i, &s) in d.input_spatial.iter().enumerate() {
-            sizes.push(dims[d.output_spatial[i]]);
-            strides.push(own[s].saturating_mul(local.strides[i] as isize));
+        let all: Vec<(usize, Along)> = dims.iter().copied().zip(along).collect();
+        let (before, after) = (&all[..d.output_feature], &all[d.output_feature + 1..]);
+        // Dimensions of one index only do not count.
+        let features_last = after.iter().all(|&(extent, _)| extent == 1);
+        let (outer, lines) = if features_last { (&[][..], before) } else { (before, after) };
+        let mut lines = lines.to_vec();
+        while lines.len() > 1 && lines.last().is_some_and(|&(extent, _)| extent == 1) {
+            lines.pop();
         }
-        sizes.extend(local.dimensions.iter().copied().chain([per_group]));
-        strides.extend(d.input_spatial.iter().zip(&local.dilations).map(|(&s, &w)| own[s].saturating_mul(w as isize)));
-        strides.push(own[d.input_feature]);
-        let windows = View::new(&sizes, &strides, 0);
+        self.listable(local.dimensions.iter().copied())?;
+        let mut taps: Vec<Vec<isize>> = vec![Vec::new()];
+        for (&size, &dilation) in local.dimensions.iter().zip(&local.dilations) {
+            let places = |tap: &Vec<isize>| {
+                let tap = tap.clone();
+                (0..size)
+                    .map(move |i| [&tap[..], &[(i as isize).saturating_mul(dilation as isize)]].concat())
+                    .collect::<Vec<_>>()
+            };
+            taps = taps.iter().flat_map(places).collect();
+        }
         // [taps, input features, output features] of the kernel; reversed taps are walked backwards.
         let own_k = strides_of(&k.ty.dims);
         let (mut sizes_k, mut strides_k, mut offset_k) = (Vec::new(), Vec::new(), 0);
@@ -304,46 +322,25 @@ impl<'m> Cx<'_, 'm> {
         }
         sizes_k.extend([per_group, outputs]);
         strides_k.extend([own_k[d.kernel_input_feature], own_k[d.kernel_output_feature]]);
-        let own_o = strides_of(&dims);
-        let share = outputs / count;
-        let (mut sizes_o, mut strides_o) = (vec![batch / batch_groups], vec![own_o[d.output_batch]]);
-        for &s in &d.output_spatial {
-            sizes_o.push(dims[s]);
-            strides_o.push(own_o[s]);
-        }
-        sizes_o.push(share);
-        strides_o.push(own_o[d.output_feature]);
-        let group = |g: usize| ConvGroup {
-            input: g * if groups > 1 {
+        let kernel = Convolution {
+            patches: Patches {
+                axes,
+                outer: outer.to_vec(),
+                lines,
+                tap_count: taps.len(),
+                taps: taps.concat(),
+                features: per_group,
+                feature: own[d.input_feature] as usize,
+            },
+            next: if groups > 1 {
                 per_group * own[d.input_feature] as usize
             } else {
                 batch / batch_groups * own[d.input_batch] as usize
             },
-            kernel: g * share,
-            output: g * share * own_o[d.output_feature] as usize,
-        };
-        // Windows in place: one group, features last and contiguous on both sides, and not too few of them.
-        let output = View::new(&sizes_o, &strides_o, 0);
-        let in_place = count == 1 && output.is_contiguous() && own[d.input_feature] == 1 && per_group >= DIRECT;
-        let direct = in_place.then(|| {
-            let taps: Vec<usize> = (spatial + 1..sizes.len() - 1).collect();
-            Direct {
-                rows: View::new(&sizes[..=spatial], &strides[..=spatial], 0),
-                taps: offsets(&sizes, &strides, &taps),
-                run: per_group,
-            }
-        });
-        let kernel = Convolution {
-            direct,
-            pad,
+            groups: count,
             kernel: View::new(&sizes_k, &strides_k, offset_k),
-            windows,
-            rows: sizes_o[..=spatial].iter().product(),
-            depth: local.dimensions.iter().product::<usize>() * per_group,
-            features: share,
-            all_features: outputs,
-            output,
-            groups: (0..count).map(group).collect(),
+            share: outputs / count,
+            features_last,
             element,
         };
         let v = self.kernel(kernel, &[x.v, k.v], &[], std::slice::from_ref(&ty))[0];

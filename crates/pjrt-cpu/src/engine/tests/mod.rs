@@ -7,6 +7,7 @@ mod errors;
 mod fusion;
 mod memory;
 mod narrow;
+mod products;
 mod rows;
 mod semantics;
 mod simplify;

@@ -1,0 +1,139 @@
+//! Operands in the order the inner loop reads them.
+
+use std::cell::RefCell;
+use std::thread::LocalKey;
+
+use pulp::NullaryFnOnce;
+
+use super::number::{Operand, Wide, interleave};
+use crate::engine::elementwise::map::arch;
+use crate::engine::pool::{LINE, Line};
+
+/// A matrix in a slice: element (row, column) is at `offset + row * row_stride + column * column_stride`.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix<'a, T> {
+    pub(crate) data: &'a [T],
+    pub(crate) offset: usize,
+    pub(crate) row: usize,
+    pub(crate) column: usize,
+}
+
+impl<T> Matrix<'_, T> {
+    pub(crate) fn transposed(self) -> Self {
+        Matrix { row: self.column, column: self.row, ..self }
+    }
+}
+
+/// The part of an operand that is packed: lines (rows of the first operand, columns of the second) over some depth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// First line and how many.
+    pub(crate) lines: (usize, usize),
+    /// First index along the summed dimension and how many.
+    pub(crate) depth: (usize, usize),
+}
+
+/// An operand whose parts can be packed.
+pub(crate) trait Lines<T: Operand>: Sync {
+    /// Packs a part in strips of `width` interleaved lines; missing lines of the last strip are zero.
+    fn pack(&self, part: Part, width: usize, to: &mut [T::Wide]);
+}
+
+impl<T: Operand> Lines<T> for Matrix<'_, T> {
+    fn pack(&self, part: Part, width: usize, to: &mut [T::Wide]) {
+        arch().dispatch(Pack { from: *self, part, width, to });
+    }
+}
+
+struct Pack<'a, T: Operand> {
+    from: Matrix<'a, T>,
+    part: Part,
+    width: usize,
+    to: &'a mut [T::Wide],
+}
+
+/// Strips packed at a time from a matrix whose lines are interleaved already: long runs of it are read, and not too
+/// many places written.
+const ABREAST: usize = 4;
+/// Most lines of a strip.
+pub(crate) const MAX_WIDTH: usize = 32;
+
+impl<T: Operand> NullaryFnOnce for Pack<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Pack { from, part: Part { lines: (first, count), depth: (start, depth) }, width, to } = self;
+        let origin = from.offset + first * from.row + start * from.column;
+        if from.row == 1 {
+            for (group, to) in to.chunks_mut(ABREAST * width * depth).enumerate() {
+                let before = group * ABREAST * width;
+                let lines = (count - before).min(ABREAST * width);
+                if lines < to.len() / depth {
+                    to.fill(T::Wide::default());
+                }
+                for p in 0..depth {
+                    let at = origin + before + p * from.column;
+                    for (strip, line) in from.data[at..at + lines].chunks(width).enumerate() {
+                        let to = &mut to[(strip * depth + p) * width..][..line.len()];
+                        to.iter_mut().zip(line).for_each(|(o, &x)| *o = x.widen());
+                    }
+                }
+            }
+            return;
+        }
+        for (strip, out) in to.chunks_exact_mut(width * depth).enumerate() {
+            let strip = strip * width;
+            let lines = width.min(count - strip);
+            if lines < width {
+                out.fill(T::Wide::default());
+            }
+            let at = origin + strip * from.row;
+            if from.column == 1 {
+                let mut all: [&[T]; MAX_WIDTH] = [&[]; MAX_WIDTH];
+                for (i, line) in all.iter_mut().enumerate().take(lines) {
+                    *line = &from.data[at + i * from.row..][..depth];
+                }
+                interleaved(&all[..lines], out, width);
+            } else {
+                for line in 0..lines {
+                    for p in 0..depth {
+                        out[p * width + line] = from.data[at + line * from.row + p * from.column].widen();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes lines of a strip, given one by one.
+#[inline(always)]
+pub(crate) fn interleaved<T: Operand>(lines: &[&[T]], out: &mut [T::Wide], width: usize) {
+    let mut wide: [&[T::Wide]; MAX_WIDTH] = [&[]; MAX_WIDTH];
+    for (to, from) in wide.iter_mut().zip(lines) {
+        match T::as_wide(from) {
+            Some(line) => *to = line,
+            None => return interleave(lines, out, width, T::widen),
+        }
+    }
+    T::Wide::interleave(&wide[..lines.len()], out, width);
+}
+
+thread_local! {
+    /// Packed panels, kept between products: fresh pages would cost more than the packing.
+    pub(super) static PANEL_A: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+    pub(super) static PANEL_B: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+    pub(super) static BLOCK: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+    pub(super) static TURNED: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `f` with `len` elements of a thread's panel. A product run meanwhile by the same thread gets another.
+pub(super) fn with_panel<W: Wide>(panel: &'static LocalKey<RefCell<Vec<Line>>>, len: usize, f: impl FnOnce(&mut [W])) {
+    let mut lines = panel.take();
+    let needed = (len * size_of::<W>()).div_ceil(LINE);
+    if lines.len() < needed {
+        lines.resize(needed, bytemuck::Zeroable::zeroed());
+    }
+    f(&mut bytemuck::cast_slice_mut(&mut lines)[..len]);
+    panel.set(lines);
+}

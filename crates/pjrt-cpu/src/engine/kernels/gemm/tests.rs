@@ -1,0 +1,117 @@
+use super::*;
+
+/// Numbers in no order, which products of any size keep exact.
+fn values(count: usize, seed: usize) -> Vec<f64> {
+    let value = |i: usize| ((i + seed).wrapping_mul(2654435761) >> 7) % 17;
+    (0..count).map(|i| f64::from(u8::try_from(value(i)).unwrap()) - 8.0).collect()
+}
+
+/// The product by its definition.
+fn defined(m: usize, k: usize, n: usize, a: Matrix<'_, f64>, b: Matrix<'_, f64>) -> Vec<f64> {
+    let mut out = vec![0.0; m * n];
+    for i in 0..m {
+        for p in 0..k {
+            let x = a.data[a.offset + i * a.row + p * a.column];
+            for j in 0..n {
+                out[i * n + j] += x * b.data[b.offset + p * b.row + j * b.column];
+            }
+        }
+    }
+    out
+}
+
+/// Both layouts of a matrix, and one with gaps.
+fn layouts(data: &[f64], rows: usize, columns: usize) -> [Matrix<'_, f64>; 3] {
+    [
+        Matrix { data, offset: 1, row: columns, column: 1 },
+        Matrix { data, offset: 3, row: 1, column: rows },
+        Matrix { data, offset: 0, row: 2 * columns, column: 2 },
+    ]
+}
+
+fn narrowed<'a, T>(m: Matrix<'_, f64>, data: &'a [T]) -> Matrix<'a, T> {
+    Matrix { data, offset: m.offset, row: m.row, column: m.column }
+}
+
+#[test]
+fn products_of_all_layouts_sizes_and_types_are_exact() {
+    let sizes: &[(usize, usize, usize)] = &[
+        (1, 1, 1),
+        (1, 7, 5),
+        (1, 300, 700),
+        (700, 300, 1),
+        (3, 70, 530),
+        (6, 3, 16),
+        (8, 100, 40),
+        (7, 257, 33),
+        (33, 65, 7),
+        (125, 20, 17),
+        (300, 40, 10),
+        (30, 300, 1100),
+        (500, 90, 600),
+        (13, 4200, 3),
+        (3, 0, 2),
+        (0, 3, 2),
+        (2, 3, 0),
+    ];
+    for &(m, k, n) in sizes {
+        let (a, b) = (values(2 * m * k + 4, 1), values(2 * k * n + 4, 77));
+        let single = |data: &[f64]| data.iter().map(|&x| half::bf16::from_f64(x)).collect::<Vec<_>>();
+        let (a16, b16) = (single(&a), single(&b));
+        let single = |data: &[half::bf16]| data.iter().map(|x| x.to_f32()).collect::<Vec<_>>();
+        let (a32, b32) = (single(&a16), single(&b16));
+        for (at, x) in layouts(&a, m, k).into_iter().enumerate() {
+            for (bt, y) in layouts(&b, k, n).into_iter().enumerate() {
+                let want = defined(m, k, n, x, y);
+                let mut out = vec![f64::NAN; m * n];
+                gemm(m, k, n, x, y, &mut out);
+                assert!(out == want, "f64 {m} {k} {n} layouts {at} {bt}");
+                let mut out = vec![f32::NAN; m * n];
+                gemm(m, k, n, narrowed(x, &a32), narrowed(y, &b32), &mut out);
+                assert!(out.iter().zip(&want).all(|(&o, &w)| f64::from(o) == w), "f32 {m} {k} {n} layouts {at} {bt}");
+                let mut out = vec![f32::NAN; m * n];
+                gemm(m, k, n, narrowed(x, &a16), narrowed(y, &b16), &mut out);
+                assert!(out.iter().zip(&want).all(|(&o, &w)| f64::from(o) == w), "bf16 {m} {k} {n} layouts {at} {bt}");
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_cover_the_output_and_suffice_for_the_threads() {
+    for shape @ (mr, nr) in [(6, 16), (12, 32), (12, 16)] {
+        for (m, n) in [(1, 1), (5, 3000), (128, 512), (1024, 1024), (2048, 65), (77, 31)] {
+            for threads in [1, 2, 16] {
+                let (down, across) = blocks(m, n, shape, threads);
+                for (lines, width, count) in [(m, mr, down), (n, nr, across)] {
+                    let cuts = cuts(lines, width, count);
+                    assert_eq!((cuts[0], cuts[cuts.len() - 1]), (0, lines));
+                    assert!(cuts.windows(2).all(|c| c[0] < c[1] && c[0].is_multiple_of(width)), "{cuts:?}");
+                }
+                let small = m <= 4 * mr * down && n <= 2 * nr * across;
+                assert!(threads == 1 || small || down * across >= threads * 4, "{m} {n} {threads}: {down} {across}");
+                assert!(m <= MC * down && n <= NT * across);
+            }
+        }
+    }
+}
+
+#[test]
+fn lines_are_interleaved_from_any_number_of_any_length() {
+    for width in [4usize, 6, 12, 16, 32] {
+        for count in 1..=width {
+            for depth in [0usize, 1, 7, 8, 9, 31] {
+                let data: Vec<f32> = values(count * (depth + 1), 3).iter().map(|&x| x as f32).collect();
+                let lines: Vec<&[f32]> = data.chunks_exact(depth + 1).map(|line| &line[1..]).collect();
+                let mut out = vec![-99.0; width * depth];
+                interleaved::<f32>(&lines, &mut out, width);
+                for p in 0..depth {
+                    for i in 0..width {
+                        let want = lines.get(i).map_or(-99.0, |line| line[p]);
+                        assert_eq!(out[p * width + i], want, "{width} {count} {depth} at {p},{i}");
+                    }
+                }
+            }
+        }
+    }
+}

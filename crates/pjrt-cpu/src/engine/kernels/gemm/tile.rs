@@ -1,0 +1,94 @@
+//! Register blocks: the inner loop of a product, over packed strips of both operands.
+
+use std::marker::PhantomData;
+
+use pulp::{Simd, WithSimd};
+
+use super::number::Wide;
+
+/// Rows of a register block, for machines with 16 and with 32 vector registers.
+const FEW_ROWS: usize = 6;
+const MANY_ROWS: usize = 12;
+
+/// Calls a method with the rows of this machine's register block as its last generic argument: the one place where
+/// that is decided.
+macro_rules! with_rows {
+    ($S:ident, $rows:ident => $call:expr) => {
+        if $S::REGISTER_COUNT >= 32 {
+            const $rows: usize = MANY_ROWS;
+            $call
+        } else {
+            const $rows: usize = FEW_ROWS;
+            $call
+        }
+    };
+}
+
+/// Rows and columns of a register block.
+pub(super) struct Shape<W>(pub(super) PhantomData<W>);
+
+impl<W: Wide> WithSimd for Shape<W> {
+    type Output = (usize, usize);
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> (usize, usize) {
+        (with_rows!(S, ROWS => ROWS), 2 * W::lanes::<S>())
+    }
+}
+
+/// A block of the output over the depth of one panel.
+pub(super) struct Block<'a, W> {
+    pub(super) depth: usize,
+    /// Strips of both operands.
+    pub(super) a: &'a [W],
+    pub(super) b: &'a [W],
+    /// The block: for each strip of B all rows.
+    pub(super) to: &'a mut [W],
+    /// The first panel sets what the others add to.
+    pub(super) first: bool,
+}
+
+impl<W: Wide> WithSimd for Block<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        with_rows!(S, ROWS => self.tiles::<S, ROWS>(simd));
+    }
+}
+
+impl<W: Wide> Block<'_, W> {
+    #[inline(always)]
+    fn tiles<S: Simd, const MR: usize>(self, simd: S) {
+        let Block { depth, a, b, to, first } = self;
+        let nr = 2 * W::lanes::<S>();
+        let rows = a.len() / depth;
+        for (b, to) in b.chunks_exact(nr * depth).zip(to.chunks_exact_mut(nr * rows)) {
+            for (a, to) in a.chunks_exact(MR * depth).zip(to.chunks_exact_mut(MR * nr)) {
+                let acc = product::<W, S, MR>(simd, a, b);
+                for (pair, acc) in W::vectors_mut::<S>(to).chunks_exact_mut(2).zip(&acc) {
+                    for (to, &acc) in pair.iter_mut().zip(acc) {
+                        *to = if first { acc } else { W::add(simd, *to, acc) };
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The product of two strips: `MR` rows of two vectors.
+#[inline(always)]
+fn product<W: Wide, S: Simd, const MR: usize>(simd: S, a: &[W], b: &[W]) -> [[W::Vector<S>; 2]; MR] {
+    let zero = W::splat(simd, W::default());
+    let mut acc = [[zero; 2]; MR];
+    for (a, b) in a.chunks_exact(MR).zip(b.chunks_exact(2 * W::lanes::<S>())) {
+        let b = W::vectors::<S>(b);
+        let (b0, b1) = (b[0], b[1]);
+        for i in 0..MR {
+            let x = W::splat(simd, a[i]);
+            acc[i][0] = W::mul_add(simd, x, b0, acc[i][0]);
+            acc[i][1] = W::mul_add(simd, x, b1, acc[i][1]);
+        }
+    }
+    acc
+}

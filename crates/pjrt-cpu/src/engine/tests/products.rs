@@ -1,0 +1,225 @@
+//! `dot_general` and `convolution` of random shapes, dimension numbers and types, beside their definitions.
+
+use super::{DType, program, run, tensor};
+
+/// Random numbers that are the same in every run.
+struct Random(u64);
+
+impl Random {
+    /// Less than `bound`.
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % bound
+    }
+
+    fn pick(&mut self, list: &[usize]) -> usize {
+        list[self.below(list.len())]
+    }
+
+    /// The numbers below `count` in some order.
+    fn order(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for i in (1..count).rev() {
+            order.swap(i, self.below(i + 1));
+        }
+        order
+    }
+
+    /// Small numbers, whose products and sums every type here holds exactly.
+    fn values(&mut self, dims: &[usize]) -> Vec<i32> {
+        (0..dims.iter().product()).map(|_| i32::try_from(self.below(7)).unwrap() - 3).collect()
+    }
+}
+
+/// Calls `f` with every index within `dims`.
+fn for_each_index(dims: &[usize], mut f: impl FnMut(&[usize])) {
+    for flat in 0..dims.iter().product() {
+        f(&unflat(dims, flat));
+    }
+}
+
+fn unflat(dims: &[usize], mut flat: usize) -> Vec<usize> {
+    let mut index = vec![0; dims.len()];
+    for (i, &d) in index.iter_mut().zip(dims).rev() {
+        *i = flat % d;
+        flat /= d;
+    }
+    index
+}
+
+fn flat(dims: &[usize], index: &[usize]) -> usize {
+    dims.iter().zip(index).fold(0, |flat, (&d, &i)| flat * d + i)
+}
+
+/// Runs a program of two operands and one result as each type, and compares.
+fn check(
+    names: &[&str],
+    a: (&[usize], &[i32]),
+    b: (&[usize], &[i32]),
+    out: (&[usize], &[i32]),
+    op: impl Fn(&str) -> String,
+) {
+    for &name in names {
+        let ty = |dims: &[usize]| format!("tensor<{}{name}>", dims.iter().map(|d| format!("{d}x")).collect::<String>());
+        let (ta, tb, to) = (ty(a.0), ty(b.0), ty(out.0));
+        let signature = format!("({ta}, {tb}) -> {to}");
+        let text = op(&signature);
+        let program = program(&format!("%a: {ta}, %b: {tb}"), &to, &format!("%0 = {text}\n return %0 : {to}"));
+        macro_rules! compare {
+            ($t:ty, $dtype:expr) => {{
+                let cast = |x: &[i32]| x.iter().map(|&x| x as $t).collect::<Vec<$t>>();
+                let inputs = vec![tensor($dtype, a.0, &cast(a.1)), tensor($dtype, b.0, &cast(b.1))];
+                assert_eq!(run::<$t>(&program, inputs), cast(out.1), "{text}");
+            }};
+        }
+        match name {
+            "f32" => compare!(f32, DType::F32),
+            "f64" => compare!(f64, DType::F64),
+            "i32" => compare!(i32, DType::I32),
+            "i8" => compare!(i8, DType::I8),
+            other => unreachable!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn contractions_of_all_dimension_numbers_match_the_definition() {
+    let mut r = Random(1);
+    for case in 0..150 {
+        let kinds = [r.below(3), r.below(3), r.below(3), r.below(3)];
+        let sizes = [0, 1, 2, 3, 3, 5, 13];
+        let extents: Vec<Vec<usize>> = kinds
+            .iter()
+            .map(|&n| (0..n).map(|_| r.pick(if case % 8 == 0 { &sizes } else { &sizes[1..] })).collect())
+            .collect();
+        // Dimensions of each operand: batch, contracted, free; then in some order.
+        let side = |r: &mut Random, free: &Vec<usize>| {
+            let dims = [&extents[0][..], &extents[1], free].concat();
+            let order = r.order(dims.len());
+            let place = |d: usize| order.iter().position(|&o| o == d).unwrap();
+            let mixed: Vec<usize> = order.iter().map(|&o| dims[o]).collect();
+            let batch: Vec<usize> = (0..kinds[0]).map(place).collect();
+            let contract: Vec<usize> = (kinds[0]..kinds[0] + kinds[1]).map(place).collect();
+            let free: Vec<usize> = (0..mixed.len()).filter(|d| !batch.contains(d) && !contract.contains(d)).collect();
+            (mixed, batch, contract, free)
+        };
+        let (da, ba, ca, fa) = side(&mut r, &extents[2]);
+        let (db, bb, cb, fb) = side(&mut r, &extents[3]);
+        let mut dims = extents[0].clone();
+        dims.extend(fa.iter().map(|&d| da[d]));
+        dims.extend(fb.iter().map(|&d| db[d]));
+        let (a, b) = (r.values(&da), r.values(&db));
+        let mut want = vec![0; dims.iter().product()];
+        for_each_index(&dims, |index| {
+            for_each_index(&extents[1], |depth| {
+                let at = |rank: usize, batch: &[usize], contract: &[usize], free: &[usize], first: usize| {
+                    let mut at = vec![0; rank];
+                    batch.iter().zip(index).for_each(|(&d, &i)| at[d] = i);
+                    contract.iter().zip(depth).for_each(|(&d, &i)| at[d] = i);
+                    free.iter().zip(&index[first..]).for_each(|(&d, &i)| at[d] = i);
+                    at
+                };
+                let x = a[flat(&da, &at(da.len(), &ba, &ca, &fa, kinds[0]))];
+                let y = b[flat(&db, &at(db.len(), &bb, &cb, &fb, kinds[0] + fa.len()))];
+                want[flat(&dims, index)] += x * y;
+            });
+        });
+        let types: &[&str] = if case % 2 == 0 { &["f32", "i32"] } else { &["f64", "f32"] };
+        check(types, (&da, &a), (&db, &b), (&dims, &want), |signature| {
+            format!(
+                "stablehlo.dot_general %a, %b, batching_dims = {ba:?} x {bb:?}, contracting_dims = {ca:?} x {cb:?} : {signature}"
+            )
+        });
+    }
+}
+
+#[test]
+fn convolutions_of_all_dimension_numbers_match_the_definition() {
+    let mut r = Random(2);
+    let mut cases = 0;
+    while cases < 300 {
+        let spatial = r.pick(&[0, 1, 1, 2, 2, 2, 3]);
+        let (groups, batch_groups) = match r.below(4) {
+            0 => (r.pick(&[2, 3, 9]), 1),
+            1 => (1, r.pick(&[2, 3])),
+            _ => (1, 1),
+        };
+        let per_group = r.pick(&[1, 1, 2, 3, 8, 9, 17]);
+        let count = groups * batch_groups;
+        let (batch, outputs) = (r.pick(&[1, 2, 3]) * batch_groups, r.pick(&[1, 1, 2, 5, 13]) * count);
+        let sizes: Vec<usize> = (0..spatial).map(|_| r.pick(&[1, 2, 5, 7, 9, 14])).collect();
+        let taps: Vec<usize> = (0..spatial).map(|_| r.pick(&[1, 2, 3, 3, 4])).collect();
+        let list = |r: &mut Random, from: &[usize]| (0..spatial).map(|_| r.pick(from)).collect::<Vec<_>>();
+        let (stride, base, dilation) =
+            (list(&mut r, &[1, 1, 2, 3]), list(&mut r, &[1, 1, 1, 2, 3]), list(&mut r, &[1, 1, 1, 2]));
+        let padding: Vec<[i64; 2]> =
+            (0..spatial).map(|_| [r.below(5), r.below(5)].map(|p| i64::try_from(p).unwrap() - 1)).collect();
+        let reverse: Vec<bool> = (0..spatial).map(|_| r.below(4) == 0).collect();
+        let mut fit = Vec::new();
+        for i in 0..spatial {
+            let padded = i64::try_from((sizes[i] - 1) * base[i] + 1).unwrap() + padding[i][0] + padding[i][1];
+            let reach = i64::try_from((taps[i] - 1) * dilation[i] + 1).unwrap();
+            fit.push(if padded < reach { 0 } else { usize::try_from(padded - reach).unwrap() / stride[i] + 1 });
+        }
+        if fit.contains(&0) && cases % 10 != 0 {
+            continue;
+        }
+        if (0..spatial).any(|i| {
+            i64::try_from((sizes[i] - 1) * base[i] + 1).unwrap() + padding[i][0].min(0) + padding[i][1].min(0) < 1
+        }) {
+            continue;
+        }
+        cases += 1;
+        // Extents as [batch, feature, spatial...], [input feature, output feature, spatial...], and where each goes.
+        let mixed = |r: &mut Random, dims: Vec<usize>, names: [&str; 2]| {
+            let order = r.order(dims.len());
+            let text: Vec<String> =
+                order.iter().map(|&o| if o < 2 { names[o].to_owned() } else { (o - 2).to_string() }).collect();
+            (order.iter().map(|&o| dims[o]).collect::<Vec<_>>(), order, format!("[{}]", text.join(", ")))
+        };
+        let (dx, ox, tx) = mixed(&mut r, [&[batch, per_group * groups][..], &sizes].concat(), ["b", "f"]);
+        let (dk, ok, tk) = mixed(&mut r, [&[per_group, outputs][..], &taps].concat(), ["i", "o"]);
+        let (dy, oy, ty) = mixed(&mut r, [&[batch / batch_groups, outputs][..], &fit].concat(), ["b", "f"]);
+        let (x, k) = (r.values(&dx), r.values(&dk));
+        let mut want = vec![0; dy.iter().product()];
+        let place = |order: &[usize], at: &[usize]| order.iter().map(|&o| at[o]).collect::<Vec<_>>();
+        let logical = |order: &[usize], index: &[usize]| {
+            let mut at = vec![0; order.len()];
+            order.iter().zip(index).for_each(|(&o, &i)| at[o] = i);
+            at
+        };
+        for_each_index(&dy, |index| {
+            let y = logical(&oy, index);
+            let group = y[1] / (outputs / count);
+            let mut sum = 0;
+            for_each_index(&taps, |tap| {
+                let mut from = vec![0; spatial + 2];
+                from[0] = if batch_groups > 1 { group * (batch / batch_groups) + y[0] } else { y[0] };
+                for i in 0..spatial {
+                    let at = i64::try_from(y[2 + i] * stride[i] + tap[i] * dilation[i]).unwrap() - padding[i][0];
+                    let Ok(at) = usize::try_from(at) else { return };
+                    if at % base[i] != 0 || at / base[i] >= sizes[i] {
+                        return;
+                    }
+                    from[2 + i] = at / base[i];
+                }
+                for feature in 0..per_group {
+                    from[1] = if groups > 1 { group * per_group + feature } else { feature };
+                    let mut weight = vec![feature, y[1]];
+                    weight.extend((0..spatial).map(|i| if reverse[i] { taps[i] - 1 - tap[i] } else { tap[i] }));
+                    sum += x[flat(&dx, &place(&ox, &from))] * k[flat(&dk, &place(&ok, &weight))];
+                }
+            });
+            want[flat(&dy, index)] = sum;
+        });
+        let types: &[&str] = if cases % 3 == 0 { &["f32", "i32"] } else { &["f32"] };
+        let types = if cases % 7 == 0 { &["f64"] } else { types };
+        check(types, (&dx, &x), (&dk, &k), (&dy, &want), |signature| {
+            format!(
+                "stablehlo.convolution(%a, %b) dim_numbers = {tx}x{tk}->{ty}, window = {{stride = {stride:?}, \
+                 pad = {padding:?}, lhs_dilate = {base:?}, rhs_dilate = {dilation:?}, reverse = {reverse:?}}} \
+                 {{batch_group_count = {batch_groups} : i64, feature_group_count = {groups} : i64}} : {signature}"
+            )
+        });
+    }
+}
