@@ -126,7 +126,8 @@ fn sinh(z: C64) -> C64 {
 fn square(z: C64) -> C64 {
     let equal = z.re.abs() == z.im.abs() && z.re.is_finite();
     let re = if equal { 0.0 } else { (z.re - z.im) * (z.re + z.im) };
-    C64::new(re, 2.0 * z.re * z.im)
+    let product = z.re * z.im;
+    C64::new(re, product + product)
 }
 
 fn conj(z: C64) -> C64 {

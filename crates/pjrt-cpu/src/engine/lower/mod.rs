@@ -319,7 +319,7 @@ fn dtype_of(ty: &Type) -> Result<DType> {
 }
 
 /// A value of type `ty` may stand where `declared` is declared, whose extents may be unknown.
-fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
+pub(crate) fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
     let dtype = dtype_of(declared)?;
     let Type::Tensor(t) = declared else { return Ok(false) };
     let agree = |(&d, &dim): (&i64, &usize)| d == DYNAMIC || usize::try_from(d) == Ok(dim);
