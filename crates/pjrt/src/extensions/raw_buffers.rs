@@ -56,9 +56,7 @@ impl RawBuffers {
         let raw = read::object(args.raw_buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         let owner = RawOwner { functions: self.0.clone(), client: buffer.handle().owner().clone() };
         // SAFETY: C3: the plugin made the alias for us.
-        let raw = unsafe { Owned::new(raw, owner) };
-        let size = size(&raw)?;
-        Ok(RawBuffer { raw, size })
+        Ok(RawBuffer { raw: unsafe { Owned::new(raw, owner) } })
     }
 }
 
@@ -84,21 +82,12 @@ unsafe impl Destroy<RawOwner> for PJRT_RawBuffer {
     }
 }
 
-fn size(raw: &Owned<PJRT_RawBuffer, RawOwner>) -> Result<usize, Error> {
-    let mut args = PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args::new();
-    args.buffer = raw.as_ptr();
-    // SAFETY: C2: the alias is live.
-    unsafe { raw.owner().functions.call::<function::PJRT_RawBuffer_GetOnDeviceSizeInBytes>(&mut args) }?;
-    Ok(args.on_device_size_in_bytes)
-}
-
 /// A buffer's memory as bytes, in whatever layout the device has. It keeps the memory and the client.
 ///
 /// A copy waits until the contents of the buffer are there. Reading memory that a program was given to keep gives
 /// whatever the program made of it.
 pub struct RawBuffer {
     raw: Owned<PJRT_RawBuffer, RawOwner>,
-    size: usize,
 }
 
 impl RawBuffer {
@@ -108,9 +97,17 @@ impl RawBuffer {
     }
 
     /// Bytes the buffer takes on the device.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
     #[doc(alias = "PJRT_RawBuffer_GetOnDeviceSizeInBytes")]
-    pub fn on_device_size(&self) -> usize {
-        self.size
+    pub fn on_device_size(&self) -> Result<usize, Error> {
+        let mut args = PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args::new();
+        args.buffer = self.raw.as_ptr();
+        // SAFETY: C2: the alias is live.
+        unsafe { self.functions().call::<function::PJRT_RawBuffer_GetOnDeviceSizeInBytes>(&mut args) }?;
+        Ok(args.on_device_size_in_bytes)
     }
 
     /// The memory that holds the buffer.
@@ -226,10 +223,10 @@ impl RawBuffer {
 
     /// Offset and length as the plugin takes them, if they are within the buffer.
     fn range(&self, offset: usize, len: usize) -> Result<(i64, i64), Error> {
-        let within = offset.checked_add(len).is_some_and(|end| end <= self.size);
+        let size = self.on_device_size()?;
+        let within = offset.checked_add(len).is_some_and(|end| end <= size);
         let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
         numbers.filter(|_| within).ok_or_else(|| {
-            let size = self.size;
             Error::invalid(format!("{len} bytes from offset {offset} are not within the raw buffer's {size}"))
         })
     }
@@ -243,6 +240,6 @@ impl RawBuffer {
 
 impl fmt::Debug for RawBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawBuffer").field("size", &self.size).field("raw", &self.raw).finish()
+        f.debug_tuple("RawBuffer").field(&self.raw).finish()
     }
 }
