@@ -15,7 +15,7 @@ use crate::client::{Client, ClientInner};
 use crate::download::HostRead;
 use crate::error::Error;
 use crate::event::Event;
-use crate::handle::{Destroy, Owned, Owner};
+use crate::handle::{Destroy, Foreign, Owned, Owner};
 use crate::memory::Memory;
 use crate::plugin::Plugin;
 use crate::read;
@@ -194,27 +194,44 @@ impl RawBuffer {
     #[doc(alias = "PJRT_RawBuffer_CopyRawHostToDevice")]
     pub unsafe fn write(&self, offset: usize, bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Event, Error> {
         type Function = function::PJRT_RawBuffer_CopyRawHostToDevice;
-        // In a box, so that their address does not change with their owner's.
-        let bytes = Box::new(bytes);
-        let source: &[u8] = (*bytes).as_ref();
+        // Without an owner whose moves would say that nobody else has the bytes.
+        let owned = Foreign(Box::into_raw(Box::new(bytes)));
+        // SAFETY: the box is not given back before the last use of this.
+        let source: &[u8] = unsafe { &*owned.0 }.as_ref();
+        let give_back = |owned: Foreign<*mut _>| {
+            // SAFETY: this is the box from above, given back once.
+            drop(unsafe { Box::from_raw(owned.0) });
+        };
+        // SAFETY: this function's contract; the bytes are given back when the event is ready.
+        match unsafe { self.start_write(offset, source) } {
+            Ok(raw) => match self.event(raw, Function::NAME) {
+                Ok(event) => {
+                    event.hold(owned, move |owned, _| give_back(owned));
+                    Ok(event)
+                }
+                // Nothing tells when the plugin is done with the bytes, so they stay.
+                Err(error) => Err(error),
+            },
+            Err(error) => {
+                give_back(owned);
+                Err(error)
+            }
+        }
+    }
+
+    /// Calls the plugin; the event is null or the caller's.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`RawBuffer::write`], and `source` lives until the event is ready.
+    unsafe fn start_write(&self, offset: usize, source: &[u8]) -> Result<*mut PJRT_Event, Error> {
         let mut args = PJRT_RawBuffer_CopyRawHostToDevice_Args::new();
         (args.offset, args.transfer_size) = self.range(offset, source.len())?;
         args.buffer = self.raw.as_ptr();
         args.src = source.as_ptr().cast();
-        // SAFETY: C2, C5: the alias is live, and `hold` keeps the bytes until the event is ready; by this function's
-        // contract nobody minds the write.
-        unsafe { self.functions().call::<Function>(&mut args) }?;
-        match self.event(args.event, Function::NAME) {
-            Ok(event) => {
-                event.hold(bytes, |bytes, _| drop(bytes));
-                Ok(event)
-            }
-            Err(error) => {
-                // Nothing tells when the plugin is done with the bytes.
-                std::mem::forget(bytes);
-                Err(error)
-            }
-        }
+        // SAFETY: C2, C5: the alias is live, the source lives until the event is ready, and nobody minds the write.
+        unsafe { self.functions().call::<function::PJRT_RawBuffer_CopyRawHostToDevice>(&mut args) }?;
+        Ok(args.event)
     }
 
     fn functions(&self) -> &Functions<PJRT_RawBuffer_Extension> {
