@@ -25,8 +25,8 @@ pub(crate) fn combine(region: &Region) -> Option<Combine> {
         return None;
     };
     match &region.ops[..] {
-        [ret] if ret.operands == [b] => Some(Combine::Second),
-        [op, ret] if ret.operands == op.results && (op.operands == [a, b] || op.operands == [b, a]) => match op.kind {
+        [ret] if ret.operands[..] == [b] => Some(Combine::Second),
+        [op, ret] if ret.operands == op.results && (op.operands[..] == [a, b] || op.operands[..] == [b, a]) => match op.kind {
             OpKind::Binary(
                 op @ (Binary::Add
                 | Binary::Multiply
