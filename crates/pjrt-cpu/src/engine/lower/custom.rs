@@ -1,6 +1,6 @@
 //! `custom_call`: targets frameworks send to every platform, and those of registered handlers.
 
-use stablehlo::ir::{Attribute, Attributes, OpKind};
+use stablehlo::ir::{Attribute, Attributes, OpKind, Type};
 
 use super::other::find;
 use super::{Bind, Cx, Result, Tv};
@@ -56,7 +56,7 @@ impl<'m> Cx<'_, 'm> {
         }
         let is_token = |i: usize| {
             let ty = self.op.results.get(i).and_then(|id| self.frame.func.values.get(id.0 as usize));
-            matches!(ty, Some(stablehlo::ir::Type::Token))
+            matches!(ty, Some(Type::Token))
         };
         let tensors: Vec<usize> = (0..self.op.results.len()).filter(|&i| !is_token(i)).collect();
         let tokens: Vec<usize> = (0..self.op.results.len()).filter(|&i| is_token(i)).collect();
@@ -186,9 +186,19 @@ impl<'m> Cx<'_, 'm> {
         let body = self.scalar_func(func, &scalars)?;
         let mut ins: Vec<V> = inputs.iter().map(|x| x.v).collect();
         ins.extend(&body.captured);
-        let kept = self.result_type(0)?.dims.get(dimension).copied().unwrap_or(0);
+        let kept = self.declared_extent(dimension)?;
         let results = self.first_sorted(&inputs, dimension, kept, Order::Comparator(body), &ins)?;
         self.finish(results)
+    }
+
+    /// The extent the first result is declared to have there.
+    fn declared_extent(&self, dimension: usize) -> Result<usize> {
+        let ty = self.op.results.first().and_then(|id| self.frame.func.values.get(id.0 as usize));
+        let extent = match ty {
+            Some(Type::Tensor(ty)) => ty.shape.get(dimension).and_then(|&d| usize::try_from(d).ok()),
+            _ => None,
+        };
+        extent.ok_or_else(|| self.invalid(format!("the extent of dimension {dimension} of the result is not known")))
     }
 
     pub(super) fn top_k(&mut self) -> Result<()> {
@@ -197,7 +207,7 @@ impl<'m> Cx<'_, 'm> {
             return Err(self.invalid(format!("of {}", x.ty)));
         };
         self.has_results(2)?;
-        let kept = self.result_type(0)?.dims.get(dimension).copied().unwrap_or(0);
+        let kept = self.declared_extent(dimension)?;
         let largest = !matches!(self.call_attribute("largest"), Some(Attribute::Bool(false)));
         let (given, dtype) = (x.ty.dtype, x.ty.dtype.computed());
         if dtype.part().is_some() {

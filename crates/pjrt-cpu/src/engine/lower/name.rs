@@ -2,7 +2,6 @@
 
 use stablehlo::ir::{Func, Module, Op, OpKind, Type};
 
-use super::tensor_type;
 use crate::engine::error::Place;
 
 /// The specification's name of an op, such as `dot_general`.
@@ -30,11 +29,7 @@ pub(crate) fn place(module: &Module, func: &Func, op: &Op) -> Place {
     let types = |ids: &[stablehlo::ir::ValueId]| {
         let texts: Vec<String> = ids
             .iter()
-            .map(|id| match func.values.get(id.0 as usize) {
-                Some(ty @ Type::Tensor(_)) => tensor_type(ty).map_or_else(|_| format!("{ty:?}"), |t| t.to_string()),
-                Some(ty) => format!("{ty:?}"),
-                None => "?".into(),
-            })
+            .map(|id| func.values.get(id.0 as usize).map_or_else(|| "?".into(), Type::to_string))
             .collect();
         format!("({})", texts.join(", "))
     };
