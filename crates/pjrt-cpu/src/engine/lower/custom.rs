@@ -35,7 +35,7 @@ impl<'m> Cx<'_, 'm> {
             "TopK" | "mhlo.topk" => self.top_k(),
             _ => match target.strip_prefix("mhlo.") {
                 Some(name) => self.special(name),
-                None => Err(self.unsupported()),
+                None => self.lapack(target).unwrap_or_else(|| Err(self.unsupported())),
             },
         }
     }
@@ -91,7 +91,7 @@ impl<'m> Cx<'_, 'm> {
         Ok((self.converted(x.clone(), wide)?, [m, n]))
     }
 
-    fn qr(&mut self) -> Result<()> {
+    pub(super) fn qr(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let (wide, [m, n]) = self.factored(&x)?;
         let mut dims = x.ty.dims[..x.ty.rank() - 2].to_vec();
@@ -105,7 +105,7 @@ impl<'m> Cx<'_, 'm> {
         self.finish(results)
     }
 
-    fn householder_product(&mut self) -> Result<()> {
+    pub(super) fn householder_product(&mut self) -> Result<()> {
         let [x, tau] = self.take()?;
         let (wide, [m, n]) = self.factored(&x)?;
         let batch = &x.ty.dims[..x.ty.rank() - 2];
@@ -121,7 +121,7 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// An attribute of the call: its own, or one of the dictionaries frameworks put them in.
-    fn call_attribute(&self, name: &str) -> Option<&'m Attribute> {
+    pub(super) fn call_attribute(&self, name: &str) -> Option<&'m Attribute> {
         let attributes: &'m Attributes = &self.op.attributes;
         let within = |a: &'m Attribute| match a {
             Attribute::Dictionary(entries) => find(entries, name),

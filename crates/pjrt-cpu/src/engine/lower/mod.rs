@@ -6,6 +6,7 @@ mod custom;
 mod dynamic;
 mod elementwise;
 mod indexing;
+mod lapack;
 mod linear;
 mod name;
 mod normalization;
