@@ -13,4 +13,5 @@ mod device;
 pub mod engine;
 pub mod spmd;
 
+pub use device::ffi;
 pub use device::{Cpu, CpuBackend, CpuBuffer, CpuExecutable};
