@@ -7,7 +7,6 @@ use super::{Bind, Cx, Result, Tv};
 use crate::engine::custom_calls::{self, Bound, CustomCall};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
-use crate::engine::error::CompileError;
 use crate::engine::graph::{Node, Op, V};
 use crate::engine::kernels::custom::Custom;
 use crate::engine::kernels::householder::{HouseholderProduct, Qr, factor, form};
@@ -17,7 +16,7 @@ use crate::engine::view::{View, strides_of};
 
 impl<'m> Cx<'_, 'm> {
     pub(super) fn custom_call(&mut self, target: &str) -> Result<()> {
-        if let Some(handler) = custom_calls::find(target).map_err(CompileError::unsupported)? {
+        if let Some(handler) = custom_calls::find(target) {
             return self.handled(target, handler);
         }
         match target {
