@@ -7,8 +7,8 @@ mod custom;
 mod dynamic;
 mod elementwise;
 mod indexing;
-mod legacy;
 mod lapack;
+mod legacy;
 mod linear;
 mod name;
 mod normalization;
@@ -650,7 +650,9 @@ impl<'m> Cx<'_, 'm> {
                 .collect();
             kernel.run(&slices, &mut outs, self.l.pool).ok()?;
         }
-        let dense = |(w, ty): (Vec<u128>, &TensorType)| self.dense(ty, &bytemuck::cast_slice::<u128, u8>(&w)[..ty.bytes()]).ok();
+        let dense = |(w, ty): (Vec<u128>, &TensorType)| {
+            self.dense(ty, &bytemuck::cast_slice::<u128, u8>(&w)[..ty.bytes()]).ok()
+        };
         made.into_iter().zip(types).map(dense).collect()
     }
 

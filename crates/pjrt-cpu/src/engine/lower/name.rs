@@ -27,10 +27,8 @@ pub(super) fn op(kind: &OpKind) -> String {
 /// An op with its types and its place in the user's program.
 pub(crate) fn place(module: &Module, func: &Func, op: &Op) -> Place {
     let types = |ids: &[stablehlo::ir::ValueId]| {
-        let texts: Vec<String> = ids
-            .iter()
-            .map(|id| func.values.get(id.0 as usize).map_or_else(|| "?".into(), Type::to_string))
-            .collect();
+        let texts: Vec<String> =
+            ids.iter().map(|id| func.values.get(id.0 as usize).map_or_else(|| "?".into(), Type::to_string)).collect();
         format!("({})", texts.join(", "))
     };
     let (name, ins, outs) = (self::op(&op.kind), types(&op.operands), types(&op.results));
