@@ -58,6 +58,7 @@ mod print;
 mod text;
 mod typed;
 mod types;
+mod values;
 mod verify;
 mod version;
 mod write;
