@@ -6,6 +6,7 @@ seed of its program: the same seed makes the same program again.
 
 import os
 
+import ml_dtypes
 import numpy as np
 import pytest
 from test_ops import (
@@ -35,7 +36,7 @@ def array(rng, name, extents, special=None):
     count = int(np.prod(extents))
     seed = int(rng.integers(1 << 30))
     data = values(name, max(count, 1), seed=seed, special=special)[:count]
-    return np.ascontiguousarray(rng.permutation(data).reshape(extents))
+    return np.array(rng.permutation(data)).reshape(extents)
 
 
 def pick(rng, names):
@@ -186,11 +187,15 @@ def reducer(rng, name):
         ops = ["add"] + ([] if name in COMPLEX else ["maximum", "minimum"]) + (["and", "or", "xor"] if name in INTS else [])
     op = pick(rng, ops)
     dtype = ALL[name]
-    if op in ("and",):
-        start = np.array(-1 if not name.startswith("ui") and name not in BOOL else (True if name in BOOL else 255)).astype(dtype)
+    # Neutral: how often others are counted is up to the implementation.
+    if op in ("maximum", "minimum"):
+        least, most = (-np.inf, np.inf) if name in FLOATS else (ml_dtypes.iinfo(dtype).min, ml_dtypes.iinfo(dtype).max)
+        start = least if op == "maximum" else most
+    elif op == "and":
+        start = True if name in BOOL else ml_dtypes.iinfo(dtype).max if name.startswith("ui") else -1
     else:
-        start = values(name, 1, seed=int(rng.integers(99)), special=False)[0]
-    return op, np.array(start, dtype).reshape(())
+        start = 0
+    return op, np.array(start).astype(dtype)
 
 
 REDUCED = [*WIDE, "i16", "ui16", "ui64", "i1", "complex<f32>", "complex<f64>"]
@@ -365,8 +370,11 @@ def chain(rng):
             rest = [e for k, e in enumerate(x.shape) if k != d]
             dims = [k for k in range(x.ndim) if k != d]
             r, s = tensor(rest, name), tensor([], name)
-            lines.append(f"%z{n} = stablehlo.constant dense<0> : tensor<i32>\n%s{n} = stablehlo.convert %z{n} : (tensor<i32>) -> {s}")
-            lines.append(f'%r{n} = "stablehlo.reduce"({a}, %s{n}) <{{dimensions = {i64s([d])}}}> ({{\n{body("maximum", name)}}}) : ({t}, {s}) -> {r}')
+            # Neutral in both.
+            op, start, of = ("add", "0", "i32") if name in INTS else ("maximum", "-1.0e30", "f32")
+            lines.append(f"%z{n} = stablehlo.constant dense<{start}> : tensor<{of}>")
+            lines.append(f"%s{n} = stablehlo.convert %z{n} : (tensor<{of}>) -> {s}")
+            lines.append(f'%r{n} = "stablehlo.reduce"({a}, %s{n}) <{{dimensions = {i64s([d])}}}> ({{\n{body(op, name)}}}) : ({t}, {s}) -> {r}')
             lines.append(f"%v{n} = stablehlo.broadcast_in_dim %r{n}, dims = {listed(dims)} : ({r}) -> {t}")
         else:
             lines.append(f"%v{n} = stablehlo.reverse {a}, dims = [{int(rng.integers(x.ndim))}] : {t}")

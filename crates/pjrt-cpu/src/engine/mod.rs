@@ -46,7 +46,7 @@ pub use tensor::Tensor;
 
 use crate::spmd;
 pub(crate) use lower::place;
-use lower::{Lower, Lowered, tensor_type};
+use lower::{Lower, Lowered, fits};
 
 /// Compiles a program whose buffers come from [`Pool::global`].
 pub fn compile(module: &Module) -> Result<Program, CompileError> {
@@ -87,8 +87,7 @@ fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Resu
     let mut lower = Lower::new(module, settings, pool);
     let Lowered { block, args, results } = lower.entry(func)?;
     for (declared, ty) in func.results.iter().zip(&results) {
-        let declared = tensor_type(declared)?;
-        if declared != *ty {
+        if !fits(declared, ty)? {
             return Err(CompileError::invalid(format!(
                 "the entry function declares a result {declared} and returns a {ty}"
             )));

@@ -84,9 +84,8 @@ pub(crate) fn multiply_high(dtype: DType) -> Option<Map> {
         ($t:ty, $wide:ty) => {
             |a, b, o| {
                 scalar2::<$t, $t>(a, b, o, |x, y| {
-                    #[expect(clippy::cast_possible_truncation, reason = "the upper half fits")]
-                    let high = ((<$wide>::from(x) * <$wide>::from(y)) >> <$t>::BITS) as $t;
-                    high
+                    // The upper half of a product always fits.
+                    <$t>::try_from((<$wide>::from(x) * <$wide>::from(y)) >> <$t>::BITS).unwrap_or_default()
                 })
             }
         };

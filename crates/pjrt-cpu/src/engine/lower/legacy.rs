@@ -20,8 +20,7 @@ impl Cx<'_, '_> {
             Some(Attribute::String(text)) => String::from_utf8_lossy(text).into_owned(),
             _ => return Err(self.invalid("attribute einsum_config is missing")),
         };
-        let (inputs, output) =
-            config.split_once("->").ok_or_else(|| self.invalid(format!("no `->` in {config:?}")))?;
+        let (inputs, output) = config.split_once("->").ok_or_else(|| self.invalid(format!("no `->` in {config:?}")))?;
         let operands = self.operands()?;
         let terms: Vec<&str> = inputs.split(',').collect();
         self.ensure(terms.len() == operands.len(), || format!("{config:?} for {} operands", operands.len()))?;

@@ -7,8 +7,8 @@ mod custom;
 mod dynamic;
 mod elementwise;
 mod indexing;
-mod legacy;
 mod lapack;
+mod legacy;
 mod linear;
 mod name;
 mod normalization;
@@ -320,7 +320,7 @@ fn dtype_of(ty: &Type) -> Result<DType> {
 }
 
 /// A value of type `ty` may stand where `declared` is declared, whose extents may be unknown.
-fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
+pub(crate) fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
     let dtype = dtype_of(declared)?;
     let Type::Tensor(t) = declared else { return Ok(false) };
     let agree = |(&d, &dim): (&i64, &usize)| d == DYNAMIC || usize::try_from(d) == Ok(dim);
@@ -650,7 +650,9 @@ impl<'m> Cx<'_, 'm> {
                 .collect();
             kernel.run(&slices, &mut outs, self.l.pool).ok()?;
         }
-        let dense = |(w, ty): (Vec<u128>, &TensorType)| self.dense(ty, &bytemuck::cast_slice::<u128, u8>(&w)[..ty.bytes()]).ok();
+        let dense = |(w, ty): (Vec<u128>, &TensorType)| {
+            self.dense(ty, &bytemuck::cast_slice::<u128, u8>(&w)[..ty.bytes()]).ok()
+        };
         made.into_iter().zip(types).map(dense).collect()
     }
 

@@ -2,7 +2,6 @@
 
 use stablehlo::ir::{Func, Module, Op, OpKind, Type};
 
-use super::tensor_type;
 use crate::engine::error::Place;
 
 /// The specification's name of an op, such as `dot_general`.
@@ -28,14 +27,8 @@ pub(super) fn op(kind: &OpKind) -> String {
 /// An op with its types and its place in the user's program.
 pub(crate) fn place(module: &Module, func: &Func, op: &Op) -> Place {
     let types = |ids: &[stablehlo::ir::ValueId]| {
-        let texts: Vec<String> = ids
-            .iter()
-            .map(|id| match func.values.get(id.0 as usize) {
-                Some(ty @ Type::Tensor(_)) => tensor_type(ty).map_or_else(|_| format!("{ty:?}"), |t| t.to_string()),
-                Some(ty) => format!("{ty:?}"),
-                None => "?".into(),
-            })
-            .collect();
+        let texts: Vec<String> =
+            ids.iter().map(|id| func.values.get(id.0 as usize).map_or_else(|| "?".into(), Type::to_string)).collect();
         format!("({})", texts.join(", "))
     };
     let (name, ins, outs) = (self::op(&op.kind), types(&op.operands), types(&op.results));

@@ -26,18 +26,20 @@ pub(crate) fn combine(region: &Region) -> Option<Combine> {
     };
     match &region.ops[..] {
         [ret] if ret.operands[..] == [b] => Some(Combine::Second),
-        [op, ret] if ret.operands == op.results && (op.operands[..] == [a, b] || op.operands[..] == [b, a]) => match op.kind {
-            OpKind::Binary(
-                op @ (Binary::Add
-                | Binary::Multiply
-                | Binary::Maximum
-                | Binary::Minimum
-                | Binary::And
-                | Binary::Or
-                | Binary::Xor),
-            ) => Some(Combine::Op(op)),
-            _ => None,
-        },
+        [op, ret] if ret.operands == op.results && (op.operands[..] == [a, b] || op.operands[..] == [b, a]) => {
+            match op.kind {
+                OpKind::Binary(
+                    op @ (Binary::Add
+                    | Binary::Multiply
+                    | Binary::Maximum
+                    | Binary::Minimum
+                    | Binary::And
+                    | Binary::Or
+                    | Binary::Xor),
+                ) => Some(Combine::Op(op)),
+                _ => None,
+            }
+        }
         _ => None,
     }
 }

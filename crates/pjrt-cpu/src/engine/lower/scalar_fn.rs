@@ -89,7 +89,8 @@ impl Steps {
     ) -> std::result::Result<(), RunError> {
         let pool = Pool::global();
         let (arguments, captured) = ins.split_at(self.args.len());
-        let captured: Vec<Buffer> = captured.iter().map(|c| Buffer::copy_of(pool, c)).collect::<std::result::Result<_, _>>()?;
+        let captured: Vec<Buffer> =
+            captured.iter().map(|c| Buffer::copy_of(pool, c)).collect::<std::result::Result<_, _>>()?;
         for i in 0..n {
             let mut inputs = Vec::with_capacity(ins.len());
             for (a, (&size, given)) in self.args.iter().zip(arguments).enumerate() {

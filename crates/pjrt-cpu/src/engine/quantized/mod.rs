@@ -7,8 +7,8 @@
 mod types;
 
 use stablehlo::ir::{
-    Binary, ComparisonType, DYNAMIC, ElementType, Func, Literal, LocationId, Module, Op, OpKind, Region, TensorType, Type,
-    Unary, ValueId,
+    Binary, ComparisonType, DYNAMIC, ElementType, Func, Literal, LocationId, Module, Op, OpKind, Region, TensorType,
+    Type, Unary, ValueId, ValueTypes,
 };
 
 use super::error::CompileError;
@@ -26,9 +26,9 @@ pub(super) fn written_out(module: &Module) -> Result<Option<Module>> {
     for func in &mut module.funcs {
         if quantized(func) {
             let mut rewrite = Rewrite { of: func.values.iter().map(Quantized::of).collect(), values: &mut func.values };
-            for (ty, of) in rewrite.values.iter_mut().zip(&rewrite.of) {
+            for (at, of) in rewrite.of.iter().enumerate() {
                 if let Some(of) = of {
-                    *ty = Type::Tensor(of.stored());
+                    rewrite.values.set(at, Type::Tensor(of.stored()));
                 }
             }
             func.body = rewrite.region(std::mem::take(&mut func.body))?;
@@ -43,7 +43,7 @@ pub(super) fn written_out(module: &Module) -> Result<Option<Module>> {
 }
 
 struct Rewrite<'f> {
-    values: &'f mut Vec<Type>,
+    values: &'f mut ValueTypes,
     /// What each value was, if it was quantized.
     of: Vec<Option<Quantized>>,
 }
@@ -82,7 +82,7 @@ impl Rewrite<'_> {
             return match self.quantized(y).cloned() {
                 Some(to) => self.quantize(x, &to, y, at, ops),
                 None => {
-                    let same = Op { kind: OpKind::Convert, operands: vec![x], ..op };
+                    let same = Op { kind: OpKind::Convert, operands: vec![x].into(), ..op };
                     ops.push(same);
                     Ok(())
                 }
@@ -92,7 +92,7 @@ impl Rewrite<'_> {
             *compare_type = ComparisonType::NoType;
         }
         let results = op.results.clone();
-        op.operands = operands;
+        op.operands = operands.into();
         op.results = results.iter().map(|&y| self.meant_for(y)).collect();
         let made = op.results.clone();
         ops.push(op);
@@ -155,7 +155,14 @@ impl Rewrite<'_> {
         passes_on && all.next().is_none_or(|first| all.all(|p| p == first))
     }
 
-    fn push(&mut self, kind: OpKind, operands: Vec<ValueId>, ty: TensorType, at: LocationId, ops: &mut Vec<Op>) -> ValueId {
+    fn push(
+        &mut self,
+        kind: OpKind,
+        operands: Vec<ValueId>,
+        ty: TensorType,
+        at: LocationId,
+        ops: &mut Vec<Op>,
+    ) -> ValueId {
         let id = self.value(ty);
         ops.push(op(kind, operands, id, at));
         id
@@ -234,7 +241,14 @@ impl Rewrite<'_> {
     }
 
     /// Makes the integers `result` that stand for the numbers `x`.
-    fn quantize(&mut self, x: ValueId, q: &Quantized, result: ValueId, at: LocationId, ops: &mut Vec<Op>) -> Result<()> {
+    fn quantize(
+        &mut self,
+        x: ValueId,
+        q: &Quantized,
+        result: ValueId,
+        at: LocationId,
+        ops: &mut Vec<Op>,
+    ) -> Result<()> {
         let zeros = self.spread(q, |&(_, zero)| float(zero), at, ops)?;
         let scales = self.spread(q, |&(scale, _)| scale, at, ops)?;
         let scaled = self.push(OpKind::Binary(Binary::Divide), vec![x, scales], q.meant(), at, ops);
@@ -250,7 +264,14 @@ impl Rewrite<'_> {
 }
 
 fn op(kind: OpKind, operands: Vec<ValueId>, result: ValueId, location: LocationId) -> Op {
-    Op { kind, operands, results: vec![result], regions: Vec::new(), attributes: Vec::new(), location }
+    Op {
+        kind,
+        operands: operands.into(),
+        results: vec![result].into(),
+        regions: Vec::new(),
+        attributes: Vec::new(),
+        location,
+    }
 }
 
 /// Storage has 32 bits at most.
