@@ -109,7 +109,9 @@ impl<'a> Scope<'a> {
 /// The number that a name is, written as one would count.
 fn number(name: &str) -> Option<usize> {
     let digits = name.as_bytes();
-    if !(1..=9).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) || (digits[0] == b'0' && digits.len() > 1)
+    if !(1..=9).contains(&digits.len())
+        || !digits.iter().all(u8::is_ascii_digit)
+        || (digits[0] == b'0' && digits.len() > 1)
     {
         return None;
     }
