@@ -236,7 +236,8 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Code, own: &Att
             Ok(outputs)
         }
         Types::None => match (code, own.iter().find(|(name, _)| name == "value")) {
-            (Code::Constant, Some((_, Attribute::Tensor(literal)))) => {
+            // `arith.constant` and the like, too.
+            (Code::Constant | Code::Other, Some((_, Attribute::Tensor(literal)))) => {
                 Ok([Arc::new(Type::Tensor(literal.ty.clone()))].into_iter().collect())
             }
             (Code::Constant, _) => Err(Error::new("the value must be a tensor of a known element type")),

@@ -151,7 +151,24 @@ pub(super) fn compatible(a: &Type, b: &Type) -> bool {
     }
     match (a, b) {
         (Type::Tensor(a), Type::Tensor(b)) => a.element == b.element && shapes::agree(&a.shape, &b.shape),
+        (Type::Other(a), b) if a.starts_with("tensor<") => loosely(a, b),
+        (a, Type::Other(b)) if b.starts_with("tensor<") => loosely(b, a),
         (a, b) => a == b,
+    }
+}
+
+/// Whether a tensor type with bounds or quantized elements may be the other type: nothing but the rank is compared where
+/// only one has them, and nothing but the text but where an extent is open.
+#[cold]
+fn loosely(text: &str, other: &Type) -> bool {
+    let plain = |text: &str| crate::text::whole_type(&format!("{}>", text.split([',', '>']).next()?));
+    match other {
+        Type::Other(other) => other == text || text.contains('?') || other.contains('?'),
+        Type::Tensor(other) => match plain(text).map(crate::types::Ty::into_type) {
+            Some(Type::Tensor(tensor)) => tensor.element == other.element && shapes::agree(&tensor.shape, &other.shape),
+            _ => false,
+        },
+        _ => false,
     }
 }
 
