@@ -282,7 +282,14 @@ impl Reader {
         };
         let value = body.fresh(shape)?;
         let results = value.ids.clone();
-        body.ops.push(Op { kind, operands: operands.into(), results: results.into(), regions, attributes: extra, location });
+        body.ops.push(Op {
+            kind,
+            operands: operands.into(),
+            results: results.into(),
+            regions,
+            attributes: extra,
+            location,
+        });
         Ok(value)
     }
 
