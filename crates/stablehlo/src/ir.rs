@@ -9,6 +9,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
+pub use crate::values::{ValueIds, ValueTypes};
+
 /// Marks a dimension whose extent is not known before run time.
 pub const DYNAMIC: i64 = i64::MIN;
 
@@ -185,8 +187,8 @@ pub struct Func {
     pub attributes: Attributes,
     /// Body: its block arguments are the function's arguments, its last op is [`OpKind::Return`].
     pub body: Region,
-    /// Type of every value of the function, indexed by [`ValueId`].
-    pub values: Vec<Type>,
+    /// Type of every value of the function, nested regions included, indexed by [`ValueId`].
+    pub values: ValueTypes,
     /// Where the function came from.
     pub location: LocationId,
 }
@@ -206,9 +208,9 @@ pub struct Op {
     /// What it does, with its attributes.
     pub kind: OpKind,
     /// Operands in the specification's order.
-    pub operands: Vec<ValueId>,
+    pub operands: ValueIds,
     /// Results.
-    pub results: Vec<ValueId>,
+    pub results: ValueIds,
     /// Regions in the specification's order (`while`: cond, body).
     pub regions: Vec<Region>,
     /// Discardable attributes.

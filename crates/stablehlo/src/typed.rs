@@ -16,12 +16,12 @@ pub(crate) struct Raw<'a> {
     pub(crate) attributes: Named<'a>,
     pub(crate) operands: &'a [ValueId],
     /// Types of all values of the function so far, the op's results included.
-    pub(crate) values: &'a [Type],
+    pub(crate) values: &'a ValueTypes,
 }
 
 impl Raw<'_> {
     fn rank(&self, operand: usize) -> Result<usize> {
-        let ty = self.operands.get(operand).map(|v| &self.values[v.0 as usize]);
+        let ty = self.operands.get(operand).map(|&v| &self.values[v]);
         match ty {
             Some(Type::Tensor(tensor)) => Ok(tensor.rank()),
             Some(other) => Err(Error::new(format!("operand {operand} must be a tensor, not {other}"))),

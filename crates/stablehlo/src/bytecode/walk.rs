@@ -1,6 +1,9 @@
 //! The IR section: module, functions, regions and ops.
 
 use std::ops::Range;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use super::container::IR_SECTION;
 use super::cursor::Cursor;
@@ -25,11 +28,11 @@ pub(super) struct Scope {
     /// Numbers taken by the regions open now.
     extent: usize,
     /// Types of all values of the function.
-    pub(super) values: Vec<Type>,
+    pub(super) values: ValueTypes,
 }
 
 impl Scope {
-    fn add(&mut self, ty: Type) -> Result<ValueId> {
+    fn add(&mut self, ty: Arc<Type>) -> Result<ValueId> {
         let id = u32::try_from(self.values.len()).map_err(|_| Error::new("a function has more than 2^32 values"))?;
         self.values.push(ty);
         Ok(ValueId(id))
@@ -67,8 +70,8 @@ pub(super) struct Head {
     /// Attribute number of the dictionary.
     dictionary: Option<usize>,
     properties: Option<Range<usize>>,
-    results: Vec<Type>,
-    operands: Vec<usize>,
+    results: SmallVec<[Arc<Type>; 2]>,
+    operands: SmallVec<[usize; 4]>,
     pub(super) regions: usize,
     isolated: bool,
 }
@@ -76,7 +79,7 @@ pub(super) struct Head {
 /// One op with its attributes by name.
 pub(super) struct Gathered {
     /// Numbers of the attributes in the op's properties.
-    pub(super) own: Vec<(&'static str, usize)>,
+    pub(super) own: SmallVec<[(&'static str, usize); 8]>,
     /// The same, of files that have no properties.
     pub(super) named: Attributes,
     pub(super) discardable: Attributes,
@@ -196,9 +199,18 @@ impl<'a> Walk<'a> {
         } else {
             None
         };
-        let results =
-            if has(0x02) { cursor.list(|cursor| Ok(self.tables.ty(cursor)?.into_type()))? } else { Vec::new() };
-        let operands = if has(0x04) { cursor.list(Cursor::index)? } else { Vec::new() };
+        let mut results = SmallVec::new();
+        if has(0x02) {
+            for _ in 0..cursor.count()? {
+                results.push(self.tables.value_type(cursor)?);
+            }
+        }
+        let mut operands = SmallVec::new();
+        if has(0x04) {
+            for _ in 0..cursor.count()? {
+                operands.push(cursor.index()?);
+            }
+        }
         if has(0x08) && !cursor.list(Cursor::index)?.is_empty() {
             return Err(cursor
                 .error("branches between blocks have no place in StableHLO")
@@ -242,7 +254,7 @@ impl<'a> Walk<'a> {
             "attr11", "attr12", "attr13", "attr14", "attr15", "attr16", "attr17", "attr18", "attr19", "attr20",
             "attr21", "attr22", "attr23",
         ];
-        let mut own = Vec::new();
+        let mut own = SmallVec::new();
         if let Some(range) = head.properties.clone() {
             let mut cursor = Cursor::new(self.tables.container.file, range);
             let name = &self.names[head.name];
@@ -255,7 +267,7 @@ impl<'a> Walk<'a> {
                 let index = cursor.index()?;
                 if !name.vhlo && name.attributes.is_none() && index >= self.tables.container.attributes.len() {
                     return Ok(Gathered {
-                        own: Vec::new(),
+                        own: SmallVec::new(),
                         named: Attributes::new(),
                         discardable: self.dictionary(head)?,
                     });
@@ -337,15 +349,16 @@ impl<'a> Walk<'a> {
         for _ in 0..count {
             let (ty, located) = if version >= 4 {
                 let (index, located) = cursor.flagged()?;
-                (self.tables.ty_at(cursor, index)?, located)
+                let index = usize::try_from(index).map_err(|_| cursor.error("type number out of range"))?;
+                (self.tables.value_type_at(cursor, index)?, located)
             } else {
-                (self.tables.ty(cursor)?, true)
+                (self.tables.value_type(cursor)?, true)
             };
             if located {
                 // Arguments keep no location.
                 cursor.index()?;
             }
-            let value = scope.add(ty.into_type())?;
+            let value = scope.add(ty)?;
             scope.define(numbers.take(cursor)?, value);
             args.push(value);
         }
@@ -384,8 +397,8 @@ impl<'a> Walk<'a> {
         }
         for (&slot, ty) in head.operands.iter().zip(&head.results) {
             let value = resolve_slot(scope, slot)?;
-            let actual = &scope.values[value.0 as usize];
-            if actual != ty {
+            let actual = &scope.values[value];
+            if *actual != **ty {
                 return Err(Error::new(format!("casts {actual} to {ty}, which are different types")));
             }
             scope.define(numbers.take(cursor)?, value);
@@ -395,16 +408,16 @@ impl<'a> Walk<'a> {
 
     /// The op without its regions.
     fn shallow(&mut self, cursor: &Cursor<'_>, scope: &mut Scope, numbers: &mut Numbers, head: Head) -> Result<Op> {
-        let operands = head.operands.iter().map(|&slot| resolve_slot(scope, slot)).collect::<Result<Vec<_>>>()?;
+        let operands = head.operands.iter().map(|&slot| resolve_slot(scope, slot)).collect::<Result<ValueIds>>()?;
         let mut gathered = self.gather(&head)?;
-        let mut results = Vec::with_capacity(head.results.len());
+        let mut results = ValueIds::new();
         for ty in head.results {
             let value = scope.add(ty)?;
             scope.define(numbers.take(cursor)?, value);
             results.push(value);
         }
         let name = &self.names[head.name];
-        let mut named: Vec<(&str, &Attribute)> =
+        let mut named: SmallVec<[(&str, &Attribute); 8]> =
             gathered.own.iter().map(|&(name, index)| (name, self.tables.loaded(index))).collect();
         named.extend(gathered.named.iter().map(|(name, value)| (name.as_str(), value)));
         let raw = Raw {

@@ -136,7 +136,7 @@ pub(super) fn all_compatible<'a>(a: impl IntoIterator<Item = &'a Type>, b: impl 
 }
 
 /// Types separated by commas.
-pub(super) fn list<'a>(types: impl IntoIterator<Item = &'a Type>) -> String {
+pub(crate) fn list<'a>(types: impl IntoIterator<Item = &'a Type>) -> String {
     types.into_iter().map(Type::to_string).collect::<Vec<_>>().join(", ")
 }
 
