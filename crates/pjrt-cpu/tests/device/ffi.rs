@@ -129,7 +129,19 @@ fn data_of_an_execution_reaches_the_handler_on_whatever_thread() {
         ExecuteOptions { context: Some(context), ..ExecuteOptions::default() }
     };
     let client = client(1);
+    // A handler that runs a program itself: that one has no data, and afterwards its own is there again.
+    let inner = Mutex::new(compile(&client, &call("reads_data", "")));
+    ffi::register("runs_another", move |call| {
+        let inner = inner.lock().unwrap();
+        let x = inner.client().buffer_from_host(&[0.0f32; 3], &[3]).unwrap();
+        let without: Vec<f32> = inner.execute(&[&x]).unwrap()[0].to_host().unwrap();
+        let own = call.context.get(id).map_or(0, |data| data.address);
+        call.results[0].write(&[without[0], f32::from(u16::try_from(own).unwrap()), 1.0])
+    })
+    .unwrap();
     let x = client.buffer_from_host(&[0.0f32; 3], &[3]).unwrap();
+    let outer = compile(&client, &call("runs_another", "")).execute_with([Input::from(&x)], &context(6)).unwrap();
+    assert_eq!(outer.outputs[0].to_host::<f32>().unwrap(), [0.0, 6.0, 1.0]);
     let (quick, late) = (compile(&client, &call("reads_data", "")), compile(&client, LATE));
     let turns = client.buffer_from_host(&[20_000i32], &[]).unwrap();
     let mut runs = Vec::new();
