@@ -396,7 +396,8 @@ pub enum TransposeA {
     Adjoint,
 }
 
-/// What an op does. Fields carry the specification's attribute names.
+/// What an op does. Fields carry the specification's attribute names; large ones are boxed, so that the many ops without
+/// them stay small.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each name is the specification's own")]
@@ -456,13 +457,13 @@ pub enum OpKind {
     },
     // Indexing.
     Gather {
-        dimensions: GatherDimensions,
+        dimensions: Box<GatherDimensions>,
         slice_sizes: Vec<i64>,
         indices_are_sorted: bool,
     },
     /// `operands`: inputs, one index operand, updates.
     Scatter {
-        dimensions: ScatterDimensions,
+        dimensions: Box<ScatterDimensions>,
         indices_are_sorted: bool,
         unique_indices: bool,
     },
@@ -477,8 +478,8 @@ pub enum OpKind {
         precision: Vec<Precision>,
     },
     Convolution {
-        dimensions: ConvDimensions,
-        window: Window,
+        dimensions: Box<ConvDimensions>,
+        window: Box<Window>,
         feature_group_count: i64,
         batch_group_count: i64,
         precision: Vec<Precision>,
@@ -487,10 +488,10 @@ pub enum OpKind {
         dimensions: Vec<usize>,
     },
     ReduceWindow {
-        window: Window,
+        window: Box<Window>,
     },
     SelectAndScatter {
-        window: Window,
+        window: Box<Window>,
     },
     // Linear algebra, random numbers, transforms.
     Cholesky {

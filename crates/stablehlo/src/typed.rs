@@ -81,12 +81,12 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
         Code::Reverse => OpKind::Reverse { dimensions: a.dims("dimensions")? },
         Code::GetDimensionSize => OpKind::GetDimensionSize { dimension: a.dim("dimension")? },
         Code::Gather => OpKind::Gather {
-            dimensions: gather_dimensions(a)?,
+            dimensions: gather_dimensions(a)?.into(),
             slice_sizes: a.ints("slice_sizes")?,
             indices_are_sorted: a.flag("indices_are_sorted")?,
         },
         Code::Scatter => OpKind::Scatter {
-            dimensions: scatter_dimensions(a)?,
+            dimensions: scatter_dimensions(a)?.into(),
             indices_are_sorted: a.flag("indices_are_sorted")?,
             unique_indices: a.flag("unique_indices")?,
         },
@@ -101,9 +101,9 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
         Code::ReduceWindow | Code::SelectAndScatter => {
             let window = window(a, raw.rank(0)?)?;
             if code == Code::ReduceWindow {
-                OpKind::ReduceWindow { window }
+                OpKind::ReduceWindow { window: window.into() }
             } else {
-                OpKind::SelectAndScatter { window }
+                OpKind::SelectAndScatter { window: window.into() }
             }
         }
         Code::Cholesky => OpKind::Cholesky { lower: a.flag("lower")? },
@@ -360,8 +360,8 @@ fn convolution(a: Named<'_>) -> Result<OpKind> {
         reversal: a.bools_or("window_reversal", vec![false; n])?,
     };
     Ok(OpKind::Convolution {
-        dimensions,
-        window,
+        dimensions: dimensions.into(),
+        window: window.into(),
         feature_group_count: a.int_or("feature_group_count", 1)?,
         batch_group_count: a.int_or("batch_group_count", 1)?,
         precision: precision(a)?,

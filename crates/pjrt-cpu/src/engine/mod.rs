@@ -21,6 +21,7 @@ mod lower;
 mod par;
 mod pool;
 mod program;
+mod quantized;
 mod rows;
 mod settings;
 mod simplify;
@@ -78,6 +79,8 @@ pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) ->
 
 /// Compiles what one member runs.
 fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
+    let plain = quantized::written_out(module)?;
+    let module = plain.as_ref().unwrap_or(module);
     let func = module.entry().ok_or_else(|| {
         CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
     })?;

@@ -48,6 +48,11 @@ impl<'a> Tables<'a> {
         self.charge(cursor.pos(), weight)
     }
 
+    /// What a copy of a loaded attribute costs.
+    pub(super) fn weight(&self, index: usize) -> usize {
+        self.attributes.get(index).and_then(Option::as_ref).map_or(0, |(_, weight)| *weight)
+    }
+
     /// A loaded attribute.
     pub(super) fn loaded(&self, index: usize) -> &Attribute {
         const MISSING: &Attribute = &Attribute::Unit;

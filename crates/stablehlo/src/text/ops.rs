@@ -32,6 +32,7 @@ pub(super) enum Types {
 #[derive(Default)]
 pub(super) struct GenericOp<'a> {
     pub(super) start: usize,
+    pub(super) code: Code,
     /// Line and column of the start.
     pub(super) place: (u64, u64),
     /// Full name without version.
@@ -49,7 +50,12 @@ pub(super) struct GenericOp<'a> {
     pub(super) types: Types,
 }
 
-impl GenericOp<'_> {
+impl<'a> GenericOp<'a> {
+    pub(super) fn called(&mut self, name: Cow<'a, str>) {
+        self.code = code_of(&name);
+        self.name = name;
+    }
+
     /// Empties it, keeping what its lists have room for.
     pub(super) fn clear(&mut self) {
         self.name = Cow::Borrowed("");
@@ -109,7 +115,7 @@ impl<'a> Parser<'a> {
         self.ws();
         let start = self.pos + 1;
         let length = self.raw_string()?.len();
-        op.name = canonical_name(&self.text[start..start + length]);
+        op.called(canonical_name(&self.text[start..start + length]));
         self.generic_start(scope, op).map_err(|e| e.with_op(&op.name))?;
         if self.peek() == b'(' {
             self.generic_regions(scope, op)?;
@@ -187,7 +193,7 @@ impl<'a> Parser<'a> {
         name: &str,
         location: LocationId,
     ) -> Result<Op> {
-        let code = code_of(name);
+        let code = op.code;
         if code == Code::Other && name == "builtin.unrealized_conversion_cast" {
             return Err(Error::new("a cast between dialects has no meaning in text; use its operand"));
         }

@@ -1,7 +1,7 @@
 //! The words of each op's own form. About forty forms share the loop in [`Parser::items`].
 
 use super::canonical::convolution;
-use super::ops::{GenericOp, canonical_name, code_of};
+use super::ops::{GenericOp, canonical_name};
 use super::parser::{Parser, parse_integer};
 use super::scope::Scope;
 use crate::attributes::{enumeration, int};
@@ -12,12 +12,12 @@ use crate::ops::Code;
 impl<'a> Parser<'a> {
     /// An op in its own form.
     pub(super) fn pretty_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
-        op.name = canonical_name(self.ident("an op")?);
+        op.called(canonical_name(self.ident("an op")?));
         self.pretty_form(scope, op).map_err(|e| if op.regions.is_empty() { e.with_op(&op.name) } else { e })
     }
 
     fn pretty_form(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
-        match code_of(&op.name) {
+        match op.code {
             Code::While => self.while_op(scope, op),
             Code::Reduce => self.reduce_op(scope, op),
             Code::Other if op.name == "sdy.manual_computation" => self.manual_computation(scope, op),

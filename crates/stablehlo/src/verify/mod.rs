@@ -12,16 +12,19 @@ mod elements;
 mod raw;
 mod shapes;
 
+use std::sync::Arc;
+
 use crate::MAX_NESTING;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
 /// Checks a module. [`parse`](crate::parse) has done so already; this is for modules built or changed by hand.
 pub fn verify(module: &Module) -> Result<()> {
+    let mut calls = Vec::with_capacity(module.funcs.len());
     for func in &module.funcs {
-        verify_func(module, func).map_err(|e| e.with_func(&func.name))?;
+        calls.push(verify_func(module, func).map_err(|e| e.with_func(&func.name))?);
     }
-    calls::verify(module)
+    calls::verify(module, &calls)
 }
 
 /// What the checks of one op see.
@@ -84,7 +87,8 @@ macro_rules! ensure {
 }
 pub(super) use ensure;
 
-fn verify_func(module: &Module, func: &Func) -> Result<()> {
+/// Checks a function; the ops that call others.
+fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
     let args = func.body.args.len();
     ensure!(
         func.arg_attributes.len() == args,
@@ -93,8 +97,14 @@ fn verify_func(module: &Module, func: &Func) -> Result<()> {
     );
     let (attributes, results) = (func.result_attributes.len(), func.results.len());
     ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
-    func.values.iter().try_for_each(shapes::verify_type)?;
-    let mut walk = Walk { module, func, state: vec![State::New; func.values.len()], scope: Vec::new() };
+    let mut last = None;
+    for ty in func.values.iter_shared() {
+        // Neighbours often share their type.
+        if !last.replace(ty).is_some_and(|last| Arc::ptr_eq(last, ty)) {
+            shapes::verify_type(ty)?;
+        }
+    }
+    let mut walk = Walk { module, func, state: vec![State::New; func.values.len()], scope: Vec::new(), calls: Vec::new() };
     walk.region(&func.body, 0)?;
     let returned = returned(&func.body)?;
     let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
@@ -104,7 +114,7 @@ fn verify_func(module: &Module, func: &Func) -> Result<()> {
         list(actual.iter().copied()),
         list(&func.results)
     );
-    Ok(())
+    Ok(walk.calls)
 }
 
 /// Operands of the return that ends a region.
@@ -117,6 +127,10 @@ pub(super) fn returned(region: &Region) -> Result<&[ValueId]> {
 
 /// Types that agree wherever both are known: a value of static shape may go where a dynamic one is taken.
 pub(super) fn compatible(a: &Type, b: &Type) -> bool {
+    // Values mostly share their types.
+    if std::ptr::eq(a, b) {
+        return true;
+    }
     match (a, b) {
         (Type::Tensor(a), Type::Tensor(b)) => a.element == b.element && shapes::agree(&a.shape, &b.shape),
         (a, b) => a == b,
@@ -153,6 +167,8 @@ struct Walk<'a> {
     state: Vec<State>,
     /// Values in scope, in order of definition.
     scope: Vec<ValueId>,
+    /// Ops that call functions.
+    calls: Vec<&'a Op>,
 }
 
 impl<'a> Walk<'a> {
@@ -215,6 +231,9 @@ impl<'a> Walk<'a> {
     fn finish(&mut self, op: &'a Op) -> Result<()> {
         for &value in &op.results {
             self.define(value)?;
+        }
+        if matches!(op.kind, OpKind::Call { .. } | OpKind::Composite { .. }) {
+            self.calls.push(op);
         }
         let site = Site { func: self.func, op };
         control::verify(&site)?;

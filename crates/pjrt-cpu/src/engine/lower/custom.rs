@@ -139,7 +139,7 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// The first elements of every row, sorted; exact, which any recall allows.
-    fn first_sorted(&mut self, inputs: &[Tv], dimension: usize, kept: usize, order: Order, ins: &[V]) -> Result<()> {
+    fn first_sorted(&mut self, inputs: &[Tv], dimension: usize, kept: usize, order: Order, ins: &[V]) -> Result<Vec<Tv>> {
         let dims = inputs[0].ty.dims.clone();
         if u32::try_from(dims[dimension]).is_err() {
             return Err(self.unsupported());
@@ -162,7 +162,7 @@ impl<'m> Cx<'_, 'm> {
             let v = self.load(v, view.clone());
             results.push(Tv { v, ty: self.typed(ty.dtype, &taken)? });
         }
-        self.finish(results)
+        Ok(results)
     }
 
     fn approx_top_k(&mut self) -> Result<()> {
@@ -187,10 +187,11 @@ impl<'m> Cx<'_, 'm> {
         let mut ins: Vec<V> = inputs.iter().map(|x| x.v).collect();
         ins.extend(&body.captured);
         let kept = self.result_type(0)?.dims.get(dimension).copied().unwrap_or(0);
-        self.first_sorted(&inputs, dimension, kept, Order::Comparator(body), &ins)
+        let results = self.first_sorted(&inputs, dimension, kept, Order::Comparator(body), &ins)?;
+        self.finish(results)
     }
 
-    fn top_k(&mut self) -> Result<()> {
+    pub(super) fn top_k(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let Some(dimension) = x.ty.rank().checked_sub(1) else {
             return Err(self.invalid(format!("of {}", x.ty)));
@@ -198,10 +199,11 @@ impl<'m> Cx<'_, 'm> {
         self.has_results(2)?;
         let kept = self.result_type(0)?.dims.get(dimension).copied().unwrap_or(0);
         let largest = !matches!(self.call_attribute("largest"), Some(Attribute::Bool(false)));
-        let dtype = x.ty.dtype.computed();
-        if x.ty.dtype.is_narrow_float() || dtype.part().is_some() {
+        let (given, dtype) = (x.ty.dtype, x.ty.dtype.computed());
+        if dtype.part().is_some() {
             return Err(self.unsupported());
         }
+        let x = if given.is_narrow_float() { self.widened(x)? } else { x };
         let positions = self.typed(self.result_dtype(1)?, &x.ty.dims)?;
         let iota = Iota::new(positions.dtype, 1, x.ty.dims[dimension]).ok_or_else(|| self.unsupported())?;
         let at = self.l.value(&positions);
@@ -210,20 +212,15 @@ impl<'m> Cx<'_, 'm> {
             Order::Key { operand: 0, key: None, size: x.ty.dtype.size(), dtype, descending: largest, total: true };
         let ins = [x.v, at];
         let inputs = [x, Tv { v: at, ty: positions }];
-        self.first_sorted(&inputs, dimension, kept, order, &ins)
+        let mut results = self.first_sorted(&inputs, dimension, kept, order, &ins)?;
+        results[0] = self.converted(results[0].clone(), given)?;
+        self.finish(results)
     }
 
     /// A function PyTorch/XLA calls by its MHLO name.
     fn special(&mut self, name: &str) -> Result<()> {
         let [x] = self.take()?;
-        let map = loops::special(name).ok_or_else(|| self.unsupported())?;
-        let dtype = x.ty.dtype;
-        if !dtype.is_float() && !dtype.is_narrow_float() {
-            return Err(self.unsupported());
-        }
-        let wide = self.converted(x, DType::F64)?;
-        let v = self.map(map, &[wide.v], &wide.ty);
-        let y = self.converted(Tv { v, ty: wide.ty }, dtype)?;
+        let y = self.special_of(name, x)?;
         self.finish(vec![y])
     }
 }

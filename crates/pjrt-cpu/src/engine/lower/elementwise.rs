@@ -167,13 +167,8 @@ impl Cx<'_, '_> {
 
     pub(super) fn compare(&mut self, direction: ComparisonDirection, kind: ComparisonType) -> Result<()> {
         let [a, b] = self.take()?;
-        self.same(&a, &b)?;
-        let wide = a.ty.dtype.computed();
-        let (a, b) = (self.converted(a, wide)?, self.converted(b, wide)?);
-        let map = loops::compare(direction, kind, wide).ok_or_else(|| self.unsupported())?;
-        let ty = TensorType { dtype: DType::Bool, dims: a.ty.dims.clone() };
-        let v = self.map(map, &[a.v, b.v], &ty);
-        self.finish_one(v, ty)
+        let y = self.compared(direction, kind, &a, &b)?;
+        self.finish(vec![y])
     }
 
     pub(super) fn select(&mut self) -> Result<()> {
