@@ -28,14 +28,14 @@
 //! to it is in [`Call::context`]. An error of it, or a panic, is the error of the run.
 //!
 //! The handlers of [`engine::custom_calls`](crate::engine::custom_calls) come first. Handlers that frameworks register
-//! through the C function `PJRT_FFI_Register_Handler` are in XLA's own calling convention, which this device does not
-//! speak: a program that needs one is refused when it is compiled.
+//! through the C function `PJRT_FFI_Register_Handler`, which are in XLA's own calling convention, are called as XLA does,
+//! but get no streams, state, threads or futures.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use device_plugin::ffi::{Attribute, Attributes, Call, ExecuteContext, Handler, Operand, Registry, ResultBuffer};
-use device_plugin::{DevicePlugin as _, Result, Shape};
+use device_plugin::{DevicePlugin as _, ElementType, Result, Shape};
 use stablehlo::ir;
 
 use super::backend::CpuBackend;
@@ -80,26 +80,14 @@ pub(crate) fn within<T>(context: Option<&ExecuteContext>, run: impl FnOnce() -> 
     run()
 }
 
-/// The engine's handler of a target; none where nobody registered one.
-///
-/// # Errors
-///
-/// A handler that cannot be called.
-pub(crate) fn find(target: &str) -> Result<Option<Arc<custom_calls::Handler>>, String> {
+/// The engine's handler of a target; none where nobody registered one. A handler in Rust comes before one in C.
+pub(crate) fn find(target: &str) -> Option<Arc<custom_calls::Handler>> {
     let registry = Registry::of::<CpuBackend>();
-    let mut handlers = PLATFORMS.iter().filter_map(|platform| registry.handler(target, platform)).peekable();
-    if handlers.peek().is_none() {
-        return Ok(None);
-    }
-    let Some(handler) = handlers.find(|handler| matches!(handler, Handler::Rust(_))) else {
-        return Err(format!(
-            "custom_call @{target}, whose handler was registered through the C API and is of XLA's calling convention; \
-             register one in Rust with pjrt_cpu::ffi::register"
-        ));
-    };
-    Ok(Some(Arc::new(move |call, operands, results| {
+    let handlers = PLATFORMS.iter().filter_map(|platform| registry.handler(target, platform));
+    let handler = handlers.min_by_key(|handler| !matches!(handler, Handler::Rust(_)))?;
+    Some(Arc::new(move |call: &CustomCall, operands: &[&[u8]], results: &mut [&mut [u8]]| {
         run(&handler, call, operands, results).map_err(|error| error.message().to_owned())
-    })))
+    }))
 }
 
 /// Calls a handler with the words of the SDK for what the engine has.
@@ -123,13 +111,36 @@ fn run(handler: &Handler, call: &CustomCall, operands: &[&[u8]], results: &mut [
 }
 
 fn attributes(call: &CustomCall) -> Attributes {
-    match &call.backend_config {
-        ir::Attribute::String(text) => {
-            Attributes { text: Some(String::from_utf8_lossy(text).into_owned()), values: Vec::new() }
+    let named = |name: &str| call.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+    // JAX's programs hold the dictionary beside an empty text.
+    match (named("mhlo.backend_config"), &call.backend_config) {
+        (Some(ir::Attribute::Dictionary(entries)), _) | (_, ir::Attribute::Dictionary(entries)) => {
+            let known: Vec<_> =
+                entries.iter().filter_map(|(name, value)| Some((name, attribute(value)?, number_type(value)))).collect();
+            let types = known.iter().map(|(_, _, ty)| *ty).collect();
+            Attributes { text: None, values: known.into_iter().map(|(n, v, _)| (n.clone(), v)).collect(), types }
         }
-        ir::Attribute::Dictionary(entries) => Attributes { text: None, values: dictionary(entries) },
+        (_, ir::Attribute::String(text)) => {
+            Attributes { text: Some(String::from_utf8_lossy(text).into_owned()), ..Attributes::default() }
+        }
         _ => Attributes::default(),
     }
+}
+
+/// The type a program writes a number with.
+fn number_type(value: &ir::Attribute) -> Option<ElementType> {
+    let (ir::Attribute::Integer(_, ty) | ir::Attribute::Float(_, ty)) = value else { return None };
+    Some(match ty {
+        ir::ElementType::I8 => ElementType::S8,
+        ir::ElementType::I16 => ElementType::S16,
+        ir::ElementType::I32 => ElementType::S32,
+        ir::ElementType::Ui8 => ElementType::U8,
+        ir::ElementType::Ui16 => ElementType::U16,
+        ir::ElementType::Ui32 => ElementType::U32,
+        ir::ElementType::Ui64 => ElementType::U64,
+        ir::ElementType::F32 => ElementType::F32,
+        _ => return None,
+    })
 }
 
 /// The entries whose values the SDK has words for.

@@ -85,11 +85,7 @@ impl fmt::Debug for Bound {
 }
 
 /// The handler of a target: one of these, or one that came through PJRT's FFI extension.
-///
-/// # Errors
-///
-/// A handler that cannot be called.
-pub(crate) fn find(target: &str) -> Result<Option<Arc<Handler>>, String> {
+pub(crate) fn find(target: &str) -> Option<Arc<Handler>> {
     let own = handlers().read().unwrap_or_else(PoisonError::into_inner).get(target).cloned();
-    own.map_or_else(|| crate::ffi::find(target), |own| Ok(Some(own)))
+    own.or_else(|| crate::ffi::find(target))
 }

@@ -9,6 +9,7 @@ pub(crate) mod fft;
 pub(crate) mod gemm;
 pub(crate) mod householder;
 pub(crate) mod index;
+pub(crate) mod lapack;
 pub(crate) mod linalg;
 pub(crate) mod map;
 pub(crate) mod random;

@@ -7,7 +7,6 @@ use super::{Bind, Cx, Result, Tv};
 use crate::engine::custom_calls::{self, Bound, CustomCall};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
-use crate::engine::error::CompileError;
 use crate::engine::graph::{Node, Op, V};
 use crate::engine::kernels::custom::Custom;
 use crate::engine::kernels::householder::{HouseholderProduct, Qr, factor, form};
@@ -17,7 +16,7 @@ use crate::engine::view::{View, strides_of};
 
 impl<'m> Cx<'_, 'm> {
     pub(super) fn custom_call(&mut self, target: &str) -> Result<()> {
-        if let Some(handler) = custom_calls::find(target).map_err(CompileError::unsupported)? {
+        if let Some(handler) = custom_calls::find(target) {
             return self.handled(target, handler);
         }
         match target {
@@ -36,7 +35,7 @@ impl<'m> Cx<'_, 'm> {
             "TopK" | "mhlo.topk" => self.top_k(),
             _ => match target.strip_prefix("mhlo.") {
                 Some(name) => self.special(name),
-                None => Err(self.unsupported()),
+                None => self.lapack(target).unwrap_or_else(|| Err(self.unsupported())),
             },
         }
     }
@@ -92,7 +91,7 @@ impl<'m> Cx<'_, 'm> {
         Ok((self.converted(x.clone(), wide)?, [m, n]))
     }
 
-    fn qr(&mut self) -> Result<()> {
+    pub(super) fn qr(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let (wide, [m, n]) = self.factored(&x)?;
         let mut dims = x.ty.dims[..x.ty.rank() - 2].to_vec();
@@ -106,7 +105,7 @@ impl<'m> Cx<'_, 'm> {
         self.finish(results)
     }
 
-    fn householder_product(&mut self) -> Result<()> {
+    pub(super) fn householder_product(&mut self) -> Result<()> {
         let [x, tau] = self.take()?;
         let (wide, [m, n]) = self.factored(&x)?;
         let batch = &x.ty.dims[..x.ty.rank() - 2];
@@ -122,7 +121,7 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// An attribute of the call: its own, or one of the dictionaries frameworks put them in.
-    fn call_attribute(&self, name: &str) -> Option<&'m Attribute> {
+    pub(super) fn call_attribute(&self, name: &str) -> Option<&'m Attribute> {
         let attributes: &'m Attributes = &self.op.attributes;
         let within = |a: &'m Attribute| match a {
             Attribute::Dictionary(entries) => find(entries, name),

@@ -8,6 +8,7 @@ mod dynamic;
 mod elementwise;
 mod indexing;
 mod legacy;
+mod lapack;
 mod linear;
 mod name;
 mod normalization;
