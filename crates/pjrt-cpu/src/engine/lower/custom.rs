@@ -6,7 +6,6 @@ use super::other::find;
 use super::{Bind, Cx, Result, Tv};
 use crate::engine::custom_calls::{self, Bound, CustomCall};
 use crate::engine::dtype::{DType, TensorType};
-use crate::engine::elementwise as loops;
 use crate::engine::graph::{Node, Op, V};
 use crate::engine::kernels::custom::Custom;
 use crate::engine::kernels::householder::{HouseholderProduct, Qr, factor, form};
@@ -138,7 +137,14 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// The first elements of every row, sorted; exact, which any recall allows.
-    fn first_sorted(&mut self, inputs: &[Tv], dimension: usize, kept: usize, order: Order, ins: &[V]) -> Result<Vec<Tv>> {
+    fn first_sorted(
+        &mut self,
+        inputs: &[Tv],
+        dimension: usize,
+        kept: usize,
+        order: Order,
+        ins: &[V],
+    ) -> Result<Vec<Tv>> {
         let dims = inputs[0].ty.dims.clone();
         if u32::try_from(dims[dimension]).is_err() {
             return Err(self.unsupported());
