@@ -213,6 +213,10 @@ impl DeviceDescription {
         Self(handle)
     }
 
+    pub(crate) fn handle(&self) -> &Handle<PJRT_DeviceDescription, Parent> {
+        &self.0
+    }
+
     /// Id, unique among the devices of all processes.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Call;
+use crate::abi::foreign_handler;
 use crate::{Backend, Error, ErrorCode, Result};
 
 /// The custom calls and user data types of one backend, for the whole process.
@@ -31,7 +32,7 @@ pub enum Handler {
 
 type RustHandler = dyn Fn(&mut Call<'_>) -> Result<()> + Send + Sync;
 
-/// The address of an `XLA_FFI_Handler`, which the SDK does not call; see the [module](super).
+/// The address of an `XLA_FFI_Handler`; [`Handler::call`] calls it with memory of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignHandler {
     address: usize,
@@ -72,19 +73,16 @@ impl Handler {
         Self::Rust(Arc::new(function))
     }
 
-    /// Calls a handler in Rust.
+    /// Calls the handler. One in C gets the buffers and the attributes: what asks for a stream, state, threads or a
+    /// future is answered with `UNIMPLEMENTED`.
     ///
     /// # Errors
     ///
-    /// Those of the handler; `UNIMPLEMENTED` for one in C.
+    /// Those of the handler.
     pub fn call(&self, call: &mut Call<'_>) -> Result<()> {
         match self {
             Self::Rust(function) => function(call),
-            Self::Foreign(_) => Err(Error::unimplemented(format!(
-                "custom call {:?}: its handler was registered through the C API, which this device cannot call; \
-                 register one in Rust with device_plugin::ffi::Registry",
-                call.target
-            ))),
+            Self::Foreign(handler) => foreign_handler::call(handler.address, call),
         }
     }
 

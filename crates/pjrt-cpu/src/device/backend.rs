@@ -65,7 +65,7 @@ impl Backend for CpuBackend {
     type Buffer = CpuBuffer;
     type Executable = CpuExecutable;
 
-    const EXTENSIONS: Extensions<Self> = Extensions::none().profiler();
+    const EXTENSIONS: Extensions<Self> = Extensions::none().profiler().ffi();
 
     /// Buffers know themselves when they are ready.
     const QUEUED: bool = true;

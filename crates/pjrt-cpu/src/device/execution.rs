@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use device_plugin::ffi::ExecuteContext;
 use device_plugin::{Completer, Error, Event, Launch, Result};
 
 use super::backend::CpuBackend;
 use super::buffer::{CpuBuffer, Promise};
 use super::compile::CpuExecutable;
+use super::ffi;
 use super::memory::{Memories, is_host, run_error};
 use super::workers::{Job, Workers};
 use crate::engine::{Member, Tensor, World, alone};
@@ -27,6 +29,8 @@ struct Execution {
     inputs: Vec<CpuBuffer>,
     /// Its part in a launch on several devices, which it ends whatever comes.
     member: Option<Member>,
+    /// What the framework hands to custom calls.
+    context: Option<ExecuteContext>,
     /// For each output whether it goes to the host's memory.
     on_host: Vec<bool>,
     outputs: Vec<Arc<Promise>>,
@@ -60,7 +64,8 @@ impl State {
             let input = |index| take(launch, index).into_tensor();
             let inputs = (0..count).map(input).collect::<Result<Vec<_>>>()?;
             let on_host = |index| launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory));
-            let outputs = self.compute(executable, launch.device, inputs, member.as_ref(), on_host)?;
+            let compute = || self.compute(executable, launch.device, inputs, member.as_ref(), on_host);
+            let outputs = ffi::within(launch.options.context(), compute)?;
             for output in outputs {
                 launch.outputs.push(output.into())?;
             }
@@ -150,7 +155,10 @@ impl State {
         let mut outputs = outputs.map_err(|error| run_error(error, device))?;
         for (index, output) in outputs.iter_mut().enumerate() {
             let on_host = on_host(index);
-            if output.is_of(host) != on_host {
+            // Members of a launch hand their memory around. What leaves the launch is on its own device's account.
+            let is_strange = output.is_of(host) != on_host
+                || (member.is_some() && !on_host && self.memories.is_of_another(output, device));
+            if is_strange {
                 let to = if on_host { host } else { pool };
                 *output = output.copy_to(to).map_err(|error| run_error(error, device))?;
             }
@@ -178,7 +186,8 @@ impl Execution {
         let (state, executable) = (Arc::clone(state), Arc::clone(executable));
         let inputs = launch.inputs.len();
         let inputs = (0..inputs).map(|index| take(launch, index)).collect();
-        Ok(Self { state, executable, device: launch.device, inputs, member, on_host, outputs })
+        let context = launch.options.context().cloned();
+        Ok(Self { state, executable, device: launch.device, inputs, member, context, on_host, outputs })
     }
 
     /// What the inputs wait for.
@@ -191,14 +200,15 @@ impl Execution {
     }
 
     fn run(self) -> Result<()> {
-        let Self { state, executable, device, inputs, member, on_host, outputs } = self;
+        let Self { state, executable, device, inputs, member, context, on_host, outputs } = self;
         let inputs = inputs.into_iter().map(CpuBuffer::into_tensor).collect::<Result<Vec<_>>>();
         let inputs = inputs.inspect_err(|error| {
             if let Some(member) = &member {
                 member.fail(&format!("its input failed: {}", error.message()));
             }
         })?;
-        let made = state.compute(&executable, device, inputs, member.as_ref(), |index| on_host[index])?;
+        let compute = || state.compute(&executable, device, inputs, member.as_ref(), |index| on_host[index]);
+        let made = ffi::within(context.as_ref(), compute)?;
         for (promise, output) in outputs.into_iter().zip(made) {
             promise.keep(output);
         }

@@ -5,6 +5,7 @@
 mod asynchrony;
 mod devices;
 mod donation;
+mod ffi;
 mod launches;
 mod limits;
 mod memories;
