@@ -31,9 +31,7 @@ impl<'a> Named<'a> {
     fn or<T>(self, name: &str, what: &str, default: T, read: impl Fn(&'a Attribute) -> Option<T>) -> Result<T> {
         match self.find(name) {
             None => Ok(default),
-            Some(attribute) => {
-                read(attribute).ok_or_else(|| Error::new(format!("attribute `{name}` must be {what}")))
-            }
+            Some(attribute) => read(attribute).ok_or_else(|| Error::new(format!("attribute `{name}` must be {what}"))),
         }
     }
 

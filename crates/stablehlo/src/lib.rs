@@ -67,7 +67,7 @@ use bytes::Bytes;
 
 pub use error::{Error, Result};
 pub use print::PrintOptions;
-pub use verify::verify;
+pub use verify::{infer, infer_op, verify};
 pub use write::write;
 
 /// Deepest nesting of regions, attributes and types a program may have. Reading needs stack in proportion.

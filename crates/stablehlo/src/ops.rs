@@ -223,6 +223,11 @@ pub(crate) fn vhlo_attributes(versioned: &str) -> Option<&'static [&'static str]
     VHLO.iter().find(|row| row.0 == versioned).map(|row| row.1)
 }
 
+/// Whether the portable artifact has an op of that name with attributes.
+pub(crate) fn is_op(op: &str) -> bool {
+    VHLO.iter().any(|(name, _)| name.strip_prefix(op).is_some_and(|rest| rest == "_v1" || rest == "_v2"))
+}
+
 /// Whether some version of the op (named without dialect and version) has an attribute of that name.
 pub(crate) fn is_attribute(op: &str, attribute: &str) -> bool {
     let base = |name: &'static str| name.rsplit_once("_v").map_or(name, |(base, _)| base);

@@ -338,6 +338,11 @@ fn dot_algorithm(a: Named<'_>) -> Result<Option<(String, Attribute)>> {
     Ok(Some(("algorithm".into(), Attribute::Other(text))))
 }
 
+/// An empty list is an absent one.
+fn or_default<T: Clone>(list: Vec<T>, default: T, count: usize) -> Vec<T> {
+    if list.is_empty() { vec![default; count] } else { list }
+}
+
 fn convolution(a: Named<'_>) -> Result<OpKind> {
     let dimensions = ConvDimensions {
         input_batch: a.dim("input_batch_dimension")?,
@@ -353,11 +358,11 @@ fn convolution(a: Named<'_>) -> Result<OpKind> {
     let n = dimensions.input_spatial.len();
     let window = Window {
         dimensions: Vec::new(),
-        strides: a.ints_or("window_strides", vec![1; n])?,
-        base_dilations: a.ints_or("lhs_dilation", vec![1; n])?,
-        window_dilations: a.ints_or("rhs_dilation", vec![1; n])?,
-        padding: a.pairs("padding", n)?,
-        reversal: a.bools_or("window_reversal", vec![false; n])?,
+        strides: or_default(a.ints_or("window_strides", vec![1; n])?, 1, n),
+        base_dilations: or_default(a.ints_or("lhs_dilation", vec![1; n])?, 1, n),
+        window_dilations: or_default(a.ints_or("rhs_dilation", vec![1; n])?, 1, n),
+        padding: or_default(a.pairs("padding", n)?, (0, 0), n),
+        reversal: or_default(a.bools_or("window_reversal", vec![false; n])?, false, n),
     };
     Ok(OpKind::Convolution {
         dimensions: dimensions.into(),

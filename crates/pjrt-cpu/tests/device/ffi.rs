@@ -75,21 +75,19 @@ fn errors_and_panics_of_a_handler_are_those_of_the_run() {
 }
 
 #[test]
-fn a_handler_of_the_c_interface_is_refused_when_the_program_is_compiled() {
+fn a_handler_in_rust_comes_before_one_of_the_c_interface() {
     let ffi = plugin().extension::<Ffi>().expect("the device offers custom calls");
     let client = client(1);
-    let compile = |target: &str| client.compile(&Program::mlir(call(target, "")), &CompileOptions::default());
-    // SAFETY: the device never calls a handler of this kind.
-    let registered = unsafe { ffi.register_handler("in_c", "cpu", NonNull::dangling(), HandlerTraits::default()) };
+    // SAFETY: it is never called, for want of a program that has only this one.
+    let registered = unsafe { ffi.register_handler("in_both", "cpu", NonNull::dangling(), HandlerTraits::default()) };
     registered.unwrap();
-    let error = compile("in_c").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.message().contains("@in_c") && error.message().contains("pjrt_cpu::ffi::register"), "{error}");
-    assert_eq!(compile("nobodys").unwrap_err().kind(), ErrorKind::Unsupported);
-    // One in Rust comes first, whatever the platform is called.
+    // Whatever the platform is called.
     let works = Handler::rust(|call| call.results[0].write(&[7.0f32; 3]));
-    Registry::of::<CpuBackend>().register("in_c", "HOST", works).unwrap();
-    assert_eq!(run(&client, "in_c", "").unwrap(), [7.0; 3]);
+    Registry::of::<CpuBackend>().register("in_both", "HOST", works).unwrap();
+    assert_eq!(run(&client, "in_both", "").unwrap(), [7.0; 3]);
+    let nobodys = client.compile(&Program::mlir(call("nobodys", "")), &CompileOptions::default()).unwrap_err();
+    assert_eq!(nobodys.kind(), ErrorKind::Unsupported);
+    assert!(nobodys.message().contains("nobodys"), "{nobodys}");
 }
 
 /// Long enough for a thread of the client's, with a custom call at the end.
@@ -129,7 +127,19 @@ fn data_of_an_execution_reaches_the_handler_on_whatever_thread() {
         ExecuteOptions { context: Some(context), ..ExecuteOptions::default() }
     };
     let client = client(1);
+    // A handler that runs a program itself: that one has no data, and afterwards its own is there again.
+    let inner = Mutex::new(compile(&client, &call("reads_data", "")));
+    ffi::register("runs_another", move |call| {
+        let inner = inner.lock().unwrap();
+        let x = inner.client().buffer_from_host(&[0.0f32; 3], &[3]).unwrap();
+        let without: Vec<f32> = inner.execute(&[&x]).unwrap()[0].to_host().unwrap();
+        let own = call.context.get(id).map_or(0, |data| data.address);
+        call.results[0].write(&[without[0], f32::from(u16::try_from(own).unwrap()), 1.0])
+    })
+    .unwrap();
     let x = client.buffer_from_host(&[0.0f32; 3], &[3]).unwrap();
+    let outer = compile(&client, &call("runs_another", "")).execute_with([Input::from(&x)], &context(6)).unwrap();
+    assert_eq!(outer.outputs[0].to_host::<f32>().unwrap(), [0.0, 6.0, 1.0]);
     let (quick, late) = (compile(&client, &call("reads_data", "")), compile(&client, LATE));
     let turns = client.buffer_from_host(&[20_000i32], &[]).unwrap();
     let mut runs = Vec::new();

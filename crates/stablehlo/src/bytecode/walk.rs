@@ -375,8 +375,9 @@ impl<'a> Walk<'a> {
         }
         if numbers.next != end {
             let announced = end - base;
-            return Err(cursor
-                .error(format!("a region announces {announced} values but defines {}", numbers.next - base)));
+            return Err(
+                cursor.error(format!("a region announces {announced} values but defines {}", numbers.next - base))
+            );
         }
         scope.extent = base;
         scope.slots.truncate(base);

@@ -49,6 +49,7 @@ pub(crate) fn fields(body: &str) -> Result<Attributes> {
 }
 
 /// The entries of a dictionary given as text, braces included.
+#[cfg(feature = "hlo")]
 pub(crate) fn dictionary(text: &str) -> Result<Attributes> {
     parser::Parser::new(text).dictionary()
 }

@@ -241,9 +241,7 @@ impl<'a> Parser<'a> {
         if self.peek() != b'(' {
             return Ok(vec![(Arc::unwrap_or_clone(self.value_type()?), Attributes::new())]);
         }
-        self.list("(", ")", |p| {
-            Ok((Arc::unwrap_or_clone(p.value_type()?), p.optional_dictionary()?))
-        })
+        self.list("(", ")", |p| Ok((Arc::unwrap_or_clone(p.value_type()?), p.optional_dictionary()?)))
     }
 
     /// Ops up to the closing brace.

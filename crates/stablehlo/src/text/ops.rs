@@ -236,7 +236,10 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Code, own: &Att
             Ok(outputs)
         }
         Types::None => match (code, own.iter().find(|(name, _)| name == "value")) {
-            (Code::Constant, Some((_, Attribute::Tensor(literal)))) => Ok([Arc::new(Type::Tensor(literal.ty.clone()))].into_iter().collect()),
+            // `arith.constant` and the like, too.
+            (Code::Constant | Code::Other, Some((_, Attribute::Tensor(literal)))) => {
+                Ok([Arc::new(Type::Tensor(literal.ty.clone()))].into_iter().collect())
+            }
             (Code::Constant, _) => Err(Error::new("the value must be a tensor of a known element type")),
             _ if named == 0 => Ok(TypeList::new()),
             _ => Err(Error::new("the types of the results are missing")),

@@ -65,13 +65,11 @@ impl<'a> Scope<'a> {
         let Some((first, count)) = self.lookup(name) else {
             return Err(Error::new(format!("value %{name} is not defined here")));
         };
-        let index = match index {
-            Some(index) => usize::try_from(index).ok().filter(|&i| i < count),
-            None => Some(0).filter(|_| count == 1),
-        };
+        // A bare name is the first of its values.
+        let index = index.map_or(Ok(0), usize::try_from).ok().filter(|&i| i < count);
         match index.and_then(|i| u32::try_from(i).ok()) {
             Some(index) => Ok(ValueId(first.0 + index)),
-            None => Err(Error::new(format!("value %{name} stands for {count} values; name one as %{name}#0"))),
+            None => Err(Error::new(format!("value %{name} stands for {count} values only"))),
         }
     }
 
@@ -109,7 +107,9 @@ impl<'a> Scope<'a> {
 /// The number that a name is, written as one would count.
 fn number(name: &str) -> Option<usize> {
     let digits = name.as_bytes();
-    if !(1..=9).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) || (digits[0] == b'0' && digits.len() > 1)
+    if !(1..=9).contains(&digits.len())
+        || !digits.iter().all(u8::is_ascii_digit)
+        || (digits[0] == b'0' && digits.len() > 1)
     {
         return None;
     }

@@ -9,6 +9,44 @@ use crate::error::Result;
 use crate::ir::{DYNAMIC, ElementType, TensorType, Type};
 use crate::types::Ty;
 
+/// The text of a tensor type with an encoding or quantized elements in one spelling, so that equal types have equal texts:
+/// bounds in short, numbers with a fraction as MLIR prints them, one space after each comma.
+fn canonical_type(text: &str) -> String {
+    let text = text.replace("#stablehlo.type_extensions<bounds = [", "#stablehlo.bounds<").replace("]>>", ">>");
+    let mut canonical = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(next) = rest.chars().next() {
+        let number = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+        if number > 0 {
+            let (mut digits, mut after) = rest.split_at(number);
+            let exponent = after.strip_prefix(['e', 'E']).map(|tail| tail.strip_prefix(['+', '-']).unwrap_or(tail));
+            if let Some(tail) =
+                exponent.filter(|tail| digits.contains('.') && tail.starts_with(|c: char| c.is_ascii_digit()))
+            {
+                let end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
+                digits = &rest[..rest.len() - tail.len() + end];
+                after = &tail[end..];
+            }
+            match digits.parse::<f64>() {
+                Ok(value) if digits.contains('.') => {
+                    canonical.push_str(&crate::print::float_text(value.to_bits(), ElementType::F64));
+                }
+                _ => canonical.push_str(digits),
+            }
+            rest = after;
+            continue;
+        }
+        rest = &rest[next.len_utf8()..];
+        if !next.is_whitespace() {
+            canonical.push(next);
+        }
+        if next == ',' {
+            canonical.push(' ');
+        }
+    }
+    canonical
+}
+
 /// Types of operands or results.
 pub(super) type TypeList = SmallVec<[Arc<Type>; 4]>;
 
@@ -197,7 +235,7 @@ impl<'a> Parser<'a> {
         self.expect(">")?;
         match element {
             Ty::Element(element) if !encoded => Ok(Ty::Value(Type::Tensor(TensorType { shape, element }))),
-            _ => Ok(Ty::Value(Type::Other(self.text[start..self.pos].to_owned()))),
+            _ => Ok(Ty::Value(Type::Other(canonical_type(&self.text[start..self.pos])))),
         }
     }
 

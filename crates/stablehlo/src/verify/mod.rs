@@ -9,6 +9,7 @@ mod calls;
 mod contractions;
 mod control;
 mod elements;
+mod infer;
 mod raw;
 mod shapes;
 
@@ -17,6 +18,8 @@ use std::sync::Arc;
 use crate::MAX_NESTING;
 use crate::error::{Error, Result};
 use crate::ir::*;
+use infer::{Slot, Wanted};
+pub use infer::{infer, infer_op};
 
 /// Checks a module. [`parse`](crate::parse) has done so already; this is for modules built or changed by hand.
 pub fn verify(module: &Module) -> Result<()> {
@@ -31,6 +34,8 @@ pub fn verify(module: &Module) -> Result<()> {
 pub(super) struct Site<'a> {
     pub(super) func: &'a Func,
     pub(super) op: &'a Op,
+    /// Set where the types of the results are asked for, not checked.
+    pub(super) wanted: Option<&'a Wanted>,
 }
 
 impl<'a> Site<'a> {
@@ -57,7 +62,19 @@ impl<'a> Site<'a> {
 
     /// Tensor type of a result, likewise.
     pub(super) fn result_tensor(&self, index: usize) -> Result<Option<&'a TensorType>> {
+        // What needs the result has nothing to say where it is asked for.
+        if self.wanted.is_some() {
+            return Ok(None);
+        }
         tensor(self.result(index)?, "result", index)
+    }
+
+    /// A result a rule says something about.
+    pub(super) fn slot(&self, index: usize) -> Result<Option<Slot<'a>>> {
+        match self.wanted {
+            Some(wanted) => Ok(Some(Slot::Wanted(wanted, index))),
+            None => Ok(self.result_tensor(index)?.map(Slot::There)),
+        }
     }
 
     pub(super) fn operands(&self) -> impl ExactSizeIterator<Item = &'a Type> + Clone {
@@ -104,7 +121,8 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
             shapes::verify_type(ty)?;
         }
     }
-    let mut walk = Walk { module, func, state: vec![State::New; func.values.len()], scope: Vec::new(), calls: Vec::new() };
+    let mut walk =
+        Walk { module, func, state: vec![State::New; func.values.len()], scope: Vec::new(), calls: Vec::new() };
     walk.region(&func.body, 0)?;
     let returned = returned(&func.body)?;
     let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
@@ -133,7 +151,24 @@ pub(super) fn compatible(a: &Type, b: &Type) -> bool {
     }
     match (a, b) {
         (Type::Tensor(a), Type::Tensor(b)) => a.element == b.element && shapes::agree(&a.shape, &b.shape),
+        (Type::Other(a), b) if a.starts_with("tensor<") => loosely(a, b),
+        (a, Type::Other(b)) if b.starts_with("tensor<") => loosely(b, a),
         (a, b) => a == b,
+    }
+}
+
+/// Whether a tensor type with bounds or quantized elements may be the other type: nothing but the rank is compared where
+/// only one has them, and nothing but the text but where an extent is open.
+#[cold]
+fn loosely(text: &str, other: &Type) -> bool {
+    let plain = |text: &str| crate::text::whole_type(&format!("{}>", text.split([',', '>']).next()?));
+    match other {
+        Type::Other(other) => other == text || text.contains('?') || other.contains('?'),
+        Type::Tensor(other) => match plain(text).map(crate::types::Ty::into_type) {
+            Some(Type::Tensor(tensor)) => tensor.element == other.element && shapes::agree(&tensor.shape, &other.shape),
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -235,7 +270,7 @@ impl<'a> Walk<'a> {
         if matches!(op.kind, OpKind::Call { .. } | OpKind::Composite { .. }) {
             self.calls.push(op);
         }
-        let site = Site { func: self.func, op };
+        let site = Site { func: self.func, op, wanted: None };
         control::verify(&site)?;
         shapes::verify(&site)?;
         elements::verify(&site)?;

@@ -489,9 +489,20 @@ impl<'m> Cx<'_, 'm> {
         self.ensure(fits(declared, ty)?, || format!("makes a {ty}, a {declared} is declared"))
     }
 
-    /// Binds all results, whose types must be the declared ones.
+    /// Binds all results, whose types must be the declared ones: as many, or one tuple of them, which PyTorch/XLA
+    /// declares for custom calls.
     fn finish(&mut self, results: Vec<Tv>) -> Result<()> {
         let (want, got) = (self.op.results.len(), results.len());
+        if let [id] = self.op.results[..]
+            && let Type::Tuple(parts) = type_of(self.frame.func, id)?
+        {
+            let want = parts.len();
+            self.ensure(want == got, || format!("makes {got} results, a tuple of {want} is declared"))?;
+            for (part, tv) in parts.iter().zip(&results) {
+                self.ensure(fits(part, &tv.ty)?, || format!("makes a {}, a {part} is declared", tv.ty))?;
+            }
+            return self.bind(0, Bind::Tuple(results.into_iter().map(Bind::Tensor).collect()));
+        }
         self.ensure(want == got, || format!("makes {got} results, {want} are declared"))?;
         for (i, tv) in results.into_iter().enumerate() {
             self.declared(i, &tv.ty)?;
