@@ -45,7 +45,10 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         "collective_reduce" => {
             raw.groups(Groups::Subset)?;
             raw.root()?;
-            raw.same_shapes()?;
+            for (result, ty) in site.results().enumerate() {
+                let (operand, Type::Tensor(ty)) = (tensors!(site.operand_tensor(result)), ty) else { continue };
+                shape_is(ty, &operand.shape)?;
+            }
             region_reduces(site, 0, 1)
         }
         "cross-replica-sum" => raw.groups(Groups::All),
@@ -342,11 +345,13 @@ impl<'a> Raw<'_, 'a> {
     /// `convolution` whose padding is an operand: a pair of integers per spatial dimension.
     fn dynamic_conv(&self) -> Result<()> {
         self.counts(3, 1)?;
-        let OpKind::Convolution { dimensions, window, feature_group_count, batch_group_count, .. } =
+        let OpKind::Convolution { dimensions, mut window, feature_group_count, batch_group_count, .. } =
             self.as_kind(Code::Convolution)?
         else {
             return Ok(());
         };
+        // Some producers wrote an entry per dimension of a larger convolution.
+        window.strides.truncate(dimensions.input_spatial.len());
         let padding = tensors!(self.site.operand_tensor(2));
         let spatial = i64::try_from(dimensions.input_spatial.len()).unwrap_or(i64::MAX);
         let fits = padding.element.is_integer() && agree(&padding.shape, &[spatial, 2]);
