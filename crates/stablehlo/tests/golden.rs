@@ -296,7 +296,10 @@ fn a_negative_sort_dimension_counts_from_the_end() {
 }
 
 fn same(text: &str, other: &str) {
-    assert_eq!(stablehlo::parse(text.to_owned()).unwrap().to_string(), stablehlo::parse(other.to_owned()).unwrap().to_string());
+    assert_eq!(
+        stablehlo::parse(text.to_owned()).unwrap().to_string(),
+        stablehlo::parse(other.to_owned()).unwrap().to_string()
+    );
 }
 
 #[test]
