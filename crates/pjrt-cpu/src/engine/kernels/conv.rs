@@ -5,6 +5,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use pulp::NullaryFnOnce;
 
 use super::Kernel;
+use super::gemm::direct::{self, Runs};
 use super::gemm::{Lines, MAX_WIDTH, Matrix, Operand, Out, Part, Wide, interleaved, product, work};
 use super::shape::read_all;
 use crate::engine::dtype::with_size;
@@ -147,6 +148,23 @@ impl<T: Operand + Pod> Lines<T> for Source<'_, T> {
             } else {
                 arch().dispatch(Segments { source: self, lines, depth: part.depth, width, out });
             }
+        }
+    }
+}
+
+impl<'a, T: Operand + Pod> Runs<'a, T> for Source<'a, T> {
+    fn shape(&self) -> (usize, usize) {
+        (self.patches.features, self.patches.tap_count)
+    }
+
+    fn row(&self, row: usize, to: &mut [&'a [T]], stride: usize) {
+        let p = self.patches;
+        let origin = p.origin(self.origin, &p.lines, row);
+        for (tap, to) in to.iter_mut().step_by(stride).enumerate() {
+            *to = match p.position(&origin, p.tap(tap)) {
+                Some(at) => &self.data[at..][..p.features],
+                None => self.zeros,
+            };
         }
     }
 }
@@ -335,8 +353,13 @@ impl Convolution {
             let kernel =
                 |group: usize| Matrix { data: kernel, offset: group * self.share, row: all, column: 1 }.transposed();
             if self.features_last {
+                let in_place = p.feature == 1 && direct::suits::<T>(p.features, p.depth(), self.share);
                 for group in 0..self.groups {
                     let to = Out { row: all, column: group * self.share };
+                    if in_place {
+                        direct::product(lines, self.share, &source(0, group), &kernel(group), out, to);
+                        continue;
+                    }
                     product(lines, p.depth(), self.share, &source(0, group), &kernel(group), out, to);
                 }
                 return;

@@ -144,9 +144,9 @@ fn convolutions_of_all_dimension_numbers_match_the_definition() {
             1 => (1, r.pick(&[2, 3])),
             _ => (1, 1),
         };
-        let per_group = r.pick(&[1, 1, 2, 3, 8, 9, 17]);
+        let per_group = r.pick(&[1, 1, 2, 3, 8, 9, 16, 17]);
         let count = groups * batch_groups;
-        let (batch, outputs) = (r.pick(&[1, 2, 3]) * batch_groups, r.pick(&[1, 1, 2, 5, 13]) * count);
+        let (batch, outputs) = (r.pick(&[1, 2, 3]) * batch_groups, r.pick(&[1, 1, 2, 5, 13, 35]) * count);
         let sizes: Vec<usize> = (0..spatial).map(|_| r.pick(&[1, 2, 5, 7, 9, 14])).collect();
         let taps: Vec<usize> = (0..spatial).map(|_| r.pick(&[1, 2, 3, 3, 4])).collect();
         let list = |r: &mut Random, from: &[usize]| (0..spatial).map(|_| r.pick(from)).collect::<Vec<_>>();

@@ -1,8 +1,9 @@
 //! Matrix multiplication of strided operands: packed panels and a register-blocked inner loop in vector code.
 
+mod dense;
+pub(crate) mod direct;
 mod number;
 mod pack;
-mod skinny;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -42,14 +43,15 @@ pub(crate) fn gemm<T: Operand>(m: usize, k: usize, n: usize, a: Matrix<'_, T>, b
     if m == 0 || n == 0 {
         return;
     }
+    if let (Some(x), Some(y)) = (T::as_wide(a.data), T::as_wide(b.data)) {
+        let a = Matrix { data: x, offset: a.offset, row: a.row, column: a.column };
+        let b = Matrix { data: y, offset: b.offset, row: b.row, column: b.column };
+        if dense::product(m, k, n, &a, &b, out) {
+            return;
+        }
+    }
     let (mr, nr) = arch().dispatch(Shape::<T::Wide>(PhantomData));
     let cost = |m: usize, n: usize| m.next_multiple_of(mr) * n.next_multiple_of(nr);
-    if n == 1 && m > 1 {
-        return gemm(n, k, m, b.transposed(), a.transposed(), out);
-    }
-    if skinny::product(m, k, n, &a, &b, out) {
-        return;
-    }
     // Few columns leave most of a vector empty: the rows are made its lanes instead.
     if m > 1 && n < nr && cost(n, m) * 5 < cost(m, n) * 4 {
         return with_panel(&TURNED, m * n, |turned: &mut [T::Wide]| {

@@ -56,15 +56,14 @@ impl Operand for half::f16 {
 
 /// A type with vector arithmetic.
 pub(crate) trait Wide:
-    bytemuck::Pod + Send + Sync + Default + std::ops::AddAssign + std::ops::Mul<Output = Self>
+    bytemuck::Pod + Send + Sync + Default + faer::traits::ComplexField + std::ops::AddAssign + std::ops::Mul<Output = Self>
 {
     type Vector<S: Simd>: Copy;
     /// Elements of a vector.
     fn lanes<S: Simd>() -> usize;
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
-    fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
-    fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
     fn vectors<S: Simd>(slice: &[Self]) -> &[Self::Vector<S>];
     fn vectors_mut<S: Simd>(slice: &mut [Self]) -> &mut [Self::Vector<S>];
     /// `out[p * width + i] = lines[i][p]`, for as many `p` as `out` has room for.
@@ -72,7 +71,7 @@ pub(crate) trait Wide:
 }
 
 macro_rules! wide {
-    ($t:ty, $v:ident, $lanes:ident, $splat:ident, $add:ident, $mul_add:ident, $sum:ident, $as:ident, $as_mut:ident, $interleave:path) => {
+    ($t:ty, $v:ident, $lanes:ident, $splat:ident, $add:ident, $mul_add:ident, $as:ident, $as_mut:ident, $interleave:path) => {
         impl Wide for $t {
             type Vector<S: Simd> = S::$v;
             #[inline(always)]
@@ -84,16 +83,12 @@ macro_rules! wide {
                 simd.$splat(x)
             }
             #[inline(always)]
-            fn add<S: Simd>(simd: S, a: S::$v, b: S::$v) -> S::$v {
+            fn plus<S: Simd>(simd: S, a: S::$v, b: S::$v) -> S::$v {
                 simd.$add(a, b)
             }
             #[inline(always)]
             fn mul_add<S: Simd>(simd: S, a: S::$v, b: S::$v, c: S::$v) -> S::$v {
                 simd.$mul_add(a, b, c)
-            }
-            #[inline(always)]
-            fn sum<S: Simd>(simd: S, a: S::$v) -> Self {
-                simd.$sum(a)
             }
             #[inline(always)]
             fn vectors<S: Simd>(slice: &[Self]) -> &[S::$v] {
@@ -112,30 +107,8 @@ macro_rules! wide {
 }
 
 // `mul_add_e` is fused where the machine can, and two operations where it cannot.
-wide!(
-    f32,
-    f32s,
-    F32_LANES,
-    splat_f32s,
-    add_f32s,
-    mul_add_e_f32s,
-    reduce_sum_f32s,
-    as_simd_f32s,
-    as_mut_simd_f32s,
-    singles
-);
-wide!(
-    f64,
-    f64s,
-    F64_LANES,
-    splat_f64s,
-    add_f64s,
-    mul_add_e_f64s,
-    reduce_sum_f64s,
-    as_simd_f64s,
-    as_mut_simd_f64s,
-    one_by_one
-);
+wide!(f32, f32s, F32_LANES, splat_f32s, add_f32s, mul_add_e_f32s, as_simd_f32s, as_mut_simd_f32s, singles);
+wide!(f64, f64s, F64_LANES, splat_f64s, add_f64s, mul_add_e_f64s, as_simd_f64s, as_mut_simd_f64s, one_by_one);
 
 /// `out[p * width + i] = f(lines[i][p])`: a cache line of each line at a time.
 #[inline(always)]

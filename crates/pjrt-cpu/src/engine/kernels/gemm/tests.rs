@@ -21,7 +21,7 @@ fn defined(m: usize, k: usize, n: usize, a: Matrix<'_, f64>, b: Matrix<'_, f64>)
 }
 
 /// Both layouts of a matrix, and one with gaps.
-fn layouts(data: &[f64], rows: usize, columns: usize) -> [Matrix<'_, f64>; 3] {
+fn layouts<T>(data: &[T], rows: usize, columns: usize) -> [Matrix<'_, T>; 3] {
     [
         Matrix { data, offset: 1, row: columns, column: 1 },
         Matrix { data, offset: 3, row: 1, column: rows },
@@ -73,6 +73,45 @@ fn products_of_all_layouts_sizes_and_types_are_exact() {
                 gemm(m, k, n, narrowed(x, &a16), narrowed(y, &b16), &mut out);
                 assert!(out.iter().zip(&want).all(|(&o, &w)| f64::from(o) == w), "bf16 {m} {k} {n} layouts {at} {bt}");
             }
+        }
+    }
+}
+
+#[test]
+fn products_are_the_same_bit_for_bit_on_any_number_of_threads() {
+    // Sums that are rounded, with single rows and columns, shallow and deep ones among them.
+    let sizes = [(257, 200, 131), (1, 1500, 3001), (3001, 1500, 1), (2100, 1, 2100), (9, 4000, 129), (131, 2000, 17)];
+    let bits = |out: &[f32]| out.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    let with_threads = |threads: usize, f: &(dyn Fn() + Sync)| {
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f);
+    };
+    for (m, k, n) in sizes {
+        let single = |data: Vec<f64>| data.iter().map(|&x| (x / 7.0) as f32).collect::<Vec<_>>();
+        let (a, b) = (single(values(2 * m * k + 4, 1)), single(values(2 * k * n + 4, 77)));
+        for (a_layout, b_layout) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let results = [1, 2, 3, 16].map(|threads| {
+                let out = std::sync::Mutex::new(vec![0f32; m * n]);
+                with_threads(threads, &|| {
+                    let (a, b) = (layouts(&a, m, k)[a_layout], layouts(&b, k, n)[b_layout]);
+                    gemm(m, k, n, a, b, &mut out.lock().unwrap());
+                });
+                bits(&out.into_inner().unwrap())
+            });
+            assert!(results.iter().all(|r| *r == results[0]), "{m} {k} {n} layouts {a_layout} {b_layout}");
+        }
+    }
+}
+
+#[test]
+fn pieces_give_every_thread_work_and_are_not_slivers() {
+    for threads in [1, 2, 3, 16, 64] {
+        for (m, k, n) in [(1, 4000, 4000), (128, 784, 512), (1024, 1024, 1024), (33, 5000, 90), (5000, 700, 1)] {
+            let (down, across) = dense::pieces((m, k, n), threads);
+            assert!(down * across <= 4 * threads, "{m} {k} {n} {threads}: {down} {across}");
+            assert!(down == 1 || m / down >= 32, "{m} {down}");
+            assert!(across == 1 || n / across >= 128, "{n} {across}");
+            let most = (m / 32).max(1) * (n / 128).max(1);
+            assert!(down * across >= threads.min(most) / 2, "{m} {k} {n} {threads}: {down} {across}");
         }
     }
 }

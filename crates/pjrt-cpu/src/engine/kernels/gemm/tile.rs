@@ -7,22 +7,24 @@ use pulp::{Simd, WithSimd};
 use super::number::Wide;
 
 /// Rows of a register block, for machines with 16 and with 32 vector registers.
-const FEW_ROWS: usize = 6;
-const MANY_ROWS: usize = 12;
+pub(super) const FEW_ROWS: usize = 6;
+pub(super) const MANY_ROWS: usize = 12;
 
 /// Calls a method with the rows of this machine's register block as its last generic argument: the one place where
 /// that is decided.
 macro_rules! with_rows {
     ($S:ident, $rows:ident => $call:expr) => {
         if $S::REGISTER_COUNT >= 32 {
-            const $rows: usize = MANY_ROWS;
+            const $rows: usize = crate::engine::kernels::gemm::tile::MANY_ROWS;
             $call
         } else {
-            const $rows: usize = FEW_ROWS;
+            const $rows: usize = crate::engine::kernels::gemm::tile::FEW_ROWS;
             $call
         }
     };
 }
+
+pub(super) use with_rows;
 
 /// Rows and columns of a register block.
 pub(super) struct Shape<W>(pub(super) PhantomData<W>);
@@ -68,7 +70,7 @@ impl<W: Wide> Block<'_, W> {
                 let acc = product::<W, S, MR>(simd, a, b);
                 for (pair, acc) in W::vectors_mut::<S>(to).chunks_exact_mut(2).zip(&acc) {
                     for (to, &acc) in pair.iter_mut().zip(acc) {
-                        *to = if first { acc } else { W::add(simd, *to, acc) };
+                        *to = if first { acc } else { W::plus(simd, *to, acc) };
                     }
                 }
             }
@@ -81,11 +83,14 @@ impl<W: Wide> Block<'_, W> {
 fn product<W: Wide, S: Simd, const MR: usize>(simd: S, a: &[W], b: &[W]) -> [[W::Vector<S>; 2]; MR] {
     let zero = W::splat(simd, W::default());
     let mut acc = [[zero; 2]; MR];
-    for (a, b) in a.chunks_exact(MR).zip(b.chunks_exact(2 * W::lanes::<S>())) {
-        let b = W::vectors::<S>(b);
-        let (b0, b1) = (b[0], b[1]);
+    // Indices rather than iterators: whether their adapters are compiled into the loop hangs on the build's settings.
+    let (a, b) = (a.as_chunks::<MR>().0, W::vectors::<S>(b).as_chunks::<2>().0);
+    let depth = a.len().min(b.len());
+    let (a, b) = (&a[..depth], &b[..depth]);
+    for p in 0..depth {
+        let [b0, b1] = b[p];
         for i in 0..MR {
-            let x = W::splat(simd, a[i]);
+            let x = W::splat(simd, a[p][i]);
             acc[i][0] = W::mul_add(simd, x, b0, acc[i][0]);
             acc[i][1] = W::mul_add(simd, x, b1, acc[i][1]);
         }

@@ -1,0 +1,79 @@
+//! Products of matrices as they are in memory, by faer: its kernels beat what safe code makes of the same loops. The
+//! threads are the device's own.
+
+use faer::linalg::matmul::matmul;
+use faer::traits::math_utils::one;
+use faer::{Accum, MatMut, MatRef, Par};
+
+use super::number::Wide;
+use super::pack::Matrix;
+use super::{cuts, work};
+use crate::engine::par;
+
+/// Multiplications from which on a piece is worth being one of more than there are threads: the rest need not wait for
+/// an unlucky one.
+const PIECE: usize = 32 << 20;
+/// Rows and columns of the output from which on another piece of it pays, and rows from which on it does where
+/// threads would have nothing to do.
+const SIDE: usize = 128;
+const ROWS: usize = 32;
+/// Rows and columns that stay together.
+const TOGETHER: (usize, usize) = (8, 64);
+
+/// A matrix as faer's, if one of its strides is 1.
+fn view<'a, W>(m: &Matrix<'a, W>, rows: usize, columns: usize) -> Option<MatRef<'a, W>> {
+    let data = m.data.get(m.offset..)?;
+    if m.column == 1 {
+        Some(MatRef::from_row_major_slice_with_stride(data, rows, columns, m.row))
+    } else if m.row == 1 {
+        Some(MatRef::from_column_major_slice_with_stride(data, rows, columns, m.column))
+    } else {
+        None
+    }
+}
+
+/// How many pieces of rows and of columns the output is made in.
+pub(super) fn pieces((m, k, n): (usize, usize, usize), threads: usize) -> (usize, usize) {
+    if threads == 1 {
+        return (1, 1);
+    }
+    let large = m.saturating_mul(k).saturating_mul(n) / PIECE >= 2 * threads;
+    let wanted = if large { 2 * threads } else { threads };
+    let down = (m / SIDE).clamp(1, wanted);
+    let across = wanted.div_ceil(down).min((n / SIDE).max(1));
+    let idle = down * across < threads;
+    (if idle { threads.div_ceil(across).clamp(down, (m / ROWS).max(down)) } else { down }, across)
+}
+
+/// Computes a product, none of whose extents is zero, and is true, or is false if a matrix has no stride of 1.
+pub(super) fn product<W: Wide>(
+    m: usize,
+    k: usize,
+    n: usize,
+    a: &Matrix<'_, W>,
+    b: &Matrix<'_, W>,
+    out: &mut [W],
+) -> bool {
+    let (Some(a), Some(b)) = (view(a, m, k), view(b, k, n)) else { return false };
+    let threads = par::threads(work(m, k, n));
+    let (down, across) = pieces((m, k, n), threads);
+    let (down, across) = (cuts(m, TOGETHER.0, down), cuts(n, TOGETHER.1, across));
+    let mut tasks = Vec::with_capacity(down.len() * across.len());
+    let mut below = MatMut::from_row_major_slice_mut(out, m, n);
+    for i in down.windows(2) {
+        let (mut right, rest) = below.split_at_row_mut(i[1] - i[0]);
+        below = rest;
+        for j in across.windows(2) {
+            let (piece, rest) = right.split_at_col_mut(j[1] - j[0]);
+            right = rest;
+            tasks.push((i[0], j[0], piece));
+        }
+    }
+    let spread = if threads > 1 { usize::MAX } else { 0 };
+    par::each(tasks, spread, |(row, column, piece)| {
+        let a = a.subrows(row, piece.nrows());
+        let b = b.subcols(column, piece.ncols());
+        matmul(piece, Accum::Replace, a, b, one::<W>(), Par::Seq);
+    });
+    true
+}

@@ -1,0 +1,133 @@
+//! Products whose first operand is read where it is, by runs of contiguous numbers: with few columns every number of
+//! it is used so few times that packing it would cost as much as the product.
+
+use std::marker::PhantomData;
+
+use pulp::{Simd, WithSimd};
+
+use super::number::{Operand, Wide};
+use super::pack::{Lines, MAX_WIDTH, PANEL_B, Part, with_panel};
+use super::tile::{MANY_ROWS, with_rows};
+use super::{Out, Shape, work};
+use crate::engine::elementwise::map::arch;
+use crate::engine::par;
+
+/// Most bytes of the second operand: it stays in the second-level cache.
+const HELD: usize = 512 << 10;
+/// Least length of a run.
+const RUN: usize = 16;
+
+/// The rows of an operand, each of as many runs.
+pub(crate) trait Runs<'a, W>: Sync {
+    /// Numbers of a run, and runs of a row.
+    fn shape(&self) -> (usize, usize);
+    /// Writes the runs of a row to every `stride`th place.
+    fn row(&self, row: usize, to: &mut [&'a [W]], stride: usize);
+}
+
+/// Whether a product of these runs, depth and columns is better made so.
+pub(crate) fn suits<W>(run: usize, k: usize, n: usize) -> bool {
+    run >= RUN && k.saturating_mul(n).saturating_mul(size_of::<W>()) <= HELD
+}
+
+/// The product of `a` and `b`, which is given by its columns; none of the extents is zero.
+pub(crate) fn product<'a, T: Operand>(
+    m: usize,
+    n: usize,
+    a: &impl Runs<'a, T::Wide>,
+    b: &impl Lines<T>,
+    out: &mut [T::Wide],
+    to: Out,
+) {
+    let (run, runs) = a.shape();
+    let k = run * runs;
+    let (mr, nr) = arch().dispatch(Shape::<T::Wide>(PhantomData));
+    let out = &mut out[..m * to.row];
+    with_panel(&PANEL_B, n.next_multiple_of(nr) * k, |panel: &mut [T::Wide]| {
+        b.pack(Part { lines: (0, n), depth: (0, k) }, nr, panel);
+        let panel = &*panel;
+        par::chunks(out, mr * to.row, work(m, k, n), |start, part| {
+            arch().dispatch(Direct { a, b: panel, n, first: start / to.row, out: part, to });
+        });
+    });
+}
+
+/// Some rows of a product.
+struct Direct<'o, 'r, R, W> {
+    a: &'r R,
+    b: &'r [W],
+    n: usize,
+    first: usize,
+    out: &'o mut [W],
+    to: Out,
+}
+
+impl<'a, W: Wide, R: Runs<'a, W>> WithSimd for Direct<'_, '_, R, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        with_rows!(S, ROWS => self.rows::<S, ROWS>(simd));
+    }
+}
+
+impl<'a, W: Wide, R: Runs<'a, W>> Direct<'_, '_, R, W> {
+    #[inline(always)]
+    fn rows<S: Simd, const MR: usize>(self, simd: S) {
+        let Direct { a, b, n, first, out, to } = self;
+        let (run, runs) = a.shape();
+        let nr = 2 * W::lanes::<S>();
+        // Runs of as many rows as a register block has, the first of every row, then the second...
+        let mut starts: Vec<&[W]> = vec![&[]; MR * runs];
+        for (block, out) in out.chunks_mut(MR * to.row).enumerate() {
+            let count = out.len() / to.row;
+            for i in 0..MR {
+                // Rows that are not there are computed from the last one, and not written.
+                a.row(first + block * MR + i.min(count - 1), &mut starts[i..], MR);
+            }
+            for (j, b) in b.chunks_exact(nr * run * runs).enumerate() {
+                let acc = product_of_runs::<W, S, MR>(simd, &starts, run, b);
+                let columns = nr.min(n - j * nr);
+                for (row, acc) in out.chunks_exact_mut(to.row).zip(&acc) {
+                    let row = &mut row[to.column + j * nr..][..columns];
+                    if columns == nr {
+                        W::vectors_mut::<S>(row).copy_from_slice(acc);
+                    } else {
+                        let mut all = [W::default(); MAX_WIDTH];
+                        W::vectors_mut::<S>(&mut all[..nr]).copy_from_slice(acc);
+                        row.copy_from_slice(&all[..columns]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The product of rows and a packed strip: `MR` rows of two vectors.
+#[inline(always)]
+fn product_of_runs<W: Wide, S: Simd, const MR: usize>(
+    simd: S,
+    starts: &[&[W]],
+    run: usize,
+    b: &[W],
+) -> [[W::Vector<S>; 2]; MR] {
+    let nr = 2 * W::lanes::<S>();
+    let zero = W::splat(simd, W::default());
+    let mut acc = [[zero; 2]; MR];
+    for (from, b) in starts.chunks_exact(MR).zip(b.chunks_exact(run * nr)) {
+        let mut lines: [&[W]; MANY_ROWS] = [&[]; MANY_ROWS];
+        for i in 0..MR {
+            lines[i] = &from[i][..run];
+        }
+        let b = &W::vectors::<S>(b).as_chunks::<2>().0[..run];
+        for p in 0..run {
+            let [b0, b1] = b[p];
+            for i in 0..MR {
+                let x = W::splat(simd, lines[i][p]);
+                acc[i][0] = W::mul_add(simd, x, b0, acc[i][0]);
+                acc[i][1] = W::mul_add(simd, x, b1, acc[i][1]);
+            }
+        }
+    }
+    acc
+}
