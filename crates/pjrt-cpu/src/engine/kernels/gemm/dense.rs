@@ -39,8 +39,9 @@ pub(super) fn pieces((m, k, n): (usize, usize, usize), threads: usize) -> (usize
     }
     let large = m.saturating_mul(k).saturating_mul(n) / PIECE >= 2 * threads;
     let wanted = if large { 2 * threads } else { threads };
-    let down = (m / SIDE).clamp(1, wanted);
-    let across = wanted.div_ceil(down).min((n / SIDE).max(1));
+    // Columns first: pieces that are wide and low make faer pack more.
+    let across = (n / SIDE).clamp(1, wanted);
+    let down = wanted.div_ceil(across).min((m / SIDE).max(1));
     let idle = down * across < threads;
     (if idle { threads.div_ceil(across).clamp(down, (m / ROWS).max(down)) } else { down }, across)
 }
