@@ -45,7 +45,7 @@ pub use tensor::Tensor;
 
 use crate::spmd;
 pub(crate) use lower::place;
-use lower::{Lower, Lowered, tensor_type};
+use lower::{Lower, Lowered, entry_type};
 
 /// Compiles a program whose buffers come from [`Pool::global`].
 pub fn compile(module: &Module) -> Result<Program, CompileError> {
@@ -84,7 +84,7 @@ fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Resu
     let mut lower = Lower::new(module, settings, pool);
     let Lowered { block, args, results } = lower.entry(func)?;
     for (declared, ty) in func.results.iter().zip(&results) {
-        let declared = tensor_type(declared)?;
+        let declared = entry_type(declared)?;
         if declared != *ty {
             return Err(CompileError::invalid(format!(
                 "the entry function declares a result {declared} and returns a {ty}"
