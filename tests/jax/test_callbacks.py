@@ -292,3 +292,37 @@ def test_the_package_has_nothing_to_note_about_this_jax():
 
     missing = [note for note in jax_plugin.NOTES if "not in this JAX" in note and "alias" not in note]
     assert not missing
+
+
+def cut(x, *spec):
+    mesh = jax.sharding.Mesh(np.array(jax.devices("pjrt_cpu")[:4]).reshape(2, 2), ("x", "y"))
+    return jax.device_put(x, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec)))
+
+
+SHARDY = [False] if jax.__version_info__ < (0, 6) else [False, True]
+
+
+@pytest.mark.parametrize("shardy", SHARDY)
+def test_a_program_for_several_devices_calls_once(shardy):
+    before = jax.config.jax_use_shardy_partitioner
+    jax.config.update("jax_use_shardy_partitioner", shardy)
+    log = []
+
+    @jax.jit
+    def f(x):
+        jax.debug.callback(lambda x: log.append(np.array(x)), x)
+        y = io_callback(lambda x: np.asarray(x) * np.float32(-0.0), like(x), x * 2)
+        z = jax.pure_callback(lambda x: np.asarray(x).T.copy(), jax.ShapeDtypeStruct((8, 4), np.float32), x)
+        return y, z + 1
+
+    try:
+        x = np.arange(1, 33, dtype=np.float32).reshape(4, 8)
+        y, z = f(cut(x, "x", "y"))
+        jax.effects_barrier()
+        np.testing.assert_array_equal(np.asarray(z), x.T + 1)
+        # To the sign of zero.
+        assert np.signbit(np.asarray(y)).all()
+        assert len(log) == 1
+        np.testing.assert_array_equal(log[0], x)
+    finally:
+        jax.config.update("jax_use_shardy_partitioner", before)

@@ -224,11 +224,15 @@ def test_what_is_made_of_them(name):
 
 
 def test_programs_exported_for_the_platform_cpu():
-    """What JAX lowers for `cpu` calls the same routines; QR comes as two of them."""
-    from jax import export
-
+    """What JAX lowers for `cpu` calls the same routines, and QR is two of them."""
+    try:
+        from jax import export
+    except ImportError as error:
+        pytest.skip(f"SKIPPED: this JAX exports nothing without another package: {error}")
     a = matrix("float32", 4, 4)
-    exported = export.export(jax.jit(lambda a: jnp.linalg.qr(a)), platforms=["pjrt_cpu"])(a)
-    again = export.deserialize(exported.serialize())
-    q, r = ours(again.call, a)
+    anywhere = [export.DisabledSafetyCheck.platform()]
+    exported = export.export(jax.jit(jnp.linalg.qr), platforms=["cpu"], disabled_checks=anywhere)(a)
+    assert "lapack_sgeqrf_ffi" in exported.mlir_module()
+    q, r = ours(exported.call, a)
     near(q @ r, a, "float32")
+    orthonormal(q, "float32")
