@@ -1,8 +1,9 @@
 //! The embedded device beside XLA's CPU plugin: the same programs, by the same caller, in turns, in one process.
 //!
 //! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-cpu --bench against_xla [-- FILTER]`. The first library named there is the
-//! other side. Prints medians of the time from execute to the last output's readiness, their ratio and the ratio aimed
-//! at, then the same for compiling. Outputs are compared first: a fast wrong answer is no answer.
+//! other side. Prints medians of the time from execute to the last output's readiness, their ratio, the ratio of the
+//! processor time of all threads (which other work on the machine disturbs far less) and the ratio aimed at, then the
+//! same for compiling. Outputs are compared first: a fast wrong answer is no answer.
 
 use std::time::{Duration, Instant};
 
@@ -97,10 +98,28 @@ fn shapes(text: &str) -> Vec<Shape> {
     main.args().iter().map(shape).collect()
 }
 
-fn time(mut work: impl FnMut()) -> f64 {
-    let start = Instant::now();
+/// Seconds: on the clock, and of all threads together on processors.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    wall: f64,
+    processors: f64,
+}
+
+/// Processor time of this process so far; stands still where the system has no such clock.
+fn processors() -> Duration {
+    #[cfg(unix)]
+    {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Duration::try_from(now).unwrap_or_default()
+    }
+    #[cfg(not(unix))]
+    Duration::ZERO
+}
+
+fn time(mut work: impl FnMut()) -> Spent {
+    let (start, before) = (Instant::now(), processors());
     work();
-    start.elapsed().as_secs_f64()
+    Spent { wall: start.elapsed().as_secs_f64(), processors: (processors() - before).as_secs_f64() }
 }
 
 fn median(samples: &mut [f64]) -> f64 {
@@ -108,18 +127,42 @@ fn median(samples: &mut [f64]) -> f64 {
     samples[samples.len() / 2]
 }
 
-/// Median times of both, taken in turns for about `length`.
-fn in_turns(length: Duration, mut ours: impl FnMut(), mut theirs: impl FnMut()) -> (f64, f64) {
-    let (a, b) = (time(&mut ours).min(time(&mut ours)), time(&mut theirs).min(time(&mut theirs)));
-    // Batches long enough for the clock.
-    let batch = |once: f64| (1..1000).find(|&count| f64::from(count) * once >= 20e-6).unwrap_or(1000);
-    let (mut mine, mut others) = (Vec::new(), Vec::new());
-    let start = Instant::now();
-    while start.elapsed() < length || mine.len() < 7 {
-        mine.push(time(|| (0..batch(a)).for_each(|_| ours())) / f64::from(batch(a)));
-        others.push(time(|| (0..batch(b)).for_each(|_| theirs())) / f64::from(batch(b)));
+/// What a run takes: the median on the clock, the mean on processors.
+#[derive(Default)]
+struct Samples {
+    wall: Vec<f64>,
+    processors: f64,
+    runs: f64,
+}
+
+impl Samples {
+    fn add(&mut self, runs: u32, mut work: impl FnMut()) {
+        let spent = time(|| (0..runs).for_each(|_| work()));
+        self.wall.push(spent.wall / f64::from(runs));
+        self.processors += spent.processors;
+        self.runs += f64::from(runs);
     }
-    (median(&mut mine), median(&mut others))
+
+    fn per_run(mut self) -> Spent {
+        Spent { wall: median(&mut self.wall), processors: self.processors / self.runs }
+    }
+}
+
+/// What runs of both take, in turns for about `length`.
+fn in_turns(length: Duration, mut ours: impl FnMut(), mut theirs: impl FnMut()) -> (Spent, Spent) {
+    // Batches long enough for the clock.
+    let batch = |work: &mut dyn FnMut()| {
+        let once = time(&mut *work).wall.min(time(&mut *work).wall);
+        (1..1000).find(|&count| f64::from(count) * once >= 20e-6).unwrap_or(1000)
+    };
+    let (a, b) = (batch(&mut ours), batch(&mut theirs));
+    let (mut mine, mut others) = (Samples::default(), Samples::default());
+    let start = Instant::now();
+    while start.elapsed() < length || mine.wall.len() < 7 {
+        mine.add(a, &mut ours);
+        others.add(b, &mut theirs);
+    }
+    (mine.per_run(), others.per_run())
 }
 
 fn compare(name: &str, ours: &[Buffer], theirs: &[Buffer]) {
@@ -137,14 +180,15 @@ fn compare(name: &str, ours: &[Buffer], theirs: &[Buffer]) {
     }
 }
 
-fn row(name: &str, (ours, theirs): (f64, f64), aim: f64) {
-    let (unit, scale) = if theirs < 1e-3 { ("us", 1e6) } else { ("ms", 1e3) };
-    let ratio = ours / theirs;
+fn row(name: &str, (ours, theirs): (Spent, Spent), aim: f64) {
+    let (unit, scale) = if theirs.wall < 1e-3 { ("us", 1e6) } else { ("ms", 1e3) };
+    let ratio = ours.wall / theirs.wall;
     let verdict = if ratio <= aim { "" } else { "  MISSED" };
     println!(
-        "{name:28} {:>10.3} {unit} {:>10.3} {unit}   x{ratio:<6.3} aim x{aim}{verdict}",
-        ours * scale,
-        theirs * scale
+        "{name:28} {:>10.3} {unit} {:>10.3} {unit}   x{ratio:<6.3} x{:<6.3} aim x{aim}{verdict}",
+        ours.wall * scale,
+        theirs.wall * scale,
+        ours.processors / theirs.processors
     );
 }
 
@@ -160,7 +204,7 @@ fn main() {
         plugin.client(&pjrt::ClientOptions::new()).unwrap_or_else(|error| panic!("{error}"))
     };
     let (ours, theirs) = (client("cpu"), client(path));
-    println!("{:28} {:>13} {:>13}", "program", "pjrt-cpu", "XLA CPU");
+    println!("{:28} {:>13} {:>13}   {:7} {:7}", "program", "pjrt-cpu", "XLA CPU", "time", "CPU time");
     for case in CASES.iter().filter(|case| case.name.contains(&filter)) {
         let shapes = shapes(case.text);
         let (ours, theirs) = (Side::new(&ours, case.text, &shapes), Side::new(&theirs, case.text, &shapes));

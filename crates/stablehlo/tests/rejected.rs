@@ -58,7 +58,7 @@ fn shapes_that_do_not_fit() {
             "%0 = stablehlo.select %p, %x, %y : (tensor<i1>, tensor<4x6xf32>, tensor<6x4xf32>) -> tensor<4x6xf32>",
             "differ in shape",
         ),
-        ("%0 = stablehlo.compare EQ, %x, %x : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>", "booleans"),
+        ("%0 = stablehlo.compare EQ, %x, %x : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>", "must hold i1"),
         ("%0 = stablehlo.bitcast_convert %x : (tensor<4x6xf32>) -> tensor<4x6xi8>", "reinterpreted"),
         (
             "%0 = \"stablehlo.if\"(%s) ({ stablehlo.return }, { stablehlo.return }) : (tensor<f32>) -> ()",

@@ -108,7 +108,8 @@ extern "C" fn error_destroy(args: *mut ErrorArgs) {
 }
 
 extern "C" fn unimplemented(_: *const c_void) -> *mut ForeignError {
-    let message = c"this device gives custom calls their buffers and attributes, and no streams, state, threads or futures";
+    let message =
+        c"this device gives custom calls their buffers and attributes, and no streams, state, threads or futures";
     Box::into_raw(Box::new(ForeignError { code: ErrorCode::UNIMPLEMENTED.as_raw(), message: message.to_owned() }))
 }
 
@@ -252,8 +253,9 @@ impl Arena {
         let types = self.list(vec![BUFFER; parts.len()]);
         let mut all = Vec::with_capacity(parts.len());
         for (shape, data) in parts {
-            let dtype = data_type(shape.element_type)
-                .ok_or_else(|| Error::unimplemented(format!("a custom call in C with an array of {}", shape.element_type)))?;
+            let dtype = data_type(shape.element_type).ok_or_else(|| {
+                Error::unimplemented(format!("a custom call in C with an array of {}", shape.element_type))
+            })?;
             let dims: Vec<i64> = shape.dimensions.to_vec();
             let (rank, dims) = (count(dims.len()), self.list(dims));
             let struct_size = size_of::<Buffer>();
@@ -300,9 +302,7 @@ impl Arena {
                 #[expect(clippy::cast_possible_truncation, reason = "the program wrote it as f32")]
                 let narrow = *value as f32;
                 match ty {
-                    Some(ElementType::F32) => {
-                        self.scalar(ElementType::F32, u64::from(narrow.to_bits()).to_le_bytes())
-                    }
+                    Some(ElementType::F32) => self.scalar(ElementType::F32, u64::from(narrow.to_bits()).to_le_bytes()),
                     None | Some(ElementType::F64) => self.scalar(ElementType::F64, value.to_le_bytes()),
                     Some(other) => Err(Error::unimplemented(format!("an attribute of type {other}"))),
                 }

@@ -192,7 +192,8 @@ mod tests {
             call.results[0].write(&output)
         });
         let shape = Shape::new(ElementType::S32, [2]);
-        let attributes = Attributes { text: None, values: vec![("by".to_owned(), Attribute::Int(3))], types: Vec::new() };
+        let attributes =
+            Attributes { text: None, values: vec![("by".to_owned(), Attribute::Int(3))], types: Vec::new() };
         let input: Vec<u8> = [5i32, -7].iter().flat_map(|x| x.to_le_bytes()).collect();
         let mut output = [0; 8];
         let context = ExecuteContext::default();

@@ -112,8 +112,10 @@ fn attributes(call: &CustomCall) -> Attributes {
     // JAX's programs hold the dictionary beside an empty text.
     match (named("mhlo.backend_config"), &call.backend_config) {
         (Some(ir::Attribute::Dictionary(entries)), _) | (_, ir::Attribute::Dictionary(entries)) => {
-            let known: Vec<_> =
-                entries.iter().filter_map(|(name, value)| Some((name, attribute(value)?, number_type(value)))).collect();
+            let known: Vec<_> = entries
+                .iter()
+                .filter_map(|(name, value)| Some((name, attribute(value)?, number_type(value))))
+                .collect();
             let types = known.iter().map(|(_, _, ty)| *ty).collect();
             Attributes { text: None, values: known.into_iter().map(|(n, v, _)| (n.clone(), v)).collect(), types }
         }

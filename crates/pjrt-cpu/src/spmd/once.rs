@@ -36,10 +36,7 @@ impl<'m> Splitter<'_, 'm> {
         }
         let axes: Vec<Axis> = (0..self.grid.sizes.len()).filter_map(|axis| Axis::try_from(axis).ok()).collect();
         let (place, first) = (self.build.coordinate(&axes)?, self.build.number(0)?);
-        let compare = OpKind::Compare {
-            direction: ComparisonDirection::Eq,
-            compare_type: ComparisonType::Unsigned,
-        };
+        let compare = OpKind::Compare { direction: ComparisonDirection::Eq, compare_type: ComparisonType::Unsigned };
         let is_first = self.build.add(compare, &[place, first], TensorType::new([], ElementType::Bool))?;
 
         self.build.open();

@@ -15,7 +15,7 @@ use crate::client::{Client, ClientInner};
 use crate::download::HostRead;
 use crate::error::Error;
 use crate::event::Event;
-use crate::handle::{Destroy, Owned, Owner};
+use crate::handle::{Destroy, Foreign, Owned, Owner};
 use crate::memory::Memory;
 use crate::plugin::Plugin;
 use crate::read;
@@ -56,9 +56,7 @@ impl RawBuffers {
         let raw = read::object(args.raw_buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         let owner = RawOwner { functions: self.0.clone(), client: buffer.handle().owner().clone() };
         // SAFETY: C3: the plugin made the alias for us.
-        let raw = unsafe { Owned::new(raw, owner) };
-        let size = size(&raw)?;
-        Ok(RawBuffer { raw, size })
+        Ok(RawBuffer { raw: unsafe { Owned::new(raw, owner) } })
     }
 }
 
@@ -84,21 +82,12 @@ unsafe impl Destroy<RawOwner> for PJRT_RawBuffer {
     }
 }
 
-fn size(raw: &Owned<PJRT_RawBuffer, RawOwner>) -> Result<usize, Error> {
-    let mut args = PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args::new();
-    args.buffer = raw.as_ptr();
-    // SAFETY: C2: the alias is live.
-    unsafe { raw.owner().functions.call::<function::PJRT_RawBuffer_GetOnDeviceSizeInBytes>(&mut args) }?;
-    Ok(args.on_device_size_in_bytes)
-}
-
 /// A buffer's memory as bytes, in whatever layout the device has. It keeps the memory and the client.
 ///
 /// A copy waits until the contents of the buffer are there. Reading memory that a program was given to keep gives
 /// whatever the program made of it.
 pub struct RawBuffer {
     raw: Owned<PJRT_RawBuffer, RawOwner>,
-    size: usize,
 }
 
 impl RawBuffer {
@@ -108,9 +97,17 @@ impl RawBuffer {
     }
 
     /// Bytes the buffer takes on the device.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
     #[doc(alias = "PJRT_RawBuffer_GetOnDeviceSizeInBytes")]
-    pub fn on_device_size(&self) -> usize {
-        self.size
+    pub fn on_device_size(&self) -> Result<usize, Error> {
+        let mut args = PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args::new();
+        args.buffer = self.raw.as_ptr();
+        // SAFETY: C2: the alias is live.
+        unsafe { self.functions().call::<function::PJRT_RawBuffer_GetOnDeviceSizeInBytes>(&mut args) }?;
+        Ok(args.on_device_size_in_bytes)
     }
 
     /// The memory that holds the buffer.
@@ -197,27 +194,44 @@ impl RawBuffer {
     #[doc(alias = "PJRT_RawBuffer_CopyRawHostToDevice")]
     pub unsafe fn write(&self, offset: usize, bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Event, Error> {
         type Function = function::PJRT_RawBuffer_CopyRawHostToDevice;
-        // In a box, so that their address does not change with their owner's.
-        let bytes = Box::new(bytes);
-        let source: &[u8] = (*bytes).as_ref();
+        // Without an owner whose moves would say that nobody else has the bytes.
+        let owned = Foreign(Box::into_raw(Box::new(bytes)));
+        // SAFETY: the box is not given back before the last use of this.
+        let source: &[u8] = unsafe { &*owned.0 }.as_ref();
+        let give_back = |owned: Foreign<*mut _>| {
+            // SAFETY: this is the box from above, given back once.
+            drop(unsafe { Box::from_raw(owned.0) });
+        };
+        // SAFETY: this function's contract; the bytes are given back when the event is ready.
+        match unsafe { self.start_write(offset, source) } {
+            Ok(raw) => match self.event(raw, Function::NAME) {
+                Ok(event) => {
+                    event.hold(owned, move |owned, _| give_back(owned));
+                    Ok(event)
+                }
+                // Nothing tells when the plugin is done with the bytes, so they stay.
+                Err(error) => Err(error),
+            },
+            Err(error) => {
+                give_back(owned);
+                Err(error)
+            }
+        }
+    }
+
+    /// Calls the plugin; the event is null or the caller's.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`RawBuffer::write`], and `source` lives until the event is ready.
+    unsafe fn start_write(&self, offset: usize, source: &[u8]) -> Result<*mut PJRT_Event, Error> {
         let mut args = PJRT_RawBuffer_CopyRawHostToDevice_Args::new();
         (args.offset, args.transfer_size) = self.range(offset, source.len())?;
         args.buffer = self.raw.as_ptr();
         args.src = source.as_ptr().cast();
-        // SAFETY: C2, C5: the alias is live, and `hold` keeps the bytes until the event is ready; by this function's
-        // contract nobody minds the write.
-        unsafe { self.functions().call::<Function>(&mut args) }?;
-        match self.event(args.event, Function::NAME) {
-            Ok(event) => {
-                event.hold(bytes, |bytes, _| drop(bytes));
-                Ok(event)
-            }
-            Err(error) => {
-                // Nothing tells when the plugin is done with the bytes.
-                std::mem::forget(bytes);
-                Err(error)
-            }
-        }
+        // SAFETY: C2, C5: the alias is live, the source lives until the event is ready, and nobody minds the write.
+        unsafe { self.functions().call::<function::PJRT_RawBuffer_CopyRawHostToDevice>(&mut args) }?;
+        Ok(args.event)
     }
 
     fn functions(&self) -> &Functions<PJRT_RawBuffer_Extension> {
@@ -226,10 +240,10 @@ impl RawBuffer {
 
     /// Offset and length as the plugin takes them, if they are within the buffer.
     fn range(&self, offset: usize, len: usize) -> Result<(i64, i64), Error> {
-        let within = offset.checked_add(len).is_some_and(|end| end <= self.size);
+        let size = self.on_device_size()?;
+        let within = offset.checked_add(len).is_some_and(|end| end <= size);
         let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
         numbers.filter(|_| within).ok_or_else(|| {
-            let size = self.size;
             Error::invalid(format!("{len} bytes from offset {offset} are not within the raw buffer's {size}"))
         })
     }
@@ -243,6 +257,6 @@ impl RawBuffer {
 
 impl fmt::Debug for RawBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawBuffer").field("size", &self.size).field("raw", &self.raw).finish()
+        f.debug_tuple("RawBuffer").field(&self.raw).finish()
     }
 }

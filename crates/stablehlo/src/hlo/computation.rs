@@ -118,7 +118,7 @@ impl Reader {
             result_attributes: std::mem::take(&mut built.root_attributes),
             attributes: Attributes::new(),
             body: std::mem::take(&mut built.region),
-            values,
+            values: values.into(),
             location: LocationId(0),
         };
         Ok((func, built))
@@ -282,7 +282,14 @@ impl Reader {
         };
         let value = body.fresh(shape)?;
         let results = value.ids.clone();
-        body.ops.push(Op { kind, operands, results, regions, attributes: extra, location });
+        body.ops.push(Op {
+            kind,
+            operands: operands.into(),
+            results: results.into(),
+            regions,
+            attributes: extra,
+            location,
+        });
         Ok(value)
     }
 
@@ -411,6 +418,7 @@ impl Body<'_> {
 }
 
 fn op(kind: OpKind, operands: Vec<ValueId>, results: Vec<ValueId>) -> Op {
+    let (operands, results) = (operands.into(), results.into());
     Op { kind, operands, results, regions: Vec::new(), attributes: Attributes::new(), location: LocationId(0) }
 }
 

@@ -66,6 +66,17 @@ fn check_count(count: Count, actual: usize, what: &str) -> Result<()> {
     Ok(())
 }
 
+/// Checks how many operands and regions an op has.
+pub(super) fn verify_operands(op: &Op) -> Result<()> {
+    if let Some((operands, _, regions)) = counts(&op.kind) {
+        check_count(operands, op.operands.len(), "operands")?;
+        if !matches!(op.kind, OpKind::Composite { .. }) {
+            check_count(Exactly(regions), op.regions.len(), "regions")?;
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     let op = site.op;
     if let Some((operands, results, regions)) = counts(&op.kind) {

@@ -34,6 +34,11 @@ pub(crate) trait Kernel: Send + Sync {
         false
     }
 
+    /// The same inputs always give the same outputs, and nothing else happens.
+    fn is_pure(&self) -> bool {
+        !self.has_side_effect()
+    }
+
     /// The step as a product of matrices, if it is one.
     fn product(&self) -> Option<&dot::Dot> {
         None

@@ -1,5 +1,6 @@
 //! From the StableHLO IR to the graph: resolves every shape and dtype, inlines calls, refuses what is unsupported.
 
+mod chlo;
 mod collective;
 mod control;
 mod custom;
@@ -7,13 +8,16 @@ mod dynamic;
 mod elementwise;
 mod indexing;
 mod lapack;
+mod legacy;
 mod linear;
 mod name;
 mod normalization;
 mod other;
+mod ragged;
 mod random;
 mod reduce;
 mod region;
+mod scalar_fn;
 mod shape;
 mod window;
 
@@ -23,7 +27,7 @@ use stablehlo::ir::{DYNAMIC, Func, Module, Op as IrOp, OpKind, Region, Type, Val
 
 use super::dtype::{DType, TensorType, with_size};
 use super::elementwise::Map;
-use super::error::CompileError;
+use super::error::{CompileError, CompileErrorKind};
 use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
 use super::kernels::Kernel;
 use super::pool::{Buffer, Pool};
@@ -31,7 +35,8 @@ use super::settings::CompileSettings;
 use super::view::{MAX_RANK, View};
 
 pub(crate) use name::place;
-pub(crate) use region::{Combine, ScalarFn};
+pub(crate) use region::Combine;
+pub(crate) use scalar_fn::ScalarFn;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
@@ -43,6 +48,8 @@ const MAX_DEPTH: usize = 96;
 const MAX_OFFSETS: usize = 1 << 26;
 /// Constants of equal elements up to this size are kept in the program; larger ones are written when needed.
 const SMALL: usize = 4096;
+/// Ops that are listed where a program has many that are unsupported.
+const MAX_REFUSED: usize = 100;
 /// Elements of constants that are computed with at compile time.
 const FOLDED: usize = 64;
 
@@ -75,6 +82,8 @@ pub(crate) struct Lower<'m> {
     pub(crate) collectives: u32,
     /// What a transposed value was before, and its permutation: contractions read through it.
     transposed: HashMap<V, (Tv, Vec<usize>)>,
+    /// Ops found to be unsupported.
+    refused: Vec<CompileError>,
 }
 
 /// A function being inlined.
@@ -110,6 +119,7 @@ impl<'m> Lower<'m> {
             settings,
             collectives: 0,
             transposed: HashMap::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -128,7 +138,15 @@ impl<'m> Lower<'m> {
             if is_token { Bind::Token } else { Bind::Tensor(self.extended(arg, &mut nodes)) }
         };
         let binds = args.iter().zip(tokens).map(bind).collect();
-        let results = self.inline(func, binds, &mut nodes)?;
+        let results = self.inline(func, binds, &mut nodes);
+        if !self.refused.is_empty() {
+            let mut refused = std::mem::take(&mut self.refused);
+            // What is invalid may be so only because of what was assumed.
+            refused.extend(results.err().filter(|e| e.kind() == CompileErrorKind::Unsupported && !refused.contains(e)));
+            let error = CompileError::together(refused);
+            return Err(error.unwrap_or_else(|| CompileError::unsupported("an op of the program")));
+        }
+        let results = results?;
         let mut types = Vec::with_capacity(results.len());
         let mut block = BlockGraph { nodes, results: Vec::new() };
         for result in results {
@@ -211,6 +229,7 @@ impl<'m> Lower<'m> {
             }
             frame.bind(id, bind)?;
         }
+        let (depth, calls) = (self.depth, self.calls.len());
         for op in &region.ops {
             let mut cx = Cx { l: self, frame, out, op };
             if matches!(op.kind, OpKind::Return) {
@@ -218,12 +237,37 @@ impl<'m> Lower<'m> {
                 self.depth -= 1;
                 return results;
             }
-            let lowered = cx.lower();
-            if let Err(error) = lowered {
-                return Err(error.at(|| place(self.module, frame.func, op)));
+            let Err(error) = cx.lower() else { continue };
+            let error = error.at(|| place(self.module, frame.func, op));
+            // What is unsupported is noted, and the rest looked through: a list helps more than its first entry.
+            if error.kind() == CompileErrorKind::Invalid || !self.assume(frame, op) {
+                return Err(error);
             }
+            if self.refused.len() < MAX_REFUSED && !self.refused.contains(&error) {
+                self.refused.push(error);
+            }
+            self.depth = depth;
+            self.calls.truncate(calls);
         }
         Err(CompileError::invalid("a region ends without a return"))
+    }
+
+    /// Binds the results of an op that is not supported to values nobody makes; false where their types are unknown.
+    fn assume(&mut self, frame: &mut Frame<'m>, op: &'m IrOp) -> bool {
+        for &id in &op.results {
+            let bind = match type_of(frame.func, id) {
+                Ok(Type::Token) => Bind::Token,
+                Ok(ty) => match tensor_type(ty) {
+                    Ok(ty) => Bind::Tensor(Tv { v: self.value(&ty), ty }),
+                    Err(_) => return false,
+                },
+                Err(_) => return false,
+            };
+            if frame.bind(id, bind).is_err() {
+                return false;
+            }
+        }
+        true
     }
 
     /// `v`, as a value with memory of its own if it is a large constant of equal elements.
@@ -286,7 +330,7 @@ fn dtype_of(ty: &Type) -> Result<DType> {
 }
 
 /// A value of type `ty` may stand where `declared` is declared, whose extents may be unknown.
-fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
+pub(crate) fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
     let dtype = dtype_of(declared)?;
     let Type::Tensor(t) = declared else { return Ok(false) };
     let agree = |(&d, &dim): (&i64, &usize)| d == DYNAMIC || usize::try_from(d) == Ok(dim);
@@ -383,7 +427,8 @@ impl<'m> Cx<'_, 'm> {
             OpKind::Fft { fft_type, fft_length } => self.fft(*fft_type, fft_length),
             OpKind::Other { name, .. } if name == "sdy.sharding_constraint" => self.pass_through(),
             OpKind::Other { name, attributes } => {
-                let known = self.other(name, attributes).or_else(|| self.collective(name, attributes));
+                let known = self.other(name, attributes).or_else(|| self.chlo(name, attributes));
+                let known = known.or_else(|| self.collective(name, attributes));
                 known.unwrap_or_else(|| Err(self.unsupported()))
             }
             _ => Err(self.unsupported()),
@@ -571,11 +616,59 @@ impl<'m> Cx<'_, 'm> {
         starts: &[Option<u16>],
         types: &[TensorType],
     ) -> Vec<V> {
+        if let Some(outs) = self.fold_kernel(&kernel, ins, starts, types) {
+            return outs;
+        }
         let ins = ins.iter().map(|&v| self.l.written_out(v, self.out)).collect();
         let outs: Vec<V> = types.iter().map(|ty| self.l.value(ty)).collect();
         let op = Op::Kernel { kernel: Box::new(kernel), starts: starts.to_vec() };
         self.out.push(Node { op, ins, outs: outs.clone() });
         outs
+    }
+
+    /// The results of a step that reads a few elements of constants only, such as those shapes are computed from.
+    fn fold_kernel(
+        &mut self,
+        kernel: &impl Kernel,
+        ins: &[V],
+        starts: &[Option<u16>],
+        types: &[TensorType],
+    ) -> Option<Vec<V>> {
+        let few = |v: &V| {
+            let value = &self.l.values[*v as usize];
+            value.constant.is_some() && value.n <= FOLDED
+        };
+        if ins.is_empty() || !kernel.is_pure() || !ins.iter().all(few) || types.iter().any(|t| t.elements() > FOLDED) {
+            return None;
+        }
+        let aligned = |bytes: &[u8]| {
+            let mut words = vec![0u128; bytes.len().div_ceil(16)];
+            bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+            words
+        };
+        let given: Vec<Vec<u8>> = ins.iter().map(|&v| self.known(v)).collect::<Option<_>>()?;
+        let words: Vec<Vec<u128>> = given.iter().map(|g| aligned(g)).collect();
+        let slices: Vec<&[u8]> =
+            words.iter().zip(&given).map(|(w, g)| &bytemuck::cast_slice::<u128, u8>(w)[..g.len()]).collect();
+        let mut made: Vec<Vec<u128>> = Vec::with_capacity(types.len());
+        for (i, ty) in types.iter().enumerate() {
+            made.push(match starts.get(i).copied().flatten() {
+                Some(from) => aligned(given.get(usize::from(from)).filter(|g| g.len() == ty.bytes())?),
+                None => vec![0; ty.bytes().div_ceil(16)],
+            });
+        }
+        {
+            let mut outs: Vec<&mut [u8]> = made
+                .iter_mut()
+                .zip(types)
+                .map(|(w, ty)| &mut bytemuck::cast_slice_mut::<u128, u8>(w)[..ty.bytes()])
+                .collect();
+            kernel.run(&slices, &mut outs, self.l.pool).ok()?;
+        }
+        let dense = |(w, ty): (Vec<u128>, &TensorType)| {
+            self.dense(ty, &bytemuck::cast_slice::<u128, u8>(&w)[..ty.bytes()]).ok()
+        };
+        made.into_iter().zip(types).map(dense).collect()
     }
 
     /// A constant with a copy of `bytes`.

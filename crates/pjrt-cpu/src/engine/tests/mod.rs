@@ -1,5 +1,6 @@
 //! Tests of the engine through its public API: values worked out by hand, and what the steps do with memory.
 
+mod chlo;
 mod collectives;
 mod custom_calls;
 mod dynamic;
@@ -7,6 +8,8 @@ mod errors;
 mod fusion;
 mod memory;
 mod narrow;
+mod quantized;
+mod regions;
 mod rows;
 mod semantics;
 mod simplify;

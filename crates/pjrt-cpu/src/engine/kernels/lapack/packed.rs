@@ -46,14 +46,7 @@ pub(super) fn hessenberg<T: Scalar>(a: &mut [T], n: usize, tau: &mut [T]) {
 }
 
 /// One triangle of `a` becomes the tridiagonal form with the reflections' vectors beyond it.
-pub(super) fn tridiagonal<T: Scalar>(
-    a: &mut [T],
-    n: usize,
-    lower: bool,
-    d: &mut [f64],
-    e: &mut [f64],
-    tau: &mut [T],
-) {
+pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut [f64], e: &mut [f64], tau: &mut [T]) {
     // The upper triangle, read from its end, is a lower one.
     let at = |i: usize, j: usize| if lower { i * n + j } else { (n - 1 - i) * n + (n - 1 - j) };
     let place = |k: usize, count: usize| if lower { k } else { count - 1 - k };

@@ -1,9 +1,9 @@
 //! Eigenvalues and singular values, by `faer`.
 
+use faer::diag::Diag;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::traits::ComplexField;
-use faer::diag::Diag;
 use faer::{Mat, MatRef, Par, Side};
 
 use super::C64;
