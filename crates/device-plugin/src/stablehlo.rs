@@ -27,6 +27,9 @@ use crate::{ElementType, Error, ExecutableInfo, Program, Result, Shape, Stablehl
 pub const VERSIONS: StablehloVersions =
     StablehloVersions { current: numbers(Version::NEWEST), minimum: numbers(Version::OLDEST) };
 
+/// The formats that [`parse`] and [`read`] read.
+pub const FORMATS: &[&str] = if cfg!(feature = "hlo") { &["mlir", "hlo", "hlo_with_config"] } else { &["mlir"] };
+
 const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
     [major as i64, minor as i64, patch as i64]
 }

@@ -119,6 +119,7 @@ destroy! {
     PJRT_Executable(PJRT_Executable_Destroy, PJRT_Executable_Destroy_Args, executable);
     PJRT_LoadedExecutable(PJRT_LoadedExecutable_Destroy, PJRT_LoadedExecutable_Destroy_Args, executable);
     PJRT_TopologyDescription(PJRT_TopologyDescription_Destroy, PJRT_TopologyDescription_Destroy_Args, topology);
+    PJRT_AsyncTrackingEvent(PJRT_AsyncTrackingEvent_Destroy, PJRT_AsyncTrackingEvent_Destroy_Args, event);
     PJRT_ExecuteContext(PJRT_ExecuteContext_Destroy, PJRT_ExecuteContext_Destroy_Args, context);
 }
 

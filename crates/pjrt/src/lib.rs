@@ -63,7 +63,7 @@ mod upload;
 
 pub use buffer::Buffer;
 pub use client::Client;
-pub use device::{Device, DeviceDescription};
+pub use device::{AsyncTrackingEvent, Device, DeviceDescription};
 pub use download::HostRead;
 pub use error::{Error, ErrorKind};
 pub use event::Event;

@@ -8,7 +8,7 @@ mod real;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use pjrt::extensions::{Ffi, MemoryDescriptions, Profiler, RawBuffers, Shardings, Streams};
+use pjrt::extensions::{Ffi, MemoryDescriptions, PhaseCompile, Profiler, RawBuffers, Shardings, Streams};
 use pjrt::{ErrorKind, ExecuteContext, ExecuteOptions, Input};
 use real::{compile, each_client, each_plugin};
 
@@ -26,6 +26,7 @@ fn a_group_is_there_where_the_chain_has_its_number() {
             (3, plugin.extension::<Streams>().is_some()),
             (5, plugin.extension::<Ffi>().is_some()),
             (6, plugin.extension::<MemoryDescriptions>().is_some()),
+            (9, plugin.extension::<PhaseCompile>().is_some()),
             (8, plugin.extension::<RawBuffers>().is_some()),
             (19, plugin.extension::<Shardings>().is_some()),
         ];
@@ -87,6 +88,21 @@ fn shardings_are_told_where_there_are_any() {
             // A program for one device needs none; who tells one tells as many as there are arrays.
             let found = found.unwrap();
             assert!(found.as_ref().is_none_or(|found| found.len() == 1), "{found:?}");
+        }
+    });
+}
+
+#[test]
+fn phases_are_named_or_there_is_no_compiler_that_has_any() {
+    each_plugin("phases", |plugin| {
+        let Some(phases) = plugin.extension::<PhaseCompile>() else { return };
+        match phases.compiler() {
+            Ok(compiler) => assert!(compiler.phase_names().unwrap().iter().all(|name| !name.is_empty())),
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::Plugin | ErrorKind::Unsupported), "{error}");
+                assert_eq!(error.function(), Some("PJRT_PhaseCompile_Get_Compiler"));
+                eprintln!("{error}");
+            }
         }
     });
 }

@@ -184,7 +184,11 @@ impl Registry {
                 }
             },
             (None, None) => {
-                let id = content.types.values().copied().max().unwrap_or(0).max(0).saturating_add(1);
+                // Beyond those there are, so that ids stay short; where there is no number left, one that is free.
+                let last = content.types.values().copied().max().unwrap_or(0).max(0);
+                let is_free = |id: &i64| content.types.values().all(|known| known != id);
+                let id = last.checked_add(1).or_else(|| (1..i64::MAX).find(is_free));
+                let id = id.ok_or_else(|| Error::resource_exhausted("no id is left for a type of user data"))?;
                 content.types.insert(name.to_owned(), id);
                 Ok(id)
             }
@@ -225,5 +229,10 @@ mod tests {
         assert!(registry.register_type("c", Some(7)).unwrap_err().message().contains("that of type \"a\""));
         assert!(registry.register_type("", None).is_err());
         assert_eq!((registry.type_id("a"), registry.type_id("c")), (Some(7), None));
+        // The data of one type is never taken for that of another, whatever ids frameworks choose.
+        assert_eq!(registry.register_type("last", Some(i64::MAX)), Ok(i64::MAX));
+        assert_eq!(registry.register_type("d", None), Ok(1));
+        assert_eq!(registry.register_type("e", None), Ok(2));
+        assert_eq!(registry.register_type("negative", Some(-3)), Ok(-3));
     }
 }

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use device_plugin::ffi::ExecuteContext;
-use device_plugin::{Completer, Error, Event, Launch, Result};
+use device_plugin::{Error, Event, Launch, Result};
 
 use super::backend::CpuBackend;
 use super::buffer::{CpuBuffer, Promise};
 use super::compile::CpuExecutable;
 use super::ffi;
 use super::memory::{Memories, is_host, run_error};
+use super::running::{Running, Ticket};
 use super::workers::{Job, Workers};
 use crate::engine::{Member, Tensor, World, alone};
 
@@ -19,6 +20,8 @@ pub(crate) struct State {
     pub(crate) memories: Memories,
     pub(crate) workers: Arc<Workers>,
     pub(crate) deterministic: bool,
+    /// Executions that went to a thread.
+    pub(crate) running: Arc<Running>,
 }
 
 /// One execution on one device, with its inputs taken from the framework.
@@ -71,10 +74,10 @@ impl State {
             }
             return Ok(Event::ready());
         }
-        let (event, completer) = Event::pending();
+        let (event, ticket) = self.running.add(launch.device, launch.options.launch_id);
         let execution = Execution::new(self, executable, launch, member, &event)?;
         let inputs = execution.pending();
-        let (workers, job) = (Arc::clone(&self.workers), execution.job(completer));
+        let (workers, job) = (Arc::clone(&self.workers), execution.job(ticket));
         when_ready(inputs, move || workers.submit(job));
         Ok(event)
     }
@@ -99,10 +102,10 @@ impl State {
         let mut inputs = Vec::new();
         let mut jobs = Vec::with_capacity(launches.len());
         for (launch, member) in launches.iter_mut().zip(members) {
-            let (event, completer) = Event::pending();
+            let (event, ticket) = self.running.add(launch.device, launch.options.launch_id);
             let execution = Execution::new(self, executable, launch, Some(member), &event)?;
             inputs.extend(execution.pending());
-            jobs.push((launch.device, execution.job(completer)));
+            jobs.push((launch.device, execution.job(ticket)));
             events.push(event);
         }
         if inputs.is_empty() {
@@ -195,8 +198,8 @@ impl Execution {
         self.inputs.iter().filter_map(|input| input.pending().cloned()).collect()
     }
 
-    fn job(self, completer: Completer) -> Job {
-        Box::new(move || completer.run(move || self.run()))
+    fn job(self, ticket: Ticket) -> Job {
+        Box::new(move || ticket.run(move || self.run()))
     }
 
     fn run(self) -> Result<()> {

@@ -72,8 +72,11 @@ pub(crate) fn within<T>(context: Option<&ExecuteContext>, run: impl FnOnce() -> 
             CONTEXT.set(self.0.take());
         }
     }
-    let Some(context) = context else { return run() };
-    let _before = Before(CONTEXT.replace(Some(context.clone())));
+    // A handler may run programs itself, and those do not inherit what its own run was given.
+    if context.is_none() && CONTEXT.with_borrow(Option::is_none) {
+        return run();
+    }
+    let _before = Before(CONTEXT.replace(context.cloned()));
     run()
 }
 

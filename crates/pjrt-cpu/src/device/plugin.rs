@@ -16,7 +16,7 @@ use super::support;
 pub struct Cpu;
 
 /// StableHLO versions the reader knows; a framework serializes programs for the newest of them at most.
-const STABLEHLO: StablehloVersions = StablehloVersions { current: [1, 17, 0], minimum: [0, 9, 0] };
+const STABLEHLO: StablehloVersions = device_plugin::stablehlo::VERSIONS;
 
 /// LAPACK's routines that programs may call, as `lapack_dsyevd_ffi` and so on, without their type's letter.
 const LAPACK: &str = "geev gees gehrd geqp3 gesdd getrf syevd sytrd";

@@ -41,7 +41,8 @@ impl<'m> Splitter<'_, 'm> {
 
         self.build.open();
         let made = self.values(&types)?;
-        let call = Op { operands, results: made.clone(), regions: Vec::new(), ..op.clone() };
+        let (operands, results) = (operands.into(), made.clone().into());
+        let call = Op { operands, results, regions: Vec::new(), ..op.clone() };
         self.build.push(call);
         let calls = self.region(made);
 

@@ -75,7 +75,7 @@ fn errors_and_panics_of_a_handler_are_those_of_the_run() {
 }
 
 /// A handler in C that says nothing and writes nothing: its results stay zeros.
-extern "C" fn silent(_: *mut std::ffi::c_void) -> *mut std::ffi::c_void {
+extern "C" fn silent(_: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
@@ -84,7 +84,7 @@ fn a_handler_of_the_c_interface_is_called() {
     let ffi = plugin().extension::<Ffi>().expect("the device offers custom calls");
     let client = client(1);
     let compile = |target: &str| client.compile(&Program::mlir(call(target, "")), &CompileOptions::default());
-    let handler = NonNull::new(silent as *mut std::ffi::c_void).unwrap();
+    let handler = NonNull::new(silent as *mut c_void).unwrap();
     // SAFETY: it looks at nothing it is given.
     let registered = unsafe { ffi.register_handler("in_c", "cpu", handler, HandlerTraits::default()) };
     registered.unwrap();
@@ -92,8 +92,11 @@ fn a_handler_of_the_c_interface_is_called() {
     assert_eq!(compile("nobodys").unwrap_err().kind(), ErrorKind::Unsupported);
     // One in Rust comes first, whatever the platform is called.
     let works = Handler::rust(|call| call.results[0].write(&[7.0f32; 3]));
-    Registry::of::<CpuBackend>().register("in_c", "HOST", works).unwrap();
-    assert_eq!(run(&client, "in_c", "").unwrap(), [7.0; 3]);
+    Registry::of::<CpuBackend>().register("in_both", "HOST", works).unwrap();
+    assert_eq!(run(&client, "in_both", "").unwrap(), [7.0; 3]);
+    let nobodys = client.compile(&Program::mlir(call("nobodys", "")), &CompileOptions::default()).unwrap_err();
+    assert_eq!(nobodys.kind(), ErrorKind::Unsupported);
+    assert!(nobodys.message().contains("nobodys"), "{nobodys}");
 }
 
 /// Long enough for a thread of the client's, with a custom call at the end.
@@ -133,7 +136,19 @@ fn data_of_an_execution_reaches_the_handler_on_whatever_thread() {
         ExecuteOptions { context: Some(context), ..ExecuteOptions::default() }
     };
     let client = client(1);
+    // A handler that runs a program itself: that one has no data, and afterwards its own is there again.
+    let inner = Mutex::new(compile(&client, &call("reads_data", "")));
+    ffi::register("runs_another", move |call| {
+        let inner = inner.lock().unwrap();
+        let x = inner.client().buffer_from_host(&[0.0f32; 3], &[3]).unwrap();
+        let without: Vec<f32> = inner.execute(&[&x]).unwrap()[0].to_host().unwrap();
+        let own = call.context.get(id).map_or(0, |data| data.address);
+        call.results[0].write(&[without[0], f32::from(u16::try_from(own).unwrap()), 1.0])
+    })
+    .unwrap();
     let x = client.buffer_from_host(&[0.0f32; 3], &[3]).unwrap();
+    let outer = compile(&client, &call("runs_another", "")).execute_with([Input::from(&x)], &context(6)).unwrap();
+    assert_eq!(outer.outputs[0].to_host::<f32>().unwrap(), [0.0, 6.0, 1.0]);
     let (quick, late) = (compile(&client, &call("reads_data", "")), compile(&client, LATE));
     let turns = client.buffer_from_host(&[20_000i32], &[]).unwrap();
     let mut runs = Vec::new();

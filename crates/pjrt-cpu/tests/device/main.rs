@@ -9,6 +9,7 @@ mod ffi;
 mod launches;
 mod limits;
 mod memories;
+mod poison;
 mod shutdown;
 mod zero_copy;
 

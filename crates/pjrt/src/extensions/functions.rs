@@ -48,6 +48,9 @@ impl<E: Extension> Functions<E> {
         &self,
         args: &mut S::Args,
     ) -> Result<(), Error> {
+        if !self.supports::<S>() {
+            return Err(Error::missing_in(S::NAME, E::NAME, self.plugin.api_version()));
+        }
         // SAFETY: this function's contract; the table is this plugin's.
         unsafe { self.plugin.api().call_in::<S>(&self.table.0, args) }
     }

@@ -78,7 +78,7 @@ impl Profiler {
     /// As for [`Api::call`]; `function` is of this table.
     unsafe fn call<A>(&self, name: &'static str, function: Option<Function<A>>, args: &mut A) -> Result<(), Error> {
         let Some(function) = function else {
-            return Err(Error::missing(name, 0, self.plugin.api_version()));
+            return Err(Error::missing_in(name, PLUGIN_Profiler_Api::NAME, self.plugin.api_version()));
         };
         // SAFETY: C1: the table holds a function of this type; the arguments are right by this function's contract.
         match NonNull::new(unsafe { function(args) }) {

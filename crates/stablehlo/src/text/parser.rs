@@ -29,6 +29,7 @@ pub(crate) struct Parser<'a> {
     /// The type of values whose own is not known yet.
     pub(super) unknown: Arc<Type>,
     /// Ops that were read, to be used again.
+    #[expect(clippy::vec_box, reason = "each is taken out while its op is read, and only the box should move")]
     pub(super) spare: Vec<Box<GenericOp<'a>>>,
     /// Line and start of line at a position, advanced as ops are read.
     line: (usize, u64, usize),

@@ -9,12 +9,13 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     match &site.op.kind {
         OpKind::DotGeneral { dimensions, .. } => dot_general(site, dimensions),
         OpKind::Convolution { dimensions, window, feature_group_count, batch_group_count, .. } => {
-            convolution(site, dimensions, window, *feature_group_count, *batch_group_count)
+            convolution(site, dimensions, window, (*feature_group_count, *batch_group_count), true)
         }
         OpKind::Reduce { dimensions } => reduce(site, dimensions),
         OpKind::ReduceWindow { window } => reduce_window(site, window),
         OpKind::SelectAndScatter { window } => {
             let (operand, source) = tensors!(site.operand_tensor(0), site.operand_tensor(1));
+            ensure!(operand.element == source.element, "element types of {operand} and {source} differ");
             let shape = windowed(&operand.shape, &window.dimensions, window)?;
             ensure!(
                 agree(&source.shape, &shape),
@@ -23,7 +24,12 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             );
             Ok(())
         }
-        OpKind::Gather { dimensions, slice_sizes, .. } => gather(site, dimensions, slice_sizes),
+        OpKind::Gather { dimensions, slice_sizes, .. } => {
+            for &size in slice_sizes {
+                ensure!(size >= 0, "slice size {size} must not be negative");
+            }
+            gather(site, dimensions, slice_sizes)
+        }
         OpKind::Scatter { dimensions, .. } => scatter(site, dimensions),
         OpKind::Cholesky { .. } => {
             let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
@@ -96,7 +102,7 @@ fn windowed(shape: &[i64], sizes: &[i64], window: &Window) -> Result<Vec<i64>> {
             if shape[d] == DYNAMIC || sizes[d] == DYNAMIC {
                 return Ok(DYNAMIC);
             }
-            ensure!(sizes[d] >= 0, "window size {} of dimension {d} must not be negative", sizes[d]);
+            ensure!(sizes[d] > 0, "window size {} of dimension {d} must be positive", sizes[d]);
             // In 128 bits, since the numbers are any 64-bit ones.
             let dilate = |size: i64, by: i64| if size == 0 { 0 } else { i128::from(size - 1) * i128::from(by) + 1 };
             let (low, high) = window.padding[d];
@@ -117,14 +123,16 @@ fn reduce_window(site: &Site<'_>, window: &Window) -> Result<()> {
     Ok(())
 }
 
-fn convolution(
+/// `padded` is false where the padding is an operand, so that the extents of the window's positions are not known.
+pub(super) fn convolution(
     site: &Site<'_>,
     d: &ConvDimensions,
     window: &Window,
-    feature_groups: i64,
-    batch_groups: i64,
+    (feature_groups, batch_groups): (i64, i64),
+    padded: bool,
 ) -> Result<()> {
     let (input, kernel, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
+    ensure!(input.element == kernel.element, "element types of {input} and {kernel} differ");
     let all = |first: usize, second: usize, spatial: &[usize]| [&[first, second], spatial].concat();
     for (tensor, dimensions, name) in [
         (input, all(d.input_batch, d.input_feature, &d.input_spatial), "input dimensions"),
@@ -166,13 +174,20 @@ fn convolution(
     shape[d.output_batch] = if batch == DYNAMIC { DYNAMIC } else { batch / batch_groups };
     shape[d.output_feature] = kernel_out;
     for (&dimension, extent) in d.output_spatial.iter().zip(positions) {
-        shape[dimension] = extent;
+        shape[dimension] = if padded { extent } else { DYNAMIC };
     }
     result.element_may_be(input.element);
     result.shape_is(&shape)
 }
 
-fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
+/// Dimensions come in order.
+fn sorted(dimensions: &[usize], name: &str) -> Result<()> {
+    ensure!(dimensions.is_sorted(), "`{name}` must be sorted, not {dimensions:?}");
+    Ok(())
+}
+
+/// Slice sizes may be dynamic.
+pub(super) fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
     let (operand, indices, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     let rank = operand.rank();
     ensure!(indices.element.is_integer(), "indices must be integers, not {indices}");
@@ -186,8 +201,11 @@ fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<
         "start_index_map and operand_batching_dims",
     )?;
     for (&size, &extent) in slice_sizes.iter().zip(&operand.shape) {
-        ensure!(size >= 0 && (extent == DYNAMIC || size <= extent), "slice size {size} is outside {operand}");
+        ensure!(extent == DYNAMIC || size <= extent, "slice size {size} is outside {operand}");
     }
+    sorted(&d.offset_dims, "offset_dims")?;
+    sorted(&d.collapsed_slice_dims, "collapsed_slice_dims")?;
+    sorted(&d.operand_batching_dims, "operand_batching_dims")?;
     for &dimension in &dropped {
         ensure!(slice_sizes[dimension] <= 1, "slice size of collapsed dimension {dimension} must be at most 1");
     }
@@ -233,6 +251,9 @@ fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
     let (input, indices) = tensors!(site.operand_tensor(0), site.operand_tensor(inputs));
     let rank = input.rank();
     ensure!(indices.element.is_integer(), "indices must be integers, not {indices}");
+    sorted(&d.update_window_dims, "update_window_dims")?;
+    sorted(&d.inserted_window_dims, "inserted_window_dims")?;
+    sorted(&d.input_batching_dims, "input_batching_dims")?;
     let inserted = [&d.inserted_window_dims[..], &d.input_batching_dims].concat();
     distinct(&inserted, rank, "inserted_window_dims and input_batching_dims")?;
     distinct(

@@ -13,9 +13,12 @@ use crate::ir::*;
 use crate::ops::Code;
 use crate::typed::{Raw, kind};
 
+/// Shape and element type of a result, as far as they are known.
+type Partial = (Option<Vec<i64>>, Option<ElementType>);
+
 /// What rules said about the results asked for.
 #[derive(Default)]
-pub(crate) struct Wanted(RefCell<Vec<(Option<Vec<i64>>, Option<ElementType>)>>);
+pub(crate) struct Wanted(RefCell<Vec<Partial>>);
 
 /// A result that is either there or asked for.
 pub(crate) enum Slot<'a> {
@@ -56,7 +59,7 @@ impl Slot<'_> {
 }
 
 impl Wanted {
-    fn note(&self, index: usize, write: impl FnOnce(&mut (Option<Vec<i64>>, Option<ElementType>))) {
+    fn note(&self, index: usize, write: impl FnOnce(&mut Partial)) {
         let mut results = self.0.borrow_mut();
         if results.len() <= index {
             results.resize(index + 1, (None, None));
@@ -222,7 +225,7 @@ fn tensor(shape: Option<Vec<i64>>, element: Option<ElementType>) -> Result<Type>
 }
 
 /// What the rules say about the results.
-fn asked(func: &Func, op: &Op) -> Result<Vec<(Option<Vec<i64>>, Option<ElementType>)>> {
+fn asked(func: &Func, op: &Op) -> Result<Vec<Partial>> {
     let wanted = Wanted::default();
     let site = Site { func, op, wanted: Some(&wanted) };
     shapes::verify(&site)?;

@@ -28,12 +28,12 @@ fn functions_have_their_values() {
     close("bessel_i1e", 1.0, 0.207_910_42);
     close("sinh", 1.0, 1.175_201_2);
     close("cosh", 1.0, 1.543_080_6);
-    close("acosh", 2.0, 1.316_957_9);
+    close("acosh", 2.0, 1.316_958);
     close("atanh", 0.5, 0.549_306_15);
     close("square", -3.0, 9.0);
     let two = |name: &str, a: f32, b: f32| chlo(name, DType::F32, &[&[a], &[b]])[0];
-    assert!((two("zeta", 2.0, 1.0) - 1.644_934_1).abs() < 1e-6);
-    assert!((two("polygamma", 1.0, 1.0) - 1.644_934_1).abs() < 1e-6);
+    assert!((two("zeta", 2.0, 1.0) - 1.644_934).abs() < 1e-6);
+    assert!((two("polygamma", 1.0, 1.0) - 1.644_934).abs() < 1e-6);
     assert_eq!(two("next_after", 1.0, 2.0), 1.0 + f32::EPSILON);
     assert_eq!(two("next_after", 0.0, -1.0), -f32::from_bits(1));
     assert_eq!(chlo("mulhi", DType::I8, &[&[64i8, -64], &[4, -4]]), [1, 1]);
