@@ -76,7 +76,6 @@ fn check(
             "f32" => compare!(f32, DType::F32),
             "f64" => compare!(f64, DType::F64),
             "i32" => compare!(i32, DType::I32),
-            "i8" => compare!(i8, DType::I8),
             other => unreachable!("{other}"),
         }
     }

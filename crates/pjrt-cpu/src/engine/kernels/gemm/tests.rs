@@ -6,6 +6,11 @@ fn values(count: usize, seed: usize) -> Vec<f64> {
     (0..count).map(|i| f64::from(u8::try_from(value(i)).unwrap()) - 8.0).collect()
 }
 
+/// One of [`values`] as a single, which holds them exactly.
+fn narrow(x: f64) -> f32 {
+    half::bf16::from_f64(x).to_f32()
+}
+
 /// The product by its definition.
 fn defined(m: usize, k: usize, n: usize, a: Matrix<'_, f64>, b: Matrix<'_, f64>) -> Vec<f64> {
     let mut out = vec![0.0; m * n];
@@ -86,7 +91,7 @@ fn products_are_the_same_bit_for_bit_on_any_number_of_threads() {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f);
     };
     for (m, k, n) in sizes {
-        let single = |data: Vec<f64>| data.iter().map(|&x| (x / 7.0) as f32).collect::<Vec<_>>();
+        let single = |data: Vec<f64>| data.iter().map(|&x| narrow(x) / 7.0).collect::<Vec<f32>>();
         let (a, b) = (single(values(2 * m * k + 4, 1)), single(values(2 * k * n + 4, 77)));
         for (a_layout, b_layout) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let results = [1, 2, 3, 16].map(|threads| {
@@ -140,7 +145,7 @@ fn lines_are_interleaved_from_any_number_of_any_length() {
     for width in [4usize, 6, 12, 16, 32] {
         for count in 1..=width {
             for depth in [0usize, 1, 7, 8, 9, 31] {
-                let data: Vec<f32> = values(count * (depth + 1), 3).iter().map(|&x| x as f32).collect();
+                let data: Vec<f32> = values(count * (depth + 1), 3).iter().map(|&x| narrow(x)).collect();
                 let lines: Vec<&[f32]> = data.chunks_exact(depth + 1).map(|line| &line[1..]).collect();
                 let mut out = vec![-99.0; width * depth];
                 interleaved::<f32>(&lines, &mut out, width);
