@@ -145,8 +145,9 @@ pub(crate) fn product<T: Operand>(
     let deep = DEEP.min(k);
     let (rows, columns) = (ROWS.min(PACKED / deep).min(m), COLUMNS.min(PACKED / deep).min(n));
     let (down, across) = blocks(rows, columns, shape, threads);
-    // What one task alone reads it packs itself, into its own caches.
+    // What one task alone reads it packs itself, into its own caches; then all rows are made at once.
     let alone = across == 1;
+    let (rows, down) = if alone { (m, down * m.div_ceil(rows)) } else { (rows, down) };
     let size_a = if alone { 0 } else { rows.next_multiple_of(mr) * deep };
     with_panel(&PANEL_A, size_a, |panel_a: &mut [T::Wide]| {
         with_panel(&PANEL_B, columns.next_multiple_of(nr) * deep, |panel_b: &mut [T::Wide]| {
