@@ -6,7 +6,7 @@ use pulp::NullaryFnOnce;
 
 use super::Kernel;
 use super::gemm::direct::{self, Runs};
-use super::gemm::{Lines, MAX_WIDTH, Matrix, Operand, Out, Part, Wide, interleaved, product, work};
+use super::gemm::{Lines, MAX_WIDTH, Matrix, Operand, Out, Part, Wide, gemm, interleaved, product, work};
 use super::shape::read_all;
 use crate::engine::dtype::with_size;
 use crate::engine::elementwise::map::arch;
@@ -109,6 +109,28 @@ impl Patches {
             }
         }
         from
+    }
+
+    /// Whether the input is the matrix of the patches as it is: a window of one tap that visits every index in order.
+    fn is_matrix(&self) -> bool {
+        let mut stride = self.features;
+        let follows = self.lines.iter().rev().all(|&(extent, along)| {
+            let own = match along {
+                Along::Batch(own) => own,
+                Along::Axis(i) => {
+                    let axis = &self.axes[i];
+                    let all = axis.step == 1 && axis.base == 1 && axis.first == 0 && axis.size == extent;
+                    if all { axis.stride } else { 0 }
+                }
+            };
+            let fits = extent == 1 || own == stride;
+            stride *= extent;
+            fits
+        });
+        // An axis of one index may be read in its padding, which is no part of the matrix.
+        let inside = self.axes.iter().all(|axis| axis.first == 0 && axis.base == 1 && axis.size > 0);
+        let plain = self.tap_count == 1 && self.feature == 1 && self.taps.iter().all(|&tap| tap == 0);
+        plain && inside && follows
     }
 
     fn tap(&self, tap: usize) -> &[isize] {
@@ -353,6 +375,10 @@ impl Convolution {
             let kernel =
                 |group: usize| Matrix { data: kernel, offset: group * self.share, row: all, column: 1 }.transposed();
             if self.features_last {
+                if self.groups == 1 && p.is_matrix() {
+                    let input = Matrix { data: input, offset: 0, row: p.features, column: 1 };
+                    return gemm(lines, p.features, all, input, kernel(0).transposed(), out);
+                }
                 let in_place = p.feature == 1 && direct::suits::<T>(p.features, p.depth(), self.share);
                 for group in 0..self.groups {
                     let to = Out { row: all, column: group * self.share };

@@ -222,3 +222,47 @@ fn convolutions_of_all_dimension_numbers_match_the_definition() {
         });
     }
 }
+
+#[test]
+fn convolutions_with_windows_of_one_tap_match_the_definition() {
+    let mut r = Random(3);
+    for case in 0..60 {
+        let (batch, features, outputs) = (r.pick(&[1, 2, 3]), r.pick(&[1, 3, 16, 20]), r.pick(&[1, 5, 35]));
+        let sizes = [r.pick(&[0, 1, 1, 4, 7]), r.pick(&[1, 1, 5, 8])];
+        let spread = |r: &mut Random, from: [usize; 3]| {
+            if case % 2 == 0 { [from[0]; 2] } else { [r.pick(&from), r.pick(&from)] }
+        };
+        let (stride, base) = (spread(&mut r, [1, 2, 3]), spread(&mut r, [1, 1, 2]));
+        let (low, high) = (spread(&mut r, [0, 0, 1]), spread(&mut r, [0, 1, 2]));
+        let fit = [0, 1].map(|i| {
+            let padded = (sizes[i].max(1) - 1) * base[i] + sizes[i].min(1) + low[i] + high[i];
+            if padded == 0 { 0 } else { (padded - 1) / stride[i] + 1 }
+        });
+        let (dx, dk, dy) =
+            ([batch, sizes[0], sizes[1], features], [1, 1, features, outputs], [batch, fit[0], fit[1], outputs]);
+        let (x, k) = (r.values(&dx), r.values(&dk));
+        let mut want = vec![0; dy.iter().product()];
+        for_each_index(&dy, |index| {
+            let mut from = [index[0], 0, 0, 0];
+            for i in 0..2 {
+                let Some(at) = (index[1 + i] * stride[i]).checked_sub(low[i]) else { return };
+                if at % base[i] != 0 || at / base[i] >= sizes[i] {
+                    return;
+                }
+                from[1 + i] = at / base[i];
+            }
+            for feature in 0..features {
+                from[3] = feature;
+                want[flat(&dy, index)] += x[flat(&dx, &from)] * k[feature * outputs + index[3]];
+            }
+        });
+        check(&["f32", "f64", "i32"], (&dx, &x), (&dk, &k), (&dy, &want), |signature| {
+            format!(
+                "stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {{stride = \
+                 {stride:?}, pad = [[{}, {}], [{}, {}]], lhs_dilate = {base:?}, rhs_dilate = [1, 1], reverse = [false, \
+                 true]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : {signature}",
+                low[0], high[0], low[1], high[1]
+            )
+        });
+    }
+}
