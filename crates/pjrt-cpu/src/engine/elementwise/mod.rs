@@ -1,5 +1,6 @@
 //! Elementwise ops as loops over slices: (op, dtype) is resolved to a function once, at compile time.
 
+pub(crate) mod chain;
 mod complex;
 mod convert;
 pub(crate) mod map;
@@ -11,6 +12,7 @@ mod table;
 
 use std::sync::Arc;
 
+pub(crate) use chain::F32;
 pub(crate) use complex::complex;
 pub(crate) use convert::{convert, reduce_precision};
 pub(crate) use narrow::{counted, wrap};
@@ -34,6 +36,8 @@ pub(crate) enum Map {
     Two(Two),
     Three(Three),
     With(Fixed),
+    /// May be joined to chains.
+    F32(F32),
 }
 
 impl Map {
@@ -45,6 +49,7 @@ impl Map {
             Map::Two(f) => f(a, b, out),
             Map::Three(f) => f(a, b, c, out),
             Map::With(f) => f(a, out),
+            Map::F32(f) => f.run(a, b, out),
         }
     }
 }

@@ -210,8 +210,8 @@ pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
 const COLUMNS: usize = 2048;
 /// Rows after which a running sum starts afresh, so that rounding errors grow with the square root of the length.
 const FRESH: usize = 64;
-/// Accumulators of a contiguous reduction.
-const LANES: usize = 32;
+/// Accumulators of a contiguous reduction: as many vectors as hide the latency of `max`, which takes several steps.
+const LANES: usize = 64;
 /// Elements of a part of a long reduction; fixed, so that results do not depend on the number of cores.
 const PART: usize = 1 << 18;
 
@@ -315,7 +315,7 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Contiguous<'_, T, M> {
 }
 
 fn contiguous<T: Accumulate, M: Monoid<T::Acc>>(row: &[T]) -> T::Acc {
-    if row.len() < LANES {
+    if row.len() < LANES / 4 {
         return row.iter().fold(M::identity(), |acc, &x| M::apply(acc, x.widen()));
     }
     arch().dispatch(Contiguous::<T, M>(row, std::marker::PhantomData))
