@@ -7,6 +7,7 @@ backend refuses a combination there is nothing to compare with: those are counte
 import dataclasses
 import functools
 import itertools
+import pathlib
 import re
 
 import jax
@@ -218,18 +219,53 @@ def over(names):
     return pytest.mark.parametrize("name", names)
 
 
-# Units in the last place by which each function may differ from XLA's.
-UNARY = {
-    "abs": 0, "negate": 0, "sign": 0, "ceil": 0, "floor": 0, "round_nearest_afz": 0, "round_nearest_even": 0,
-    "not": 0, "popcnt": 0, "count_leading_zeros": 0, "real": 0, "imag": 0, "is_finite": 0, "sqrt": 2, "rsqrt": 4,
-    "cbrt": 4, "exponential": 8, "exponential_minus_one": 16, "log": 8, "log_plus_one": 64, "logistic": 16,
-    "tanh": 16, "sine": 8, "cosine": 8, "tan": 16,
-}  # fmt: skip
-BINARY = {
-    "add": 0, "subtract": 0, "multiply": 0, "divide": 1, "remainder": 1, "maximum": 0, "minimum": 0, "power": 32,
-    "atan2": 8, "and": 0, "or": 0, "xor": 0, "shift_left": 0, "shift_right_arithmetic": 0, "shift_right_logical": 0,
-}  # fmt: skip
-COMPLEX_ULP = {"sign": 8, "multiply": 8, "divide": 16, "power": 256, "sqrt": 8, "abs": 4}
+@dataclasses.dataclass
+class Limit:
+    """How far an op may be from XLA's: ulp for real and complex types, and epsilons besides."""
+
+    real: float
+    complex: float
+    absolute: float
+
+
+def limits():
+    """The table of docs/numerics.md, by op."""
+    text = (pathlib.Path(__file__).parents[2] / "docs" / "numerics.md").read_text()
+    table = {}
+    for line in text.splitlines():
+        if line.startswith("| `"):
+            names, *numbers = [cell.strip() for cell in line.strip("|").split("|")]
+            for name in re.findall(r"`(\w+)`", names):
+                assert name not in table, f"{name} has two rows"
+                table[name] = Limit(*(float(n) if n else 0.0 for n in numbers))
+    assert len(table) > 50, "docs/numerics.md has lost its table"
+    return table
+
+
+LIMITS = limits()
+UNARY = [
+    "abs", "negate", "sign", "ceil", "floor", "round_nearest_afz", "round_nearest_even", "not", "popcnt",
+    "count_leading_zeros", "real", "imag", "is_finite", "sqrt", "rsqrt", "cbrt", "exponential", "exponential_minus_one",
+    "log", "log_plus_one", "logistic", "tanh", "sine", "cosine", "tan",
+]  # fmt: skip
+BINARY = [
+    "add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum", "power", "atan2", "and", "or", "xor",
+    "shift_left", "shift_right_arithmetic", "shift_right_logical",
+]  # fmt: skip
+
+
+def ulp_of(op, name):
+    """Ulp by which an elementwise op may differ: narrow types are computed wider and rounded once."""
+    limit = LIMITS[op]
+    if name in COMPLEX:
+        return limit.complex
+    return min(limit.real, 1) if name in NARROW or name in ("bf16", "f16") else limit.real
+
+
+def sum_of(op, name):
+    """Ulp and absolute error by which an op that adds up may differ."""
+    limit = LIMITS[op]
+    return (limit.complex if name in COMPLEX else limit.real), limit.absolute * EPSILON.get(name, 0)
 
 
 def legal_unary(op, name):
@@ -260,12 +296,7 @@ def test_unary(op):
             [x],
             tensor([64], result),
         )
-        ulp = UNARY[op]
-        if name in COMPLEX:
-            ulp = COMPLEX_ULP.get(op, max(64, ulp) if ulp else 0)
-        elif name in NARROW or name in ("bf16", "f16"):
-            ulp = min(ulp, 1)
-        report.case(f"{op} {name}", text, [x], ulp, specials=name not in COMPLEX)
+        report.case(f"{op} {name}", text, [x], ulp_of(op, name), specials=name not in COMPLEX)
     report.close()
 
 
@@ -292,10 +323,7 @@ def test_binary(op):
             # XLA's backend is wrong for exponents of many bits.
             b = np.array([min(max(int(v), -3), 13) for v in b]).astype(b.dtype)
         text = program(f"%0 = stablehlo.{op} %a0, %a1 : {ty(a)}\nreturn %0 : {ty(a)}", [a, b], ty(a))
-        ulp = COMPLEX_ULP.get(op, 64 if op == "atan2" else 4) if name in COMPLEX else BINARY[op]
-        if name in NARROW or name in ("bf16", "f16"):
-            ulp = min(ulp, 1)
-        report.case(f"{op} {name}", text, [a, b], ulp, specials=name not in COMPLEX)
+        report.case(f"{op} {name}", text, [a, b], ulp_of(op, name), specials=name not in COMPLEX)
     report.close()
 
 
@@ -436,7 +464,6 @@ def test_reductions(name):
     ops = ["and", "or", "xor"] if name in BOOL | INTS else []
     if name not in BOOL:
         ops += ["add", "multiply"] + ([] if name in COMPLEX else ["maximum", "minimum"])
-    eps = EPSILON.get(name, 0)
     x = values(name, 60, special=name in INTS or name in BOOL, low=-1.5, high=1.5).reshape(3, 4, 5)
     init = np.zeros((), x.dtype) if name != "f8E8M0FNU" else np.ones((), x.dtype)
     s = tensor([], name)
@@ -447,8 +474,7 @@ def test_reductions(name):
         else:
             start = init
         # Sums of narrow types are rounded once here, at every step there.
-        ulp = 64 if name in COMPLEX or eps < 1e-3 else 8
-        atol = 16 * eps if name in FLOATS or name in NARROW or name in COMPLEX else 0
+        ulp, atol = sum_of("reduce", name)
         for dims, result in (([1], [3, 5]), ([0, 2], [4]), ([0, 1, 2], [])):
             r = tensor(result, name)
             text = program(
@@ -489,7 +515,7 @@ def test_reductions(name):
             [img, src, init],
             ty(img),
         )
-        report.case(f"select_and_scatter {name}", text, [img, src, init], 8, 8 * eps)
+        report.case(f"select_and_scatter {name}", text, [img, src, init], *sum_of("select_and_scatter", name))
     report.close()
 
 
@@ -541,13 +567,11 @@ def test_contractions(name):
         results |= {"i32"} if not name.startswith("ui") else {"ui32"}
     if name in NARROW or name in ("bf16", "f16"):
         results |= {"f32"}
-    eps = max(EPSILON.get(name, 0), 0)
     a = values(name, 30, special=name in INTS or name in BOOL, low=-1.0, high=1.0).reshape(2, 3, 5)
     b = values(name, 40, seed=1, special=name in INTS or name in BOOL, low=-1.0, high=1.0).reshape(2, 4, 5)
     for result in sorted(results):
         if INTS.get(result) and np.dtype(INTS[result]).itemsize < a.dtype.itemsize:
             continue
-        atol = 32 * EPSILON.get(result, 0)
         r = tensor([2, 3, 4], result)
         text = program(
             f"%0 = stablehlo.dot_general %a0, %a1, batching_dims = [0] x [0], contracting_dims = [2] x [2] : "
@@ -555,7 +579,7 @@ def test_contractions(name):
             [a, b],
             r,
         )
-        report.case(f"dot_general {name} to {result}", text, [a, b], 16, atol)
+        report.case(f"dot_general {name} to {result}", text, [a, b], *sum_of("dot_general", result))
     image = values(name, 2 * 6 * 5 * 4, special=False, low=-1.0, high=1.0).reshape(2, 6, 5, 4)
     kernel = values(name, 3 * 2 * 2 * 6, seed=2, special=False, low=-1.0, high=1.0).reshape(3, 2, 2, 6)
     r = tensor([2, 5, 4, 6], name)
@@ -567,7 +591,7 @@ def test_contractions(name):
         [image, kernel],
         r,
     )
-    report.case(f"convolution {name}", text, [image, kernel], 16, 64 * eps)
+    report.case(f"convolution {name}", text, [image, kernel], *sum_of("convolution", name))
     report.close()
 
 
@@ -586,7 +610,7 @@ def test_fft(kind):
                 [x],
                 result,
             )
-            report.case(f"{kind} {lengths} {name}", text, [x], 64, 256 * EPSILON[name])
+            report.case(f"{kind} {lengths} {name}", text, [x], *sum_of("fft", name))
     report.close()
 
 
@@ -599,28 +623,27 @@ def test_batch_norm(name):
     variance = np.abs(values(name, 3, seed=4, special=False).astype(np.float64)).astype(x.dtype)
     t, f = ty(x), ty(scale)
     attributes = "<{epsilon = 0.001 : f32, feature_index = 1 : i64}>"
-    atol = 64 * EPSILON[name]
     text = program(
         f'%0 = "stablehlo.batch_norm_inference"(%a0, %a1, %a2, %a3, %a4) {attributes} : ({t}, {f}, {f}, {f}, {f}) -> {t}\n'
         f"return %0 : {t}",
         [x, scale, offset, mean, variance],
         t,
     )
-    report.case(f"batch_norm_inference {name}", text, [x, scale, offset, mean, variance], 64, atol)
+    report.case(f"batch_norm_inference {name}", text, [x, scale, offset, mean, variance], *sum_of("batch_norm_inference", name))
     text = program(
         f'%0:3 = "stablehlo.batch_norm_training"(%a0, %a1, %a2) {attributes} : ({t}, {f}, {f}) -> ({t}, {f}, {f})\n'
         f"return %0#0, %0#1, %0#2 : {t}, {f}, {f}",
         [x, scale, offset],
         [t, f, f],
     )
-    report.case(f"batch_norm_training {name}", text, [x, scale, offset], 64, atol)
+    report.case(f"batch_norm_training {name}", text, [x, scale, offset], *sum_of("batch_norm_training", name))
     text = program(
         f'%0:3 = "stablehlo.batch_norm_grad"(%a0, %a1, %a2, %a3, %a4) {attributes} : ({t}, {f}, {f}, {f}, {t}) -> ({t}, {f}, {f})\n'
         f"return %0#0, %0#1, %0#2 : {t}, {f}, {f}",
         [x, scale, mean, variance, g],
         [t, f, f],
     )
-    report.case(f"batch_norm_grad {name}", text, [x, scale, mean, variance, g], 256, 4 * atol)
+    report.case(f"batch_norm_grad {name}", text, [x, scale, mean, variance, g], *sum_of("batch_norm_grad", name))
     report.close()
 
 
@@ -643,7 +666,7 @@ def test_linear_algebra(name):
             [spd, keep],
             t,
         )
-        report.case(f"cholesky {lower} {name}", text, [spd, np.ascontiguousarray(keep)], 256, 64 * EPSILON[name])
+        report.case(f"cholesky {lower} {name}", text, [spd, np.ascontiguousarray(keep)], *sum_of("cholesky", name))
     tri = (a + 3 * np.eye(n)).astype(ALL[name])
     for left, lower, unit, how in itertools.product(
         ("true", "false"), ("true", "false"), ("true", "false"), ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
@@ -656,8 +679,7 @@ def test_linear_algebra(name):
             [tri, b],
             ty(b),
         )
-        scale = 4096 * EPSILON[name]
-        report.case(f"triangular_solve {left} {lower} {unit} {how} {name}", text, [tri, b], 4096, scale)
+        report.case(f"triangular_solve {left} {lower} {unit} {how} {name}", text, [tri, b], *sum_of("triangular_solve", name))
     report.close()
 
 
@@ -718,7 +740,7 @@ def test_map_and_branches_in_regions():
         [x, y],
         t,
     )
-    report.case("map", text, [x, y], 8)
+    report.case("map", text, [x, y], ulp_of("sine", "f32"))
     text = program(
         f'%z = stablehlo.constant dense<0.0> : {s}\n%0 = "stablehlo.reduce"(%a0, %z) <{{dimensions = array<i64: 1>}}> ({{\n'
         f"^bb0(%x: {s}, %y: {s}):\n%c = stablehlo.compare GT, %y, %x : ({s}, {s}) -> tensor<i1>\n"
@@ -772,7 +794,7 @@ def test_qr(dtype, shape):
             ours = jax.jit(lambda a: jax.numpy.linalg.qr(a, mode=mode))(jax.device_put(a, OURS))
         with jax.default_device(THEIRS):
             theirs = jax.jit(lambda a: jax.numpy.linalg.qr(a, mode=mode))(jax.device_put(a, THEIRS))
-        tolerance = 64 * float(np.finfo(dtype).eps)
+        tolerance = LIMITS["qr"].real * float(np.finfo(dtype).eps)
         for x, y in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
             np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=tolerance, atol=tolerance)
 

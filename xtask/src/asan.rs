@@ -1,4 +1,8 @@
-//! `cargo xtask asan`: tests of the vendor side under the address and leak sanitizers.
+//! `cargo xtask asan`: tests of both sides of the C table under the address and leak sanitizers.
+//!
+//! The embedded CPU device is no part of it: with the sanitizer's instructions and without optimization its kernels take
+//! longer to compile than all the rest, and it is written in safe Rust. The caller's side runs real XLA plugins instead,
+//! as they are: they use the sanitizer's allocator, so that what they and we free and keep is seen.
 //!
 //! They need a nightly compiler. The standard library stays the one that comes with it, which is not instrumented: what
 //! it does wrong with our memory is seen only where it calls back into our code, or the allocator.
@@ -7,12 +11,19 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{Error, sh};
+use crate::{Error, package, sh};
 
 /// What is leaked on purpose.
 const SUPPRESSED: &str = "\
 # Descriptions live as long as the process; two threads that make the same one keep the first.
 leak:device_plugin::abi::descriptor::made
+# Libraries of plugins stay mapped.
+leak:pjrt::library::get_pjrt_api
+# Nothing ever tells when the plugins of these tests are done with the memory.
+leak:events::a_plugin_that_can_only_wait_gives_its_errors
+leak:events::without_any_way_to_wait_there_is_an_error
+# It forgets copies that are under way.
+leak:real_execute::runs_and_copies_are_futures
 ";
 
 /// The nightly compiler, or why there is none.
@@ -56,14 +67,10 @@ impl Nightly {
         let mut protocol = self.cargo(&["test", "-p", "device-plugin", "--lib", "--test", "protocol"])?;
         protocol.args(["--", "--show-output"]);
         sh::run_watched(&mut protocol, &mut seen)?;
-        // A caller and a plugin that were built apart.
-        sh::run(&mut self.cargo(&["build", "--quiet", "-p", "pjrt-cpu-plugin"])?)?;
-        let plugin = self.target().join(&self.target).join("debug/libpjrt_plugin_cpu.so");
-        if !plugin.exists() {
-            return Err(format!("{} was not built", plugin.display()).into());
-        }
+        // A caller and plugins that were built apart; where there are none, those tests say that they are skipped.
+        let plugins = package::PLUGINS.iter().filter_map(|plugin| plugin.path().ok());
         let mut pjrt = self.cargo(&["test", "-p", "pjrt", "--tests"])?;
-        pjrt.args(["--", "--show-output"]).env("PJRT_TEST_PLUGINS", &plugin);
+        pjrt.args(["--", "--show-output"]).env("PJRT_TEST_PLUGINS", std::env::join_paths(plugins)?);
         sh::run_watched(&mut pjrt, &mut seen)
     }
 }

@@ -27,7 +27,7 @@ const USAGE: &str = "usage: cargo xtask TASK
                       --check regenerates into memory and fails where the committed files differ
   header [--check]    write the C headers from the Rust code that implements them, and that of the CPU plugin from its
                       library; --check as above
-  asan                run tests of the vendor side under the address and leak sanitizers (needs a nightly compiler)
+  asan                run tests of both sides under the address and leak sanitizers (needs a nightly compiler)
   exports             build the shared libraries and check what they export, need and do as they are loaded
   c-tests             build libplugin_registry, and run the tests and examples in C and C++
   c-library [--prefix DIR] [--release]

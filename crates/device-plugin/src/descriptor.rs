@@ -55,6 +55,11 @@ impl Descriptor {
     ///
     /// All faults of what the plugin says of itself.
     pub fn of<P: DevicePlugin>() -> Result<Self, Faults> {
+        Self::unchecked::<P>()?.checked()
+    }
+
+    /// The same with a manifest nobody has looked at.
+    pub(crate) fn unchecked<P: DevicePlugin>() -> Result<Self, Faults> {
         let mut manifest = Manifest::new(P::NAME);
         manifest.version = P::VERSION.to_owned();
         manifest.aliases = P::ALIASES.iter().map(|&alias| alias.to_owned()).collect();
@@ -68,7 +73,6 @@ impl Descriptor {
         manifest.process = P::process();
         manifest.ownership = P::ownership();
         let manifest = P::manifest(manifest);
-        manifest.validate()?;
         let library = match P::library() {
             Library::This if <P::Backend as Backend>::PRESENT => Library::Static(crate::abi::shared_api::<P>()),
             Library::This => {
@@ -81,14 +85,19 @@ impl Descriptor {
         Ok(Self { manifest, library, hooks: Arc::new(Trait::<P>(std::marker::PhantomData)) })
     }
 
+    /// The description, if nothing is wrong with its manifest.
+    pub(crate) fn checked(self) -> Result<Self, Faults> {
+        self.manifest.validate()?;
+        Ok(self)
+    }
+
     /// The description of a plugin that is no Rust type.
     ///
     /// # Errors
     ///
     /// All faults of the manifest.
     pub fn new(manifest: Manifest, library: Library, hooks: Arc<dyn Hooks>) -> Result<Self, Faults> {
-        manifest.validate()?;
-        Ok(Self { manifest, library, hooks })
+        Self { manifest, library, hooks }.checked()
     }
 
     /// What the plugin says of itself.
@@ -166,9 +175,9 @@ impl fmt::Debug for Descriptor {
     }
 }
 
-/// The description of a plugin written in Rust, whose code may panic.
+/// The description of a plugin written in Rust, whose code may panic; its manifest is for the caller to check.
 pub(crate) fn described<P: DevicePlugin>() -> Result<Descriptor, Faults> {
-    let contained = contain(|| Ok(Descriptor::of::<P>()));
+    let contained = contain(|| Ok(Descriptor::unchecked::<P>()));
     contained.unwrap_or_else(|panic| Err(Fault::new("descriptor", panic.message()).into()))
 }
 

@@ -173,7 +173,7 @@ pub mod __private {
     ///
     /// All faults of the description; a panic of the plugin is one.
     pub fn descriptor<P: DevicePlugin>() -> Result<Descriptor, Faults> {
-        crate::descriptor::described::<P>()
+        crate::descriptor::described::<P>()?.checked()
     }
 
     /// The same for C.

@@ -10,6 +10,7 @@ use crate::{Descriptor, DevicePlugin, Faults};
 pub struct Registered {
     name: &'static str,
     ty: fn() -> (TypeId, &'static str),
+    /// Without a look at the manifest, so that libraries of plugins need not hold what that takes: their readers do it.
     descriptor: fn() -> Result<Descriptor, Faults>,
 }
 
@@ -41,7 +42,7 @@ impl Registered {
     ///
     /// All faults of the description; a panic of the plugin is one.
     pub fn descriptor(&self) -> Result<Descriptor, Faults> {
-        (self.descriptor)()
+        (self.descriptor)()?.checked()
     }
 }
 

@@ -27,17 +27,26 @@ use crate::{ElementType, Error, ExecutableInfo, Program, Result, Shape, Stablehl
 pub const VERSIONS: StablehloVersions =
     StablehloVersions { current: numbers(Version::NEWEST), minimum: numbers(Version::OLDEST) };
 
+/// The formats that [`parse`] and [`read`] read.
+pub const FORMATS: &[&str] = if cfg!(feature = "hlo") { &["mlir", "hlo", "hlo_with_config"] } else { &["mlir"] };
+
 const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
     [major as i64, minor as i64, patch as i64]
 }
 
-/// Reads a program of format `mlir` (a portable artifact, or text), and with the feature `hlo` also of `hlo` (a serialized
+/// Reads a program of format `mlir` (a portable artifact, and with the default feature `text` also text), and with the feature `hlo` also of `hlo` (a serialized
 /// `HloModuleProto`) and `hlo_with_config` (a serialized `HloModuleProtoWithConfig`).
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED` for another format; `INVALID_ARGUMENT` for a program that is none, with the place.
+/// `UNIMPLEMENTED` for another format, and for text without the feature; `INVALID_ARGUMENT` for a program that is none, with the place.
 pub fn parse(program: &Program) -> Result<Module> {
+    if cfg!(not(feature = "text")) && program.format == "mlir" && !::stablehlo::is_artifact(&program.code) {
+        return Err(Error::unimplemented(
+            "a StableHLO program as text: this device reads portable artifacts; serialize the program as one, or build \
+             the plugin with the feature `text` of `device-plugin`",
+        ));
+    }
     let read = read(program).ok_or_else(|| {
         let hlo = if cfg!(feature = "hlo") { " and HLO (formats \"hlo\" and \"hlo_with_config\")" } else { "" };
         Error::unimplemented(format!(

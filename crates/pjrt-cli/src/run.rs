@@ -4,7 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pjrt::{Buffer, Client, CompileOptions, Device, DeviceAssignment, Error, HostArray, LoadedExecutable, Program};
+use pjrt::{
+    Buffer, Client, CompileOptions, Device, DeviceAssignment, Error, ErrorCode, HostArray, LoadedExecutable, Program,
+    Value,
+};
 use serde_json::json;
 
 use crate::open::ClientArgs;
@@ -65,14 +68,38 @@ fn on(client: &Client, args: &Args, program: Vec<u8>, inputs: Vec<HostArray>) ->
     })?;
     let options = compile_options(device).map_err(text)?;
     let start = Instant::now();
-    let executable = client
-        .compile(&Program::mlir(program), &options)
-        .map_err(|error| format!("{}: {error}", args.program.display()))?;
+    let executable =
+        compile(client, program, &options).map_err(|error| format!("{}: {error}", args.program.display()))?;
     let compile = start.elapsed();
     let upload = |array: &HostArray| client.buffer_from_bytes(array.bytes(), array.shape(), device);
     let buffers = inputs.iter().map(upload).collect::<Result<Vec<_>, _>>().map_err(text)?;
     let (execute, outputs) = execute(&executable, &buffers, args.repeat).map_err(text)?;
     Ok(Outcome { outputs, compile, execute })
+}
+
+/// The program as it is; where that is text and the plugin does not read text, as the portable artifact frameworks would
+/// send.
+fn compile(client: &Client, program: Vec<u8>, options: &CompileOptions) -> Result<LoadedExecutable, Error> {
+    let result = client.compile(&Program::mlir(program.as_slice()), options);
+    let Err(error) = &result else { return result };
+    if error.code() != ErrorCode::UNIMPLEMENTED || stablehlo::is_artifact(&program) {
+        return result;
+    }
+    match artifact(client, program) {
+        Some(artifact) => client.compile(&Program::mlir(artifact), options),
+        None => result,
+    }
+}
+
+/// A text program for the version of StableHLO the plugin says it reads; none where it says none, or has no such program.
+fn artifact(client: &Client, text: Vec<u8>) -> Option<Vec<u8>> {
+    let attributes = client.plugin().attributes().ok()?;
+    let current = attributes.iter().find(|attribute| attribute.name == "stablehlo_current_version")?;
+    let Value::Int64List(numbers) = &current.value else { return None };
+    let [major, minor, patch] = numbers.as_slice() else { return None };
+    let version = format!("{major}.{minor}.{patch}").parse().ok()?;
+    let module = stablehlo::parse(text).ok()?;
+    stablehlo::write(&module, version).ok()
 }
 
 /// One copy of the program, on that device.

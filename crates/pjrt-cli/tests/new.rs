@@ -77,15 +77,45 @@ fn the_sdk_may_be_elsewhere() {
     assert_eq!(
         lines,
         [
-            r#"device-plugin = { git = "https://example.org/sdk", rev = "v1", features = ["stablehlo"] }"#,
+            r#"device-plugin = { git = "https://example.org/sdk", rev = "v1", default-features = false, features = ["stablehlo"] }"#,
+            r#"device-plugin = { git = "https://example.org/sdk", rev = "v1", features = ["text"] }"#,
             r#"pjrt = { git = "https://example.org/sdk", rev = "v1" }"#,
         ]
     );
     let (_, lines) = dependencies(&["--sdk-version", "0.1"]);
-    assert_eq!(lines[1], r#"pjrt = { version = "0.1" }"#);
+    assert_eq!(lines[2], r#"pjrt = { version = "0.1" }"#);
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let (_, lines) = dependencies(&["--sdk-path", checkout.to_str().unwrap()]);
-    assert_eq!(lines[1], format!("pjrt = {{ path = \"{}/crates/pjrt\" }}", checkout.display()));
+    assert_eq!(lines[2], format!("pjrt = {{ path = \"{}/crates/pjrt\" }}", checkout.display()));
+}
+
+/// The SDK's licence is not the plugin's: what is under it is the vendor's to say.
+#[test]
+fn no_licence_is_chosen_for_the_vendor() {
+    let of = |manifest: &Path| {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["metadata", "--offline", "--no-deps", "--format-version=1", "--manifest-path"]).arg(manifest);
+        let metadata = cargo.output().unwrap();
+        assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+        let metadata: Value = serde_json::from_slice(&metadata.stdout).unwrap();
+        let packages = metadata["packages"].as_array().unwrap();
+        let own = packages.iter().find(|package| package["manifest_path"] == manifest.to_str().unwrap());
+        own.unwrap_or_else(|| panic!("{}: {packages:?}", manifest.display())).clone()
+    };
+    // The example has one, so that its line is there to be left out.
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimal-plugin/Cargo.toml");
+    assert!(of(&example.canonicalize().unwrap())["license"].is_string());
+
+    let folder = Folder::new("licence");
+    let (_, project) = new(&folder, "acme_npu", &[]);
+    let package = of(&project.canonicalize().unwrap().join("Cargo.toml"));
+    assert_eq!((&package["license"], &package["license_file"]), (&Value::Null, &Value::Null));
+    for entry in fs::read_dir(&project).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap().to_lowercase();
+        assert!(!name.starts_with("licen") && !name.starts_with("copying"), "{name}");
+    }
+    let text = fs::read_to_string(project.join("Cargo.toml")).unwrap();
+    assert!(!text.contains("MIT") && !text.contains("Apache"), "{text}");
 }
 
 #[test]

@@ -13,4 +13,9 @@ mod device;
 pub mod engine;
 pub mod spmd;
 
+pub use device::ffi;
 pub use device::{Cpu, CpuBackend, CpuBuffer, CpuExecutable};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/cpu.md")]
+struct Book;

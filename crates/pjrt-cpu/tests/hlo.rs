@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use half::{bf16, f16};
-use pjrt_cpu::engine::{DType, Pool, Tensor, compile};
+use pjrt_cpu::engine::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
 
 /// The folder of programs, made once; none without JAX.
 static CASES: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
@@ -33,7 +33,7 @@ fn programs(test: &str) -> Vec<PathBuf> {
     let mut programs: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     programs.retain(|path| path.extension().is_some_and(|e| e == "hlo"));
     programs.sort();
-    assert!(programs.len() > 30, "{} programs", programs.len());
+    assert!(programs.len() > 70, "{} programs", programs.len());
     programs
 }
 
@@ -61,6 +61,19 @@ fn agree(dtype: DType, got: &[u8], want: &[u8]) -> bool {
             .all(|(g, w)| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= tolerance * (1.0 + w.abs()))
 }
 
+/// What a program is for, as its file's name says: `NAME@REPLICASxPARTITIONS`, with `.split` where it is for all partitions
+/// together.
+fn settings(program: &Path) -> Result<CompileSettings, String> {
+    let stem = program.file_stem().and_then(|stem| stem.to_str()).ok_or("a file without a name")?;
+    let Some((_, members)) = stem.split_once('@') else { return Ok(CompileSettings::default()) };
+    let (counts, split) = members.strip_suffix(".split").map_or((members, false), |counts| (counts, true));
+    let (replicas, partitions) = counts.split_once('x').ok_or("a name without counts")?;
+    let count = |text: &str| text.parse().map_err(|_| format!("{text:?} is no count"));
+    let mut settings = CompileSettings::new(count(replicas)?, count(partitions)?);
+    settings.use_spmd = split;
+    Ok(settings)
+}
+
 fn run(program: &Path) -> Result<(), String> {
     let code = std::fs::read(program).map_err(|e| e.to_string())?;
     let mut data = &std::fs::read(program.with_extension("bin")).map_err(|e| e.to_string())?[..];
@@ -68,21 +81,51 @@ fn run(program: &Path) -> Result<(), String> {
     // What was read can be written and read again.
     let artifact = stablehlo::write(&module, stablehlo::ir::Version::NEWEST).map_err(|e| format!("write: {e}"))?;
     stablehlo::parse(artifact).map_err(|e| format!("parse again: {e}"))?;
-    let compiled = compile(&module).map_err(|e| format!("compile: {e}"))?;
+    let settings = settings(program)?;
+    let compiled = compile_with(&module, &settings, Pool::global()).map_err(|e| format!("compile: {e}"))?;
     let mut next = |bytes: usize| data.split_off(..bytes).ok_or("the data file is too short");
-    let mut inputs = Vec::new();
-    for parameter in compiled.parameters() {
-        let bytes = next(parameter.ty.bytes())?;
-        let tensor = Tensor::from_bytes(Pool::global(), parameter.ty.dtype, &parameter.ty.dims, bytes);
-        inputs.push(tensor.map_err(|e| e.to_string())?);
+    let (mut inputs, mut wants) = (Vec::new(), Vec::new());
+    for _ in 0..settings.replicas * settings.partitions {
+        let (mut given, mut wanted) = (Vec::new(), Vec::new());
+        for parameter in compiled.parameters() {
+            let bytes = next(parameter.ty.bytes())?;
+            let tensor = Tensor::from_bytes(Pool::global(), parameter.ty.dtype, &parameter.ty.dims, bytes);
+            given.push(tensor.map_err(|e| e.to_string())?);
+        }
+        for output in compiled.outputs() {
+            wanted.push(next(output.bytes())?);
+        }
+        inputs.push(given);
+        wants.push(wanted);
     }
-    for (i, got) in compiled.run(inputs).map_err(|e| e.to_string())?.iter().enumerate() {
-        let want = next(got.bytes().len())?;
-        if !agree(got.dtype(), got.bytes(), want) {
-            return Err(format!("output {i} ({:?}) is {:?}, want {want:?}", got.ty(), got.bytes()));
+    if !data.is_empty() {
+        return Err(format!("{} bytes of data are left over", data.len()));
+    }
+    for (member, (got, want)) in launch(&compiled, inputs).into_iter().zip(wants).enumerate() {
+        for (i, (got, want)) in got?.iter().zip(want).enumerate() {
+            if !agree(got.dtype(), got.bytes(), want) {
+                return Err(format!(
+                    "output {i} ({:?}) of member {member} is {:?}, want {want:?}",
+                    got.ty(),
+                    got.bytes()
+                ));
+            }
         }
     }
-    if data.is_empty() { Ok(()) } else { Err(format!("{} bytes of data are left over", data.len())) }
+    Ok(())
+}
+
+/// Runs every member on a thread of its own.
+fn launch(program: &Program, mut inputs: Vec<Vec<Tensor>>) -> Vec<Result<Vec<Tensor>, String>> {
+    if inputs.len() == 1 {
+        return vec![program.run(inputs.remove(0)).map_err(|e| e.to_string())];
+    }
+    let members = World::new(program.settings().replicas, program.settings().partitions).members();
+    std::thread::scope(|scope| {
+        let run = |(given, member)| scope.spawn(move || program.run_in(given, Pool::global(), Some(&member)));
+        let threads: Vec<_> = inputs.into_iter().zip(members).map(run).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no member panics").map_err(|e| e.to_string())).collect()
+    })
 }
 
 #[test]

@@ -98,7 +98,8 @@ fn programs() -> Vec<(&'static str, &'static str, String)> {
         ("multiply", "BIFC"),
         ("or", "BI"),
         ("power", "IFC"),
-        ("remainder", "IFC"),
+        // Of complex numbers the specification does not say what it is.
+        ("remainder", "IF"),
         ("shift_left", "I"),
         ("shift_right_arithmetic", "I"),
         ("shift_right_logical", "I"),
@@ -227,6 +228,24 @@ fn programs() -> Vec<(&'static str, &'static str, String)> {
             ),
         );
     }
+    op("einsum", "BIFC", "%0 = stablehlo.einsum %m, %m, config = \"ab,bc->ac\" : (M, M) -> M");
+    op(
+        "torch_index_select",
+        "BIFC",
+        "%0 = \"stablehlo.torch_index_select\"(%t, %i) <{dim = 0 : i64, batch_dims = 0 : i64}> : (T, tensor<4xi32>) -> T",
+    );
+    for (name, kinds, body) in [
+        ("chlo.erf, erf_inv, erfc", "F", "%0 = chlo.erf %t : T -> T"),
+        ("chlo.lgamma, digamma, bessel_i1e", "F", "%0 = chlo.lgamma %t : T -> T"),
+        ("chlo.asin, asinh, acos, acosh, atan, atanh, cosh, sinh, tan", "FC", "%0 = chlo.asin %t : T -> T"),
+        ("chlo.polygamma, zeta", "F", "%0 = chlo.zeta %t, %t : T, T -> T"),
+        ("chlo.next_after", "F", "%0 = chlo.next_after %t, %t : T, T -> T"),
+        ("chlo.mulhi", "I", "%0 = \"chlo.mulhi\"(%t, %t) : (T, T) -> T"),
+        ("chlo.square", "IFC", "%0 = chlo.square %t : T -> T"),
+        ("chlo.top_k", "IF", "%0:2 = chlo.top_k(%t, k = 2) : T -> (F, tensor<2xi32>)"),
+    ] {
+        op(name, kinds, body);
+    }
     all.push(("custom_call @Qr", "FC", "%0:2 = stablehlo.custom_call @Qr(%m) : (M) -> (M, F)".to_owned()));
     all.push((
         "custom_call @mhlo.topk",
@@ -314,8 +333,10 @@ fn table() -> String {
         `real_dynamic_slice` and `set_dimension_size`, which run where their shape operands are constants or the\n\
         result's type is known. Custom calls with a row, `ProductOfElementaryHouseholderReflectors`, `ApproxTopK`, `TopK`,\n\
         `mhlo.` and the names of inverse and hyperbolic functions, `Sharding` and the placement annotations are known;\n\
-        others are run by handlers that the embedding program registers (`engine::custom_calls`). Refused with the\n\
-        remedy: `infeed`, `outfeed`, `send`, `recv`, `async_*`, `uniform_quantize`, `uniform_dequantize`.\n";
+        others are run by handlers that the embedding program registers (`engine::custom_calls`). Of CHLO there are also\n\
+        `conj`, `is_inf`, `constant`, `constant_like`, `ragged_dot` and `broadcast_*`. Every op runs on quantized tensors as\n\
+        the specification says: dequantized, computed, quantized. Refused with the remedy: `infeed`, `outfeed`, `send`,\n\
+        `recv`, `async_*`.\n";
     out
 }
 

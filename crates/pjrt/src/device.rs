@@ -1,15 +1,16 @@
 //! `PJRT_Device_*` and `PJRT_DeviceDescription_*`.
 
+use std::ffi::c_char;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use pjrt_sys::*;
-use pjrt_types::{MemoryStats, NamedValue};
+use pjrt_types::{ErrorCode, MemoryStats, NamedValue};
 
 use crate::client::{Client, ClientInner};
 use crate::error::Error;
-use crate::handle::{Foreign, Handle};
+use crate::handle::{Foreign, Handle, Owned};
 use crate::memory::Memory;
 use crate::named_value;
 use crate::read;
@@ -171,6 +172,48 @@ impl Device {
         self.0.query::<slot::PJRT_Device_ClearMemoryStats>()
     }
 
+    /// Fails the earliest run on this device with that [`launch_id`](crate::ExecuteOptions::launch_id) that has not ended:
+    /// its outputs and its event give the error. False where there is none.
+    ///
+    /// # Errors
+    ///
+    /// The code `OK`, which is no error, and what the plugin reports.
+    #[doc(alias = "PJRT_Device_PoisonExecution")]
+    pub fn poison_execution(&self, launch_id: i32, code: ErrorCode, message: &str) -> Result<bool, Error> {
+        if code == ErrorCode::OK {
+            return Err(Error::invalid("a run cannot fail with the code OK"));
+        }
+        let mut args = PJRT_Device_PoisonExecution_Args::new();
+        args.device = self.0.as_ptr();
+        args.launch_id = launch_id;
+        args.error_code = PJRT_Error_Code(code.as_raw());
+        args.error_message = message.as_ptr().cast::<c_char>();
+        args.error_message_size = message.len();
+        // SAFETY: C2: the device is live; the text lives through the call.
+        unsafe { self.0.api().call::<slot::PJRT_Device_PoisonExecution>(&mut args) }?;
+        Ok(args.poisoned.get())
+    }
+
+    /// Tells the plugin that the device waits for work of the caller's, which its diagnostics then show until the result
+    /// is dropped.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_Device_CreateAsyncTrackingEvent")]
+    pub fn track(&self, description: &str) -> Result<AsyncTrackingEvent, Error> {
+        type Function = slot::PJRT_Device_CreateAsyncTrackingEvent;
+        let mut args = PJRT_Device_CreateAsyncTrackingEvent_Args::new();
+        args.device = self.0.as_ptr();
+        args.description = description.as_ptr().cast::<c_char>();
+        args.description_size = description.len();
+        // SAFETY: C2: the device is live; the text lives through the call.
+        unsafe { self.0.api().call::<Function>(&mut args) }?;
+        let raw = read::object(args.event).map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        // SAFETY: C3: the plugin made the event for us.
+        Ok(AsyncTrackingEvent(unsafe { Owned::new(raw, self.0.owner().clone()) }))
+    }
+
     /// What the plugin says about this device; unlike those of the description, these may change.
     ///
     /// # Errors
@@ -188,6 +231,14 @@ impl Device {
         values.map_err(|broken| Error::malformed(slot::PJRT_Device_GetAttributes::NAME, broken))
     }
 }
+
+/// Work that a device waits for; see [`Device::track`].
+#[must_use = "the work has ended when this is dropped"]
+#[derive(Debug)]
+#[doc(alias = "PJRT_AsyncTrackingEvent")]
+pub struct AsyncTrackingEvent(
+    #[expect(dead_code, reason = "dropped")] Owned<PJRT_AsyncTrackingEvent, Arc<ClientInner>>,
+);
 
 /// The same device.
 impl PartialEq for Device {
@@ -211,6 +262,10 @@ pub struct DeviceDescription(Handle<PJRT_DeviceDescription, Parent>);
 impl DeviceDescription {
     pub(crate) fn new(handle: Handle<PJRT_DeviceDescription, Parent>) -> Self {
         Self(handle)
+    }
+
+    pub(crate) fn handle(&self) -> &Handle<PJRT_DeviceDescription, Parent> {
+        &self.0
     }
 
     /// Id, unique among the devices of all processes.

@@ -104,13 +104,7 @@ impl Buffer {
         let (data, size) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice()));
         // SAFETY: `hold` keeps the memory, whose address does not change with its owner's, until the event is ready.
         let (event, reorder) = unsafe { self.start(data, size) }?;
-        let state = Arc::new(ReadState { completion: Completion::default(), memory: Mutex::default(), reorder });
-        let theirs = state.clone();
-        event.hold(memory, move |memory, result| {
-            *theirs.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
-            theirs.completion.complete(result);
-        });
-        Ok(HostRead { state })
+        Ok(HostRead::of(&event, memory, reorder))
     }
 
     fn typed_shape<T: Element>(&self) -> Result<&Shape, Error> {
@@ -320,6 +314,17 @@ impl<T: Element> HostRead<T>
 where
     T::Bits: Send,
 {
+    /// A copy that writes to the memory until the event is ready.
+    pub(crate) fn of(event: &Event, memory: Vec<T::Bits>, reorder: Option<Reorder>) -> Self {
+        let state = Arc::new(ReadState { completion: Completion::default(), memory: Mutex::default(), reorder });
+        let theirs = state.clone();
+        event.hold(memory, move |memory, result| {
+            *theirs.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+            theirs.completion.complete(result);
+        });
+        Self { state }
+    }
+
     /// Whether the copy has ended, well or not.
     pub fn is_ready(&self) -> bool {
         self.state.completion.is_complete()

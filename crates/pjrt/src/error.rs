@@ -61,6 +61,13 @@ impl Error {
         Self::new(ErrorKind::Unsupported, ErrorCode::UNIMPLEMENTED, Some(function), message)
     }
 
+    /// A function of an extension that the plugin offers without it.
+    #[cold]
+    pub(crate) fn missing_in(function: &'static str, table: &'static str, plugin: ApiVersion) -> Self {
+        let message = format!("the plugin, of API {plugin}, does not have this function in its {table}");
+        Self::new(ErrorKind::Unsupported, ErrorCode::UNIMPLEMENTED, Some(function), message)
+    }
+
     #[cold]
     pub(crate) fn unsupported(message: String) -> Self {
         Self::new(ErrorKind::Unsupported, ErrorCode::UNIMPLEMENTED, None, message)

@@ -11,6 +11,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
+use crate::execute_context::ExecuteContext;
 use crate::handle::Foreign;
 use crate::layout;
 use crate::loaded_executable::{LoadedExecutable, Parameter};
@@ -55,6 +56,17 @@ pub struct ExecuteOptions {
     pub call_location: Option<CString>,
     /// Device to run on instead of the one the program was compiled for; needs an executable compiled as portable.
     pub device: Option<Device>,
+    /// Data for the custom calls of this run.
+    pub context: Option<ExecuteContext>,
+}
+
+impl ExecuteOptions {
+    /// Keeps the context until the run of that event has ended.
+    fn keep_context(&self, run: &Event) {
+        if let Some(context) = &self.context {
+            run.hold(context.clone(), |context, _| drop(context));
+        }
+    }
 }
 
 /// A run on one device.
@@ -168,7 +180,12 @@ impl LoadedExecutable {
         drop(inputs);
         let (outputs, done) = run?;
         let name = slot::PJRT_LoadedExecutable_Execute::NAME;
-        let done = done.ok_or_else(|| Error::malformed(name, Malformed("no event for the run")))?;
+        let Some(done) = done else {
+            // Nothing tells when the run is done with its context.
+            std::mem::forget(options.context.clone());
+            return Err(Error::malformed(name, Malformed("no event for the run")));
+        };
+        options.keep_context(&done);
         Ok(Execution { outputs, done })
     }
 
@@ -263,9 +280,14 @@ impl LoadedExecutable {
             match read::object(event) {
                 // SAFETY: C3: the plugin made the event for us.
                 Ok(raw) => execution.done.push(unsafe { Event::new(raw, self.handle().owner().clone()) }),
-                Err(why) => broken = Some(Error::malformed(name, why)),
+                Err(why) => {
+                    // Nothing tells when this run is done with its context.
+                    std::mem::forget(options.context.clone());
+                    broken = Some(Error::malformed(name, why));
+                }
             }
         }
+        execution.done.iter().for_each(|run| options.keep_context(run));
         for (list, device) in outputs.iter_mut().zip(devices) {
             // SAFETY: the plugin filled the list.
             match unsafe { self.take_outputs(list, *device) } {
@@ -369,6 +391,12 @@ impl LoadedExecutable {
         if let Some(given) = launch.options {
             options.launch_id = given.launch_id;
             options.call_location = given.call_location.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+            if let Some(context) = &given.context {
+                if !ptr::eq(context.handle().api(), self.handle().api()) {
+                    return Err(Error::invalid("the execute context belongs to another plugin than the program"));
+                }
+                options.context = context.handle().as_ptr();
+            }
             args.execute_device = given.device.as_ref().map_or(ptr::null_mut(), |device| device.handle().as_ptr());
         }
         args.executable = self.live()?.as_ptr();

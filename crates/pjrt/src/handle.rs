@@ -84,28 +84,28 @@ impl<T, O> fmt::Debug for Handle<T, O> {
     }
 }
 
-/// An object its holder must destroy.
+/// An object its holder must destroy, with functions that its owner has.
 ///
 /// # Safety
 ///
 /// `destroy` calls the object's destroy function once and nothing else.
-pub(crate) unsafe trait Destroy {
+pub(crate) unsafe trait Destroy<O> {
     /// # Safety
     ///
-    /// `raw` is a live object of that plugin and nothing uses it afterwards.
-    unsafe fn destroy(api: &Api, raw: *mut Self) -> Result<(), Error>;
+    /// `raw` is a live object of the owner's plugin and nothing uses it afterwards.
+    unsafe fn destroy(owner: &O, raw: *mut Self) -> Result<(), Error>;
 }
 
 macro_rules! destroy {
     ($($object:ident($function:ident, $args:ident, $field:ident);)*) => {
         $(
             // SAFETY: the body is one call of the object's destroy function.
-            unsafe impl Destroy for $object {
-                unsafe fn destroy(api: &Api, raw: *mut Self) -> Result<(), Error> {
+            unsafe impl<O: Owner> Destroy<O> for $object {
+                unsafe fn destroy(owner: &O, raw: *mut Self) -> Result<(), Error> {
                     let mut args = $args::new();
                     args.$field = raw;
                     // SAFETY: C2: the only input is an object that is live and given up, by this function's contract.
-                    unsafe { api.call::<slot::$function>(&mut args) }
+                    unsafe { owner.api().call::<slot::$function>(&mut args) }
                 }
             }
         )*
@@ -119,12 +119,14 @@ destroy! {
     PJRT_Executable(PJRT_Executable_Destroy, PJRT_Executable_Destroy_Args, executable);
     PJRT_LoadedExecutable(PJRT_LoadedExecutable_Destroy, PJRT_LoadedExecutable_Destroy_Args, executable);
     PJRT_TopologyDescription(PJRT_TopologyDescription_Destroy, PJRT_TopologyDescription_Destroy_Args, topology);
+    PJRT_AsyncTrackingEvent(PJRT_AsyncTrackingEvent_Destroy, PJRT_AsyncTrackingEvent_Destroy_Args, event);
+    PJRT_ExecuteContext(PJRT_ExecuteContext_Destroy, PJRT_ExecuteContext_Destroy_Args, context);
 }
 
 /// A live object whose holder destroys it, before `owner` goes.
-pub(crate) struct Owned<T: Destroy, O: Owner>(Handle<T, O>);
+pub(crate) struct Owned<T: Destroy<O>, O: Owner>(Handle<T, O>);
 
-impl<T: Destroy, O: Owner> Owned<T, O> {
+impl<T: Destroy<O>, O: Owner> Owned<T, O> {
     /// # Safety
     ///
     /// `raw` is a live object of the plugin of `owner`, lives while `owner` does, and is the caller's to destroy.
@@ -133,7 +135,7 @@ impl<T: Destroy, O: Owner> Owned<T, O> {
     }
 }
 
-impl<T: Destroy, O: Owner> std::ops::Deref for Owned<T, O> {
+impl<T: Destroy<O>, O: Owner> std::ops::Deref for Owned<T, O> {
     type Target = Handle<T, O>;
 
     fn deref(&self) -> &Handle<T, O> {
@@ -141,16 +143,16 @@ impl<T: Destroy, O: Owner> std::ops::Deref for Owned<T, O> {
     }
 }
 
-impl<T: Destroy, O: Owner> fmt::Debug for Owned<T, O> {
+impl<T: Destroy<O>, O: Owner> fmt::Debug for Owned<T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl<T: Destroy, O: Owner> Drop for Owned<T, O> {
+impl<T: Destroy<O>, O: Owner> Drop for Owned<T, O> {
     fn drop(&mut self) {
         // SAFETY: `Owned::new` was given the object to destroy, and no reference to it is left.
-        if let Err(error) = unsafe { T::destroy(self.0.api(), self.0.as_ptr()) } {
+        if let Err(error) = unsafe { T::destroy(self.0.owner(), self.0.as_ptr()) } {
             tracing::warn!(%error, "a plugin object could not be destroyed");
         }
     }

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use fake::{Fake, plugin_of, table};
 use pjrt::extension_slot::PJRT_Layouts_PJRT_Executable_GetParameterLayouts as ParameterLayouts;
-use pjrt::extensions::Layouts;
-use pjrt::{ErrorKind, LoadErrorKind, Plugin, StaticApi, slot};
+use pjrt::extensions::{Ffi, Layouts, Profiler, RawBuffers, Streams};
+use pjrt::{ErrorKind, LoadErrorKind, Plugin, StaticApi, extension_slot, slot};
 use pjrt_sys::*;
 
 unsafe extern "C" {
@@ -223,4 +223,44 @@ fn broken_chains_are_cut() {
         long = node(PJRT_Extension_Type(2), 24, long);
     }
     assert_eq!(with_chain(long).extensions().len(), 128);
+}
+
+#[test]
+fn short_extensions_of_every_group_have_only_what_lies_within_their_size() {
+    /// Cut after `words` words.
+    fn cut<E: Extension>(words: usize) -> Plugin {
+        let cut: &mut [usize] = vec![1usize; words].leak();
+        cut[0] = words * 8;
+        cut[1] = usize::try_from(E::TYPE.0).unwrap();
+        cut[2] = 0;
+        // All functions are garbage that nothing calls.
+        with_chain(cut.as_mut_ptr().cast())
+    }
+    let streams = cut::<PJRT_Stream_Extension>(4).extension::<Streams>().unwrap();
+    assert!(streams.supports::<extension_slot::PJRT_Get_Stream_For_External_Ready_Events>());
+    assert!(!streams.supports::<extension_slot::PJRT_Wait_Until_Buffer_Ready_On_Stream>());
+    let raw_buffers = cut::<PJRT_RawBuffer_Extension>(9).extension::<RawBuffers>().unwrap();
+    assert!(raw_buffers.supports::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>());
+    assert!(!raw_buffers.supports::<extension_slot::PJRT_RawBuffer_GetHostPointer>());
+    let ffi = cut::<PJRT_FFI_Extension>(5).extension::<Ffi>().unwrap();
+    assert!(!ffi.supports::<extension_slot::PJRT_FFI_Register_Handler>());
+    // SAFETY: the function is missing.
+    let missing = unsafe { ffi.register_handler("x", "y", std::ptr::NonNull::dangling(), Default::default()) };
+    assert_eq!(missing.unwrap_err().kind(), ErrorKind::Unsupported);
+    // The profiler's functions are in a table behind the extension, which may be missing or short as well.
+    assert!(cut::<PJRT_Profiler_Extension>(3).extension::<Profiler>().is_none());
+    let profiler = |table: *mut PLUGIN_Profiler_Api| {
+        let mut extension = PJRT_Profiler_Extension::new();
+        extension.base.type_ = PJRT_Profiler_Extension::TYPE;
+        extension.profiler_api = table;
+        with_chain((&raw mut *Box::leak(Box::new(extension))).cast()).extension::<Profiler>()
+    };
+    assert!(profiler(null_mut()).is_none());
+    for words in 1..13 {
+        let table: &mut [usize] = vec![0usize; words].leak();
+        table[0] = words * 8;
+        let none = profiler(table.as_mut_ptr().cast()).unwrap();
+        let error = none.start(&[]).unwrap_err();
+        assert_eq!((error.kind(), error.function()), (ErrorKind::Unsupported, Some("PLUGIN_Profiler_Create")));
+    }
 }

@@ -17,7 +17,8 @@ pub(crate) struct Named<'a>(pub(crate) &'a [(&'a str, &'a Attribute)]);
 
 impl<'a> Named<'a> {
     pub(crate) fn find(self, name: &str) -> Option<&'a Attribute> {
-        self.0.iter().find(|(n, _)| *n == name).map(|(_, a)| *a)
+        // Names come from the same tables, so most are told apart by their length.
+        self.0.iter().find(|(n, _)| n.len() == name.len() && *n == name).map(|(_, a)| *a)
     }
 
     fn required<T>(self, name: &str, what: &str, read: impl Fn(&'a Attribute) -> Option<T>) -> Result<T> {
@@ -28,7 +29,10 @@ impl<'a> Named<'a> {
     }
 
     fn or<T>(self, name: &str, what: &str, default: T, read: impl Fn(&'a Attribute) -> Option<T>) -> Result<T> {
-        if self.find(name).is_none() { Ok(default) } else { self.required(name, what, read) }
+        match self.find(name) {
+            None => Ok(default),
+            Some(attribute) => read(attribute).ok_or_else(|| Error::new(format!("attribute `{name}` must be {what}"))),
+        }
     }
 
     /// A list of integers.

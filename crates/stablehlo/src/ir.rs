@@ -9,6 +9,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
+pub use crate::values::{ValueIds, ValueTypes};
+
 /// Marks a dimension whose extent is not known before run time.
 pub const DYNAMIC: i64 = i64::MIN;
 
@@ -185,8 +187,8 @@ pub struct Func {
     pub attributes: Attributes,
     /// Body: its block arguments are the function's arguments, its last op is [`OpKind::Return`].
     pub body: Region,
-    /// Type of every value of the function, indexed by [`ValueId`].
-    pub values: Vec<Type>,
+    /// Type of every value of the function, nested regions included, indexed by [`ValueId`].
+    pub values: ValueTypes,
     /// Where the function came from.
     pub location: LocationId,
 }
@@ -206,9 +208,9 @@ pub struct Op {
     /// What it does, with its attributes.
     pub kind: OpKind,
     /// Operands in the specification's order.
-    pub operands: Vec<ValueId>,
+    pub operands: ValueIds,
     /// Results.
-    pub results: Vec<ValueId>,
+    pub results: ValueIds,
     /// Regions in the specification's order (`while`: cond, body).
     pub regions: Vec<Region>,
     /// Discardable attributes.
@@ -394,7 +396,8 @@ pub enum TransposeA {
     Adjoint,
 }
 
-/// What an op does. Fields carry the specification's attribute names.
+/// What an op does. Fields carry the specification's attribute names; large ones are boxed, so that the many ops without
+/// them stay small.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each name is the specification's own")]
@@ -454,13 +457,13 @@ pub enum OpKind {
     },
     // Indexing.
     Gather {
-        dimensions: GatherDimensions,
+        dimensions: Box<GatherDimensions>,
         slice_sizes: Vec<i64>,
         indices_are_sorted: bool,
     },
     /// `operands`: inputs, one index operand, updates.
     Scatter {
-        dimensions: ScatterDimensions,
+        dimensions: Box<ScatterDimensions>,
         indices_are_sorted: bool,
         unique_indices: bool,
     },
@@ -475,8 +478,8 @@ pub enum OpKind {
         precision: Vec<Precision>,
     },
     Convolution {
-        dimensions: ConvDimensions,
-        window: Window,
+        dimensions: Box<ConvDimensions>,
+        window: Box<Window>,
         feature_group_count: i64,
         batch_group_count: i64,
         precision: Vec<Precision>,
@@ -485,10 +488,10 @@ pub enum OpKind {
         dimensions: Vec<usize>,
     },
     ReduceWindow {
-        window: Window,
+        window: Box<Window>,
     },
     SelectAndScatter {
-        window: Window,
+        window: Box<Window>,
     },
     // Linear algebra, random numbers, transforms.
     Cholesky {

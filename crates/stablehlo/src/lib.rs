@@ -53,9 +53,12 @@ mod literal;
 mod location;
 mod ops;
 mod print;
+// Without the feature nobody reads text; what `write` makes of types that are kept as text needs the module.
+#[cfg_attr(not(feature = "text"), allow(dead_code))]
 mod text;
 mod typed;
 mod types;
+mod values;
 mod verify;
 mod version;
 mod write;
@@ -64,19 +67,33 @@ use bytes::Bytes;
 
 pub use error::{Error, Result};
 pub use print::PrintOptions;
-pub use verify::verify;
+pub use verify::{infer, infer_op, verify};
 pub use write::write;
 
 /// Deepest nesting of regions, attributes and types a program may have. Reading needs stack in proportion.
 const MAX_NESTING: usize = 64;
 
-/// Reads a program: a portable artifact of StableHLO 0.9.0 or later, or text.
+/// Reads a program: a portable artifact of StableHLO 0.9.0 or later, or, with the feature `text`, text.
 pub fn parse(program: impl Into<Bytes>) -> Result<ir::Module> {
     let program = program.into();
-    let module =
-        if program.starts_with(&bytecode::MAGIC) { bytecode::parse(&program)? } else { text::parse(&program)? };
+    let module = if is_artifact(&program) { bytecode::parse(&program)? } else { parse_text(&program)? };
     verify(&module)?;
     Ok(module)
+}
+
+/// Whether a program begins as portable artifacts do. Anything else is read as text.
+pub fn is_artifact(program: &[u8]) -> bool {
+    program.starts_with(&bytecode::MAGIC)
+}
+
+#[cfg(feature = "text")]
+fn parse_text(program: &Bytes) -> Result<ir::Module> {
+    text::parse(program)
+}
+
+#[cfg(not(feature = "text"))]
+fn parse_text(_: &Bytes) -> Result<ir::Module> {
+    Err(Error::new("the program is no portable artifact, and text is read with the feature `text` alone"))
 }
 
 /// Reads a program in XLA's own form: a serialized `HloModuleProto`, the format `hlo` of PJRT.

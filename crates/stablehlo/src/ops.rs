@@ -3,7 +3,7 @@
 use crate::ir::{Binary, OpKind, Unary};
 
 /// What an op name stands for, resolved once per name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Code {
     Unary(Unary),
     Binary(Binary),
@@ -53,6 +53,7 @@ pub(crate) enum Code {
     CreateToken,
     AfterAll,
     Return,
+    #[default]
     Other,
 }
 
@@ -222,11 +223,17 @@ pub(crate) fn vhlo_attributes(versioned: &str) -> Option<&'static [&'static str]
     VHLO.iter().find(|row| row.0 == versioned).map(|row| row.1)
 }
 
+/// Whether the portable artifact has an op of that name with attributes.
+pub(crate) fn is_op(op: &str) -> bool {
+    VHLO.iter().any(|(name, _)| name.strip_prefix(op).is_some_and(|rest| rest == "_v1" || rest == "_v2"))
+}
+
 /// Whether some version of the op (named without dialect and version) has an attribute of that name.
 pub(crate) fn is_attribute(op: &str, attribute: &str) -> bool {
-    VHLO.iter().any(|(name, attributes)| {
-        name.strip_prefix(op).is_some_and(|rest| rest == "_v1" || rest == "_v2") && attributes.contains(&attribute)
-    })
+    let base = |name: &'static str| name.rsplit_once("_v").map_or(name, |(base, _)| base);
+    let start = VHLO.partition_point(|(name, _)| base(name) < op);
+    let mut versions = VHLO[start..].iter().take_while(|(name, _)| base(name) == op);
+    versions.any(|(_, attributes)| attributes.contains(&attribute))
 }
 
 /// Attributes of Shardy's ops whose properties are plain references, in the order of the properties.
@@ -246,6 +253,7 @@ pub(crate) fn shardy_attributes(name: &str) -> Option<&'static [&'static str]> {
     })
 }
 
+/// Sorted by name, then version.
 #[rustfmt::skip]
 const VHLO: &[(&str, &[&str])] = &[
     ("all_gather_v1", &["all_gather_dim", "channel_id", "replica_groups", "use_global_device_ids"]),
@@ -257,15 +265,15 @@ const VHLO: &[(&str, &[&str])] = &[
     ("batch_norm_grad_v1", &["epsilon", "feature_index"]),
     ("batch_norm_inference_v1", &["epsilon", "feature_index"]),
     ("batch_norm_training_v1", &["epsilon", "feature_index"]),
-    ("broadcast_in_dim_v1", &["broadcast_dimensions"]),
     ("broadcast_v1", &["broadcast_sizes"]),
+    ("broadcast_in_dim_v1", &["broadcast_dimensions"]),
     ("call_v1", &["callee"]),
     ("cbrt_v2", &["result_accuracy"]),
     ("cholesky_v1", &["lower"]),
     ("collective_broadcast_v1", &["channel_id", "replica_groups"]),
     ("collective_broadcast_v2", &["channel_id", "has_dynamic_root", "replica_groups"]),
-    ("collective_reduce_v1", &["channel_id", "has_dynamic_root", "replica_groups", "use_global_device_ids"]),
     ("collective_permute_v1", &["channel_id", "source_target_pairs"]),
+    ("collective_reduce_v1", &["channel_id", "has_dynamic_root", "replica_groups", "use_global_device_ids"]),
     ("compare_v1", &["compare_type", "comparison_direction"]),
     ("composite_v1", &["composite_attributes", "decomposition", "name", "version"]),
     ("composite_v2", &["composite_attributes", "decomposition", "name", "version"]),
@@ -276,9 +284,9 @@ const VHLO: &[(&str, &[&str])] = &[
     ("cross-replica-sum_v1", &["replica_groups"]),
     ("custom_call_v1", &["api_version", "backend_config", "call_target_name", "called_computations", "has_side_effect", "operand_layouts", "output_operand_aliases", "result_layouts"]),
     ("custom_call_v2", &["api_version", "backend_config", "call_target_name", "called_computations", "has_side_effect", "operand_layouts", "output_operand_aliases", "result_layouts", "result_tilings"]),
+    ("dot_v1", &["precision_config"]),
     ("dot_general_v1", &["lhs_batching_dimensions", "lhs_contracting_dimensions", "precision_config", "rhs_batching_dimensions", "rhs_contracting_dimensions"]),
     ("dot_general_v2", &["accumulation_type", "allow_imprecise_accumulation", "lhs_batching_dimensions", "lhs_component_count", "lhs_contracting_dimensions", "lhs_precision_type", "num_primitive_operations", "precision_config", "rhs_batching_dimensions", "rhs_component_count", "rhs_contracting_dimensions", "rhs_precision_type"]),
-    ("dot_v1", &["precision_config"]),
     ("dynamic_broadcast_in_dim_v1", &["broadcast_dimensions", "known_expanding_dimensions", "known_nonexpanding_dimensions"]),
     ("dynamic_conv_v1", &["batch_group_count", "feature_group_count", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions", "lhs_dilation", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "padding", "precision_config", "rhs_dilation", "window_reversal", "window_strides"]),
     ("dynamic_conv_v2", &["batch_group_count", "feature_group_count", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions", "lhs_dilation", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "precision_config", "rhs_dilation", "window_reversal", "window_strides"]),
@@ -287,8 +295,8 @@ const VHLO: &[(&str, &[&str])] = &[
     ("dynamic_iota_v1", &["iota_dimension"]),
     ("dynamic_slice_v1", &["slice_sizes"]),
     ("einsum_v1", &["einsum_config"]),
-    ("exponential_minus_one_v2", &["result_accuracy"]),
     ("exponential_v2", &["result_accuracy"]),
+    ("exponential_minus_one_v2", &["result_accuracy"]),
     ("fft_v1", &["fft_length", "fft_type"]),
     ("func_v1", &["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"]),
     ("gather_v1", &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "slice_sizes", "start_index_map"]),
@@ -297,9 +305,9 @@ const VHLO: &[(&str, &[&str])] = &[
     ("get_tuple_element_v1", &["index"]),
     ("infeed_v1", &["infeed_config", "layout"]),
     ("iota_v1", &["iota_dimension"]),
+    ("log_v2", &["result_accuracy"]),
     ("log_plus_one_v2", &["result_accuracy"]),
     ("logistic_v2", &["result_accuracy"]),
-    ("log_v2", &["result_accuracy"]),
     ("map_v1", &["dimensions"]),
     ("outfeed_v1", &["outfeed_config"]),
     ("pad_v1", &["edge_padding_high", "edge_padding_low", "interior_padding"]),
@@ -310,8 +318,8 @@ const VHLO: &[(&str, &[&str])] = &[
     ("reduce_scatter_v1", &["channel_id", "replica_groups", "scatter_dimension", "use_global_device_ids"]),
     ("reduce_window_v1", &["base_dilations", "padding", "window_dilations", "window_dimensions", "window_strides"]),
     ("reverse_v1", &["dimensions"]),
-    ("rng_bit_generator_v1", &["rng_algorithm"]),
     ("rng_v1", &["rng_distribution"]),
+    ("rng_bit_generator_v1", &["rng_algorithm"]),
     ("rsqrt_v2", &["result_accuracy"]),
     ("scatter_v1", &["index_vector_dim", "indices_are_sorted", "inserted_window_dims", "scatter_dims_to_operand_dims", "unique_indices", "update_window_dims"]),
     ("scatter_v2", &["index_vector_dim", "indices_are_sorted", "input_batching_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "scatter_indices_batching_dims", "unique_indices", "update_window_dims"]),
@@ -330,3 +338,17 @@ const VHLO: &[(&str, &[&str])] = &[
     ("triangular_solve_v1", &["left_side", "lower", "transpose_a", "unit_diagonal"]),
     ("unary_einsum_v1", &["einsum_config"]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted() {
+        let key = |name: &'static str| name.rsplit_once("_v").unwrap();
+        assert!(VHLO.is_sorted_by(|a, b| key(a.0) < key(b.0)));
+        assert!(is_attribute("all_gather", "channel_id") && !is_attribute("while", "nothing"));
+        assert!(!is_attribute("broadcast", "broadcast_dimensions"));
+        assert!(is_attribute("broadcast_in_dim", "broadcast_dimensions"));
+    }
+}

@@ -16,12 +16,12 @@ pub(crate) struct Raw<'a> {
     pub(crate) attributes: Named<'a>,
     pub(crate) operands: &'a [ValueId],
     /// Types of all values of the function so far, the op's results included.
-    pub(crate) values: &'a [Type],
+    pub(crate) values: &'a ValueTypes,
 }
 
 impl Raw<'_> {
     fn rank(&self, operand: usize) -> Result<usize> {
-        let ty = self.operands.get(operand).map(|v| &self.values[v.0 as usize]);
+        let ty = self.operands.get(operand).map(|&v| &self.values[v]);
         match ty {
             Some(Type::Tensor(tensor)) => Ok(tensor.rank()),
             Some(other) => Err(Error::new(format!("operand {operand} must be a tensor, not {other}"))),
@@ -81,12 +81,12 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
         Code::Reverse => OpKind::Reverse { dimensions: a.dims("dimensions")? },
         Code::GetDimensionSize => OpKind::GetDimensionSize { dimension: a.dim("dimension")? },
         Code::Gather => OpKind::Gather {
-            dimensions: gather_dimensions(a)?,
+            dimensions: gather_dimensions(a)?.into(),
             slice_sizes: a.ints("slice_sizes")?,
             indices_are_sorted: a.flag("indices_are_sorted")?,
         },
         Code::Scatter => OpKind::Scatter {
-            dimensions: scatter_dimensions(a)?,
+            dimensions: scatter_dimensions(a)?.into(),
             indices_are_sorted: a.flag("indices_are_sorted")?,
             unique_indices: a.flag("unique_indices")?,
         },
@@ -101,9 +101,9 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
         Code::ReduceWindow | Code::SelectAndScatter => {
             let window = window(a, raw.rank(0)?)?;
             if code == Code::ReduceWindow {
-                OpKind::ReduceWindow { window }
+                OpKind::ReduceWindow { window: window.into() }
             } else {
-                OpKind::SelectAndScatter { window }
+                OpKind::SelectAndScatter { window: window.into() }
             }
         }
         Code::Cholesky => OpKind::Cholesky { lower: a.flag("lower")? },
@@ -338,6 +338,11 @@ fn dot_algorithm(a: Named<'_>) -> Result<Option<(String, Attribute)>> {
     Ok(Some(("algorithm".into(), Attribute::Other(text))))
 }
 
+/// An empty list is an absent one.
+fn or_default<T: Clone>(list: Vec<T>, default: T, count: usize) -> Vec<T> {
+    if list.is_empty() { vec![default; count] } else { list }
+}
+
 fn convolution(a: Named<'_>) -> Result<OpKind> {
     let dimensions = ConvDimensions {
         input_batch: a.dim("input_batch_dimension")?,
@@ -353,15 +358,15 @@ fn convolution(a: Named<'_>) -> Result<OpKind> {
     let n = dimensions.input_spatial.len();
     let window = Window {
         dimensions: Vec::new(),
-        strides: a.ints_or("window_strides", vec![1; n])?,
-        base_dilations: a.ints_or("lhs_dilation", vec![1; n])?,
-        window_dilations: a.ints_or("rhs_dilation", vec![1; n])?,
-        padding: a.pairs("padding", n)?,
-        reversal: a.bools_or("window_reversal", vec![false; n])?,
+        strides: or_default(a.ints_or("window_strides", vec![1; n])?, 1, n),
+        base_dilations: or_default(a.ints_or("lhs_dilation", vec![1; n])?, 1, n),
+        window_dilations: or_default(a.ints_or("rhs_dilation", vec![1; n])?, 1, n),
+        padding: or_default(a.pairs("padding", n)?, (0, 0), n),
+        reversal: or_default(a.bools_or("window_reversal", vec![false; n])?, false, n),
     };
     Ok(OpKind::Convolution {
-        dimensions,
-        window,
+        dimensions: dimensions.into(),
+        window: window.into(),
         feature_group_count: a.int_or("feature_group_count", 1)?,
         batch_group_count: a.int_or("batch_group_count", 1)?,
         precision: precision(a)?,

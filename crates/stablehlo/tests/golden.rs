@@ -294,3 +294,63 @@ fn a_negative_sort_dimension_counts_from_the_end() {
     let OpKind::Sort { dimension, is_stable } = kind("%x: tensor<4x6xf32>", op) else { panic!() };
     assert_eq!((dimension, is_stable), (1, false));
 }
+
+fn same(text: &str, other: &str) {
+    assert_eq!(
+        stablehlo::parse(text.to_owned()).unwrap().to_string(),
+        stablehlo::parse(other.to_owned()).unwrap().to_string()
+    );
+}
+
+#[test]
+fn dimension_numbers_of_convolutions_in_words() {
+    let program = |numbers: &str, window: &str| {
+        format!(
+            "func.func @main(%x: tensor<1x8x2xf32>, %k: tensor<3x2x4xf32>) -> tensor<1x6x4xf32> {{
+  %0 = \"stablehlo.convolution\"(%x, %k) {{batch_group_count = 1 : i64, feature_group_count = 1 : i64, dimension_numbers = #stablehlo.conv<{numbers}>{window}}} : (tensor<1x8x2xf32>, tensor<3x2x4xf32>) -> tensor<1x6x4xf32>
+  return %0 : tensor<1x6x4xf32>
+}}"
+        )
+    };
+    let raw = "raw input_batch_dimension = 0, input_feature_dimension = 2, input_spatial_dimensions = [1], kernel_input_feature_dimension = 1, kernel_output_feature_dimension = 2, kernel_spatial_dimensions = [0], output_batch_dimension = 0, output_feature_dimension = 2, output_spatial_dimensions = [1]";
+    same(&program(raw, ""), &program("[b, 0, f]x[0, i, o]->[b, 0, f]", ""));
+    // Empty lists are absent ones.
+    same(&program(raw, ", window_strides = array<i64>, lhs_dilation = array<i64>"), &program(raw, ""));
+}
+
+#[test]
+fn a_bare_name_is_the_first_of_its_values() {
+    let program = |name: &str| {
+        format!(
+            "func.func @main(%x: tensor<f32>) -> tensor<f32> {{
+  %0:2 = stablehlo.optimization_barrier %x, %x : tensor<f32>, tensor<f32>
+  return {name} : tensor<f32>
+}}"
+        )
+    };
+    same(&program("%0"), &program("%0#0"));
+}
+
+#[test]
+fn bounds_and_quantized_types_have_one_spelling() {
+    let program = |argument: &str, result: &str| {
+        format!("func.func @main(%x: {argument}) -> {result} {{\n  return %x : {result}\n}}")
+    };
+    for (a, b) in [
+        ("tensor<?x4xf32, #stablehlo.type_extensions<bounds = [3, ?]>>", "tensor<?x4xf32, #stablehlo.bounds<3, ?>>"),
+        ("tensor<2x!quant.uniform<i8:f32,2.0:15>>", "tensor<2x!quant.uniform<i8:f32, 2.000000e+00:15>>"),
+    ] {
+        same(&program(a, b), &program(b, b));
+    }
+}
+
+#[test]
+fn what_unknown_ops_list_is_their_own() {
+    let text = "func.func @main(%x: tensor<f32>) {
+  \"stablehlo.no.such\"(%x) <{attr0 = array<i64: 1>}> {mhlo.note = 1 : i32} : (tensor<f32>) -> ()
+  return
+}";
+    let printed = stablehlo::parse(text.to_owned()).unwrap().to_string();
+    assert!(printed.contains("<{attr0 = array<i64: 1>}> {mhlo.note"), "{printed}");
+    same(text, &printed);
+}

@@ -220,6 +220,18 @@ fn text_beyond_ascii_is_cut_between_characters() {
 }
 
 #[test]
+fn names_of_ops_are_names() {
+    // Each has the length of the name it takes the place of.
+    for name in [&b"whi\ne_v1"[..], b"whi\"e_v1", b"whi\\e_v1", b"wh\xC3\xA9e_v1", b"whi e_v1"] {
+        let mut program = data("while_loop.1.17.0.bc");
+        let at = program.windows(8).position(|window| window == b"while_v1").unwrap();
+        program[at..at + 8].copy_from_slice(&name[..8]);
+        let e = parse(program).unwrap_err();
+        assert!(e.message().contains("is not the name of an op"), "{e}");
+    }
+}
+
+#[test]
 fn neither_format() {
     let e = parse(vec![0xFF, 0xFE, 0]).unwrap_err();
     assert!(e.to_string().contains("neither"), "{e}");

@@ -58,7 +58,7 @@ fn shapes_that_do_not_fit() {
             "%0 = stablehlo.select %p, %x, %y : (tensor<i1>, tensor<4x6xf32>, tensor<6x4xf32>) -> tensor<4x6xf32>",
             "differ in shape",
         ),
-        ("%0 = stablehlo.compare EQ, %x, %x : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>", "booleans"),
+        ("%0 = stablehlo.compare EQ, %x, %x : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>", "must hold i1"),
         ("%0 = stablehlo.bitcast_convert %x : (tensor<4x6xf32>) -> tensor<4x6xi8>", "reinterpreted"),
         (
             "%0 = \"stablehlo.if\"(%s) ({ stablehlo.return }, { stablehlo.return }) : (tensor<f32>) -> ()",
@@ -163,6 +163,124 @@ fn ops_without_a_kind_are_checked_too() {
         let e = reject(&op);
         assert!(e.message().contains(message), "{op}\n  {e}");
         assert!(e.op().is_some_and(|op| op.starts_with("stablehlo.")), "{e}");
+        assert!(e.location().is_some_and(|l| l.starts_with("line 2:")), "{e}");
+    }
+}
+
+/// An op with a reducer of these scalars.
+fn reducing(op: &str, reducer: &str, types: &str) -> String {
+    format!(
+        "%0 = \"stablehlo.{op}\"(%m, %i) ({{ ^bb0(%a: tensor<{reducer}>, %b: tensor<{reducer}>): stablehlo.return %a : tensor<{reducer}> }}) {{dimensions = array<i64: 0>, window_dimensions = array<i64: 4, 4>}} : {types}"
+    )
+}
+
+#[test]
+fn reductions_that_do_not_accumulate() {
+    let types = "(tensor<4x4xi32>, tensor<i32>) -> tensor<4xi32>";
+    let collective = |op: &str, rest: &str, result: &str| {
+        format!(
+            "%0 = \"stablehlo.{op}\"(%m) ({{ ^bb0(%a: tensor<i32>, %b: tensor<i32>): stablehlo.return %a : tensor<i32> }}) {{{rest}}} : (tensor<4x4xi32>) -> {result}"
+        )
+    };
+    for (op, message) in [
+        (reducing("reduce", "i16", types), "cannot be accumulated"),
+        (reducing("reduce", "f32", types), "cannot be accumulated"),
+        (reducing("reduce", "i64", types), "the reducer returns tensor<i64>"),
+        (reducing("reduce", "4xi32", types), "must take scalars"),
+        (reducing("reduce_window", "i8", "(tensor<4x4xi32>, tensor<i32>) -> tensor<1x1xi32>"), "cannot be accumulated"),
+        (
+            collective("all_reduce", "replica_groups = dense<[[0, 2]]> : tensor<1x2xi64>", "tensor<4x4xi32>"),
+            "leaves out id 1",
+        ),
+        (
+            collective(
+                "all_reduce",
+                "replica_groups = dense<0> : tensor<1x1xi64>, use_global_device_ids",
+                "tensor<4x4xi32>",
+            ),
+            "`channel_id` must be positive",
+        ),
+        (
+            collective("all_reduce", "replica_groups = dense<0> : tensor<1x1xi64>", "tensor<4x4xi64>"),
+            "the result is tensor<4x4xi64>",
+        ),
+        (
+            collective(
+                "reduce_scatter",
+                "replica_groups = dense<[[0, 1], [2, -1]]> : tensor<2x2xi64>, scatter_dimension = 0 : i64",
+                "tensor<2x4xi32>",
+            ),
+            "one size",
+        ),
+        (
+            collective(
+                "collective_reduce",
+                "replica_groups = dense<0> : tensor<1x1xi64>, has_dynamic_root = true",
+                "tensor<4x4xi32>",
+            ),
+            "besides the root",
+        ),
+    ] {
+        let e = reject(&op);
+        assert!(e.message().contains(message), "{op}\n  {e}");
+        assert!(e.op().is_some_and(|op| op.starts_with("stablehlo.")), "{e}");
+        assert!(e.location().is_some_and(|l| l.starts_with("line 2:")), "{e}");
+    }
+}
+
+#[test]
+fn dynamic_convolutions_and_gathers() {
+    let gather = |numbers: &str, sizes: &str| {
+        format!(
+            "%0 = \"stablehlo.dynamic_gather\"(%x, %m, %{sizes}) {{dimension_numbers = #stablehlo.gather<{numbers}>}} : (tensor<4x6xf32>, tensor<4x4xi32>, {}) -> tensor<?x?xf32>",
+            if sizes == "n" { "tensor<3xi64>" } else { "tensor<2xi64>" }
+        )
+    };
+    let conv = |numbers: &str, rest: &str| {
+        format!(
+            "%0 = \"stablehlo.dynamic_conv\"(%c, %k, %d) {{dimension_numbers = #stablehlo.conv<{numbers}>, batch_group_count = 1 : i64{rest}}} : (tensor<1x8x2xf32>, tensor<3x2x4xf32>, tensor<1x2xi32>) -> tensor<1x?x4xf32>"
+        )
+    };
+    let (groups, numbers) = (", feature_group_count = 1 : i64", "[b, 0, f]x[0, i, o]->[b, 0, f]");
+    let parse = |op: &str| {
+        stablehlo::parse(format!(
+            "func.func @main({ARGUMENTS}, %t: tensor<2xi64>, %c: tensor<1x8x2xf32>, %k: tensor<3x2x4xf32>, %d: tensor<1x2xi32>) {{\n{op}\n  return\n}}\n"
+        ))
+    };
+    parse(&conv(numbers, groups)).unwrap();
+    for (op, message) in [
+        (conv(numbers, ", feature_group_count = 2 : i64"), "does not take"),
+        (conv(numbers, ", feature_group_count = 0 : i64"), "must be positive"),
+        (conv(numbers, ", feature_group_count = 3 : i64"), "cannot be split"),
+        (conv("[b, f, 0]x[0, i, o]->[b, 0, f]", groups), "does not take"),
+        (conv(numbers, ", feature_group_count = 1 : i64, window_strides = array<i64: 0>"), "must be positive"),
+        (conv(numbers, ", feature_group_count = 1 : i64, rhs_dilation = array<i64: 1, 1>"), "entries for 1 dimensions"),
+        (
+            gather(
+                "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0, 1], index_vector_dim = 1",
+                "t",
+            ),
+            "components",
+        ),
+        (
+            gather("offset_dims = [1], collapsed_slice_dims = [2], start_index_map = [0], index_vector_dim = 2", "t"),
+            "outside the 2 dimensions",
+        ),
+        (
+            gather(
+                "offset_dims = [1], collapsed_slice_dims = [1, 0], start_index_map = [0], index_vector_dim = 2",
+                "t",
+            ),
+            "must be sorted",
+        ),
+        (
+            gather("offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2", "n"),
+            "an integer per dimension",
+        ),
+    ] {
+        let e = parse(&op).expect_err(&op);
+        assert!(e.message().contains(message), "{op}\n  {e}");
+        assert!(e.op().is_some_and(|op| op.starts_with("stablehlo.dynamic_")), "{e}");
         assert!(e.location().is_some_and(|l| l.starts_with("line 2:")), "{e}");
     }
 }

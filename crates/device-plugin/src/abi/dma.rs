@@ -4,39 +4,90 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::abi::entry::entries;
-use crate::{Backend, Error};
+use crate::{Backend, Error, Result};
 
-/// What is mapped: sizes by address.
+/// What is mapped, by address.
 #[derive(Default)]
-pub(crate) struct Mappings(Mutex<BTreeMap<usize, usize>>);
+pub(crate) struct Mappings(Mutex<BTreeMap<usize, Mapping>>);
+
+#[derive(Clone, Copy)]
+struct Mapping {
+    size: usize,
+    phase: Phase,
+}
+
+/// The backend is called without the lock, so others see what it is at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Mapping,
+    Mapped,
+    Unmapping,
+}
 
 impl Mappings {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Mapping>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a range; false when part of it is mapped already.
+    /// Notes a range that is about to be mapped; false when part of it is mapped already.
     fn add(&self, address: usize, size: usize) -> bool {
         let mut known = self.lock();
         let end = address.saturating_add(size);
-        let overlaps =
-            known.range(..end).next_back().is_some_and(|(start, size)| start.saturating_add(*size) > address);
+        let before = known.range(..end).next_back();
+        let overlaps = before.is_some_and(|(start, before)| start.saturating_add(before.size) > address);
         if !overlaps {
-            known.insert(address, size);
+            known.insert(address, Mapping { size, phase: Phase::Mapping });
         }
         !overlaps
     }
+
+    /// Takes hold of a range for the one call that unmaps it.
+    fn begin_unmap(&self, address: usize) -> Result<()> {
+        let mut known = self.lock();
+        let Some(mapping) = known.get_mut(&address) else {
+            return Err(Error::argument(format!("nothing is mapped at {address:#x}")));
+        };
+        let busy = match mapping.phase {
+            Phase::Mapped => {
+                mapping.phase = Phase::Unmapping;
+                return Ok(());
+            }
+            Phase::Mapping => "still being mapped",
+            Phase::Unmapping => "being unmapped already",
+        };
+        let message = format!("the memory at {address:#x} is {busy}, by another call; wait for that one");
+        Err(Error::failed_precondition(message).unnamed())
+    }
 }
 
-/// A range that is noted, and mapped only once this is forgotten: errors and panics leave it unmapped.
-struct New<'a> {
+/// A change of a range while the backend makes it: errors and panics leave the range as it was.
+struct Change<'a> {
     mappings: &'a Mappings,
     address: usize,
+    /// What the range is if the change comes about, and else; nothing where it is no longer, or not yet, mapped.
+    after: Option<Phase>,
+    before: Option<Phase>,
 }
 
-impl Drop for New<'_> {
+impl Change<'_> {
+    fn done(mut self) {
+        self.before = self.after;
+    }
+}
+
+impl Drop for Change<'_> {
     fn drop(&mut self) {
-        self.mappings.lock().remove(&self.address);
+        let mut known = self.mappings.lock();
+        match self.before {
+            Some(phase) => {
+                if let Some(mapping) = known.get_mut(&self.address) {
+                    mapping.phase = phase;
+                }
+            }
+            None => {
+                known.remove(&self.address);
+            }
+        }
     }
 }
 
@@ -46,24 +97,24 @@ entries! {
         if address == 0 || size == 0 || address.checked_add(size).is_none() {
             return Err(Error::argument(format!("{size} bytes at {address:#x} are no memory to map")));
         }
-        if !client.mappings.add(address, size) {
+        let mappings = &client.mappings;
+        if !mappings.add(address, size) {
             return Err(Error::failed_precondition(format!(
                 "some of the {size} bytes at {address:#x} are mapped already; unmap them first"
             )).unnamed());
         }
-        let new = New { mappings: &client.mappings, address };
+        let change = Change { mappings, address, after: Some(Phase::Mapped), before: None };
         client.backend.dma_map(address, size)?;
-        std::mem::forget(new);
+        change.done();
         Ok(())
     }
 
     PJRT_Client_DmaUnmap(args, client) {
-        let address = args.data.addr();
-        if !client.mappings.lock().contains_key(&address) {
-            return Err(Error::argument(format!("nothing is mapped at {address:#x}")));
-        }
+        let (address, mappings) = (args.data.addr(), &client.mappings);
+        mappings.begin_unmap(address)?;
+        let change = Change { mappings, address, after: None, before: Some(Phase::Mapped) };
         client.backend.dma_unmap(address)?;
-        client.mappings.lock().remove(&address);
+        change.done();
         Ok(())
     }
 }

@@ -51,6 +51,7 @@ pub(crate) mod execute;
 mod execute_context;
 mod execute_options;
 mod ffi;
+pub(crate) mod foreign_handler;
 pub(crate) mod foreign_memory;
 pub(crate) mod host_alias;
 pub(crate) mod host_channel;

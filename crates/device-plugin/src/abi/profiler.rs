@@ -227,8 +227,12 @@ impl<P: DevicePlugin> Entry<function::Destroy> for Shim<P> {
         // SAFETY: V2, this came from the box of `Create` and is given up.
         let profiler = unsafe { Box::from_raw(profiler.as_ptr()) };
         let running = matches!(profiler.state().phase, Phase::Running);
-        // What it would have shown is lost, as the framework wants it.
-        if running { profiler.stop::<P>() } else { Ok(()) }
+        if running && let Err(error) = profiler.stop::<P>() {
+            // What the profile would have shown is lost, as the framework wants it, and so is why it did not end well:
+            // frameworks end the process when something cannot be destroyed.
+            tracing::warn!(%error, "a profile that was destroyed while it ran did not end well");
+        }
+        Ok(())
     }
 }
 

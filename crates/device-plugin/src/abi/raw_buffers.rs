@@ -4,7 +4,9 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::{NonNull, null, null_mut};
 
-use pjrt_sys::{AbiStruct, Extension, PJRT_Extension_Base, PJRT_RawBuffer, PJRT_RawBuffer_Extension, extension_slot};
+use pjrt_sys::{
+    AbiStruct, Extension, PJRT_Extension_Base, PJRT_RawBuffer, PJRT_RawBuffer_Extension, Slot, extension_slot,
+};
 
 use crate::abi::buffer_handle::{BufferHandle, Value};
 use crate::abi::client_state::Client;
@@ -26,7 +28,8 @@ pub(crate) struct RawBuffer<B: Backend> {
     base: PJRT_RawBuffer,
     value: Value<B>,
     ready: Event,
-    size: usize,
+    /// Bytes the host sees, which are those on the device unless the backend says otherwise.
+    host_size: usize,
     placement: Placement,
     /// After the value, which is dropped first.
     client: Ref<Client<B>>,
@@ -75,19 +78,45 @@ fn functions<B: Backend>() -> Result<RawBufferFunctions<B>> {
     B::EXTENSIONS.raw_buffers.ok_or_else(|| Error::unimplemented("the backend offers no raw buffers"))
 }
 
+fn outside(offset: impl std::fmt::Display, size: impl std::fmt::Display, all: usize) -> Error {
+    Error::argument(format!("{size} bytes from offset {offset} are not within the raw buffer's {all}"))
+}
+
+fn size_on_device<B: Backend>(backend: &B, value: &B::Buffer, host_size: usize) -> usize {
+    backend.size_on_device(value).unwrap_or(host_size)
+}
+
 impl<B: Backend> RawBuffer<B> {
+    /// Bytes on the device, as far as that is known of a value that is yet to come.
+    fn size(&self) -> usize {
+        self.value.get().map_or(self.host_size, |value| size_on_device(&self.client.backend, value, self.host_size))
+    }
+
     fn range(&self, offset: i64, size: i64) -> Result<Range<usize>> {
         let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
         let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
-        range.filter(|range| range.end <= self.size).ok_or_else(|| {
-            let all = self.size;
-            Error::argument(format!("{size} bytes from offset {offset} are not within the raw buffer's {all}"))
-        })
+        // A value that is yet to come may take more bytes than the host knows of.
+        let is_known = self.value.get().is_some();
+        let all = self.size();
+        range.filter(|range| range.end <= all || !is_known).ok_or_else(|| outside(offset, size, all))
     }
 
     /// Runs `work` on the value once it is ready, now or on the thread that makes it ready, and gives the event of its
-    /// end. Errors of the buffer and of the work are the event's.
-    fn when_ready(&self, work: impl FnOnce(&B, &B::Buffer) -> Result<()> + Send + 'static) -> Event {
+    /// end. Errors of the buffer and of the work are the event's, and so is a range that turns out to be none of the
+    /// value's.
+    fn when_ready<S: Slot>(
+        &self,
+        range: &Range<usize>,
+        work: impl FnOnce(&B, &B::Buffer) -> Result<()> + Send + 'static,
+    ) -> Event {
+        let (range, host_size) = (range.clone(), self.host_size);
+        let work = move |backend: &B, value: &B::Buffer| {
+            let all = size_on_device(backend, value, host_size);
+            if range.end > all {
+                return Err(outside(range.start, range.len(), all).named(S::NAME));
+            }
+            work(backend, value)
+        };
         match self.ready.result() {
             Some(Ok(())) => match self.value.available().and_then(|value| work(&self.client.backend, value)) {
                 Ok(()) => Event::ready(),
@@ -142,12 +171,11 @@ entries! {
     PJRT_RawBuffer_CreateRawAliasOfBuffer(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
         let held = buffer.hold()?;
-        let on_device = held.value().get().and_then(|value| buffer.client.backend.size_on_device(value));
         let alias = RawBuffer::<P::Backend> {
             base: PJRT_RawBuffer { vtable: null() },
             value: held.value().clone(),
             ready: buffer.ready.clone(),
-            size: on_device.or_else(|| buffer.shape().host_size()).unwrap_or(0),
+            host_size: buffer.shape().host_size().unwrap_or(0),
             placement: buffer.placement,
             client: buffer.client.share(),
         };
@@ -164,7 +192,8 @@ entries! {
     }
 
     PJRT_RawBuffer_GetOnDeviceSizeInBytes(args, buffer) {
-        args.on_device_size_in_bytes = buffer.size;
+        let buffer: &RawBuffer<P::Backend> = buffer;
+        args.on_device_size_in_bytes = buffer.size();
         Ok(())
     }
 
@@ -189,7 +218,7 @@ entries! {
         expect_memory(args.src, &range, "src")?;
         let write = functions::<P::Backend>()?.write;
         let from = Source { data: args.src.cast(), size: range.len() };
-        args.event = into_raw(buffer.when_ready(move |backend, value| {
+        args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawHostToDevice>(&range.clone(), move |backend, value| {
             // The whole source moves to the thread that copies.
             let from = from;
             // SAFETY: V3, the event of the call is completed after this.
@@ -205,7 +234,7 @@ entries! {
         let read = functions::<P::Backend>()?.read;
         // SAFETY: V3, until the event of the call.
         let mut to = unsafe { Destination::new(args.dst, range.len()) };
-        args.event = into_raw(buffer.when_ready(move |backend, value| {
+        args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>(&range.clone(), move |backend, value| {
             // SAFETY: V3, the event of the call is completed after this.
             read(backend, value, range.start, unsafe { to.slice() }?)
         }));

@@ -1,7 +1,7 @@
 //! A custom call in Rust.
 
 use super::ExecuteContext;
-use crate::{Element, Error, Result, Shape};
+use crate::{Element, ElementType, Error, Result, Shape};
 
 /// What a handler in Rust is given: the operands, the results to fill, and what else the program and the framework say.
 #[derive(Debug)]
@@ -44,6 +44,9 @@ pub struct Attributes {
     pub text: Option<String>,
     /// `backend_config` as a dictionary, in the program's order.
     pub values: Vec<(String, Attribute)>,
+    /// The type of each number in `values` as the program writes it, for handlers in C, which ask for exactly that;
+    /// 64 bits where it is left out.
+    pub types: Vec<Option<ElementType>>,
 }
 
 /// Value of an attribute.
@@ -179,7 +182,6 @@ impl ResultBuffer<'_> {
 mod tests {
     use super::super::Handler;
     use super::*;
-    use crate::ElementType;
 
     #[test]
     fn a_handler_reads_and_writes_elements() {
@@ -190,7 +192,8 @@ mod tests {
             call.results[0].write(&output)
         });
         let shape = Shape::new(ElementType::S32, [2]);
-        let attributes = Attributes { text: None, values: vec![("by".to_owned(), Attribute::Int(3))] };
+        let attributes =
+            Attributes { text: None, values: vec![("by".to_owned(), Attribute::Int(3))], types: Vec::new() };
         let input: Vec<u8> = [5i32, -7].iter().flat_map(|x| x.to_le_bytes()).collect();
         let mut output = [0; 8];
         let context = ExecuteContext::default();

@@ -21,10 +21,10 @@
 //!
 //! # Handlers in C
 //!
-//! What a framework registers is the address of an `XLA_FFI_Handler`. The frame in which XLA calls such a handler is an
-//! interface of its own, which the PJRT headers do not declare and this SDK does not build: a [`ForeignHandler`] is an
-//! opaque address. A vendor whose device can call it does so in unsafe code of its own, in one module, from
-//! [`ForeignHandler::address`]; a backend that cannot answers `UNIMPLEMENTED` and names the target.
+//! What a framework registers is the address of an `XLA_FFI_Handler`. [`Handler::call`] calls it as XLA does, with the
+//! call's operands and results, which are memory of the host, and its attributes. A device with memory of its own calls
+//! it in unsafe code of the vendor's, in one module, from [`ForeignHandler::address`], or answers `UNIMPLEMENTED` and
+//! names the target. Handlers that want more of XLA's runtime, such as streams or state, get an error.
 
 mod call;
 mod context;

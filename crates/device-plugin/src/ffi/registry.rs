@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Call;
+use crate::abi::foreign_handler;
 use crate::{Backend, Error, ErrorCode, Result};
 
 /// The custom calls and user data types of one backend, for the whole process.
@@ -31,7 +32,7 @@ pub enum Handler {
 
 type RustHandler = dyn Fn(&mut Call<'_>) -> Result<()> + Send + Sync;
 
-/// The address of an `XLA_FFI_Handler`, which the SDK does not call; see the [module](super).
+/// The address of an `XLA_FFI_Handler`; [`Handler::call`] calls it with memory of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignHandler {
     address: usize,
@@ -72,19 +73,16 @@ impl Handler {
         Self::Rust(Arc::new(function))
     }
 
-    /// Calls a handler in Rust.
+    /// Calls the handler. One in C gets the buffers and the attributes: what asks for a stream, state, threads or a
+    /// future is answered with `UNIMPLEMENTED`.
     ///
     /// # Errors
     ///
-    /// Those of the handler; `UNIMPLEMENTED` for one in C.
+    /// Those of the handler.
     pub fn call(&self, call: &mut Call<'_>) -> Result<()> {
         match self {
             Self::Rust(function) => function(call),
-            Self::Foreign(_) => Err(Error::unimplemented(format!(
-                "custom call {:?}: its handler was registered through the C API, which this device cannot call; \
-                 register one in Rust with device_plugin::ffi::Registry",
-                call.target
-            ))),
+            Self::Foreign(handler) => foreign_handler::call(handler.address, call),
         }
     }
 
@@ -186,7 +184,11 @@ impl Registry {
                 }
             },
             (None, None) => {
-                let id = content.types.values().copied().max().unwrap_or(0).max(0).saturating_add(1);
+                // Beyond those there are, so that ids stay short; where there is no number left, one that is free.
+                let last = content.types.values().copied().max().unwrap_or(0).max(0);
+                let is_free = |id: &i64| content.types.values().all(|known| known != id);
+                let id = last.checked_add(1).or_else(|| (1..i64::MAX).find(is_free));
+                let id = id.ok_or_else(|| Error::resource_exhausted("no id is left for a type of user data"))?;
                 content.types.insert(name.to_owned(), id);
                 Ok(id)
             }
@@ -227,5 +229,10 @@ mod tests {
         assert!(registry.register_type("c", Some(7)).unwrap_err().message().contains("that of type \"a\""));
         assert!(registry.register_type("", None).is_err());
         assert_eq!((registry.type_id("a"), registry.type_id("c")), (Some(7), None));
+        // The data of one type is never taken for that of another, whatever ids frameworks choose.
+        assert_eq!(registry.register_type("last", Some(i64::MAX)), Ok(i64::MAX));
+        assert_eq!(registry.register_type("d", None), Ok(1));
+        assert_eq!(registry.register_type("e", None), Ok(2));
+        assert_eq!(registry.register_type("negative", Some(-3)), Ok(-3));
     }
 }

@@ -66,17 +66,17 @@ impl Checker {
         Ok(Self { rules, complete: table.complete, dynamic_shapes: table.dynamic_shapes, max_rank: table.max_rank })
     }
 
-    /// Checks a program as a framework would send it.
+    /// Checks a program as a framework would send it. Programs in HLO are checked by what StableHLO calls their
+    /// instructions, with the feature `hlo`.
     pub fn program(&self, program: &Program, effort: Effort) -> Support {
-        if program.format != "mlir" {
-            return Support::Maybe(vec![Reason::new(format!(
-                "only StableHLO programs (format \"mlir\") can be checked without compiling, and this one is {:?}",
-                program.format
-            ))]);
-        }
-        match ::stablehlo::parse(program.code.clone()) {
-            Ok(module) => self.module(&module, effort),
-            Err(error) => Support::No(vec![Reason::unreadable(&error)]),
+        match crate::stablehlo::read(program) {
+            Some(Ok(module)) => self.module(&module, effort),
+            Some(Err(error)) => Support::No(vec![Reason::unreadable(&error)]),
+            None => Support::Maybe(vec![Reason::new(format!(
+                "programs in format {:?} cannot be checked without compiling, only those in {}",
+                program.format,
+                crate::stablehlo::FORMATS.join(", ")
+            ))]),
         }
     }
 

@@ -143,8 +143,40 @@ fn broken_programs_and_foreign_formats_say_so() {
     let Support::No(reasons) = ask(TABLE, "func.func @main(", Effort::Names) else { panic!() };
     assert!(reasons[0].message.contains("cannot be read"), "{reasons:?}");
     let checker = Checker::new(&table(TABLE)).unwrap();
-    let hlo = Program { format: "hlo".to_owned(), code: vec![1, 2, 3].into() };
-    assert!(matches!(checker.program(&hlo, Effort::Names), Support::Maybe(_)));
+    let onnx = Program { format: "onnx".to_owned(), code: vec![1, 2, 3].into() };
+    let Support::Maybe(reasons) = checker.program(&onnx, Effort::Names) else { panic!() };
+    assert!(reasons[0].message.contains("mlir, hlo, hlo_with_config"), "{reasons:?}");
+    for format in ["hlo", "hlo_with_config"] {
+        let broken = Program { format: format.to_owned(), code: vec![1, 2, 3].into() };
+        let Support::No(reasons) = checker.program(&broken, Effort::Names) else { panic!() };
+        assert!(reasons[0].message.contains("cannot be read"), "{reasons:?}");
+    }
+}
+
+#[test]
+fn programs_in_hlo_are_checked_as_those_in_stablehlo() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../stablehlo/tests/data/mlp_step.hlo");
+    let program = Program { format: "hlo".to_owned(), code: std::fs::read(path).unwrap().into() };
+    let ask = |json: &str, effort| Checker::new(&table(json)).unwrap().program(&program, effort);
+    let all = r#"{"complete": true, "operations": {"stablehlo.*": {}}}"#;
+    assert_eq!(ask(all, Effort::Types), Support::Yes);
+    let no_tanh = r#"{"complete": true, "operations": {
+        "stablehlo.*": {}, "stablehlo.tanh": {"support": "no", "reason": "the device has no tanh"}
+    }}"#;
+    let Support::No(reasons) = ask(no_tanh, Effort::Names) else { panic!() };
+    assert_eq!((reasons[0].operation.as_deref(), reasons[0].count), (Some("stablehlo.tanh"), 2));
+    assert!(reasons[0].location.is_some(), "{reasons:?}");
+    let bf16 = r#"{"complete": true, "operations": {
+        "stablehlo.*": {}, "stablehlo.dot_general": {"types": ["bf16"]}
+    }}"#;
+    assert_eq!(ask(bf16, Effort::Attributes), Support::Yes);
+    let Support::No(reasons) = ask(bf16, Effort::Types) else { panic!() };
+    assert!(reasons.iter().any(|reason| reason.ty.as_deref() == Some("tensor<8x16xf32>")), "{reasons:?}");
+    // With a config around the module the answer is the same.
+    let mut code = Vec::new();
+    crate::hlo::message(&mut code, 1, &program.code);
+    let program = Program { format: "hlo_with_config".to_owned(), code: code.into() };
+    assert_eq!(Checker::new(&table(all)).unwrap().program(&program, Effort::Types), Support::Yes);
 }
 
 #[test]

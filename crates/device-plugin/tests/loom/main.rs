@@ -252,3 +252,32 @@ fn threads_that_end_leave_their_pages() {
         assert_eq!(ends.load(SeqCst), 1);
     });
 }
+
+/// A thread that ends looks at the ledgers it wrote. One that goes on, as those of frameworks do, and the one that drops
+/// the last reference may each miss what the other wrote last: then the client is on the list of those that linger.
+#[test]
+fn a_client_overlooked_by_threads_that_go_on_is_found() {
+    let overlooked = Arc::new(Counter::new(0));
+    let count = Arc::clone(&overlooked);
+    check(2, move || {
+        let (ends, first) = thing();
+        let [output] = outputs(&first);
+        let (done, is_done) = loom::sync::mpsc::channel();
+        let (end, may_end) = loom::sync::mpsc::channel();
+        let thread = thread::spawn(move || {
+            drop(output);
+            done.send(()).unwrap();
+            may_end.recv().unwrap();
+        });
+        drop(first);
+        is_done.recv().unwrap();
+        if ends.load(SeqCst) == 0 {
+            count.fetch_add(1, SeqCst);
+        }
+        settle();
+        assert_eq!(ends.load(SeqCst), 1, "nobody found it");
+        end.send(()).unwrap();
+        thread.join().unwrap();
+    });
+    assert!(overlooked.load(SeqCst) > 0, "no execution needed the list: it may go");
+}

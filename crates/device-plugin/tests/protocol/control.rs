@@ -5,8 +5,8 @@ use std::ptr::{null, null_mut};
 use device_plugin::{ErrorCode, NamedValue};
 use pjrt_sys::*;
 
-use crate::framework::{garbage, raw_values, toy};
-use crate::toy::notes;
+use crate::framework::{Answer, Client, garbage, raw_values, toy};
+use crate::toy::{notes, open_gate};
 
 #[test]
 fn a_poisoned_execution_fails_its_outputs() {
@@ -176,4 +176,54 @@ fn host_memory_is_mapped_once() {
         assert_eq!(map(data, size).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     }
     toy().destroy_client(client);
+}
+
+#[test]
+fn one_call_at_a_time_unmaps_memory() {
+    #[derive(Clone, Copy)]
+    struct Shared(Client, *mut std::ffi::c_void);
+    unsafe impl Send for Shared {}
+    impl Shared {
+        fn unmap(self) -> Answer {
+            toy().ask::<slot::PJRT_Client_DmaUnmap>(|args| (args.client, args.data) = (self.0, self.1)).map(drop)
+        }
+
+        fn map(self) -> Answer {
+            let size = 8;
+            let map = toy().ask::<slot::PJRT_Client_DmaMap>(|args| {
+                (args.client, args.data, args.size) = (self.0, self.1, size);
+            });
+            map.map(drop)
+        }
+    }
+    // Memory that no other test has.
+    static MEMORY: [std::sync::atomic::AtomicU64; 2] = [const { std::sync::atomic::AtomicU64::new(0) }; 2];
+    for (name, memory) in ["slow to unmap", "slow to unmap, and fails"].into_iter().zip(&MEMORY) {
+        let client = toy().client(&[NamedValue::new("name", name)]).unwrap();
+        let shared = Shared(client, memory.as_ptr().cast());
+        shared.map().unwrap();
+        let first = std::thread::spawn(move || shared.unmap());
+        let unmapped = || notes(&format!("unmap {}", memory.as_ptr().addr())).len();
+        while unmapped() == 0 {
+            std::thread::yield_now();
+        }
+        // The backend is at it: another call neither unmaps the memory again nor maps it.
+        let fault = shared.unmap().unwrap_err();
+        assert_eq!(fault.code, ErrorCode::FAILED_PRECONDITION);
+        assert!(fault.message.contains("being unmapped already"), "{fault:?}");
+        assert_eq!(shared.map().unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
+        assert_eq!(unmapped(), 1);
+        open_gate(name);
+        let answer = first.join().unwrap();
+        if name == "slow to unmap" {
+            answer.unwrap();
+            assert_eq!(shared.unmap().unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
+            shared.map().unwrap();
+        } else {
+            // What could not be unmapped is mapped still, and may be tried again.
+            assert_eq!(answer.unwrap_err().message, "the memory is stuck");
+        }
+        shared.unmap().unwrap();
+        toy().destroy_client(client);
+    }
 }

@@ -8,7 +8,7 @@ use device_plugin::extensions::Stream;
 use device_plugin::ffi::{Handler, Registry};
 use pjrt_sys::*;
 
-use crate::framework::{Answer, Buffer, Client, Framework, execute_options, garbage, garbage_pointer, toy};
+use crate::framework::{Answer, Buffer, Client, Event, Framework, execute_options, garbage, garbage_pointer, toy};
 use crate::rich::{OPTIONS, Rich, RichDevice, WAITS, shape};
 
 pub fn rich() -> Framework {
@@ -40,10 +40,18 @@ pub fn extension<E: Extension>(framework: Framework) -> &'static E {
 
 /// Calls a function of an extension with garbage but for what `set` sets.
 pub fn ask<S: Slot<Table: Extension, Return = *mut PJRT_Error>>(set: impl FnOnce(&mut S::Args)) -> Answer<S::Args> {
+    ask_of::<S>(rich(), set)
+}
+
+/// The same for any plugin's extension.
+pub fn ask_of<S: Slot<Table: Extension, Return = *mut PJRT_Error>>(
+    framework: Framework,
+    set: impl FnOnce(&mut S::Args),
+) -> Answer<S::Args> {
     let mut args = garbage();
     set(&mut args);
-    let function = S::get(extension::<S::Table>(rich())).expect(S::NAME);
-    rich().check(unsafe { function(&mut args) }).map(|()| args)
+    let function = S::get(extension::<S::Table>(framework)).expect(S::NAME);
+    framework.check(unsafe { function(&mut args) }).map(|()| args)
 }
 
 pub fn put(client: Client, values: [i32; 2]) -> Buffer {
@@ -93,11 +101,11 @@ fn streams_are_those_of_the_device() {
     rich().destroy_client(client);
 }
 
-fn alias(buffer: Buffer) -> *mut PJRT_RawBuffer {
+pub fn alias(buffer: Buffer) -> *mut PJRT_RawBuffer {
     ask::<extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>(|args| args.buffer = buffer).unwrap().raw_buffer
 }
 
-fn write(raw: *mut PJRT_RawBuffer, offset: i64, bytes: &[u8]) -> Answer {
+pub fn write(raw: *mut PJRT_RawBuffer, offset: i64, bytes: &[u8]) -> Answer {
     let args = ask::<extension_slot::PJRT_RawBuffer_CopyRawHostToDevice>(|args| {
         (args.buffer, args.src, args.offset) = (raw, bytes.as_ptr().cast(), offset);
         args.transfer_size = bytes.len() as i64;
@@ -105,13 +113,18 @@ fn write(raw: *mut PJRT_RawBuffer, offset: i64, bytes: &[u8]) -> Answer {
     rich().wait(args.event)
 }
 
-fn read(raw: *mut PJRT_RawBuffer, offset: i64, size: usize) -> Answer<Vec<u8>> {
+pub fn read(raw: *mut PJRT_RawBuffer, offset: i64, size: usize) -> Answer<Vec<u8>> {
     let mut bytes = vec![0; size];
+    let event = start_read(raw, offset, &mut bytes)?;
+    rich().wait(event).map(|()| bytes)
+}
+
+pub fn start_read(raw: *mut PJRT_RawBuffer, offset: i64, to: &mut [u8]) -> Answer<Event> {
     let args = ask::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>(|args| {
-        (args.buffer, args.dst, args.offset) = (raw, bytes.as_mut_ptr().cast(), offset);
-        args.transfer_size = size as i64;
+        (args.buffer, args.dst, args.offset) = (raw, to.as_mut_ptr().cast(), offset);
+        args.transfer_size = to.len() as i64;
     })?;
-    rich().wait(args.event).map(|()| bytes)
+    Ok(args.event)
 }
 
 #[test]
@@ -163,14 +176,14 @@ fn raw_copies_stay_within_the_buffer() {
     rich().destroy_client(client);
 }
 
-fn register_type(name: &str, id: i64) -> Answer<i64> {
+pub fn register_type(name: &str, id: i64) -> Answer<i64> {
     let args = ask::<extension_slot::PJRT_FFI_Type_Register>(|args| {
         (args.type_name, args.type_name_size, args.type_id) = (name.as_ptr().cast(), name.len(), id);
     })?;
     Ok(args.type_id)
 }
 
-fn register(target: &str, platform: &str, handler: *mut c_void) -> Answer {
+pub fn register(target: &str, platform: &str, handler: *mut c_void) -> Answer {
     ask::<extension_slot::PJRT_FFI_Register_Handler>(|args| {
         (args.target_name, args.target_name_size) = (target.as_ptr().cast(), target.len());
         (args.platform_name, args.platform_name_size) = (platform.as_ptr().cast(), platform.len());

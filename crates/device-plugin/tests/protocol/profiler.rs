@@ -8,12 +8,16 @@ use pjrt_sys::*;
 use prost::Message;
 
 use crate::extensions::{extension, put, rich};
-use crate::framework::{Answer, Fault, execute_options, slice, text, toy};
+use crate::framework::{Answer, Fault, Framework, execute_options, slice, text, toy};
 use crate::rich::PROFILES;
 use crate::xspace::Space;
 
 fn table() -> &'static PLUGIN_Profiler_Api {
-    unsafe { &*extension::<PJRT_Profiler_Extension>(rich()).profiler_api }
+    table_of(rich())
+}
+
+fn table_of(framework: Framework) -> &'static PLUGIN_Profiler_Api {
+    unsafe { &*extension::<PJRT_Profiler_Extension>(framework).profiler_api }
 }
 
 /// Arguments as frameworks leave them: not even their size is set.
@@ -24,20 +28,24 @@ fn garbage<T: AbiStruct>() -> T {
 }
 
 fn check(error: *mut PLUGIN_Profiler_Error) -> Answer {
+    check_in(table(), error)
+}
+
+fn check_in(table: &PLUGIN_Profiler_Api, error: *mut PLUGIN_Profiler_Error) -> Answer {
     if error.is_null() {
         return Ok(());
     }
     unsafe {
         let mut message = garbage::<PLUGIN_Profiler_Error_Message_Args>();
         message.error = error;
-        table().error_message.unwrap()(&mut message);
+        table.error_message.unwrap()(&mut message);
         let mut code = garbage::<PLUGIN_Profiler_Error_GetCode_Args>();
         code.error = error;
-        assert!(table().error_get_code.unwrap()(&mut code).is_null());
+        assert!(table.error_get_code.unwrap()(&mut code).is_null());
         let message = text(message.message, message.message_size);
         let mut destroy = garbage::<PLUGIN_Profiler_Error_Destroy_Args>();
         destroy.error = error;
-        table().error_destroy.unwrap()(&mut destroy);
+        table.error_destroy.unwrap()(&mut destroy);
         Err(Fault { code: ErrorCode::from_raw(code.code as u32), message })
     }
 }
@@ -82,8 +90,43 @@ fn collect(profiler: Profiler) -> Answer<Space> {
     Ok(Space::decode(&*bytes).expect("an XSpace"))
 }
 
+/// A profiler of any plugin.
+pub struct Profile {
+    table: &'static PLUGIN_Profiler_Api,
+    raw: Profiler,
+}
+
+impl Profile {
+    pub fn of(framework: Framework) -> Self {
+        let table = table_of(framework);
+        let mut args = garbage::<PLUGIN_Profiler_Create_Args>();
+        args.options_size = 0;
+        check_in(table, unsafe { table.create.unwrap()(&mut args) }).unwrap();
+        Self { table, raw: args.profiler }
+    }
+
+    pub fn start(&self) -> Answer {
+        let mut args = garbage::<PLUGIN_Profiler_Start_Args>();
+        args.profiler = self.raw;
+        check_in(self.table, unsafe { self.table.start.unwrap()(&mut args) })
+    }
+
+    pub fn stop(&self) -> Answer {
+        let mut args = garbage::<PLUGIN_Profiler_Stop_Args>();
+        args.profiler = self.raw;
+        check_in(self.table, unsafe { self.table.stop.unwrap()(&mut args) })
+    }
+
+    pub fn destroy(self) {
+        let mut args = garbage::<PLUGIN_Profiler_Destroy_Args>();
+        args.profiler = self.raw;
+        // Frameworks end the process when this fails.
+        check_in(self.table, unsafe { self.table.destroy.unwrap()(&mut args) }).unwrap();
+    }
+}
+
 /// There is one profile at a time.
-fn alone() -> MutexGuard<'static, ()> {
+pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

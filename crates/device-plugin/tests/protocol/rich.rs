@@ -1,5 +1,5 @@
 //! A device that offers every optional extension. Its programs are a word and take and return an array of two 32-bit
-//! integers: `echo`; `puts` (echo, and hands its argument to output callback 5); `waits` (as `puts`, on a thread, when
+//! integers: `echo`; `narrow` (gives an array that takes half the bytes on the device); `puts` (echo, and hands its argument to output callback 5); `waits` (as `puts`, on a thread, when
 //! [`GATE`] opens).
 
 use std::sync::{Arc, Mutex, RwLock};
@@ -62,6 +62,10 @@ impl Backend for RichDevice {
         Ok(())
     }
 
+    fn size_on_device(&self, buffer: &Memory) -> Option<usize> {
+        Some(buffer.read().unwrap().len())
+    }
+
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<String>> {
         let code = String::from_utf8(program.code.to_vec()).map_err(|_| Error::invalid_argument("no text"))?;
         let _span = tracing::info_span!("lowering", code = code.as_str(), bytes = program.code.len()).entered();
@@ -74,7 +78,11 @@ impl Backend for RichDevice {
         span.record("step", 7);
         tracing::info!("halfway");
         OPTIONS.lock().unwrap().push((program.to_string(), launch.options.clone()));
-        launch.outputs.push(launch.inputs[0].clone())?;
+        let output = match program.as_str() {
+            "narrow" => Arc::new(RwLock::new(launch.inputs[0].read().unwrap()[..4].to_vec())),
+            _ => launch.inputs[0].clone(),
+        };
+        launch.outputs.push(output)?;
         let begun = Instant::now();
         profiler::record(
             Activity::new("matmul", Place::device(launch.device, "kernels"), begun, begun + Duration::from_micros(3))

@@ -297,6 +297,13 @@ impl Backend for ToyDevice {
 
     fn dma_unmap(&self, address: usize) -> Result<()> {
         note(format!("unmap {address}"));
+        let name = self.name.as_deref().unwrap_or_default();
+        if name.starts_with("slow to unmap") {
+            pass_gate(name);
+        }
+        if name == "slow to unmap, and fails" && notes(&format!("unmap {address}")).len() == 1 {
+            return Err(Error::internal("the memory is stuck"));
+        }
         Ok(())
     }
 

@@ -49,7 +49,15 @@ const FILES: &[File] = &[
     ("tests/plugin.rs", example!("tests/plugin.rs"), false),
     ("rustfmt.toml", include_str!("../../../../rustfmt.toml"), false),
     (".gitignore", "/target\n__pycache__/\n", false),
+    (".cargo/config.toml", FLAGS, false),
 ];
+
+/// Flags of the compiler that no `Cargo.toml` can hold.
+const FLAGS: &str = "\
+# Frame pointers make the library smaller, since less is to be said for unwinding it; and profilers see through it.
+[build]
+rustflags = [\"-Cforce-frame-pointers=yes\"]
+";
 
 /// What a project of its own adds to the example's `Cargo.toml`, whose workspace is this repository.
 const OWN_WORKSPACE: &str = "
@@ -169,7 +177,7 @@ mod tests {
         }
         found.sort();
         let mut listed: Vec<_> = FILES.iter().map(|(path, ..)| *path).collect();
-        listed.retain(|path| !matches!(*path, "rustfmt.toml" | ".gitignore"));
+        listed.retain(|path| !matches!(*path, "rustfmt.toml" | ".gitignore" | ".cargo/config.toml"));
         listed.sort_unstable();
         assert_eq!(found, listed);
     }

@@ -46,6 +46,10 @@ pub(crate) struct Args {
     /// A file the library needs in its own folder; may be given several times.
     #[arg(long, value_name = "FILE")]
     include: Vec<PathBuf>,
+    /// A Python module of the vendor's own for JAX, whose `register(platform)` is called once the plugin is registered:
+    /// for lowerings that the manifest cannot name.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_jax")]
+    jax_hook: Option<PathBuf>,
     /// Leave JAX out.
     #[arg(long)]
     no_jax: bool,
@@ -90,6 +94,16 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     }
     for (name, path) in include {
         files.insert(format!("{package}/{name}"), Content::File { path, executable: false });
+    }
+    if let Some(path) = &args.jax_hook {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("--jax-hook {}: {error}", path.display()))?;
+        if !text.lines().any(|line| line.starts_with("def register(")) {
+            return Err(format!(
+                "--jax-hook {}: it has no function `register(platform)`, which is what is called",
+                path.display()
+            ));
+        }
+        files.insert(format!("{package}/{}", python::JAX_HOOK), Content::Text(text));
     }
     files.insert(format!("{package}/{}", device_plugin::manifest::FILE_NAME), Content::Text(manifest.to_json() + "\n"));
     let records = BTreeMap::from([

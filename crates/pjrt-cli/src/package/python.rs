@@ -15,7 +15,14 @@ const COMMON: &[(&str, &str)] = &[
     ("process.py", include_str!("python/process.py")),
     ("shutdown.py", include_str!("python/shutdown.py")),
 ];
-const JAX: (&str, &str) = ("jax_plugin.py", include_str!("python/jax_plugin.py"));
+/// Modules for JAX.
+const JAX: &[(&str, &str)] = &[
+    ("jax_plugin.py", include_str!("python/jax_plugin.py")),
+    ("jax_callbacks.py", include_str!("python/jax_callbacks.py")),
+    ("jax_lowerings.py", include_str!("python/jax_lowerings.py")),
+];
+/// The vendor's own module for JAX.
+pub(crate) const JAX_HOOK: &str = "jax_hook.py";
 const JAX_NAMESPACE: &str = include_str!("python/jax_namespace.py");
 const TORCH_XLA: (&str, &str) = ("torch_xla_plugin.py", include_str!("python/torch_xla_plugin.py"));
 
@@ -43,7 +50,9 @@ pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<S
         add(format!("{package}/{name}"), text);
     }
     if frameworks.jax {
-        add(format!("{package}/{}", JAX.0), JAX.1);
+        for (name, text) in JAX {
+            add(format!("{package}/{name}"), text);
+        }
         // A folder of JAX's namespace and an entry point of the same name are one plugin to JAX. The folder works where
         // the records of distributions are lost, the entry point where the folder is not searched.
         add(format!("jax_plugins/{}/__init__.py", manifest.name), &JAX_NAMESPACE.replace("{package}", &package));

@@ -47,6 +47,7 @@ impl CpuBackend {
             memories: Memories::new(config),
             workers: Workers::new(threads, config.devices),
             deterministic: config.deterministic,
+            running: Arc::default(),
         };
         Self { devices: config.devices, state: Arc::new(state) }
     }
@@ -65,7 +66,7 @@ impl Backend for CpuBackend {
     type Buffer = CpuBuffer;
     type Executable = CpuExecutable;
 
-    const EXTENSIONS: Extensions<Self> = Extensions::none().profiler();
+    const EXTENSIONS: Extensions<Self> = Extensions::none().profiler().ffi();
 
     /// Buffers know themselves when they are ready.
     const QUEUED: bool = true;
@@ -180,6 +181,12 @@ impl Backend for CpuBackend {
 
     fn execute_all(&self, executable: &Arc<CpuExecutable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
         self.state.execute_all(executable, launches)
+    }
+
+    /// An execution that has begun ends before it fails, since it uses what the framework gave it until then; one that
+    /// ran within the call that launched it has ended.
+    fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
+        Ok(self.state.running.poison(device, launch_id, error))
     }
 
     fn cost_analysis(executable: &CpuExecutable) -> Result<Vec<NamedValue>> {

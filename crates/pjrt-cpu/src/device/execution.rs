@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
-use device_plugin::{Completer, Error, Event, Launch, Result};
+use device_plugin::ffi::ExecuteContext;
+use device_plugin::{Error, Event, Launch, Result};
 
 use super::backend::CpuBackend;
 use super::buffer::{CpuBuffer, Promise};
 use super::compile::CpuExecutable;
+use super::ffi;
 use super::memory::{Memories, is_host, run_error};
+use super::running::{Running, Ticket};
 use super::workers::{Job, Workers};
 use crate::engine::{Member, Tensor, World, alone};
 
@@ -17,6 +20,8 @@ pub(crate) struct State {
     pub(crate) memories: Memories,
     pub(crate) workers: Arc<Workers>,
     pub(crate) deterministic: bool,
+    /// Executions that went to a thread.
+    pub(crate) running: Arc<Running>,
 }
 
 /// One execution on one device, with its inputs taken from the framework.
@@ -27,6 +32,8 @@ struct Execution {
     inputs: Vec<CpuBuffer>,
     /// Its part in a launch on several devices, which it ends whatever comes.
     member: Option<Member>,
+    /// What the framework hands to custom calls.
+    context: Option<ExecuteContext>,
     /// For each output whether it goes to the host's memory.
     on_host: Vec<bool>,
     outputs: Vec<Arc<Promise>>,
@@ -60,16 +67,17 @@ impl State {
             let input = |index| take(launch, index).into_tensor();
             let inputs = (0..count).map(input).collect::<Result<Vec<_>>>()?;
             let on_host = |index| launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory));
-            let outputs = self.compute(executable, launch.device, inputs, member.as_ref(), on_host)?;
+            let compute = || self.compute(executable, launch.device, inputs, member.as_ref(), on_host);
+            let outputs = ffi::within(launch.options.context(), compute)?;
             for output in outputs {
                 launch.outputs.push(output.into())?;
             }
             return Ok(Event::ready());
         }
-        let (event, completer) = Event::pending();
+        let (event, ticket) = self.running.add(launch.device, launch.options.launch_id);
         let execution = Execution::new(self, executable, launch, member, &event)?;
         let inputs = execution.pending();
-        let (workers, job) = (Arc::clone(&self.workers), execution.job(completer));
+        let (workers, job) = (Arc::clone(&self.workers), execution.job(ticket));
         when_ready(inputs, move || workers.submit(job));
         Ok(event)
     }
@@ -94,10 +102,10 @@ impl State {
         let mut inputs = Vec::new();
         let mut jobs = Vec::with_capacity(launches.len());
         for (launch, member) in launches.iter_mut().zip(members) {
-            let (event, completer) = Event::pending();
+            let (event, ticket) = self.running.add(launch.device, launch.options.launch_id);
             let execution = Execution::new(self, executable, launch, Some(member), &event)?;
             inputs.extend(execution.pending());
-            jobs.push((launch.device, execution.job(completer)));
+            jobs.push((launch.device, execution.job(ticket)));
             events.push(event);
         }
         if inputs.is_empty() {
@@ -150,7 +158,10 @@ impl State {
         let mut outputs = outputs.map_err(|error| run_error(error, device))?;
         for (index, output) in outputs.iter_mut().enumerate() {
             let on_host = on_host(index);
-            if output.is_of(host) != on_host {
+            // Members of a launch hand their memory around. What leaves the launch is on its own device's account.
+            let is_strange = output.is_of(host) != on_host
+                || (member.is_some() && !on_host && self.memories.is_of_another(output, device));
+            if is_strange {
                 let to = if on_host { host } else { pool };
                 *output = output.copy_to(to).map_err(|error| run_error(error, device))?;
             }
@@ -178,7 +189,8 @@ impl Execution {
         let (state, executable) = (Arc::clone(state), Arc::clone(executable));
         let inputs = launch.inputs.len();
         let inputs = (0..inputs).map(|index| take(launch, index)).collect();
-        Ok(Self { state, executable, device: launch.device, inputs, member, on_host, outputs })
+        let context = launch.options.context().cloned();
+        Ok(Self { state, executable, device: launch.device, inputs, member, context, on_host, outputs })
     }
 
     /// What the inputs wait for.
@@ -186,19 +198,20 @@ impl Execution {
         self.inputs.iter().filter_map(|input| input.pending().cloned()).collect()
     }
 
-    fn job(self, completer: Completer) -> Job {
-        Box::new(move || completer.run(move || self.run()))
+    fn job(self, ticket: Ticket) -> Job {
+        Box::new(move || ticket.run(move || self.run()))
     }
 
     fn run(self) -> Result<()> {
-        let Self { state, executable, device, inputs, member, on_host, outputs } = self;
+        let Self { state, executable, device, inputs, member, context, on_host, outputs } = self;
         let inputs = inputs.into_iter().map(CpuBuffer::into_tensor).collect::<Result<Vec<_>>>();
         let inputs = inputs.inspect_err(|error| {
             if let Some(member) = &member {
                 member.fail(&format!("its input failed: {}", error.message()));
             }
         })?;
-        let made = state.compute(&executable, device, inputs, member.as_ref(), |index| on_host[index])?;
+        let compute = || state.compute(&executable, device, inputs, member.as_ref(), |index| on_host[index]);
+        let made = ffi::within(context.as_ref(), compute)?;
         for (promise, output) in outputs.into_iter().zip(made) {
             promise.keep(output);
         }

@@ -3,7 +3,7 @@
 use device_plugin::{Error, ErrorCode, MemoryInfo, MemoryStats, Placement, Result};
 
 use super::config::{self, Config};
-use crate::engine::{Pool, RunError};
+use crate::engine::{Pool, RunError, Tensor};
 
 /// Kinds of memory of each device; the first is the default.
 pub(crate) const KINDS: [&str; 2] = ["device", "pinned_host"];
@@ -49,6 +49,12 @@ impl Memories {
     /// The pool of what stays on the host.
     pub(crate) fn host(&self) -> &Pool {
         &self.host
+    }
+
+    /// Whether the elements lie in the pool of another device.
+    pub(crate) fn is_of_another(&self, tensor: &Tensor, device: usize) -> bool {
+        let is_other = |(other, pool): (usize, &Pool)| other != device && tensor.is_of(pool);
+        !tensor.is_of(self.device(device)) && self.devices.iter().enumerate().any(is_other)
     }
 
     /// The pool of a memory.

@@ -2,7 +2,8 @@
 //!
 //! The way of an execution, file by file: `plugin` (what the plugin says of itself), `config` (what it is told),
 //! `backend` (the devices), `compile` (programs, with `cost` and `types`), `execution` (on which thread a program runs,
-//! and when), with `buffer`, `memory` and `workers` for what executions work on, take and need.
+//! and when; `running` knows which have not ended), with `buffer`, `memory` and `workers` for what executions work on, take and need, and `ffi` for the
+//! custom calls of the program's own.
 
 mod backend;
 mod buffer;
@@ -10,8 +11,10 @@ mod compile;
 mod config;
 mod cost;
 mod execution;
+pub mod ffi;
 mod memory;
 mod plugin;
+mod running;
 mod support;
 mod types;
 mod workers;

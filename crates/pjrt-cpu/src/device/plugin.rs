@@ -1,7 +1,7 @@
 //! The plugin: its name and what it says of itself.
 
 use device_plugin::capabilities::{
-    DlpackDevice, MemoryKinds, MemoryStatsReport, ProgramFormat, ProgramFormats, StablehloRange,
+    DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport, ProgramFormat, ProgramFormats, StablehloRange,
 };
 use device_plugin::{
     Capabilities, DevicePlugin, Effort, Manifest, OptionSchema, Program, StablehloVersions, Support, device_plugin,
@@ -16,7 +16,10 @@ use super::support;
 pub struct Cpu;
 
 /// StableHLO versions the reader knows; a framework serializes programs for the newest of them at most.
-const STABLEHLO: StablehloVersions = StablehloVersions { current: [1, 17, 0], minimum: [0, 9, 0] };
+const STABLEHLO: StablehloVersions = device_plugin::stablehlo::VERSIONS;
+
+/// LAPACK's routines that programs may call, as `lapack_dsyevd_ffi` and so on, without their type's letter.
+const LAPACK: &str = "geev gees gehrd geqp3 gesdd getrf syevd sytrd";
 
 #[device_plugin]
 impl DevicePlugin for Cpu {
@@ -31,6 +34,10 @@ impl DevicePlugin for Cpu {
             )
             .donation(true)
             .persistent_cache(true)
+            .host_callbacks(Some(HostCallbacks::default()))
+            // What JAX and others can call by name.
+            .feature("custom_calls.ffi", true)
+            .feature("custom_calls.lapack", LAPACK)
             .memory_kinds(MemoryKinds::new(KINDS).host_offload())
             .memory_stats(MemoryStatsReport::WithLimit)
             .dlpack_device(DlpackDevice::Cpu)

@@ -7,6 +7,7 @@ use device_plugin::{CompileOptions, Program};
 use stablehlo::ir::Module;
 
 use super::compile::compile_module;
+use crate::engine::{self, CompileError, CompileSettings, Pool};
 
 pub(crate) fn supports(program: &Program) -> Support {
     let module = match device_plugin::stablehlo::read(program) {
@@ -26,8 +27,31 @@ pub(crate) fn supports(program: &Program) -> Support {
     };
     match compile_module(&module, &options) {
         Ok(_) => Support::Yes,
-        Err(error) => Support::No(vec![Reason::new(error.message())]),
+        Err(error) => match refused(&module, &options) {
+            Some(error) => Support::No(error.all().map(reason).collect()),
+            None => Support::No(vec![Reason::new(error.message())]),
+        },
     }
+}
+
+/// What the engine has against a program, op by op.
+fn refused(module: &Module, options: &CompileOptions) -> Option<CompileError> {
+    let count = |n: i64| usize::try_from(n).unwrap_or(1).max(1);
+    let mut settings = CompileSettings::new(count(options.num_replicas), count(options.num_partitions));
+    settings.use_spmd = options.use_spmd_partitioning;
+    settings.use_shardy = options.use_shardy_partitioner;
+    engine::compile_with(module, &settings, Pool::global()).err()
+}
+
+fn reason(error: &CompileError) -> Reason {
+    let mut reason = Reason::new(error.message());
+    if let Some(operation) = error.operation() {
+        reason = reason.operation(operation);
+    }
+    if let Some(location) = error.location() {
+        reason = reason.location(location);
+    }
+    reason
 }
 
 /// A number the module states of itself; 1 where it does not.

@@ -84,6 +84,8 @@ impl fmt::Debug for Bound {
     }
 }
 
+/// The handler of a target: one of these, or one that came through PJRT's FFI extension.
 pub(crate) fn find(target: &str) -> Option<Arc<Handler>> {
-    handlers().read().unwrap_or_else(PoisonError::into_inner).get(target).cloned()
+    let own = handlers().read().unwrap_or_else(PoisonError::into_inner).get(target).cloned();
+    own.or_else(|| crate::ffi::find(target))
 }

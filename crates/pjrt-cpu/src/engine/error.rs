@@ -13,19 +13,28 @@ pub enum CompileErrorKind {
 }
 
 /// A program was refused; the message names the op, its types and where it came from.
+///
+/// What is unsupported is looked for in the whole program: [`CompileError::all`] lists every op at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
     kind: CompileErrorKind,
     message: String,
+    operation: Option<String>,
+    location: Option<String>,
+    others: Vec<CompileError>,
 }
 
 impl CompileError {
+    fn new(kind: CompileErrorKind, message: String) -> Self {
+        CompileError { kind, message, operation: None, location: None, others: Vec::new() }
+    }
+
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
-        CompileError { kind: CompileErrorKind::Unsupported, message: message.into() }
+        Self::new(CompileErrorKind::Unsupported, message.into())
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        CompileError { kind: CompileErrorKind::Invalid, message: message.into() }
+        Self::new(CompileErrorKind::Invalid, message.into())
     }
 
     /// Whose fault it is: the engine's (unsupported) or the program's (invalid).
@@ -33,17 +42,56 @@ impl CompileError {
         self.kind
     }
 
-    /// What was wrong.
+    /// What was wrong, with the first op at fault.
     pub fn message(&self) -> &str {
         &self.message
     }
 
+    /// The op at fault, such as `stablehlo.sort`; none where it is the whole program.
+    pub fn operation(&self) -> Option<&str> {
+        self.operation.as_deref()
+    }
+
+    /// Where the op came from, such as `model.py:12:4`.
+    pub fn location(&self) -> Option<&str> {
+        self.location.as_deref()
+    }
+
+    /// This error and those of other ops, in program order. Each op is named once.
+    pub fn all(&self) -> impl Iterator<Item = &CompileError> {
+        std::iter::once(self).chain(&self.others)
+    }
+
     /// Says which op of the program the error is about.
-    pub(crate) fn at(mut self, place: impl FnOnce() -> String) -> Self {
+    pub(crate) fn at<P: Into<Place>>(mut self, place: impl FnOnce() -> P) -> Self {
         if !self.message.contains(" (in ") {
-            self.message = format!("{} (in {})", self.message, place());
+            let place = place().into();
+            self.message = format!("{} (in {})", self.message, place.description);
+            (self.operation, self.location) = (place.operation, place.location);
         }
         self
+    }
+
+    /// One error of several.
+    pub(crate) fn together(errors: Vec<CompileError>) -> Option<Self> {
+        let mut errors = errors.into_iter();
+        let mut first = errors.next()?;
+        first.others.extend(errors);
+        Some(first)
+    }
+}
+
+/// Where in a program an op is.
+pub(crate) struct Place {
+    pub(crate) operation: Option<String>,
+    pub(crate) location: Option<String>,
+    /// The op with its types, its function and its location.
+    pub(crate) description: String,
+}
+
+impl From<String> for Place {
+    fn from(description: String) -> Self {
+        Place { operation: None, location: None, description }
     }
 }
 
@@ -53,7 +101,11 @@ impl fmt::Display for CompileError {
             CompileErrorKind::Unsupported => "unsupported",
             CompileErrorKind::Invalid => "invalid program",
         };
-        write!(f, "{kind}: {}", self.message)
+        write!(f, "{kind}: {}", self.message)?;
+        match self.others.len() {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
     }
 }
 

@@ -22,6 +22,7 @@ mod lower;
 mod par;
 mod pool;
 mod program;
+mod quantized;
 mod rows;
 mod settings;
 mod simplify;
@@ -46,7 +47,7 @@ pub use tensor::Tensor;
 
 use crate::spmd;
 pub(crate) use lower::place;
-use lower::{Lower, Lowered, tensor_type};
+use lower::{Lower, Lowered, fits};
 
 /// Compiles a program whose buffers come from [`Pool::global`].
 pub fn compile(module: &Module) -> Result<Program, CompileError> {
@@ -79,14 +80,15 @@ pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) ->
 
 /// Compiles what one member runs.
 fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
+    let plain = quantized::written_out(module)?;
+    let module = plain.as_ref().unwrap_or(module);
     let func = module.entry().ok_or_else(|| {
         CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
     })?;
     let mut lower = Lower::new(module, settings, pool);
     let Lowered { block, args, results } = lower.entry(func)?;
     for (declared, ty) in func.results.iter().zip(&results) {
-        let declared = tensor_type(declared)?;
-        if declared != *ty {
+        if !fits(declared, ty)? {
             return Err(CompileError::invalid(format!(
                 "the entry function declares a result {declared} and returns a {ty}"
             )));

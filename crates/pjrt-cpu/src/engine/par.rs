@@ -1,8 +1,11 @@
 //! Spreads large loops over the cores.
 
 use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
+
+use super::error::RunError;
 
 /// Work below this many bytes stays on the calling thread: handing it over costs more than it saves.
 pub(crate) const WORTH: usize = 256 << 10;
@@ -34,6 +37,24 @@ pub(crate) fn each<T: Send>(tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync + 
         tasks.into_iter().for_each(f);
     } else {
         tasks.into_par_iter().for_each(f);
+    }
+}
+
+/// The first thing that went wrong in loops on several threads.
+#[derive(Default)]
+pub(crate) struct Failure(Mutex<Option<RunError>>);
+
+impl Failure {
+    /// Keeps an error, unless there is one.
+    pub(crate) fn note(&self, result: Result<(), RunError>) {
+        if let Err(error) = result {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
+    /// How it went.
+    pub(crate) fn result(self) -> Result<(), RunError> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 }
 

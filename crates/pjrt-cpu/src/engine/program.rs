@@ -214,6 +214,20 @@ impl fmt::Debug for Program {
     }
 }
 
+/// Runs a block that meets nobody on inputs in its first slots.
+pub(crate) fn run_block(
+    block: &Block,
+    consts: &[Buffer],
+    slots: usize,
+    inputs: Vec<Buffer>,
+    pool: &Pool,
+) -> Result<Vec<Buffer>, RunError> {
+    let mut env = Env { consts, slots: inputs.into_iter().map(Some).collect(), pool, member: None };
+    env.slots.resize(slots, None);
+    env.run(block)?;
+    block.results.iter().map(|&result| env.take(result)).collect()
+}
+
 /// The values of a run.
 struct Env<'p> {
     consts: &'p [Buffer],

@@ -16,7 +16,7 @@ pub(super) fn inline(module: &Module, entry: &Func) -> Result<Func> {
     let mut inliner = Inliner { module, values: Vec::new(), ops: 0, calls: vec![entry.name.clone()], depth: 0 };
     let mut map = vec![None; entry.values.len()];
     let body = inliner.region(entry, &entry.body, &mut map)?;
-    Ok(Func { body, values: inliner.values, ..entry.clone() })
+    Ok(Func { body, values: inliner.values.into(), ..entry.clone() })
 }
 
 struct Inliner<'m> {
@@ -73,7 +73,7 @@ impl<'m> Inliner<'m> {
             }
             let regions = op.regions.iter().map(|r| self.region(func, r, map)).collect::<Result<_>>()?;
             let results = op.results.iter().map(|&v| self.define(func, v, map)).collect::<Result<_>>()?;
-            to.push(Op { operands, results, regions, ..op.clone() });
+            to.push(Op { operands: operands.into(), results, regions, ..op.clone() });
         }
         self.depth -= 1;
         Ok(())

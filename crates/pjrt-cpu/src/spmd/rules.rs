@@ -335,7 +335,7 @@ pub(super) fn reducer(op: &Op) -> Option<Binary> {
     let region = op.regions.first()?;
     let &[a, b] = &region.args[..] else { return None };
     match &region.ops[..] {
-        [body, ret] if ret.operands == body.results && (body.operands == [a, b] || body.operands == [b, a]) => {
+        [body, ret] if ret.operands == body.results && (body.operands[..] == [a, b] || body.operands[..] == [b, a]) => {
             match body.kind {
                 OpKind::Binary(binary) => Some(binary),
                 _ => None,

@@ -75,7 +75,7 @@ pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result
         result_attributes: func.result_attributes.iter().map(plain).collect(),
         results,
         body: Region { args, ops },
-        values,
+        values: values.into(),
         ..func.clone()
     })
 }
@@ -320,7 +320,7 @@ impl<'m> Splitter<'_, 'm> {
         }
         let kind = self.localized(op, &operands, &results)?;
         let regions = op.regions.iter().map(|r| self.scalar_region(r)).collect::<Result<_>>()?;
-        let new = Op { kind, operands, results: results.clone(), regions, ..op.clone() };
+        let new = Op { kind, operands: operands.into(), results: results.clone().into(), regions, ..op.clone() };
         self.build.push(new);
         let summed: Vec<Axis> =
             (0..cut.len()).filter(|&f| rule.reduced[f]).flat_map(|f| cut[f].iter().copied()).collect();
@@ -458,7 +458,7 @@ impl<'m> Splitter<'_, 'm> {
                 }
                 let regions = op.regions.iter().map(|r| s.scalar_region(r)).collect::<Result<_>>()?;
                 let results = op.results.iter().map(|&v| s.declare(v, s.whole_of(v))).collect::<Result<_>>()?;
-                s.build.push(Op { operands, results, regions, ..op.clone() });
+                s.build.push(Op { operands: operands.into(), results, regions, ..op.clone() });
             }
             Ok(args)
         })
@@ -512,7 +512,7 @@ impl<'m> Splitter<'_, 'm> {
 
     fn control(&mut self, op: &Op, operands: Vec<ValueId>, regions: Vec<Region>, specs: Vec<Spec>) -> Result<()> {
         let results = op.results.iter().zip(specs).map(|(&v, spec)| self.declare(v, spec)).collect::<Result<_>>()?;
-        self.build.push(Op { operands, results, regions, ..op.clone() });
+        self.build.push(Op { operands: operands.into(), results, regions, ..op.clone() });
         Ok(())
     }
 }

@@ -97,3 +97,47 @@ fn a_launch_that_runs_out_of_memory_ends_on_all_devices() {
     let fits = replicated(&client, ALL_REDUCE, 8);
     assert_eq!(run(&client, &fits), [[28.0; 4]; 8]);
 }
+
+/// Runs a program of 4096 numbers on four devices, each with its own number in all elements, and tells what is then in
+/// use of each device, beside the arguments.
+fn accounts(client: &Client, text: &str) -> (Vec<i64>, Vec<f32>) {
+    let program = replicated(client, text, 4);
+    let devices = program.addressable_devices();
+    let in_use = || devices.iter().map(|device| device.memory_stats().unwrap().bytes_in_use).collect::<Vec<_>>();
+    let input = |(device, number): (&pjrt::Device, i16)| {
+        client.buffer_from_host_to(&vec![f32::from(number); 4096], &[4096], device).unwrap()
+    };
+    let inputs: Vec<_> = devices.iter().zip(1..).map(input).collect();
+    let before = in_use();
+    let borrowed = inputs.iter().map(|input| vec![Input::Borrow(input)]).collect();
+    let launched = program.execute_sharded(borrowed, &Default::default()).unwrap();
+    launched.done.iter().for_each(|done| done.wait().unwrap());
+    let after = in_use();
+    let first = launched.outputs.iter().map(|outputs| outputs[0].to_host::<f32>().unwrap()[0]).collect();
+    (after.iter().zip(before).map(|(after, before)| after - before).collect(), first)
+}
+
+#[test]
+fn what_members_get_of_each_other_is_on_the_account_of_their_own_device() {
+    let wide = |text: &str| text.replace("tensor<4xf32>", "tensor<4096xf32>");
+    let sum = wide(&ALL_REDUCE.replace("[0, 1, 2, 3, 4, 5, 6, 7]", "[0, 1, 2, 3]").replace("1x8xi64", "1x4xi64"));
+    let turn = wide(
+        r#"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+             %0 = "stablehlo.collective_permute"(%x) {
+               source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : tensor<4x2xi64>
+             } : (tensor<4xf32>) -> tensor<4xf32>
+             return %0 : tensor<4xf32>
+           }"#,
+    );
+    for (text, expected) in [(&sum, [10.0; 4]), (&turn, [4.0, 1.0, 2.0, 3.0])] {
+        let client = client(4);
+        for _ in 0..5 {
+            let (used, first) = accounts(&client, text);
+            assert_eq!(used, [4 * 4096; 4], "{text}");
+            assert_eq!(first, expected);
+        }
+        for device in client.addressable_devices().unwrap() {
+            assert_eq!(device.memory_stats().unwrap().bytes_in_use, 0);
+        }
+    }
+}

@@ -5,9 +5,11 @@
 mod asynchrony;
 mod devices;
 mod donation;
+mod ffi;
 mod launches;
 mod limits;
 mod memories;
+mod poison;
 mod shutdown;
 mod zero_copy;
 

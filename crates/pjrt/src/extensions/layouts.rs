@@ -4,44 +4,34 @@ use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
 use pjrt_types::{ElementType, Shape};
 
-use super::{PluginExtension, find, sealed};
-use crate::api::Api;
+use super::{Functions, PluginExtension, sealed};
 use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::element;
 use crate::error::Error;
 use crate::executable::Executable;
-use crate::handle::Foreign;
 use crate::plugin::Plugin;
 use crate::query::serialized;
 use crate::read;
 use crate::topology::TopologyDescription;
 
 /// Functions about layouts. A layout is text in XLA's notation, such as `{1,0}`.
-#[derive(Clone)]
-pub struct Layouts {
-    plugin: Plugin,
-    table: Foreign<PJRT_Layouts_Extension>,
-}
-
-impl std::fmt::Debug for Layouts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Layouts").field("plugin", &self.plugin).finish_non_exhaustive()
-    }
-}
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_Layouts_Extension")]
+pub struct Layouts(Functions<PJRT_Layouts_Extension>);
 
 impl sealed::Sealed for Layouts {}
 
 impl PluginExtension for Layouts {
     fn of(plugin: &Plugin) -> Option<Self> {
-        Some(Self { plugin: plugin.clone(), table: find(plugin)? })
+        Functions::of(plugin).map(Self)
     }
 }
 
 impl Layouts {
     /// Whether the plugin's extension has that function; extensions of older plugins are shorter.
     pub fn supports<S: Slot<Table = PJRT_Layouts_Extension>>(&self) -> bool {
-        S::get(&self.table.0).is_some()
+        self.0.supports::<S>()
     }
 
     /// The layout a client gives arrays of that shape.
@@ -51,7 +41,7 @@ impl Layouts {
     /// A client of another plugin, a token, extents that make no array, and what the plugin reports.
     #[doc(alias = "PJRT_Layouts_PJRT_Client_GetDefaultLayout")]
     pub fn default_layout(&self, client: &Client, shape: &Shape) -> Result<String, Error> {
-        self.check(client.api())?;
+        self.0.check(client.api())?;
         self.check_shape(shape)?;
         let mut args = PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args::new();
         args.client = client.inner().raw().as_ptr();
@@ -59,7 +49,7 @@ impl Layouts {
         args.dims = shape.dimensions.as_ptr();
         args.num_dims = shape.dimensions.len();
         // SAFETY: C2: the client is live and of this plugin; the dimensions live through the call.
-        unsafe { self.call::<function::PJRT_Layouts_PJRT_Client_GetDefaultLayout>(&mut args) }?;
+        unsafe { self.0.call::<function::PJRT_Layouts_PJRT_Client_GetDefaultLayout>(&mut args) }?;
         // SAFETY: C3: the plugin made the layout for us.
         unsafe { self.take(function::PJRT_Layouts_PJRT_Client_GetDefaultLayout::NAME, args.layout) }
     }
@@ -71,11 +61,11 @@ impl Layouts {
     /// A buffer of another plugin, and what the plugin reports.
     #[doc(alias = "PJRT_Layouts_PJRT_Buffer_MemoryLayout")]
     pub fn buffer_layout(&self, buffer: &Buffer) -> Result<String, Error> {
-        self.check(buffer.handle().api())?;
+        self.0.check(buffer.handle().api())?;
         let mut args = PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args::new();
         args.buffer = buffer.live()?.as_ptr();
         // SAFETY: C2: the buffer is live and of this plugin.
-        unsafe { self.call::<function::PJRT_Layouts_PJRT_Buffer_MemoryLayout>(&mut args) }?;
+        unsafe { self.0.call::<function::PJRT_Layouts_PJRT_Buffer_MemoryLayout>(&mut args) }?;
         // SAFETY: C3: the plugin made the layout for us.
         unsafe { self.take(function::PJRT_Layouts_PJRT_Buffer_MemoryLayout::NAME, args.layout) }
     }
@@ -87,7 +77,7 @@ impl Layouts {
     /// A topology of another plugin, a token, extents that make no array, and what the plugin reports.
     #[doc(alias = "PJRT_Layouts_PJRT_Topology_GetDefaultLayout")]
     pub fn topology_default_layout(&self, topology: &TopologyDescription, shape: &Shape) -> Result<String, Error> {
-        self.check(topology.handle().api())?;
+        self.0.check(topology.handle().api())?;
         self.check_shape(shape)?;
         let mut args = PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args::new();
         args.topology_description = topology.handle().as_ptr();
@@ -95,7 +85,7 @@ impl Layouts {
         args.dims = shape.dimensions.as_ptr();
         args.num_dims = shape.dimensions.len();
         // SAFETY: C2: the topology is live and of this plugin; the dimensions live through the call.
-        unsafe { self.call::<function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout>(&mut args) }?;
+        unsafe { self.0.call::<function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout>(&mut args) }?;
         // SAFETY: C3: the plugin made the layout for us.
         unsafe { self.take(function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout::NAME, args.layout) }
     }
@@ -108,11 +98,11 @@ impl Layouts {
     #[doc(alias = "PJRT_Layouts_PJRT_Executable_GetOutputLayouts")]
     pub fn output_layouts(&self, executable: &Executable) -> Result<Vec<String>, Error> {
         type Function = function::PJRT_Layouts_PJRT_Executable_GetOutputLayouts;
-        self.check(executable.handle().api())?;
+        self.0.check(executable.handle().api())?;
         let mut args = PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args::new();
         args.executable = executable.handle().as_ptr();
         // SAFETY: C2: the executable is live and of this plugin.
-        unsafe { self.call::<Function>(&mut args) }?;
+        unsafe { self.0.call::<Function>(&mut args) }?;
         // SAFETY: C3: the layouts belong to the executable, so they are not destroyed here.
         let layouts = unsafe { read::slice(args.layouts, args.num_outputs) };
         let layouts = layouts.map_err(|broken| Error::malformed(Function::NAME, broken))?;
@@ -133,21 +123,14 @@ impl Layouts {
 
     fn parameters<'a>(&self, executable: &'a Executable) -> Result<&'a [*mut PJRT_Layouts_MemoryLayout], Error> {
         type Function = function::PJRT_Layouts_PJRT_Executable_GetParameterLayouts;
-        self.check(executable.handle().api())?;
+        self.0.check(executable.handle().api())?;
         let mut args = PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args::new();
         args.executable = executable.handle().as_ptr();
         // SAFETY: C2: the executable is live and of this plugin.
-        unsafe { self.call::<Function>(&mut args) }?;
+        unsafe { self.0.call::<Function>(&mut args) }?;
         // SAFETY: C3: the layouts belong to the executable and live as long.
         let layouts = unsafe { read::slice(args.layouts, args.num_parameters) };
         layouts.map_err(|broken| Error::malformed(Function::NAME, broken))
-    }
-
-    fn check(&self, api: &Api) -> Result<(), Error> {
-        if std::ptr::eq(api, self.plugin.api()) {
-            return Ok(());
-        }
-        Err(Error::invalid("the layouts extension of one plugin was asked about an object of another"))
     }
 
     /// Refuses shapes that XLA's plugins do not survive.
@@ -158,18 +141,7 @@ impl Layouts {
         if shape.host_size().is_none() {
             return Err(Error::invalid(format!("{shape} has negative extents or more bytes than memory")));
         }
-        element::check(shape.element_type, self.plugin.api_version())
-    }
-
-    /// # Safety
-    ///
-    /// As for [`Api::call`].
-    unsafe fn call<S: Slot<Table = PJRT_Layouts_Extension, Return = *mut PJRT_Error>>(
-        &self,
-        args: &mut S::Args,
-    ) -> Result<(), Error> {
-        // SAFETY: this function's contract; the table is this plugin's.
-        unsafe { self.plugin.api().call_in::<S>(&self.table.0, args) }
+        element::check(shape.element_type, self.0.plugin.api_version())
     }
 
     /// The text of a layout, which is destroyed.
@@ -185,7 +157,7 @@ impl Layouts {
         let mut args = PJRT_Layouts_MemoryLayout_Destroy_Args::new();
         args.layout = layout.as_ptr();
         // SAFETY: C2: the layout is live and given up.
-        unsafe { self.call::<function::PJRT_Layouts_MemoryLayout_Destroy>(&mut args) }?;
+        unsafe { self.0.call::<function::PJRT_Layouts_MemoryLayout_Destroy>(&mut args) }?;
         text
     }
 
@@ -198,7 +170,7 @@ impl Layouts {
         let mut args = PJRT_Layouts_MemoryLayout_Serialize_Args::new();
         args.layout = layout.as_ptr();
         // SAFETY: C2: the layout is live.
-        unsafe { self.call::<Function>(&mut args) }?;
+        unsafe { self.0.call::<Function>(&mut args) }?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         // SAFETY: the call gave all four.
         let bytes =

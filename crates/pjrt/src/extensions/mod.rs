@@ -1,12 +1,25 @@
 //! Optional groups of functions, one file each: `plugin.extension::<Layouts>()`.
 
+mod ffi;
+mod functions;
 mod layouts;
+mod memory_descriptions;
+mod phase_compile;
+mod profiler;
+mod raw_buffers;
+mod shardings;
+mod streams;
 
-use pjrt_sys::Extension;
-
+pub use ffi::{Ffi, HandlerTraits};
+use functions::Functions;
 pub use layouts::Layouts;
+pub use memory_descriptions::{MemoryDescription, MemoryDescriptions};
+pub use phase_compile::{PhaseCompile, PhaseCompiler};
+pub use profiler::{Profile, Profiler};
+pub use raw_buffers::{RawBuffer, RawBuffers};
+pub use shardings::Shardings;
+pub use streams::{Stream, Streams};
 
-use crate::handle::Foreign;
 use crate::plugin::Plugin;
 
 mod sealed {
@@ -17,11 +30,6 @@ mod sealed {
 pub trait PluginExtension: Sized + sealed::Sealed {
     /// The plugin's group; none where it does not offer it.
     fn of(plugin: &Plugin) -> Option<Self>;
-}
-
-/// A copy of the plugin's extension of that type.
-fn find<E: Extension>(plugin: &Plugin) -> Option<Foreign<E>> {
-    plugin.extension_nodes().iter().find_map(|node| node.copy::<E>())
 }
 
 /// Names of the extension types of `PJRT_Extension_Type`, by number.

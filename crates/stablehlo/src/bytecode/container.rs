@@ -215,6 +215,10 @@ impl<'a> Container<'a> {
                     return Err(cursor.error("an op name is longer than 256 bytes"));
                 }
                 let name = String::from_utf8_lossy(&self.file[name]);
+                let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
+                if !(dialect.chars().all(plain) && name.chars().all(plain)) {
+                    return Err(cursor.error(format!("{:?} is not the name of an op", format!("{dialect}.{name}"))));
+                }
                 let full = if name.is_empty() { dialect.clone() } else { format!("{dialect}.{name}") };
                 self.op_names.push(OpName { full });
             }

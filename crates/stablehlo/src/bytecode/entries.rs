@@ -3,6 +3,8 @@
 //! Entries name each other by number, so a hostile file can nest them without end or fan out exponentially. Depth is
 //! bounded, and every copy is charged to a [`Budget`].
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::container::{Container, Dialect, Resource};
@@ -22,6 +24,7 @@ pub(super) struct Tables<'a> {
     program: &'a Bytes,
     attributes: Vec<Option<(Attribute, usize)>>,
     pub(super) types: Vec<Option<(Ty, usize)>>,
+    value_types: Vec<Option<Arc<Type>>>,
     budget: Budget,
 }
 
@@ -31,6 +34,7 @@ impl<'a> Tables<'a> {
         Ok(Self {
             attributes: vec![None; container.attributes.len()],
             types: vec![None; container.types.len()],
+            value_types: vec![None; container.types.len()],
             container,
             program,
             budget: Budget::new(program.len()),
@@ -44,22 +48,31 @@ impl<'a> Tables<'a> {
         self.charge(cursor.pos(), weight)
     }
 
+    /// What a copy of a loaded attribute costs.
+    pub(super) fn weight(&self, index: usize) -> usize {
+        self.attributes.get(index).and_then(Option::as_ref).map_or(0, |(_, weight)| *weight)
+    }
+
     /// A loaded attribute.
     pub(super) fn loaded(&self, index: usize) -> &Attribute {
         const MISSING: &Attribute = &Attribute::Unit;
         self.attributes.get(index).and_then(Option::as_ref).map_or(MISSING, |(attribute, _)| attribute)
     }
 
-    /// A type, copied.
-    pub(super) fn ty(&mut self, cursor: &mut Cursor<'_>) -> Result<Ty> {
+    /// The type of a value, which values share.
+    pub(super) fn value_type(&mut self, cursor: &mut Cursor<'_>) -> Result<Arc<Type>> {
         let index = cursor.index()?;
-        self.type_at(cursor.pos(), index, 0)
+        self.value_type_at(cursor, index)
     }
 
-    /// A type of that number, copied.
-    pub(super) fn ty_at(&mut self, cursor: &Cursor<'_>, index: u64) -> Result<Ty> {
-        let index = usize::try_from(index).map_err(|_| cursor.error("type number out of range"))?;
-        self.type_at(cursor.pos(), index, 0)
+    /// The type of that number, likewise.
+    pub(super) fn value_type_at(&mut self, cursor: &Cursor<'_>, index: usize) -> Result<Arc<Type>> {
+        if let Some(Some(ty)) = self.value_types.get(index) {
+            return Ok(ty.clone());
+        }
+        let ty = Arc::new(self.type_at(cursor.pos(), index, 0)?.into_type());
+        self.value_types[index] = Some(ty.clone());
+        Ok(ty)
     }
 
     pub(super) fn charge(&mut self, offset: usize, weight: usize) -> Result<()> {

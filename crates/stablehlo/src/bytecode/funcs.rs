@@ -22,6 +22,14 @@ impl FuncAttributes {
     }
 
     /// One dictionary per argument or result; an absent or shorter list means none.
+    /// Entries of a list of dictionaries; none where there is no such attribute.
+    fn length(&self, name: &str) -> usize {
+        match self.find(name) {
+            Some(Attribute::Array(items)) => items.len(),
+            _ => 0,
+        }
+    }
+
     fn lists(&self, name: &str, count: usize) -> Result<Vec<Attributes>> {
         let wrong = || Error::new(format!("attribute `{name}` must be a list of at most {count} dictionaries"));
         let items = match self.find(name) {
@@ -69,8 +77,12 @@ impl<'a> Walk<'a> {
             let Some(Attribute::Type(Type::Other(ty))) = f.find("function_type") else {
                 return Err(Error::new("attribute `function_type` must be a function type"));
             };
-            let (inputs, results) = crate::text::function_type(ty).unwrap_or_default();
-            let lists = [f.lists("arg_attrs", inputs.len())?, f.lists("res_attrs", results.len())?];
+            // The type is kept as text. Where none is read, there are as many arguments and results as have attributes.
+            let (inputs, results) = match crate::text::function_type(ty) {
+                Some((inputs, results)) => (inputs.len(), results.len()),
+                None => (f.length("arg_attrs"), f.length("res_attrs")),
+            };
+            let lists = [f.lists("arg_attrs", inputs)?, f.lists("res_attrs", results)?];
             let attributes = declaration(name, ty.clone(), visibility.as_deref(), lists, f.discardable);
             self.module.symbols.push(("func.func".to_owned(), attributes));
             return Ok(());

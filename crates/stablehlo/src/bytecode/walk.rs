@@ -1,6 +1,9 @@
 //! The IR section: module, functions, regions and ops.
 
 use std::ops::Range;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use super::container::IR_SECTION;
 use super::cursor::Cursor;
@@ -11,7 +14,7 @@ use crate::MAX_NESTING;
 use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::is_attribute;
+use crate::ops::{Code, is_attribute};
 use crate::typed::{Raw, kind};
 
 /// A slot that is numbered but not defined yet.
@@ -25,11 +28,11 @@ pub(super) struct Scope {
     /// Numbers taken by the regions open now.
     extent: usize,
     /// Types of all values of the function.
-    pub(super) values: Vec<Type>,
+    pub(super) values: ValueTypes,
 }
 
 impl Scope {
-    fn add(&mut self, ty: Type) -> Result<ValueId> {
+    fn add(&mut self, ty: Arc<Type>) -> Result<ValueId> {
         let id = u32::try_from(self.values.len()).map_err(|_| Error::new("a function has more than 2^32 values"))?;
         self.values.push(ty);
         Ok(ValueId(id))
@@ -66,17 +69,56 @@ pub(super) struct Head {
     pub(super) location: LocationId,
     /// Attribute number of the dictionary.
     dictionary: Option<usize>,
-    properties: Option<Range<usize>>,
-    results: Vec<Type>,
-    operands: Vec<usize>,
+    /// Number of the properties, and where they are.
+    properties: Option<(usize, Range<usize>)>,
+    results: SmallVec<[Arc<Type>; 2]>,
+    operands: SmallVec<[usize; 4]>,
     pub(super) regions: usize,
     isolated: bool,
 }
 
+/// What an op's name and properties were found to mean.
+struct Known {
+    name: usize,
+    kind: OpKind,
+    extra: Attributes,
+    /// What a copy costs.
+    weight: usize,
+}
+
+/// What ops were found to mean.
+#[derive(Default)]
+struct Kinds {
+    /// Position in `known`, from 1, by the number of the properties; 0 where there is none yet.
+    by_properties: Vec<u32>,
+    known: Vec<Known>,
+}
+
+impl Kinds {
+    fn find(&self, name: usize, properties: usize) -> Option<&Known> {
+        let position = self.by_properties.get(properties)?.checked_sub(1)?;
+        self.known.get(position as usize).filter(|known| known.name == name)
+    }
+
+    /// Keeps what the first op of these properties means.
+    fn add(&mut self, properties: usize, known: Known) {
+        if self.by_properties.len() <= properties {
+            self.by_properties.resize(properties + 1, 0);
+        }
+        if self.by_properties[properties] == 0
+            && let Ok(position) = u32::try_from(self.known.len() + 1)
+        {
+            self.by_properties[properties] = position;
+            self.known.push(known);
+        }
+    }
+}
+
 /// One op with its attributes by name.
+#[derive(Default)]
 pub(super) struct Gathered {
     /// Numbers of the attributes in the op's properties.
-    pub(super) own: Vec<(&'static str, usize)>,
+    pub(super) own: SmallVec<[(&'static str, usize); 8]>,
     /// The same, of files that have no properties.
     pub(super) named: Attributes,
     pub(super) discardable: Attributes,
@@ -85,6 +127,7 @@ pub(super) struct Gathered {
 pub(super) struct Walk<'a> {
     pub(super) tables: Tables<'a>,
     names: Vec<Name>,
+    kinds: Kinds,
     locations: Locations,
     pub(super) module: Module,
 }
@@ -94,7 +137,7 @@ impl<'a> Walk<'a> {
         let names = resolve(&tables.container)?;
         let locations = Locations::new(tables.container.attributes.len());
         let module = Module { version: tables.container.stablehlo_version, ..Module::default() };
-        Ok(Self { tables, names, locations, module })
+        Ok(Self { tables, names, kinds: Kinds::default(), locations, module })
     }
 
     /// Reads the whole section: an implicit block with one module.
@@ -130,7 +173,7 @@ impl<'a> Walk<'a> {
         if let Some(at) = attributes.iter().position(|(name, _)| name == "sym_name") {
             self.module.name = symbol(&attributes.remove(at).1);
         }
-        if let Some(range) = head.properties.clone() {
+        if let Some((_, range)) = head.properties.clone() {
             let mut cursor = Cursor::new(self.tables.container.file, range);
             let (index, present) = cursor.flagged()?;
             if present {
@@ -190,15 +233,25 @@ impl<'a> Walk<'a> {
             let index = cursor.index()?;
             let all = &self.tables.container.properties;
             let range = all.get(index).cloned();
-            Some(range.ok_or_else(|| {
+            let range = range.ok_or_else(|| {
                 cursor.error(format!("properties {index} do not exist; the program has {}", all.len()))
-            })?)
+            })?;
+            Some((index, range))
         } else {
             None
         };
-        let results =
-            if has(0x02) { cursor.list(|cursor| Ok(self.tables.ty(cursor)?.into_type()))? } else { Vec::new() };
-        let operands = if has(0x04) { cursor.list(Cursor::index)? } else { Vec::new() };
+        let mut results = SmallVec::new();
+        if has(0x02) {
+            for _ in 0..cursor.count()? {
+                results.push(self.tables.value_type(cursor)?);
+            }
+        }
+        let mut operands = SmallVec::new();
+        if has(0x04) {
+            for _ in 0..cursor.count()? {
+                operands.push(cursor.index()?);
+            }
+        }
         if has(0x08) && !cursor.list(Cursor::index)?.is_empty() {
             return Err(cursor
                 .error("branches between blocks have no place in StableHLO")
@@ -242,8 +295,8 @@ impl<'a> Walk<'a> {
             "attr11", "attr12", "attr13", "attr14", "attr15", "attr16", "attr17", "attr18", "attr19", "attr20",
             "attr21", "attr22", "attr23",
         ];
-        let mut own = Vec::new();
-        if let Some(range) = head.properties.clone() {
+        let mut own = SmallVec::new();
+        if let Some((_, range)) = head.properties.clone() {
             let mut cursor = Cursor::new(self.tables.container.file, range);
             let name = &self.names[head.name];
             let names = name.attributes.unwrap_or(&POSITIONAL);
@@ -255,7 +308,7 @@ impl<'a> Walk<'a> {
                 let index = cursor.index()?;
                 if !name.vhlo && name.attributes.is_none() && index >= self.tables.container.attributes.len() {
                     return Ok(Gathered {
-                        own: Vec::new(),
+                        own: SmallVec::new(),
                         named: Attributes::new(),
                         discardable: self.dictionary(head)?,
                     });
@@ -309,7 +362,10 @@ impl<'a> Walk<'a> {
         if has_args {
             region.args = self.block_arguments(cursor, scope, &mut numbers)?;
         }
-        for _ in 0..cursor.check_count(ops)? {
+        let count = cursor.check_count(ops)?;
+        // The ops of a function take room at once. Regions are many and small, and open inside each other.
+        region.ops.reserve(if depth == 1 { count.min(cursor.remaining() / 4) } else { count.min(4) });
+        for _ in 0..count {
             let inner = self.op(cursor, scope, &mut numbers, &mut region.ops)?;
             if inner.count > 0
                 && let Some(op) = region.ops.last_mut()
@@ -318,7 +374,10 @@ impl<'a> Walk<'a> {
             }
         }
         if numbers.next != end {
-            return Err(cursor.error(format!("a region announces {count} values but defines {}", numbers.next - base)));
+            let announced = end - base;
+            return Err(
+                cursor.error(format!("a region announces {announced} values but defines {}", numbers.next - base))
+            );
         }
         scope.extent = base;
         scope.slots.truncate(base);
@@ -337,15 +396,16 @@ impl<'a> Walk<'a> {
         for _ in 0..count {
             let (ty, located) = if version >= 4 {
                 let (index, located) = cursor.flagged()?;
-                (self.tables.ty_at(cursor, index)?, located)
+                let index = usize::try_from(index).map_err(|_| cursor.error("type number out of range"))?;
+                (self.tables.value_type_at(cursor, index)?, located)
             } else {
-                (self.tables.ty(cursor)?, true)
+                (self.tables.value_type(cursor)?, true)
             };
             if located {
                 // Arguments keep no location.
                 cursor.index()?;
             }
-            let value = scope.add(ty.into_type())?;
+            let value = scope.add(ty)?;
             scope.define(numbers.take(cursor)?, value);
             args.push(value);
         }
@@ -369,7 +429,7 @@ impl<'a> Walk<'a> {
         let read = match self.names[name].role {
             Role::Module | Role::Func => Err(Error::new("may only stand at the top of a module")),
             Role::Cast => self.cast(cursor, scope, numbers, &head),
-            Role::Op => self.shallow(cursor, scope, numbers, head).map(|op| ops.push(op)),
+            Role::Op => self.shallow(cursor, scope, numbers, head, ops),
         };
         match read {
             Ok(()) => Ok(inner),
@@ -384,8 +444,8 @@ impl<'a> Walk<'a> {
         }
         for (&slot, ty) in head.operands.iter().zip(&head.results) {
             let value = resolve_slot(scope, slot)?;
-            let actual = &scope.values[value.0 as usize];
-            if actual != ty {
+            let actual = &scope.values[value];
+            if *actual != **ty {
                 return Err(Error::new(format!("casts {actual} to {ty}, which are different types")));
             }
             scope.define(numbers.take(cursor)?, value);
@@ -393,18 +453,50 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The op without its regions.
-    fn shallow(&mut self, cursor: &Cursor<'_>, scope: &mut Scope, numbers: &mut Numbers, head: Head) -> Result<Op> {
-        let operands = head.operands.iter().map(|&slot| resolve_slot(scope, slot)).collect::<Result<Vec<_>>>()?;
-        let mut gathered = self.gather(&head)?;
-        let mut results = Vec::with_capacity(head.results.len());
+    /// Reads the op without its regions.
+    fn shallow(
+        &mut self,
+        cursor: &Cursor<'_>,
+        scope: &mut Scope,
+        numbers: &mut Numbers,
+        head: Head,
+        ops: &mut Vec<Op>,
+    ) -> Result<()> {
+        let operands = head.operands.iter().map(|&slot| resolve_slot(scope, slot)).collect::<Result<ValueIds>>()?;
+        // The same properties mean the same in another op of that name.
+        let again = head.properties.as_ref().and_then(|(index, _)| self.kinds.find(head.name, *index));
+        let again = again.map(|known| known.weight);
+        let mut gathered = match again {
+            Some(_) => Gathered { discardable: self.dictionary(&head)?, ..Gathered::default() },
+            None => self.gather(&head)?,
+        };
+        let mut results = ValueIds::new();
         for ty in head.results {
             let value = scope.add(ty)?;
             scope.define(numbers.take(cursor)?, value);
             results.push(value);
         }
+        let location = head.location;
+        if let (Some(weight), Some((index, _))) = (again, &head.properties) {
+            self.tables.charge(head.offset, weight)?;
+            if let Some(Known { kind, extra, .. }) = self.kinds.find(head.name, *index) {
+                let (kind, mut attributes) = (kind.clone(), extra.clone());
+                attributes.append(&mut gathered.discardable);
+                ops.push(Op { kind, operands, results, regions: Vec::new(), attributes, location });
+            }
+            return Ok(());
+        }
+        // Constants are all different, and what some ops mean depends on the ranks of their operands.
+        let lasting = !matches!(
+            self.names[head.name].code,
+            Code::Constant | Code::Broadcast | Code::Dot | Code::ReduceWindow | Code::SelectAndScatter | Code::Sort
+        );
+        let weight = gathered.own.iter().map(|&(_, index)| self.tables.weight(index)).sum();
+        if lasting {
+            self.tables.charge(head.offset, weight)?;
+        }
         let name = &self.names[head.name];
-        let mut named: Vec<(&str, &Attribute)> =
+        let mut named: SmallVec<[(&str, &Attribute); 8]> =
             gathered.own.iter().map(|&(name, index)| (name, self.tables.loaded(index))).collect();
         named.extend(gathered.named.iter().map(|(name, value)| (name.as_str(), value)));
         let raw = Raw {
@@ -415,13 +507,17 @@ impl<'a> Walk<'a> {
             values: &scope.values,
         };
         let (kind, mut extra) = kind(&raw)?;
+        if let (true, Some((index, _))) = (lasting, &head.properties) {
+            self.kinds.add(*index, Known { name: head.name, kind: kind.clone(), extra: extra.clone(), weight });
+        }
         let attributes = if extra.is_empty() {
             gathered.discardable
         } else {
             extra.append(&mut gathered.discardable);
             extra
         };
-        Ok(Op { kind, operands, results, regions: Vec::new(), attributes, location: head.location })
+        ops.push(Op { kind, operands, results, regions: Vec::new(), attributes, location });
+        Ok(())
     }
 
     fn regions(

@@ -1,7 +1,11 @@
 //! Attributes of collectives, in the form the text reader gives them.
 
+use bytes::Bytes;
+use prost::Message;
+
+use super::decode;
 use super::instruction::dimension;
-use super::proto::{Instruction, IotaReplicaGroups};
+use super::proto::{Instruction, IotaReplicaGroups, MeshAxesReplicaGroups};
 use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -26,7 +30,6 @@ pub(super) fn attributes(i: &Instruction) -> Result<Vec<(&'static str, Attribute
         "all-gather" => list.push(("all_gather_dim", int(dim()?))),
         "reduce-scatter" => list.push(("scatter_dimension", int(dim()?))),
         "all-to-all" => {
-            // Without a dimension each member sends one operand to each other: StableHLO has no such form.
             let dim = dim()?;
             if members == 0 {
                 return Err(Error::new("an all-to-all must state its replica groups"));
@@ -46,7 +49,23 @@ pub(super) fn attributes(i: &Instruction) -> Result<Vec<(&'static str, Attribute
     Ok(list)
 }
 
+/// The attributes, but for the count, of an all-to-all along the first dimension.
+pub(super) fn exchange(i: &Instruction) -> Result<Vec<(&'static str, Attribute)>> {
+    Ok(vec![
+        ("channel_id", int(i.channel_id.max(0))),
+        ("concat_dimension", int(0)),
+        ("replica_groups", matrix(groups(i)?)?),
+        ("split_dimension", int(0)),
+    ])
+}
+
 fn groups(i: &Instruction) -> Result<Vec<Vec<i64>>> {
+    if let Some(groups) = &i.mesh_axes_replica_groups {
+        return expand(&along_axes(groups)?);
+    }
+    if let Some(iota) = &i.iota_collective_device_list {
+        return expand(iota);
+    }
     let listed = match &i.collective_device_list {
         Some(list) => match &list.iota {
             Some(iota) => return expand(iota),
@@ -56,6 +75,28 @@ fn groups(i: &Instruction) -> Result<Vec<Vec<i64>>> {
     };
     let listed = if listed.is_empty() { &i.replica_groups } else { listed };
     Ok(listed.iter().map(|group| group.replica_ids.clone()).collect())
+}
+
+/// Groups along axes of a mesh: the devices are counted, and the axes of the groups come last.
+fn along_axes(encoded: &Bytes) -> Result<IotaReplicaGroups> {
+    let groups: MeshAxesReplicaGroups = decode(encoded.clone())?;
+    if groups.encoded_len() != encoded.len() {
+        let error = "replica groups by parts of axes, or of devices in an order of their own, cannot be read; send the \
+                     program as StableHLO";
+        return Err(Error::new(error));
+    }
+    let reshape_dims: Vec<i64> = groups.mesh.iter().flat_map(|mesh| &mesh.axes).map(|axis| axis.size).collect();
+    let count = i32::try_from(reshape_dims.len()).map_err(|_| Error::new("a mesh of too many axes"))?;
+    let within: Vec<i32> = groups.axes.iter().filter_map(|axis| i32::try_from(axis.index).ok()).collect();
+    let across = (0..count).filter(|axis| !within.contains(axis));
+    let size = |axis: &i32| usize::try_from(*axis).ok().and_then(|axis| reshape_dims.get(axis)).copied();
+    let product = |of: Vec<i32>| {
+        let product = of.iter().try_fold(1i64, |product, axis| product.checked_mul(size(axis)?));
+        product.ok_or_else(|| Error::new("replica groups along axes that the mesh lacks"))
+    };
+    let (groups, devices_per_group) = (product(across.clone().collect())?, product(within.clone())?);
+    let transpose_perm = across.chain(within.iter().copied()).collect();
+    Ok(IotaReplicaGroups { groups, devices_per_group, reshape_dims, transpose_perm })
 }
 
 /// The groups that counting, reshaping and transposing stand for.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use bytes::Bytes;
 
 use super::proto::{self, Instruction, Shape};
-use super::{decode, instruction, shape};
+use super::{decode, forms, instruction, shape};
 use crate::MAX_NESTING;
 use crate::attributes::Budget;
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ pub(super) struct Reader {
 }
 
 /// The arrays and tokens an instruction's result consists of.
-struct Value {
+pub(super) struct Value {
     ids: Vec<ValueId>,
     shape: Shape,
 }
@@ -118,7 +118,7 @@ impl Reader {
             result_attributes: std::mem::take(&mut built.root_attributes),
             attributes: Attributes::new(),
             body: std::mem::take(&mut built.region),
-            values,
+            values: values.into(),
             location: LocationId(0),
         };
         Ok((func, built))
@@ -190,7 +190,11 @@ impl Reader {
 
     /// Reads one instruction; its ops go to the body.
     fn instruction(&mut self, body: &mut Body<'_>, i: &mut Instruction) -> Result<Value> {
-        let shape = i.shape.take().unwrap_or_default();
+        let mut shape = i.shape.take().unwrap_or_default();
+        if let Some((opcode, result)) = forms::started(&i.opcode, &shape)? {
+            i.opcode = opcode.to_owned();
+            shape = result;
+        }
         match i.opcode.as_str() {
             "parameter" => return body.parameter(i, shape),
             "constant" => return body.constant(i, shape, self),
@@ -207,19 +211,28 @@ impl Reader {
                 let ids = body.operand(i, 0)?.ids.clone();
                 return body.alias(ids, shape);
             }
-            "bitcast" => {
-                let operand = body.operand(i, 0)?;
-                if shape::permuted(&shape).is_some() || shape::permuted(&operand.shape).is_some() {
-                    return Err(Error::new("a bitcast between layouts; only the default one can be read"));
-                }
-                if shape.element_type != operand.shape.element_type {
-                    return Err(Error::new("a bitcast between element types; that is bitcast-convert"));
-                }
+            opcode if forms::passes_on(opcode) => {
+                let started = body.operand(i, 0)?;
+                return Ok(Value { ids: started.ids.clone(), shape: started.shape.clone() });
             }
             _ => {}
         }
         let location = self.location(i);
         let mut operands = body.operands(i)?;
+        match i.opcode.as_str() {
+            "bitcast" => {
+                let from = body.operand(i, 0)?.shape.clone();
+                let [x] = operands[..] else { return Err(Error::new("must have one array as its operand")) };
+                let id = body.bitcast(x, &from, &shape, location)?;
+                return Ok(Value { ids: vec![id], shape });
+            }
+            "all-to-all" if i.dimensions.is_empty() => return body.exchange(i, operands, shape, location),
+            "dynamic-slice" => operands = body.scalar_indices(operands, 1, location)?,
+            "dynamic-update-slice" => operands = body.scalar_indices(operands, 2, location)?,
+            // Its layouts are among the op's attributes.
+            "custom-call" => i.shape = Some(shape.clone()),
+            _ => {}
+        }
         let mut extra = Attributes::new();
         if let Some(sharding) = &i.sharding {
             extra.push(sharding_attribute(&sharding.text()));
@@ -228,7 +241,6 @@ impl Reader {
         let called = std::mem::take(&mut i.called_computation_ids);
         let mut regions = Vec::new();
         let kind = match i.opcode.as_str() {
-            "bitcast" => OpKind::Reshape,
             "call" | "fusion" => {
                 let [id] = called[..] else { return Err(Error::new("must call one computation")) };
                 let index = self.index(id)?;
@@ -282,7 +294,14 @@ impl Reader {
         };
         let value = body.fresh(shape)?;
         let results = value.ids.clone();
-        body.ops.push(Op { kind, operands, results, regions, attributes: extra, location });
+        body.ops.push(Op {
+            kind,
+            operands: operands.into(),
+            results: results.into(),
+            regions,
+            attributes: extra,
+            location,
+        });
         Ok(value)
     }
 
@@ -312,16 +331,16 @@ impl Reader {
 }
 
 /// One computation being read.
-struct Body<'a> {
+pub(super) struct Body<'a> {
     /// Types of all values of the function.
-    values: &'a mut Vec<Type>,
+    pub(super) values: &'a mut Vec<Type>,
     given: Option<&'a [Vec<ValueId>]>,
     depth: usize,
     defined: HashMap<i64, Value>,
     params: Vec<Option<(Value, Vec<Attributes>)>>,
     /// How many parameters there can be.
     limit: usize,
-    ops: Vec<Op>,
+    pub(super) ops: Vec<Op>,
 }
 
 impl Body<'_> {
@@ -351,7 +370,7 @@ impl Body<'_> {
     }
 
     /// Values that are there already, as one of this shape.
-    fn alias(&self, ids: Vec<ValueId>, shape: Shape) -> Result<Value> {
+    pub(super) fn alias(&self, ids: Vec<ValueId>, shape: Shape) -> Result<Value> {
         let mut types = Vec::new();
         shape::leaves(&shape, &mut types)?;
         if types.len() != ids.len() || types.iter().zip(&ids).any(|(ty, id)| *ty != self.values[id.0 as usize]) {
@@ -410,7 +429,8 @@ impl Body<'_> {
     }
 }
 
-fn op(kind: OpKind, operands: Vec<ValueId>, results: Vec<ValueId>) -> Op {
+pub(super) fn op(kind: OpKind, operands: Vec<ValueId>, results: Vec<ValueId>) -> Op {
+    let (operands, results) = (operands.into(), results.into());
     Op { kind, operands, results, regions: Vec::new(), attributes: Attributes::new(), location: LocationId(0) }
 }
 

@@ -54,8 +54,8 @@ pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
         "dot" => dot(i)?,
         "convolution" => convolution(i)?,
         "reduce" => OpKind::Reduce { dimensions: dims(&i.dimensions)? },
-        "reduce-window" => OpKind::ReduceWindow { window: window(i, false)? },
-        "select-and-scatter" => OpKind::SelectAndScatter { window: window(i, false)? },
+        "reduce-window" => OpKind::ReduceWindow { window: window(i, false)?.into() },
+        "select-and-scatter" => OpKind::SelectAndScatter { window: window(i, false)?.into() },
         "cholesky" => OpKind::Cholesky { lower: i.cholesky_options.take().unwrap_or_default().lower },
         "triangular-solve" => triangular_solve(i)?,
         "fft" => OpKind::Fft { fft_type: fft_type(i.fft_type)?, fft_length: i.fft_length.clone() },
@@ -176,7 +176,7 @@ fn gather(i: &mut Instruction) -> Result<OpKind> {
         index_vector_dim: dim(d.index_vector_dim)?,
     };
     let slice_sizes = i.gather_slice_sizes.clone();
-    Ok(OpKind::Gather { dimensions, slice_sizes, indices_are_sorted: i.indices_are_sorted })
+    Ok(OpKind::Gather { dimensions: dimensions.into(), slice_sizes, indices_are_sorted: i.indices_are_sorted })
 }
 
 fn scatter(i: &mut Instruction) -> Result<OpKind> {
@@ -190,7 +190,7 @@ fn scatter(i: &mut Instruction) -> Result<OpKind> {
         index_vector_dim: dim(d.index_vector_dim)?,
     };
     let (indices_are_sorted, unique_indices) = (i.indices_are_sorted, i.unique_indices);
-    Ok(OpKind::Scatter { dimensions, indices_are_sorted, unique_indices })
+    Ok(OpKind::Scatter { dimensions: dimensions.into(), indices_are_sorted, unique_indices })
 }
 
 /// One entry per operand; an absent or shorter list means the default.
@@ -257,8 +257,8 @@ fn convolution(i: &mut Instruction) -> Result<OpKind> {
     // A count that is not written is one.
     let count = |n: i64| if n == 0 { 1 } else { n };
     Ok(OpKind::Convolution {
-        dimensions,
-        window: window(i, true)?,
+        dimensions: dimensions.into(),
+        window: window(i, true)?.into(),
         feature_group_count: count(i.feature_group_count),
         batch_group_count: count(i.batch_group_count),
         precision: precision(i)?,

@@ -223,6 +223,11 @@ pub(super) struct Instruction {
     pub(super) largest: bool,
     #[prost(message, optional, tag = "87")]
     pub(super) collective_device_list: Option<CollectiveDeviceList>,
+    /// Where newer producers keep what the list above held.
+    #[prost(message, optional, tag = "92")]
+    pub(super) iota_collective_device_list: Option<IotaReplicaGroups>,
+    #[prost(bytes = "bytes", optional, tag = "93")]
+    pub(super) mesh_axes_replica_groups: Option<Bytes>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -395,6 +400,35 @@ pub(super) struct CollectiveDeviceList {
     pub(super) replica_groups: Vec<ReplicaGroup>,
     #[prost(message, optional, tag = "2")]
     pub(super) iota: Option<IotaReplicaGroups>,
+}
+
+/// Groups of the devices of a mesh along some of its axes.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct MeshAxesReplicaGroups {
+    #[prost(message, optional, tag = "1")]
+    pub(super) mesh: Option<Mesh>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) axes: Vec<AxisRef>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Mesh {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) axes: Vec<MeshAxis>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct MeshAxis {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(int64, tag = "2")]
+    pub(super) size: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AxisRef {
+    #[prost(int64, tag = "1")]
+    pub(super) index: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

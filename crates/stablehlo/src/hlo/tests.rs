@@ -57,7 +57,7 @@ fn tuples_become_several_results() {
     let main = module.entry().unwrap();
     assert_eq!((main.args().len(), main.results.len()), (1, 2));
     assert!(matches!(main.body.ops[0].kind, OpKind::Binary(crate::ir::Binary::Add)));
-    assert_eq!(main.body.ops[1].operands, [main.body.ops[0].results[0], main.args()[0]]);
+    assert_eq!(main.body.ops[1].operands[..], [main.body.ops[0].results[0], main.args()[0]]);
 }
 
 #[test]

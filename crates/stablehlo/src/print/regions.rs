@@ -137,7 +137,8 @@ impl Printer<'_> {
         use Binary::*;
         let commutes = matches!(binary, Add | And | Maximum | Minimum | Multiply | Or | Xor);
         let plain = inner.attributes.is_empty() && last.attributes.is_empty();
-        let wired = inner.operands == [*x, *y] && matches!(last.kind, OpKind::Return) && last.operands == inner.results;
+        let wired =
+            inner.operands[..] == [*x, *y] && matches!(last.kind, OpKind::Return) && last.operands == inner.results;
         // What the words leave out must follow from the initial value.
         let init = *op.operands.get(1)?;
         let scalar = type_of(func, init)?;

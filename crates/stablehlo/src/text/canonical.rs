@@ -1,10 +1,11 @@
 //! From text's attribute names to the portable artifact's, which the rest of the crate speaks.
 
+use super::ops::code_of;
 use super::parser::Parser;
 use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes};
-use crate::ops::is_attribute;
+use crate::ops::{Code, is_attribute, is_op};
 
 /// Splits an op's attributes into its own, under the artifact's names, and discardable ones.
 ///
@@ -17,11 +18,17 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     };
     let mut own = Attributes::with_capacity(listed.len());
     let mut discardable = Attributes::new();
-    for (attribute, value) in listed.into_iter().chain(rest) {
+    let known = code_of(name) != Code::Other || is_op(base);
+    let listed = listed.into_iter().map(|entry| (entry, !known));
+    for ((attribute, value), own_anyway) in listed.chain(rest.into_iter().map(|entry| (entry, false))) {
         match attribute.as_str() {
             "operandSegmentSizes" | "resultSegmentSizes" | "operand_segment_sizes" | "result_segment_sizes" => {}
             "dimension_numbers" if matches!(base, "convolution" | "dynamic_conv") => {
-                own.extend(convolution(body(&value)?)?)
+                let text = body(&value)?;
+                own.extend(match text.strip_prefix("raw") {
+                    Some(fields) => Parser::new(fields).fields()?,
+                    None => convolution(text)?,
+                });
             }
             "dimension_numbers" | "dot_dimension_numbers" | "scatter_dimension_numbers" => {
                 own.extend(Parser::new(body(&value)?).fields()?)
@@ -43,7 +50,8 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
             "use_global_device_ids" | "has_dynamic_root" | "is_host_transfer" => {
                 own.push((attribute, if value == Attribute::Unit { Attribute::Bool(true) } else { value }));
             }
-            _ if is_attribute(base, &attribute) => own.push((attribute, value)),
+            // What an op not known here lists as its own is.
+            _ if own_anyway || is_attribute(base, &attribute) => own.push((attribute, value)),
             _ => discardable.push((attribute, value)),
         }
     }

@@ -27,8 +27,11 @@ pub(crate) fn parse(program: &Bytes) -> Result<Module> {
     parser::Parser::new(text).program().map_err(|e| e.with_text(text))
 }
 
-/// The inputs and results of a function type given as text; `None` if it is none.
+/// The inputs and results of a function type given as text; `None` if it is none, and where no text is read.
 pub(crate) fn function_type(text: &str) -> Option<(Vec<Type>, Vec<Type>)> {
+    if cfg!(not(feature = "text")) {
+        return None;
+    }
     match parser::Parser::new(text).whole_type().ok()? {
         Ty::Function(inputs, results) => Some((inputs, results)),
         _ => None,
@@ -46,6 +49,7 @@ pub(crate) fn fields(body: &str) -> Result<Attributes> {
 }
 
 /// The entries of a dictionary given as text, braces included.
+#[cfg(feature = "hlo")]
 pub(crate) fn dictionary(text: &str) -> Result<Attributes> {
     parser::Parser::new(text).dictionary()
 }

@@ -1,5 +1,7 @@
 //! The module, its functions, and regions.
 
+use std::sync::Arc;
+
 use super::dense::decode_hex;
 use super::ops::GenericOp;
 use super::parser::Parser;
@@ -196,11 +198,13 @@ impl<'a> Parser<'a> {
             return Err(Error::at(start, "the arguments of a function with a body must be named"));
         }
         let place = self.place(start);
-        let location = self.add_location(place)?;
         self.expect("{")?;
         let ops = self.block(&mut scope)?;
         self.expect("}")?;
-        let location = self.optional_location()?.unwrap_or(location);
+        let location = match self.optional_location()? {
+            Some(location) => location,
+            None => self.add_place(place)?,
+        };
         keep_visibility(visibility, &mut attributes);
         Ok(Ok(Func {
             name: name.to_owned(),
@@ -209,14 +213,14 @@ impl<'a> Parser<'a> {
             results,
             result_attributes,
             attributes,
-            body: Region { args, ops },
+            body: Region { args: args.to_vec(), ops },
             values: scope.values,
             location,
         }))
     }
 
     /// An argument, or only the type of one in a declaration.
-    fn declared_argument(&mut self) -> Result<(&'a str, (Type, Attributes))> {
+    fn declared_argument(&mut self) -> Result<(&'a str, (Arc<Type>, Attributes))> {
         if self.peek() == b'%' {
             self.func_argument()
         } else {
@@ -224,7 +228,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn func_argument(&mut self) -> Result<(&'a str, (Type, Attributes))> {
+    fn func_argument(&mut self) -> Result<(&'a str, (Arc<Type>, Attributes))> {
         let name = self.sigil(b'%', "an argument such as `%arg0: tensor<f32>`")?;
         self.expect(":")?;
         let ty = self.value_type()?;
@@ -235,9 +239,9 @@ impl<'a> Parser<'a> {
 
     fn func_results(&mut self) -> Result<Vec<(Type, Attributes)>> {
         if self.peek() != b'(' {
-            return Ok(vec![(self.value_type()?, Attributes::new())]);
+            return Ok(vec![(Arc::unwrap_or_clone(self.value_type()?), Attributes::new())]);
         }
-        self.list("(", ")", |p| Ok((p.value_type()?, p.optional_dictionary()?)))
+        self.list("(", ")", |p| Ok((Arc::unwrap_or_clone(p.value_type()?), p.optional_dictionary()?)))
     }
 
     /// Ops up to the closing brace.
@@ -283,7 +287,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `%name: type`.
-    pub(super) fn block_argument(&mut self) -> Result<(&'a str, Type)> {
+    pub(super) fn block_argument(&mut self) -> Result<(&'a str, Arc<Type>)> {
         let (name, (ty, _)) = self.func_argument()?;
         Ok((name, ty))
     }
@@ -292,14 +296,14 @@ impl<'a> Parser<'a> {
     pub(super) fn define_arguments(
         &mut self,
         scope: &mut Scope<'a>,
-        named: Vec<(&'a str, Type)>,
+        named: Vec<(&'a str, Arc<Type>)>,
     ) -> Result<Vec<ValueId>> {
         let (names, types): (Vec<_>, Vec<_>) = named.into_iter().unzip();
         let args = scope.add(types)?;
         for (name, value) in names.iter().zip(&args) {
             scope.define(name, std::slice::from_ref(value)).map_err(|e| e.with_offset(self.pos))?;
         }
-        Ok(args)
+        Ok(args.to_vec())
     }
 
     /// A module or function in generic form: `"func.func"() <{...}> ({...}) : () -> ()`.
@@ -324,7 +328,7 @@ impl<'a> Parser<'a> {
             }
             "func.func" => {
                 let place = self.place(start);
-                let location = self.add_location(place)?;
+                let location = self.add_place(place)?;
                 let mut scope = Scope::default();
                 self.expect("(")?;
                 let body = self.region(&mut scope)?;
@@ -355,50 +359,47 @@ impl<'a> Parser<'a> {
     /// Any op with its trailing location, in a function. What needs much stack is in functions that have returned
     /// before regions are read.
     pub(super) fn op(&mut self, scope: &mut Scope<'a>, ops: &mut Vec<Op>) -> Result<()> {
-        let mut op = Box::default();
-        let named = self.op_start(scope, &mut op)?;
+        let mut op = self.spare.pop().unwrap_or_default();
+        self.op_start(scope, &mut op)?;
         if self.peek() == b'"' {
             self.generic_op(scope, &mut op)?;
         } else {
             self.pretty_op(scope, &mut op)?;
         }
-        self.op_end(scope, named, op, ops)
+        self.op_end(scope, &mut op, ops)?;
+        op.clear();
+        self.spare.push(op);
+        Ok(())
     }
 
     /// The names of the results and the place.
-    fn op_start(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<Vec<(&'a str, usize)>> {
+    fn op_start(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         self.ws();
         op.start = self.pos;
-        let named = if self.here() == b'%' { self.result_names()? } else { Vec::new() };
+        if self.here() == b'%' {
+            self.result_names(op)?;
+            let count = op.named.iter().map(|&(_, count)| count).sum();
+            op.reserved = scope.add(std::iter::repeat_n(self.unknown.clone(), count))?;
+        }
         // Before the regions, so that places come in order.
-        let place = self.place(op.start);
-        op.location = self.add_location(place)?;
-        op.reserved = scope.add(named.iter().flat_map(|&(_, count)| std::iter::repeat_n(Type::Token, count)))?;
-        Ok(named)
+        op.place = self.place(op.start);
+        Ok(())
     }
 
-    fn op_end(
-        &mut self,
-        scope: &mut Scope<'a>,
-        named: Vec<(&'a str, usize)>,
-        op: Box<GenericOp>,
-        ops: &mut Vec<Op>,
-    ) -> Result<()> {
-        let start = op.start;
-        let op = self.finish_op(scope, op)?;
-        let mut results = &op.results[..];
-        for (name, count) in named {
+    fn op_end(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>, ops: &mut Vec<Op>) -> Result<()> {
+        let finished = self.finish_op(scope, op)?;
+        let mut results = &finished.results[..];
+        for &(name, count) in &op.named {
             let (these, rest) = results.split_at(count);
-            scope.define(name, these).map_err(|e| e.with_offset(start))?;
+            scope.define(name, these).map_err(|e| e.with_offset(op.start))?;
             results = rest;
         }
-        ops.push(op);
+        ops.push(finished);
         Ok(())
     }
 
     /// `%a, %b:2 =`.
-    fn result_names(&mut self) -> Result<Vec<(&'a str, usize)>> {
-        let mut names = Vec::new();
+    fn result_names(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         loop {
             let name = self.sigil(b'%', "a result name")?;
             let mut count = 1;
@@ -411,13 +412,12 @@ impl<'a> Parser<'a> {
                     .filter(|n| (1..=left).contains(n))
                     .ok_or_else(|| self.error(format!("{number} results")))?;
             }
-            names.push((name, count));
+            op.named.push((name, count));
             if !self.eat(",") {
                 break;
             }
         }
-        self.expect("=")?;
-        Ok(names)
+        self.expect("=")
     }
 }
 

@@ -1,14 +1,20 @@
 //! One op: what all forms share, and the generic form.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
 use super::canonical::split;
 use super::parser::Parser;
 use super::scope::Scope;
+use super::types::TypeList;
 use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::ops::Code;
 use crate::typed::{Raw, kind};
-use crate::types::Ty;
+use crate::verify::list;
 
 /// The types after the colon.
 #[derive(Default)]
@@ -17,21 +23,25 @@ pub(super) enum Types {
     #[default]
     None,
     /// `T, T`: of the results, or of whatever the op's form says.
-    List(Vec<Type>),
+    List(TypeList),
     /// `(T) -> T`.
-    Function(Vec<Type>, Vec<Type>),
+    Function(TypeList, TypeList),
 }
 
 /// An op as read, before it is typed.
 #[derive(Default)]
-pub(super) struct GenericOp {
+pub(super) struct GenericOp<'a> {
     pub(super) start: usize,
-    pub(super) location: LocationId,
+    pub(super) code: Code,
+    /// Line and column of the start.
+    pub(super) place: (u64, u64),
     /// Full name without version.
-    pub(super) name: String,
+    pub(super) name: Cow<'a, str>,
+    /// Names of the results, and how many results each stands for.
+    pub(super) named: SmallVec<[(&'a str, usize); 2]>,
     /// Values numbered for the named results.
-    pub(super) reserved: Vec<ValueId>,
-    pub(super) operands: Vec<ValueId>,
+    pub(super) reserved: ValueIds,
+    pub(super) operands: ValueIds,
     /// Attributes in `<{...}>` or in words of the op's own.
     pub(super) listed: Attributes,
     /// Attributes in the dictionary.
@@ -40,19 +50,36 @@ pub(super) struct GenericOp {
     pub(super) types: Types,
 }
 
-impl GenericOp {
+impl<'a> GenericOp<'a> {
+    pub(super) fn called(&mut self, name: Cow<'a, str>) {
+        self.code = code_of(&name);
+        self.name = name;
+    }
+
+    /// Empties it, keeping what its lists have room for.
+    pub(super) fn clear(&mut self) {
+        self.name = Cow::Borrowed("");
+        self.named.clear();
+        self.reserved.clear();
+        self.operands.clear();
+        self.listed.clear();
+        self.rest.clear();
+        self.regions.clear();
+        self.types = Types::None;
+    }
+
     pub(super) fn list(&mut self, name: &str, value: Attribute) {
         self.listed.push((name.to_owned(), value));
     }
 }
 
 /// Names an op may have in text, brought to one.
-pub(super) fn canonical_name(name: &str) -> String {
+pub(super) fn canonical_name(name: &str) -> Cow<'_, str> {
     match name {
-        "func.call" | "call" => "stablehlo.call".to_owned(),
-        "func.return" | "return" | "sdy.return" => "stablehlo.return".to_owned(),
-        _ if !name.contains('.') => format!("stablehlo.{name}"),
-        _ => name.to_owned(),
+        "func.call" | "call" => Cow::Borrowed("stablehlo.call"),
+        "func.return" | "return" | "sdy.return" => Cow::Borrowed("stablehlo.return"),
+        _ if !name.contains('.') => Cow::Owned(format!("stablehlo.{name}")),
+        _ => Cow::Borrowed(name),
     }
 }
 
@@ -75,9 +102,20 @@ impl<'a> Parser<'a> {
         scope.find(name, index).map_err(|e| e.with_offset(start))
     }
 
+    /// `(%0, %1)`.
+    pub(super) fn operands(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
+        self.each("(", ")", |p| {
+            op.operands.push(p.operand(scope)?);
+            Ok(())
+        })
+    }
+
     /// `"name"(operands) <{properties}> ({regions}) {attributes} : (T) -> T`.
-    pub(super) fn generic_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
-        op.name = canonical_name(&String::from_utf8_lossy(self.raw_string()?));
+    pub(super) fn generic_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
+        self.ws();
+        let start = self.pos + 1;
+        let length = self.raw_string()?.len();
+        op.called(canonical_name(&self.text[start..start + length]));
         self.generic_start(scope, op).map_err(|e| e.with_op(&op.name))?;
         if self.peek() == b'(' {
             self.generic_regions(scope, op)?;
@@ -85,8 +123,8 @@ impl<'a> Parser<'a> {
         self.generic_end(op).map_err(|e| e.with_op(&op.name))
     }
 
-    fn generic_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp) -> Result<()> {
-        op.operands = self.list("(", ")", |p| p.operand(scope))?;
+    fn generic_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
+        self.operands(scope, op)?;
         if self.peek() == b'[' {
             return Err(self.error("branches between blocks have no place in StableHLO"));
         }
@@ -97,18 +135,19 @@ impl<'a> Parser<'a> {
     }
 
     /// `{attributes} : (T) -> T`.
-    pub(super) fn generic_end(&mut self, op: &mut GenericOp) -> Result<()> {
+    pub(super) fn generic_end(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         op.rest = self.optional_dictionary()?;
         self.expect(":")?;
         let start = self.pos;
-        match self.ty()? {
-            Ty::Function(inputs, outputs) => op.types = Types::Function(inputs, outputs),
-            _ => return Err(Error::at(start, "expected a type of the form `(T) -> T`")),
+        if self.peek() != b'(' {
+            return Err(Error::at(start, "expected a type of the form `(T) -> T`"));
         }
+        let (inputs, outputs) = self.function_types()?;
+        op.types = Types::Function(inputs, outputs);
         Ok(())
     }
 
-    fn generic_regions(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
+    fn generic_regions(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         self.expect("(")?;
         loop {
             op.regions.push(self.region(scope)?);
@@ -119,18 +158,17 @@ impl<'a> Parser<'a> {
     }
 
     /// The optional `: types` that ends most forms.
-    pub(super) fn types_tail(&mut self, op: &mut GenericOp) -> Result<()> {
+    pub(super) fn types_tail(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         if !self.eat(":") {
             return Ok(());
         }
         if self.peek() == b'(' {
-            match self.ty()? {
-                Ty::Function(inputs, outputs) => op.types = Types::Function(inputs, outputs),
-                _ => return Err(self.expected("a function type")),
-            }
+            let (inputs, outputs) = self.function_types()?;
+            op.types = Types::Function(inputs, outputs);
             return Ok(());
         }
-        let mut types = vec![self.value_type()?];
+        let mut types = TypeList::new();
+        types.push(self.value_type()?);
         while self.eat(",") {
             types.push(self.value_type()?);
         }
@@ -139,85 +177,88 @@ impl<'a> Parser<'a> {
     }
 
     /// Gives the op its location, result types and kind.
-    pub(super) fn finish_op(&mut self, scope: &mut Scope<'a>, mut op: Box<GenericOp>) -> Result<Op> {
-        if let Some(location) = self.optional_location()? {
-            op.location = location;
-        }
+    pub(super) fn finish_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<Op> {
+        let location = match self.optional_location()? {
+            Some(location) => location,
+            None => self.add_place(op.place)?,
+        };
         let (start, name) = (op.start, std::mem::take(&mut op.name));
-        self.typed_op(scope, op, &name).map_err(|e| e.with_offset(start).with_op(&name))
+        self.typed_op(scope, op, &name, location).map_err(|e| e.with_offset(start).with_op(&name))
     }
 
-    fn typed_op(&mut self, scope: &mut Scope<'a>, mut op: Box<GenericOp>, name: &str) -> Result<Op> {
-        let code = code_of(name);
+    fn typed_op(
+        &mut self,
+        scope: &mut Scope<'a>,
+        op: &mut GenericOp<'a>,
+        name: &str,
+        location: LocationId,
+    ) -> Result<Op> {
+        let code = op.code;
         if code == Code::Other && name == "builtin.unrealized_conversion_cast" {
             return Err(Error::new("a cast between dialects has no meaning in text; use its operand"));
         }
         let (own, discardable) = split(name, std::mem::take(&mut op.listed), std::mem::take(&mut op.rest))?;
-        let types = result_types(scope, &mut op, code, &own)?;
-        let results = if op.reserved.is_empty() { scope.add(types)? } else { assign(scope, op.reserved, types)? };
-        let named: Vec<(&str, &Attribute)> = own.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        let types = result_types(scope, op, code, &own)?;
+        let reserved = std::mem::take(&mut op.reserved);
+        let results = if reserved.is_empty() { scope.add(types)? } else { assign(scope, reserved, types)? };
+        let named: SmallVec<[(&str, &Attribute); 8]> = own.iter().map(|(name, value)| (name.as_str(), value)).collect();
         let raw = Raw { code, name, attributes: Named(&named), operands: &op.operands, values: &scope.values };
         let (kind, mut attributes) = kind(&raw)?;
         attributes.extend(discardable);
-        Ok(Op { kind, operands: op.operands, results, regions: op.regions, attributes, location: op.location })
+        let (operands, regions) = (std::mem::take(&mut op.operands), std::mem::take(&mut op.regions));
+        Ok(Op { kind, operands, results, regions, attributes, location })
     }
 }
 
 /// Gives the reserved values their types.
-fn assign(scope: &mut Scope<'_>, reserved: Vec<ValueId>, types: Vec<Type>) -> Result<Vec<ValueId>> {
+fn assign(scope: &mut Scope<'_>, reserved: ValueIds, types: TypeList) -> Result<ValueIds> {
     if reserved.len() != types.len() {
         return Err(Error::new(format!("{} results are named, but the op has {}", reserved.len(), types.len())));
     }
     for (value, ty) in reserved.iter().zip(types) {
-        scope.values[value.0 as usize] = ty;
+        scope.values.set(value.0 as usize, ty);
     }
     Ok(reserved)
 }
 
 /// The types of the results, as the form of the op gives them.
-fn result_types(scope: &Scope<'_>, op: &mut GenericOp, code: Code, own: &Attributes) -> Result<Vec<Type>> {
+fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Code, own: &Attributes) -> Result<TypeList> {
     let named = op.reserved.len();
     match std::mem::take(&mut op.types) {
         Types::Function(inputs, outputs) => {
-            let actual = op.operands.iter().map(|&v| scope.ty(v));
-            if !actual.clone().eq(&inputs) {
-                let actual: Vec<Type> = actual.cloned().collect();
+            if !scope.have(&op.operands, &inputs) {
                 return Err(Error::new(format!(
                     "operands are written as ({}) but are ({})",
-                    type_list(&inputs),
-                    type_list(&actual)
+                    list(inputs.iter().map(|ty| &**ty)),
+                    list(op.operands.iter().map(|&v| scope.ty(v)))
                 )));
             }
             Ok(outputs)
         }
         Types::None => match (code, own.iter().find(|(name, _)| name == "value")) {
-            (Code::Constant, Some((_, Attribute::Tensor(literal)))) => Ok(vec![Type::Tensor(literal.ty.clone())]),
+            // `arith.constant` and the like, too.
+            (Code::Constant | Code::Other, Some((_, Attribute::Tensor(literal)))) => {
+                Ok([Arc::new(Type::Tensor(literal.ty.clone()))].into_iter().collect())
+            }
             (Code::Constant, _) => Err(Error::new("the value must be a tensor of a known element type")),
-            _ if named == 0 => Ok(Vec::new()),
+            _ if named == 0 => Ok(TypeList::new()),
             _ => Err(Error::new("the types of the results are missing")),
         },
         Types::List(types) => match code {
             Code::Return => {
-                let actual: Vec<Type> = op.operands.iter().map(|&v| scope.ty(v).clone()).collect();
-                if actual != types {
+                if !scope.have(&op.operands, &types) {
                     return Err(Error::new(format!(
                         "operands are written as {} but are {}",
-                        type_list(&types),
-                        type_list(&actual)
+                        list(types.iter().map(|ty| &**ty)),
+                        list(op.operands.iter().map(|&v| scope.ty(v)))
                     )));
                 }
-                Ok(Vec::new())
+                Ok(TypeList::new())
             }
             Code::Select => Ok(types.into_iter().last().into_iter().collect()),
-            Code::Other if named == 0 => Ok(Vec::new()),
+            Code::Other if named == 0 => Ok(TypeList::new()),
             _ if named == 0 || types.len() == named => Ok(types),
             _ => Err(Error::new(format!("{named} results are named, but {} types are given", types.len()))),
         },
     }
-}
-
-fn type_list(types: &[Type]) -> String {
-    let mut text = String::new();
-    let _ = crate::types::write_list(&mut text, types);
-    text
 }

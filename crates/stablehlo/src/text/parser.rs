@@ -1,13 +1,15 @@
 //! The parser's state and its tokens. MLIR's lexing depends on what is expected, so tokens are read on demand.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::ops::GenericOp;
 use crate::MAX_NESTING;
 use crate::attributes::Budget;
 use crate::error::{Error, Result};
-use crate::ir::{Attribute, Location, LocationId};
+use crate::ir::{Attribute, Location, LocationId, Type};
 use crate::types::Ty;
 
 /// A position in the program and what has been read so far.
@@ -22,6 +24,13 @@ pub(crate) struct Parser<'a> {
     /// Blobs of the `{-# ... #-}` section.
     pub(super) resources: HashMap<&'a str, Bytes>,
     pub(super) budget: Budget,
+    /// Types of values by their text.
+    pub(super) types: HashMap<&'a str, Arc<Type>>,
+    /// The type of values whose own is not known yet.
+    pub(super) unknown: Arc<Type>,
+    /// Ops that were read, to be used again.
+    #[expect(clippy::vec_box, reason = "each is taken out while its op is read, and only the box should move")]
+    pub(super) spare: Vec<Box<GenericOp<'a>>>,
     /// Line and start of line at a position, advanced as ops are read.
     line: (usize, u64, usize),
 }
@@ -46,6 +55,9 @@ impl<'a> Parser<'a> {
             type_aliases: HashMap::new(),
             resources: HashMap::new(),
             budget: Budget::new(text.len()),
+            types: HashMap::new(),
+            unknown: Arc::new(Type::Token),
+            spare: Vec::new(),
             line: (0, 1, 0),
         }
     }
@@ -323,16 +335,29 @@ impl<'a> Parser<'a> {
         close: &str,
         mut item: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<Vec<T>> {
-        self.expect(open)?;
         let mut items = Vec::new();
+        self.each(open, close, |p| {
+            items.push(item(p)?);
+            Ok(())
+        })?;
+        Ok(items)
+    }
+
+    /// The same, for what keeps its items elsewhere.
+    pub(super) fn each(
+        &mut self,
+        open: &str,
+        close: &str,
+        mut item: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        self.expect(open)?;
         if self.eat(close) {
-            return Ok(items);
+            return Ok(());
         }
         loop {
-            items.push(item(self)?);
+            item(self)?;
             if !self.eat(",") {
-                self.expect(close)?;
-                return Ok(items);
+                return self.expect(close);
             }
         }
     }
@@ -350,6 +375,11 @@ impl<'a> Parser<'a> {
         self.depth -= 1;
     }
 
+    /// Adds a place in the text itself: where an op is that names no location.
+    pub(super) fn add_place(&mut self, (line, column): (u64, u64)) -> Result<LocationId> {
+        self.add_location(Location::File { file: String::new(), line, column })
+    }
+
     /// Adds a location.
     pub(super) fn add_location(&mut self, location: Location) -> Result<LocationId> {
         let id = u32::try_from(self.locations.len()).map_err(|_| self.error("too many locations"))?;
@@ -357,17 +387,16 @@ impl<'a> Parser<'a> {
         Ok(LocationId(id))
     }
 
-    /// The location of an op that names none: its place in the text. Positions must not decrease between calls.
-    pub(super) fn place(&mut self, pos: usize) -> Location {
+    /// Line and column of a position, both from 1. Positions must not decrease between calls.
+    pub(super) fn place(&mut self, pos: usize) -> (u64, u64) {
         let (from, mut line, mut start) = self.line;
-        for (i, &byte) in self.bytes()[from.min(pos)..pos].iter().enumerate() {
-            if byte == b'\n' {
-                line += 1;
-                start = from + i + 1;
-            }
+        let passed = &self.bytes()[from.min(pos)..pos];
+        if let Some(last) = passed.iter().rposition(|&byte| byte == b'\n') {
+            start = from + last + 1;
+            line += passed[..=last].iter().map(|&byte| u64::from(byte == b'\n')).sum::<u64>();
         }
         self.line = (pos, line, start);
-        Location::File { file: String::new(), line, column: u64::try_from(pos - start).unwrap_or(0) + 1 }
+        (line, u64::try_from(pos - start).unwrap_or(0) + 1)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The words of each op's own form. About forty forms share the loop in [`Parser::items`].
 
 use super::canonical::convolution;
-use super::ops::{GenericOp, canonical_name, code_of};
+use super::ops::{GenericOp, canonical_name};
 use super::parser::{Parser, parse_integer};
 use super::scope::Scope;
 use crate::attributes::{enumeration, int};
@@ -11,13 +11,13 @@ use crate::ops::Code;
 
 impl<'a> Parser<'a> {
     /// An op in its own form.
-    pub(super) fn pretty_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
-        op.name = canonical_name(self.ident("an op")?);
+    pub(super) fn pretty_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
+        op.called(canonical_name(self.ident("an op")?));
         self.pretty_form(scope, op).map_err(|e| if op.regions.is_empty() { e.with_op(&op.name) } else { e })
     }
 
-    fn pretty_form(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
-        match code_of(&op.name) {
+    fn pretty_form(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
+        match op.code {
             Code::While => self.while_op(scope, op),
             Code::Reduce => self.reduce_op(scope, op),
             Code::Other if op.name == "sdy.manual_computation" => self.manual_computation(scope, op),
@@ -27,7 +27,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A form without regions.
-    fn flat_form(&mut self, scope: &Scope<'a>, op: &mut GenericOp, code: Code) -> Result<()> {
+    fn flat_form(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Code) -> Result<()> {
         match code {
             Code::Compare => self.compare(scope, op)?,
             Code::Call | Code::CustomCall => self.callee(scope, op, code)?,
@@ -45,7 +45,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `{attributes} dense<...> : T`; the type is the value's.
-    fn constant_op(&mut self, op: &mut GenericOp) -> Result<()> {
+    fn constant_op(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         if self.eat("(") {
             // As an op without a form of its own would be: `() {value = dense<...> : T} : () -> T`.
             self.expect(")")?;
@@ -59,7 +59,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `EQ, %0, %1, FLOAT`.
-    fn compare(&mut self, scope: &Scope<'a>, op: &mut GenericOp) -> Result<()> {
+    fn compare(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         let direction = self.ident("a comparison direction such as `EQ`")?;
         op.list("comparison_direction", enumeration("comparison_direction", direction));
         for _ in 0..2 {
@@ -74,17 +74,16 @@ impl<'a> Parser<'a> {
     }
 
     /// `@name(%0, %1)`.
-    fn callee(&mut self, scope: &Scope<'a>, op: &mut GenericOp, code: Code) -> Result<()> {
+    fn callee(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Code) -> Result<()> {
         let name = self.symbol()?;
         let attribute = if code == Code::Call { "callee" } else { "call_target_name" };
         op.list(attribute, Attribute::String(name.into_bytes().into()));
-        op.operands = self.list("(", ")", |p| p.operand(scope))?;
-        Ok(())
+        self.operands(scope, op)
     }
 
     /// `(%0, %1) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {...}`.
-    fn convolution_op(&mut self, scope: &Scope<'a>, op: &mut GenericOp) -> Result<()> {
-        op.operands = self.list("(", ")", |p| p.operand(scope))?;
+    fn convolution_op(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
+        self.operands(scope, op)?;
         if !(self.keyword("dim_numbers") && self.eat("=")) {
             return Err(self.expected("`dim_numbers =`"));
         }
@@ -133,7 +132,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Operands and `word = value` pairs, separated by commas; and what some ops put in between.
-    fn items(&mut self, scope: &Scope<'a>, op: &mut GenericOp, code: Code) -> Result<()> {
+    fn items(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Code) -> Result<()> {
         // A few ops of other dialects wrap their operands: `chlo.top_k(%0, k = 2)`.
         let wrapped = self.eat("(");
         loop {
@@ -172,7 +171,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `%0 [1:2]` of slice, `%0[1]` of get_tuple_element, `%0 <@mesh, [...]>` of Shardy's constraint.
-    fn after_operand(&mut self, op: &mut GenericOp, code: Code) -> Result<()> {
+    fn after_operand(&mut self, op: &mut GenericOp<'a>, code: Code) -> Result<()> {
         match (code, self.peek()) {
             (Code::Slice, b'[') => {
                 let bounds = self.list("[", "]", Self::slice_bounds)?;
@@ -206,7 +205,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The value after `word =`, under the artifact's attribute name.
-    fn item(&mut self, op: &mut GenericOp, code: Code, word: &str, start: usize) -> Result<()> {
+    fn item(&mut self, op: &mut GenericOp<'a>, code: Code, word: &str, start: usize) -> Result<()> {
         let base = op.name.strip_prefix("stablehlo.").unwrap_or_default().to_owned();
         let name = match (word, base.as_str()) {
             ("batching_dims", _) => return self.crossed(op, "batching_dimensions"),
@@ -267,7 +266,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `[0] x [1]`.
-    fn crossed(&mut self, op: &mut GenericOp, name: &str) -> Result<()> {
+    fn crossed(&mut self, op: &mut GenericOp<'a>, name: &str) -> Result<()> {
         let lhs = self.attribute()?;
         self.expect("x")?;
         let rhs = self.attribute()?;
@@ -276,14 +275,14 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn enumerated(&mut self, op: &mut GenericOp, attribute: &str, family: &str) -> Result<()> {
+    fn enumerated(&mut self, op: &mut GenericOp<'a>, attribute: &str, family: &str) -> Result<()> {
         let word = self.ident("a word")?;
         op.list(attribute, enumeration(family, word));
         Ok(())
     }
 
     /// `e5m10`.
-    fn format(&mut self, op: &mut GenericOp) -> Result<()> {
+    fn format(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         let start = self.pos;
         let word = self.ident("a format such as `e5m10`")?;
         let parts = word.strip_prefix('e').and_then(|rest| rest.split_once('m'));

@@ -1,8 +1,12 @@
 //! Ops whose own form holds regions: `while`, `reduce`, Shardy's manual computation.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use super::ops::{GenericOp, Types, canonical_name, code_of};
 use super::parser::Parser;
 use super::scope::Scope;
+use super::types::TypeList;
 use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -11,7 +15,7 @@ use crate::typed::{Raw, kind};
 
 impl<'a> Parser<'a> {
     /// `(%a = %0, %b = %1) : T, T attributes {...} cond {...} do {...}`.
-    pub(super) fn while_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
+    pub(super) fn while_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         let names = self.while_start(scope, op)?;
         for word in ["cond", "do"] {
             let mark = scope.mark();
@@ -21,15 +25,15 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn while_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp) -> Result<Vec<&'a str>> {
+    fn while_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<Vec<&'a str>> {
         let pairs = self.list("(", ")", |p| {
             let name = p.sigil(b'%', "an argument such as `%iterArg = %0`")?;
             p.expect("=")?;
             Ok((name, p.operand(scope)?))
         })?;
         let (names, operands): (Vec<&str>, Vec<ValueId>) = pairs.into_iter().unzip();
-        let types: Vec<Type> = operands.iter().map(|&v| scope.ty(v).clone()).collect();
-        op.operands = operands;
+        let types: TypeList = operands.iter().filter_map(|v| scope.values.shared(v.0 as usize).cloned()).collect();
+        op.operands = operands.into();
         self.types_tail(op)?;
         match &op.types {
             Types::List(written) if *written != types => {
@@ -46,14 +50,14 @@ impl<'a> Parser<'a> {
     fn while_region_start(
         &mut self,
         scope: &mut Scope<'a>,
-        op: &GenericOp,
+        op: &GenericOp<'a>,
         names: &[&'a str],
         word: &str,
     ) -> Result<Vec<ValueId>> {
         if !self.keyword(word) {
             return Err(self.expected(&format!("`{word}`")));
         }
-        let types: Vec<Type> = op.operands.iter().map(|&v| scope.ty(v).clone()).collect();
+        let types: TypeList = op.operands.iter().filter_map(|v| scope.values.shared(v.0 as usize).cloned()).collect();
         let args = self.define_arguments(scope, names.iter().copied().zip(types).collect())?;
         self.expect("{")?;
         Ok(args)
@@ -61,7 +65,7 @@ impl<'a> Parser<'a> {
 
     /// `(%a init: %b), (%c init: %d) across dimensions = [0] : ... reducer(%x: T, %y: T) (...) {...}`, or with
     /// `applies stablehlo.add` in front of `across`.
-    pub(super) fn reduce_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
+    pub(super) fn reduce_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         let applied = self.reduce_start(scope, op)?;
         let region = match applied {
             Some(name) => self.applied_region(scope, op, &name)?,
@@ -72,7 +76,7 @@ impl<'a> Parser<'a> {
     }
 
     /// All but the region; the name of the op applied if the form is the compact one.
-    fn reduce_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp) -> Result<Option<String>> {
+    fn reduce_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<Option<Cow<'a, str>>> {
         let mut inits = Vec::new();
         loop {
             self.expect("(")?;
@@ -86,7 +90,7 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
-        op.operands.append(&mut inits);
+        op.operands.extend(inits);
         let applied = if self.keyword("applies") { Some(canonical_name(self.ident("an op name")?)) } else { None };
         if !(self.keyword("across") && self.keyword("dimensions")) {
             return Err(self.expected("`across dimensions`"));
@@ -100,30 +104,30 @@ impl<'a> Parser<'a> {
     }
 
     /// The region that `applies` abbreviates: the op on two arguments.
-    fn applied_region(&mut self, scope: &mut Scope<'a>, op: &GenericOp, name: &str) -> Result<Region> {
+    fn applied_region(&mut self, scope: &mut Scope<'a>, op: &GenericOp<'a>, name: &str) -> Result<Region> {
         let &[_, init] = &op.operands[..] else {
             return Err(self.error("`applies` takes one input"));
         };
         if !matches!(code_of(name), Code::Binary(_)) {
             return Err(self.error(format!("`applies` takes an op of two operands, not {name}")));
         }
-        let ty = scope.ty(init).clone();
+        let ty = Arc::new(scope.ty(init).clone());
         let args = scope.add([ty.clone(), ty.clone()])?;
         let result = scope.add([ty])?;
         let raw = Raw { code: code_of(name), name, attributes: Named(&[]), operands: &args, values: &scope.values };
         let (kind, attributes) = kind(&raw)?;
-        let location = op.location;
+        let location = self.add_place(op.place)?;
         let body =
             Op { kind, operands: args.clone(), results: result.clone(), regions: Vec::new(), attributes, location };
         let ret = Op {
             kind: OpKind::Return,
             operands: result,
-            results: Vec::new(),
+            results: ValueIds::new(),
             regions: Vec::new(),
             attributes: Attributes::new(),
             location,
         };
-        Ok(Region { args, ops: vec![body, ret] })
+        Ok(Region { args: args.to_vec(), ops: vec![body, ret] })
     }
 
     /// `reducer(%x: T, %y: T) (%z: T, %w: T) {...}`: one pair per input, the first of each pair come first.
@@ -153,15 +157,15 @@ impl<'a> Parser<'a> {
     }
 
     /// `(%0) in_shardings=[...] out_shardings=[...] manual_axes={...} (%a: T) {...} : (T) -> T`.
-    pub(super) fn manual_computation(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<()> {
+    pub(super) fn manual_computation(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         let mark = scope.mark();
         let args = self.manual_start(scope, op)?;
         op.regions.push(self.region_rest(scope, mark, args)?);
         self.generic_end(op)
     }
 
-    fn manual_start(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp) -> Result<Vec<ValueId>> {
-        op.operands = self.list("(", ")", |p| p.operand(scope))?;
+    fn manual_start(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<Vec<ValueId>> {
+        self.operands(scope, op)?;
         let mut texts = [""; 3];
         for (word, text) in ["in_shardings", "out_shardings", "manual_axes"].iter().zip(&mut texts) {
             if !(self.keyword(word) && self.eat("=")) {

@@ -1,24 +1,27 @@
 //! The values of one function and their names.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::ir::{Type, ValueId};
+use crate::ir::{Type, ValueId, ValueIds, ValueTypes};
 
 /// The values of the function being read.
 #[derive(Default)]
 pub(super) struct Scope<'a> {
-    /// First value and number of values of each name in sight.
+    /// First value and number of values of each name in sight, of names that are no small numbers.
     names: HashMap<&'a str, (ValueId, usize)>,
+    /// The same, of the names `%0`, `%1` and so on; no values where the name is not in sight.
+    numbered: Vec<(ValueId, usize)>,
     /// Names in order of definition, to forget those of a region at its end.
     defined: Vec<&'a str>,
     /// Types of all values.
-    pub(super) values: Vec<Type>,
+    pub(super) values: ValueTypes,
 }
 
 impl<'a> Scope<'a> {
     /// New values of these types, numbered in a row.
-    pub(super) fn add(&mut self, types: impl IntoIterator<Item = Type>) -> Result<Vec<ValueId>> {
+    pub(super) fn add(&mut self, types: impl IntoIterator<Item = Arc<Type>>) -> Result<ValueIds> {
         let first = self.values.len();
         self.values.extend(types);
         let id =
@@ -33,30 +36,54 @@ impl<'a> Scope<'a> {
         if name.is_empty() {
             return Ok(());
         }
-        if self.names.insert(name, (first, values.len())).is_some() {
+        if self.lookup(name).is_some() {
             return Err(Error::new(format!("value %{name} is defined twice")));
+        }
+        // The list of numbered names must not outgrow the function.
+        match number(name).filter(|&number| number <= 2 * self.values.len() + 64) {
+            Some(number) => {
+                if self.numbered.len() <= number {
+                    self.numbered.resize(number + 1, (ValueId(0), 0));
+                }
+                self.numbered[number] = (first, values.len());
+            }
+            None => {
+                self.names.insert(name, (first, values.len()));
+            }
         }
         self.defined.push(name);
         Ok(())
     }
 
+    fn lookup(&self, name: &str) -> Option<(ValueId, usize)> {
+        let numbered = number(name).and_then(|number| self.numbered.get(number)).filter(|(_, count)| *count > 0);
+        numbered.or_else(|| self.names.get(name)).copied()
+    }
+
     /// The value `%name` or `%name#index`.
     pub(super) fn find(&self, name: &str, index: Option<i64>) -> Result<ValueId> {
-        let Some(&(first, count)) = self.names.get(name) else {
+        let Some((first, count)) = self.lookup(name) else {
             return Err(Error::new(format!("value %{name} is not defined here")));
         };
-        let index = match index {
-            Some(index) => usize::try_from(index).ok().filter(|&i| i < count),
-            None => Some(0).filter(|_| count == 1),
-        };
+        // A bare name is the first of its values.
+        let index = index.map_or(Ok(0), usize::try_from).ok().filter(|&i| i < count);
         match index.and_then(|i| u32::try_from(i).ok()) {
             Some(index) => Ok(ValueId(first.0 + index)),
-            None => Err(Error::new(format!("value %{name} stands for {count} values; name one as %{name}#0"))),
+            None => Err(Error::new(format!("value %{name} stands for {count} values only"))),
         }
     }
 
     pub(super) fn ty(&self, value: ValueId) -> &Type {
-        &self.values[value.0 as usize]
+        &self.values[value]
+    }
+
+    /// Whether values have these types.
+    pub(super) fn have(&self, values: &[ValueId], types: &[Arc<Type>]) -> bool {
+        values.len() == types.len()
+            && values.iter().zip(types).all(|(value, ty)| {
+                let actual = self.values.shared(value.0 as usize);
+                actual.is_some_and(|actual| Arc::ptr_eq(actual, ty) || actual == ty)
+            })
     }
 
     /// The start of a region.
@@ -67,7 +94,24 @@ impl<'a> Scope<'a> {
     /// The end of a region.
     pub(super) fn forget(&mut self, mark: usize) {
         for name in self.defined.drain(mark..) {
-            self.names.remove(name);
+            match number(name).and_then(|number| self.numbered.get_mut(number)).filter(|(_, count)| *count > 0) {
+                Some(entry) => entry.1 = 0,
+                None => {
+                    self.names.remove(name);
+                }
+            }
         }
     }
+}
+
+/// The number that a name is, written as one would count.
+fn number(name: &str) -> Option<usize> {
+    let digits = name.as_bytes();
+    if !(1..=9).contains(&digits.len())
+        || !digits.iter().all(u8::is_ascii_digit)
+        || (digits[0] == b'0' && digits.len() > 1)
+    {
+        return None;
+    }
+    Some(digits.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0')))
 }

@@ -1,21 +1,100 @@
 //! Types.
 
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
 use super::parser::Parser;
 use crate::error::Result;
 use crate::ir::{DYNAMIC, ElementType, TensorType, Type};
 use crate::types::Ty;
 
-impl Parser<'_> {
-    /// The type of a value.
-    pub(super) fn value_type(&mut self) -> Result<Type> {
+/// The text of a tensor type with an encoding or quantized elements in one spelling, so that equal types have equal texts:
+/// bounds in short, numbers with a fraction as MLIR prints them, one space after each comma.
+fn canonical_type(text: &str) -> String {
+    let text = text.replace("#stablehlo.type_extensions<bounds = [", "#stablehlo.bounds<").replace("]>>", ">>");
+    let mut canonical = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(next) = rest.chars().next() {
+        let number = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+        if number > 0 {
+            let (mut digits, mut after) = rest.split_at(number);
+            let exponent = after.strip_prefix(['e', 'E']).map(|tail| tail.strip_prefix(['+', '-']).unwrap_or(tail));
+            if let Some(tail) =
+                exponent.filter(|tail| digits.contains('.') && tail.starts_with(|c: char| c.is_ascii_digit()))
+            {
+                let end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
+                digits = &rest[..rest.len() - tail.len() + end];
+                after = &tail[end..];
+            }
+            match digits.parse::<f64>() {
+                Ok(value) if digits.contains('.') => {
+                    canonical.push_str(&crate::print::float_text(value.to_bits(), ElementType::F64));
+                }
+                _ => canonical.push_str(digits),
+            }
+            rest = after;
+            continue;
+        }
+        rest = &rest[next.len_utf8()..];
+        if !next.is_whitespace() {
+            canonical.push(next);
+        }
+        if next == ',' {
+            canonical.push(' ');
+        }
+    }
+    canonical
+}
+
+/// Types of operands or results.
+pub(super) type TypeList = SmallVec<[Arc<Type>; 4]>;
+
+impl<'a> Parser<'a> {
+    /// The type of a value. Programs repeat few types very often, so their text is looked up first.
+    pub(super) fn value_type(&mut self) -> Result<Arc<Type>> {
+        self.ws();
         let start = self.pos;
+        let plain = self.plain_type();
+        if let Some(ty) = self.types.get(plain) {
+            self.pos += plain.len();
+            return Ok(ty.clone());
+        }
         match self.ty()? {
-            Ty::Value(ty) => Ok(ty),
+            Ty::Value(ty) => {
+                let ty = Arc::new(ty);
+                if !plain.is_empty() && self.pos == start + plain.len() {
+                    self.types.insert(plain, ty.clone());
+                }
+                Ok(ty)
+            }
             other => {
                 self.pos = start;
                 Err(self.error(format!("{} is not the type of a value", other.into_type())))
             }
         }
+    }
+
+    /// The text of a tensor type that depends on nothing else, such as an alias; empty if another type comes next.
+    fn plain_type(&self) -> &'a str {
+        let rest = &self.bytes()[self.pos..];
+        if !rest.starts_with(b"tensor<") {
+            return "";
+        }
+        // Long ones are rare, and searching for their end each time would not be linear.
+        let mut depth = 0usize;
+        for (i, byte) in rest.iter().enumerate().take(128).skip(6) {
+            match byte {
+                b'<' => depth += 1,
+                b'>' => depth -= 1,
+                b'!' | b'#' | b'"' | b'-' | b'\n' => break,
+                _ => {}
+            }
+            if depth == 0 {
+                return &self.text[self.pos..=self.pos + i];
+            }
+        }
+        ""
     }
 
     /// The type that this parser's text is.
@@ -37,14 +116,31 @@ impl Parser<'_> {
     }
 
     fn function_type(&mut self) -> Result<Ty> {
-        let inputs = self.list("(", ")", Self::value_type)?;
+        let (inputs, results) = self.function_types()?;
+        let own = |types: TypeList| types.into_iter().map(Arc::unwrap_or_clone).collect();
+        Ok(Ty::Function(own(inputs), own(results)))
+    }
+
+    /// `(T) -> T` in parts.
+    pub(super) fn function_types(&mut self) -> Result<(TypeList, TypeList)> {
+        let inputs = self.type_list()?;
         self.expect("->")?;
-        Ok(Ty::Function(inputs, self.result_types()?))
+        Ok((inputs, self.result_types()?))
+    }
+
+    /// `(T, T)`.
+    fn type_list(&mut self) -> Result<TypeList> {
+        let mut types = TypeList::new();
+        self.each("(", ")", |p| {
+            types.push(p.value_type()?);
+            Ok(())
+        })?;
+        Ok(types)
     }
 
     /// `T` or `(T, T)`.
-    pub(super) fn result_types(&mut self) -> Result<Vec<Type>> {
-        if self.peek() == b'(' { self.list("(", ")", Self::value_type) } else { Ok(vec![self.value_type()?]) }
+    pub(super) fn result_types(&mut self) -> Result<TypeList> {
+        if self.peek() == b'(' { self.type_list() } else { Ok([self.value_type()?].into_iter().collect()) }
     }
 
     fn dialect_type(&mut self) -> Result<Ty> {
@@ -75,7 +171,7 @@ impl Parser<'_> {
         self.pos += name.len();
         match name {
             "tensor" => self.tensor_type(start),
-            "tuple" => Ok(Ty::Value(Type::Tuple(self.list("<", ">", Self::value_type)?))),
+            "tuple" => Ok(Ty::Value(Type::Tuple(self.list("<", ">", |p| p.value_type().map(Arc::unwrap_or_clone))?))),
             "complex" => self.complex_type(start),
             "none" => Ok(Ty::Value(Type::Other("none".to_owned()))),
             _ if self.here() == b'<' => {
@@ -139,7 +235,7 @@ impl Parser<'_> {
         self.expect(">")?;
         match element {
             Ty::Element(element) if !encoded => Ok(Ty::Value(Type::Tensor(TensorType { shape, element }))),
-            _ => Ok(Ty::Value(Type::Other(self.text[start..self.pos].to_owned()))),
+            _ => Ok(Ty::Value(Type::Other(canonical_type(&self.text[start..self.pos])))),
         }
     }
 

@@ -9,15 +9,16 @@ use crate::ir::*;
 /// Longest chain of calls. A device that walks calls needs stack in proportion.
 const MAX_CALL_DEPTH: usize = 256;
 
-pub(super) fn verify(module: &Module) -> Result<()> {
+/// `calls` are the ops of each function that call others.
+pub(super) fn verify(module: &Module, calls: &[Vec<&Op>]) -> Result<()> {
     let mut by_name = HashMap::with_capacity(module.funcs.len());
     for (i, func) in module.funcs.iter().enumerate() {
         ensure!(by_name.insert(func.name.as_str(), i).is_none(), "function @{} is defined twice", func.name);
     }
     let mut edges = Vec::with_capacity(module.funcs.len());
-    for func in &module.funcs {
+    for (func, calls) in module.funcs.iter().zip(calls) {
         let mut callees = Vec::new();
-        collect(module, &by_name, &func.body, func, &mut callees).map_err(|e| e.with_func(&func.name))?;
+        collect(module, &by_name, calls, func, &mut callees).map_err(|e| e.with_func(&func.name))?;
         edges.push(callees);
     }
     // Depth-first with a stack of its own: (function, next callee). `height` is the longest chain below a function.
@@ -56,11 +57,11 @@ pub(super) fn verify(module: &Module) -> Result<()> {
 fn collect(
     module: &Module,
     by_name: &HashMap<&str, usize>,
-    region: &Region,
+    calls: &[&Op],
     func: &Func,
     callees: &mut Vec<usize>,
 ) -> Result<()> {
-    for op in &region.ops {
+    for op in calls {
         let place = |e: Error| e.with_op(&op.kind.name()).with_location(module.location(op.location));
         if let OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } = &op.kind {
             let Some(&index) = by_name.get(callee.as_str()) else {
@@ -68,9 +69,6 @@ fn collect(
             };
             callees.push(index);
             check_types(func, op, &module.funcs[index]).map_err(place)?;
-        }
-        for region in &op.regions {
-            collect(module, by_name, region, func, callees)?;
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! What contractions, reductions, windows, gather and scatter promise about dimension numbers and shapes.
 
-use super::shapes::{agree, distinct, extents_agree, per_dimension, shape_is, tensors, within};
+use super::shapes::{agree, distinct, extents_agree, per_dimension, tensors, within};
 use super::{Site, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -9,12 +9,13 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     match &site.op.kind {
         OpKind::DotGeneral { dimensions, .. } => dot_general(site, dimensions),
         OpKind::Convolution { dimensions, window, feature_group_count, batch_group_count, .. } => {
-            convolution(site, dimensions, window, *feature_group_count, *batch_group_count)
+            convolution(site, dimensions, window, (*feature_group_count, *batch_group_count), true)
         }
         OpKind::Reduce { dimensions } => reduce(site, dimensions),
         OpKind::ReduceWindow { window } => reduce_window(site, window),
         OpKind::SelectAndScatter { window } => {
             let (operand, source) = tensors!(site.operand_tensor(0), site.operand_tensor(1));
+            ensure!(operand.element == source.element, "element types of {operand} and {source} differ");
             let shape = windowed(&operand.shape, &window.dimensions, window)?;
             ensure!(
                 agree(&source.shape, &shape),
@@ -23,27 +24,32 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             );
             Ok(())
         }
-        OpKind::Gather { dimensions, slice_sizes, .. } => gather(site, dimensions, slice_sizes),
+        OpKind::Gather { dimensions, slice_sizes, .. } => {
+            for &size in slice_sizes {
+                ensure!(size >= 0, "slice size {size} must not be negative");
+            }
+            gather(site, dimensions, slice_sizes)
+        }
         OpKind::Scatter { dimensions, .. } => scatter(site, dimensions),
         OpKind::Cholesky { .. } => {
-            let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+            let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
             square(operand)?;
-            shape_is(result, &operand.shape)
+            result.shape_is(&operand.shape)
         }
         OpKind::TriangularSolve { left_side, .. } => triangular_solve(site, *left_side),
         OpKind::Fft { fft_type, fft_length } => fft(site, *fft_type, fft_length),
         OpKind::RngBitGenerator { .. } => {
-            let (operand, state) = tensors!(site.operand_tensor(0), site.result_tensor(0));
-            ensure!(operand == state, "the new state {state} must have the type of the old, {operand}");
-            Ok(())
+            let (operand, state) = tensors!(site.operand_tensor(0), site.slot(0));
+            state.shape_is(&operand.shape)?;
+            state.element_is(operand.element)
         }
         _ => Ok(()),
     }
 }
 
 fn dot_general(site: &Site<'_>, d: &DotDimensions) -> Result<()> {
-    let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
-    let mut shape = Vec::with_capacity(result.rank());
+    let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
+    let mut shape = Vec::with_capacity(lhs.rank() + rhs.rank());
     for (left, right, name) in
         [(&d.lhs_batching, &d.rhs_batching, "batching"), (&d.lhs_contracting, &d.rhs_contracting, "contracting")]
     {
@@ -59,7 +65,8 @@ fn dot_general(site: &Site<'_>, d: &DotDimensions) -> Result<()> {
     shape.extend(d.lhs_batching.iter().map(|&i| lhs.shape[i]));
     shape.extend(rest(&lhs.shape, &lhs_used));
     shape.extend(rest(&rhs.shape, &rhs_used));
-    shape_is(result, &shape)
+    result.element_may_be(lhs.element);
+    result.shape_is(&shape)
 }
 
 /// Extents of the dimensions not listed.
@@ -68,14 +75,14 @@ fn rest<'a>(shape: &'a [i64], used: &'a [usize]) -> impl Iterator<Item = i64> + 
 }
 
 fn reduce(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
-    let inputs = site.op.results.len();
+    let inputs = site.op.operands.len() / 2;
     let first = tensors!(site.operand_tensor(0));
     distinct(dimensions, first.rank(), "dimensions")?;
     for i in 0..inputs {
-        let (input, result) = tensors!(site.operand_tensor(i), site.result_tensor(i));
+        let (input, result) = tensors!(site.operand_tensor(i), site.slot(i));
         ensure!(agree(&input.shape, &first.shape), "inputs {first} and {input} differ in shape");
         let shape: Vec<i64> = rest(&input.shape, dimensions).collect();
-        shape_is(result, &shape)?;
+        result.shape_is(&shape)?;
     }
     Ok(())
 }
@@ -95,7 +102,7 @@ fn windowed(shape: &[i64], sizes: &[i64], window: &Window) -> Result<Vec<i64>> {
             if shape[d] == DYNAMIC || sizes[d] == DYNAMIC {
                 return Ok(DYNAMIC);
             }
-            ensure!(sizes[d] >= 0, "window size {} of dimension {d} must not be negative", sizes[d]);
+            ensure!(sizes[d] > 0, "window size {} of dimension {d} must be positive", sizes[d]);
             // In 128 bits, since the numbers are any 64-bit ones.
             let dilate = |size: i64, by: i64| if size == 0 { 0 } else { i128::from(size - 1) * i128::from(by) + 1 };
             let (low, high) = window.padding[d];
@@ -109,27 +116,30 @@ fn windowed(shape: &[i64], sizes: &[i64], window: &Window) -> Result<Vec<i64>> {
 }
 
 fn reduce_window(site: &Site<'_>, window: &Window) -> Result<()> {
-    for i in 0..site.op.results.len() {
-        let (input, result) = tensors!(site.operand_tensor(i), site.result_tensor(i));
-        shape_is(result, &windowed(&input.shape, &window.dimensions, window)?)?;
+    for i in 0..site.op.operands.len() / 2 {
+        let (input, result) = tensors!(site.operand_tensor(i), site.slot(i));
+        result.shape_is(&windowed(&input.shape, &window.dimensions, window)?)?;
     }
     Ok(())
 }
 
-fn convolution(
+/// `padded` is false where the padding is an operand, so that the extents of the window's positions are not known.
+pub(super) fn convolution(
     site: &Site<'_>,
     d: &ConvDimensions,
     window: &Window,
-    feature_groups: i64,
-    batch_groups: i64,
+    (feature_groups, batch_groups): (i64, i64),
+    padded: bool,
 ) -> Result<()> {
-    let (input, kernel, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+    let (input, kernel, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
+    ensure!(input.element == kernel.element, "element types of {input} and {kernel} differ");
     let all = |first: usize, second: usize, spatial: &[usize]| [&[first, second], spatial].concat();
     for (tensor, dimensions, name) in [
         (input, all(d.input_batch, d.input_feature, &d.input_spatial), "input dimensions"),
         (kernel, all(d.kernel_input_feature, d.kernel_output_feature, &d.kernel_spatial), "kernel dimensions"),
-        (result, all(d.output_batch, d.output_feature, &d.output_spatial), "output dimensions"),
+        (input, all(d.output_batch, d.output_feature, &d.output_spatial), "output dimensions"),
     ] {
+        // The output has the rank of the input.
         per_dimension(dimensions.len(), tensor.rank(), name)?;
         distinct(&dimensions, tensor.rank(), name)?;
     }
@@ -160,20 +170,28 @@ fn convolution(
     let sizes =
         |tensor: &TensorType, dimensions: &[usize]| dimensions.iter().map(|&i| tensor.shape[i]).collect::<Vec<_>>();
     let positions = windowed(&sizes(input, &d.input_spatial), &sizes(kernel, &d.kernel_spatial), window)?;
-    let mut shape = vec![DYNAMIC; result.rank()];
+    let mut shape = vec![DYNAMIC; input.rank()];
     shape[d.output_batch] = if batch == DYNAMIC { DYNAMIC } else { batch / batch_groups };
     shape[d.output_feature] = kernel_out;
     for (&dimension, extent) in d.output_spatial.iter().zip(positions) {
-        shape[dimension] = extent;
+        shape[dimension] = if padded { extent } else { DYNAMIC };
     }
-    shape_is(result, &shape)
+    result.element_may_be(input.element);
+    result.shape_is(&shape)
 }
 
-fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
-    let (operand, indices, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+/// Dimensions come in order.
+fn sorted(dimensions: &[usize], name: &str) -> Result<()> {
+    ensure!(dimensions.is_sorted(), "`{name}` must be sorted, not {dimensions:?}");
+    Ok(())
+}
+
+/// Slice sizes may be dynamic.
+pub(super) fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
+    let (operand, indices, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     let rank = operand.rank();
     ensure!(indices.element.is_integer(), "indices must be integers, not {indices}");
-    ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
+    result.element_is(operand.element)?;
     per_dimension(slice_sizes.len(), rank, "slice_sizes")?;
     let dropped = [&d.collapsed_slice_dims[..], &d.operand_batching_dims].concat();
     distinct(&dropped, rank, "collapsed_slice_dims and operand_batching_dims")?;
@@ -183,8 +201,11 @@ fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<
         "start_index_map and operand_batching_dims",
     )?;
     for (&size, &extent) in slice_sizes.iter().zip(&operand.shape) {
-        ensure!(size >= 0 && (extent == DYNAMIC || size <= extent), "slice size {size} is outside {operand}");
+        ensure!(extent == DYNAMIC || size <= extent, "slice size {size} is outside {operand}");
     }
+    sorted(&d.offset_dims, "offset_dims")?;
+    sorted(&d.collapsed_slice_dims, "collapsed_slice_dims")?;
+    sorted(&d.operand_batching_dims, "operand_batching_dims")?;
     for &dimension in &dropped {
         ensure!(slice_sizes[dimension] <= 1, "slice size of collapsed dimension {dimension} must be at most 1");
     }
@@ -192,9 +213,8 @@ fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<
     batching(operand, indices, &d.operand_batching_dims, &d.start_indices_batching_dims)?;
     let offsets: Vec<i64> = rest(slice_sizes, &dropped).collect();
     per_dimension(d.offset_dims.len(), offsets.len(), "offset_dims")?;
-    distinct(&d.offset_dims, result.rank(), "offset_dims")?;
-    per_dimension(batch.len() + offsets.len(), result.rank(), "result")?;
-    shape_is(result, &interleave(&batch, &offsets, &d.offset_dims))
+    distinct(&d.offset_dims, batch.len() + offsets.len(), "offset_dims")?;
+    result.shape_is(&interleave(&batch, &offsets, &d.offset_dims))
 }
 
 /// The extents of the indices apart from the dimension that holds the index vectors.
@@ -227,10 +247,13 @@ fn interleave(batch: &[i64], window: &[i64], window_dims: &[usize]) -> Vec<i64> 
 }
 
 fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
-    let inputs = site.op.results.len();
+    let inputs = site.op.operands.len() / 2;
     let (input, indices) = tensors!(site.operand_tensor(0), site.operand_tensor(inputs));
     let rank = input.rank();
     ensure!(indices.element.is_integer(), "indices must be integers, not {indices}");
+    sorted(&d.update_window_dims, "update_window_dims")?;
+    sorted(&d.inserted_window_dims, "inserted_window_dims")?;
+    sorted(&d.input_batching_dims, "input_batching_dims")?;
     let inserted = [&d.inserted_window_dims[..], &d.input_batching_dims].concat();
     distinct(&inserted, rank, "inserted_window_dims and input_batching_dims")?;
     distinct(
@@ -248,6 +271,7 @@ fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
     let bounds: Vec<i64> = rest(&input.shape, &inserted).collect();
     per_dimension(d.update_window_dims.len(), bounds.len(), "update_window_dims")?;
     for i in 0..inputs {
+        site.slot(i)?.map_or(Ok(()), |result| result.shape_is(&input.shape))?;
         let (other, update) = tensors!(site.operand_tensor(i), site.operand_tensor(inputs + 1 + i));
         ensure!(agree(&other.shape, &input.shape), "inputs {input} and {other} differ in shape");
         ensure!(other.element == update.element, "element types of {other} and {update} differ");
@@ -275,18 +299,18 @@ fn square(tensor: &TensorType) -> Result<()> {
 }
 
 fn triangular_solve(site: &Site<'_>, left_side: bool) -> Result<()> {
-    let (a, b, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+    let (a, b, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     square(a)?;
     ensure!(a.rank() == b.rank(), "{a} and {b} differ in rank");
     let rank = a.rank();
     let side = if left_side { rank - 2 } else { rank - 1 };
     let fits = agree(&a.shape[..rank - 2], &b.shape[..rank - 2]) && extents_agree(a.shape[rank - 1], b.shape[side]);
     ensure!(fits, "{a} cannot be solved for {b}");
-    shape_is(result, &b.shape)
+    result.shape_is(&b.shape)
 }
 
 fn fft(site: &Site<'_>, fft_type: FftType, length: &[i64]) -> Result<()> {
-    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+    let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
     ensure!((1..=3).contains(&length.len()), "`fft_length` must have one to three entries, not {}", length.len());
     let Some(first) = operand.rank().checked_sub(length.len()) else {
         return within(length.len(), operand.rank() + 1, "fft_length");
@@ -307,7 +331,7 @@ fn fft(site: &Site<'_>, fft_type: FftType, length: &[i64]) -> Result<()> {
         FftType::Rfft => (&time, &shape),
         FftType::Irfft => (&shape, &time),
     };
-    let fits = agree(&operand.shape, from) && agree(&result.shape, to);
-    ensure!(fits, "{operand} cannot be transformed to {result} with lengths {length:?}");
-    Ok(())
+    let fits = agree(&operand.shape, from);
+    ensure!(fits, "{operand} cannot be transformed with lengths {length:?}");
+    result.shape_is(to)
 }

@@ -66,6 +66,17 @@ fn check_count(count: Count, actual: usize, what: &str) -> Result<()> {
     Ok(())
 }
 
+/// Checks how many operands and regions an op has.
+pub(super) fn verify_operands(op: &Op) -> Result<()> {
+    if let Some((operands, _, regions)) = counts(&op.kind) {
+        check_count(operands, op.operands.len(), "operands")?;
+        if !matches!(op.kind, OpKind::Composite { .. }) {
+            check_count(Exactly(regions), op.regions.len(), "regions")?;
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     let op = site.op;
     if let Some((operands, results, regions)) = counts(&op.kind) {
@@ -109,7 +120,9 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
                 ensure!(init.shape.is_empty(), "initial value of type {init} must be a scalar");
                 promotes(input, init)?;
             }
-            reducer(&op.regions[0], site, inputs)
+            reducer(&op.regions[0], site, inputs)?;
+            accumulates(&op.regions[0], site, site.operands().take(inputs), site.results())?;
+            accumulates(&op.regions[0], site, site.operands().skip(inputs), site.results())
         }
         OpKind::Scatter { .. } => {
             let inputs = op.operands.len() / 2;
@@ -123,7 +136,9 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
                 );
                 promotes(input, result)?;
             }
-            reducer(&op.regions[0], site, inputs)
+            reducer(&op.regions[0], site, inputs)?;
+            accumulates(&op.regions[0], site, site.operands().take(inputs), site.results())?;
+            accumulates(&op.regions[0], site, site.operands().skip(inputs + 1), site.results())
         }
         OpKind::SelectAndScatter { .. } => {
             if let (Type::Tensor(operand), Type::Tensor(result)) = (site.operand(0)?, site.result(0)?) {
@@ -133,8 +148,12 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
                 );
                 promotes(operand, result)?;
             }
+            let element = element_types(site.operands().take(1).flat_map(|ty| [ty, ty]))?;
+            takes(&op.regions[0], site, &element, "the selection")?;
             predicate(&op.regions[0], site, "the selection")?;
-            reducer(&op.regions[1], site, 1)
+            reducer(&op.regions[1], site, 1)?;
+            accumulates(&op.regions[1], site, site.operands().skip(1).take(1), site.results())?;
+            accumulates(&op.regions[1], site, site.operands().skip(2), site.results())
         }
         OpKind::OptimizationBarrier => {
             ensure!(all_compatible(site.operands(), site.results()), "results must have the types of the operands");
@@ -227,6 +246,24 @@ fn promotes(from: &TensorType, to: &TensorType) -> Result<()> {
     Ok(())
 }
 
+/// Inputs and initial values fit into what a reducer takes, and the results hold what it returns.
+fn accumulates<'t>(
+    region: &Region,
+    site: &Site<'t>,
+    inputs: impl Iterator<Item = &'t Type>,
+    results: impl Iterator<Item = &'t Type>,
+) -> Result<()> {
+    for ((&value, input), result) in region.args.iter().zip(inputs).zip(results) {
+        let (Type::Tensor(taken), Type::Tensor(input), Type::Tensor(result)) = (site.func.ty(value), input, result)
+        else {
+            continue;
+        };
+        promotes(input, taken)?;
+        ensure!(result.element == taken.element, "the reducer returns {taken} but the result is {result}");
+    }
+    Ok(())
+}
+
 /// Scalars of the element types of tensors.
 fn element_types<'a>(types: impl Iterator<Item = &'a Type>) -> Result<Vec<Type>> {
     types
@@ -259,10 +296,13 @@ fn reducer(region: &Region, site: &Site<'_>, inputs: usize) -> Result<()> {
     yields(region, site, first.iter().copied(), "the reducer")
 }
 
-/// Each reducer of an op of `inputs` operands that must have one: it takes two scalars per input and returns one each.
+/// The reducer of an op that has one for all its operands: it takes two scalars and returns one.
 pub(super) fn region_reduces(site: &Site<'_>, region: usize, inputs: usize) -> Result<()> {
     match site.op.regions.get(region) {
-        Some(region) => reducer(region, site, inputs),
+        Some(region) => {
+            reducer(region, site, inputs)?;
+            accumulates(region, site, site.operands().take(inputs), site.results())
+        }
         None => Err(Error::new("must have a reducer")),
     }
 }

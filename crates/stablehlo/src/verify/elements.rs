@@ -2,7 +2,7 @@
 
 use super::shapes::tensors;
 use super::{Site, ensure};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ir::*;
 
 /// Sets of element types the specification names.
@@ -63,15 +63,15 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::PartitionId | OpKind::ReplicaId => exactly(site, ElementType::Ui32),
         OpKind::GetDimensionSize { .. } => exactly(site, ElementType::I32),
         OpKind::Cholesky { .. } => {
-            let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+            let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
             of(operand, INEXACT, "the operand")?;
-            same(operand, result)
+            result.element_is(operand.element)
         }
         OpKind::TriangularSolve { .. } => {
-            let (a, b, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+            let (a, b, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
             of(a, INEXACT, "operands")?;
             same(a, b)?;
-            same(a, result)
+            result.element_is(a.element)
         }
         OpKind::Fft { fft_type, .. } => fft(site, *fft_type),
         OpKind::CreateToken => token(site.result(0)?),
@@ -137,15 +137,17 @@ fn same(a: &TensorType, b: &TensorType) -> Result<()> {
 }
 
 fn fft(site: &Site<'_>, fft_type: FftType) -> Result<()> {
-    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
-    let (from, to) = (operand.element, result.element);
-    let fits = match fft_type {
-        FftType::Fft | FftType::Ifft => from.is_complex() && from == to,
-        FftType::Rfft => to.complex_part() == Some(from),
-        FftType::Irfft => from.complex_part() == Some(to),
+    let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
+    let from = operand.element;
+    let to = match fft_type {
+        FftType::Fft | FftType::Ifft => Some(from).filter(|from| from.is_complex()),
+        FftType::Rfft => ElementType::all().find(|to| to.complex_part() == Some(from)),
+        FftType::Irfft => from.complex_part(),
     };
-    ensure!(fits, "{fft_type:?} cannot take {operand} to {result}");
-    Ok(())
+    match to {
+        Some(to) => result.element_is(to),
+        None => Err(Error::new(format!("{fft_type:?} cannot take {operand}"))),
+    }
 }
 
 fn token(ty: &Type) -> Result<()> {

@@ -9,25 +9,33 @@ mod calls;
 mod contractions;
 mod control;
 mod elements;
+mod infer;
 mod raw;
 mod shapes;
+
+use std::sync::Arc;
 
 use crate::MAX_NESTING;
 use crate::error::{Error, Result};
 use crate::ir::*;
+use infer::{Slot, Wanted};
+pub use infer::{infer, infer_op};
 
 /// Checks a module. [`parse`](crate::parse) has done so already; this is for modules built or changed by hand.
 pub fn verify(module: &Module) -> Result<()> {
+    let mut calls = Vec::with_capacity(module.funcs.len());
     for func in &module.funcs {
-        verify_func(module, func).map_err(|e| e.with_func(&func.name))?;
+        calls.push(verify_func(module, func).map_err(|e| e.with_func(&func.name))?);
     }
-    calls::verify(module)
+    calls::verify(module, &calls)
 }
 
 /// What the checks of one op see.
 pub(super) struct Site<'a> {
     pub(super) func: &'a Func,
     pub(super) op: &'a Op,
+    /// Set where the types of the results are asked for, not checked.
+    pub(super) wanted: Option<&'a Wanted>,
 }
 
 impl<'a> Site<'a> {
@@ -54,7 +62,19 @@ impl<'a> Site<'a> {
 
     /// Tensor type of a result, likewise.
     pub(super) fn result_tensor(&self, index: usize) -> Result<Option<&'a TensorType>> {
+        // What needs the result has nothing to say where it is asked for.
+        if self.wanted.is_some() {
+            return Ok(None);
+        }
         tensor(self.result(index)?, "result", index)
+    }
+
+    /// A result a rule says something about.
+    pub(super) fn slot(&self, index: usize) -> Result<Option<Slot<'a>>> {
+        match self.wanted {
+            Some(wanted) => Ok(Some(Slot::Wanted(wanted, index))),
+            None => Ok(self.result_tensor(index)?.map(Slot::There)),
+        }
     }
 
     pub(super) fn operands(&self) -> impl ExactSizeIterator<Item = &'a Type> + Clone {
@@ -84,7 +104,8 @@ macro_rules! ensure {
 }
 pub(super) use ensure;
 
-fn verify_func(module: &Module, func: &Func) -> Result<()> {
+/// Checks a function; the ops that call others.
+fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
     let args = func.body.args.len();
     ensure!(
         func.arg_attributes.len() == args,
@@ -93,8 +114,15 @@ fn verify_func(module: &Module, func: &Func) -> Result<()> {
     );
     let (attributes, results) = (func.result_attributes.len(), func.results.len());
     ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
-    func.values.iter().try_for_each(shapes::verify_type)?;
-    let mut walk = Walk { module, func, state: vec![State::New; func.values.len()], scope: Vec::new() };
+    let mut last = None;
+    for ty in func.values.iter_shared() {
+        // Neighbours often share their type.
+        if !last.replace(ty).is_some_and(|last| Arc::ptr_eq(last, ty)) {
+            shapes::verify_type(ty)?;
+        }
+    }
+    let mut walk =
+        Walk { module, func, state: vec![State::New; func.values.len()], scope: Vec::new(), calls: Vec::new() };
     walk.region(&func.body, 0)?;
     let returned = returned(&func.body)?;
     let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
@@ -104,7 +132,7 @@ fn verify_func(module: &Module, func: &Func) -> Result<()> {
         list(actual.iter().copied()),
         list(&func.results)
     );
-    Ok(())
+    Ok(walk.calls)
 }
 
 /// Operands of the return that ends a region.
@@ -117,9 +145,30 @@ pub(super) fn returned(region: &Region) -> Result<&[ValueId]> {
 
 /// Types that agree wherever both are known: a value of static shape may go where a dynamic one is taken.
 pub(super) fn compatible(a: &Type, b: &Type) -> bool {
+    // Values mostly share their types.
+    if std::ptr::eq(a, b) {
+        return true;
+    }
     match (a, b) {
         (Type::Tensor(a), Type::Tensor(b)) => a.element == b.element && shapes::agree(&a.shape, &b.shape),
+        (Type::Other(a), b) if a.starts_with("tensor<") => loosely(a, b),
+        (a, Type::Other(b)) if b.starts_with("tensor<") => loosely(b, a),
         (a, b) => a == b,
+    }
+}
+
+/// Whether a tensor type with bounds or quantized elements may be the other type: nothing but the rank is compared where
+/// only one has them, and nothing but the text but where an extent is open.
+#[cold]
+fn loosely(text: &str, other: &Type) -> bool {
+    let plain = |text: &str| crate::text::whole_type(&format!("{}>", text.split([',', '>']).next()?));
+    match other {
+        Type::Other(other) => other == text || text.contains('?') || other.contains('?'),
+        Type::Tensor(other) => match plain(text).map(crate::types::Ty::into_type) {
+            Some(Type::Tensor(tensor)) => tensor.element == other.element && shapes::agree(&tensor.shape, &other.shape),
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -136,7 +185,7 @@ pub(super) fn all_compatible<'a>(a: impl IntoIterator<Item = &'a Type>, b: impl 
 }
 
 /// Types separated by commas.
-pub(super) fn list<'a>(types: impl IntoIterator<Item = &'a Type>) -> String {
+pub(crate) fn list<'a>(types: impl IntoIterator<Item = &'a Type>) -> String {
     types.into_iter().map(Type::to_string).collect::<Vec<_>>().join(", ")
 }
 
@@ -153,6 +202,8 @@ struct Walk<'a> {
     state: Vec<State>,
     /// Values in scope, in order of definition.
     scope: Vec<ValueId>,
+    /// Ops that call functions.
+    calls: Vec<&'a Op>,
 }
 
 impl<'a> Walk<'a> {
@@ -216,7 +267,10 @@ impl<'a> Walk<'a> {
         for &value in &op.results {
             self.define(value)?;
         }
-        let site = Site { func: self.func, op };
+        if matches!(op.kind, OpKind::Call { .. } | OpKind::Composite { .. }) {
+            self.calls.push(op);
+        }
+        let site = Site { func: self.func, op, wanted: None };
         control::verify(&site)?;
         shapes::verify(&site)?;
         elements::verify(&site)?;

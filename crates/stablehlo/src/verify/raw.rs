@@ -4,9 +4,22 @@
 
 use super::control::{region_reduces, region_yields_elements};
 use super::shapes::{agree, distinct, extents_agree, shape_is, tensors, within};
-use super::{Site, ensure};
+use super::{Site, contractions, ensure};
+use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
+use crate::ops::Code;
+
+/// What replica groups must hold.
+#[derive(Clone, Copy, PartialEq)]
+enum Groups {
+    /// Any ids.
+    Subset,
+    /// Every id from 0 on.
+    All,
+    /// Every id from 0 on, in groups of one size.
+    AllOfOneSize,
+}
 
 /// The op and its raw attributes.
 struct Raw<'s, 'a> {
@@ -25,10 +38,20 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         "all_to_all" => raw.all_to_all(),
         "collective_permute" => raw.collective_permute(),
         "collective_broadcast" => {
-            raw.groups()?;
+            raw.groups(Groups::Subset)?;
+            raw.root()?;
             raw.same_shapes()
         }
-        "cross-replica-sum" => raw.groups(),
+        "collective_reduce" => {
+            raw.groups(Groups::Subset)?;
+            raw.root()?;
+            for (result, ty) in site.results().enumerate() {
+                let (operand, Type::Tensor(ty)) = (tensors!(site.operand_tensor(result)), ty) else { continue };
+                shape_is(ty, &operand.shape)?;
+            }
+            region_reduces(site, 0, 1)
+        }
+        "cross-replica-sum" => raw.groups(Groups::All),
         "batch_norm_training" => raw.batch_norm(3, 3),
         "batch_norm_inference" => raw.batch_norm(5, 1),
         "batch_norm_grad" => raw.batch_norm(5, 3),
@@ -46,8 +69,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         "dynamic_broadcast_in_dim" => raw.dynamic_broadcast(),
         "dynamic_pad" => raw.per_dimension_operands(5, 2),
         "real_dynamic_slice" => raw.per_dimension_operands(4, 1),
-        "dynamic_gather" => raw.counts(3, 1),
-        "dynamic_conv" => raw.counts(3, 1),
+        "dynamic_gather" => raw.dynamic_gather(),
+        "dynamic_conv" => raw.dynamic_conv(),
         "set_dimension_size" => {
             raw.counts(2, 1)?;
             let operand = tensors!(site.operand_tensor(0));
@@ -116,7 +139,13 @@ impl<'a> Raw<'_, 'a> {
     }
 
     /// Replica groups: rows of ids that occur once each, short rows filled up with -1.
-    fn groups(&self) -> Result<()> {
+    fn groups(&self, kind: Groups) -> Result<()> {
+        let global = self.find("use_global_device_ids").and_then(Attribute::as_integer) == Some(1);
+        let channel = self.find("channel_id").and_then(Attribute::as_integer).unwrap_or(0);
+        ensure!(
+            !global || channel > 0,
+            "attribute `channel_id` must be positive with `use_global_device_ids`, not {channel}"
+        );
         let literal = match self.find("replica_groups") {
             Some(Attribute::Tensor(literal)) => literal,
             // By the axes of a mesh.
@@ -131,12 +160,20 @@ impl<'a> Raw<'_, 'a> {
         for &id in &ids {
             ensure!(id >= -1, "attribute `replica_groups` holds the negative id {id}");
             ensure!(id == -1 || seen.insert(id), "attribute `replica_groups` holds id {id} twice");
+            ensure!(
+                id >= 0 || kind != Groups::AllOfOneSize,
+                "the replica groups must have one size; id -1 fills one up"
+            );
+        }
+        if kind != Groups::Subset {
+            let missing = (0..seen.len()).find(|&id| i64::try_from(id).is_ok_and(|id| !seen.contains(&id)));
+            ensure!(missing.is_none(), "attribute `replica_groups` leaves out id {}", missing.unwrap_or(0));
         }
         Ok(())
     }
 
     fn all_gather(&self) -> Result<()> {
-        self.groups()?;
+        self.groups(Groups::AllOfOneSize)?;
         let dimension = self.index("all_gather_dim")?;
         for (operand, result) in self.pairs()? {
             ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
@@ -153,7 +190,7 @@ impl<'a> Raw<'_, 'a> {
     }
 
     fn all_reduce(&self) -> Result<()> {
-        self.groups()?;
+        self.groups(Groups::All)?;
         for (operand, result) in self.pairs()? {
             shape_is(result, &operand.shape)?;
         }
@@ -161,7 +198,7 @@ impl<'a> Raw<'_, 'a> {
     }
 
     fn reduce_scatter(&self) -> Result<()> {
-        self.groups()?;
+        self.groups(Groups::AllOfOneSize)?;
         let dimension = self.index("scatter_dimension")?;
         for (operand, result) in self.pairs()? {
             within(dimension, operand.rank(), "scatter_dimension")?;
@@ -176,11 +213,12 @@ impl<'a> Raw<'_, 'a> {
     }
 
     fn all_to_all(&self) -> Result<()> {
-        self.groups()?;
+        self.groups(Groups::AllOfOneSize)?;
         let (split, concat) = (self.index("split_dimension")?, self.index("concat_dimension")?);
         let count = i64::try_from(self.index("split_count")?).unwrap_or(i64::MAX);
         ensure!(count > 0, "attribute `split_count` must be positive");
         for (operand, result) in self.pairs()? {
+            ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
             within(split, operand.rank(), "split_dimension")?;
             within(concat, operand.rank(), "concat_dimension")?;
             let mut expected = operand.shape.clone();
@@ -273,6 +311,10 @@ impl<'a> Raw<'_, 'a> {
     fn dynamic_shape(&self, at: usize, operands: usize) -> Result<()> {
         self.counts(operands, 1)?;
         let (shape, result) = tensors!(self.site.operand_tensor(at), self.site.result_tensor(0));
+        if at > 0 {
+            let operand = tensors!(self.site.operand_tensor(0));
+            ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
+        }
         self.shape_operand(shape, result)
     }
 
@@ -289,6 +331,61 @@ impl<'a> Raw<'_, 'a> {
             let to = result.shape[dimension];
             ensure!(from == 1 || extents_agree(from, to), "{operand} cannot be broadcast to {result}");
         }
+        Ok(())
+    }
+
+    /// The op as one of another name whose attributes are the same but for what is an operand here.
+    fn as_kind(&self, code: Code) -> Result<OpKind> {
+        let named: Vec<(&str, &Attribute)> = self.attributes.iter().map(|(n, value)| (n.as_str(), value)).collect();
+        let (op, values) = (self.site.op, &self.site.func.values);
+        let raw = crate::typed::Raw { code, name: "", attributes: Named(&named), operands: &op.operands, values };
+        Ok(crate::typed::kind(&raw)?.0)
+    }
+
+    /// `convolution` whose padding is an operand: a pair of integers per spatial dimension.
+    fn dynamic_conv(&self) -> Result<()> {
+        self.counts(3, 1)?;
+        let OpKind::Convolution { dimensions, mut window, feature_group_count, batch_group_count, .. } =
+            self.as_kind(Code::Convolution)?
+        else {
+            return Ok(());
+        };
+        // Some producers wrote an entry per dimension of a larger convolution.
+        window.strides.truncate(dimensions.input_spatial.len());
+        let padding = tensors!(self.site.operand_tensor(2));
+        let spatial = i64::try_from(dimensions.input_spatial.len()).unwrap_or(i64::MAX);
+        let fits = padding.element.is_integer() && agree(&padding.shape, &[spatial, 2]);
+        ensure!(fits, "the padding is {padding} but must hold a pair of integers per spatial dimension");
+        contractions::convolution(self.site, &dimensions, &window, (feature_group_count, batch_group_count), false)
+    }
+
+    /// `gather` whose slice sizes are an operand.
+    fn dynamic_gather(&self) -> Result<()> {
+        self.counts(3, 1)?;
+        let (operand, sizes) = tensors!(self.site.operand_tensor(0), self.site.operand_tensor(2));
+        let mut attributes = self.attributes.clone();
+        attributes.push(("slice_sizes".to_owned(), Attribute::Array(Vec::new())));
+        let dimensions = match (Raw { site: self.site, attributes: &attributes }).as_kind(Code::Gather)? {
+            OpKind::Gather { dimensions, .. } => dimensions,
+            _ => return Ok(()),
+        };
+        let rank = i64::try_from(operand.rank()).unwrap_or(i64::MAX);
+        let fits = sizes.element.is_integer() && agree(&sizes.shape, &[rank]);
+        ensure!(fits, "the slice sizes are {sizes} but must be an integer per dimension of {operand}");
+        contractions::gather(self.site, &dimensions, &vec![DYNAMIC; operand.rank()])
+    }
+
+    /// The last operand of a collective with a dynamic root: as many `i32` as data operands.
+    fn root(&self) -> Result<()> {
+        if self.find("has_dynamic_root").and_then(Attribute::as_integer) != Some(1) {
+            return Ok(());
+        }
+        let data = self.site.op.operands.len().saturating_sub(1);
+        ensure!(data > 0, "must have an operand besides the root");
+        let root = tensors!(self.site.operand_tensor(data));
+        let count = i64::try_from(data).unwrap_or(i64::MAX);
+        let fits = root.element == ElementType::I32 && agree(&root.shape, &[count]);
+        ensure!(fits, "the root is {root} but must be tensor<{count}xi32>");
         Ok(())
     }
 

@@ -93,11 +93,11 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::Unary(unary) => elementwise_unary(site, *unary),
         OpKind::Binary(binary) => elementwise_binary(site, *binary),
         OpKind::Compare { .. } => {
-            let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+            let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
             same_element(lhs, rhs)?;
             ensure!(agree(&lhs.shape, &rhs.shape), "operands {lhs} and {rhs} differ in shape");
-            ensure!(result.element == ElementType::Bool, "the result must be booleans, not {result}");
-            shape_is(result, &lhs.shape)
+            result.element_is(ElementType::Bool)?;
+            result.shape_is(&lhs.shape)
         }
         OpKind::Select => select(site),
         OpKind::Clamp => clamp(site),
@@ -105,8 +105,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::ReducePrecision { exponent_bits, .. } => {
             ensure!(*exponent_bits > 0, "`exponent_bits` must be at least 1");
             same_shape(site)?;
-            let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
-            same_element(operand, result)
+            let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
+            result.element_is(operand.element)
         }
         OpKind::BitcastConvert => bitcast(site),
         OpKind::BroadcastInDim { broadcast_dimensions } => broadcast(site, broadcast_dimensions),
@@ -118,12 +118,12 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             Ok(())
         }
         OpKind::Transpose { permutation } => {
-            let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
-            same_element(operand, result)?;
+            let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
+            result.element_is(operand.element)?;
             per_dimension(permutation.len(), operand.rank(), "permutation")?;
             distinct(permutation, operand.rank(), "permutation")?;
             let shape: Vec<i64> = permutation.iter().map(|&d| operand.shape[d]).collect();
-            shape_is(result, &shape)
+            result.shape_is(&shape)
         }
         OpKind::Slice { start_indices, limit_indices, strides } => slice(site, start_indices, limit_indices, strides),
         OpKind::DynamicSlice { slice_sizes } => dynamic_slice(site, slice_sizes),
@@ -133,10 +133,10 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             pad(site, edge_padding_low, edge_padding_high, interior_padding)
         }
         OpKind::Reverse { dimensions } => {
-            let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+            let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
             distinct(dimensions, operand.rank(), "dimensions")?;
-            same_element(operand, result)?;
-            shape_is(result, &operand.shape)
+            result.element_is(operand.element)?;
+            result.shape_is(&operand.shape)
         }
         OpKind::GetDimensionSize { dimension } => {
             let operand = tensors!(site.operand_tensor(0));
@@ -156,53 +156,52 @@ fn constant(site: &Site<'_>, literal: &Literal) -> Result<()> {
 }
 
 fn same_shape(site: &Site<'_>) -> Result<()> {
-    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
-    shape_is(result, &operand.shape)
+    let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
+    result.shape_is(&operand.shape)
 }
 
 fn elementwise_unary(site: &Site<'_>, unary: Unary) -> Result<()> {
-    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
-    shape_is(result, &operand.shape)?;
+    let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
+    result.shape_is(&operand.shape)?;
     let element = match unary {
         Unary::IsFinite => ElementType::Bool,
         Unary::Abs | Unary::Real | Unary::Imag => operand.element.complex_part().unwrap_or(operand.element),
         _ => operand.element,
     };
-    ensure!(result.element == element, "the result is {result} but must hold {element}");
-    Ok(())
+    result.element_is(element)
 }
 
 fn elementwise_binary(site: &Site<'_>, binary: Binary) -> Result<()> {
-    let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+    let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     same_element(lhs, rhs)?;
     ensure!(agree(&lhs.shape, &rhs.shape), "operands {lhs} and {rhs} differ in shape");
-    shape_is(result, &lhs.shape)?;
+    result.shape_is(&lhs.shape)?;
     match binary {
-        Binary::Complex => {
-            ensure!(result.element.complex_part() == Some(lhs.element), "the result of parts {lhs} cannot be {result}");
-            Ok(())
-        }
-        _ => same_element(lhs, result),
+        Binary::Complex => match ElementType::all().find(|e| e.complex_part() == Some(lhs.element)) {
+            Some(element) => result.element_is(element),
+            None => Err(Error::new(format!("there are no complex numbers of parts {lhs}"))),
+        },
+        _ => result.element_is(lhs.element),
     }
 }
 
 fn select(site: &Site<'_>) -> Result<()> {
     let (pred, on_true, on_false, result) =
-        tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2), site.result_tensor(0));
+        tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2), site.slot(0));
     ensure!(pred.element == ElementType::Bool, "the predicate must be booleans, not {pred}");
     same_element(on_true, on_false)?;
-    same_element(on_true, result)?;
+    result.element_is(on_true.element)?;
     ensure!(agree(&on_true.shape, &on_false.shape), "operands {on_true} and {on_false} differ in shape");
     ensure!(
         pred.shape.is_empty() || agree(&pred.shape, &on_true.shape),
         "the predicate {pred} must be a scalar or have the shape of {on_true}"
     );
-    shape_is(result, &on_true.shape)
+    result.shape_is(&on_true.shape)
 }
 
 fn clamp(site: &Site<'_>) -> Result<()> {
     let (min, operand, max, result) =
-        tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2), site.result_tensor(0));
+        tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2), site.slot(0));
     for bound in [min, max] {
         same_element(bound, operand)?;
         ensure!(
@@ -210,8 +209,8 @@ fn clamp(site: &Site<'_>) -> Result<()> {
             "the bound {bound} must be a scalar or have the shape of {operand}"
         );
     }
-    same_element(operand, result)?;
-    shape_is(result, &operand.shape)
+    result.element_is(operand.element)?;
+    result.shape_is(&operand.shape)
 }
 
 /// Between types of different widths, the narrower has a last dimension that makes up for it.
@@ -245,8 +244,8 @@ fn broadcast(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
 }
 
 fn slice(site: &Site<'_>, start: &[i64], limit: &[i64], strides: &[i64]) -> Result<()> {
-    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
-    same_element(operand, result)?;
+    let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
+    result.element_is(operand.element)?;
     let rank = operand.rank();
     per_dimension(start.len(), rank, "start_indices")?;
     per_dimension(limit.len(), rank, "limit_indices")?;
@@ -261,7 +260,7 @@ fn slice(site: &Site<'_>, start: &[i64], limit: &[i64], strides: &[i64]) -> Resu
         let length = limit - start;
         shape.push(length / stride + i64::from(length % stride != 0));
     }
-    shape_is(result, &shape)
+    result.shape_is(&shape)
 }
 
 /// Start indices are scalars of one integer type, one per dimension.
@@ -278,30 +277,30 @@ fn start_indices(site: &Site<'_>, first: usize, rank: usize) -> Result<()> {
 }
 
 fn dynamic_slice(site: &Site<'_>, sizes: &[i64]) -> Result<()> {
-    let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
-    same_element(operand, result)?;
+    let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
+    result.element_is(operand.element)?;
     per_dimension(sizes.len(), operand.rank(), "slice_sizes")?;
     start_indices(site, 1, operand.rank())?;
     for (&size, &extent) in sizes.iter().zip(&operand.shape) {
         ensure!(size >= 0 && (extent == DYNAMIC || size <= extent), "slice size {size} is outside {operand}");
     }
-    shape_is(result, sizes)
+    result.shape_is(sizes)
 }
 
 fn dynamic_update_slice(site: &Site<'_>) -> Result<()> {
-    let (operand, update, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+    let (operand, update, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     same_element(operand, update)?;
-    same_element(operand, result)?;
+    result.element_is(operand.element)?;
     per_dimension(update.rank(), operand.rank(), "update")?;
     start_indices(site, 2, operand.rank())?;
     for (&size, &extent) in update.shape.iter().zip(&operand.shape) {
         ensure!(size == DYNAMIC || extent == DYNAMIC || size <= extent, "update {update} is larger than {operand}");
     }
-    shape_is(result, &operand.shape)
+    result.shape_is(&operand.shape)
 }
 
 fn concatenate(site: &Site<'_>, dimension: usize) -> Result<()> {
-    let (first, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
+    let (first, result) = tensors!(site.operand_tensor(0), site.slot(0));
     within(dimension, first.rank(), "dimension")?;
     let mut shape = first.shape.clone();
     let mut total = Some(0i64);
@@ -320,14 +319,14 @@ fn concatenate(site: &Site<'_>, dimension: usize) -> Result<()> {
         }
     }
     shape[dimension] = total.unwrap_or(DYNAMIC);
-    same_element(first, result)?;
-    shape_is(result, &shape)
+    result.element_is(first.element)?;
+    result.shape_is(&shape)
 }
 
 fn pad(site: &Site<'_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<()> {
-    let (operand, value, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.result_tensor(0));
+    let (operand, value, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     same_element(operand, value)?;
-    same_element(operand, result)?;
+    result.element_is(operand.element)?;
     ensure!(value.shape.is_empty(), "the padding value must be a scalar, not {value}");
     let rank = operand.rank();
     per_dimension(low.len(), rank, "edge_padding_low")?;
@@ -349,17 +348,17 @@ fn pad(site: &Site<'_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<(
                 Error::new(format!("padding makes dimension {d} of {operand} negative or too large"))
             })?);
     }
-    shape_is(result, &shape)
+    result.shape_is(&shape)
 }
 
 fn sort(site: &Site<'_>, dimension: usize) -> Result<()> {
     let first = tensors!(site.operand_tensor(0));
     within(dimension, first.rank(), "dimension")?;
     for i in 0..site.op.operands.len() {
-        let (operand, result) = tensors!(site.operand_tensor(i), site.result_tensor(i));
+        let (operand, result) = tensors!(site.operand_tensor(i), site.slot(i));
         ensure!(agree(&operand.shape, &first.shape), "operands {first} and {operand} differ in shape");
-        same_element(operand, result)?;
-        shape_is(result, &operand.shape)?;
+        result.element_is(operand.element)?;
+        result.shape_is(&operand.shape)?;
     }
     Ok(())
 }

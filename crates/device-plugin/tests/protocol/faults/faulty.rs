@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
+use device_plugin::extensions::{Extensions, Profile, RawBuffers, Stream, Streams};
 use device_plugin::*;
 
 /// How a method fails.
@@ -179,6 +180,8 @@ impl Backend for Device {
     type Buffer = Buffer;
     type Executable = Program_;
 
+    const EXTENSIONS: Extensions<Self> = Extensions::none().profiler().streams().ffi().raw_buffers();
+
     fn create(_: &CreateOptions) -> Result<Self> {
         enter("create")?;
         Ok(Self(Object::new((), "Backend::drop")))
@@ -348,5 +351,43 @@ impl Backend for Device {
         let mut info = TopologyInfo::new(devices());
         info.memories = memories();
         Ok(info)
+    }
+}
+
+impl Streams for Device {
+    fn stream_for_external_ready_events(&self, _: usize) -> Result<Stream> {
+        enter("stream_for_external_ready_events")?;
+        Ok(Stream(1))
+    }
+
+    fn wait_until_buffer_ready_on_stream(&self, _: Stream, _: &Buffer) -> Result<()> {
+        enter("wait_until_buffer_ready_on_stream")
+    }
+}
+
+impl RawBuffers for Device {
+    fn read_raw(&self, buffer: &Buffer, offset: usize, to: &mut [u8]) -> Result<()> {
+        enter("read_raw")?;
+        to.copy_from_slice(&buffer.0.0[offset..offset + to.len()]);
+        Ok(())
+    }
+
+    fn write_raw(&self, _: &Buffer, _: usize, _: &[u8]) -> Result<()> {
+        enter("write_raw")
+    }
+
+    fn raw_host_pointer(&self, buffer: &Buffer) -> Option<usize> {
+        enter_or_panic("raw_host_pointer");
+        Some(buffer.0.0.as_ptr().addr())
+    }
+}
+
+impl Profile for Device {
+    fn profile_started(_: &[u8]) -> Result<()> {
+        enter("profile_started")
+    }
+
+    fn profile_stopping() -> Result<()> {
+        enter("profile_stopping")
     }
 }

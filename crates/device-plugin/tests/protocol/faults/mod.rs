@@ -4,6 +4,7 @@
 //!
 //! The methods are read from the traits' source, so that a new one without a case is a failed test.
 
+mod extensions;
 pub mod faulty;
 
 use std::ptr::{null, null_mut};

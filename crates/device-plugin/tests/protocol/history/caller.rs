@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use pjrt_sys::*;
 
-use crate::framework::{garbage, toy};
+use crate::framework::{Framework, garbage, toy};
 
 /// Memory whose end is the end of what may be read.
 pub struct Cliff {
@@ -131,7 +131,7 @@ impl Caller {
         &mut self,
         set: impl FnOnce(&mut S::Args),
     ) -> Option<S::Args> {
-        self.call_in::<S>(toy().0, set)
+        self.call_in::<S>(toy(), toy().0, set)
     }
 
     /// The same for a function of an extension.
@@ -139,11 +139,20 @@ impl Caller {
         &mut self,
         set: impl FnOnce(&mut S::Args),
     ) -> Option<S::Args> {
-        let mut node = toy().0.extension_start;
+        self.extension_of::<S>(toy(), set)
+    }
+
+    /// The same for a function of any plugin's extension.
+    pub fn extension_of<S: Slot<Table: Extension, Return: Returned>>(
+        &mut self,
+        framework: Framework,
+        set: impl FnOnce(&mut S::Args),
+    ) -> Option<S::Args> {
+        let mut node = framework.0.extension_start;
         loop {
             let base = unsafe { node.as_ref() }.expect("an extension without a node");
             if base.type_ == S::Table::TYPE {
-                return self.call_in::<S>(unsafe { &*node.cast::<S::Table>() }, set);
+                return self.call_in::<S>(framework, unsafe { &*node.cast::<S::Table>() }, set);
             }
             node = base.next;
         }
@@ -151,6 +160,7 @@ impl Caller {
 
     fn call_in<S: Slot<Return: Returned>>(
         &mut self,
+        framework: Framework,
         table: &S::Table,
         set: impl FnOnce(&mut S::Args),
     ) -> Option<S::Args> {
@@ -166,7 +176,7 @@ impl Caller {
         let bytes = || unsafe { crate::framework::slice(at.cast::<u8>().cast_const(), end) }.to_vec();
         let before = bytes();
         let function = S::get(table).expect(S::NAME);
-        let answer = toy().check(unsafe { function(at) }.error());
+        let answer = framework.check(unsafe { function(at) }.error());
         let after = bytes();
         let name = S::NAME;
         if size < S::Args::MIN_SIZE {

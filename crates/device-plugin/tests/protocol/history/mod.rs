@@ -11,6 +11,7 @@ mod clients;
 mod executables;
 mod extensions;
 mod nested;
+mod optional;
 mod transfers;
 pub mod world;
 

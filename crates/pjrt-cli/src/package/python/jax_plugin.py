@@ -9,7 +9,8 @@ import inspect
 import logging
 from typing import Any, Callable, Dict, List
 
-from . import MANIFEST, NAME, capabilities, disabled_by, library_path, options, platform_names, process, shutdown
+from . import FOLDER, MANIFEST, NAME, capabilities, disabled_by, library_path, options, platform_names, process, shutdown
+from . import jax_callbacks, jax_lowerings
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +21,11 @@ NOTES: List[str] = []
 def _note(what: str, why: object) -> None:
     NOTES.append(f"{what}: {why}")
     logger.info("%s for %s: %s", what, NAME, why)
+
+
+def _warn(what: str, why: object) -> None:
+    NOTES.append(f"{what}: {why}")
+    logger.warning("%s will not work on %s: %s", what, NAME, why)
 
 
 def initialize() -> None:
@@ -83,13 +89,21 @@ def _client_options(plan: Dict[str, Any], typed: bool) -> Dict[str, Any]:
     return planned if typed else {**options.defaults(MANIFEST.get("create_options", {})), **planned}
 
 
-def _attempt(what: str, change: Callable[..., None], *arguments: Any) -> bool:
+def _attempt(what: str, change: Callable[..., Any], *arguments: Any) -> bool:
     try:
         change(*arguments)
         return True
     except (AttributeError, ImportError, TypeError, ValueError) as error:
         _note(what, f"not in this JAX ({error})")
         return False
+
+
+def _expect(what: str, change: Callable[..., Any], *arguments: Any) -> None:
+    """What users miss when it is not there: says so where they see it, and leaves the rest working."""
+    try:
+        change(*arguments)
+    except Exception as error:
+        _warn(what, f"not in this JAX ({error!r})")
 
 
 def _convert_options(xla_bridge: Any) -> None:
@@ -131,17 +145,42 @@ def _tell_capabilities() -> None:
         _attempt("the persistent cache", _cache)
     if told.get("tuple_args_threshold"):
         _attempt("tuples of arguments", _tuple_arguments, told["tuple_args_threshold"])
+    lapack = told.get("features", {}).get("custom_calls.lapack")
+    if lapack:
+        _expect("LAPACK's routines", jax_lowerings.lapack, lapack.split(), NAME, _warn)
+    if told.get("features", {}).get("custom_calls.ffi"):
+        _expect("handlers of custom calls", jax_callbacks.targets, _xla_client())
+        if told.get("host_callbacks"):
+            _expect("callbacks", jax_callbacks.callbacks, [NAME], _warn)
+    elif told.get("host_callbacks"):
+        _note("host_callbacks", "JAX's own work on its platforms alone; the plugin calls no handlers (custom_calls.ffi)")
+    # The vendor's own, the last word.
+    _expect("the vendor's lowerings", _hook)
     # JAX decides these inside of functions, or in jaxlib.
     for field in (
         "cache_key_strip_device_assignment",
         "dlpack_device",
         "dlpack_host_device",
         "dot_algorithms",
-        "host_callbacks",
         "mixed_dot",
     ):
         if told.get(field):
             _note(field, "JAX has no place for it")
+
+
+def _xla_client() -> Any:
+    from jax._src import xla_bridge
+
+    return xla_bridge.xla_client
+
+
+def _hook() -> None:
+    """Calls `register(NAME)` of the vendor's module, if the wheel has one."""
+    if not (FOLDER / "jax_hook.py").exists():
+        return
+    from . import jax_hook
+
+    jax_hook.register(NAME)
 
 
 def _donate() -> None:

@@ -3,6 +3,7 @@
 pub(crate) mod chain;
 mod complex;
 mod convert;
+mod inverse;
 pub(crate) mod map;
 mod math;
 mod narrow;
@@ -15,8 +16,9 @@ use std::sync::Arc;
 pub(crate) use chain::F32;
 pub(crate) use complex::complex;
 pub(crate) use convert::{convert, reduce_precision};
+pub(crate) use inverse::complex_special;
 pub(crate) use narrow::{counted, wrap};
-pub(crate) use special::special;
+pub(crate) use special::{multiply_high, next_after, special, special2};
 pub(crate) use table::{binary, clamp, compare, select, unary};
 
 /// A function of one operand.

@@ -138,7 +138,7 @@ impl Collective {
                     }
                     let mut out = pool.alloc(bytes[i])?;
                     let ins: Vec<&[u8]> = brought.iter().map(|b| b[i].bytes()).collect();
-                    reduce(&ins, out.write()?, size, body, &captured);
+                    reduce(&ins, out.write()?, size, body, &captured)?;
                     outs.push(out);
                 }
                 Ok(outs)
@@ -170,7 +170,8 @@ fn bytes_of(buffers: &[Buffer]) -> Vec<&[u8]> {
 }
 
 /// `out = body(... body(ins[0], ins[1]) ...)`, element by element.
-fn reduce(ins: &[&[u8]], out: &mut [u8], size: usize, body: &Body, captured: &[&[u8]]) {
+fn reduce(ins: &[&[u8]], out: &mut [u8], size: usize, body: &Body, captured: &[&[u8]]) -> Result<(), RunError> {
+    let failure = par::Failure::default();
     let bytes = out.len().saturating_mul(ins.len());
     // Strips are whole cache lines, so that every slice of a buffer stays aligned for its type.
     par::chunks(out, STRIP, bytes, |first, part| {
@@ -179,10 +180,11 @@ fn reduce(ins: &[&[u8]], out: &mut [u8], size: usize, body: &Body, captured: &[&
             let range = from..from + acc.len();
             acc.copy_from_slice(&ins[0][range.clone()]);
             for x in &ins[1..] {
-                body.apply(acc.len() / size, &mut [acc], &[&x[range.clone()]], captured);
+                failure.note(body.apply(acc.len() / size, &mut [acc], &[&x[range.clone()]], captured));
             }
         }
     });
+    failure.result()
 }
 
 impl ReduceScatter {
@@ -195,8 +197,7 @@ impl ReduceScatter {
         let part = |o: usize| (o * group + place) * chunk..(o * group + place + 1) * chunk;
         if self.outer == 1 {
             let ins: Vec<&[u8]> = brought.iter().map(|b| &b[0].bytes()[part(0)]).collect();
-            reduce(&ins, out, self.size, &self.body, &captured);
-            return Ok(());
+            return reduce(&ins, out, self.size, &self.body, &captured);
         }
         let mut x = pool.alloc(out.len())?;
         for (at, sender) in brought.iter().enumerate() {
@@ -207,7 +208,7 @@ impl ReduceScatter {
             }
             if at > 0 {
                 let n = self.outer * self.chunk;
-                self.body.apply(n, &mut [&mut *out], &[x.bytes()], &captured);
+                self.body.apply(n, &mut [&mut *out], &[x.bytes()], &captured)?;
             }
         }
         Ok(())

@@ -5,6 +5,7 @@ use stablehlo::ir::Binary;
 
 use crate::engine::dtype::{DType, with_dtype};
 use crate::engine::elementwise::num::Num;
+use crate::engine::error::RunError;
 use crate::engine::lower::{Combine, ScalarFn};
 
 /// A body of `2 n` arguments that combines `n` running values with `n` new ones.
@@ -44,16 +45,25 @@ impl Body {
     }
 
     /// Combines `n` elements.
-    pub(crate) fn apply(&self, n: usize, acc: &mut [&mut [u8]], x: &[&[u8]], captured: &[&[u8]]) {
+    pub(crate) fn apply(
+        &self,
+        n: usize,
+        acc: &mut [&mut [u8]],
+        x: &[&[u8]],
+        captured: &[&[u8]],
+    ) -> Result<(), RunError> {
         match self {
-            Body::Fast(f) => f(acc[0], x[0]),
+            Body::Fast(f) => {
+                f(acc[0], x[0]);
+                Ok(())
+            }
             Body::Any(body) => {
                 let count = acc.len();
                 let mut ins: Vec<&[u8]> = vec![&[]; count];
                 ins.extend(x);
                 ins.extend(captured);
                 let alias: Vec<Option<u16>> = (0..count).map(|i| u16::try_from(i).ok()).collect();
-                body.program.run(n, &ins, acc, &alias);
+                body.run(n, &ins, acc, &alias)
             }
         }
     }

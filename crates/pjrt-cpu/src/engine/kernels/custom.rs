@@ -20,4 +20,9 @@ impl Kernel for Custom {
     fn has_side_effect(&self) -> bool {
         self.has_side_effect
     }
+
+    /// Nobody knows what a handler does.
+    fn is_pure(&self) -> bool {
+        false
+    }
 }

@@ -112,7 +112,7 @@ impl Kernel for Scatter {
                     acc.push(&mut out[to * size..][..w.run * size]);
                     x.push(&update[from * size..][..w.run * size]);
                 }
-                self.body.apply(w.run, &mut acc, &x, captured);
+                self.body.apply(w.run, &mut acc, &x, captured)?;
             }
         }
         Ok(())

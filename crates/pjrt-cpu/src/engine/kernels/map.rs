@@ -14,7 +14,7 @@ pub(crate) struct Mapped {
 impl Kernel for Mapped {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
         if self.n > 0 {
-            self.body.program.run(self.n, ins, outs, &[]);
+            self.body.run(self.n, ins, outs, &[])?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ pub(crate) mod fft;
 pub(crate) mod gemm;
 pub(crate) mod householder;
 pub(crate) mod index;
+pub(crate) mod lapack;
 pub(crate) mod linalg;
 pub(crate) mod map;
 pub(crate) mod random;
@@ -31,6 +32,11 @@ pub(crate) trait Kernel: Send + Sync {
     /// The step must run even if nobody reads what it makes.
     fn has_side_effect(&self) -> bool {
         false
+    }
+
+    /// The same inputs always give the same outputs, and nothing else happens.
+    fn is_pure(&self) -> bool {
+        !self.has_side_effect()
     }
 
     /// The step as a product of matrices, if it is one.

@@ -29,6 +29,10 @@ pub(crate) struct Rng {
 }
 
 impl Kernel for Rng {
+    fn is_pure(&self) -> bool {
+        false
+    }
+
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
         let out = &mut *outs[0];
         let n = out.len() / 8;

@@ -405,20 +405,19 @@ impl Kernel for ReduceAny {
         }
         let finals: Vec<&[u8]> =
             rows.iter().zip(&self.sizes).map(|(r, &size)| &r.bytes()[..self.kept * size]).collect();
-        self.apply(self.kept, outs, &finals, captured);
-        Ok(())
+        self.apply(self.kept, outs, &finals, captured)
     }
 }
 
 impl ReduceAny {
     /// `acc[i] = body(acc[i], x[i])` for `n` elements.
-    fn apply(&self, n: usize, acc: &mut [&mut [u8]], x: &[&[u8]], captured: &[&[u8]]) {
+    fn apply(&self, n: usize, acc: &mut [&mut [u8]], x: &[&[u8]], captured: &[&[u8]]) -> Result<(), RunError> {
         let count = self.sizes.len();
         let mut ins: Vec<&[u8]> = vec![&[]; count];
         ins.extend(x);
         ins.extend(captured);
         let alias: Vec<Option<u16>> = (0..count).map(|i| u16::try_from(i).ok()).collect();
-        self.body.program.run(n, &ins, acc, &alias);
+        self.body.run(n, &ins, acc, &alias)
     }
 
     /// Reduces `left` rows to fewer, in order: rows are cut into segments whose running results form one long
@@ -449,7 +448,7 @@ impl ReduceAny {
                     targets.push(&mut a.write()?[..n * size]);
                 }
                 let xs: Vec<&[u8]> = step.iter().map(Buffer::bytes).collect();
-                self.apply(n, &mut targets, &xs, captured);
+                self.apply(n, &mut targets, &xs, captured)?;
             }
         }
         for ((a, row), &size) in acc.iter_mut().zip(rows.iter_mut()).zip(&self.sizes) {

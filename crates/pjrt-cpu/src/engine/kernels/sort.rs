@@ -48,6 +48,7 @@ impl Kernel for Sort {
             tasks.push((outer, mine));
         }
         let bytes = tensors.iter().map(|t| t.len()).sum::<usize>().saturating_mul(16);
+        let failure = par::Failure::default();
         par::each(tasks, bytes, |(outer, mut outs)| {
             let mut rows: Vec<Vec<u128>> = self.sizes.iter().map(|&s| vec![0; (self.n * s).div_ceil(16)]).collect();
             for inner in 0..self.inner {
@@ -60,7 +61,10 @@ impl Kernel for Sort {
                 }
                 let rows: Vec<&[u8]> =
                     rows.iter().zip(&self.sizes).map(|(r, &s)| &cast_slice(r)[..self.n * s]).collect();
-                let order = self.permutation(&rows, captured);
+                let order = match self.permutation(&rows, captured) {
+                    Ok(order) => order,
+                    Err(error) => return failure.note(Err(error)),
+                };
                 for ((out, row), &size) in outs.iter_mut().zip(&rows).zip(&self.sizes) {
                     with_size!(size, T => {
                         let row: &[T] = cast_slice(row);
@@ -70,13 +74,13 @@ impl Kernel for Sort {
                 }
             }
         });
-        Ok(())
+        failure.result()
     }
 }
 
 impl Sort {
     /// The positions of one row's elements in sorted order.
-    fn permutation(&self, rows: &[&[u8]], captured: &[&[u8]]) -> Vec<u32> {
+    fn permutation(&self, rows: &[&[u8]], captured: &[&[u8]]) -> Result<Vec<u32>, RunError> {
         match &self.order {
             Order::Key { operand, key, size, dtype, descending, total } => {
                 let mut computed: Vec<u128> = Vec::new();
@@ -102,7 +106,7 @@ impl Sort {
                 }, _ => Vec::new());
                 // The position breaks ties, so this is stable.
                 pairs.sort_unstable();
-                pairs.into_iter().map(|(_, i)| i).collect()
+                Ok(pairs.into_iter().map(|(_, i)| i).collect())
             }
             Order::Comparator(body) => self.merge(body, rows, captured),
         }
@@ -110,7 +114,7 @@ impl Sort {
 
     /// Merge sort whose merges find every element's place by binary search, all searches at once, so that the
     /// comparator runs over vectors.
-    fn merge(&self, body: &ScalarFn, rows: &[&[u8]], captured: &[&[u8]]) -> Vec<u32> {
+    fn merge(&self, body: &ScalarFn, rows: &[&[u8]], captured: &[&[u8]]) -> Result<Vec<u32>, RunError> {
         let n = self.n;
         let mut order: Vec<u32> = (0..u32::try_from(n).unwrap_or(u32::MAX)).collect();
         let mut next = order.clone();
@@ -154,7 +158,7 @@ impl Sort {
                 let sizes = self.sizes.iter().flat_map(|&s| [s, s]);
                 let mut ins: Vec<&[u8]> = pairs.iter().zip(sizes).map(|(p, s)| &cast_slice(p)[..n * s]).collect();
                 ins.extend(captured);
-                body.program.run(n, &ins, &mut [&mut less], &[]);
+                body.run(n, &ins, &mut [&mut less], &[])?;
                 for at in 0..n {
                     if low[at] < high[at] {
                         let middle = (low[at] + high[at]) / 2;
@@ -173,6 +177,6 @@ impl Sort {
             std::mem::swap(&mut order, &mut next);
             width *= 2;
         }
-        order
+        Ok(order)
     }
 }

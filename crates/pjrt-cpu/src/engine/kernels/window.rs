@@ -71,6 +71,7 @@ impl Kernel for ReduceWindow {
             tasks.push((start, len, mine));
         }
         let work = n.saturating_mul(self.slidings[0].offsets.len()).saturating_mul(self.sizes[0]);
+        let failure = par::Failure::default();
         par::each(tasks, work, |(start, len, mut acc)| {
             let mut x: Vec<Vec<u128>> = self.sizes.iter().map(|&s| vec![0; (len * s).div_ceil(16)]).collect();
             for ((acc, init), &size) in acc.iter_mut().zip(inits).zip(&self.sizes) {
@@ -85,10 +86,10 @@ impl Kernel for ReduceWindow {
                     });
                 }
                 let xs: Vec<&[u8]> = x.iter().zip(&self.sizes).map(|(x, &s)| &cast_slice(x)[..len * s]).collect();
-                self.body.apply(len, &mut acc, &xs, captured);
+                failure.note(self.body.apply(len, &mut acc, &xs, captured));
             }
         });
-        Ok(())
+        failure.result()
     }
 }
 
@@ -116,18 +117,26 @@ impl Kernel for Running {
             let (mut turned, mut result) = (pool.alloc(x.len())?, pool.alloc(x.len())?);
             with_size!(size, T => {
                 View::new(&[n, outer], &[1, stride(n)], 0).read_all::<T>(cast_slice(x), cast_slice_mut(turned.write()?));
-                self.rows(turned.bytes(), init, captured, result.write()?, 1, outer);
+                self.rows(turned.bytes(), init, captured, result.write()?, 1, outer)?;
                 View::new(&[outer, n], &[1, stride(outer)], 0).read_all::<T>(cast_slice(result.bytes()), cast_slice_mut(outs[0]));
             });
         } else {
-            self.rows(x, init, captured, outs[0], outer, inner);
+            self.rows(x, init, captured, outs[0], outer, inner)?;
         }
         Ok(())
     }
 }
 
 impl Running {
-    fn rows(&self, x: &[u8], init: &[u8], captured: &[&[u8]], out: &mut [u8], outer: usize, inner: usize) {
+    fn rows(
+        &self,
+        x: &[u8],
+        init: &[u8],
+        captured: &[&[u8]],
+        out: &mut [u8],
+        outer: usize,
+        inner: usize,
+    ) -> Result<(), RunError> {
         let row = inner * self.size;
         for o in 0..outer {
             let first = o * self.n * row;
@@ -140,9 +149,10 @@ impl Running {
                     let before = if self.backwards { here + row } else { here - row };
                     out.copy_within(before..before + row, here);
                 }
-                self.body.apply(inner, &mut [&mut out[here..here + row]], &[&x[here..here + row]], captured);
+                self.body.apply(inner, &mut [&mut out[here..here + row]], &[&x[here..here + row]], captured)?;
             }
         }
+        Ok(())
     }
 }
 
@@ -182,7 +192,7 @@ impl Kernel for SelectAndScatter {
                 });
                 let mut operands: Vec<&[u8]> = vec![&cast_slice(&best)[..len * size], &cast_slice(&next)[..len * size]];
                 operands.extend(for_select);
-                self.select.program.run(len, &operands, &mut [&mut keep], &[]);
+                self.select.run(len, &operands, &mut [&mut keep], &[])?;
                 with_size!(size, T => {
                     let (best, next) = (cast_slice_mut::<u128, T>(&mut best), cast_slice::<u128, T>(&next));
                     for i in 0..len {
@@ -195,7 +205,8 @@ impl Kernel for SelectAndScatter {
             for (i, &to) in best_at.iter().enumerate().filter(|&(_, &to)| to != NOWHERE) {
                 let to = usize::try_from(to).unwrap_or(0) * size;
                 let from = (start + i) * size;
-                self.scatter.apply(1, &mut [&mut outs[0][to..to + size]], &[&source[from..from + size]], for_scatter);
+                let (to, from) = (&mut outs[0][to..to + size], &source[from..from + size]);
+                self.scatter.apply(1, &mut [to], &[from], for_scatter)?;
             }
         }
         Ok(())

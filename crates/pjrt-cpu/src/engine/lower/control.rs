@@ -109,6 +109,18 @@ impl<'m> Cx<'_, 'm> {
         self.bind_all(binds)
     }
 
+    /// The branch an index known at compile time names: the others may be meant for other platforms or shapes.
+    fn known_branch(&self, index: V, select: Select, count: usize) -> Option<usize> {
+        let bytes = self.known(index)?;
+        Some(match select {
+            Select::Pred => usize::from(bytes.first() != Some(&1)),
+            Select::Index => {
+                let index = i32::from_ne_bytes(*bytes.first_chunk()?);
+                usize::try_from(index).unwrap_or(count - 1).min(count - 1)
+            }
+        })
+    }
+
     fn same_types(&self, a: &[Bind], b: &[Bind]) -> Result<()> {
         let same = a.len() == b.len()
             && a.iter().zip(b).all(|pair| match pair {
@@ -129,6 +141,10 @@ impl<'m> Cx<'_, 'm> {
         let regions = &self.op.regions;
         let enough = if matches!(select, Select::Pred) { regions.len() == 2 } else { !regions.is_empty() };
         self.ensure(enough, || format!("{} branches", regions.len()))?;
+        if let Some(only) = self.known_branch(index.v, select, regions.len()) {
+            let results = self.l.region(self.frame, &self.op.regions[only], Vec::new(), self.out)?;
+            return self.bind_all(results);
+        }
         let mut branches = Vec::with_capacity(regions.len());
         let mut first: Option<Vec<Bind>> = None;
         for region in regions {

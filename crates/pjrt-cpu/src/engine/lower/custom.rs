@@ -1,12 +1,11 @@
 //! `custom_call`: targets frameworks send to every platform, and those of registered handlers.
 
-use stablehlo::ir::{Attribute, Attributes, OpKind};
+use stablehlo::ir::{Attribute, Attributes, OpKind, Type};
 
 use super::other::find;
 use super::{Bind, Cx, Result, Tv};
 use crate::engine::custom_calls::{self, Bound, CustomCall};
 use crate::engine::dtype::{DType, TensorType};
-use crate::engine::elementwise as loops;
 use crate::engine::graph::{Node, Op, V};
 use crate::engine::kernels::custom::Custom;
 use crate::engine::kernels::householder::{HouseholderProduct, Qr, factor, form};
@@ -35,7 +34,7 @@ impl<'m> Cx<'_, 'm> {
             "TopK" | "mhlo.topk" => self.top_k(),
             _ => match target.strip_prefix("mhlo.") {
                 Some(name) => self.special(name),
-                None => Err(self.unsupported()),
+                None => self.lapack(target).unwrap_or_else(|| Err(self.unsupported())),
             },
         }
     }
@@ -55,7 +54,7 @@ impl<'m> Cx<'_, 'm> {
         }
         let is_token = |i: usize| {
             let ty = self.op.results.get(i).and_then(|id| self.frame.func.values.get(id.0 as usize));
-            matches!(ty, Some(stablehlo::ir::Type::Token))
+            matches!(ty, Some(Type::Token))
         };
         let tensors: Vec<usize> = (0..self.op.results.len()).filter(|&i| !is_token(i)).collect();
         let tokens: Vec<usize> = (0..self.op.results.len()).filter(|&i| is_token(i)).collect();
@@ -91,7 +90,7 @@ impl<'m> Cx<'_, 'm> {
         Ok((self.converted(x.clone(), wide)?, [m, n]))
     }
 
-    fn qr(&mut self) -> Result<()> {
+    pub(super) fn qr(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let (wide, [m, n]) = self.factored(&x)?;
         let mut dims = x.ty.dims[..x.ty.rank() - 2].to_vec();
@@ -105,7 +104,7 @@ impl<'m> Cx<'_, 'm> {
         self.finish(results)
     }
 
-    fn householder_product(&mut self) -> Result<()> {
+    pub(super) fn householder_product(&mut self) -> Result<()> {
         let [x, tau] = self.take()?;
         let (wide, [m, n]) = self.factored(&x)?;
         let batch = &x.ty.dims[..x.ty.rank() - 2];
@@ -121,7 +120,7 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// An attribute of the call: its own, or one of the dictionaries frameworks put them in.
-    fn call_attribute(&self, name: &str) -> Option<&'m Attribute> {
+    pub(super) fn call_attribute(&self, name: &str) -> Option<&'m Attribute> {
         let attributes: &'m Attributes = &self.op.attributes;
         let within = |a: &'m Attribute| match a {
             Attribute::Dictionary(entries) => find(entries, name),
@@ -138,7 +137,14 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// The first elements of every row, sorted; exact, which any recall allows.
-    fn first_sorted(&mut self, inputs: &[Tv], dimension: usize, kept: usize, order: Order, ins: &[V]) -> Result<()> {
+    fn first_sorted(
+        &mut self,
+        inputs: &[Tv],
+        dimension: usize,
+        kept: usize,
+        order: Order,
+        ins: &[V],
+    ) -> Result<Vec<Tv>> {
         let dims = inputs[0].ty.dims.clone();
         if u32::try_from(dims[dimension]).is_err() {
             return Err(self.unsupported());
@@ -161,7 +167,7 @@ impl<'m> Cx<'_, 'm> {
             let v = self.load(v, view.clone());
             results.push(Tv { v, ty: self.typed(ty.dtype, &taken)? });
         }
-        self.finish(results)
+        Ok(results)
     }
 
     fn approx_top_k(&mut self) -> Result<()> {
@@ -185,22 +191,34 @@ impl<'m> Cx<'_, 'm> {
         let body = self.scalar_func(func, &scalars)?;
         let mut ins: Vec<V> = inputs.iter().map(|x| x.v).collect();
         ins.extend(&body.captured);
-        let kept = self.result_type(0)?.dims.get(dimension).copied().unwrap_or(0);
-        self.first_sorted(&inputs, dimension, kept, Order::Comparator(body), &ins)
+        let kept = self.declared_extent(dimension)?;
+        let results = self.first_sorted(&inputs, dimension, kept, Order::Comparator(body), &ins)?;
+        self.finish(results)
     }
 
-    fn top_k(&mut self) -> Result<()> {
+    /// The extent the first result is declared to have there.
+    fn declared_extent(&self, dimension: usize) -> Result<usize> {
+        let ty = self.op.results.first().and_then(|id| self.frame.func.values.get(id.0 as usize));
+        let extent = match ty {
+            Some(Type::Tensor(ty)) => ty.shape.get(dimension).and_then(|&d| usize::try_from(d).ok()),
+            _ => None,
+        };
+        extent.ok_or_else(|| self.invalid(format!("the extent of dimension {dimension} of the result is not known")))
+    }
+
+    pub(super) fn top_k(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let Some(dimension) = x.ty.rank().checked_sub(1) else {
             return Err(self.invalid(format!("of {}", x.ty)));
         };
         self.has_results(2)?;
-        let kept = self.result_type(0)?.dims.get(dimension).copied().unwrap_or(0);
+        let kept = self.declared_extent(dimension)?;
         let largest = !matches!(self.call_attribute("largest"), Some(Attribute::Bool(false)));
-        let dtype = x.ty.dtype.computed();
-        if x.ty.dtype.is_narrow_float() || dtype.part().is_some() {
+        let (given, dtype) = (x.ty.dtype, x.ty.dtype.computed());
+        if dtype.part().is_some() {
             return Err(self.unsupported());
         }
+        let x = if given.is_narrow_float() { self.widened(x)? } else { x };
         let positions = self.typed(self.result_dtype(1)?, &x.ty.dims)?;
         let iota = Iota::new(positions.dtype, 1, x.ty.dims[dimension]).ok_or_else(|| self.unsupported())?;
         let at = self.l.value(&positions);
@@ -209,20 +227,15 @@ impl<'m> Cx<'_, 'm> {
             Order::Key { operand: 0, key: None, size: x.ty.dtype.size(), dtype, descending: largest, total: true };
         let ins = [x.v, at];
         let inputs = [x, Tv { v: at, ty: positions }];
-        self.first_sorted(&inputs, dimension, kept, order, &ins)
+        let mut results = self.first_sorted(&inputs, dimension, kept, order, &ins)?;
+        results[0] = self.converted(results[0].clone(), given)?;
+        self.finish(results)
     }
 
     /// A function PyTorch/XLA calls by its MHLO name.
     fn special(&mut self, name: &str) -> Result<()> {
         let [x] = self.take()?;
-        let map = loops::special(name).ok_or_else(|| self.unsupported())?;
-        let dtype = x.ty.dtype;
-        if !dtype.is_float() && !dtype.is_narrow_float() {
-            return Err(self.unsupported());
-        }
-        let wide = self.converted(x, DType::F64)?;
-        let v = self.map(map, &[wide.v], &wide.ty);
-        let y = self.converted(Tv { v, ty: wide.ty }, dtype)?;
+        let y = self.special_of(name, x)?;
         self.finish(vec![y])
     }
 }

@@ -167,13 +167,8 @@ impl Cx<'_, '_> {
 
     pub(super) fn compare(&mut self, direction: ComparisonDirection, kind: ComparisonType) -> Result<()> {
         let [a, b] = self.take()?;
-        self.same(&a, &b)?;
-        let wide = a.ty.dtype.computed();
-        let (a, b) = (self.converted(a, wide)?, self.converted(b, wide)?);
-        let map = loops::compare(direction, kind, wide).ok_or_else(|| self.unsupported())?;
-        let ty = TensorType { dtype: DType::Bool, dims: a.ty.dims.clone() };
-        let v = self.map(map, &[a.v, b.v], &ty);
-        self.finish_one(v, ty)
+        let y = self.compared(direction, kind, &a, &b)?;
+        self.finish(vec![y])
     }
 
     pub(super) fn select(&mut self) -> Result<()> {
@@ -233,17 +228,21 @@ impl Cx<'_, '_> {
     /// Reinterprets the bits; between widths the narrower type has one more dimension, which is contiguous.
     pub(super) fn bitcast_convert(&mut self) -> Result<()> {
         let [x] = self.take()?;
-        let ty = self.result_type(0)?;
-        let (from, to) = (x.ty.dtype.bits(), ty.dtype.bits());
-        if x.ty.dtype == ty.dtype {
+        let dtype = self.result_dtype(0)?;
+        let (from, to) = (x.ty.dtype.bits(), dtype.bits());
+        if x.ty.dtype == dtype {
             return self.finish(vec![x]);
         }
-        let fits = match from.cmp(&to) {
-            std::cmp::Ordering::Equal => x.ty.dims == ty.dims,
-            std::cmp::Ordering::Greater => from % to == 0 && ty.dims.split_last() == Some((&(from / to), &x.ty.dims)),
-            std::cmp::Ordering::Less => to % from == 0 && x.ty.dims.split_last() == Some((&(to / from), &ty.dims)),
+        let dims = match from.cmp(&to) {
+            std::cmp::Ordering::Equal => Some(x.ty.dims.to_vec()),
+            std::cmp::Ordering::Greater => (from % to == 0).then(|| [&x.ty.dims[..], &[from / to]].concat()),
+            std::cmp::Ordering::Less => match x.ty.dims.split_last() {
+                Some((&last, dims)) if last * from == to => Some(dims.to_vec()),
+                _ => None,
+            },
         };
-        self.ensure(fits, || format!("from {} to {ty}", x.ty))?;
+        let dims = dims.ok_or_else(|| self.invalid(format!("from {} to elements of {}", x.ty, dtype.name())))?;
+        let ty = self.typed(dtype, &dims)?;
         if from == to {
             let y = Tv { v: x.v, ty };
             // How a narrow integer fills its byte depends on its sign.

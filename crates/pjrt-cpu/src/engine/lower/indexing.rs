@@ -5,6 +5,7 @@ use stablehlo::ir::{ComparisonDirection, ComparisonType, GatherDimensions, OpKin
 
 use super::linear::rest;
 use super::region::combine;
+use super::scalar_fn::ScalarFn;
 use super::{Cx, Result, Tv, tensor_type, type_of};
 use crate::engine::dtype::TensorType;
 use crate::engine::graph::V;
@@ -264,9 +265,9 @@ impl<'m> Cx<'_, 'm> {
                 return Ok(Some((order, Vec::new())));
             }
             let f = self.scalar_cone(region, left, a, &scalars[2 * operand])?;
-            let Some(f) = f else { continue };
-            let order = Order::Key { operand, key: Some(f.program), size: ty.dtype.size(), dtype, descending, total };
-            return Ok(Some((order, f.captured)));
+            let Some((key, captured)) = f.and_then(ScalarFn::into_vectors) else { continue };
+            let order = Order::Key { operand, key: Some(key), size: ty.dtype.size(), dtype, descending, total };
+            return Ok(Some((order, captured)));
         }
         Ok(None)
     }

@@ -13,6 +13,13 @@ use crate::engine::view::strides_of;
 impl Cx<'_, '_> {
     pub(super) fn dot_general(&mut self, d: &DotDimensions) -> Result<()> {
         let [a, b] = self.take()?;
+        let dtype = self.result_dtype(0)?;
+        let y = self.dot_checked(a, b, d, dtype)?;
+        self.finish(vec![y])
+    }
+
+    /// A contraction whose dimension numbers are checked first.
+    pub(super) fn dot_checked(&mut self, a: Tv, b: Tv, d: &DotDimensions, dtype: DType) -> Result<Tv> {
         let mut lists = d.lhs_batching.clone();
         lists.extend(&d.lhs_contracting);
         self.distinct(&lists, a.ty.rank(), "lhs dimensions")?;
@@ -23,13 +30,11 @@ impl Cx<'_, '_> {
         let fits = extents(&a, &d.lhs_batching) == extents(&b, &d.rhs_batching)
             && extents(&a, &d.lhs_contracting) == extents(&b, &d.rhs_contracting);
         self.ensure(fits, || format!("{} and {} along {d:?}", a.ty, b.ty))?;
-        let dtype = self.result_dtype(0)?;
-        let y = self.dot(a, b, d, dtype)?;
-        self.finish(vec![y])
+        self.dot(a, b, d, dtype)
     }
 
     /// A contraction with elements of `dtype`.
-    fn dot(&mut self, a: Tv, b: Tv, d: &DotDimensions, dtype: DType) -> Result<Tv> {
+    pub(super) fn dot(&mut self, a: Tv, b: Tv, d: &DotDimensions, dtype: DType) -> Result<Tv> {
         if let Some(part) = dtype.part() {
             return self.by_parts(a, b, dtype, |cx, a, b| cx.dot(a, b, d, part));
         }

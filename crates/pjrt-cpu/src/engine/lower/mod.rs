@@ -1,18 +1,24 @@
 //! From the StableHLO IR to the graph: resolves every shape and dtype, inlines calls, refuses what is unsupported.
 
+mod chlo;
 mod collective;
 mod control;
 mod custom;
 mod dynamic;
 mod elementwise;
+mod fold;
 mod indexing;
+mod lapack;
+mod legacy;
 mod linear;
 mod name;
 mod normalization;
 mod other;
+mod ragged;
 mod random;
 mod reduce;
 mod region;
+mod scalar_fn;
 mod shape;
 mod window;
 
@@ -22,7 +28,7 @@ use stablehlo::ir::{DYNAMIC, Func, Module, Op as IrOp, OpKind, Region, Type, Val
 
 use super::dtype::{DType, TensorType, with_size};
 use super::elementwise::Map;
-use super::error::CompileError;
+use super::error::{CompileError, CompileErrorKind};
 use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
 use super::kernels::Kernel;
 use super::pool::{Buffer, Pool};
@@ -30,7 +36,8 @@ use super::settings::CompileSettings;
 use super::view::{MAX_RANK, View};
 
 pub(crate) use name::place;
-pub(crate) use region::{Combine, ScalarFn};
+pub(crate) use region::Combine;
+pub(crate) use scalar_fn::ScalarFn;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
@@ -42,6 +49,8 @@ const MAX_DEPTH: usize = 96;
 const MAX_OFFSETS: usize = 1 << 26;
 /// Constants of equal elements up to this size are kept in the program; larger ones are written when needed.
 const SMALL: usize = 4096;
+/// Ops that are listed where a program has many that are unsupported.
+const MAX_REFUSED: usize = 100;
 /// Elements of constants that are computed with at compile time.
 const FOLDED: usize = 64;
 
@@ -74,6 +83,8 @@ pub(crate) struct Lower<'m> {
     pub(crate) collectives: u32,
     /// What a transposed value was before, and its permutation: contractions read through it.
     transposed: HashMap<V, (Tv, Vec<usize>)>,
+    /// Ops found to be unsupported.
+    refused: Vec<CompileError>,
 }
 
 /// A function being inlined.
@@ -109,6 +120,7 @@ impl<'m> Lower<'m> {
             settings,
             collectives: 0,
             transposed: HashMap::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -121,7 +133,15 @@ impl<'m> Lower<'m> {
         }
         let mut nodes = Vec::new();
         let binds = args.iter().map(|arg| Bind::Tensor(self.extended(arg, &mut nodes))).collect();
-        let results = self.inline(func, binds, &mut nodes)?;
+        let results = self.inline(func, binds, &mut nodes);
+        if !self.refused.is_empty() {
+            let mut refused = std::mem::take(&mut self.refused);
+            // What is invalid may be so only because of what was assumed.
+            refused.extend(results.err().filter(|e| e.kind() == CompileErrorKind::Unsupported && !refused.contains(e)));
+            let error = CompileError::together(refused);
+            return Err(error.unwrap_or_else(|| CompileError::unsupported("an op of the program")));
+        }
+        let results = results?;
         let mut types = Vec::with_capacity(results.len());
         let mut block = BlockGraph { nodes, results: Vec::new() };
         for result in results {
@@ -200,6 +220,7 @@ impl<'m> Lower<'m> {
             }
             frame.bind(id, bind)?;
         }
+        let (depth, calls) = (self.depth, self.calls.len());
         for op in &region.ops {
             let mut cx = Cx { l: self, frame, out, op };
             if matches!(op.kind, OpKind::Return) {
@@ -207,12 +228,37 @@ impl<'m> Lower<'m> {
                 self.depth -= 1;
                 return results;
             }
-            let lowered = cx.lower();
-            if let Err(error) = lowered {
-                return Err(error.at(|| place(self.module, frame.func, op)));
+            let Err(error) = cx.lower() else { continue };
+            let error = error.at(|| place(self.module, frame.func, op));
+            // What is unsupported is noted, and the rest looked through: a list helps more than its first entry.
+            if error.kind() == CompileErrorKind::Invalid || !self.assume(frame, op) {
+                return Err(error);
             }
+            if self.refused.len() < MAX_REFUSED && !self.refused.contains(&error) {
+                self.refused.push(error);
+            }
+            self.depth = depth;
+            self.calls.truncate(calls);
         }
         Err(CompileError::invalid("a region ends without a return"))
+    }
+
+    /// Binds the results of an op that is not supported to values nobody makes; false where their types are unknown.
+    fn assume(&mut self, frame: &mut Frame<'m>, op: &'m IrOp) -> bool {
+        for &id in &op.results {
+            let bind = match type_of(frame.func, id) {
+                Ok(Type::Token) => Bind::Token,
+                Ok(ty) => match tensor_type(ty) {
+                    Ok(ty) => Bind::Tensor(Tv { v: self.value(&ty), ty }),
+                    Err(_) => return false,
+                },
+                Err(_) => return false,
+            };
+            if frame.bind(id, bind).is_err() {
+                return false;
+            }
+        }
+        true
     }
 
     /// `v`, as a value with memory of its own if it is a large constant of equal elements.
@@ -275,7 +321,7 @@ fn dtype_of(ty: &Type) -> Result<DType> {
 }
 
 /// A value of type `ty` may stand where `declared` is declared, whose extents may be unknown.
-fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
+pub(crate) fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
     let dtype = dtype_of(declared)?;
     let Type::Tensor(t) = declared else { return Ok(false) };
     let agree = |(&d, &dim): (&i64, &usize)| d == DYNAMIC || usize::try_from(d) == Ok(dim);
@@ -367,7 +413,8 @@ impl<'m> Cx<'_, 'm> {
             OpKind::Fft { fft_type, fft_length } => self.fft(*fft_type, fft_length),
             OpKind::Other { name, .. } if name == "sdy.sharding_constraint" => self.pass_through(),
             OpKind::Other { name, attributes } => {
-                let known = self.other(name, attributes).or_else(|| self.collective(name, attributes));
+                let known = self.other(name, attributes).or_else(|| self.chlo(name, attributes));
+                let known = known.or_else(|| self.collective(name, attributes));
                 known.unwrap_or_else(|| Err(self.unsupported()))
             }
             _ => Err(self.unsupported()),
@@ -442,9 +489,20 @@ impl<'m> Cx<'_, 'm> {
         self.ensure(fits(declared, ty)?, || format!("makes a {ty}, a {declared} is declared"))
     }
 
-    /// Binds all results, whose types must be the declared ones.
+    /// Binds all results, whose types must be the declared ones: as many, or one tuple of them, which PyTorch/XLA
+    /// declares for custom calls.
     fn finish(&mut self, results: Vec<Tv>) -> Result<()> {
         let (want, got) = (self.op.results.len(), results.len());
+        if let [id] = self.op.results[..]
+            && let Type::Tuple(parts) = type_of(self.frame.func, id)?
+        {
+            let want = parts.len();
+            self.ensure(want == got, || format!("makes {got} results, a tuple of {want} is declared"))?;
+            for (part, tv) in parts.iter().zip(&results) {
+                self.ensure(fits(part, &tv.ty)?, || format!("makes a {}, a {part} is declared", tv.ty))?;
+            }
+            return self.bind(0, Bind::Tuple(results.into_iter().map(Bind::Tensor).collect()));
+        }
         self.ensure(want == got, || format!("makes {got} results, {want} are declared"))?;
         for (i, tv) in results.into_iter().enumerate() {
             self.declared(i, &tv.ty)?;
@@ -469,51 +527,6 @@ impl<'m> Cx<'_, 'm> {
         let out = self.l.value(ty);
         self.out.push(Node { op: Op::Map(map), ins: ins.to_vec(), outs: vec![out] });
         out
-    }
-
-    fn fold(&mut self, map: &Map, ins: &[V], splats: &[[u8; 16]], ty: &TensorType) -> V {
-        // Aligned for every element type.
-        let operand = |i: usize| splats.get(i).map_or([0u128], |&b| [u128::from_ne_bytes(b)]);
-        let (a, b, c) = (operand(0), operand(1), operand(2));
-        let size = |i: usize| ins.get(i).map_or(0, |&v| usize::from(self.l.values[v as usize].size));
-        let mut result = [0u128];
-        let bytes = &mut bytemuck::bytes_of_mut(&mut result)[..ty.dtype.size()];
-        let part = |x, i| &bytemuck::bytes_of::<[u128; 1]>(x)[..size(i)];
-        map.run(part(&a, 0), part(&b, 1), part(&c, 2), bytes);
-        let element = bytes.to_vec();
-        self.l.splat_value(&element, ty.elements())
-    }
-
-    /// The result for constants of a few elements each, such as those shapes are computed from.
-    fn fold_dense(&mut self, map: &Map, ins: &[V], ty: &TensorType) -> Option<V> {
-        let constant = |&v: &V| self.l.values[v as usize].constant.is_some();
-        let n = ty.elements();
-        if n > FOLDED || !ins.iter().all(constant) {
-            return None;
-        }
-        let mut operands: Vec<Vec<u128>> = Vec::with_capacity(3);
-        for &v in ins {
-            let value = &self.l.values[v as usize];
-            let (size, count) = (usize::from(value.size), value.n);
-            let mut bytes = self.known(v)?;
-            if count == 1 {
-                bytes = bytes.repeat(n);
-            }
-            let mut operand = vec![0u128; (n * size).div_ceil(16)];
-            bytemuck::cast_slice_mut(&mut operand)[..n * size].copy_from_slice(bytes.get(..n * size)?);
-            operands.push(operand);
-        }
-        let part = |i: usize| -> &[u8] {
-            let size = |v: &V| usize::from(self.l.values[*v as usize].size);
-            match (operands.get(i), ins.get(i)) {
-                (Some(operand), Some(v)) => &bytemuck::cast_slice(operand)[..n * size(v)],
-                _ => &[],
-            }
-        };
-        let mut result = vec![0u128; ty.bytes().div_ceil(16)];
-        let bytes: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut result)[..ty.bytes()];
-        map.run(part(0), part(1), part(2), bytes);
-        self.dense(ty, bytemuck::cast_slice(&result).get(..ty.bytes())?).ok()
     }
 
     /// `v` read through a view: `v` itself where that changes nothing.
@@ -555,6 +568,9 @@ impl<'m> Cx<'_, 'm> {
         starts: &[Option<u16>],
         types: &[TensorType],
     ) -> Vec<V> {
+        if let Some(outs) = self.fold_kernel(&kernel, ins, starts, types) {
+            return outs;
+        }
         let ins = ins.iter().map(|&v| self.l.written_out(v, self.out)).collect();
         let outs: Vec<V> = types.iter().map(|ty| self.l.value(ty)).collect();
         let op = Op::Kernel { kernel: Box::new(kernel), starts: starts.to_vec() };

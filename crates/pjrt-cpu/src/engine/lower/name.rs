@@ -2,7 +2,7 @@
 
 use stablehlo::ir::{Func, Module, Op, OpKind, Type};
 
-use super::tensor_type;
+use crate::engine::error::Place;
 
 /// The specification's name of an op, such as `dot_general`.
 pub(super) fn op(kind: &OpKind) -> String {
@@ -25,19 +25,14 @@ pub(super) fn op(kind: &OpKind) -> String {
 }
 
 /// An op with its types and its place in the user's program.
-pub(crate) fn place(module: &Module, func: &Func, op: &Op) -> String {
+pub(crate) fn place(module: &Module, func: &Func, op: &Op) -> Place {
     let types = |ids: &[stablehlo::ir::ValueId]| {
-        let texts: Vec<String> = ids
-            .iter()
-            .map(|id| match func.values.get(id.0 as usize) {
-                Some(ty @ Type::Tensor(_)) => tensor_type(ty).map_or_else(|_| format!("{ty:?}"), |t| t.to_string()),
-                Some(ty) => format!("{ty:?}"),
-                None => "?".into(),
-            })
-            .collect();
+        let texts: Vec<String> =
+            ids.iter().map(|id| func.values.get(id.0 as usize).map_or_else(|| "?".into(), Type::to_string)).collect();
         format!("({})", texts.join(", "))
     };
     let (name, ins, outs) = (self::op(&op.kind), types(&op.operands), types(&op.results));
-    let at = module.location(op.location);
-    format!("{name} : {ins} -> {outs} of function `{}` at {at}", func.name)
+    let location = module.location(op.location).to_string();
+    let description = format!("{name} : {ins} -> {outs} of function `{}` at {location}", func.name);
+    Place { operation: Some(op.kind.name()), location: Some(location), description }
 }

@@ -22,6 +22,8 @@ impl<'m> Cx<'_, 'm> {
             "batch_norm_training" => self.batch_norm_training(attributes),
             "batch_norm_grad" => self.batch_norm_grad(attributes),
             "map" => self.map_region(),
+            "einsum" | "unary_einsum" => self.einsum(attributes),
+            "torch_index_select" => self.torch_index_select(attributes),
             "rng" => self.rng(attributes),
             "dynamic_reshape" => self.dynamic_reshape(),
             "dynamic_broadcast_in_dim" => self.dynamic_broadcast_in_dim(attributes),
@@ -33,9 +35,6 @@ impl<'m> Cx<'_, 'm> {
             "set_dimension_size" => self.set_dimension_size(attributes),
             "infeed" | "outfeed" | "send" | "recv" => Err(CompileError::unsupported(format!(
                 "{name}: this device has no host queues; pass values as arguments and results, or through a custom_call"
-            ))),
-            "uniform_quantize" | "uniform_dequantize" => Err(CompileError::unsupported(format!(
-                "{name}: quantized types are not computed with; express them as integers, a scale and a zero point"
             ))),
             "async_start" | "async_done" => {
                 Err(CompileError::unsupported(format!("{name}: use the op itself, which is as asynchronous here")))

@@ -2,6 +2,7 @@
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Func, OpKind, Region, ValueId};
 
+use super::scalar_fn::{Code, ScalarFn, Steps, meets};
 use super::{Bind, Cx, Frame, Result, Tv, tensor_type, type_of};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
@@ -9,15 +10,6 @@ use crate::engine::error::CompileError;
 use crate::engine::fuse::{Compiled, Group, compile_group};
 use crate::engine::graph::{BlockGraph, Node, Op, V, Value};
 use crate::engine::program::Select;
-use crate::engine::tile::TileProgram;
-
-/// A scalar region as a vector program: the same computation for many elements at once.
-pub(crate) struct ScalarFn {
-    /// Inputs are the region's arguments, then `captured` scalars.
-    pub(crate) program: TileProgram,
-    pub(crate) captured: Vec<V>,
-    pub(crate) results: Vec<TensorType>,
-}
 
 /// What a region of two arguments computes, where it is one of the common cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,19 +25,21 @@ pub(crate) fn combine(region: &Region) -> Option<Combine> {
         return None;
     };
     match &region.ops[..] {
-        [ret] if ret.operands == [b] => Some(Combine::Second),
-        [op, ret] if ret.operands == op.results && (op.operands == [a, b] || op.operands == [b, a]) => match op.kind {
-            OpKind::Binary(
-                op @ (Binary::Add
-                | Binary::Multiply
-                | Binary::Maximum
-                | Binary::Minimum
-                | Binary::And
-                | Binary::Or
-                | Binary::Xor),
-            ) => Some(Combine::Op(op)),
-            _ => None,
-        },
+        [ret] if ret.operands[..] == [b] => Some(Combine::Second),
+        [op, ret] if ret.operands == op.results && (op.operands[..] == [a, b] || op.operands[..] == [b, a]) => {
+            match op.kind {
+                OpKind::Binary(
+                    op @ (Binary::Add
+                    | Binary::Multiply
+                    | Binary::Maximum
+                    | Binary::Minimum
+                    | Binary::And
+                    | Binary::Or
+                    | Binary::Xor),
+                ) => Some(Combine::Op(op)),
+                _ => None,
+            }
+        }
         _ => None,
     }
 }
@@ -65,7 +59,7 @@ impl<'m> Cx<'_, 'm> {
         let mut nodes = Vec::new();
         let binds = args.iter().cloned().map(Bind::Tensor).collect();
         let results = self.l.region(self.frame, region, binds, &mut nodes)?;
-        self.vector_program(&args, nodes, results)
+        self.compiled(&args, nodes, results)
     }
 
     /// Compiles a function whose arguments are scalars of the given types.
@@ -74,7 +68,7 @@ impl<'m> Cx<'_, 'm> {
         Cx { l: self.l, frame: &mut frame, out: self.out, op: self.op }.scalar_fn(&func.body, types)
     }
 
-    /// The part of a region that makes `wanted` from its argument `from` alone, as a vector program.
+    /// The part of a region that makes `wanted` from its argument `from` alone, compiled.
     pub(super) fn scalar_cone(
         &mut self,
         region: &'m Region,
@@ -100,7 +94,7 @@ impl<'m> Cx<'_, 'm> {
             Cx { l: self.l, frame: self.frame, out: &mut nodes, op }.lower()?;
         }
         let result = self.frame.get(wanted)?;
-        self.vector_program(&[arg], nodes, vec![result]).map(Some)
+        self.compiled(&[arg], nodes, vec![result]).map(Some)
     }
 
     /// The nodes with every branch computed and the right results selected: ops have no side effects here.
@@ -149,12 +143,7 @@ impl<'m> Cx<'_, 'm> {
         Ok(flat)
     }
 
-    fn vector_program(&mut self, args: &[Tv], nodes: Vec<Node>, results: Vec<Bind>) -> Result<ScalarFn> {
-        let nodes = self.without_branches(nodes)?;
-        let vectorizable = |n: &Node| matches!(n.op, Op::Map(_) | Op::Copy) && self.l.values[n.outs[0] as usize].n == 1;
-        if !nodes.iter().all(vectorizable) {
-            return Err(CompileError::unsupported("a region that is not a straight line of scalar elementwise ops"));
-        }
+    fn compiled(&mut self, args: &[Tv], nodes: Vec<Node>, results: Vec<Bind>) -> Result<ScalarFn> {
         let mut wanted = Vec::with_capacity(results.len());
         let mut kinds = Vec::with_capacity(results.len());
         for result in results {
@@ -166,10 +155,32 @@ impl<'m> Cx<'_, 'm> {
             kinds.push(tv.ty);
         }
         let fixed: Vec<V> = args.iter().map(|a| a.v).collect();
+        if meets(&nodes) {
+            return Err(CompileError::unsupported("a collective in a region that is run for each element"));
+        }
+        let mut block = BlockGraph { nodes, results: wanted.clone() };
+        block.remove_dead(&mut vec![false; self.l.values.len()]);
+        if !self.is_straight(&block.nodes) {
+            let (steps, captured) = Steps::compile(block, &fixed, &self.l.values, self.l.pool)?;
+            return Ok(ScalarFn { code: Code::Steps(steps), captured, results: kinds });
+        }
+        let nodes = self.without_branches(block.nodes)?;
         let mut block = BlockGraph { nodes, results: wanted.clone() };
         block.remove_dead(&mut vec![false; self.l.values.len()]);
         let group = Group { n: 1, nodes: block.nodes };
         let Compiled { program, ins, .. } = compile_group(&group, &fixed, &wanted, &self.l.values);
-        Ok(ScalarFn { program, captured: ins[fixed.len()..].to_vec(), results: kinds })
+        Ok(ScalarFn { code: Code::Vectors(program), captured: ins[fixed.len()..].to_vec(), results: kinds })
+    }
+
+    /// Nothing but elementwise ops on scalars, and branches of such.
+    fn is_straight(&self, nodes: &[Node]) -> bool {
+        nodes.iter().all(|n| match &n.op {
+            Op::Map(_) | Op::Copy => self.l.values[n.outs[0] as usize].n == 1,
+            Op::Case { branches, .. } => {
+                let scalars = n.outs.iter().all(|&v| self.l.values[v as usize].n == 1);
+                scalars && branches.iter().all(|b| self.is_straight(&b.nodes))
+            }
+            _ => false,
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{DType, program, run, tensor};
-use crate::engine::{RunError, custom_calls};
+use crate::engine::{RunError, compile, custom_calls};
 
 #[test]
 fn a_handler_sees_types_and_attributes_and_fills_the_results() {
@@ -52,4 +52,27 @@ fn a_call_with_side_effects_runs_though_nobody_reads_its_results() {
     );
     run::<f32>(&p, vec![tensor(DType::F32, &[2], &[1.0f32, 2.0])]);
     assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+/// PyTorch/XLA's StableHLO declares one tuple where JAX declares several results.
+#[test]
+fn a_call_may_declare_a_tuple_of_its_results() {
+    let program = |results: &str| {
+        let text = format!(
+            "func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {{
+              %0 = stablehlo.custom_call @Qr(%x) : (tensor<2x2xf32>) -> tuple<{results}>
+              %1 = stablehlo.get_tuple_element %0[0] : (tuple<{results}>) -> tensor<2x2xf32>
+              return %1 : tensor<2x2xf32>
+            }}"
+        );
+        compile(&stablehlo::parse(text).unwrap())
+    };
+    let given = tensor(DType::F32, &[2, 2], &[3.0f32, 1.0, 4.0, 2.0]);
+    let outputs = program("tensor<2x2xf32>, tensor<2xf32>").unwrap().run(vec![given]).unwrap();
+    // The length of the first column.
+    assert!((outputs[0].as_slice::<f32>().unwrap()[0].abs() - 5.0).abs() < 1e-5);
+    let error = program("tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>").unwrap_err();
+    assert!(error.to_string().contains("a tuple of 3"), "{error}");
+    let error = program("tensor<2x2xf32>, tensor<3xf32>").unwrap_err();
+    assert!(error.to_string().contains("tensor<3xf32>"), "{error}");
 }

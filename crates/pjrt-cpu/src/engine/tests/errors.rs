@@ -28,6 +28,33 @@ fn unsupported_types_and_ops_are_named_at_compile_time() {
     assert!(error.message().contains("@mystery"), "{error}");
 }
 
+/// In program order, each once however often its function is called, and the types of what they would make assumed.
+#[test]
+fn every_op_that_is_not_supported_is_named() {
+    let error = refused(
+        r#"func.func private @f(%a: tensor<2xf32>) -> tensor<2xf32> {
+           %0 = stablehlo.custom_call @first(%a) : (tensor<2xf32>) -> tensor<2xf32>
+           return %0 : tensor<2xf32> }
+         func.func @main(%a: tensor<2xf32>, %p: tensor<i1>) -> tensor<2xf32> {
+           %0 = call @f(%a) : (tensor<2xf32>) -> tensor<2xf32>
+           %1 = call @f(%0) : (tensor<2xf32>) -> tensor<2xf32>
+           %2 = "stablehlo.if"(%p) ({
+             %3 = stablehlo.custom_call @second(%1) : (tensor<2xf32>) -> tensor<2xf32> loc("model.py":7:3)
+             stablehlo.return %3 : tensor<2xf32>
+           }, {
+             stablehlo.return %1 : tensor<2xf32>
+           }) : (tensor<i1>) -> tensor<2xf32>
+           %4 = stablehlo.add %2, %1 : tensor<2xf32>
+           return %4 : tensor<2xf32> }"#,
+    );
+    let all: Vec<&CompileError> = error.all().collect();
+    assert_eq!(all.len(), 2, "{error}");
+    assert!(all[0].message().contains("@first") && all[1].message().contains("@second"), "{all:?}");
+    assert_eq!(all[1].operation(), Some("stablehlo.custom_call"));
+    assert!(all[1].location().is_some_and(|l| l.contains("model.py:7:3")), "{all:?}");
+    assert!(error.to_string().ends_with("and 1 more"), "{error}");
+}
+
 /// The reader refuses this already; the engine does not rely on it.
 #[test]
 fn recursion_is_refused() {

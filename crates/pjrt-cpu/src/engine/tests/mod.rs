@@ -1,6 +1,7 @@
 //! Tests of the engine through its public API: values worked out by hand, and what the steps do with memory.
 
 mod chains;
+mod chlo;
 mod collectives;
 mod custom_calls;
 mod dynamic;
@@ -8,6 +9,8 @@ mod errors;
 mod fusion;
 mod memory;
 mod narrow;
+mod quantized;
+mod regions;
 mod rows;
 mod semantics;
 mod simplify;

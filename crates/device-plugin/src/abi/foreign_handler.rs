@@ -1,0 +1,433 @@
+//! Calls a handler that a framework registered: a function of XLA's FFI, whose call frame is built here.
+//!
+//! The structs are those of `xla/ffi/api/c_api.h`, version 0.1 to 0.5, in which the frame is the same. A handler gets
+//! buffers, attributes and errors; what needs a runtime behind it (streams, state, threads, futures) is answered with
+//! `UNIMPLEMENTED`.
+
+use std::any::Any;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use crate::ffi::{Attribute, Attributes, Call};
+use crate::{ElementType, Error, ErrorCode, Result, Shape};
+
+/// What `XLA_FFI_Error` is here.
+struct ForeignError {
+    code: u32,
+    message: std::ffi::CString,
+}
+
+type Function = extern "C" fn(*const ErrorArgs) -> *mut ForeignError;
+
+#[repr(C)]
+struct Version {
+    struct_size: usize,
+    extension_start: *const c_void,
+    major: c_int,
+    minor: c_int,
+}
+
+/// `XLA_FFI_Api` of version 0.3.
+#[repr(C)]
+struct Api {
+    struct_size: usize,
+    extension_start: *const c_void,
+    version: Version,
+    internal_api: *const c_void,
+    error_create: Function,
+    error_get_message: extern "C" fn(*mut ErrorArgs),
+    error_destroy: extern "C" fn(*mut ErrorArgs),
+    /// From `XLA_FFI_Handler_Register` to `XLA_FFI_DeviceOrdinal_Get`.
+    others: [Function; 15],
+}
+
+// SAFETY: constant; its pointers are null.
+unsafe impl Sync for Api {}
+
+static API: Api = Api {
+    struct_size: size_of::<Api>(),
+    extension_start: ptr::null(),
+    version: Version { struct_size: size_of::<Version>(), extension_start: ptr::null(), major: 0, minor: 3 },
+    internal_api: ptr::null(),
+    error_create,
+    error_get_message,
+    error_destroy,
+    others: [unimplemented; 15],
+};
+
+/// The arguments of the three functions for errors, which differ in what the words mean.
+#[repr(C)]
+struct ErrorArgs {
+    struct_size: usize,
+    extension_start: *const c_void,
+    /// The message of an error to be made, else the error.
+    first: *mut c_void,
+    /// The code of an error to be made, else where its message goes.
+    second: Second,
+}
+
+#[repr(C)]
+union Second {
+    code: u32,
+    message: *const c_char,
+}
+
+extern "C" fn error_create(args: *const ErrorArgs) -> *mut ForeignError {
+    // SAFETY: V1; the arguments of this function have no fewer words than these.
+    let first = unsafe { (*args).first };
+    // SAFETY: V1; the code is the last word's first half.
+    let code = unsafe { (*args).second.code };
+    #[expect(clippy::disallowed_methods, reason = "this interface has no length")]
+    let message = if first.is_null() {
+        c"".to_owned()
+    } else {
+        // SAFETY: V3; the message ends with a zero.
+        unsafe { CStr::from_ptr(first.cast()) }.to_owned()
+    };
+    Box::into_raw(Box::new(ForeignError { code, message }))
+}
+
+extern "C" fn error_get_message(args: *mut ErrorArgs) {
+    // SAFETY: V1.
+    let error = unsafe { (*args).first }.cast::<ForeignError>();
+    // SAFETY: V2, V5: an error of this interface is a boxed ForeignError.
+    let message = unsafe { (*error).message.as_ptr() };
+    // SAFETY: V1.
+    unsafe { (*args).second = Second { message } };
+}
+
+extern "C" fn error_destroy(args: *mut ErrorArgs) {
+    // SAFETY: V1.
+    let error = unsafe { (*args).first }.cast::<ForeignError>();
+    if !error.is_null() {
+        // SAFETY: V2, V5: it was boxed, and nobody uses it afterwards.
+        drop(unsafe { Box::from_raw(error) });
+    }
+}
+
+extern "C" fn unimplemented(_: *const ErrorArgs) -> *mut ForeignError {
+    let message =
+        c"this device gives custom calls their buffers and attributes, and no streams, state, threads or futures";
+    Box::into_raw(Box::new(ForeignError { code: ErrorCode::UNIMPLEMENTED.as_raw(), message: message.to_owned() }))
+}
+
+#[repr(C)]
+struct Buffer {
+    struct_size: usize,
+    extension_start: *const c_void,
+    dtype: c_int,
+    data: *mut c_void,
+    rank: i64,
+    dims: *const i64,
+}
+
+/// `XLA_FFI_Args` and `XLA_FFI_Rets`.
+#[repr(C)]
+struct Buffers {
+    struct_size: usize,
+    extension_start: *const c_void,
+    size: i64,
+    types: *const c_int,
+    buffers: *const *const Buffer,
+}
+
+#[repr(C)]
+struct ByteSpan {
+    data: *const u8,
+    len: usize,
+}
+
+#[repr(C)]
+struct Attrs {
+    struct_size: usize,
+    extension_start: *const c_void,
+    size: i64,
+    types: *const c_int,
+    names: *const *const ByteSpan,
+    values: *const *const c_void,
+}
+
+#[repr(C)]
+struct Scalar {
+    dtype: c_int,
+    value: *const c_void,
+}
+
+#[repr(C)]
+struct Array {
+    dtype: c_int,
+    size: usize,
+    data: *const c_void,
+}
+
+#[repr(C)]
+struct CallFrame {
+    struct_size: usize,
+    extension_start: *const c_void,
+    api: *const Api,
+    context: *const c_void,
+    stage: c_int,
+    args: Buffers,
+    rets: Buffers,
+    attrs: Attrs,
+    future: *const c_void,
+}
+
+type XlaHandler = extern "C" fn(*mut CallFrame) -> *mut ForeignError;
+
+/// `XLA_FFI_ExecutionStage_EXECUTE`.
+const EXECUTE: c_int = 3;
+/// `XLA_FFI_ArgType_BUFFER` and `XLA_FFI_RetType_BUFFER`.
+const BUFFER: c_int = 1;
+/// `XLA_FFI_AttrType`.
+const ARRAY: c_int = 1;
+const DICTIONARY: c_int = 2;
+const SCALAR: c_int = 3;
+const STRING: c_int = 4;
+
+/// XLA's number of an element type.
+fn data_type(ty: ElementType) -> Option<c_int> {
+    use ElementType as E;
+    Some(match ty {
+        E::Pred => 1,
+        E::S8 => 2,
+        E::S16 => 3,
+        E::S32 => 4,
+        E::S64 => 5,
+        E::U8 => 6,
+        E::U16 => 7,
+        E::U32 => 8,
+        E::U64 => 9,
+        E::F16 => 10,
+        E::F32 => 11,
+        E::F64 => 12,
+        E::C64 => 15,
+        E::Bf16 => 16,
+        E::C128 => 18,
+        E::F8E5M2 => 19,
+        E::F8E4M3FN => 20,
+        E::S4 => 21,
+        E::U4 => 22,
+        E::F8E4M3B11FNUZ => 23,
+        E::F8E5M2FNUZ => 24,
+        E::F8E4M3FNUZ => 25,
+        E::S2 => 26,
+        E::U2 => 27,
+        E::F8E4M3 => 28,
+        E::F8E3M4 => 29,
+        E::F4E2M1FN => 32,
+        E::F8E8M0FNU => 33,
+        _ => return None,
+    })
+}
+
+/// What the pointers of a frame lead to.
+#[derive(Default)]
+struct Arena(Vec<Box<dyn Any>>);
+
+impl Arena {
+    fn keep<T: 'static>(&mut self, value: T) -> *const T {
+        let boxed = Box::new(value);
+        let at: *const T = &raw const *boxed;
+        self.0.push(boxed);
+        at
+    }
+
+    /// The data of a list, wherever it is moved.
+    fn list<T: 'static>(&mut self, list: Vec<T>) -> *const T {
+        let at = list.as_ptr();
+        self.0.push(Box::new(list));
+        at
+    }
+
+    fn text(&mut self, text: &str) -> *const ByteSpan {
+        let len = text.len();
+        let data = self.list(text.as_bytes().to_vec());
+        self.keep(ByteSpan { data, len })
+    }
+
+    fn buffers(&mut self, parts: Vec<(&Shape, *mut c_void)>) -> Result<Buffers> {
+        let size = count(parts.len());
+        let types = self.list(vec![BUFFER; parts.len()]);
+        let mut all = Vec::with_capacity(parts.len());
+        for (shape, data) in parts {
+            let dtype = data_type(shape.element_type).ok_or_else(|| {
+                Error::unimplemented(format!("a custom call in C with an array of {}", shape.element_type))
+            })?;
+            let dims: Vec<i64> = shape.dimensions.to_vec();
+            let (rank, dims) = (count(dims.len()), self.list(dims));
+            let struct_size = size_of::<Buffer>();
+            all.push(self.keep(Buffer { struct_size, extension_start: ptr::null(), dtype, data, rank, dims }));
+        }
+        let buffers = self.list(all);
+        Ok(Buffers { struct_size: size_of::<Buffers>(), extension_start: ptr::null(), size, types, buffers })
+    }
+
+    /// Attributes in the order of their names, as handlers look for them.
+    fn attributes(&mut self, values: &[(String, Attribute)], types: &[Option<ElementType>]) -> Result<Attrs> {
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by_key(|&index| &values[index].0);
+        let (mut kinds, mut names, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for index in order {
+            let (name, value) = &values[index];
+            let (kind, value) = self.attribute(value, types.get(index).copied().flatten())?;
+            kinds.push(kind);
+            names.push(self.text(name));
+            all.push(value);
+        }
+        let size = count(all.len());
+        let (types, names, values) = (self.list(kinds), self.list(names), self.list(all));
+        Ok(Attrs { struct_size: size_of::<Attrs>(), extension_start: ptr::null(), size, types, names, values })
+    }
+
+    fn scalar(&mut self, ty: ElementType, bytes: [u8; 8]) -> Result<(c_int, *const c_void)> {
+        let dtype = data_type(ty).ok_or_else(|| Error::unimplemented(format!("an attribute of type {ty}")))?;
+        // Words, so that the value is aligned.
+        let value = self.keep(u64::from_ne_bytes(bytes)).cast();
+        Ok((SCALAR, self.keep(Scalar { dtype, value }).cast()))
+    }
+
+    fn attribute(&mut self, value: &Attribute, ty: Option<ElementType>) -> Result<(c_int, *const c_void)> {
+        let array = |arena: &mut Self, ty, size, data: *const c_void| {
+            let dtype = data_type(ty).unwrap_or_default();
+            Ok((ARRAY, arena.keep(Array { dtype, size, data }).cast()))
+        };
+        match value {
+            Attribute::Bool(value) => self.scalar(ElementType::Pred, u64::from(*value).to_le_bytes()),
+            // The low bytes of a longer integer are the shorter one.
+            Attribute::Int(value) => self.scalar(ty.unwrap_or(ElementType::S64), value.to_le_bytes()),
+            Attribute::Float(value) => {
+                #[expect(clippy::cast_possible_truncation, reason = "the program wrote it as f32")]
+                let narrow = *value as f32;
+                match ty {
+                    Some(ElementType::F32) => self.scalar(ElementType::F32, u64::from(narrow.to_bits()).to_le_bytes()),
+                    None | Some(ElementType::F64) => self.scalar(ElementType::F64, value.to_le_bytes()),
+                    Some(other) => Err(Error::unimplemented(format!("an attribute of type {other}"))),
+                }
+            }
+            Attribute::String(text) => Ok((STRING, self.text(text).cast())),
+            Attribute::IntList(list) => {
+                let (size, data) = (list.len(), self.list(list.clone()).cast());
+                array(self, ElementType::S64, size, data)
+            }
+            Attribute::FloatList(list) => {
+                let (size, data) = (list.len(), self.list(list.clone()).cast());
+                array(self, ElementType::F64, size, data)
+            }
+            Attribute::Dictionary(entries) => {
+                let attributes = self.attributes(entries, &[])?;
+                Ok((DICTIONARY, self.keep(attributes).cast()))
+            }
+        }
+    }
+}
+
+fn count(len: usize) -> i64 {
+    i64::try_from(len).unwrap_or(i64::MAX)
+}
+
+/// Calls the handler at that address, which a framework gave to `PJRT_FFI_Register_Handler`.
+///
+/// # Errors
+///
+/// Those of the handler, and values that its interface has no words for.
+pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
+    let mut arena = Arena::default();
+    let inputs = call.operands.iter().map(|x| (x.shape, x.bytes.as_ptr().cast_mut().cast())).collect();
+    let args = arena.buffers(inputs)?;
+    let outputs = call.results.iter_mut().map(|x| (x.shape, x.bytes.as_mut_ptr().cast())).collect();
+    let rets = arena.buffers(outputs)?;
+    let Attributes { values, types, .. } = call.attributes;
+    let attrs = arena.attributes(values, types)?;
+    let mut frame = CallFrame {
+        struct_size: std::mem::offset_of!(CallFrame, future),
+        extension_start: ptr::null(),
+        api: &raw const API,
+        context: ptr::null(),
+        stage: EXECUTE,
+        args,
+        rets,
+        attrs,
+        future: ptr::null(),
+    };
+    let handler = ptr::with_exposed_provenance::<()>(address);
+    // SAFETY: V4: a framework registered it as a function of this type.
+    #[expect(clippy::disallowed_methods, reason = "an address that is a function")]
+    let handler = unsafe { std::mem::transmute::<*const (), XlaHandler>(handler) };
+    let error = handler(&raw mut frame);
+    drop(arena);
+    if error.is_null() {
+        return Ok(());
+    }
+    // SAFETY: V2, V5: handlers make errors by this interface only, and give this one away.
+    let error = unsafe { Box::from_raw(error) };
+    Err(Error::new(ErrorCode::from_raw(error.code), error.message.to_string_lossy().into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::{ExecuteContext, Operand, ResultBuffer};
+
+    /// Multiplies by the attribute `by`, an `s32`, or says why not, as a handler in C would.
+    extern "C" fn scale(frame: *mut CallFrame) -> *mut ForeignError {
+        // SAFETY: a frame of `call`.
+        let frame = unsafe { &*frame };
+        // SAFETY: as above: one operand and one result.
+        let (from, to) = unsafe { (&**frame.args.buffers, &**frame.rets.buffers) };
+        // SAFETY: as above: one attribute, a scalar.
+        let scalar = unsafe { &*(*frame.attrs.values).cast::<Scalar>() };
+        assert_eq!((from.dtype, scalar.dtype, from.rank), (4, 4, 1));
+        // SAFETY: as its type says.
+        let by = unsafe { *scalar.value.cast::<i32>() };
+        if by == 0 {
+            let args = ErrorArgs {
+                struct_size: size_of::<ErrorArgs>(),
+                extension_start: ptr::null(),
+                first: c"by nothing".as_ptr().cast_mut().cast(),
+                second: Second { code: 3 },
+            };
+            // SAFETY: the table lives for ever.
+            return unsafe { ((*frame.api).error_create)(&raw const args) };
+        }
+        // SAFETY: one dimension.
+        for i in 0..usize::try_from(unsafe { *from.dims }).unwrap() {
+            // SAFETY: within the operand.
+            let x = unsafe { *from.data.cast::<i32>().add(i) };
+            // SAFETY: within the result.
+            unsafe { *to.data.cast::<i32>().add(i) = x * by };
+        }
+        ptr::null_mut()
+    }
+
+    #[test]
+    fn a_handler_in_c_gets_buffers_and_attributes_and_gives_errors() {
+        let address = (scale as *const ()).expose_provenance();
+        let shape = Shape::new(ElementType::S32, [3]);
+        let input: Vec<u8> = [1i32, -2, 3].iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let context = ExecuteContext::default();
+        let run = |by: i64| {
+            let attributes = Attributes {
+                text: None,
+                values: vec![("by".to_owned(), Attribute::Int(by))],
+                types: vec![Some(ElementType::S32)],
+            };
+            let mut output = [0; 12];
+            let operands = [Operand { shape: &shape, bytes: &input }];
+            let mut results = [ResultBuffer { shape: &shape, bytes: &mut output }];
+            let mut made = Call::new("scale", &attributes, &operands, &mut results, &context).unwrap();
+            call(address, &mut made).map(|()| bytemuck::pod_read_unaligned::<[i32; 3]>(&output))
+        };
+        assert_eq!(run(-4), Ok([-4, 8, -12]));
+        let error = run(0).unwrap_err();
+        assert_eq!((error.code(), error.message()), (ErrorCode::INVALID_ARGUMENT, "by nothing"));
+    }
+
+    #[test]
+    fn what_needs_a_runtime_is_refused() {
+        let error = unimplemented(ptr::null());
+        // SAFETY: it was made just now.
+        let error = unsafe { Box::from_raw(error) };
+        assert_eq!(error.code, ErrorCode::UNIMPLEMENTED.as_raw());
+    }
+}

@@ -1,0 +1,166 @@
+//! The same for the groups of functions a backend opts in to.
+
+use std::sync::atomic::Ordering;
+
+use device_plugin::ErrorCode;
+use pjrt_sys::*;
+
+use super::faulty::{Kind, LIVE, arm, disarm};
+use super::{Case, DATA, World, alone, fails, methods, plugin};
+use crate::extensions::ask_of;
+use crate::framework::Answer;
+use crate::profiler;
+
+fn ask<S: Slot<Table: Extension, Return = *mut PJRT_Error>>(set: impl FnOnce(&mut S::Args)) -> Answer<S::Args> {
+    ask_of::<S>(plugin(), set)
+}
+
+fn alias(world: &World) -> *mut PJRT_RawBuffer {
+    let alias = ask::<extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>(|args| args.buffer = world.buffer);
+    alias.unwrap().raw_buffer
+}
+
+/// Calls a function with an alias, which is destroyed whatever comes.
+fn with_alias(world: &World, call: impl FnOnce(*mut PJRT_RawBuffer) -> Answer) -> Answer {
+    let raw = alias(world);
+    let answer = call(raw);
+    ask::<extension_slot::PJRT_RawBuffer_Destroy>(|args| args.buffer = raw).unwrap();
+    answer
+}
+
+const FALLIBLE: &[Case] = &[
+    ("stream_for_external_ready_events", "PJRT_Get_Stream_For_External_Ready_Events", |w| {
+        ask::<extension_slot::PJRT_Get_Stream_For_External_Ready_Events>(|args| args.device = w.device()).map(drop)
+    }),
+    ("wait_until_buffer_ready_on_stream", "PJRT_Wait_Until_Buffer_Ready_On_Stream", |w| {
+        let wait = ask::<extension_slot::PJRT_Wait_Until_Buffer_Ready_On_Stream>(|args| {
+            (args.stream, args.buffer) = (1, w.buffer);
+        });
+        wait.map(drop)
+    }),
+    ("read_raw", "PJRT_RawBuffer_CopyRawDeviceToHost", |w| {
+        with_alias(w, |raw| {
+            let mut bytes = [0u8; 2];
+            let args = ask::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>(|args| {
+                (args.buffer, args.dst) = (raw, bytes.as_mut_ptr().cast());
+                (args.offset, args.transfer_size) = (0, 2);
+            })?;
+            plugin().wait(args.event)?;
+            assert_eq!(bytes, DATA);
+            Ok(())
+        })
+    }),
+    ("write_raw", "PJRT_RawBuffer_CopyRawHostToDevice", |w| {
+        with_alias(w, |raw| {
+            let args = ask::<extension_slot::PJRT_RawBuffer_CopyRawHostToDevice>(|args| {
+                (args.buffer, args.src) = (raw, DATA.as_ptr().cast());
+                (args.offset, args.transfer_size) = (0, 2);
+            })?;
+            plugin().wait(args.event)
+        })
+    }),
+];
+
+const INFALLIBLE: &[Case] = &[
+    ("raw_host_pointer", "PJRT_RawBuffer_GetHostPointer", |w| {
+        with_alias(w, |raw| ask::<extension_slot::PJRT_RawBuffer_GetHostPointer>(|args| args.buffer = raw).map(drop))
+    }),
+    ("size_on_device", "PJRT_RawBuffer_GetOnDeviceSizeInBytes", |w| {
+        with_alias(w, |raw| {
+            ask::<extension_slot::PJRT_RawBuffer_GetOnDeviceSizeInBytes>(|args| args.buffer = raw).map(drop)
+        })
+    }),
+    ("size_on_device", "PJRT_RawBuffer_CopyRawDeviceToHost", FALLIBLE[2].2),
+    ("size_on_device", "PJRT_RawBuffer_CopyRawHostToDevice", FALLIBLE[3].2),
+];
+
+/// Methods of `Profile`, which belong to no client.
+const PROFILE: &[&str] = &["profile_started", "profile_stopping"];
+
+#[test]
+fn every_method_of_the_optional_traits_has_a_case() {
+    let sources = [
+        (include_str!("../../../src/extensions/streams.rs"), "Streams"),
+        (include_str!("../../../src/extensions/raw_buffers.rs"), "RawBuffers"),
+        (include_str!("../../../src/extensions/profile.rs"), "Profile"),
+    ];
+    let methods: Vec<_> = sources.into_iter().flat_map(|(source, name)| methods(source, name)).collect();
+    assert!(methods.len() > 6, "{methods:?}");
+    let cases: Vec<_> = FALLIBLE.iter().chain(INFALLIBLE).map(|case| case.0).chain(PROFILE.iter().copied()).collect();
+    let missing: Vec<_> = methods.iter().filter(|method| !cases.contains(&method.as_str())).collect();
+    assert_eq!(missing, [""; 0], "write cases for these methods in tests/protocol/faults/extensions.rs");
+}
+
+#[test]
+fn every_method_of_the_optional_traits_may_panic_or_fail() {
+    let _alone = alone();
+    let world = World::new();
+    for case in FALLIBLE {
+        fails(case, Kind::Error, &world);
+    }
+    for case in FALLIBLE.iter().chain(INFALLIBLE) {
+        for kind in [Kind::Panic, Kind::PanicTwice] {
+            fails(case, kind, &world);
+        }
+    }
+    world.end();
+    assert_eq!(LIVE.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn clones_and_destructors_of_what_an_alias_holds_may_panic() {
+    let _alone = alone();
+    let world = World::new();
+    let live = LIVE.load(Ordering::Relaxed);
+    arm("Buffer::clone", Kind::Panic);
+    let answer = ask::<extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>(|args| args.buffer = world.buffer);
+    // Whether the alias shares the value or clones it is the SDK's affair.
+    if disarm() {
+        assert!(answer.map(drop).unwrap_err().message.contains("asked to panic in Buffer::clone"));
+    } else {
+        ask::<extension_slot::PJRT_RawBuffer_Destroy>(|args| args.buffer = answer.unwrap().raw_buffer).unwrap();
+    }
+    let buffer = world.put().unwrap();
+    let raw = ask::<extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>(|args| args.buffer = buffer).unwrap();
+    plugin().destroy(&[buffer]);
+    arm("Buffer::drop", Kind::PanicTwice);
+    ask::<extension_slot::PJRT_RawBuffer_Destroy>(|args| args.buffer = raw.raw_buffer).unwrap();
+    assert!(disarm(), "the alias was the last to hold the value");
+    assert_eq!(LIVE.load(Ordering::Relaxed), live);
+    world.end();
+}
+
+#[test]
+fn a_profile_that_fails_to_begin_or_end_leaves_the_next_one_alone() {
+    let _profiles = profiler::alone();
+    for (kind, code) in [
+        (Kind::Panic, ErrorCode::INTERNAL),
+        (Kind::PanicTwice, ErrorCode::INTERNAL),
+        (Kind::Error, ErrorCode::DATA_LOSS),
+    ] {
+        for method in PROFILE {
+            let profile = profiler::Profile::of(plugin());
+            arm(method, kind);
+            let begun = profile.start();
+            if *method == "profile_started" {
+                assert_eq!(begun.unwrap_err().code, code);
+                assert!(!device_plugin::profiler::is_recording());
+            } else {
+                begun.unwrap();
+                assert_eq!(profile.stop().unwrap_err().code, code);
+            }
+            assert!(disarm(), "{method}");
+            assert!(!device_plugin::profiler::is_recording());
+            profile.start().unwrap();
+            profile.stop().unwrap();
+            profile.destroy();
+            // Destroyed while it runs.
+            let profile = profiler::Profile::of(plugin());
+            profile.start().unwrap();
+            arm("profile_stopping", kind);
+            profile.destroy();
+            assert!(disarm());
+            assert!(!device_plugin::profiler::is_recording());
+        }
+    }
+}

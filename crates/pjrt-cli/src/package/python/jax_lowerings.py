@@ -1,0 +1,59 @@
+"""JAX: operations that JAX lowers for its own platforms alone, on devices that say they know what JAX sends to those.
+
+JAX lowers eigenvalues, singular values and the like to calls of LAPACK's routines by name on its platform `cpu`, and has
+no rule for a platform it does not know. A device whose manifest lists routines in the feature `custom_calls.lapack`
+gets JAX's own rules.
+"""
+
+from typing import Any, Callable, Iterable, List
+
+#: The primitive in `jax._src.lax.linalg` whose rule calls a routine, by the routine's name without its type's letter.
+LAPACK = {
+    "geev": "eig_p",
+    "gees": "schur_p",
+    "gehrd": "hessenberg_p",
+    "geqp3": "geqp3_p",
+    "gesdd": "svd_p",
+    "getrf": "lu_p",
+    "syevd": "eigh_p",
+    "sytrd": "tridiagonal_p",
+}
+
+
+def register(primitive: Any, rule: Callable[..., Any], platform: str, cacheable: bool = True) -> None:
+    """Registers a rule unless there is one: who came first knows more of the platform."""
+    from jax._src.interpreters import mlir
+
+    if primitive in mlir._platform_specific_lowerings.get(platform, {}):
+        return
+    if cacheable:
+        mlir.register_lowering(primitive, rule, platform=platform)
+        return
+    try:
+        mlir.register_lowering(primitive, rule, platform=platform, cacheable=False)
+    except TypeError:  # before JAX 0.7 nothing is cached
+        mlir.register_lowering(primitive, rule, platform=platform)
+
+
+def rule_of_cpu(primitive: Any) -> Callable[..., Any]:
+    """JAX's own rule for its platform `cpu`."""
+    from jax._src.interpreters import mlir
+
+    entry = mlir._platform_specific_lowerings["cpu"][primitive]
+    return getattr(entry, "rule", entry)
+
+
+def lapack(routines: Iterable[str], platform: str, note: Callable[[str, object], None]) -> List[str]:
+    """Gives a platform JAX's rules for those routines; tells which are there."""
+    from jax._src.lax import linalg
+
+    done = []
+    for routine in routines:
+        try:
+            primitive = getattr(linalg, LAPACK[routine])
+            register(primitive, rule_of_cpu(primitive), platform)
+        except (AttributeError, KeyError, NotImplementedError, TypeError) as error:
+            note(f"the LAPACK routine {routine}", f"not in this JAX ({error!r})")
+        else:
+            done.append(routine)
+    return done

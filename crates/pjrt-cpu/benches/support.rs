@@ -1,0 +1,106 @@
+//! What it costs to ask whether a device supports a program: `cargo bench -p pjrt-cpu --bench support`.
+//!
+//! Of each program, the median time of an answer from a table with rules for all its operations, and of this device's own,
+//! which compiles the program. A program of 7 KB shall cost a table a millisecond at most: the last column is what as many
+//! bytes of this program cost, and the run ends with 1 where that is more.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use device_plugin::support::{AttributeRule, Checker, Effort, OperationRule, Support, SupportTable};
+use device_plugin::{DevicePlugin, Program};
+use pjrt_cpu::Cpu;
+use stablehlo::ir::{Module, Region};
+
+/// Bytes that may cost [`LIMIT`].
+const SIZE: f64 = 7.0 * 1024.0;
+const LIMIT: Duration = Duration::from_millis(1);
+
+const PROGRAMS: [(&str, &str); 5] = [
+    ("transformer.1.17.0.bc", "mlir"),
+    ("train_step.mlir", "mlir"),
+    ("mlp_step.hlo", "hlo"),
+    ("mlp_step.optimized.hlo", "hlo"),
+    ("collectives.hlo", "hlo"),
+];
+
+/// Names of the operations of a program.
+fn operations(module: &Module) -> Vec<String> {
+    fn inside(region: &Region, names: &mut Vec<String>) {
+        for op in &region.ops {
+            names.push(op.kind.name());
+            op.regions.iter().for_each(|region| inside(region, names));
+        }
+    }
+    let mut names = Vec::new();
+    module.funcs.iter().for_each(|func| inside(&func.body, &mut names));
+    names
+}
+
+/// Rules for all operations of a program, each with types and an attribute to look at.
+fn table(module: &Module) -> SupportTable {
+    let types = ["i1", "i8", "i32", "i64", "ui8", "ui32", "ui64", "bf16", "f16", "f32", "f64"];
+    let mut table = SupportTable::complete().type_group("all", types);
+    for name in operations(module) {
+        let mut rule = OperationRule::of_types(["@all"]);
+        for attribute in ["dimensions", "precision_config", "broadcast_dimensions"] {
+            rule = rule.attribute(attribute, AttributeRule::default());
+        }
+        table = table.operation(name, rule);
+    }
+    table
+}
+
+/// The median of the runs that half a second holds.
+fn median(mut run: impl FnMut()) -> Duration {
+    let start = Instant::now();
+    let mut times = Vec::new();
+    while times.len() < 5 || start.elapsed() < Duration::from_millis(500) {
+        let before = Instant::now();
+        run();
+        times.push(before.elapsed());
+    }
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn main() -> ExitCode {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stablehlo/tests/data");
+    let mut slow = false;
+    println!(
+        "{:24} {:>6} {:>4} {:>9} {:>9} {:>9} {:>9}",
+        "µs", "bytes", "ops", "names", "types", "compile", "per 7 KB"
+    );
+    for (name, format) in PROGRAMS {
+        let code = std::fs::read(data.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let size = code.len();
+        let program = Program { format: format.to_owned(), code: code.into() };
+        let module = device_plugin::stablehlo::parse(&program).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let checker = Checker::new(&table(&module)).unwrap_or_else(|faults| panic!("{name}: {faults}"));
+        let ask = |effort| {
+            assert_eq!(checker.program(&program, effort), Support::Yes, "{name}");
+            median(|| drop(black_box(checker.program(black_box(&program), effort))))
+        };
+        let (names, types) = (ask(Effort::Names), ask(Effort::Types));
+        let own = median(|| drop(black_box(Cpu::supports(black_box(&program), Effort::Compile))));
+        #[expect(clippy::cast_precision_loss, reason = "a small number")]
+        let share = types.mul_f64(SIZE / size as f64);
+        slow |= share > LIMIT;
+        let us = |time: Duration| time.as_secs_f64() * 1e6;
+        println!(
+            "{name:24} {size:6} {:4} {:9.1} {:9.1} {:9.1} {:9.1}",
+            operations(&module).len(),
+            us(names),
+            us(types),
+            us(own),
+            us(share)
+        );
+    }
+    if slow {
+        println!("more than {LIMIT:?} for 7 KB");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,192 @@
+//! Custom calls of the program that embeds the device: handlers in Rust, through PJRT's FFI extension.
+//!
+//! ```
+//! use device_plugin::ffi::Attribute;
+//! use pjrt::{ClientOptions, CompileOptions, Plugin, Program};
+//!
+//! pjrt_cpu::ffi::register("scale", |call| {
+//!     let factor = call.attributes.get("factor").and_then(Attribute::as_float).unwrap_or(1.0) as f32;
+//!     let input: Vec<f32> = call.operands[0].elements()?;
+//!     call.results[0].write(&input.iter().map(|x| factor * x).collect::<Vec<_>>())
+//! })?;
+//!
+//! let client = Plugin::from_static(pjrt_cpu::Cpu::api())?.client(&ClientOptions::new())?;
+//! let program = Program::mlir(
+//!     "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+//!        %y = stablehlo.custom_call @scale(%x) {api_version = 4 : i32, backend_config = {factor = 2.5 : f64}}
+//!          : (tensor<3xf32>) -> tensor<3xf32>
+//!        return %y : tensor<3xf32>
+//!      }",
+//! );
+//! let scale = client.compile(&program, &CompileOptions::default())?;
+//! let x = client.buffer_from_host(&[1.0f32, 2.0, 4.0], &[3])?;
+//! assert_eq!(scale.execute(&[&x])?[0].to_host::<f32>()?, [2.5, 5.0, 10.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A handler may be called by several threads at once, and blocks the execution that calls it. Whatever else a run hands
+//! to it is in [`Call::context`]. An error of it, or a panic, is the error of the run.
+//!
+//! The handlers of [`engine::custom_calls`](crate::engine::custom_calls) come first. Handlers that frameworks register
+//! through the C function `PJRT_FFI_Register_Handler`, which are in XLA's own calling convention, are called as XLA does,
+//! but get no streams, state, threads or futures.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use device_plugin::ffi::{Attribute, Attributes, Call, ExecuteContext, Handler, Operand, Registry, ResultBuffer};
+use device_plugin::{DevicePlugin as _, ElementType, Result, Shape};
+use stablehlo::ir;
+
+use super::backend::CpuBackend;
+use super::plugin::Cpu;
+use super::types;
+use crate::engine::custom_calls::{self, CustomCall};
+
+/// What frameworks may call the platform of a handler: the plugin's own name, PJRT's for processors, and XLA's.
+const PLATFORMS: [&str; 3] = [Cpu::NAME, "cpu", "host"];
+
+/// Longest list of floats that a program writes as one.
+const MAX_LIST: usize = 1 << 16;
+
+/// Makes `handler` run the custom calls of that target, in programs compiled from now on.
+///
+/// # Errors
+///
+/// `INVALID_ARGUMENT` for an empty target, `ALREADY_EXISTS` where the target has another handler.
+pub fn register(target: &str, handler: impl Fn(&mut Call<'_>) -> Result<()> + Send + Sync + 'static) -> Result<()> {
+    Registry::of::<CpuBackend>().register(target, Cpu::NAME, Handler::rust(handler))
+}
+
+thread_local! {
+    /// The context of the execution that runs on this thread.
+    static CONTEXT: RefCell<Option<ExecuteContext>> = const { RefCell::new(None) };
+}
+
+/// Runs a program whose custom calls get that context; steps of a program run on the thread of their execution.
+pub(crate) fn within<T>(context: Option<&ExecuteContext>, run: impl FnOnce() -> T) -> T {
+    /// Puts back what was, also when a handler panics.
+    struct Before(Option<ExecuteContext>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            CONTEXT.set(self.0.take());
+        }
+    }
+    // A handler may run programs itself, and those do not inherit what its own run was given.
+    if context.is_none() && CONTEXT.with_borrow(Option::is_none) {
+        return run();
+    }
+    let _before = Before(CONTEXT.replace(context.cloned()));
+    run()
+}
+
+/// The engine's handler of a target; none where nobody registered one. A handler in Rust comes before one in C.
+pub(crate) fn find(target: &str) -> Option<Arc<custom_calls::Handler>> {
+    let registry = Registry::of::<CpuBackend>();
+    let handlers = PLATFORMS.iter().filter_map(|platform| registry.handler(target, platform));
+    let handler = handlers.min_by_key(|handler| !matches!(handler, Handler::Rust(_)))?;
+    Some(Arc::new(move |call: &CustomCall, operands: &[&[u8]], results: &mut [&mut [u8]]| {
+        run(&handler, call, operands, results).map_err(|error| error.message().to_owned())
+    }))
+}
+
+/// Calls a handler with the words of the SDK for what the engine has.
+fn run(handler: &Handler, call: &CustomCall, operands: &[&[u8]], results: &mut [&mut [u8]]) -> Result<()> {
+    let shapes = |all: &[_]| all.iter().map(types::shape).collect::<Result<Vec<Shape>>>();
+    let (of_operands, of_results) = (shapes(&call.operands)?, shapes(&call.results)?);
+    let attributes = attributes(call);
+    let operands: Vec<_> = of_operands.iter().zip(operands).map(|(shape, bytes)| Operand { shape, bytes }).collect();
+    let mut results: Vec<_> = of_results
+        .iter()
+        .zip(results)
+        .map(|(shape, bytes)| {
+            // What was in the memory before is nobody's business.
+            bytes.fill(0);
+            ResultBuffer { shape, bytes }
+        })
+        .collect();
+    let context = CONTEXT.with_borrow(Clone::clone).unwrap_or_default();
+    let mut call = Call::new(&call.target, &attributes, &operands, &mut results, &context)?;
+    handler.call(&mut call)
+}
+
+fn attributes(call: &CustomCall) -> Attributes {
+    let named = |name: &str| call.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+    // JAX's programs hold the dictionary beside an empty text.
+    match (named("mhlo.backend_config"), &call.backend_config) {
+        (Some(ir::Attribute::Dictionary(entries)), _) | (_, ir::Attribute::Dictionary(entries)) => {
+            let known: Vec<_> = entries
+                .iter()
+                .filter_map(|(name, value)| Some((name, attribute(value)?, number_type(value))))
+                .collect();
+            let types = known.iter().map(|(_, _, ty)| *ty).collect();
+            Attributes { text: None, values: known.into_iter().map(|(n, v, _)| (n.clone(), v)).collect(), types }
+        }
+        (_, ir::Attribute::String(text)) => {
+            Attributes { text: Some(String::from_utf8_lossy(text).into_owned()), ..Attributes::default() }
+        }
+        _ => Attributes::default(),
+    }
+}
+
+/// The type a program writes a number with.
+fn number_type(value: &ir::Attribute) -> Option<ElementType> {
+    let (ir::Attribute::Integer(_, ty) | ir::Attribute::Float(_, ty)) = value else { return None };
+    Some(match ty {
+        ir::ElementType::I8 => ElementType::S8,
+        ir::ElementType::I16 => ElementType::S16,
+        ir::ElementType::I32 => ElementType::S32,
+        ir::ElementType::Ui8 => ElementType::U8,
+        ir::ElementType::Ui16 => ElementType::U16,
+        ir::ElementType::Ui32 => ElementType::U32,
+        ir::ElementType::Ui64 => ElementType::U64,
+        ir::ElementType::F32 => ElementType::F32,
+        _ => return None,
+    })
+}
+
+/// The entries whose values the SDK has words for.
+fn dictionary(entries: &ir::Attributes) -> Vec<(String, Attribute)> {
+    entries.iter().filter_map(|(name, value)| Some((name.clone(), attribute(value)?))).collect()
+}
+
+fn attribute(value: &ir::Attribute) -> Option<Attribute> {
+    Some(match value {
+        ir::Attribute::Unit => Attribute::Bool(true),
+        ir::Attribute::Bool(value) => Attribute::Bool(*value),
+        ir::Attribute::Integer(value, _) => Attribute::Int(*value),
+        ir::Attribute::Float(value, _) => Attribute::Float(*value),
+        ir::Attribute::String(text) => Attribute::String(String::from_utf8_lossy(text).into_owned()),
+        ir::Attribute::Symbol(name) => Attribute::String(name.clone()),
+        ir::Attribute::Dictionary(entries) => Attribute::Dictionary(dictionary(entries)),
+        list => match list.as_integers() {
+            Some(integers) => Attribute::IntList(integers),
+            None => Attribute::FloatList(floats(list)?),
+        },
+    })
+}
+
+/// The numbers of a list of floats.
+fn floats(list: &ir::Attribute) -> Option<Vec<f64>> {
+    let (ir::Attribute::DenseArray(literal) | ir::Attribute::Tensor(literal)) = list else {
+        let ir::Attribute::Array(values) = list else { return None };
+        let float =
+            |value: &ir::Attribute| if let ir::Attribute::Float(value, _) = value { Some(*value) } else { None };
+        return values.iter().map(float).collect();
+    };
+    let wide: Vec<f64> = match literal.ty.element {
+        ir::ElementType::F64 => {
+            literal.data.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
+        }
+        ir::ElementType::F32 => {
+            literal.data.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect()
+        }
+        _ => return None,
+    };
+    if !literal.splat {
+        return Some(wide);
+    }
+    // One number may stand for more than there is memory.
+    let count = literal.ty.num_elements().filter(|count| *count <= MAX_LIST)?;
+    Some(vec![*wide.first()?; count])
+}

@@ -1,0 +1,160 @@
+//! Packed factors, whose exact form LAPACK defines: reflections `I - tau v v*` with `v` below (or beside) the result.
+
+use crate::engine::kernels::linalg::Scalar;
+
+/// The reflection that leaves only the first of those elements, which becomes real. Gives `tau` and that element.
+fn reflect<T: Scalar>(a: &mut [T], first: usize, rest: &[usize]) -> (T, f64) {
+    let alpha = a[first];
+    let below = rest.iter().fold(0.0, |sum: f64, &i| sum.hypot(a[i].abs()));
+    if below == 0.0 && alpha.imaginary() == 0.0 {
+        return (T::real(0.0), alpha.real_part());
+    }
+    let beta = -alpha.abs().hypot(below).copysign(alpha.real_part());
+    let tau = T::real(beta).sub(alpha).div(T::real(beta));
+    let scale = T::real(1.0).div(alpha.sub(T::real(beta)));
+    rest.iter().for_each(|&i| a[i] = a[i].mul(scale));
+    a[first] = T::real(beta);
+    (tau, beta)
+}
+
+/// `a` becomes the Hessenberg form with the reflections' vectors below the subdiagonal.
+pub(super) fn hessenberg<T: Scalar>(a: &mut [T], n: usize, tau: &mut [T]) {
+    tau.fill(T::real(0.0));
+    for k in 0..n.saturating_sub(2) {
+        let rest: Vec<usize> = (k + 2..n).map(|i| i * n + k).collect();
+        let (factor, _) = reflect(a, (k + 1) * n + k, &rest);
+        tau[k] = factor;
+        let mut v = vec![T::real(1.0)];
+        v.extend(rest.iter().map(|&at| a[at]));
+        // From the right, then its adjoint from the left.
+        for row in a.chunks_exact_mut(n) {
+            let row = &mut row[k + 1..];
+            let dot = row.iter().zip(&v).fold(T::real(0.0), |sum, (x, v)| sum.add(x.mul(*v))).mul(factor);
+            row.iter_mut().zip(&v).for_each(|(x, v)| *x = x.sub(dot.mul(v.conj())));
+        }
+        let mut dots = vec![T::real(0.0); n - k - 1];
+        for (i, v) in v.iter().enumerate() {
+            let row = &a[(k + 1 + i) * n + k + 1..(k + 2 + i) * n];
+            dots.iter_mut().zip(row).for_each(|(dot, x)| *dot = dot.add(v.conj().mul(*x)));
+        }
+        for (i, v) in v.iter().enumerate() {
+            let row = &mut a[(k + 1 + i) * n + k + 1..(k + 2 + i) * n];
+            row.iter_mut().zip(&dots).for_each(|(x, dot)| *x = x.sub(v.mul(factor.conj()).mul(*dot)));
+        }
+    }
+}
+
+/// One triangle of `a` becomes the tridiagonal form with the reflections' vectors beyond it.
+pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut [f64], e: &mut [f64], tau: &mut [T]) {
+    // The upper triangle, read from its end, is a lower one.
+    let at = |i: usize, j: usize| if lower { i * n + j } else { (n - 1 - i) * n + (n - 1 - j) };
+    let place = |k: usize, count: usize| if lower { k } else { count - 1 - k };
+    for k in 0..n.saturating_sub(1) {
+        let rest: Vec<usize> = (k + 2..n).map(|i| at(i, k)).collect();
+        let (factor, beta) = reflect(a, at(k + 1, k), &rest);
+        let mut v = vec![T::real(1.0)];
+        v.extend(rest.iter().map(|&at| a[at]));
+        // The rest of the matrix, of which one triangle is there, times the vector.
+        let count = n - k - 1;
+        let element = |a: &[T], i: usize, j: usize| {
+            let (i, j) = (i + k + 1, j + k + 1);
+            match i.cmp(&j) {
+                std::cmp::Ordering::Greater => a[at(i, j)],
+                std::cmp::Ordering::Less => a[at(j, i)].conj(),
+                std::cmp::Ordering::Equal => T::real(a[at(i, i)].real_part()),
+            }
+        };
+        let x: Vec<T> = (0..count)
+            .map(|i| (0..count).fold(T::real(0.0), |sum, j| sum.add(element(a, i, j).mul(v[j]))).mul(factor))
+            .collect();
+        let dot = x.iter().zip(&v).fold(T::real(0.0), |sum, (x, v)| sum.add(x.conj().mul(*v)));
+        let half = factor.mul(dot).mul(T::real(-0.5));
+        let w: Vec<T> = x.iter().zip(&v).map(|(x, v)| x.add(half.mul(*v))).collect();
+        for i in 0..count {
+            for j in 0..=i {
+                let less = v[i].mul(w[j].conj()).add(w[i].mul(v[j].conj()));
+                let to = at(i + k + 1, j + k + 1);
+                a[to] = a[to].sub(less);
+            }
+            let to = at(i + k + 1, i + k + 1);
+            a[to] = T::real(a[to].real_part());
+        }
+        e[place(k, n - 1)] = beta;
+        tau[place(k, n - 1)] = factor;
+    }
+    for k in 0..n {
+        a[k * n + k] = T::real(a[k * n + k].real_part());
+        d[k] = a[k * n + k].real_part();
+    }
+}
+
+/// `a` becomes the packed factors; `rows[k]` is the row, from 1, that row `k` was exchanged with. Gives the first
+/// diagonal element, from 1, that is zero, or 0.
+pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -> i32 {
+    let mut zero = 0;
+    for k in 0..m.min(n) {
+        // The first of the largest, and the first that is not a number before all.
+        let size = |i: usize| if a[i * n + k].abs().is_nan() { f64::INFINITY } else { a[i * n + k].abs() };
+        let pivot = (k..m).fold(k, |best, i| if size(i) > size(best) { i } else { best });
+        rows[k] = i32::try_from(pivot + 1).unwrap_or(i32::MAX);
+        if pivot != k {
+            let (upper, lower) = a.split_at_mut(pivot * n);
+            upper[k * n..(k + 1) * n].swap_with_slice(&mut lower[..n]);
+        }
+        let (upper, lower) = a.split_at_mut((k + 1) * n);
+        let row = &upper[k * n..];
+        let diagonal = row[k];
+        if diagonal.abs() == 0.0 {
+            zero = if zero == 0 { i32::try_from(k + 1).unwrap_or(i32::MAX) } else { zero };
+            continue;
+        }
+        for target in lower.chunks_exact_mut(n) {
+            let factor = target[k].div(diagonal);
+            target[k] = factor;
+            target[k + 1..].iter_mut().zip(&row[k + 1..]).for_each(|(x, y)| *x = x.sub(factor.mul(*y)));
+        }
+    }
+    zero
+}
+
+/// `a` becomes the packed factors of its columns in the order of `columns`, from 1. Columns that are not 0 at first
+/// come in front.
+pub(super) fn pivoted_qr<T: Scalar>(a: &mut [T], m: usize, n: usize, columns: &mut [i32], tau: &mut [T]) {
+    let exchange = |a: &mut [T], columns: &mut [i32], p: usize, q: usize| {
+        (0..m).for_each(|i| a.swap(i * n + p, i * n + q));
+        columns.swap(p, q);
+    };
+    let mut fixed = 0;
+    for j in 0..n {
+        let keep = columns[j] != 0;
+        columns[j] = i32::try_from(j + 1).unwrap_or(i32::MAX);
+        if keep {
+            exchange(a, columns, fixed, j);
+            fixed += 1;
+        }
+    }
+    for k in 0..m.min(n) {
+        if k >= fixed {
+            let norm = |j: usize| (k..m).fold(0.0, |sum: f64, i| sum.hypot(a[i * n + j].abs()));
+            let mut best = (k, norm(k));
+            for j in k + 1..n {
+                let norm = norm(j);
+                if norm > best.1 {
+                    best = (j, norm);
+                }
+            }
+            exchange(a, columns, k, best.0);
+        }
+        let rest: Vec<usize> = (k + 1..m).map(|i| i * n + k).collect();
+        let (factor, _) = reflect(a, k * n + k, &rest);
+        tau[k] = factor;
+        for j in k + 1..n {
+            let dot = (k + 1..m).fold(a[k * n + j], |sum, i| sum.add(a[i * n + k].conj().mul(a[i * n + j])));
+            let dot = dot.mul(factor.conj());
+            a[k * n + j] = a[k * n + j].sub(dot);
+            for i in k + 1..m {
+                a[i * n + j] = a[i * n + j].sub(a[i * n + k].mul(dot));
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Eigenvalues and singular values, by `faer`.
+
+use faer::diag::Diag;
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::evd::{self, ComputeEigenvectors};
+use faer::traits::ComplexField;
+use faer::{Mat, MatRef, Par, Side};
+
+use super::C64;
+use crate::engine::kernels::linalg::Scalar;
+
+/// Numbers `faer` computes with.
+pub(super) trait Number: ComplexField<Real = f64> + Copy {}
+
+impl Number for f64 {}
+impl Number for C64 {}
+
+pub(super) fn finite<T: Scalar>(a: &[T]) -> bool {
+    a.iter().all(|x| x.real_part().is_finite() && x.imaginary().is_finite())
+}
+
+/// Row-major, from the columns of `from`.
+fn store<T: Copy>(to: &mut [T], from: MatRef<'_, T>, element: impl Fn(T) -> T) {
+    for (i, row) in to.chunks_exact_mut(from.ncols().max(1)).enumerate() {
+        for (j, x) in row.iter_mut().enumerate() {
+            *x = element(from[(i, j)]);
+        }
+    }
+}
+
+pub(super) fn symmetric<T: Scalar + Number>(a: &[T], n: usize, lower: bool, v: &mut [T], w: &mut [f64]) -> bool {
+    if n == 0 {
+        return true;
+    }
+    // The other triangle may hold anything.
+    let own = |i: usize, j: usize| if lower { j <= i } else { j >= i };
+    let read: Vec<T> =
+        (0..n * n).map(|at| if own(at / n, at % n) { a[at] } else { a[at % n * n + at / n].conj() }).collect();
+    if !finite(&read) {
+        return false;
+    }
+    let Ok(found) = MatRef::from_row_major_slice(&read, n, n).self_adjoint_eigen(Side::Lower) else { return false };
+    store(v, found.U(), |x| x);
+    for (to, from) in w.iter_mut().zip(found.S().column_vector().iter()) {
+        *to = from.real_part();
+    }
+    true
+}
+
+/// `u`, the adjoint of `v`, and whether they are square.
+type SingularVectors<'a, T> = (&'a mut [T], &'a mut [T], bool);
+
+pub(super) fn singular<T: Scalar + Number>(
+    a: &[T],
+    m: usize,
+    n: usize,
+    s: &mut [f64],
+    vectors: Option<SingularVectors<'_, T>>,
+) -> bool {
+    if m == 0 || n == 0 {
+        return true;
+    }
+    if !finite(a) {
+        return false;
+    }
+    let a = MatRef::from_row_major_slice(a, m, n);
+    let Some((u, vt, full)) = vectors else {
+        let Ok(values) = a.singular_values() else { return false };
+        s.iter_mut().zip(values).for_each(|(to, from)| *to = from);
+        return true;
+    };
+    let Ok(found) = (if full { a.svd() } else { a.thin_svd() }) else { return false };
+    store(u, found.U(), |x| x);
+    store(vt, found.V().transpose(), Scalar::conj);
+    for (to, from) in s.iter_mut().zip(found.S().column_vector().iter()) {
+        *to = from.real_part();
+    }
+    true
+}
+
+/// Left and right eigenvectors, where they are wanted.
+type Vectors<'a> = [Option<&'a mut [C64]>; 2];
+
+fn wanted(vectors: Option<&&mut [C64]>) -> ComputeEigenvectors {
+    if vectors.is_some() { ComputeEigenvectors::Yes } else { ComputeEigenvectors::No }
+}
+
+pub(super) fn general_complex(a: &[C64], n: usize, w: &mut [C64], vectors: Vectors<'_>) -> bool {
+    if n == 0 {
+        return true;
+    }
+    if !finite(a) {
+        return false;
+    }
+    let [left, right] = [wanted(vectors[0].as_ref()), wanted(vectors[1].as_ref())];
+    let mut buffer = MemBuffer::new(evd::evd_scratch::<C64>(n, left, right, Par::Seq, Default::default()));
+    let mut values = Diag::<C64>::zeros(n);
+    let mut found = vectors.each_ref().map(|v| v.as_ref().map(|_| Mat::<C64>::zeros(n, n)));
+    let [left, right] = &mut found;
+    let done = evd::evd_cplx(
+        MatRef::from_row_major_slice(a, n, n),
+        values.as_mut(),
+        left.as_mut().map(Mat::as_mut),
+        right.as_mut().map(Mat::as_mut),
+        Par::Seq,
+        MemStack::new(&mut buffer),
+        Default::default(),
+    );
+    if done.is_err() {
+        return false;
+    }
+    for (to, from) in w.iter_mut().zip(values.column_vector().iter()) {
+        *to = *from;
+    }
+    for (to, from) in vectors.into_iter().zip(found) {
+        if let (Some(to), Some(from)) = (to, from) {
+            store(to, from.as_ref(), |x| x);
+            normalize(to, n);
+        }
+    }
+    true
+}
+
+pub(super) fn general_real(a: &[f64], n: usize, re: &mut [f64], im: &mut [f64], vectors: Vectors<'_>) -> bool {
+    if n == 0 {
+        return true;
+    }
+    if !finite(a) {
+        return false;
+    }
+    let [left, right] = [wanted(vectors[0].as_ref()), wanted(vectors[1].as_ref())];
+    let mut buffer = MemBuffer::new(evd::evd_scratch::<f64>(n, left, right, Par::Seq, Default::default()));
+    let (mut real, mut imaginary) = (Diag::<f64>::zeros(n), Diag::<f64>::zeros(n));
+    let mut found = vectors.each_ref().map(|v| v.as_ref().map(|_| Mat::<f64>::zeros(n, n)));
+    let [left, right] = &mut found;
+    let done = evd::evd_real(
+        MatRef::from_row_major_slice(a, n, n),
+        real.as_mut(),
+        imaginary.as_mut(),
+        left.as_mut().map(Mat::as_mut),
+        right.as_mut().map(Mat::as_mut),
+        Par::Seq,
+        MemStack::new(&mut buffer),
+        Default::default(),
+    );
+    if done.is_err() {
+        return false;
+    }
+    for j in 0..n {
+        re[j] = real.column_vector()[j];
+        im[j] = imaginary.column_vector()[j];
+    }
+    for (to, from) in vectors.into_iter().zip(found) {
+        let (Some(to), Some(from)) = (to, from) else { continue };
+        let mut j = 0;
+        while j < n {
+            if im[j] == 0.0 || j + 1 == n {
+                (0..n).for_each(|i| to[i * n + j] = C64::new(from[(i, j)], 0.0));
+                j += 1;
+                continue;
+            }
+            // A pair: the real parts in the first column, the imaginary ones in the second.
+            for i in 0..n {
+                let x = C64::new(from[(i, j)], from[(i, j + 1)]);
+                (to[i * n + j], to[i * n + j + 1]) = (x, x.conj());
+            }
+            j += 2;
+        }
+        normalize(to, n);
+    }
+    true
+}
+
+/// Columns of length one, whose largest element is real unless it is so already.
+fn normalize(v: &mut [C64], n: usize) {
+    for j in 0..n {
+        let norm = (0..n).map(|i| v[i * n + j].norm_sqr()).sum::<f64>().sqrt();
+        let largest = (0..n).max_by(|&a, &b| v[a * n + j].norm_sqr().total_cmp(&v[b * n + j].norm_sqr())).unwrap_or(0);
+        let at = v[largest * n + j];
+        let real = at.im == 0.0;
+        let factor = if real { C64::new(1.0 / norm, 0.0) } else { at.conj() / (at.norm() * norm) };
+        (0..n).for_each(|i| v[i * n + j] *= factor);
+        if !real {
+            v[largest * n + j].im = 0.0;
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! CHLO: the ops of StableHLO's client dialect, which programs given as text may hold.
+
+use stablehlo::ir::{Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, Unary};
+
+use super::other::find;
+use super::{Cx, Result, Tv};
+use crate::engine::dtype::{DType, TensorType};
+use crate::engine::elementwise as loops;
+
+impl<'m> Cx<'_, 'm> {
+    /// Lowers an op by its name; `None` where no op of that name is known.
+    pub(super) fn chlo(&mut self, name: &str, attributes: &'m Attributes) -> Option<Result<()>> {
+        let name = name.strip_prefix("chlo.")?;
+        if let Some(op) = name.strip_prefix("broadcast_") {
+            return Some(self.broadcasting(op, attributes));
+        }
+        Some(match name {
+            "constant" => match find(attributes, "value") {
+                Some(Attribute::Tensor(literal) | Attribute::DenseArray(literal)) => self.constant(literal),
+                _ => Err(self.invalid("attribute value is missing")),
+            },
+            "constant_like" => self.constant_like(attributes),
+            "square" | "conj" => self.elementwise(|cx, x| cx.square_or_conj(name, x)),
+            "is_inf" | "is_pos_inf" | "is_neg_inf" => self.elementwise(|cx, x| cx.is_inf(name, x)),
+            "polygamma" | "zeta" | "next_after" | "mulhi" => self.take().and_then(|[a, b]| {
+                let y = self.special_of_two(name, &a, &b)?;
+                self.finish(vec![y])
+            }),
+            "top_k" => self.top_k(),
+            "ragged_dot" => self.ragged_dot(attributes),
+            "dynamic_reshape" => self.dynamic_reshape(),
+            _ if loops::special(name).is_some() => self.elementwise(|cx, x| cx.special_of(name, x)),
+            _ => return None,
+        })
+    }
+
+    fn elementwise(&mut self, f: impl FnOnce(&mut Self, Tv) -> Result<Tv>) -> Result<()> {
+        let [x] = self.take()?;
+        let y = f(self, x)?;
+        self.finish(vec![y])
+    }
+
+    /// A function of that name, computed in `f64` and rounded once.
+    pub(super) fn special_of(&mut self, name: &str, x: Tv) -> Result<Tv> {
+        let dtype = x.ty.dtype;
+        if let Some(map) = loops::complex_special(name, dtype) {
+            let v = self.map(map, &[x.v], &x.ty);
+            return Ok(Tv { v, ty: x.ty });
+        }
+        if !dtype.is_float() && !dtype.is_narrow_float() {
+            return Err(self.unsupported());
+        }
+        let map = loops::special(name).ok_or_else(|| self.unsupported())?;
+        let wide = self.converted(x, DType::F64)?;
+        let v = self.map(map, &[wide.v], &wide.ty);
+        self.converted(Tv { v, ty: wide.ty }, dtype)
+    }
+
+    fn special_of_two(&mut self, name: &str, a: &Tv, b: &Tv) -> Result<Tv> {
+        self.same(a, b)?;
+        let dtype = a.ty.dtype;
+        let own = match name {
+            "next_after" => loops::next_after(dtype),
+            "mulhi" => loops::multiply_high(dtype),
+            _ => None,
+        };
+        if let Some(map) = own {
+            let v = self.map(map, &[a.v, b.v], &a.ty);
+            return Ok(Tv { v, ty: a.ty.clone() });
+        }
+        let map = loops::special2(name).filter(|_| dtype.is_float() || dtype.is_narrow_float());
+        let map = map.ok_or_else(|| self.unsupported())?;
+        let (a, b) = (self.converted(a.clone(), DType::F64)?, self.converted(b.clone(), DType::F64)?);
+        let v = self.map(map, &[a.v, b.v], &a.ty);
+        self.converted(Tv { v, ty: a.ty }, dtype)
+    }
+
+    fn square_or_conj(&mut self, name: &str, x: Tv) -> Result<Tv> {
+        if let Some(map) = loops::complex_special(name, x.ty.dtype) {
+            let v = self.map(map, &[x.v], &x.ty);
+            return Ok(Tv { v, ty: x.ty });
+        }
+        // A real number is its own conjugate.
+        if name == "conj" { Ok(x) } else { self.bin(Binary::Multiply, &x, &x) }
+    }
+
+    fn is_inf(&mut self, name: &str, x: Tv) -> Result<Tv> {
+        if !x.ty.dtype.is_float() && !x.ty.dtype.is_narrow_float() {
+            return Err(self.unsupported());
+        }
+        let x = self.widened(x)?;
+        let x = if name == "is_inf" { self.un(Unary::Abs, &x)? } else { x };
+        let limit = if name == "is_neg_inf" { f64::NEG_INFINITY } else { f64::INFINITY };
+        let limit = self.filled(limit, x.ty.dtype, &x.ty.dims.clone())?;
+        self.compared(ComparisonDirection::Eq, ComparisonType::Float, &x, &limit)
+    }
+
+    fn constant_like(&mut self, attributes: &'m Attributes) -> Result<()> {
+        let [x] = self.take()?;
+        let ty = x.ty;
+        let y = match find(attributes, "value") {
+            Some(Attribute::Float(value, _)) => self.filled(*value, ty.dtype, &ty.dims)?,
+            Some(Attribute::Integer(value, _)) => {
+                let wide = self.typed(DType::I64, &ty.dims)?;
+                let v = self.l.splat_value(&value.to_ne_bytes(), wide.elements());
+                self.converted(Tv { v, ty: wide }, ty.dtype)?
+            }
+            _ => return Err(self.invalid("attribute value is missing or neither integer nor float")),
+        };
+        self.finish(vec![y])
+    }
+
+    /// An op on operands that are broadcast to one another first.
+    fn broadcasting(&mut self, op: &str, attributes: &Attributes) -> Result<()> {
+        let operands = self.operands()?;
+        let dimensions = find(attributes, "broadcast_dimensions").and_then(Attribute::as_integers);
+        let operands = self.broadcast_together(operands, dimensions.as_deref(), op == "select")?;
+        let y = match (op, &operands[..]) {
+            ("select", [p, a, b]) => {
+                self.same(a, b)?;
+                let v = self.map(loops::select(a.ty.dtype.size()), &[p.v, a.v, b.v], &a.ty);
+                Tv { v, ty: a.ty.clone() }
+            }
+            ("compare", [a, b]) => {
+                let word = |name| find(attributes, name).and_then(last_word);
+                let direction = match word("comparison_direction").as_deref() {
+                    Some("EQ") => ComparisonDirection::Eq,
+                    Some("NE") => ComparisonDirection::Ne,
+                    Some("GE") => ComparisonDirection::Ge,
+                    Some("GT") => ComparisonDirection::Gt,
+                    Some("LE") => ComparisonDirection::Le,
+                    Some("LT") => ComparisonDirection::Lt,
+                    _ => return Err(self.invalid("attribute comparison_direction is missing")),
+                };
+                let kind = match word("compare_type").as_deref() {
+                    Some("TOTALORDER") => ComparisonType::TotalOrder,
+                    _ => ComparisonType::NoType,
+                };
+                self.compared(direction, kind, a, b)?
+            }
+            ("next_after" | "polygamma" | "zeta", [a, b]) => self.special_of_two(op, a, b)?,
+            (_, [a, b]) => {
+                let op = binary(op).ok_or_else(|| self.unsupported())?;
+                self.bin(op, a, b)?
+            }
+            _ => return Err(self.invalid(format!("{} operands", operands.len()))),
+        };
+        self.finish(vec![y])
+    }
+
+    /// `a` compared with `b`.
+    pub(super) fn compared(
+        &mut self,
+        direction: ComparisonDirection,
+        kind: ComparisonType,
+        a: &Tv,
+        b: &Tv,
+    ) -> Result<Tv> {
+        self.same(a, b)?;
+        let (a, b) = (self.widened(a.clone())?, self.widened(b.clone())?);
+        let map = loops::compare(direction, kind, a.ty.dtype).ok_or_else(|| self.unsupported())?;
+        let ty = TensorType { dtype: DType::Bool, dims: a.ty.dims.clone() };
+        let v = self.map(map, &[a.v, b.v], &ty);
+        Ok(Tv { v, ty })
+    }
+
+    /// The operands with equal extents: dimensions are aligned at the end, or as `dimensions` says for the operand of
+    /// the smaller rank. A scalar predicate stays aligned to everything.
+    fn broadcast_together(&mut self, operands: Vec<Tv>, dimensions: Option<&[i64]>, select: bool) -> Result<Vec<Tv>> {
+        let rank = operands.iter().map(|x| x.ty.rank()).max().unwrap_or(0);
+        let mut places = Vec::with_capacity(operands.len());
+        for x in &operands {
+            let own = x.ty.rank();
+            let aligned: Vec<usize> = (rank - own..rank).collect();
+            places.push(match dimensions {
+                Some(list) if own < rank && !select => self.sizes(list, own, "broadcast_dimensions")?,
+                _ => aligned,
+            });
+        }
+        let mut dims = vec![1; rank];
+        for (x, places) in operands.iter().zip(&places) {
+            self.distinct(places, rank, "broadcast_dimensions")?;
+            for (&extent, &d) in x.ty.dims.iter().zip(places) {
+                self.ensure(extent == 1 || dims[d] == 1 || dims[d] == extent, || {
+                    format!("{} beside an extent of {} in dimension {d}", x.ty, dims[d])
+                })?;
+                if extent != 1 {
+                    dims[d] = extent;
+                }
+            }
+        }
+        let mut made = Vec::with_capacity(operands.len());
+        for (x, places) in operands.iter().zip(places) {
+            let ty = self.typed(x.ty.dtype, &dims)?;
+            made.push(self.broadcast(x, ty, &places)?);
+        }
+        Ok(made)
+    }
+}
+
+/// The last word of an enumeration such as `#chlo<comparison_direction LT>`.
+fn last_word(attribute: &Attribute) -> Option<String> {
+    match attribute {
+        Attribute::Other(text) => {
+            text.trim_end_matches('>').rsplit([' ', '<', '.']).next().map(str::to_owned).filter(|w| !w.is_empty())
+        }
+        Attribute::String(text) => std::str::from_utf8(text).ok().map(str::to_owned),
+        _ => None,
+    }
+}
+
+fn binary(name: &str) -> Option<Binary> {
+    Some(match name {
+        "add" => Binary::Add,
+        "and" => Binary::And,
+        "atan2" => Binary::Atan2,
+        "complex" => Binary::Complex,
+        "divide" => Binary::Divide,
+        "maximum" => Binary::Maximum,
+        "minimum" => Binary::Minimum,
+        "multiply" => Binary::Multiply,
+        "or" => Binary::Or,
+        "power" => Binary::Power,
+        "remainder" => Binary::Remainder,
+        "shift_left" => Binary::ShiftLeft,
+        "shift_right_arithmetic" => Binary::ShiftRightArithmetic,
+        "shift_right_logical" => Binary::ShiftRightLogical,
+        "subtract" => Binary::Subtract,
+        "xor" => Binary::Xor,
+        _ => return None,
+    })
+}

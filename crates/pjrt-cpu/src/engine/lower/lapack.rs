@@ -1,0 +1,150 @@
+//! LAPACK's routines by the names JAX calls them on the platform `cpu`, such as `lapack_dsyevd_ffi`: what a program
+//! exported for that platform holds, and what a plugin's package makes JAX send to this device.
+
+use stablehlo::ir::Attribute;
+
+use super::{Cx, Result, Tv};
+use crate::engine::dtype::{DType, TensorType};
+use crate::engine::kernels::lapack::{Lapack, Routine};
+
+/// A routine's letter for its element type, and its name.
+fn split(target: &str) -> Option<(DType, &str)> {
+    let name = target.strip_prefix("lapack_")?.strip_suffix("_ffi")?;
+    let dtype = match name.get(..1)? {
+        "s" => DType::F32,
+        "d" => DType::F64,
+        "c" => DType::C64,
+        "z" => DType::C128,
+        _ => return None,
+    };
+    Some((dtype, &name[1..]))
+}
+
+impl Cx<'_, '_> {
+    /// One of LAPACK's routines; `None` where the target is none of those.
+    ///
+    /// Layouts that the call states are those of memory: what a matrix is does not depend on them.
+    pub(super) fn lapack(&mut self, target: &str) -> Option<Result<()>> {
+        let (dtype, name) = split(target)?;
+        let letter = |name: &str| {
+            let code = self.call_attribute(name).and_then(Attribute::as_integer);
+            code.and_then(|code| u8::try_from(code).ok()).map(char::from)
+        };
+        let lower = letter("uplo") != Some('U');
+        let routine = match name {
+            "geqrf" => return Some(self.qr()),
+            "orgqr" | "ungqr" => return Some(self.householder_product()),
+            "syevd" | "heevd" => Routine::Symmetric { lower },
+            "gesdd" => Routine::Singular { full: letter("mode") == Some('A'), vectors: letter("mode") != Some('N') },
+            "geev" => Routine::General {
+                left: letter("compute_left") == Some('V'),
+                right: letter("compute_right") == Some('V'),
+            },
+            "gees" if letter("sort") == Some('S') => return Some(Err(self.unsupported())),
+            "gees" => Routine::Schur { vectors: letter("mode") == Some('V') },
+            "gehrd" => Routine::Hessenberg,
+            "sytrd" | "hetrd" => Routine::Tridiagonal { lower },
+            "getrf" => Routine::Lu,
+            "geqp3" => Routine::PivotedQr,
+            _ => return None,
+        };
+        Some(self.factorise(routine, dtype))
+    }
+
+    fn factorise(&mut self, routine: Routine, dtype: DType) -> Result<()> {
+        let operands = self.operands()?;
+        let pivoted = routine == Routine::PivotedQr;
+        self.ensure(operands.len() == 1 + usize::from(pivoted), || format!("{} operands", operands.len()))?;
+        let x = operands[0].clone();
+        let &[ref batch @ .., m, n] = &x.ty.dims[..] else {
+            return Err(self.invalid(format!("of {}", x.ty)));
+        };
+        let square = !matches!(routine, Routine::Singular { .. } | Routine::Lu | Routine::PivotedQr);
+        self.ensure(x.ty.dtype == dtype && (!square || m == n), || format!("of {}", x.ty))?;
+        if routine == Routine::Hessenberg {
+            let whole = |name: &str, is: usize| {
+                let given = self.call_attribute(name).and_then(Attribute::as_integer);
+                given.is_none_or(|given| i64::try_from(is) == Ok(given))
+            };
+            self.ensure(whole("low", 1) && whole("high", n), || "of a part of the matrix".to_owned())?;
+        }
+        let complex = matches!(dtype, DType::C64 | DType::C128);
+        let wide = if complex { DType::C128 } else { DType::F64 };
+        let k = m.min(n);
+        let mut types: Vec<TensorType> = Vec::new();
+        let shape = |dims: &[usize]| [batch, dims].concat();
+        let mut add = |dtype: DType, dims: &[usize]| -> Result<()> {
+            types.push(self.typed(dtype, &shape(dims))?);
+            Ok(())
+        };
+        let values = |add: &mut dyn FnMut(DType, &[usize]) -> Result<()>| match complex {
+            true => add(wide, &[n]),
+            false => add(wide, &[n]).and_then(|()| add(wide, &[n])),
+        };
+        match routine {
+            Routine::Symmetric { .. } => {
+                add(wide, &[n, n])?;
+                add(DType::F64, &[n])?;
+            }
+            Routine::Singular { full, vectors } => {
+                let square = full || !vectors;
+                add(wide, &[m, n])?;
+                add(DType::F64, &[k])?;
+                add(wide, &[m, if square { m } else { k }])?;
+                add(wide, &[if square { n } else { k }, n])?;
+            }
+            Routine::General { .. } => {
+                values(&mut add)?;
+                add(DType::C128, &[n, n])?;
+                add(DType::C128, &[n, n])?;
+            }
+            Routine::Schur { .. } => {
+                add(wide, &[n, n])?;
+                add(wide, &[n, n])?;
+                values(&mut add)?;
+                add(DType::I32, &[])?;
+            }
+            Routine::Hessenberg => {
+                add(wide, &[n, n])?;
+                add(wide, &[n.saturating_sub(1)])?;
+            }
+            Routine::Tridiagonal { .. } => {
+                add(wide, &[n, n])?;
+                add(DType::F64, &[n])?;
+                add(DType::F64, &[n.saturating_sub(1)])?;
+                add(wide, &[n.saturating_sub(1)])?;
+            }
+            Routine::Lu => {
+                add(wide, &[m, n])?;
+                add(DType::I32, &[k])?;
+            }
+            Routine::PivotedQr => {
+                add(wide, &[m, n])?;
+                add(DType::I32, &[n])?;
+                add(wide, &[k])?;
+            }
+        }
+        if !pivoted {
+            add(DType::I32, &[])?;
+        }
+        let mut ins = vec![self.converted(x.clone(), wide)?.v];
+        if pivoted {
+            let columns = &operands[1];
+            self.ensure(columns.ty == types[1], || format!("columns of {}", columns.ty))?;
+            ins.push(columns.v);
+        }
+        let kernel = Lapack { routine, m, n, batch: batch.iter().product(), complex };
+        let outs = self.kernel(kernel, &ins, &[], &types);
+        let narrow = |of: DType| match (dtype, of) {
+            (DType::F32 | DType::C64, DType::F64) => DType::F32,
+            (DType::F32 | DType::C64, DType::C128) => DType::C64,
+            _ => of,
+        };
+        let mut results = Vec::with_capacity(types.len());
+        for (v, ty) in outs.into_iter().zip(types) {
+            let to = narrow(ty.dtype);
+            results.push(self.converted(Tv { v, ty }, to)?);
+        }
+        self.finish(results)
+    }
+}

@@ -1,0 +1,121 @@
+//! `chlo.ragged_dot`: a contraction whose rows, or terms, belong to groups of different sizes.
+
+use stablehlo::ir::{Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, DotDimensions};
+
+use super::other::find;
+use super::{Cx, Result, Tv};
+use crate::engine::dtype::{DType, TensorType};
+use crate::engine::kernels::shape::Concatenate;
+
+/// Groups a program may have: each becomes a contraction.
+const MAX_GROUPS: usize = 1024;
+
+impl Cx<'_, '_> {
+    pub(super) fn ragged_dot(&mut self, attributes: &Attributes) -> Result<()> {
+        let [a, b, sizes] = self.take()?;
+        let Some(Attribute::Other(text)) = find(attributes, "ragged_dot_dimension_numbers") else {
+            return Err(self.invalid("attribute ragged_dot_dimension_numbers is missing"));
+        };
+        let list = |name: &str| {
+            let list = dimensions(text, name);
+            list.ok_or_else(|| self.invalid(format!("{name} in {text}")))
+        };
+        let d = DotDimensions {
+            lhs_batching: list("lhs_batching_dimensions")?,
+            rhs_batching: list("rhs_batching_dimensions")?,
+            lhs_contracting: list("lhs_contracting_dimensions")?,
+            rhs_contracting: list("rhs_contracting_dimensions")?,
+        };
+        let (ragged, group) = (list("lhs_ragged_dimensions")?, list("rhs_group_dimensions")?);
+        let &[ragged] = &ragged[..] else {
+            return Err(self.invalid(format!("lhs_ragged_dimensions = {ragged:?}: one is needed")));
+        };
+        self.distinct(&[ragged], a.ty.rank(), "lhs_ragged_dimensions")?;
+        self.distinct(&[&d.lhs_batching[..], &d.lhs_contracting].concat(), a.ty.rank(), "lhs dimensions")?;
+        self.distinct(&[&d.rhs_batching[..], &d.rhs_contracting, &group].concat(), b.ty.rank(), "rhs dimensions")?;
+        let dtype = self.result_dtype(0)?;
+        if d.lhs_batching.contains(&ragged) {
+            // Groups of whole batches change nothing.
+            let y = self.dot_checked(a, b, &d, dtype)?;
+            return self.finish(vec![y]);
+        }
+        if sizes.ty.rank() != 1 || sizes.ty.dims[0] > MAX_GROUPS {
+            return Err(self.unsupported());
+        }
+        let groups = sizes.ty.dims[0];
+        let contracting = d.lhs_contracting.contains(&ragged);
+        self.ensure(group.len() == usize::from(!contracting), || format!("rhs_group_dimensions = {group:?}"))?;
+        // Where each group begins and ends, along the ragged dimension.
+        let sizes = self.converted(sizes, DType::I64)?;
+        let positions = self.counted(TensorType { dtype: DType::I64, dims: a.ty.dims.clone() }, ragged)?;
+        let zero = self.typed(a.ty.dtype, &a.ty.dims)?;
+        let zero = Tv { v: self.l.splat_value(&vec![0; zero.dtype.size()], zero.elements()), ty: zero };
+        let scalar = self.typed(DType::I64, &[])?;
+        let mut end = Tv { v: self.l.splat_value(&0i64.to_ne_bytes(), 1), ty: scalar };
+        let mut parts: Vec<Tv> = Vec::with_capacity(groups);
+        for g in 0..groups {
+            let start = end.clone();
+            let at = i64::try_from(g).unwrap_or(i64::MAX);
+            let size = self.sliced(&sizes, &[at], &[at + 1], &[1])?;
+            end = self.bin(Binary::Add, &start, &Tv { v: size.v, ty: start.ty.clone() })?;
+            let low = self.broadcast(&start, positions.ty.clone(), &[])?;
+            let high = self.broadcast(&end, positions.ty.clone(), &[])?;
+            let from = self.compared(ComparisonDirection::Ge, ComparisonType::Signed, &positions, &low)?;
+            let to = self.compared(ComparisonDirection::Lt, ComparisonType::Signed, &positions, &high)?;
+            let mine = self.bin(Binary::And, &from, &to)?;
+            let select = crate::engine::elementwise::select(a.ty.dtype.size());
+            let v = self.map(select, &[mine.v, a.v, zero.v], &a.ty);
+            let a = Tv { v, ty: a.ty.clone() };
+            let (b, d) = match group[..] {
+                [of] => self.one_group(&b, of, g, &d)?,
+                _ => (b.clone(), d.clone()),
+            };
+            parts.push(self.dot_checked(a, b, &d, dtype)?);
+        }
+        let Some(first) = parts.first().cloned() else {
+            let ty = self.result_type(0)?;
+            let v = self.l.splat_value(&vec![0; ty.dtype.size()], ty.elements());
+            return self.finish_one(v, ty);
+        };
+        if contracting {
+            let chunk = first.ty.bytes();
+            let mut dims = vec![groups];
+            dims.extend(first.ty.dims.iter());
+            let ty = self.typed(dtype, &dims)?;
+            let ins: Vec<u32> = parts.iter().map(|p| p.v).collect();
+            let kernel = Concatenate { chunks: vec![chunk; groups], row: chunk * groups };
+            let v = self.kernel(kernel, &ins, &[], std::slice::from_ref(&ty))[0];
+            return self.finish_one(v, ty);
+        }
+        let mut sum = first;
+        for part in &parts[1..] {
+            sum = self.bin(Binary::Add, &sum, part)?;
+        }
+        self.finish(vec![sum])
+    }
+
+    /// The part of `b` for group `g`, without the group dimension, and the dimensions of the rest.
+    fn one_group(&mut self, b: &Tv, of: usize, g: usize, d: &DotDimensions) -> Result<(Tv, DotDimensions)> {
+        let extents: Vec<i64> = b.ty.dims.iter().map(|&x| i64::try_from(x).unwrap_or(i64::MAX)).collect();
+        let (mut starts, mut limits) = (vec![0; extents.len()], extents);
+        starts[of] = i64::try_from(g).unwrap_or(i64::MAX);
+        limits[of] = starts[of] + 1;
+        let part = self.sliced(b, &starts, &limits, &vec![1; starts.len()])?;
+        let mut dims = part.ty.dims.to_vec();
+        dims.remove(of);
+        let without = |list: &[usize]| list.iter().map(|&x| x - usize::from(x > of)).collect::<Vec<_>>();
+        let d = DotDimensions {
+            rhs_batching: without(&d.rhs_batching),
+            rhs_contracting: without(&d.rhs_contracting),
+            ..d.clone()
+        };
+        Ok((Tv { v: part.v, ty: self.typed(part.ty.dtype, &dims)? }, d))
+    }
+}
+
+/// A list such as `lhs_ragged_dimensions = [0]` in the text of the attribute.
+fn dimensions(text: &str, name: &str) -> Option<Vec<usize>> {
+    let Some((_, rest)) = text.split_once(name) else { return Some(Vec::new()) };
+    let (list, _) = rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('[')?.split_once(']')?;
+    list.split(',').map(str::trim).filter(|item| !item.is_empty()).map(|item| item.parse().ok()).collect()
+}

@@ -1,0 +1,281 @@
+//! Quantized types written out as what they stand for, before a program is lowered.
+//!
+//! Values become tensors of the stored integers. Ops that only move elements, or pass them on, work on those. What the
+//! specification defines by dequantizing, computing and quantizing is written out so, and so are the two ops that
+//! convert.
+
+mod types;
+
+use stablehlo::ir::{
+    Binary, ComparisonType, DYNAMIC, ElementType, Func, Literal, LocationId, Module, Op, OpKind, Region, TensorType,
+    Type, Unary, ValueId, ValueTypes,
+};
+
+use super::error::CompileError;
+use types::{Params, Quantized};
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+/// The program without quantized types; `None` where it has none.
+pub(super) fn written_out(module: &Module) -> Result<Option<Module>> {
+    let quantized = |f: &Func| f.values.iter().chain(&f.results).any(|ty| Quantized::of(ty).is_some());
+    if !module.funcs.iter().any(quantized) {
+        return Ok(None);
+    }
+    let mut module = module.clone();
+    for func in &mut module.funcs {
+        if quantized(func) {
+            let mut rewrite = Rewrite { of: func.values.iter().map(Quantized::of).collect(), values: &mut func.values };
+            for (at, of) in rewrite.of.iter().enumerate() {
+                if let Some(of) = of {
+                    rewrite.values.set(at, Type::Tensor(of.stored()));
+                }
+            }
+            func.body = rewrite.region(std::mem::take(&mut func.body))?;
+            for ty in &mut func.results {
+                if let Some(of) = Quantized::of(ty) {
+                    *ty = Type::Tensor(of.stored());
+                }
+            }
+        }
+    }
+    Ok(Some(module))
+}
+
+struct Rewrite<'f> {
+    values: &'f mut ValueTypes,
+    /// What each value was, if it was quantized.
+    of: Vec<Option<Quantized>>,
+}
+
+impl Rewrite<'_> {
+    fn quantized(&self, id: ValueId) -> Option<&Quantized> {
+        self.of.get(id.0 as usize).and_then(Option::as_ref)
+    }
+
+    fn region(&mut self, region: Region) -> Result<Region> {
+        let mut ops = Vec::with_capacity(region.ops.len());
+        for op in region.ops {
+            self.op(op, &mut ops)?;
+        }
+        Ok(Region { args: region.args, ops })
+    }
+
+    fn op(&mut self, mut op: Op, ops: &mut Vec<Op>) -> Result<()> {
+        op.regions = op.regions.into_iter().map(|r| self.region(r)).collect::<Result<_>>()?;
+        let touched = op.operands.iter().chain(&op.results).any(|&id| self.quantized(id).is_some());
+        if !touched || self.works_on_storage(&op) {
+            ops.push(op);
+            return Ok(());
+        }
+        let at = op.location;
+        let mut operands = Vec::with_capacity(op.operands.len());
+        for &id in &op.operands {
+            operands.push(self.dequantized(id, at, ops)?);
+        }
+        let converts = matches!(&op.kind, OpKind::Other { name, .. }
+            if name == "stablehlo.uniform_quantize" || name == "stablehlo.uniform_dequantize");
+        if converts {
+            let (&[x], &[y]) = (&operands[..], &op.results[..]) else {
+                return Err(CompileError::invalid(format!("{}: one operand and one result", op.kind.name())));
+            };
+            return match self.quantized(y).cloned() {
+                Some(to) => self.quantize(x, &to, y, at, ops),
+                None => {
+                    let same = Op { kind: OpKind::Convert, operands: vec![x].into(), ..op };
+                    ops.push(same);
+                    Ok(())
+                }
+            };
+        }
+        if let OpKind::Compare { compare_type, .. } = &mut op.kind {
+            *compare_type = ComparisonType::NoType;
+        }
+        let results = op.results.clone();
+        op.operands = operands.into();
+        op.results = results.iter().map(|&y| self.meant_for(y)).collect();
+        let made = op.results.clone();
+        ops.push(op);
+        for (x, y) in made.into_iter().zip(results) {
+            if let Some(to) = self.quantized(y).cloned() {
+                self.quantize(x, &to, y, at, ops)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The op means the same for the stored integers.
+    fn works_on_storage(&self, op: &Op) -> bool {
+        let passes_on = match &op.kind {
+            OpKind::BitcastConvert
+            | OpKind::Return
+            | OpKind::Call { .. }
+            | OpKind::Composite { .. }
+            | OpKind::CustomCall { .. }
+            | OpKind::While
+            | OpKind::If
+            | OpKind::Case
+            | OpKind::Tuple
+            | OpKind::GetTupleElement { .. }
+            | OpKind::OptimizationBarrier
+            | OpKind::GetDimensionSize { .. }
+            | OpKind::Constant(_) => return true,
+            OpKind::Reshape
+            | OpKind::Transpose { .. }
+            | OpKind::Slice { .. }
+            | OpKind::BroadcastInDim { .. }
+            | OpKind::DynamicSlice { .. }
+            | OpKind::DynamicUpdateSlice
+            | OpKind::Concatenate { .. }
+            | OpKind::Pad { .. }
+            | OpKind::Reverse { .. }
+            | OpKind::Gather { .. }
+            | OpKind::Select => true,
+            OpKind::Other { name, .. } => {
+                name.starts_with("sdy.")
+                    || matches!(
+                        name.strip_prefix("stablehlo.").unwrap_or_default(),
+                        "dynamic_reshape"
+                            | "dynamic_broadcast_in_dim"
+                            | "dynamic_gather"
+                            | "dynamic_pad"
+                            | "real_dynamic_slice"
+                            | "set_dimension_size"
+                            | "torch_index_select"
+                            | "all_gather"
+                            | "all_to_all"
+                            | "collective_permute"
+                            | "collective_broadcast"
+                    )
+            }
+            // What the regions compute is written out in them.
+            _ => !op.regions.is_empty(),
+        };
+        let mut all = op.operands.iter().chain(&op.results).filter_map(|&id| self.quantized(id)).map(|q| &q.params);
+        passes_on && all.next().is_none_or(|first| all.all(|p| p == first))
+    }
+
+    fn push(
+        &mut self,
+        kind: OpKind,
+        operands: Vec<ValueId>,
+        ty: TensorType,
+        at: LocationId,
+        ops: &mut Vec<Op>,
+    ) -> ValueId {
+        let id = self.value(ty);
+        ops.push(op(kind, operands, id, at));
+        id
+    }
+
+    fn value(&mut self, ty: TensorType) -> ValueId {
+        self.values.push(Type::Tensor(ty));
+        self.of.push(None);
+        ValueId(u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// A value for the numbers meant by a quantized result; the result itself where it is not quantized.
+    fn meant_for(&mut self, id: ValueId) -> ValueId {
+        match self.quantized(id).map(Quantized::meant) {
+            Some(ty) => self.value(ty),
+            None => id,
+        }
+    }
+
+    /// One number per slice, or one for all, spread over the tensor.
+    fn spread(
+        &mut self,
+        q: &Quantized,
+        of: impl Fn(&(f64, i64)) -> f64,
+        at: LocationId,
+        ops: &mut Vec<Op>,
+    ) -> Result<ValueId> {
+        if q.shape.contains(&DYNAMIC) {
+            return Err(CompileError::unsupported(
+                "a quantized tensor with a dimension of unknown extent; refine the program's shapes first",
+            ));
+        }
+        let numbers: Vec<f64> = q.params.steps.iter().map(of).collect();
+        let (shape, broadcast_dimensions) = match q.axis {
+            Some(axis) => {
+                let fits = q.shape.get(axis).is_some_and(|&d| usize::try_from(d) == Ok(numbers.len()));
+                if !fits {
+                    return Err(CompileError::invalid(format!(
+                        "{} scales along dimension {axis} of a quantized tensor of {:?}",
+                        numbers.len(),
+                        q.shape
+                    )));
+                }
+                (vec![q.shape[axis]], vec![axis])
+            }
+            None => (Vec::new(), Vec::new()),
+        };
+        let constant = self.constant(&numbers, shape, q.params.expressed, at, ops);
+        let kind = OpKind::BroadcastInDim { broadcast_dimensions };
+        Ok(self.push(kind, vec![constant], q.meant(), at, ops))
+    }
+
+    fn constant(
+        &mut self,
+        numbers: &[f64],
+        shape: Vec<i64>,
+        element: ElementType,
+        at: LocationId,
+        ops: &mut Vec<Op>,
+    ) -> ValueId {
+        let ty = TensorType { shape: shape.clone(), element: ElementType::F64 };
+        let data: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let literal = Literal { ty: ty.clone(), data: data.into(), splat: false };
+        let wide = self.push(OpKind::Constant(literal), Vec::new(), ty, at, ops);
+        self.push(OpKind::Convert, vec![wide], TensorType { shape, element }, at, ops)
+    }
+
+    /// The numbers a value stands for; the value itself where it is not quantized.
+    fn dequantized(&mut self, id: ValueId, at: LocationId, ops: &mut Vec<Op>) -> Result<ValueId> {
+        let Some(q) = self.quantized(id).cloned() else { return Ok(id) };
+        let integers = self.push(OpKind::Convert, vec![id], q.meant(), at, ops);
+        let zeros = self.spread(&q, |&(_, zero)| float(zero), at, ops)?;
+        let scales = self.spread(&q, |&(scale, _)| scale, at, ops)?;
+        let shifted = self.push(OpKind::Binary(Binary::Subtract), vec![integers, zeros], q.meant(), at, ops);
+        Ok(self.push(OpKind::Binary(Binary::Multiply), vec![shifted, scales], q.meant(), at, ops))
+    }
+
+    /// Makes the integers `result` that stand for the numbers `x`.
+    fn quantize(
+        &mut self,
+        x: ValueId,
+        q: &Quantized,
+        result: ValueId,
+        at: LocationId,
+        ops: &mut Vec<Op>,
+    ) -> Result<()> {
+        let zeros = self.spread(q, |&(_, zero)| float(zero), at, ops)?;
+        let scales = self.spread(q, |&(scale, _)| scale, at, ops)?;
+        let scaled = self.push(OpKind::Binary(Binary::Divide), vec![x, scales], q.meant(), at, ops);
+        let shifted = self.push(OpKind::Binary(Binary::Add), vec![scaled, zeros], q.meant(), at, ops);
+        let Params { range: (low, high), expressed, .. } = q.params;
+        let low = self.constant(&[float(low)], Vec::new(), expressed, at, ops);
+        let high = self.constant(&[float(high)], Vec::new(), expressed, at, ops);
+        let clamped = self.push(OpKind::Clamp, vec![low, shifted, high], q.meant(), at, ops);
+        let rounded = self.push(OpKind::Unary(Unary::RoundNearestEven), vec![clamped], q.meant(), at, ops);
+        ops.push(op(OpKind::Convert, vec![rounded], result, at));
+        Ok(())
+    }
+}
+
+fn op(kind: OpKind, operands: Vec<ValueId>, result: ValueId, location: LocationId) -> Op {
+    Op {
+        kind,
+        operands: operands.into(),
+        results: vec![result].into(),
+        regions: Vec::new(),
+        attributes: Vec::new(),
+        location,
+    }
+}
+
+/// Storage has 32 bits at most.
+#[expect(clippy::cast_precision_loss, reason = "storage has 32 bits at most")]
+fn float(x: i64) -> f64 {
+    x as f64
+}

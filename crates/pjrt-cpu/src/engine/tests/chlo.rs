@@ -1,0 +1,145 @@
+//! The ops of StableHLO's client dialect, and those the specification has dropped.
+
+use super::{op, program, run, tensor};
+use crate::engine::DType;
+
+fn chlo<T: bytemuck::Pod>(name: &str, dtype: DType, operands: &[&[T]]) -> Vec<T> {
+    let n = operands[0].len();
+    let ty = format!("tensor<{n}x{}>", dtype.name());
+    let parameters: Vec<String> = (0..operands.len()).map(|i| format!("%a{i}: {ty}")).collect();
+    let names: Vec<String> = (0..operands.len()).map(|i| format!("%a{i}")).collect();
+    let types = vec![ty.clone(); operands.len()].join(", ");
+    let body = format!("%0 = \"chlo.{name}\"({}) : ({types}) -> {ty}\n return %0 : {ty}", names.join(", "));
+    let program = program(&parameters.join(", "), &ty, &body);
+    run(&program, operands.iter().map(|o| tensor(dtype, &[n], o)).collect())
+}
+
+#[test]
+fn functions_have_their_values() {
+    let close = |name: &str, x: f32, want: f32| {
+        let got = chlo(name, DType::F32, &[&[x]])[0];
+        assert!((got - want).abs() <= want.abs() * f32::EPSILON, "{name}({x}) = {got}, want {want}");
+    };
+    close("erf", 0.5, 0.520_499_9);
+    close("erfc", 2.0, 0.004_677_735);
+    close("erf_inv", 0.5, 0.476_936_28);
+    close("lgamma", 4.5, 2.453_736_6);
+    close("digamma", 1.0, -0.577_215_7);
+    close("bessel_i1e", 1.0, 0.207_910_42);
+    close("sinh", 1.0, 1.175_201_2);
+    close("cosh", 1.0, 1.543_080_6);
+    close("acosh", 2.0, 1.316_958);
+    close("atanh", 0.5, 0.549_306_15);
+    close("square", -3.0, 9.0);
+    let two = |name: &str, a: f32, b: f32| chlo(name, DType::F32, &[&[a], &[b]])[0];
+    assert!((two("zeta", 2.0, 1.0) - 1.644_934).abs() < 1e-6);
+    assert!((two("polygamma", 1.0, 1.0) - 1.644_934).abs() < 1e-6);
+    assert_eq!(two("next_after", 1.0, 2.0), 1.0 + f32::EPSILON);
+    assert_eq!(two("next_after", 0.0, -1.0), -f32::from_bits(1));
+    assert_eq!(chlo("mulhi", DType::I8, &[&[64i8, -64], &[4, -4]]), [1, 1]);
+    assert_eq!(chlo("square", DType::I32, &[&[-3i32]]), [9]);
+    // The same function by both of its names.
+    assert_eq!(chlo("tan", DType::F64, &[&[0.5f64]]), op("tan", DType::F64, &[&[0.5f64]]));
+}
+
+#[test]
+fn infinities_are_told_apart() {
+    let x = [1.0f32, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+    for (name, want) in [("is_inf", [0u8, 1, 1, 0]), ("is_pos_inf", [0, 1, 0, 0]), ("is_neg_inf", [0, 0, 1, 0])] {
+        let p = program(
+            "%a: tensor<4xf32>",
+            "tensor<4xi1>",
+            &format!("%0 = chlo.{name} %a : tensor<4xf32> -> tensor<4xi1>\n return %0 : tensor<4xi1>"),
+        );
+        assert_eq!(run::<u8>(&p, vec![tensor(DType::F32, &[4], &x)]), want, "{name}");
+    }
+}
+
+#[test]
+fn operands_are_broadcast_to_one_another() {
+    let p = program(
+        "%a: tensor<2x1xi32>, %b: tensor<3xi32>",
+        "tensor<2x3xi32>",
+        "%0 = chlo.broadcast_add %a, %b : (tensor<2x1xi32>, tensor<3xi32>) -> tensor<2x3xi32>
+         return %0 : tensor<2x3xi32>",
+    );
+    let inputs = vec![tensor(DType::I32, &[2, 1], &[10, 20]), tensor(DType::I32, &[3], &[1, 2, 3])];
+    assert_eq!(run::<i32>(&p, inputs), [11, 12, 13, 21, 22, 23]);
+    let p = program(
+        "%a: tensor<2xi32>, %b: tensor<2x2xi32>",
+        "tensor<2x2xi1>",
+        "%0 = \"chlo.broadcast_compare\"(%a, %b) {broadcast_dimensions = array<i64: 0>,
+           comparison_direction = #chlo<comparison_direction LT>} : (tensor<2xi32>, tensor<2x2xi32>) -> tensor<2x2xi1>
+         return %0 : tensor<2x2xi1>",
+    );
+    let inputs = vec![tensor(DType::I32, &[2], &[1, 3]), tensor(DType::I32, &[2, 2], &[1, 2, 3, 4])];
+    assert_eq!(run::<u8>(&p, inputs), [0, 1, 0, 1]);
+}
+
+#[test]
+fn the_largest_come_first() {
+    let p = program(
+        "%a: tensor<2x4xf8E5M2>",
+        "tensor<2x2xf8E5M2>, tensor<2x2xi32>",
+        "%0:2 = chlo.top_k(%a, k = 2) : tensor<2x4xf8E5M2> -> (tensor<2x2xf8E5M2>, tensor<2x2xi32>)
+         return %0#0, %0#1 : tensor<2x2xf8E5M2>, tensor<2x2xi32>",
+    );
+    // 1, 2, -1, 2 and 0, 1, 0, -1
+    let x = [0x3Cu8, 0x40, 0xBC, 0x40, 0x00, 0x3C, 0x00, 0xBC];
+    let outputs = p.run(vec![tensor(DType::F8E5M2, &[2, 4], &x)]).expect("it runs");
+    assert_eq!(outputs[0].as_slice::<u8>().unwrap(), [0x40, 0x40, 0x3C, 0x00]);
+    assert_eq!(outputs[1].as_slice::<i32>().unwrap(), [1, 3, 1, 0]);
+}
+
+#[test]
+fn rows_are_multiplied_by_the_matrix_of_their_group() {
+    let p = program(
+        "%a: tensor<3x2xf32>, %b: tensor<2x2x1xf32>, %g: tensor<2xi32>",
+        "tensor<3x1xf32>",
+        "%0 = \"chlo.ragged_dot\"(%a, %b, %g) {ragged_dot_dimension_numbers = #chlo.ragged_dot<
+           lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1],
+           rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}
+           : (tensor<3x2xf32>, tensor<2x2x1xf32>, tensor<2xi32>) -> tensor<3x1xf32>
+         return %0 : tensor<3x1xf32>",
+    );
+    let inputs = vec![
+        tensor(DType::F32, &[3, 2], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        tensor(DType::F32, &[2, 2, 1], &[1f32, 10.0, 100.0, 1000.0]),
+        tensor(DType::I32, &[2], &[1, 2]),
+    ];
+    assert_eq!(run::<f32>(&p, inputs), [21.0, 4300.0, 6500.0]);
+}
+
+#[test]
+fn einsum_contracts_sums_and_transposes() {
+    let p = program(
+        "%a: tensor<2x3xi32>, %b: tensor<3x2xi32>",
+        "tensor<2x2xi32>, tensor<2xi32>, tensor<3x2xi32>, tensor<2xi32>",
+        "%0 = stablehlo.einsum %a, %b, config = \"ab,bc->ca\" : (tensor<2x3xi32>, tensor<3x2xi32>) -> tensor<2x2xi32>
+         %1 = \"stablehlo.unary_einsum\"(%0) {einsum_config = \"aa->a\"} : (tensor<2x2xi32>) -> tensor<2xi32>
+         %2 = stablehlo.einsum %a, %b, config = \"ab,bc->ba\" : (tensor<2x3xi32>, tensor<3x2xi32>) -> tensor<3x2xi32>
+         %3 = \"stablehlo.unary_einsum\"(%a) {einsum_config = \"...a->...\"} : (tensor<2x3xi32>) -> tensor<2xi32>
+         return %0, %1, %2, %3 : tensor<2x2xi32>, tensor<2xi32>, tensor<3x2xi32>, tensor<2xi32>",
+    );
+    let inputs =
+        vec![tensor(DType::I32, &[2, 3], &[1, 2, 3, 4, 5, 6]), tensor(DType::I32, &[3, 2], &[1, 2, 3, 4, 5, 6])];
+    let outputs = p.run(inputs).expect("it runs");
+    let want: [&[i32]; 4] = [&[22, 49, 28, 64], &[22, 64], &[3, 12, 14, 35, 33, 66], &[6, 15]];
+    for (output, want) in outputs.iter().zip(want) {
+        assert_eq!(output.as_slice::<i32>().unwrap(), want);
+    }
+}
+
+#[test]
+fn rows_are_selected_batch_by_batch() {
+    let p = program(
+        "%a: tensor<2x3x2xi32>, %i: tensor<2x2xi32>",
+        "tensor<2x2x2xi32>",
+        "%0 = \"stablehlo.torch_index_select\"(%a, %i) {dim = 1 : i64, batch_dims = 1 : i64}
+           : (tensor<2x3x2xi32>, tensor<2x2xi32>) -> tensor<2x2x2xi32>
+         return %0 : tensor<2x2x2xi32>",
+    );
+    let x: Vec<i32> = (0..12).collect();
+    let inputs = vec![tensor(DType::I32, &[2, 3, 2], &x), tensor(DType::I32, &[2, 2], &[2, 0, 1, 1])];
+    assert_eq!(run::<i32>(&p, inputs), [4, 5, 0, 1, 8, 9, 8, 9]);
+}

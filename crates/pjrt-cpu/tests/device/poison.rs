@@ -1,0 +1,78 @@
+//! Executions that the framework fails.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+
+use pjrt::{ErrorCode, ExecuteOptions, Input};
+use pjrt_cpu::ffi;
+
+use crate::{LOOP, client, compile};
+
+/// Runs when the test lets it.
+const GATED: &str = "
+func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %r = stablehlo.while(%i = %zero) : tensor<i32>
+    cond { %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+           stablehlo.return %p : tensor<i1> }
+    do { %j = stablehlo.add %i, %one : tensor<i32>
+         stablehlo.return %j : tensor<i32> }
+  %y = stablehlo.custom_call @gate(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y, %r : tensor<4xf32>, tensor<i32>
+}";
+
+#[test]
+fn a_poisoned_execution_fails_and_so_does_what_is_computed_of_it() {
+    static GATE: Mutex<Option<(std::sync::mpsc::Sender<()>, Receiver<()>)>> = Mutex::new(None);
+    ffi::register("gate", |_| {
+        let (begun, gate) = GATE.lock().unwrap().take().expect("a gate");
+        begun.send(()).unwrap();
+        gate.recv().unwrap();
+        Ok(())
+    })
+    .unwrap();
+    let ((begin, begun), (open, gate)) = (channel(), channel());
+    *GATE.lock().unwrap() = Some((begin, gate));
+
+    let client = client(2);
+    let devices = client.addressable_devices().unwrap();
+    let (gated, looped) = (compile(&client, GATED), compile(&client, LOOP));
+    let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
+    let n = client.buffer_from_host(&[3i32], &[]).unwrap();
+    let options = |launch_id| ExecuteOptions { launch_id, ..ExecuteOptions::default() };
+    let first = gated.execute_with([Input::from(&x), Input::from(&n)], &options(1)).unwrap();
+    begun.recv().unwrap();
+    // Waits for the first.
+    let inputs = || [Input::from(&first.outputs[0]), Input::from(&n)];
+    let second = looped.execute_with(inputs(), &options(2)).unwrap();
+    let third = looped.execute_with(inputs(), &options(2)).unwrap();
+    let poison = |device: usize, id| devices[device].poison_execution(id, ErrorCode::UNAVAILABLE, "a peer is gone");
+    assert!(!poison(0, 3).unwrap() && !poison(1, 2).unwrap());
+    assert!(poison(0, 2).unwrap());
+    // It waits for nothing any more.
+    let error = second.done.wait().unwrap_err();
+    assert_eq!((error.code(), error.message().contains("a peer is gone")), (ErrorCode::UNAVAILABLE, true));
+    assert_eq!(second.outputs[0].to_host::<f32>().unwrap_err().code(), ErrorCode::UNAVAILABLE);
+    assert!(!third.done.is_ready().unwrap());
+    // What has begun ends first.
+    assert!(poison(0, 1).unwrap() && !poison(0, 1).unwrap());
+    assert!(!first.done.is_ready().unwrap());
+    open.send(()).unwrap();
+    assert_eq!(first.done.wait().unwrap_err().code(), ErrorCode::UNAVAILABLE);
+    assert_eq!(third.done.wait().unwrap_err().code(), ErrorCode::UNAVAILABLE);
+    assert!(!poison(0, 2).unwrap());
+    assert!(devices[0].poison_execution(2, ErrorCode::OK, "").is_err());
+    // The device goes on.
+    let fine = looped.execute(&[&x, &n]).unwrap();
+    fine[0].to_host::<f32>().unwrap();
+}
+
+#[test]
+fn a_device_lets_itself_be_told_what_it_waits_for() {
+    let client = client(1);
+    let device = client.default_device().unwrap();
+    let tracked: Vec<_> = (0..3).map(|index| device.track(&format!("transfer {index}")).unwrap()).collect();
+    drop((client, device));
+    drop(tracked);
+}

@@ -1,0 +1,40 @@
+//! `PJRT_ExecuteContext`: what a run hands to its custom calls.
+
+use std::sync::Arc;
+
+use pjrt_sys::*;
+
+use crate::error::Error;
+use crate::handle::{Handle, Owned};
+use crate::plugin::{Plugin, PluginInner};
+use crate::read;
+
+/// Data for the custom calls of runs, which [`Ffi::add_user_data`](crate::extensions::Ffi::add_user_data) fills.
+///
+/// Clones are the same context. It is destroyed when its last clone is gone and the runs it was given to, in
+/// [`ExecuteOptions::context`](crate::ExecuteOptions::context), have ended.
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_ExecuteContext")]
+pub struct ExecuteContext(Arc<Owned<PJRT_ExecuteContext, Arc<PluginInner>>>);
+
+impl ExecuteContext {
+    /// A context without data, for programs of that plugin's clients.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports; those without custom calls may have no contexts.
+    #[doc(alias = "PJRT_ExecuteContext_Create")]
+    pub fn new(plugin: &Plugin) -> Result<Self, Error> {
+        type Function = slot::PJRT_ExecuteContext_Create;
+        let mut args = PJRT_ExecuteContext_Create_Args::new();
+        // SAFETY: C2: the function takes no input.
+        unsafe { plugin.api().call::<Function>(&mut args) }?;
+        let raw = read::object(args.context).map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        // SAFETY: C3: the plugin made the context for us.
+        Ok(Self(Arc::new(unsafe { Owned::new(raw, plugin.inner().clone()) })))
+    }
+
+    pub(crate) fn handle(&self) -> &Handle<PJRT_ExecuteContext, Arc<PluginInner>> {
+        &self.0
+    }
+}

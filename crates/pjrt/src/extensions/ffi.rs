@@ -1,0 +1,120 @@
+//! `PJRT_FFI_Extension`: custom calls, and data for them.
+
+use std::ffi::{c_char, c_void};
+use std::ptr::NonNull;
+
+use pjrt_sys::extension_slot as function;
+use pjrt_sys::*;
+
+use super::{Functions, PluginExtension, sealed};
+use crate::error::Error;
+use crate::execute_context::ExecuteContext;
+use crate::plugin::Plugin;
+
+/// Functions about custom calls: code that programs call by name, and data that a run hands to it.
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_FFI_Extension")]
+pub struct Ffi(Functions<PJRT_FFI_Extension>);
+
+impl sealed::Sealed for Ffi {}
+
+impl PluginExtension for Ffi {
+    fn of(plugin: &Plugin) -> Option<Self> {
+        Functions::of(plugin).map(Self)
+    }
+}
+
+impl Ffi {
+    /// Whether the plugin's extension has that function; extensions of older plugins are shorter.
+    pub fn supports<S: Slot<Table = PJRT_FFI_Extension>>(&self) -> bool {
+        self.0.supports::<S>()
+    }
+
+    /// Registers a type of user data for the process and gives its id: the one asked for, or one that the plugin
+    /// chooses. The data stays the caller's; the plugin frees none of it.
+    ///
+    /// # Errors
+    ///
+    /// An id of 0, which stands for none, and what the plugin reports, such as a name that has another id.
+    #[doc(alias = "PJRT_FFI_Type_Register")]
+    pub fn register_type(&self, name: &str, id: Option<i64>) -> Result<i64, Error> {
+        if id == Some(0) {
+            return Err(Error::invalid(format!("0 is no id of a type, {name:?}; it asks the plugin to choose one")));
+        }
+        // No functions: there is nothing for the plugin to free.
+        let mut info = PJRT_FFI_Type_Info { deleter: None, serialize: None, deserialize: None };
+        let mut args = PJRT_FFI_Type_Register_Args::new();
+        args.type_name = name.as_ptr().cast::<c_char>();
+        args.type_name_size = name.len();
+        args.type_id = id.unwrap_or(0);
+        args.type_info = &raw mut info;
+        // SAFETY: C2: name and functions live through the call.
+        unsafe { self.0.call::<function::PJRT_FFI_Type_Register>(&mut args) }?;
+        Ok(args.type_id)
+    }
+
+    /// Registers the handler of a custom call for the process: `target` as programs name it, on a platform as
+    /// [`Client::platform_name`](crate::Client::platform_name) says it (XLA's CPU plugins call theirs `Host` here).
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports, such as a target that has another handler.
+    ///
+    /// # Safety
+    ///
+    /// `handler` is an `XLA_FFI_Handler*`, in the frame of the version of XLA's FFI that the plugin speaks, and stays
+    /// callable, from any thread, until the process ends. `traits` tell the truth about it.
+    #[doc(alias = "PJRT_FFI_Register_Handler")]
+    pub unsafe fn register_handler(
+        &self,
+        target: &str,
+        platform: &str,
+        handler: NonNull<c_void>,
+        traits: HandlerTraits,
+    ) -> Result<(), Error> {
+        let mut args = PJRT_FFI_Register_Handler_Args::new();
+        args.target_name = target.as_ptr().cast::<c_char>();
+        args.target_name_size = target.len();
+        args.handler = handler.as_ptr();
+        args.platform_name = platform.as_ptr().cast::<c_char>();
+        args.platform_name_size = platform.len();
+        args.traits = PJRT_FFI_Handler_TraitsBits(traits.0);
+        // SAFETY: C2: the names live through the call; the handler is right by this function's contract.
+        unsafe { self.0.call::<function::PJRT_FFI_Register_Handler>(&mut args) }
+    }
+
+    /// Adds user data of a registered type to a context, for the handlers of the runs that are given it.
+    ///
+    /// # Errors
+    ///
+    /// A context of another plugin, and what the plugin reports, such as data of that type that is there already.
+    ///
+    /// # Safety
+    ///
+    /// `data` points to what the handlers of these runs take for a value of that type, until the context is destroyed
+    /// and the runs have ended; any thread may use it.
+    #[doc(alias = "PJRT_FFI_UserData_Add")]
+    pub unsafe fn add_user_data(
+        &self,
+        context: &ExecuteContext,
+        type_id: i64,
+        data: NonNull<c_void>,
+    ) -> Result<(), Error> {
+        self.0.check(context.handle().api())?;
+        let mut args = PJRT_FFI_UserData_Add_Args::new();
+        args.context = context.handle().as_ptr();
+        args.user_data = PJRT_FFI_UserData { type_id, data: data.as_ptr() };
+        // SAFETY: C2: the context is live and of this plugin; the data is right by this function's contract.
+        unsafe { self.0.call::<function::PJRT_FFI_UserData_Add>(&mut args) }
+    }
+}
+
+/// What is true of a handler: bits of `PJRT_FFI_Handler_TraitsBits`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandlerTraits(pub u32);
+
+impl HandlerTraits {
+    /// Calls may be recorded once and replayed, as GPU command buffers do.
+    pub const COMMAND_BUFFER_COMPATIBLE: Self =
+        Self(PJRT_FFI_Handler_TraitsBits::PJRT_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE.0);
+}

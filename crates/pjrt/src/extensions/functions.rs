@@ -1,0 +1,63 @@
+//! What every group of functions does with its table.
+
+use std::fmt;
+
+use pjrt_sys::{Extension, PJRT_Error, Slot};
+
+use crate::api::Api;
+use crate::error::Error;
+use crate::handle::Foreign;
+use crate::plugin::Plugin;
+
+/// A plugin's extension: a copy of its struct, zero where the plugin's is shorter than ours.
+#[derive(Clone)]
+pub(crate) struct Functions<E> {
+    pub(crate) plugin: Plugin,
+    pub(crate) table: Foreign<E>,
+}
+
+impl<E: Extension> Functions<E> {
+    /// The plugin's extension of that type; none where it does not offer it.
+    pub(crate) fn of(plugin: &Plugin) -> Option<Self> {
+        let table = plugin.extension_nodes().iter().find_map(|node| node.copy::<E>())?;
+        Some(Self { plugin: plugin.clone(), table })
+    }
+
+    pub(crate) fn supports<S: Slot<Table = E>>(&self) -> bool {
+        S::get(&self.table.0).is_some()
+    }
+
+    /// Refuses objects of other plugins.
+    pub(crate) fn check(&self, api: &Api) -> Result<(), Error> {
+        if std::ptr::eq(api, self.plugin.api()) {
+            return Ok(());
+        }
+        Err(Error::invalid("an extension of one plugin was asked about an object of another"))
+    }
+
+    /// Calls a function of the extension.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Api::call`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Api::call`].
+    pub(crate) unsafe fn call<S: Slot<Table = E, Return = *mut PJRT_Error>>(
+        &self,
+        args: &mut S::Args,
+    ) -> Result<(), Error> {
+        if !self.supports::<S>() {
+            return Err(Error::missing_in(S::NAME, E::NAME, self.plugin.api_version()));
+        }
+        // SAFETY: this function's contract; the table is this plugin's.
+        unsafe { self.plugin.api().call_in::<S>(&self.table.0, args) }
+    }
+}
+
+impl<E> fmt::Debug for Functions<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Functions").field("plugin", &self.plugin).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,83 @@
+//! `PJRT_MemoryDescriptions_Extension`: the memories of devices that need not be present.
+
+use pjrt_sys::extension_slot as function;
+use pjrt_sys::*;
+
+use super::{Functions, PluginExtension, sealed};
+use crate::device::DeviceDescription;
+use crate::error::Error;
+use crate::plugin::Plugin;
+use crate::read;
+
+/// Functions about the memories that a described device has, for programs that are compiled ahead of time.
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_MemoryDescriptions_Extension")]
+pub struct MemoryDescriptions(Functions<PJRT_MemoryDescriptions_Extension>);
+
+impl sealed::Sealed for MemoryDescriptions {}
+
+impl PluginExtension for MemoryDescriptions {
+    fn of(plugin: &Plugin) -> Option<Self> {
+        Functions::of(plugin).map(Self)
+    }
+}
+
+/// A kind of memory that a device has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryDescription {
+    /// The platform's name for it, such as `device` or `pinned_host`.
+    pub kind: String,
+    /// The platform's number for it.
+    pub kind_id: i32,
+    /// Whether data is there when nothing else is said.
+    pub is_default: bool,
+}
+
+impl MemoryDescriptions {
+    /// Whether the plugin's extension has that function.
+    pub fn supports<S: Slot<Table = PJRT_MemoryDescriptions_Extension>>(&self) -> bool {
+        self.0.supports::<S>()
+    }
+
+    /// The memories of a device, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// A description of another plugin, and what the plugin reports.
+    #[doc(alias = "PJRT_DeviceDescription_MemoryDescriptions")]
+    pub fn memories(&self, device: &DeviceDescription) -> Result<Vec<MemoryDescription>, Error> {
+        type Function = function::PJRT_DeviceDescription_MemoryDescriptions;
+        let malformed = |broken| Error::malformed(Function::NAME, broken);
+        self.0.check(device.handle().api())?;
+        let mut args = PJRT_DeviceDescription_MemoryDescriptions_Args::new();
+        args.device_description = device.handle().as_ptr();
+        // SAFETY: C2: the description is live and of this plugin.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        // SAFETY: C3: the array lives as long as the description.
+        let all = unsafe { read::slice(args.memory_descriptions, args.num_memory_descriptions) }.map_err(malformed)?;
+        let one = |(index, raw): (usize, &*const PJRT_MemoryDescription)| {
+            let raw = read::object(raw.cast_mut()).map_err(malformed)?;
+            // SAFETY: C3: it lives as long as the description.
+            let (kind, kind_id) = unsafe { self.kind(raw.as_ptr()) }?;
+            // The size of all ones that says that there is no default is no index.
+            Ok(MemoryDescription { kind, kind_id, is_default: index == args.default_memory_index })
+        };
+        all.iter().enumerate().map(one).collect()
+    }
+
+    /// # Safety
+    ///
+    /// `raw` is a live memory description of this plugin.
+    #[doc(alias = "PJRT_MemoryDescription_Kind")]
+    unsafe fn kind(&self, raw: *const PJRT_MemoryDescription) -> Result<(String, i32), Error> {
+        type Function = function::PJRT_MemoryDescription_Kind;
+        let mut args = PJRT_MemoryDescription_Kind_Args::new();
+        args.memory_description = raw;
+        // SAFETY: C2: the description is live.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        // SAFETY: C3: the text lives as long as the description.
+        let kind = unsafe { read::text(args.kind, args.kind_size) };
+        let kind = kind.map_err(|broken| Error::malformed(Function::NAME, broken))?.into_owned();
+        Ok((kind, args.kind_id))
+    }
+}

@@ -1,0 +1,189 @@
+//! `PJRT_PhaseCompile_Extension`: the phases of a compiler, one by one.
+
+use std::ffi::c_char;
+
+use pjrt_sys::extension_slot as function;
+use pjrt_sys::*;
+use pjrt_types::CompileOptions;
+
+use super::{Functions, PluginExtension, sealed};
+use crate::api::Api;
+use crate::error::Error;
+use crate::handle::{Destroy, Owned, Owner};
+use crate::options::encode;
+use crate::plugin::Plugin;
+use crate::read;
+use crate::topology::TopologyDescription;
+
+/// Functions that run a compiler's phases one by one, so that what lies between them can be kept or looked at.
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_PhaseCompile_Extension")]
+pub struct PhaseCompile(Functions<PJRT_PhaseCompile_Extension>);
+
+impl sealed::Sealed for PhaseCompile {}
+
+impl PluginExtension for PhaseCompile {
+    fn of(plugin: &Plugin) -> Option<Self> {
+        Functions::of(plugin).map(Self)
+    }
+}
+
+impl Owner for PhaseCompile {
+    fn api(&self) -> &Api {
+        self.0.plugin.api()
+    }
+}
+
+impl PhaseCompile {
+    /// Whether the plugin's extension has that function.
+    pub fn supports<S: Slot<Table = PJRT_PhaseCompile_Extension>>(&self) -> bool {
+        self.0.supports::<S>()
+    }
+
+    /// The plugin's compiler.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports: many offer the extension without a compiler that has phases.
+    #[doc(alias = "PJRT_PhaseCompile_Get_Compiler")]
+    pub fn compiler(&self) -> Result<PhaseCompiler, Error> {
+        type Function = function::PJRT_PhaseCompile_Get_Compiler;
+        if self.0.table.0.phase_compile_c_buffers_destroy.is_none() {
+            let function = function::PJRT_PhaseCompile_C_Buffers_Destroy::NAME;
+            return Err(Error::missing_in(function, PJRT_PhaseCompile_Extension::NAME, self.0.plugin.api_version()));
+        }
+        let mut args = PJRT_PhaseCompile_Get_Compiler_Args::new();
+        // SAFETY: C2: the function takes no input.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        let raw = read::object(args.phase_compiler.cast_mut());
+        let raw = raw.map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        // SAFETY: C3: the plugin made the compiler for us.
+        Ok(PhaseCompiler(unsafe { Owned::new(raw, self.clone()) }))
+    }
+
+    /// Copies of byte strings that the plugin allocated for one answer; the plugin's are freed.
+    ///
+    /// # Safety
+    ///
+    /// A call of `function` that succeeded gave all three.
+    unsafe fn take(
+        &self,
+        function: &'static str,
+        bytes: *mut *const c_char,
+        sizes: *const usize,
+        count: usize,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        // SAFETY: C3: the arrays and what they point to live until they are destroyed below.
+        let copies = unsafe { copies(bytes, sizes, count) }.map_err(|broken| Error::malformed(function, broken));
+        if let Some(destroy) = self.0.table.0.phase_compile_c_buffers_destroy
+            && !(bytes.is_null() && sizes.is_null())
+        {
+            let mut args = PJRT_PhaseCompile_C_Buffers_Destroy_Args::new();
+            (args.char_buffers, args.char_buffer_sizes, args.num_char_buffers) = (bytes, sizes, count);
+            // SAFETY: C2, C3: these are the arrays of one answer, given up once.
+            unsafe { destroy(&mut args) };
+        }
+        copies
+    }
+}
+
+/// # Safety
+///
+/// As for [`read::slice`], for both arrays and what the first points to.
+unsafe fn copies(
+    bytes: *mut *const c_char,
+    sizes: *const usize,
+    count: usize,
+) -> Result<Vec<Vec<u8>>, read::Malformed> {
+    // SAFETY: this function's contract.
+    let bytes = unsafe { read::slice(bytes.cast_const(), count) }?;
+    // SAFETY: this function's contract.
+    let sizes = unsafe { read::slice(sizes, count) }?;
+    let one = |(text, size): (&*const c_char, &usize)| {
+        // SAFETY: this function's contract.
+        unsafe { read::slice(text.cast::<u8>(), *size) }.map(<[u8]>::to_vec)
+    };
+    bytes.iter().zip(sizes).map(one).collect()
+}
+
+// SAFETY: the body is one call of the object's destroy function.
+unsafe impl Destroy<PhaseCompile> for PJRT_PhaseCompiler {
+    unsafe fn destroy(owner: &PhaseCompile, raw: *mut Self) -> Result<(), Error> {
+        if let Some(destroy) = owner.0.table.0.phase_compile_destroy_compiler {
+            let mut args = PJRT_PhaseCompile_Destroy_Compiler_Args::new();
+            args.phase_compiler = raw;
+            // SAFETY: C2: the only input is an object that is live and given up, by this function's contract.
+            unsafe { destroy(&mut args) };
+        }
+        Ok(())
+    }
+}
+
+/// A compiler that has phases.
+#[derive(Debug)]
+#[doc(alias = "PJRT_PhaseCompiler")]
+pub struct PhaseCompiler(Owned<PJRT_PhaseCompiler, PhaseCompile>);
+
+impl PhaseCompiler {
+    /// The names of the phases, in their order.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PJRT_PhaseCompile_Get_PhaseNames")]
+    pub fn phase_names(&self) -> Result<Vec<String>, Error> {
+        type Function = function::PJRT_PhaseCompile_Get_PhaseNames;
+        let mut args = PJRT_PhaseCompile_Get_PhaseNames_Args::new();
+        args.phase_compiler = self.0.as_ptr();
+        let functions = self.0.owner();
+        // SAFETY: C2: the compiler is live.
+        unsafe { functions.0.call::<Function>(&mut args) }?;
+        // SAFETY: the call gave all three.
+        let names =
+            unsafe { functions.take(Function::NAME, args.phase_names, args.phase_names_sizes, args.num_phase_names) }?;
+        Ok(names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+    }
+
+    /// Runs phases on programs, each a serialized `xla.PjRtPartialProgramProto` message, and gives what comes out.
+    ///
+    /// # Errors
+    ///
+    /// A topology of another plugin, and what the plugin reports, such as phases it does not have or that do not follow
+    /// one another.
+    #[doc(alias = "PJRT_PhaseCompile_Run_Phase")]
+    pub fn run_phases(
+        &self,
+        phases: &[&str],
+        programs: &[&[u8]],
+        options: &CompileOptions,
+        topology: &TopologyDescription,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        type Function = function::PJRT_PhaseCompile_Run_Phase;
+        let functions = self.0.owner();
+        functions.0.check(topology.handle().api())?;
+        let options = encode(options)?;
+        // Names end in a null byte that their sizes do not count.
+        let names: Vec<Vec<u8>> = phases.iter().map(|name| [name.as_bytes(), &[0]].concat()).collect();
+        let mut name_pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr().cast()).collect();
+        let name_sizes: Vec<usize> = phases.iter().map(|name| name.len()).collect();
+        let mut program_pointers: Vec<*const c_char> = programs.iter().map(|program| program.as_ptr().cast()).collect();
+        let program_sizes: Vec<usize> = programs.iter().map(|program| program.len()).collect();
+        let mut args = PJRT_PhaseCompile_Run_Phase_Args::new();
+        args.phase_compiler = self.0.as_ptr();
+        args.input_programs = program_pointers.as_mut_ptr();
+        args.input_programs_sizes = program_sizes.as_ptr();
+        args.num_input_programs = program_sizes.len();
+        args.phases_to_run = name_pointers.as_mut_ptr();
+        args.phases_to_run_sizes = name_sizes.as_ptr();
+        args.num_phases_to_run = name_sizes.len();
+        args.compile_options = options.as_ptr().cast();
+        args.compile_options_size = options.len();
+        args.topology = topology.handle().as_ptr();
+        // SAFETY: C2: compiler and topology are live and of this plugin; programs, names and options live through the
+        // call.
+        unsafe { functions.0.call::<Function>(&mut args) }?;
+        let (programs, sizes, count) = (args.output_programs, args.output_programs_sizes, args.num_output_programs);
+        // SAFETY: the call gave all three.
+        unsafe { functions.take(Function::NAME, programs, sizes, count) }
+    }
+}

@@ -1,0 +1,205 @@
+//! `PJRT_Profiler_Extension`: what the plugin does while a profile runs. Its functions are in a table of their own, with
+//! errors of their own.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use pjrt_sys::*;
+use pjrt_types::ErrorCode;
+
+use super::{Functions, PluginExtension, sealed};
+use crate::api::Api;
+use crate::error::Error;
+use crate::handle::{Destroy, Foreign, Owned, Owner};
+use crate::plugin::Plugin;
+use crate::read;
+
+/// Takes profiles of what the plugin and its devices do.
+#[derive(Clone)]
+#[doc(alias = "PJRT_Profiler_Extension")]
+#[doc(alias = "PLUGIN_Profiler_Api")]
+pub struct Profiler {
+    plugin: Plugin,
+    table: Foreign<PLUGIN_Profiler_Api>,
+}
+
+impl sealed::Sealed for Profiler {}
+
+impl PluginExtension for Profiler {
+    fn of(plugin: &Plugin) -> Option<Self> {
+        let extension = Functions::<PJRT_Profiler_Extension>::of(plugin)?;
+        let table = extension.table.0.profiler_api;
+        if table.is_null() || !table.is_aligned() {
+            return None;
+        }
+        // SAFETY: C1: a table begins with its size.
+        let struct_size = unsafe { table.cast::<usize>().read() };
+        // Older plugins have fewer functions; a size between two would give half a pointer.
+        let known = struct_size.min(PLUGIN_Profiler_Api::STRUCT_SIZE) / size_of::<usize>() * size_of::<usize>();
+        let mut copy = PLUGIN_Profiler_Api::new();
+        // SAFETY: C1: the table is readable for the size it announces; ours has at least `known` bytes.
+        unsafe { std::ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };
+        Some(Self { plugin: plugin.clone(), table: Foreign(copy) })
+    }
+}
+
+/// A function of the profiler's table.
+type Function<A> = unsafe extern "C" fn(*mut A) -> *mut PLUGIN_Profiler_Error;
+
+impl Profiler {
+    /// Begins a profile. `options` is a serialized `tensorflow.ProfileOptions` message; none of it is needed.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports, such as a profile that runs already.
+    #[doc(alias = "PLUGIN_Profiler_Create")]
+    #[doc(alias = "PLUGIN_Profiler_Start")]
+    pub fn start(&self, options: &[u8]) -> Result<Profile, Error> {
+        const CREATE: &str = "PLUGIN_Profiler_Create";
+        let mut args = PLUGIN_Profiler_Create_Args::new();
+        args.options = options.as_ptr().cast();
+        args.options_size = options.len();
+        // SAFETY: C2: the options live through the call.
+        unsafe { self.call(CREATE, self.table.0.create, &mut args) }?;
+        let raw = read::object(args.profiler).map_err(|broken| Error::malformed(CREATE, broken))?;
+        // SAFETY: C3: the plugin made the profiler for us.
+        let raw = unsafe { Owned::new(raw, self.clone()) };
+        let mut args = PLUGIN_Profiler_Start_Args::new();
+        args.profiler = raw.as_ptr();
+        // SAFETY: C2: the profiler is live.
+        unsafe { self.call("PLUGIN_Profiler_Start", self.table.0.start, &mut args) }?;
+        Ok(Profile { raw })
+    }
+
+    /// Calls a function of the table.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Api::call`]; `function` is of this table.
+    unsafe fn call<A>(&self, name: &'static str, function: Option<Function<A>>, args: &mut A) -> Result<(), Error> {
+        let Some(function) = function else {
+            return Err(Error::missing_in(name, PLUGIN_Profiler_Api::NAME, self.plugin.api_version()));
+        };
+        // SAFETY: C1: the table holds a function of this type; the arguments are right by this function's contract.
+        match NonNull::new(unsafe { function(args) }) {
+            None => Ok(()),
+            // SAFETY: C2: an error a function returned is live and ours.
+            Some(error) => Err(unsafe { self.take_error(name, error.as_ptr()) }),
+        }
+    }
+
+    /// Turns an error of the table's own kind into an owned one and destroys it.
+    ///
+    /// # Safety
+    ///
+    /// `error` is a live error of this table that the caller owns.
+    #[cold]
+    unsafe fn take_error(&self, name: &'static str, error: *mut PLUGIN_Profiler_Error) -> Error {
+        let table = &self.table.0;
+        let mut message = String::new();
+        if let Some(get) = table.error_message {
+            let mut args = PLUGIN_Profiler_Error_Message_Args::new();
+            args.error = error;
+            // SAFETY: C2: the error is live.
+            unsafe { get(&mut args) };
+            // SAFETY: C3: the text lives as long as the error, and is copied before that ends.
+            let text = unsafe { read::text(args.message, args.message_size) };
+            message = text.map_or_else(|broken| format!("<{broken}>"), String::from);
+        }
+        let mut code = ErrorCode::UNKNOWN;
+        if let Some(get) = table.error_get_code {
+            let mut args = PLUGIN_Profiler_Error_GetCode_Args::new();
+            args.error = error;
+            // SAFETY: C2: the error is live.
+            let second = unsafe { get(&mut args) };
+            if second.is_null() {
+                code = ErrorCode::from_raw(args.code.cast_unsigned());
+            } else {
+                // SAFETY: C2: the error is live and ours.
+                unsafe { self.destroy_error(second) };
+            }
+        }
+        // SAFETY: this function's contract.
+        unsafe { self.destroy_error(error) };
+        Error::plugin(name, code, message, Vec::new())
+    }
+
+    /// # Safety
+    ///
+    /// `error` is a live error of this table that the caller owns.
+    unsafe fn destroy_error(&self, error: *mut PLUGIN_Profiler_Error) {
+        if let Some(destroy) = self.table.0.error_destroy {
+            let mut args = PLUGIN_Profiler_Error_Destroy_Args::new();
+            args.error = error;
+            // SAFETY: C2: the error is live, and nothing uses it afterwards.
+            unsafe { destroy(&mut args) };
+        }
+    }
+}
+
+impl fmt::Debug for Profiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Profiler").field("plugin", &self.plugin).finish_non_exhaustive()
+    }
+}
+
+impl Owner for Profiler {
+    fn api(&self) -> &Api {
+        self.plugin.api()
+    }
+}
+
+// SAFETY: the body is one call of the object's destroy function.
+unsafe impl Destroy<Profiler> for PLUGIN_Profiler {
+    unsafe fn destroy(owner: &Profiler, raw: *mut Self) -> Result<(), Error> {
+        let mut args = PLUGIN_Profiler_Destroy_Args::new();
+        args.profiler = raw;
+        // SAFETY: C2: the only input is an object that is live and given up, by this function's contract.
+        unsafe { owner.call("PLUGIN_Profiler_Destroy", owner.table.0.destroy, &mut args) }
+    }
+}
+
+/// A profile that runs. Dropped before [`Profile::stop`], it ends and what it recorded is lost.
+#[must_use = "the profile ends when this is dropped"]
+#[derive(Debug)]
+#[doc(alias = "PLUGIN_Profiler")]
+pub struct Profile {
+    raw: Owned<PLUGIN_Profiler, Profiler>,
+}
+
+impl Profile {
+    /// Ends the profile and gives what it recorded: a serialized `tensorflow.profiler.XSpace` message, which TensorBoard
+    /// and XProf read from a file whose name ends in `.xplane.pb`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    #[doc(alias = "PLUGIN_Profiler_Stop")]
+    #[doc(alias = "PLUGIN_Profiler_CollectData")]
+    pub fn stop(self) -> Result<Vec<u8>, Error> {
+        const COLLECT: &str = "PLUGIN_Profiler_CollectData";
+        let profiler = self.raw.owner();
+        let mut args = PLUGIN_Profiler_Stop_Args::new();
+        args.profiler = self.raw.as_ptr();
+        // SAFETY: C2: the profiler is live.
+        unsafe { profiler.call("PLUGIN_Profiler_Stop", profiler.table.0.stop, &mut args) }?;
+        let mut args = PLUGIN_Profiler_CollectData_Args::new();
+        args.profiler = self.raw.as_ptr();
+        // SAFETY: C2: the profiler is live; without a buffer the function answers the size.
+        unsafe { profiler.call(COLLECT, profiler.table.0.collect_data, &mut args) }?;
+        if args.buffer.is_null() {
+            let mut bytes = vec![0u8; args.buffer_size_in_bytes];
+            args.buffer = bytes.as_mut_ptr();
+            // SAFETY: C2: the profiler is live, and the buffer as long as the function asked for.
+            unsafe { profiler.call(COLLECT, profiler.table.0.collect_data, &mut args) }?;
+            if args.buffer == bytes.as_mut_ptr() {
+                bytes.truncate(args.buffer_size_in_bytes);
+                return Ok(bytes);
+            }
+        }
+        // Plugins give memory of their own, beside what the header says.
+        // SAFETY: C3: it lives as long as the profiler, and is copied before that ends.
+        let bytes = unsafe { read::slice(args.buffer.cast_const(), args.buffer_size_in_bytes) };
+        bytes.map(<[u8]>::to_vec).map_err(|broken| Error::malformed(COLLECT, broken))
+    }
+}

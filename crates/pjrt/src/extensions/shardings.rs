@@ -1,0 +1,92 @@
+//! `PJRT_Shardings_Extension`: how arguments and outputs are spread over devices.
+
+use std::ffi::c_char;
+
+use pjrt_sys::extension_slot as function;
+use pjrt_sys::*;
+
+use super::{Functions, PluginExtension, sealed};
+use crate::error::Error;
+use crate::executable::Executable;
+use crate::plugin::Plugin;
+use crate::read::{self, Malformed};
+
+/// Functions about the shardings of compiled programs. A sharding is a serialized `xla.OpSharding` message.
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_Shardings_Extension")]
+pub struct Shardings(Functions<PJRT_Shardings_Extension>);
+
+impl sealed::Sealed for Shardings {}
+
+impl PluginExtension for Shardings {
+    fn of(plugin: &Plugin) -> Option<Self> {
+        Functions::of(plugin).map(Self)
+    }
+}
+
+impl Shardings {
+    /// Whether the plugin's extension has that function.
+    pub fn supports<S: Slot<Table = PJRT_Shardings_Extension>>(&self) -> bool {
+        self.0.supports::<S>()
+    }
+
+    /// The shardings a program expects its arguments in; none where the plugin or the program has none.
+    ///
+    /// # Errors
+    ///
+    /// An executable of another plugin, and what the plugin reports.
+    #[doc(alias = "PJRT_Shardings_PJRT_Executable_ParameterShardings")]
+    pub fn parameter_shardings(&self, executable: &Executable) -> Result<Option<Vec<Vec<u8>>>, Error> {
+        type Function = function::PJRT_Shardings_PJRT_Executable_ParameterShardings;
+        self.0.check(executable.handle().api())?;
+        let mut args = PJRT_Shardings_PJRT_Executable_ParameterShardings_Args::new();
+        args.executable = executable.handle().as_ptr();
+        // SAFETY: C2: the executable is live and of this plugin.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        // SAFETY: C3: the arrays belong to the executable.
+        let texts = unsafe { texts(args.shardings, args.sharding_sizes, args.num_parameters) };
+        texts.map_err(|broken| Error::malformed(Function::NAME, broken))
+    }
+
+    /// The shardings of a program's outputs; none where the plugin or the program has none.
+    ///
+    /// # Errors
+    ///
+    /// An executable of another plugin, and what the plugin reports.
+    #[doc(alias = "PJRT_Shardings_PJRT_Executable_OutputShardings")]
+    pub fn output_shardings(&self, executable: &Executable) -> Result<Option<Vec<Vec<u8>>>, Error> {
+        type Function = function::PJRT_Shardings_PJRT_Executable_OutputShardings;
+        self.0.check(executable.handle().api())?;
+        let mut args = PJRT_Shardings_PJRT_Executable_OutputShardings_Args::new();
+        args.executable = executable.handle().as_ptr();
+        // SAFETY: C2: the executable is live and of this plugin.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        // SAFETY: C3: the arrays belong to the executable.
+        let texts = unsafe { texts(args.shardings, args.sharding_sizes, args.num_outputs) };
+        texts.map_err(|broken| Error::malformed(Function::NAME, broken))
+    }
+}
+
+/// Copies of an array of byte strings; none where both pointers are null, which says that there are no shardings.
+///
+/// # Safety
+///
+/// As for [`read::slice`], for both arrays and what the first points to.
+unsafe fn texts(
+    texts: *const *const c_char,
+    sizes: *const usize,
+    count: usize,
+) -> Result<Option<Vec<Vec<u8>>>, Malformed> {
+    if texts.is_null() && sizes.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: this function's contract.
+    let texts = unsafe { read::slice(texts, count) }?;
+    // SAFETY: this function's contract.
+    let sizes = unsafe { read::slice(sizes, count) }?;
+    let one = |(text, size): (&*const c_char, &usize)| {
+        // SAFETY: this function's contract.
+        unsafe { read::slice(text.cast::<u8>(), *size) }.map(<[u8]>::to_vec)
+    };
+    texts.iter().zip(sizes).map(one).collect::<Result<_, _>>().map(Some)
+}

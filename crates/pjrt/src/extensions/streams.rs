@@ -1,0 +1,97 @@
+//! `PJRT_Stream_Extension`: a device's queues, for libraries that share its memory.
+
+use std::sync::Arc;
+
+use pjrt_sys::extension_slot as function;
+use pjrt_sys::*;
+
+use super::{Functions, PluginExtension, sealed};
+use crate::buffer::Buffer;
+use crate::client::ClientInner;
+use crate::device::Device;
+use crate::error::Error;
+use crate::handle::Owner as _;
+use crate::plugin::Plugin;
+
+/// Functions about a device's queues, with which libraries share memory (DLPack) without waiting on the host.
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_Stream_Extension")]
+pub struct Streams(Functions<PJRT_Stream_Extension>);
+
+impl sealed::Sealed for Streams {}
+
+impl PluginExtension for Streams {
+    fn of(plugin: &Plugin) -> Option<Self> {
+        Functions::of(plugin).map(Self)
+    }
+}
+
+/// A queue by the platform's own handle, such as a `cudaStream_t`, and the client it is used with.
+#[derive(Clone)]
+pub struct Stream {
+    raw: isize,
+    client: Arc<ClientInner>,
+}
+
+impl Stream {
+    /// A queue of another library, for use with a device.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a handle of a stream of the device's platform, which lives as long as the result and its clones.
+    pub unsafe fn from_raw(raw: isize, device: &Device) -> Self {
+        Self { raw, client: device.handle().owner().clone() }
+    }
+
+    /// The platform's handle. It is for the platform's functions; the number itself says nothing.
+    pub fn as_raw(&self) -> isize {
+        self.raw
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stream({:#x})", self.raw)
+    }
+}
+
+impl Streams {
+    /// Whether the plugin's extension has that function.
+    pub fn supports<S: Slot<Table = PJRT_Stream_Extension>>(&self) -> bool {
+        self.0.supports::<S>()
+    }
+
+    /// The stream on which another library is to make the device wait until memory it hands over is ready.
+    ///
+    /// # Errors
+    ///
+    /// A device of another plugin, and what the plugin reports.
+    #[doc(alias = "PJRT_Get_Stream_For_External_Ready_Events")]
+    pub fn stream_for_external_ready_events(&self, device: &Device) -> Result<Stream, Error> {
+        self.0.check(device.handle().api())?;
+        let mut args = PJRT_Get_Stream_For_External_Ready_Events_Args::new();
+        args.device = device.handle().as_ptr();
+        // SAFETY: C2: the device is live and of this plugin.
+        unsafe { self.0.call::<function::PJRT_Get_Stream_For_External_Ready_Events>(&mut args) }?;
+        Ok(Stream { raw: args.stream, client: device.handle().owner().clone() })
+    }
+
+    /// Makes later work on a stream wait until the buffer is ready.
+    ///
+    /// # Errors
+    ///
+    /// Objects of another plugin or of different clients, a deleted buffer, and what the plugin reports.
+    #[doc(alias = "PJRT_Wait_Until_Buffer_Ready_On_Stream")]
+    pub fn wait_until_buffer_ready_on_stream(&self, stream: &Stream, buffer: &Buffer) -> Result<(), Error> {
+        self.0.check(stream.client.api())?;
+        if !Arc::ptr_eq(&stream.client, buffer.handle().owner()) {
+            return Err(Error::invalid("the stream belongs to another client than the buffer"));
+        }
+        let mut args = PJRT_Wait_Until_Buffer_Ready_On_Stream_Args::new();
+        args.stream = stream.raw;
+        args.buffer = buffer.live()?.as_ptr();
+        // SAFETY: C2: the buffer is live and of this plugin; the stream is the plugin's own, which lives as long as its
+        // client, or one that the caller of `Stream::from_raw` vouches for.
+        unsafe { self.0.call::<function::PJRT_Wait_Until_Buffer_Ready_On_Stream>(&mut args) }
+    }
+}

@@ -1,0 +1,108 @@
+//! Optional groups of functions, on real plugins.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+#[path = "common/real.rs"]
+mod real;
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use pjrt::extensions::{Ffi, MemoryDescriptions, PhaseCompile, Profiler, RawBuffers, Shardings, Streams};
+use pjrt::{ErrorKind, ExecuteContext, ExecuteOptions, Input};
+use real::{compile, each_client, each_plugin};
+
+const DOUBLE: &str = "module { func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.add %x, %x : tensor<2xf32>
+  return %0 : tensor<2xf32>
+} }";
+
+#[test]
+fn a_group_is_there_where_the_chain_has_its_number() {
+    each_plugin("groups", |plugin| {
+        let chain: Vec<u32> = plugin.extensions().iter().map(|(number, _)| *number).collect();
+        let groups = [
+            (1, plugin.extension::<Profiler>().is_some()),
+            (3, plugin.extension::<Streams>().is_some()),
+            (5, plugin.extension::<Ffi>().is_some()),
+            (6, plugin.extension::<MemoryDescriptions>().is_some()),
+            (9, plugin.extension::<PhaseCompile>().is_some()),
+            (8, plugin.extension::<RawBuffers>().is_some()),
+            (19, plugin.extension::<Shardings>().is_some()),
+        ];
+        for (number, offered) in groups {
+            assert_eq!(offered, chain.contains(&number), "extension {number} of {chain:?}");
+        }
+    });
+}
+
+#[test]
+fn data_for_custom_calls_is_registered_and_travels_with_a_run() {
+    each_client("ffi", |client| {
+        let Some(ffi) = client.plugin().extension::<Ffi>() else { return };
+        let id = ffi.register_type("pjrt.tests.data", None).unwrap();
+        assert_ne!(id, 0);
+        let context = ExecuteContext::new(&client.plugin()).unwrap();
+        static NUMBER: u64 = 42;
+        let data = NonNull::from(&NUMBER).cast::<c_void>();
+        // SAFETY: no program here calls anything that would look at it.
+        let added = unsafe { ffi.add_user_data(&context, id, data) };
+        added.unwrap();
+        // SAFETY: as above.
+        let again = unsafe { ffi.add_user_data(&context, id, data) };
+        assert_eq!(again.unwrap_err().kind(), ErrorKind::Plugin);
+        let options = ExecuteOptions { context: Some(context), ..ExecuteOptions::default() };
+        let x = client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();
+        let program = compile(client, DOUBLE);
+        let runs: Vec<_> = (0..3).map(|_| program.execute_with([Input::from(&x)], &options).unwrap()).collect();
+        drop(options);
+        for run in runs {
+            run.done.wait().unwrap();
+            assert_eq!(run.outputs[0].to_host::<f32>().unwrap(), [2.0, 4.0]);
+        }
+    });
+}
+
+#[test]
+fn memories_are_described() {
+    each_client("memory_descriptions", |client| {
+        let Some(memories) = client.plugin().extension::<MemoryDescriptions>() else { return };
+        let device = client.default_device().unwrap();
+        let described = memories.memories(&device.description().unwrap()).unwrap();
+        let default = device.default_memory().unwrap().kind().unwrap();
+        let kinds: Vec<_> = device.memories().unwrap().iter().map(|memory| memory.kind().unwrap()).collect();
+        for memory in &described {
+            assert!(kinds.contains(&memory.kind), "{memory:?} of {kinds:?}");
+            assert_eq!(memory.is_default, memory.kind == default, "{described:?}");
+        }
+    });
+}
+
+#[test]
+fn shardings_are_told_where_there_are_any() {
+    each_client("shardings", |client| {
+        let Some(shardings) = client.plugin().extension::<Shardings>() else { return };
+        let program = compile(client, DOUBLE);
+        let executable = program.executable();
+        for found in [shardings.parameter_shardings(executable), shardings.output_shardings(executable)] {
+            // A program for one device needs none; who tells one tells as many as there are arrays.
+            let found = found.unwrap();
+            assert!(found.as_ref().is_none_or(|found| found.len() == 1), "{found:?}");
+        }
+    });
+}
+
+#[test]
+fn phases_are_named_or_there_is_no_compiler_that_has_any() {
+    each_plugin("phases", |plugin| {
+        let Some(phases) = plugin.extension::<PhaseCompile>() else { return };
+        match phases.compiler() {
+            Ok(compiler) => assert!(compiler.phase_names().unwrap().iter().all(|name| !name.is_empty())),
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::Plugin | ErrorKind::Unsupported), "{error}");
+                assert_eq!(error.function(), Some("PJRT_PhaseCompile_Get_Compiler"));
+                eprintln!("{error}");
+            }
+        }
+    });
+}

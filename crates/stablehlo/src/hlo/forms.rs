@@ -1,0 +1,171 @@
+//! Forms of HLO that StableHLO lacks, written as the ops it has: asynchronous pairs, indices in one vector, the exchange of
+//! one array per member, and bitcasts between layouts.
+
+use super::collective;
+use super::computation::{Body, Value, op};
+use super::proto::{Instruction, Shape};
+use super::shape;
+use crate::attributes::int;
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// The opcode that an asynchronous one starts, and the shape of what it makes. Work that is started is done at once: the
+/// instructions between are none of its users.
+pub(super) fn started(opcode: &str, shape: &Shape) -> Result<Option<(&'static str, Shape)>> {
+    let opcode = match opcode {
+        // Its shape is that of the result alone; the others' also names the operands, and what the backend notes.
+        "all-reduce-start" => return Ok(Some(("all-reduce", shape.clone()))),
+        "all-gather-start" => "all-gather",
+        "collective-permute-start" => "collective-permute",
+        "async-start" => "call",
+        _ => return Ok(None),
+    };
+    match shape.tuple_shapes.get(1) {
+        Some(result) => Ok(Some((opcode, result.clone()))),
+        None => Err(Error::new("must be a tuple of operands and results")),
+    }
+}
+
+/// Whether the opcode ends or passes on what an asynchronous one started.
+pub(super) fn passes_on(opcode: &str) -> bool {
+    matches!(
+        opcode,
+        "all-reduce-done"
+            | "all-gather-done"
+            | "collective-permute-done"
+            | "async-update"
+            | "async-done"
+            | "copy-start"
+            | "copy-done"
+    )
+}
+
+/// The dimensions in the order of memory, the one with the longest steps first.
+fn memory_order(of: &Shape) -> Result<Vec<usize>> {
+    let rank = of.dimensions.len();
+    let Some(layout) = &of.layout else { return Ok((0..rank).collect()) };
+    let order = layout.minor_to_major.iter().rev();
+    let order: Vec<usize> = order.filter_map(|&d| usize::try_from(d).ok().filter(|&d| d < rank)).collect();
+    let mut seen = vec![false; rank];
+    order.iter().for_each(|&d| seen[d] = true);
+    if order.len() != rank || seen.contains(&false) {
+        return Err(Error::new(format!("{:?} is no layout of {rank} dimensions", layout.minor_to_major)));
+    }
+    Ok(order)
+}
+
+impl Body<'_> {
+    fn tensor(&self, id: ValueId) -> Result<&TensorType> {
+        match &self.values[id.0 as usize] {
+            Type::Tensor(ty) => Ok(ty),
+            other => Err(Error::new(format!("an operand is a {other}, no array"))),
+        }
+    }
+
+    /// An op with one array as its result.
+    fn emit(&mut self, kind: OpKind, operands: Vec<ValueId>, ty: TensorType, at: LocationId) -> Result<ValueId> {
+        let id = u32::try_from(self.values.len()).map_err(|_| Error::new("more values than 32 bits count"))?;
+        self.values.push(Type::Tensor(ty));
+        self.ops.push(Op { location: at, ..op(kind, operands, vec![ValueId(id)]) });
+        Ok(ValueId(id))
+    }
+
+    /// The operands of a slice that starts where the ones from `first` on say, with a scalar for each dimension: older
+    /// programs hold them in one vector.
+    pub(super) fn scalar_indices(
+        &mut self,
+        mut operands: Vec<ValueId>,
+        first: usize,
+        at: LocationId,
+    ) -> Result<Vec<ValueId>> {
+        let (Some(&sliced), Some(&vector)) = (operands.first(), operands.get(first)) else { return Ok(operands) };
+        let ty = self.tensor(vector)?.clone();
+        if operands.len() != first + 1 || ty.rank() != 1 {
+            return Ok(operands);
+        }
+        let rank = self.tensor(sliced)?.rank();
+        let extent = i64::try_from(rank).unwrap_or(i64::MAX);
+        if ty.shape[0] != extent {
+            return Err(Error::new(format!("{ty} as the start indices of {rank} dimensions")));
+        }
+        operands.truncate(first);
+        for d in 0..extent {
+            let cut = OpKind::Slice { start_indices: vec![d], limit_indices: vec![d + 1], strides: vec![1] };
+            let one = self.emit(cut, vec![vector], TensorType::new([1], ty.element), at)?;
+            operands.push(self.emit(OpKind::Reshape, vec![one], TensorType::new([], ty.element), at)?);
+        }
+        Ok(operands)
+    }
+
+    /// The same elements in memory as an array of another shape and layout.
+    pub(super) fn bitcast(&mut self, x: ValueId, from: &Shape, to: &Shape, at: LocationId) -> Result<ValueId> {
+        let (outer, inner) = (memory_order(from)?, memory_order(to)?);
+        let (source, target) = (self.tensor(x)?.clone(), shape::tensor(to)?);
+        if source.element.bit_width() != target.element.bit_width() {
+            let error = "a bitcast between element types of different widths; only bitcast-convert can be read";
+            return Err(Error::new(error));
+        }
+        if source.num_elements() != target.num_elements() {
+            return Err(Error::new(format!("a bitcast of {source} to {target}, which has not as many elements")));
+        }
+        let mut x = x;
+        if source.element != target.element {
+            let ty = TensorType { element: target.element, ..source.clone() };
+            x = self.emit(OpKind::BitcastConvert, vec![x], ty, at)?;
+        }
+        let arranged = |ty: &TensorType, order: &[usize]| {
+            TensorType::new(order.iter().map(|&d| ty.shape[d]).collect::<Vec<_>>(), target.element)
+        };
+        if !outer.is_sorted() {
+            let ty = arranged(&source, &outer);
+            x = self.emit(OpKind::Transpose { permutation: outer }, vec![x], ty, at)?;
+        }
+        x = self.emit(OpKind::Reshape, vec![x], arranged(&target, &inner), at)?;
+        if !inner.is_sorted() {
+            let mut permutation = vec![0; inner.len()];
+            inner.iter().enumerate().for_each(|(place, &d)| permutation[d] = place);
+            x = self.emit(OpKind::Transpose { permutation }, vec![x], target, at)?;
+        }
+        Ok(x)
+    }
+
+    /// An exchange in which each member sends one operand to each other: stacked, they are one array that is split.
+    pub(super) fn exchange(
+        &mut self,
+        i: &Instruction,
+        operands: Vec<ValueId>,
+        shape: Shape,
+        at: LocationId,
+    ) -> Result<Value> {
+        let first = *operands.first().ok_or_else(|| Error::new("an all-to-all without operands"))?;
+        let ty = self.tensor(first)?.clone();
+        let count = i64::try_from(operands.len()).unwrap_or(i64::MAX);
+        let stacked = |n: i64| {
+            TensorType::new(std::iter::once(n).chain(ty.shape.iter().copied()).collect::<Vec<_>>(), ty.element)
+        };
+        let mut rows = Vec::with_capacity(operands.len());
+        for operand in operands {
+            if *self.tensor(operand)? != ty {
+                return Err(Error::new("an all-to-all of arrays of several types"));
+            }
+            rows.push(self.emit(OpKind::Reshape, vec![operand], stacked(1), at)?);
+        }
+        let all = self.emit(OpKind::Concatenate { dimension: 0 }, rows, stacked(count), at)?;
+        let mut attributes = collective::exchange(i)?;
+        attributes.push(("split_count", int(count)));
+        attributes.sort_by_key(|(name, _)| *name);
+        let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let kind = OpKind::Other { name: "stablehlo.all_to_all".to_owned(), attributes };
+        let all = self.emit(kind, vec![all], stacked(count), at)?;
+        let rank = stacked(1).rank();
+        let mut ids = Vec::new();
+        for row in 0..count {
+            let (mut start, mut limit) = (vec![0; rank], stacked(1).shape.to_vec());
+            (start[0], limit[0]) = (row, row + 1);
+            let cut = OpKind::Slice { start_indices: start, limit_indices: limit, strides: vec![1; rank] };
+            let one = self.emit(cut, vec![all], stacked(1), at)?;
+            ids.push(self.emit(OpKind::Reshape, vec![one], ty.clone(), at)?);
+        }
+        self.alias(ids, shape)
+    }
+}

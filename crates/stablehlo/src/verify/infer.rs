@@ -1,0 +1,236 @@
+//! Types of results from operands, attributes and regions: the verifier's rules, asked instead of checked.
+//!
+//! A rule says what a result must be through a [`Slot`]. Where the result is there, the slot compares; where it is asked
+//! for, the slot takes note. So there is one implementation of both.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::{Site, contractions, elements, ensure, returned, shapes};
+use crate::attributes::Named;
+use crate::error::{Error, Result};
+use crate::ir::*;
+use crate::ops::Code;
+use crate::typed::{Raw, kind};
+
+/// Shape and element type of a result, as far as they are known.
+type Partial = (Option<Vec<i64>>, Option<ElementType>);
+
+/// What rules said about the results asked for.
+#[derive(Default)]
+pub(crate) struct Wanted(RefCell<Vec<Partial>>);
+
+/// A result that is either there or asked for.
+pub(crate) enum Slot<'a> {
+    There(&'a TensorType),
+    Wanted(&'a Wanted, usize),
+}
+
+impl Slot<'_> {
+    /// The result's shape is the one computed.
+    pub(super) fn shape_is(&self, expected: &[i64]) -> Result<()> {
+        match self {
+            Self::There(result) => shapes::shape_is(result, expected),
+            Self::Wanted(wanted, index) => {
+                wanted.note(*index, |(shape, _)| *shape = Some(expected.to_vec()));
+                Ok(())
+            }
+        }
+    }
+
+    /// The result holds these elements.
+    pub(super) fn element_is(&self, expected: ElementType) -> Result<()> {
+        if let Self::There(result) = self {
+            ensure!(
+                result.element == expected,
+                "element types differ: the result is {result} but must hold {expected}"
+            );
+        }
+        self.element_may_be(expected);
+        Ok(())
+    }
+
+    /// The result holds these elements where nothing else is asked; it may hold others.
+    pub(super) fn element_may_be(&self, usual: ElementType) {
+        if let Self::Wanted(wanted, index) = self {
+            wanted.note(*index, |(_, element)| *element = Some(usual));
+        }
+    }
+}
+
+impl Wanted {
+    fn note(&self, index: usize, write: impl FnOnce(&mut Partial)) {
+        let mut results = self.0.borrow_mut();
+        if results.len() <= index {
+            results.resize(index + 1, (None, None));
+        }
+        write(&mut results[index]);
+    }
+}
+
+/// The types of the results of an op of `func`, worked out from its operands, attributes and regions; `results` of the op
+/// is not looked at. The verifier checks by the same rules.
+///
+/// A shape is as static as the operands allow. `dot_general` and `convolution` may produce other elements than those of
+/// their first operand, which is the type given here.
+///
+/// # Errors
+///
+/// Where operands, attributes or regions break a rule of the specification, and where the types do not follow from them:
+/// `broadcast_in_dim`, `reshape`, `convert`, `iota`, `custom_call` and the like say what they produce. The error names the op
+/// and its location.
+///
+/// ```
+/// let module = stablehlo::parse("func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
+///   %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+///   return %0 : tensor<3x2xf32>
+/// }")?;
+/// let main = module.entry().expect("a function named main");
+/// let types = stablehlo::infer(&module, main, &main.body.ops[0])?;
+/// assert_eq!(types[0].to_string(), "tensor<3x2xf32>");
+/// # Ok::<(), stablehlo::Error>(())
+/// ```
+pub fn infer(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
+    let known = |value: &ValueId| func.values.get(value.0 as usize).is_some();
+    let types = if op.operands.iter().all(known) {
+        from_module(module, func, op)
+    } else {
+        Err(Error::new("an operand has no type"))
+    };
+    types.map_err(|e| e.with_op(&op.kind.name()).with_func(&func.name).with_location(module.location(op.location)))
+}
+
+/// The same for an op without regions that is in no program yet: its full name, such as `stablehlo.slice`, its attributes under
+/// the specification's names, and the types of its operands.
+///
+/// ```
+/// use stablehlo::ir::{Attribute, ElementType, TensorType, Type};
+///
+/// let ints = |list: &[i64]| Attribute::Array(list.iter().map(|&i| Attribute::Integer(i, ElementType::I64)).collect());
+/// let attributes = vec![
+///     ("start_indices".to_owned(), ints(&[1, 0])),
+///     ("limit_indices".to_owned(), ints(&[3, 4])),
+///     ("strides".to_owned(), ints(&[1, 2])),
+/// ];
+/// let operand = Type::Tensor(TensorType::new([4, 4], ElementType::F32));
+/// let types = stablehlo::infer_op("stablehlo.slice", &attributes, &[operand])?;
+/// assert_eq!(types[0].to_string(), "tensor<2x2xf32>");
+/// # Ok::<(), stablehlo::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of [`infer`], attributes that are missing or of the wrong kind, and names of ops that have regions or are not known.
+pub fn infer_op(name: &str, attributes: &Attributes, operands: &[Type]) -> Result<Vec<Type>> {
+    let values: ValueTypes = operands.iter().cloned().map(Arc::new).collect();
+    let ids = 0..u32::try_from(values.len()).map_err(|_| Error::new("an op has more than 2^32 operands"))?;
+    let ids: ValueIds = ids.map(ValueId).collect();
+    let named: Vec<(&str, &Attribute)> = attributes.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    let code = name.strip_prefix("stablehlo.").map_or(Code::Other, Code::from_name);
+    let raw = Raw { code, name, attributes: Named(&named), operands: &ids, values: &values };
+    let types = kind(&raw).and_then(|(kind, extra)| {
+        let op = Op {
+            kind,
+            operands: ids.clone(),
+            results: ValueIds::new(),
+            regions: Vec::new(),
+            attributes: extra,
+            location: LocationId(0),
+        };
+        let func = Func {
+            name: String::new(),
+            public: false,
+            arg_attributes: Vec::new(),
+            results: Vec::new(),
+            result_attributes: Vec::new(),
+            attributes: Attributes::new(),
+            body: Region::default(),
+            values: values.clone(),
+            location: LocationId(0),
+        };
+        from_module(&Module::default(), &func, &op)
+    });
+    types.map_err(|e| e.with_op(name))
+}
+
+fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
+    let operands = || op.operands.iter().map(|&v| func.ty(v).clone());
+    super::control::verify_operands(op)?;
+    let region = |index: usize| match op.regions.get(index) {
+        Some(region) if returned(region)?.iter().all(|v| func.values.get(v.0 as usize).is_some()) => {
+            Ok(returned(region)?.iter().map(|&v| func.ty(v).clone()).collect::<Vec<_>>())
+        }
+        _ => Err(Error::new(format!("region {index} is missing or returns values without a type"))),
+    };
+    let scalar = |element| Ok(vec![Type::Tensor(TensorType::new([], element))]);
+    match &op.kind {
+        OpKind::Constant(literal) => Ok(vec![Type::Tensor(literal.ty.clone())]),
+        OpKind::PartitionId | OpKind::ReplicaId => scalar(ElementType::Ui32),
+        OpKind::GetDimensionSize { .. } => {
+            asked(func, op)?;
+            scalar(ElementType::I32)
+        }
+        OpKind::CreateToken | OpKind::AfterAll => Ok(vec![Type::Token]),
+        OpKind::While | OpKind::OptimizationBarrier => Ok(operands().collect()),
+        OpKind::If | OpKind::Case => region(0),
+        OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } => match module.func(callee) {
+            Some(callee) => Ok(callee.results.clone()),
+            None => Err(Error::new(format!("calls @{callee}, which does not exist or has no body"))),
+        },
+        OpKind::Tuple => Ok(vec![Type::Tuple(operands().collect())]),
+        OpKind::GetTupleElement { index } => match operands().next() {
+            Some(Type::Tuple(mut types)) if *index < types.len() => Ok(vec![types.swap_remove(*index)]),
+            _ => Err(Error::new(format!("the operand has no element {index}"))),
+        },
+        OpKind::Return => Ok(Vec::new()),
+        // The elements are those the reducer returns.
+        OpKind::Reduce { .. } | OpKind::ReduceWindow { .. } | OpKind::Scatter { .. } => {
+            let elements = region(0)?;
+            let shapes = asked(func, op)?;
+            ensure!(
+                elements.len() == shapes.len(),
+                "the reducer returns {} values, not {}",
+                elements.len(),
+                shapes.len()
+            );
+            shapes.into_iter().zip(elements).map(|((shape, _), element)| tensor(shape, element_of(&element))).collect()
+        }
+        OpKind::SelectAndScatter { .. } => {
+            let element = region(1)?.first().and_then(element_of);
+            let shape = operands().next().and_then(|ty| Some(ty.as_tensor()?.shape.clone()));
+            asked(func, op)?;
+            Ok(vec![tensor(shape, element)?])
+        }
+        _ => {
+            let results = asked(func, op)?;
+            ensure!(!results.is_empty(), "the types of its results do not follow from its operands");
+            results.into_iter().map(|(shape, element)| tensor(shape, element)).collect()
+        }
+    }
+}
+
+fn element_of(ty: &Type) -> Option<ElementType> {
+    ty.as_tensor().map(|tensor| tensor.element)
+}
+
+fn tensor(shape: Option<Vec<i64>>, element: Option<ElementType>) -> Result<Type> {
+    match (shape, element) {
+        (Some(shape), Some(element)) => {
+            let ty = Type::Tensor(TensorType { shape, element });
+            shapes::verify_type(&ty)?;
+            Ok(ty)
+        }
+        _ => Err(Error::new("the types of its results do not follow from its operands")),
+    }
+}
+
+/// What the rules say about the results.
+fn asked(func: &Func, op: &Op) -> Result<Vec<Partial>> {
+    let wanted = Wanted::default();
+    let site = Site { func, op, wanted: Some(&wanted) };
+    shapes::verify(&site)?;
+    elements::verify(&site)?;
+    contractions::verify(&site)?;
+    super::raw::verify(&site)?;
+    Ok(wanted.0.into_inner())
+}

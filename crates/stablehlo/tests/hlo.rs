@@ -1,0 +1,106 @@
+//! HLO protos made by `make_hlo.py`.
+#![cfg(feature = "hlo")]
+
+use std::path::Path;
+
+use stablehlo::ir::{Attribute, Module, Op, OpKind, Region};
+
+fn bytes(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+    std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn read(name: &str) -> Module {
+    let module = stablehlo::parse_hlo(bytes(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    stablehlo::verify(&module).unwrap_or_else(|e| panic!("{name}: {e}"));
+    module
+}
+
+/// How often an op occurs, in all functions and regions.
+fn count(module: &Module, is: impl Fn(&Op) -> bool + Copy) -> usize {
+    fn inside(region: &Region, is: impl Fn(&Op) -> bool + Copy) -> usize {
+        region.ops.iter().map(|op| usize::from(is(op)) + op.regions.iter().map(|r| inside(r, is)).sum::<usize>()).sum()
+    }
+    module.funcs.iter().map(|func| inside(&func.body, is)).sum()
+}
+
+fn named(module: &Module, name: &str) -> usize {
+    count(module, |op| op.kind.name() == name)
+}
+
+#[test]
+fn a_step_of_training_reads_as_what_jax_lowered() {
+    let module = read("mlp_step.hlo");
+    let main = module.entry().expect("an entry");
+    assert_eq!((main.args().len(), main.results.len()), (6, 5));
+    assert_eq!(main.ty(main.args()[0]).to_string(), "tensor<8x16xf32>");
+    // Two products forward, and for the gradients two of weights and one of values between.
+    assert_eq!(named(&module, "stablehlo.dot_general"), 5);
+    assert_eq!(named(&module, "stablehlo.tanh"), 2);
+    let aliases = |argument| main.arg_attribute(argument, "tf.aliasing_output").and_then(Attribute::as_integer);
+    assert_eq!([0, 1, 2, 3, 4, 5].map(aliases), [Some(0), Some(1), Some(2), Some(3), None, None]);
+}
+
+#[test]
+fn fusions_of_an_optimized_program_are_calls() {
+    let (module, lowered) = (read("mlp_step.optimized.hlo"), read("mlp_step.hlo"));
+    assert!(count(&module, |op| matches!(op.kind, OpKind::Call { .. })) > 0);
+    assert_eq!(module.entry().expect("an entry").results, lowered.entry().expect("an entry").results);
+}
+
+#[test]
+fn asynchronous_collectives_read_as_what_they_do() {
+    let module = read("collectives.hlo");
+    for (name, times) in [
+        ("stablehlo.all_reduce", 1),
+        ("stablehlo.all_gather", 1),
+        ("stablehlo.reduce_scatter", 1),
+        ("stablehlo.collective_permute", 1),
+        ("stablehlo.all_to_all", 1),
+        ("stablehlo.replica_id", 1),
+    ] {
+        assert_eq!(named(&module, name), times, "{name}");
+    }
+    let groups = |op: &Op| {
+        let attributes = op.own_attributes();
+        let found = attributes.iter().find(|(name, _)| name == "replica_groups").map(|(_, value)| value);
+        match found {
+            Some(Attribute::Tensor(literal)) => {
+                Some((literal.ty.shape.to_vec(), literal.integers().expect("integers")))
+            }
+            _ => None,
+        }
+    };
+    let main = module.entry().expect("an entry");
+    let of = |name: &str| main.body.ops.iter().find(|op| op.kind.name() == name).and_then(groups);
+    assert_eq!(of("stablehlo.all_reduce"), Some((vec![2, 2], vec![0, 1, 2, 3])));
+    assert_eq!(of("stablehlo.all_gather"), Some((vec![1, 4], vec![0, 1, 2, 3])));
+    // The parts of tuples have annotations of their own.
+    let texts: Vec<_> = [0, 1].map(|i| main.arg_attribute(i, "mhlo.sharding").and_then(Attribute::as_str)).to_vec();
+    assert_eq!(texts, [Some("{replicated}"), Some("{maximal device=1}")]);
+    let results: Vec<_> = main.result_attributes.iter().map(|a| a[0].1.as_str()).collect();
+    assert_eq!(results, [Some("{devices=[2,2]<=[4] last_tile_dim_replicate}"), Some("{replicated}")]);
+    // One start index for each dimension, each a scalar.
+    let slice = main.body.ops.iter().find(|op| matches!(op.kind, OpKind::DynamicSlice { .. })).expect("a slice");
+    assert_eq!(main.ty(slice.operands[1]).to_string(), "tensor<i32>");
+}
+
+#[test]
+fn what_was_read_can_be_written_and_read_again() {
+    for name in ["mlp_step.hlo", "mlp_step.optimized.hlo", "collectives.hlo"] {
+        let module = read(name);
+        let artifact = stablehlo::write(&module, stablehlo::ir::Version::NEWEST).expect("an artifact");
+        let again = stablehlo::parse(artifact).expect("its own artifact");
+        assert_eq!(again.entry().expect("an entry").results, module.entry().expect("an entry").results, "{name}");
+    }
+}
+
+#[test]
+fn every_cut_of_a_program_is_refused_or_read() {
+    let whole = bytes("collectives.hlo");
+    for size in 0..whole.len() {
+        if let Err(error) = stablehlo::parse_hlo(whole[..size].to_vec()) {
+            assert!(!error.message().is_empty());
+        }
+    }
+}

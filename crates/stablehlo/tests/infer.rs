@@ -1,0 +1,153 @@
+//! Types of results, worked out for every op of the programs under `tests/data` and for ops given by name.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use stablehlo::ir::*;
+use stablehlo::{infer, infer_op, parse};
+
+fn walk<'a>(region: &'a Region, ops: &mut Vec<&'a Op>) {
+    for op in &region.ops {
+        ops.push(op);
+        op.regions.iter().for_each(|region| walk(region, ops));
+    }
+}
+
+/// Ops that say themselves what they produce.
+const STATED: &[&str] = &[
+    "stablehlo.iota",
+    "stablehlo.broadcast_in_dim",
+    "stablehlo.reshape",
+    "stablehlo.convert",
+    "stablehlo.bitcast_convert",
+    "stablehlo.custom_call",
+    "stablehlo.rng_bit_generator",
+];
+
+#[test]
+fn what_is_inferred_is_what_programs_say() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let mut files: Vec<_> = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let (mut inferred, mut kinds) = (0, BTreeSet::new());
+    for file in files {
+        let module = parse(std::fs::read(&file).unwrap()).unwrap();
+        for func in &module.funcs {
+            let mut ops = Vec::new();
+            walk(&func.body, &mut ops);
+            for op in ops {
+                let name = op.kind.name();
+                match infer(&module, func, op) {
+                    Ok(types) => {
+                        assert_eq!(types.len(), op.results.len(), "{name} in {}", file.display());
+                        for (ty, &result) in types.iter().zip(&op.results) {
+                            match (ty, func.ty(result)) {
+                                // The element type of a contraction is a choice.
+                                (Type::Tensor(a), Type::Tensor(b)) => assert_eq!(a.shape, b.shape, "{name}"),
+                                (a, b) => assert_eq!(a, b, "{name}"),
+                            }
+                        }
+                        inferred += 1;
+                        kinds.insert(name);
+                    }
+                    Err(e) => {
+                        let stated = STATED.contains(&name.as_str()) || matches!(op.kind, OpKind::Other { .. });
+                        assert!(stated, "{name} in {}: {e}", file.display());
+                        assert_eq!(e.op(), Some(name.as_str()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(inferred > 1000 && kinds.len() > 45, "{inferred} ops of {} kinds", kinds.len());
+}
+
+fn types(texts: &[&str]) -> Vec<Type> {
+    let args: String =
+        texts.iter().enumerate().map(|(i, ty)| format!("{}%{i}: {ty}", if i > 0 { ", " } else { "" })).collect();
+    let module = parse(format!("func.func @main({args}) {{ return }}")).unwrap();
+    let main = module.entry().unwrap();
+    main.args().iter().map(|&value| main.ty(value).clone()).collect()
+}
+
+fn ints(name: &str, list: &[i64]) -> (String, Attribute) {
+    (name.to_owned(), Attribute::Array(list.iter().map(|&i| Attribute::Integer(i, ElementType::I64)).collect()))
+}
+
+#[test]
+fn ops_by_name() {
+    let x = "tensor<4x6xf32>";
+    for (name, attributes, operands, expected) in [
+        ("add", vec![], vec![x, x], "tensor<4x6xf32>"),
+        (
+            "compare",
+            vec![("comparison_direction".to_owned(), Attribute::Other("#stablehlo<comparison_direction EQ>".into()))],
+            vec![x, x],
+            "tensor<4x6xi1>",
+        ),
+        ("complex", vec![], vec![x, x], "tensor<4x6xcomplex<f32>>"),
+        ("abs", vec![], vec!["tensor<?xcomplex<f64>>"], "tensor<?xf64>"),
+        ("is_finite", vec![], vec![x], "tensor<4x6xi1>"),
+        ("transpose", vec![ints("permutation", &[1, 0])], vec![x], "tensor<6x4xf32>"),
+        ("reverse", vec![ints("dimensions", &[1])], vec![x], x),
+        ("dynamic_slice", vec![ints("slice_sizes", &[2, 3])], vec![x, "tensor<i32>", "tensor<i32>"], "tensor<2x3xf32>"),
+        (
+            "concatenate",
+            vec![("dimension".to_owned(), Attribute::Integer(0, ElementType::I64))],
+            vec![x, x, "tensor<?x6xf32>"],
+            "tensor<?x6xf32>",
+        ),
+        (
+            "pad",
+            vec![
+                ints("edge_padding_low", &[1, 0]),
+                ints("edge_padding_high", &[1, -1]),
+                ints("interior_padding", &[1, 0]),
+            ],
+            vec![x, "tensor<f32>"],
+            "tensor<9x5xf32>",
+        ),
+        ("dot", vec![], vec![x, "tensor<6x?xf32>"], "tensor<4x?xf32>"),
+        ("cholesky", vec![], vec!["tensor<2x3x3xf64>"], "tensor<2x3x3xf64>"),
+        (
+            "get_dimension_size",
+            vec![("dimension".to_owned(), Attribute::Integer(1, ElementType::I64))],
+            vec![x],
+            "tensor<i32>",
+        ),
+        ("tuple", vec![], vec![x, "!stablehlo.token"], "tuple<tensor<4x6xf32>, !stablehlo.token>"),
+        ("partition_id", vec![], vec![], "tensor<ui32>"),
+    ] {
+        let inferred = infer_op(&format!("stablehlo.{name}"), &attributes, &types(&operands)).unwrap();
+        assert_eq!(inferred.len(), 1, "{name}");
+        assert_eq!(inferred[0].to_string(), expected, "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_inferred_says_why() {
+    let x = "tensor<4x6xf32>";
+    for (name, attributes, operands, message) in [
+        ("add", vec![], vec![x], "must have 2 operands"),
+        ("add", vec![], vec![x, "tensor<4x6xf16>"], "element types"),
+        ("add", vec![], vec![x, "tensor<6x4xf32>"], "differ in shape"),
+        ("not", vec![], vec![x], "must hold booleans or integers"),
+        ("transpose", vec![ints("permutation", &[1, 1])], vec![x], "occurs twice"),
+        ("transpose", vec![], vec![x], "`permutation` is missing"),
+        ("reshape", vec![], vec![x], "do not follow from its operands"),
+        ("custom_call", vec![("call_target_name".to_owned(), Attribute::Symbol("f".into()))], vec![x], "do not follow"),
+        (
+            "slice",
+            vec![ints("start_indices", &[0]), ints("limit_indices", &[9]), ints("strides", &[1])],
+            vec![x],
+            "entries for 2 dimensions",
+        ),
+        ("reduce", vec![ints("dimensions", &[0])], vec![x, "tensor<f32>"], "must have 1 regions"),
+    ] {
+        let name = format!("stablehlo.{name}");
+        let e = infer_op(&name, &attributes, &types(&operands)).unwrap_err();
+        assert!(e.message().contains(message), "{name}: {e}");
+        assert_eq!(e.op(), Some(name.as_str()));
+    }
+}
