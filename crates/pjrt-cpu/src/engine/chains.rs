@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::elementwise::Map;
+use super::elementwise::chain::MAX_READS;
 use super::fuse::Group;
 use super::graph::{Node, Op, V, Value};
-use super::tile::MAX_READS;
 use super::view::View;
 
 /// Longest chain.

@@ -6,14 +6,18 @@ use std::ops::Range;
 use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::dtype::{DType, with_dtype, with_size};
-use super::elementwise::chain::{self, Link, Operand};
+use super::elementwise::chain::{self, Link, MAX_READS, Operand};
 use super::elementwise::{Map, num::Cast};
 use super::par;
 use super::pool::{LINE, Line};
 use super::view::{self, View};
 
-/// Elements per tile: a dozen `f32` registers of this length fit the first-level cache.
+/// Fewest elements per tile: a dozen `f32` registers of this length fit the first-level cache.
 pub(crate) const TILE: usize = 1024;
+/// Registers and outputs of this length for which there is room there, next to what is read.
+const ROOM: usize = 8;
+/// Longest tile, in units of the shortest: longer ones save nothing more.
+const WIDEST: usize = 4;
 
 /// Where an instruction reads: an index and the size of an element.
 #[derive(Clone, Copy, Debug)]
@@ -43,9 +47,6 @@ pub(crate) enum TileOp {
     /// Several `f32` functions in one go. It starts as the first of what it reads.
     Chain(Vec<Read>, Vec<Link>),
 }
-
-/// Most operands of a chain.
-pub(crate) const MAX_READS: usize = 12;
 
 /// An operand of a chain.
 pub(crate) enum Read {
@@ -172,7 +173,8 @@ impl TileProgram {
         if regs.len() < count {
             regs.resize_with(count, Vec::new);
         }
-        let width = TILE.min(range.len());
+        let tile = TILE * (ROOM / (count + outs.len()).max(1)).clamp(1, WIDEST);
+        let width = tile.min(range.len());
         for splat in &self.splats {
             let size = usize::from(splat.size);
             let value = match &splat.value {
@@ -183,8 +185,8 @@ impl TileProgram {
         }
         let mut start = range.start;
         while start < range.end {
-            let within = start.checked_rem(self.line).map_or(TILE, |at| self.line - at);
-            let len = TILE.min(range.end - start).min(within);
+            let within = start.checked_rem(self.line).map_or(tile, |at| self.line - at);
+            let len = tile.min(range.end - start).min(within);
             if aliased {
                 for (o, _) in alias.iter().enumerate().filter(|(_, a)| a.is_some()) {
                     let size = usize::from(self.outs[o]);

@@ -5,13 +5,15 @@
 //! goes through the whole chain before it is stored, so that cheap functions cost little more than reading their other
 //! operand. Measured on one core, a chain of nine functions with one `tanh` takes a third of the time of nine loops.
 //!
-//! Functions of many steps, such as `exp`, need the registers for themselves and go over what lies in the cache.
+//! Functions of many steps, such as `exp`, need the registers for themselves: they go over a block on the stack. That
+//! still is one pass over memory, so the next block's loads are under way while this one is computed.
 //!
 //! To see that the blocks do stay in registers: `cargo rustc --release -p pjrt-cpu --lib -- --emit asm`, and look in
-//! the output for eight `vaddps` in a row on eight registers: the arm of `Add`. No arm reads or writes the stack.
+//! the output for eight `vaddps` in a row on eight registers: the arm of `Add`. Only the arms of long functions read or
+//! write the stack.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use pulp::{NullaryFnOnce, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use super::map::arch;
 use super::math;
@@ -59,19 +61,6 @@ impl F32 {
         }
     }
 
-    /// The loop of a function of many steps, which needs the registers for itself.
-    fn long(self) -> Option<fn(&mut [f32])> {
-        Some(match self {
-            F32::Exp => |x| in_place(x, math::exp),
-            F32::ExpM1 => |x| in_place(x, math::exp_m1),
-            F32::Tanh => |x| in_place(x, math::tanh),
-            F32::Ln => |x| in_place(x, math::ln),
-            F32::Ln1p => |x| in_place(x, math::ln_1p),
-            F32::Logistic => |x| in_place(x, math::logistic),
-            _ => return None,
-        })
-    }
-
     /// `out[i] = self(a[i], b[i])`; `b` is not read by functions of one operand.
     pub(crate) fn run(self, a: &[u8], b: &[u8], out: &mut [u8]) {
         let a = Operand::Slice(cast_slice(a));
@@ -110,45 +99,35 @@ pub(crate) enum Operand<'a> {
 
 /// Runs a chain, which starts as the first operand.
 pub(crate) fn run(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
-    let mut start = Some(operands[0]);
-    for links in links.chunk_by(|a, b| a.function.long().is_none() && b.function.long().is_none()) {
-        match links[0].function.long() {
-            Some(long) => {
-                match start.take() {
-                    Some(Operand::Slice(slice)) => out.copy_from_slice(&slice[..out.len()]),
-                    Some(Operand::One(one)) => out.fill(one),
-                    None => {}
-                }
-                long(out);
+    if out.len() >= SHORT {
+        return arch().dispatch(Run { links, operands, out });
+    }
+    // Less than a block: padded to one.
+    let mut room = [[0f32; SHORT]; MAX_READS];
+    let mut padded = [Operand::One(0.0); MAX_READS];
+    for ((padded, room), operand) in padded.iter_mut().zip(&mut room).zip(operands) {
+        *padded = match operand {
+            Operand::One(one) => Operand::One(*one),
+            Operand::Slice(slice) => {
+                room[..out.len()].copy_from_slice(&slice[..out.len()]);
+                Operand::Slice(room)
             }
-            None => arch().dispatch(Run { start: start.take(), links, operands, out }),
-        }
+        };
     }
-}
-
-struct InPlace<'a, F>(&'a mut [f32], F);
-
-impl<F: Fn(f32) -> f32> NullaryFnOnce for InPlace<'_, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        for x in self.0 {
-            *x = (self.1)(*x);
-        }
-    }
-}
-
-fn in_place(x: &mut [f32], f: impl Fn(f32) -> f32) {
-    arch().dispatch(InPlace(x, f));
+    let mut result = [0f32; SHORT];
+    arch().dispatch(Run { links, operands: &padded, out: &mut result });
+    out.copy_from_slice(&result[..out.len()]);
 }
 
 /// Vectors at a time: enough to hide the latency of an addition, few enough for 16 registers.
 const BLOCK: usize = 8;
+/// Elements of a block of the longest vectors there are, those of 512 bits.
+const SHORT: usize = BLOCK * 16;
+/// Most operands of a chain.
+pub(crate) const MAX_READS: usize = 12;
 
-/// Links of short functions, from an operand or from what `out` holds.
+/// A chain over at least a block.
 struct Run<'a> {
-    start: Option<Operand<'a>>,
     links: &'a [Link],
     operands: &'a [Operand<'a>],
     out: &'a mut [f32],
@@ -162,13 +141,13 @@ impl WithSimd for Run<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
         let width = BLOCK * lanes::<S>();
-        let Run { start, links, operands, out } = self;
-        for (block, out) in out.chunks_mut(width).enumerate() {
-            let (at, count) = (block * width, out.len());
-            let mut acc = match start {
-                Some(Operand::Slice(slice)) => load(s, &slice[at..at + count]),
-                Some(Operand::One(one)) => [s.splat_f32s(one); BLOCK],
-                None => load(s, out),
+        let Run { links, operands, out } = self;
+        let last = out.len().saturating_sub(width);
+        // The last block overlaps the one before it, unless blocks fit evenly.
+        for at in (0..out.len()).step_by(width).map(|at| at.min(last)) {
+            let mut acc = match operands[0] {
+                Operand::Slice(slice) => load(s, &slice[at..at + width]),
+                Operand::One(one) => [s.splat_f32s(one); BLOCK],
             };
             for link in links {
                 macro_rules! two {
@@ -176,7 +155,7 @@ impl WithSimd for Run<'_> {
                         match link.with {
                             With::Operand(operand) => match operands[usize::from(operand)] {
                                 Operand::Slice(slice) => {
-                                    let other = load(s, &slice[at..at + count]);
+                                    let other = load(s, &slice[at..at + width]);
                                     for k in 0..BLOCK {
                                         let ($a, $b) = (acc[k], other[k]);
                                         acc[k] = $f;
@@ -207,6 +186,15 @@ impl WithSimd for Run<'_> {
                         }
                     };
                 }
+                macro_rules! long {
+                    ($f:path) => {{
+                        let mut held = acc;
+                        for x in cast_slice_mut::<S::f32s, f32>(&mut held) {
+                            *x = $f(*x);
+                        }
+                        acc = held;
+                    }};
+                }
                 match link.function {
                     F32::Add => two!(|a, b| s.add_f32s(a, b)),
                     F32::Sub => two!(|a, b| s.sub_f32s(a, b)),
@@ -220,49 +208,43 @@ impl WithSimd for Run<'_> {
                     F32::Abs => one!(|a| s.abs_f32s(a)),
                     F32::Sqrt => one!(|a| s.sqrt_f32s(a)),
                     F32::Rsqrt => one!(|a| s.div_f32s(s.splat_f32s(1.0), s.sqrt_f32s(a))),
-                    // Not in such links.
-                    F32::Exp | F32::ExpM1 | F32::Tanh | F32::Ln | F32::Ln1p | F32::Logistic => {}
+                    F32::Exp => long!(math::exp),
+                    F32::ExpM1 => long!(math::exp_m1),
+                    F32::Tanh => long!(math::tanh),
+                    F32::Ln => long!(math::ln),
+                    F32::Ln1p => long!(math::ln_1p),
+                    F32::Logistic => long!(math::logistic),
                 }
             }
-            store(s, acc, out);
+            store::<S>(acc, &mut out[at..at + width]);
         }
     }
 }
 
 /// Elements of a vector.
-const fn lanes<S: Simd>() -> usize {
+pub(crate) const fn lanes<S: Simd>() -> usize {
     size_of::<S::f32s>() / size_of::<f32>()
 }
 
-/// A block, or the beginning of one.
+/// The block these elements are.
 #[inline(always)]
 fn load<S: Simd>(s: S, from: &[f32]) -> [S::f32s; BLOCK] {
     match S::as_simd_f32s(from).0 {
         &[a, b, c, d, e, f, g, h] => [a, b, c, d, e, f, g, h],
-        _ => {
-            let part = |k: usize| {
-                let from = from.get(k * lanes::<S>()..).unwrap_or_default();
-                s.partial_load_f32s(&from[..from.len().min(lanes::<S>())])
-            };
-            [part(0), part(1), part(2), part(3), part(4), part(5), part(6), part(7)]
-        }
+        _ => [s.splat_f32s(0.0); BLOCK],
     }
 }
 
 #[inline(always)]
-fn store<S: Simd>(s: S, block: [S::f32s; BLOCK], to: &mut [f32]) {
+fn store<S: Simd>(block: [S::f32s; BLOCK], to: &mut [f32]) {
     if let [a, b, c, d, e, f, g, h] = S::as_mut_simd_f32s(to).0 {
         [*a, *b, *c, *d, *e, *f, *g, *h] = block;
-        return;
-    }
-    for (to, vector) in to.chunks_mut(lanes::<S>()).zip(block) {
-        s.partial_store_f32s(to, vector);
     }
 }
 
 /// NaN wins, and +0 over -0: equal numbers differ in the sign bit only, `and` of which is +0.
 #[inline(always)]
-fn max<S: Simd>(s: S, a: S::f32s, b: S::f32s) -> S::f32s {
+pub(crate) fn max<S: Simd>(s: S, a: S::f32s, b: S::f32s) -> S::f32s {
     let larger = s.select_f32s(s.less_than_f32s(b, a), a, b);
     let number = s.select_f32s(s.equal_f32s(a, b), s.and_f32s(a, b), larger);
     s.select_f32s(s.equal_f32s(a, a), number, a)
@@ -270,7 +252,7 @@ fn max<S: Simd>(s: S, a: S::f32s, b: S::f32s) -> S::f32s {
 
 /// NaN wins, and -0 over +0.
 #[inline(always)]
-fn min<S: Simd>(s: S, a: S::f32s, b: S::f32s) -> S::f32s {
+pub(crate) fn min<S: Simd>(s: S, a: S::f32s, b: S::f32s) -> S::f32s {
     let smaller = s.select_f32s(s.less_than_f32s(a, b), a, b);
     let number = s.select_f32s(s.equal_f32s(a, b), s.or_f32s(a, b), smaller);
     s.select_f32s(s.equal_f32s(a, a), number, a)
