@@ -18,6 +18,7 @@ mod footprint;
 mod fuse;
 mod graph;
 mod kernels;
+mod lines;
 mod lower;
 mod par;
 mod pool;

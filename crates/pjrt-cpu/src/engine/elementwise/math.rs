@@ -66,19 +66,26 @@ pub(super) fn exp_m1(x: f32) -> f32 {
     if x.is_nan() || x.abs() < 1e-8 { x } else { y }
 }
 
-/// Hyperbolic tangent.
+/// Hyperbolic tangent: `x` times a quotient of polynomials in `x * x`, both 1 at 0, so that small numbers, signs and NaN
+/// pass unchanged. Their coefficients minimize the largest relative error up to 9, which is 2.2e-8; beyond, the result
+/// is 1. Half as many steps as by way of `exp`.
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
-    let magnitude = x.abs();
-    // 1 beyond; also for NaN, which is put back below.
-    let bounded = if magnitude < 10.0 { magnitude } else { 10.0 };
-    let (p, n) = exp_parts(2.0 * bounded);
-    // e^2x - 1, whose exponent is small and not negative here.
-    let power = exp2i(n);
-    let em1 = p.mul_add(power, power - 1.0);
-    let y = (em1 / (em1 + 2.0)).copysign(x);
-    // x itself where the cube no longer counts, and where it is NaN.
-    if magnitude >= 1e-4 { y } else { x }
+    let x = if x > 9.0 { 9.0 } else { x };
+    let x = if x < -9.0 { -9.0 } else { x };
+    let u = x * x;
+    let p = u.mul_add(1.341_981_3e-8, 2.066_125_7e-5);
+    let p = u.mul_add(p, 3.498_995_7e-3);
+    let p = u.mul_add(p, 1.338_398e-1);
+    let p = u.mul_add(p, 1.0);
+    let q = u.mul_add(7.804_726e-7, 3.291_038e-4);
+    let q = u.mul_add(q, 2.589_020_5e-2);
+    let q = u.mul_add(q, 4.671_73e-1);
+    let q = u.mul_add(q, 1.0);
+    let y = x * p / q;
+    // Rounding may lead beyond 1.
+    let y = if y > 1.0 { 1.0 } else { y };
+    if y < -1.0 { -1.0 } else { y }
 }
 
 /// 1 / (1 + e^-x).
