@@ -263,7 +263,10 @@ mod tests {
     use super::*;
     use crate::engine::elementwise::num::{Num, Real};
 
-    const ALL: [(F32, fn(f32, f32) -> f32); 18] = [
+    type Function = fn(f32, f32) -> f32;
+    type Exact = fn(f64) -> f64;
+
+    const ALL: [(F32, Function); 18] = [
         (F32::Add, |a, b| a + b),
         (F32::Sub, |a, b| a - b),
         (F32::SubFrom, |a, b| b - a),
@@ -335,7 +338,7 @@ mod tests {
     #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
     fn errors_stay_within_the_documented_limits() {
         let table = include_str!("../../../../../docs/numerics.md");
-        let functions: [(&str, F32, fn(f64) -> f64); 6] = [
+        let functions: [(&str, F32, Exact); 6] = [
             ("exponential", F32::Exp, f64::exp),
             ("exponential_minus_one", F32::ExpM1, f64::exp_m1),
             ("log", F32::Ln, f64::ln),

@@ -120,9 +120,11 @@ fn halves(lanes: &[f32], one: fn(f32, f32) -> f32) -> f32 {
 mod tests {
     use super::*;
 
+    type Function = fn(f32, f32) -> f32;
+
     #[test]
     fn every_length_is_combined_lane_by_lane() {
-        let functions: [(F32, f32, fn(f32, f32) -> f32); 4] = [
+        let functions: [(F32, f32, Function); 4] = [
             (F32::Add, -0.0, Num::add),
             (F32::Mul, 1.0, Num::mul),
             (F32::Max, f32::NEG_INFINITY, Num::max),
