@@ -1,6 +1,7 @@
 //! One library under every version of JAX.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::python::{JAX, Jax, MAIN};
@@ -23,21 +24,37 @@ pub(crate) enum Outcome {
 
 /// Runs `tests/jax` under the oldest and the newest version there is and the one that the device's ops are compared with,
 /// or under all. `traced` is the library through which
-/// the tests see the calls.
-pub(crate) fn run(cpu: &Path, traced: &Path, all: bool) -> Vec<Row> {
+/// the tests see the calls, `package` a folder with the content of the CPU plugin's wheel, for what that adds to JAX.
+pub(crate) fn run(cpu: &Path, traced: &Path, package: &Path, all: bool) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let newest = JAX.last().map_or(MAIN, |jax| jax.version);
     let oldest = JAX.first().map_or(MAIN, |jax| jax.version);
     for jax in JAX.iter().rev() {
         let wanted = all || [newest, oldest, MAIN].contains(&jax.version);
-        let outcome = if wanted { under(jax, cpu, traced) } else { Outcome::Left };
+        let outcome = if wanted { under(jax, cpu, traced, package) } else { Outcome::Left };
         rows.push(Row { version: jax.version, outcome });
     }
     rows.reverse();
     rows
 }
 
-fn under(jax: &Jax, cpu: &Path, traced: &Path) -> Outcome {
+/// Unpacks the wheel that `pjrt package` makes of the CPU plugin, and gives the folder.
+pub(crate) fn package(cpu: &Path) -> Result<PathBuf, Error> {
+    sh::run(sh::cargo().args(["build", "-p", "pjrt-cli"]))?;
+    let folder = sh::target().join("tests/jax-package");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    let wheels = folder.join("wheels");
+    let pjrt = sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX));
+    sh::run(Command::new(pjrt).arg("package").arg("--library").arg(cpu).arg("--out").arg(&wheels).arg("--no-torch"))?;
+    let wheel = fs::read_dir(&wheels)?.next().ok_or("`pjrt package` wrote no wheel")??.path();
+    let content = folder.join("content");
+    sh::run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&content))?;
+    Ok(content)
+}
+
+fn under(jax: &Jax, cpu: &Path, traced: &Path, package: &Path) -> Outcome {
     let python = match jax.python() {
         Ok(python) => python,
         Err(error) => return Outcome::Missing(sh::reason(&error)),
@@ -45,6 +62,7 @@ fn under(jax: &Jax, cpu: &Path, traced: &Path) -> Outcome {
     println!("\n-- JAX {}", jax.version);
     let mut pytest = Command::new(&python);
     pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/jax"));
+    pytest.env("PJRT_CPU_PACKAGE", package);
     pytest.env("PJRT_CPU_PLUGIN", cpu).env("PJRT_TRACED", traced).env("PYTHONDONTWRITEBYTECODE", "1");
     let (mut passed, mut failed, mut skipped) = (0, 0, Vec::new());
     let result = sh::run_watched(&mut pytest, |line| {

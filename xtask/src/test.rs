@@ -84,7 +84,8 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     step("JAX drives the CPU plugin");
     let traced = format!("{}traced_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let traced = sh::target().join("debug/examples").join(traced);
-    let rows = jax::run(&cpu, &traced, all);
+    let package = jax::package(&cpu)?;
+    let rows = jax::run(&cpu, &traced, &package, all);
     let matrix = jax::matrix(&rows);
     report.rows(rows);
 

@@ -331,8 +331,8 @@ fn table() -> String {
         Ops without a row move no numbers of their own (`call`, `case`, `composite`, `constant`, `if`, `while`,\n\
         `optimization_barrier`, `tuple`, `get_tuple_element`, `create_token`, `after_all`), or are `dynamic_*`,\n\
         `real_dynamic_slice` and `set_dimension_size`, which run where their shape operands are constants or the\n\
-        result's type is known. Custom calls with a row, `ProductOfElementaryHouseholderReflectors`, `ApproxTopK`, `TopK`,\n\
-        `mhlo.` and the names of inverse and hyperbolic functions, `Sharding` and the placement annotations are known;\n\
+        result's type is known. Custom calls with a row, `ProductOfElementaryHouseholderReflectors`, `Eigh`, `ApproxTopK`,\n\
+        `TopK`, `mhlo.` and the names of inverse and hyperbolic functions, `Sharding` and the placement annotations are known;\n\
         others are run by handlers that the embedding program registers (`engine::custom_calls`). Of CHLO there are also\n\
         `conj`, `is_inf`, `constant`, `constant_like`, `ragged_dot` and `broadcast_*`. Every op runs on quantized tensors as\n\
         the specification says: dequantized, computed, quantized. Refused with the remedy: `infeed`, `outfeed`, `send`,\n\

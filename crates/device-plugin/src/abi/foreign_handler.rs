@@ -17,7 +17,8 @@ struct ForeignError {
     message: std::ffi::CString,
 }
 
-type Function = extern "C" fn(*const ErrorArgs) -> *mut ForeignError;
+/// A function of arguments that nobody looks at.
+type Function = extern "C" fn(*const c_void) -> *mut ForeignError;
 
 #[repr(C)]
 struct Version {
@@ -34,7 +35,7 @@ struct Api {
     extension_start: *const c_void,
     version: Version,
     internal_api: *const c_void,
-    error_create: Function,
+    error_create: extern "C" fn(*const CreateArgs) -> *mut ForeignError,
     error_get_message: extern "C" fn(*mut ErrorArgs),
     error_destroy: extern "C" fn(*mut ErrorArgs),
     /// From `XLA_FFI_Handler_Register` to `XLA_FFI_DeviceOrdinal_Get`.
@@ -55,57 +56,58 @@ static API: Api = Api {
     others: [unimplemented; 15],
 };
 
-/// The arguments of the three functions for errors, which differ in what the words mean.
+/// `XLA_FFI_Error_Create_Args`.
+#[repr(C)]
+struct CreateArgs {
+    struct_size: usize,
+    extension_start: *const c_void,
+    message: *const c_char,
+    code: u32,
+}
+
+/// `XLA_FFI_Error_GetMessage_Args`, and all but the last word of it `XLA_FFI_Error_Destroy_Args`.
 #[repr(C)]
 struct ErrorArgs {
     struct_size: usize,
     extension_start: *const c_void,
-    /// The message of an error to be made, else the error.
-    first: *mut c_void,
-    /// The code of an error to be made, else where its message goes.
-    second: Second,
-}
-
-#[repr(C)]
-union Second {
-    code: u32,
+    error: *mut ForeignError,
     message: *const c_char,
 }
 
-extern "C" fn error_create(args: *const ErrorArgs) -> *mut ForeignError {
-    // SAFETY: V1; the arguments of this function have no fewer words than these.
-    let first = unsafe { (*args).first };
-    // SAFETY: V1; the code is the last word's first half.
-    let code = unsafe { (*args).second.code };
+extern "C" fn error_create(args: *const CreateArgs) -> *mut ForeignError {
+    // SAFETY: V1.
+    let message = unsafe { (*args).message };
+    // SAFETY: V1.
+    let code = unsafe { (*args).code };
     #[expect(clippy::disallowed_methods, reason = "this interface has no length")]
-    let message = if first.is_null() {
+    let message = if message.is_null() {
         c"".to_owned()
     } else {
         // SAFETY: V3; the message ends with a zero.
-        unsafe { CStr::from_ptr(first.cast()) }.to_owned()
+        unsafe { CStr::from_ptr(message) }.to_owned()
     };
     Box::into_raw(Box::new(ForeignError { code, message }))
 }
 
 extern "C" fn error_get_message(args: *mut ErrorArgs) {
     // SAFETY: V1.
-    let error = unsafe { (*args).first }.cast::<ForeignError>();
+    let error = unsafe { (*args).error };
     // SAFETY: V2, V5: an error of this interface is a boxed ForeignError.
     let message = unsafe { (*error).message.as_ptr() };
     // SAFETY: V1.
-    unsafe { (*args).second = Second { message } };
+    unsafe { (*args).message = message };
 }
 
 extern "C" fn error_destroy(args: *mut ErrorArgs) {
     // SAFETY: V1.
-    let error = unsafe { (*args).first }.cast::<ForeignError>();
+    let error = unsafe { (*args).error };
     if !error.is_null() {
         // SAFETY: V2, V5: it was boxed, and nobody uses it afterwards.
         drop(unsafe { Box::from_raw(error) });
     }
 }
 
-extern "C" fn unimplemented(_: *const ErrorArgs) -> *mut ForeignError {
+extern "C" fn unimplemented(_: *const c_void) -> *mut ForeignError {
     let message =
         c"this device gives custom calls their buffers and attributes, and no streams, state, threads or futures";
     Box::into_raw(Box::new(ForeignError { code: ErrorCode::UNIMPLEMENTED.as_raw(), message: message.to_owned() }))
@@ -367,36 +369,46 @@ pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::raw;
     use crate::ffi::{ExecuteContext, Operand, ResultBuffer};
 
     /// Multiplies by the attribute `by`, an `s32`, or says why not, as a handler in C would.
     extern "C" fn scale(frame: *mut CallFrame) -> *mut ForeignError {
         // SAFETY: a frame of `call`.
         let frame = unsafe { &*frame };
-        // SAFETY: as above: one operand and one result.
-        let (from, to) = unsafe { (&**frame.args.buffers, &**frame.rets.buffers) };
-        // SAFETY: as above: one attribute, a scalar.
-        let scalar = unsafe { &*(*frame.attrs.values).cast::<Scalar>() };
+        // SAFETY: as above: one operand.
+        let from = unsafe { *frame.args.buffers };
+        // SAFETY: as above.
+        let from = unsafe { &*from };
+        // SAFETY: as above: one result.
+        let to = unsafe { *frame.rets.buffers };
+        // SAFETY: as above.
+        let to = unsafe { &*to };
+        // SAFETY: as above: one attribute.
+        let scalar = unsafe { *frame.attrs.values };
+        // SAFETY: as above, a scalar.
+        let scalar = unsafe { &*scalar.cast::<Scalar>() };
         assert_eq!((from.dtype, scalar.dtype, from.rank), (4, 4, 1));
         // SAFETY: as its type says.
         let by = unsafe { *scalar.value.cast::<i32>() };
         if by == 0 {
-            let args = ErrorArgs {
-                struct_size: size_of::<ErrorArgs>(),
+            let args = CreateArgs {
+                struct_size: size_of::<CreateArgs>(),
                 extension_start: ptr::null(),
-                first: c"by nothing".as_ptr().cast_mut().cast(),
-                second: Second { code: 3 },
+                message: c"by nothing".as_ptr(),
+                code: 3,
             };
             // SAFETY: the table lives for ever.
-            return unsafe { ((*frame.api).error_create)(&raw const args) };
+            let create = unsafe { (*frame.api).error_create };
+            return create(&raw const args);
         }
         // SAFETY: one dimension.
-        for i in 0..usize::try_from(unsafe { *from.dims }).unwrap() {
-            // SAFETY: within the operand.
-            let x = unsafe { *from.data.cast::<i32>().add(i) };
-            // SAFETY: within the result.
-            unsafe { *to.data.cast::<i32>().add(i) = x * by };
-        }
+        let count = usize::try_from(unsafe { *from.dims }).unwrap();
+        // SAFETY: as many as the dimension says.
+        let from = unsafe { raw::slice(from.data.cast::<i32>(), count, "operand") }.unwrap();
+        // SAFETY: as above; nobody else has the result.
+        let to = unsafe { raw::slice_mut(to.data.cast::<i32>(), count, "result") }.unwrap();
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = from * by);
         ptr::null_mut()
     }
 

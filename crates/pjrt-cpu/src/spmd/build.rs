@@ -235,6 +235,13 @@ impl<'g> Builder<'g> {
         self.add(kind, &[value], ty)
     }
 
+    /// The value of the first partition of each group.
+    pub(super) fn broadcast(&mut self, value: ValueId, axes: &[Axis]) -> Result<ValueId> {
+        let ty = self.tensor(value)?.clone();
+        let kind = self.collective("collective_broadcast", axes, &[], false)?;
+        self.add(kind, &[value], ty)
+    }
+
     fn all_to_all(&mut self, value: ValueId, axes: &[Axis], split: usize, concat: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let parts = self.grid.parts(axes);

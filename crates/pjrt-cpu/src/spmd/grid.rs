@@ -238,6 +238,11 @@ impl Grid {
         self.places(&order).into_iter().map(|p| self.order[p]).collect()
     }
 
+    /// A mesh that shards nothing, such as one that stands for a single device.
+    pub(super) fn has_no_axes(&self, mesh: &str) -> bool {
+        self.meshes.get(mesh).is_some_and(Vec::is_empty)
+    }
+
     /// The axes of a mesh's axis.
     pub(super) fn axis(&self, mesh: &str, name: &str) -> Option<&[Axis]> {
         self.meshes.get(mesh)?.iter().find(|(n, _)| n == name).map(|(_, axes)| &axes[..])

@@ -11,6 +11,7 @@ mod build;
 mod grid;
 mod inline;
 mod mesh_groups;
+mod once;
 mod op_sharding;
 mod plan;
 mod rules;

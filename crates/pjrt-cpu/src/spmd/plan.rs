@@ -111,6 +111,12 @@ fn of_value(attributes: &Attributes) -> Result<Option<Written>> {
     }
 }
 
+/// Whether GSPMD's annotation says that the op is each device's own.
+pub(super) fn is_manual(op: &Op) -> Result<bool> {
+    let written = find(&op.attributes, "mhlo.sharding").and_then(text).map(|text| written::tiles(&text)).transpose()?;
+    Ok(written == Some(Written::Manual))
+}
+
 /// The annotations of an op, one per result, or of the operands and results of a manual computation.
 fn of_op(op: &Op) -> Result<Vec<Written>> {
     match (role(op), &op.kind) {
@@ -248,6 +254,15 @@ impl<'m> Plan<'m> {
         Ok(outputs)
     }
 
+    /// The annotation says that one device makes the value, as frameworks write at calls into the host.
+    fn is_one_device(&self, written: &Written) -> bool {
+        match written {
+            Written::Maximal => true,
+            Written::Axes { mesh, dims, .. } => dims.is_empty() && self.grid.has_no_axes(mesh),
+            _ => false,
+        }
+    }
+
     /// A state of its own.
     fn add(&mut self, ty: &Type) -> usize {
         self.states.push(State::of(ty));
@@ -357,6 +372,9 @@ impl<'m> Plan<'m> {
                     tensors.extend(of(&op.operands, rule.operands));
                     edges.push(Edge::Rule { sizes: rule.sizes, tensors });
                     for (written, &result) in of_op(op)?.iter().zip(&op.results) {
+                        if self.is_one_device(written) {
+                            continue;
+                        }
                         let result = result.0 as usize;
                         let sharding = self.grid.sharding(written, self.states[result].dims.len())?;
                         self.annotate(result, sharding, false)?;

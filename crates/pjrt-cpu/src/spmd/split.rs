@@ -17,20 +17,22 @@ type Result<T> = std::result::Result<T, CompileError>;
 
 /// What the new function has for a value of the old one.
 #[derive(Clone)]
-struct Form {
-    value: ValueId,
-    spec: Spec,
+pub(super) struct Form {
+    pub(super) value: ValueId,
+    pub(super) spec: Spec,
 }
 
 pub(super) struct Splitter<'p, 'm> {
     module: &'p Module,
-    plan: &'p Plan<'m>,
-    grid: &'p Grid,
-    build: Builder<'p>,
+    pub(super) plan: &'p Plan<'m>,
+    pub(super) grid: &'p Grid,
+    pub(super) build: Builder<'p>,
     /// Every value as the op that makes it leaves it.
-    forms: Vec<Option<Form>>,
+    pub(super) forms: Vec<Option<Form>>,
     /// Other forms of values, by the region they were made in, innermost last.
     scopes: Vec<HashMap<(ValueId, Spec), ValueId>>,
+    /// Parts of the program around this op that are each device's own.
+    pub(super) manual: usize,
 }
 
 /// The function of one partition.
@@ -43,6 +45,7 @@ pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result
         build: Builder::new(&plan.grid, replicas),
         forms: vec![None; func.values.len()],
         scopes: vec![HashMap::new()],
+        manual: 0,
     };
     let mut args = Vec::with_capacity(func.args().len());
     for &arg in func.args() {
@@ -81,7 +84,7 @@ pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result
 }
 
 impl<'m> Splitter<'_, 'm> {
-    fn func(&self) -> &'m Func {
+    pub(super) fn func(&self) -> &'m Func {
         self.plan.func
     }
 
@@ -93,7 +96,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(value)
     }
 
-    fn local_type(&self, old: ValueId, spec: &Spec) -> Type {
+    pub(super) fn local_type(&self, old: ValueId, spec: &Spec) -> Type {
         match &self.func().values[old.0 as usize] {
             Type::Tensor(ty) => {
                 let shape = local_shape(self.grid, self.func(), old, spec);
@@ -109,7 +112,7 @@ impl<'m> Splitter<'_, 'm> {
     }
 
     /// The value, cut like that.
-    fn get(&mut self, old: ValueId, spec: &Spec) -> Result<ValueId> {
+    pub(super) fn get(&mut self, old: ValueId, spec: &Spec) -> Result<ValueId> {
         let form = self.form(old)?.clone();
         if form.spec == *spec {
             return Ok(form.value);
@@ -125,7 +128,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(value)
     }
 
-    fn whole(&self, old: ValueId) -> Result<Spec> {
+    pub(super) fn whole(&self, old: ValueId) -> Result<Spec> {
         Ok(vec![Vec::new(); self.form(old)?.spec.len()])
     }
 
@@ -161,7 +164,9 @@ impl<'m> Splitter<'_, 'm> {
                     self.enter(operand, arg)?;
                 }
                 let (last, ops) = body.ops.split_last().ok_or_else(|| CompileError::invalid("a region without ops"))?;
+                self.manual += 1;
                 self.ops(ops)?;
+                self.manual -= 1;
                 for (&end, &result) in last.operands.iter().zip(&op.results) {
                     self.leave(end, result)?;
                 }
@@ -227,6 +232,7 @@ impl<'m> Splitter<'_, 'm> {
                 }
                 self.generic(op)
             }
+            OpKind::CustomCall { has_side_effect: true, .. } if self.is_for_all(op)? => self.once(op),
             OpKind::Constant(literal) => self.constant(op, literal),
             OpKind::Iota { iota_dimension } => self.iota(op, *iota_dimension),
             OpKind::GetDimensionSize { dimension } => {

@@ -74,14 +74,23 @@ fn errors_and_panics_of_a_handler_are_those_of_the_run() {
     assert_eq!(again.code(), ErrorCode::ALREADY_EXISTS);
 }
 
+/// A handler in C that says nothing and writes nothing: its results stay zeros.
+extern "C" fn silent(_: *mut c_void) -> *mut c_void {
+    std::ptr::null_mut()
+}
+
 #[test]
-fn a_handler_in_rust_comes_before_one_of_the_c_interface() {
+fn a_handler_of_the_c_interface_is_called() {
     let ffi = plugin().extension::<Ffi>().expect("the device offers custom calls");
     let client = client(1);
-    // SAFETY: it is never called, for want of a program that has only this one.
-    let registered = unsafe { ffi.register_handler("in_both", "cpu", NonNull::dangling(), HandlerTraits::default()) };
+    let compile = |target: &str| client.compile(&Program::mlir(call(target, "")), &CompileOptions::default());
+    let handler = NonNull::new(silent as *mut c_void).unwrap();
+    // SAFETY: it looks at nothing it is given.
+    let registered = unsafe { ffi.register_handler("in_c", "cpu", handler, HandlerTraits::default()) };
     registered.unwrap();
-    // Whatever the platform is called.
+    assert_eq!(run(&client, "in_c", "").unwrap(), [0.0; 3]);
+    assert_eq!(compile("nobodys").unwrap_err().kind(), ErrorKind::Unsupported);
+    // One in Rust comes first, whatever the platform is called.
     let works = Handler::rust(|call| call.results[0].write(&[7.0f32; 3]));
     Registry::of::<CpuBackend>().register("in_both", "HOST", works).unwrap();
     assert_eq!(run(&client, "in_both", "").unwrap(), [7.0; 3]);

@@ -125,6 +125,14 @@ fn faulty_descriptions_say_why() {
     impl DevicePlugin for Faulty {
         const NAME: &'static str = "Faulty";
         type Backend = NoBackend;
+        fn library() -> Library {
+            Library::beside("libfaulty.so")
+        }
+    }
+    struct Neither;
+    impl DevicePlugin for Neither {
+        const NAME: &'static str = "neither";
+        type Backend = NoBackend;
     }
     struct Panics;
     impl DevicePlugin for Panics {
@@ -143,7 +151,7 @@ fn faulty_descriptions_say_why() {
         }
     }
     for (raw, name, says) in [
-        (c_descriptor::<Faulty>(), "Faulty", "name: \"Faulty\" is no name"),
+        (c_descriptor::<Neither>(), "neither", "the plugin has neither"),
         (c_descriptor::<Panics>(), "panics", "no capabilities"),
         (c_descriptor::<Nul>(), "nul", "is no file"),
     ] {
@@ -154,6 +162,12 @@ fn faulty_descriptions_say_why() {
         let error = read(raw).unwrap_err();
         assert!(error.contains(&format!("the plugin {name:?} says: ")) && error.contains(says), "{error}");
     }
+    // What a manifest may not hold is found by the plugin where it has assertions, and by the reader in any case.
+    let raw = c_descriptor::<Faulty>();
+    let fields = unsafe { *raw };
+    assert_eq!(text(fields.error).contains("name: \"Faulty\" is no name"), cfg!(debug_assertions));
+    let error = read(raw).unwrap_err();
+    assert!(error.contains("\"Faulty\" is no name"), "{error}");
 }
 
 /// A descriptor as a program in C fills it in.

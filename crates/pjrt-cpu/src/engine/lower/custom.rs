@@ -30,7 +30,10 @@ impl<'m> Cx<'_, 'm> {
             "shape_assertion" => self.shape_assertion(),
             "Qr" => self.qr(),
             "ProductOfElementaryHouseholderReflectors" => self.householder_product(),
+            "Eigh" => self.eigh(),
             "ApproxTopK" => self.approx_top_k(),
+            // Keeps what it reads from being dropped before programs reach a device.
+            "dce_sink" => self.finish(Vec::new()),
             "TopK" | "mhlo.topk" => self.top_k(),
             _ => match target.strip_prefix("mhlo.") {
                 Some(name) => self.special(name),
@@ -78,7 +81,7 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// `x` in the type the factorisations compute in.
-    fn factored(&mut self, x: &Tv) -> Result<(Tv, [usize; 2])> {
+    pub(super) fn factored(&mut self, x: &Tv) -> Result<(Tv, [usize; 2])> {
         let wide = match x.ty.dtype {
             DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => DType::F64,
             DType::C64 | DType::C128 => DType::C128,

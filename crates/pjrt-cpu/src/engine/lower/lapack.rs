@@ -1,7 +1,7 @@
 //! LAPACK's routines by the names JAX calls them on the platform `cpu`, such as `lapack_dsyevd_ffi`: what a program
 //! exported for that platform holds, and what a plugin's package makes JAX send to this device.
 
-use stablehlo::ir::Attribute;
+use stablehlo::ir::{Attribute, OpKind};
 
 use super::{Cx, Result, Tv};
 use crate::engine::dtype::{DType, TensorType};
@@ -49,6 +49,37 @@ impl Cx<'_, '_> {
             _ => return None,
         };
         Some(self.factorise(routine, dtype))
+    }
+
+    /// XLA's `Eigh`: eigenvectors, then ascending eigenvalues, of the triangle that the configuration names with its
+    /// first number, `1` for the lower. The others bound sweeps of an iteration that is not the one used here.
+    pub(super) fn eigh(&mut self) -> Result<()> {
+        let [x] = self.take()?;
+        let (wide, [m, n]) = self.factored(&x)?;
+        self.ensure(m == n, || format!("of {}", x.ty))?;
+        let OpKind::CustomCall { backend_config, .. } = &self.op.kind else {
+            return Err(self.unsupported());
+        };
+        let config = backend_config.as_str().unwrap_or_default();
+        let lower = match config.split(',').next().map(str::trim) {
+            Some("1" | "true") => true,
+            Some("0" | "false") => false,
+            _ => return Err(self.invalid(format!("backend_config {config:?} does not say which triangle, 1 or 0"))),
+        };
+        let complex = wide.ty.dtype == DType::C128;
+        let batch = &x.ty.dims[..x.ty.rank() - 2];
+        let types =
+            [wide.ty.clone(), self.typed(DType::F64, &x.ty.dims[..x.ty.rank() - 1])?, self.typed(DType::I32, batch)?];
+        let kernel = Lapack { routine: Routine::Symmetric { lower }, m, n, batch: batch.iter().product(), complex };
+        let outs = self.kernel(kernel, &[wide.v], &[], &types);
+        let real = match x.ty.dtype {
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            real => real,
+        };
+        let parts = outs.into_iter().zip(types).zip([x.ty.dtype, real]);
+        let results = parts.map(|((v, ty), to)| self.converted(Tv { v, ty }, to)).collect::<Result<_>>()?;
+        self.finish(results)
     }
 
     fn factorise(&mut self, routine: Routine, dtype: DType) -> Result<()> {

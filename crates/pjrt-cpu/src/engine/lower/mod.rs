@@ -127,12 +127,18 @@ impl<'m> Lower<'m> {
     /// Lowers the entry function.
     pub(crate) fn entry(&mut self, func: &'m Func) -> Result<Lowered> {
         let mut args = Vec::with_capacity(func.args().len());
+        let mut tokens = Vec::with_capacity(func.args().len());
         for &arg in func.args() {
-            let ty = tensor_type(type_of(func, arg)?)?;
+            let ty = type_of(func, arg)?;
+            tokens.push(matches!(ty, Type::Token));
+            let ty = entry_type(ty)?;
             args.push(Tv { v: self.value(&ty), ty });
         }
         let mut nodes = Vec::new();
-        let binds = args.iter().map(|arg| Bind::Tensor(self.extended(arg, &mut nodes))).collect();
+        let bind = |(arg, is_token): (&Tv, bool)| {
+            if is_token { Bind::Token } else { Bind::Tensor(self.extended(arg, &mut nodes)) }
+        };
+        let binds = args.iter().zip(tokens).map(bind).collect();
         let results = self.inline(func, binds, &mut nodes);
         if !self.refused.is_empty() {
             let mut refused = std::mem::take(&mut self.refused);
@@ -145,8 +151,12 @@ impl<'m> Lower<'m> {
         let mut types = Vec::with_capacity(results.len());
         let mut block = BlockGraph { nodes, results: Vec::new() };
         for result in results {
-            let Bind::Tensor(tv) = result else {
-                return Err(CompileError::unsupported("the entry function returns a token or a tuple; return tensors"));
+            let tv = match result {
+                Bind::Tensor(tv) => tv,
+                Bind::Token => Tv { v: self.splat_value(&[0], 0), ty: entry_type(&Type::Token)? },
+                Bind::Tuple(_) => {
+                    return Err(CompileError::unsupported("the entry function returns a tuple; return its elements"));
+                }
             };
             block.results.push(self.written_out(tv.v, &mut block.nodes));
             types.push(tv.ty);
@@ -326,6 +336,11 @@ pub(crate) fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
     let Type::Tensor(t) = declared else { return Ok(false) };
     let agree = |(&d, &dim): (&i64, &usize)| d == DYNAMIC || usize::try_from(d) == Ok(dim);
     Ok(dtype == ty.dtype && t.shape.len() == ty.rank() && t.shape.iter().zip(ty.dims.iter()).all(agree))
+}
+
+/// The type of an argument or result of the whole program: frameworks pass tokens as arrays without elements.
+pub(crate) fn entry_type(ty: &Type) -> Result<TensorType> {
+    if matches!(ty, Type::Token) { TensorType::new(DType::Bool, &[0]) } else { tensor_type(ty) }
 }
 
 /// The engine's type of an IR type.

@@ -76,3 +76,25 @@ fn a_call_may_declare_a_tuple_of_its_results() {
     let error = program("tensor<2x2xf32>, tensor<3xf32>").unwrap_err();
     assert!(error.to_string().contains("tensor<3xf32>"), "{error}");
 }
+
+#[test]
+fn eigenvalues_are_those_of_the_named_triangle() {
+    let eigh = |config: &str| {
+        program(
+            "%a: tensor<2x2xf32>",
+            "tensor<2xf32>",
+            &format!(
+                "%v, %w = stablehlo.custom_call @Eigh(%a) {{backend_config = \"{config}\"}} : \
+                 (tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2xf32>)\n \
+                 stablehlo.custom_call @dce_sink(%v) {{has_side_effect = true}} : (tensor<2x2xf32>) -> ()\n \
+                 return %w : tensor<2xf32>"
+            ),
+        )
+    };
+    // With 1 beside the diagonal the eigenvalues of the one are 1 and 3, with 2 of the other 0 and 4.
+    for (config, expected) in [("1,1,100,1e-6", [1.0f32, 3.0]), ("0,1,100,1e-6", [0.0, 4.0])] {
+        let x = tensor(DType::F32, &[2, 2], &[2.0f32, 2.0, 1.0, 2.0]);
+        let w = run::<f32>(&eigh(config), vec![x]);
+        assert!(w.iter().zip(expected).all(|(w, e)| (w - e).abs() < 1e-6), "{config}: {w:?}");
+    }
+}

@@ -20,7 +20,8 @@ fn reflect<T: Scalar>(a: &mut [T], first: usize, rest: &[usize]) -> (T, f64) {
 /// `a` becomes the Hessenberg form with the reflections' vectors below the subdiagonal.
 pub(super) fn hessenberg<T: Scalar>(a: &mut [T], n: usize, tau: &mut [T]) {
     tau.fill(T::real(0.0));
-    for k in 0..n.saturating_sub(2) {
+    // The last one makes a complex element real.
+    for k in 0..n.saturating_sub(1) {
         let rest: Vec<usize> = (k + 2..n).map(|i| i * n + k).collect();
         let (factor, _) = reflect(a, (k + 1) * n + k, &rest);
         tau[k] = factor;
@@ -93,8 +94,11 @@ pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut
 pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -> i32 {
     let mut zero = 0;
     for k in 0..m.min(n) {
-        // The first of the largest, and the first that is not a number before all.
-        let size = |i: usize| if a[i * n + k].abs().is_nan() { f64::INFINITY } else { a[i * n + k].abs() };
+        // The first of the largest, as LAPACK measures complex numbers; what is not a number comes before all.
+        let size = |i: usize| {
+            let size = a[i * n + k].real_part().abs() + a[i * n + k].imaginary().abs();
+            if size.is_nan() { f64::INFINITY } else { size }
+        };
         let pivot = (k..m).fold(k, |best, i| if size(i) > size(best) { i } else { best });
         rows[k] = i32::try_from(pivot + 1).unwrap_or(i32::MAX);
         if pivot != k {

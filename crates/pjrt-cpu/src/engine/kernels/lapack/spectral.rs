@@ -34,8 +34,13 @@ pub(super) fn symmetric<T: Scalar + Number>(a: &[T], n: usize, lower: bool, v: &
     }
     // The other triangle may hold anything.
     let own = |i: usize, j: usize| if lower { j <= i } else { j >= i };
-    let read: Vec<T> =
-        (0..n * n).map(|at| if own(at / n, at % n) { a[at] } else { a[at % n * n + at / n].conj() }).collect();
+    let read = |i: usize, j: usize| match i == j {
+        // Nor does the diagonal's imaginary part count.
+        true => T::real(a[i * n + i].real_part()),
+        false if own(i, j) => a[i * n + j],
+        false => a[j * n + i].conj(),
+    };
+    let read: Vec<T> = (0..n * n).map(|at| read(at / n, at % n)).collect();
     if !finite(&read) {
         return false;
     }

@@ -1,0 +1,328 @@
+"""Callbacks into Python and handlers of custom calls, on a device whose package registers them; donation."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import PACKAGE, needs_package
+from jax.experimental import io_callback
+
+pytestmark = needs_package
+
+OURS = jax.devices("pjrt_cpu")[0]
+
+
+@pytest.fixture(autouse=True)
+def ours():
+    with jax.default_device(OURS):
+        yield
+
+
+def like(x):
+    return jax.ShapeDtypeStruct(np.shape(x), x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0, 4), (2, 3, 4)])
+def test_arrays_of_every_kind(dtype, shape):
+    x = np.asarray(jnp.asarray(np.random.default_rng(0).integers(0, 2, shape)).astype(dtype))
+    seen = []
+
+    def callback(a):
+        seen.append((np.asarray(a).dtype, np.shape(a)))
+        return np.asarray(a)
+
+    y = jax.jit(lambda x: jax.pure_callback(callback, like(x), x))(x)
+    assert y.devices() == {OURS}
+    np.testing.assert_array_equal(np.asarray(y), x)
+    assert seen == [(x.dtype, shape)]
+
+
+def test_several_arrays_and_what_comes_before_and_after():
+    x, y = np.arange(6.0).reshape(2, 3), np.arange(4, dtype=np.int32)
+
+    def callback(a, b):
+        return np.asarray(a).T * 2, np.asarray(b)[::-1]
+
+    @jax.jit
+    def f(x, y):
+        a, b = jax.pure_callback(callback, (jax.ShapeDtypeStruct((3, 2), x.dtype), like(y)), x + 1, y * 3)
+        return jnp.sin(a), b - 1
+
+    a, b = f(x, y)
+    np.testing.assert_allclose(a, np.sin((x + 1).T * 2))
+    np.testing.assert_array_equal(b, (y * 3)[::-1] - 1)
+
+
+def test_vmap_scan_while_and_cond():
+    twice = lambda x: jax.pure_callback(lambda x: 2 * np.asarray(x), like(x), x, vmap_method="expand_dims")
+    x = np.arange(4.0)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(twice))(x), 2 * x)
+
+    @jax.jit
+    def f(x):
+        x, _ = jax.lax.scan(lambda c, _: (twice(c), None), x, None, length=3)
+        x = jax.lax.fori_loop(0, 2, lambda _, c: twice(c), x)
+        return jax.lax.cond(x[1] > 0, twice, lambda c: c, x)
+
+    np.testing.assert_array_equal(f(x), 64 * x)
+
+
+def test_ordered_callbacks_run_in_order_and_once():
+    log = []
+
+    @jax.jit
+    def f(x):
+        io_callback(lambda x: log.append(("first", int(x))), None, x, ordered=True)
+
+        def body(i, x):
+            io_callback(lambda i: log.append(("loop", int(i))), None, i, ordered=True)
+            return x + 1
+
+        x = jax.lax.fori_loop(0, 4, body, x)
+        io_callback(lambda x: log.append(("last", int(x))), None, x, ordered=True)
+        return x
+
+    for start in (0, 10):
+        assert f(jnp.int32(start)) == start + 4
+    jax.effects_barrier()
+    once = lambda s: [("first", s), *(("loop", i) for i in range(4)), ("last", s + 4)]
+    assert log == once(0) + once(10)
+
+
+def test_effects_of_results_that_nobody_reads():
+    log = []
+
+    @jax.jit
+    def f(x):
+        io_callback(lambda x: log.append(float(x)), None, x * 2)
+        jax.debug.callback(lambda x: log.append(float(x)), x * 3)
+        return 0
+
+    f(2.0)
+    jax.effects_barrier()
+    assert sorted(log) == [4.0, 6.0]
+
+
+def test_debug_print(capsys):
+    @jax.jit
+    def f(x):
+        jax.debug.print("x is {x} and {y}", x=x, y=x.sum())
+        jax.debug.print("again {x}", x=x[0], ordered=True)
+        return x
+
+    jax.block_until_ready(f(jnp.arange(3)))
+    jax.effects_barrier()
+    printed = capsys.readouterr().out
+    assert "x is [0 1 2] and 3\n" in printed and "again 0\n" in printed
+
+
+def test_debug_print_in_gradients_and_vmap(capsys):
+    def f(x):
+        jax.debug.print("at {}", x)
+        return x**2
+
+    jax.block_until_ready(jax.jit(jax.vmap(jax.grad(f)))(jnp.arange(3.0)))
+    jax.effects_barrier()
+    assert capsys.readouterr().out.count("at ") == 3
+
+
+def test_an_exception_is_the_error_of_the_run():
+    def broken(x):
+        raise KeyError("the reason why")
+
+    f = jax.jit(lambda x: jax.pure_callback(broken, like(x), x))
+    for _ in range(3):
+        with pytest.raises(Exception, match="the reason why"):
+            jax.block_until_ready(f(np.float32(1)))
+    # The device goes on.
+    assert jax.jit(lambda x: x + 1)(np.float32(1)) == 2
+
+
+@pytest.mark.parametrize("result", [np.zeros(3, np.float32), np.zeros((2, 2), np.float32), np.zeros(2, np.complex64)])
+def test_a_result_of_another_type_is_an_error(result):
+    f = jax.jit(lambda x: jax.pure_callback(lambda x: result, jax.ShapeDtypeStruct((2,), np.float32), x))
+    with pytest.raises(Exception, match="result 0 of the callback is|[Ss]hape|dtype"):
+        jax.block_until_ready(f(np.float32(1)))
+
+
+def test_callbacks_that_use_jax_and_many_threads():
+    def callback(x):
+        with jax.default_device(jax.devices("cpu")[0]):
+            return np.asarray(jnp.cumsum(jnp.asarray(x)))
+
+    f = jax.jit(lambda x: jax.pure_callback(callback, like(x), x).sum())
+    results, x = {}, np.arange(8.0)
+
+    def work(i):
+        with jax.default_device(OURS):
+            results[i] = [float(f(x + i)) for _ in range(5)]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    [t.start() for t in threads]
+    [t.join(120) for t in threads]
+    assert results == {i: [float(np.cumsum(x + i).sum())] * 5 for i in range(8)}
+
+
+def test_callbacks_go_with_their_programs():
+    from pjrt_plugin_pjrt_cpu import jax_callbacks
+
+    f = jax.jit(lambda x: jax.pure_callback(lambda x: np.asarray(x), like(x), x))
+    before = len(jax_callbacks._callbacks)
+    assert float(f(np.float32(3))) == 3
+    assert len(jax_callbacks._callbacks) == before + 1
+    del f
+    jax.clear_caches()
+    gc.collect()
+    assert len(jax_callbacks._callbacks) <= before
+
+
+def test_checkify_and_debug_nans():
+    from jax.experimental import checkify
+
+    @jax.jit
+    @checkify.checkify
+    def f(x):
+        checkify.check(x > 0, "x is {}", x)
+        return x
+
+    assert f(1.0)[0].get() is None
+    assert "x is -1" in f(-1.0)[0].get()
+
+
+SCRIPT = """
+import jax, jax.numpy as jnp, numpy as np, time
+def slow(x):
+    time.sleep(0.5)
+    print("called", flush=True)
+    return np.asarray(x)
+x = jax.jit(lambda x: jax.pure_callback(slow, jax.ShapeDtypeStruct((), jnp.float32), x))(jnp.float32(1))
+jax.debug.print("printed {}", jnp.float32(2))
+print("end", flush=True)
+"""
+
+
+def test_python_may_end_while_callbacks_run():
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    environment = {**inherited, "PYTHONPATH": PACKAGE, "JAX_PLATFORMS": "pjrt_cpu,cpu", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "called\n" in done.stdout and "printed 2.0" in done.stdout, done.stdout
+
+
+def lapack_handlers():
+    """Handlers in C++ that jaxlib has: those of LAPACK's routines."""
+    from jaxlib import lapack
+
+    lapack._lapack.initialize()
+    return dict(pair for pairs in lapack.registrations().values() for pair in ((name, fn) for name, fn, *_ in pairs))
+
+
+def ffi_call(target, result, **attributes):
+    try:
+        return lambda *args: jax.ffi.ffi_call(target, result)(*args, **attributes)
+    except AttributeError:
+        pytest.skip("SKIPPED: this JAX has no jax.ffi")
+
+
+def test_a_handler_in_cpp_that_users_register():
+    handlers = lapack_handlers()
+    jax.ffi.register_ffi_target("tests_getrf", handlers["lapack_sgetrf_ffi"], platform="pjrt_cpu")
+    a = np.random.default_rng(1).standard_normal((4, 4)).astype(np.float32)
+    out = (like(a), jax.ShapeDtypeStruct((4,), np.int32), jax.ShapeDtypeStruct((), np.int32))
+    lu, rows, info = jax.jit(ffi_call("tests_getrf", out))(a)
+    # The handler reads columns where the program has rows.
+    import scipy.linalg
+
+    theirs, pivots = scipy.linalg.lu_factor(a.T)
+    np.testing.assert_allclose(np.asarray(lu).T, theirs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(np.asarray(rows) - 1, pivots)
+    assert info == 0
+
+
+def test_a_handler_in_cpp_gets_typed_attributes_and_its_error_is_told():
+    handlers = lapack_handlers()
+    jax.ffi.register_ffi_target("tests_potrf", handlers["lapack_dpotrf_ffi"], platform="pjrt_cpu")
+    a = np.diag([4.0, 9.0, 16.0])
+    out = (like(a), jax.ShapeDtypeStruct((), np.int32))
+    factor, info = jax.jit(ffi_call("tests_potrf", out, uplo=np.uint8(ord("L"))))(a)
+    np.testing.assert_array_equal(np.asarray(factor), np.diag([2.0, 3.0, 4.0]))
+    with pytest.raises(Exception, match="tests_potrf"):
+        jax.block_until_ready(jax.jit(ffi_call("tests_potrf", out))(a))
+
+
+def test_a_target_that_nobody_registered_is_named():
+    with pytest.raises(Exception, match="tests_unknown"):
+        jax.jit(ffi_call("tests_unknown", like(1.0)))(1.0)
+
+
+def test_donated_arrays_are_deleted_and_their_memory_used():
+    f = jax.jit(lambda x: x * 2, donate_argnums=0)
+    x = jax.block_until_ready(jnp.ones(1 << 16) + 0)
+    at = x.unsafe_buffer_pointer()
+    y = f(x)
+    assert x.is_deleted() and float(y[0]) == 2.0
+    assert y.unsafe_buffer_pointer() == at
+    with pytest.raises(Exception, match="deleted"):
+        x + 1
+
+
+def test_donation_of_what_is_used_twice_or_kept():
+    f = jax.jit(lambda x, y: (x + y, x * y), donate_argnums=(0, 1))
+    x, y = jnp.full(1000, 3.0) + 0, jnp.full(1000, 4.0) + 0
+    a, b = f(x, y)
+    assert x.is_deleted() and y.is_deleted()
+    assert set(np.asarray(a)) == {7.0} and set(np.asarray(b)) == {12.0}
+    z = jnp.ones(1000) + 0
+    view = np.asarray(z)
+    g = jax.jit(lambda z: z + 1, donate_argnums=0)
+    w = g(z)
+    # Whoever looks at the memory keeps what was there.
+    assert set(view) == {1.0} and set(np.asarray(w)) == {2.0}
+
+
+def test_the_package_has_nothing_to_note_about_this_jax():
+    from pjrt_plugin_pjrt_cpu import jax_plugin
+
+    missing = [note for note in jax_plugin.NOTES if "not in this JAX" in note and "alias" not in note]
+    assert not missing
+
+
+def cut(x, *spec):
+    mesh = jax.sharding.Mesh(np.array(jax.devices("pjrt_cpu")[:4]).reshape(2, 2), ("x", "y"))
+    return jax.device_put(x, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec)))
+
+
+SHARDY = [False] if jax.__version_info__ < (0, 6) else [False, True]
+
+
+@pytest.mark.parametrize("shardy", SHARDY)
+def test_a_program_for_several_devices_calls_once(shardy):
+    before = jax.config.jax_use_shardy_partitioner
+    jax.config.update("jax_use_shardy_partitioner", shardy)
+    log = []
+
+    @jax.jit
+    def f(x):
+        jax.debug.callback(lambda x: log.append(np.array(x)), x)
+        y = io_callback(lambda x: np.asarray(x) * np.float32(-0.0), like(x), x * 2)
+        z = jax.pure_callback(lambda x: np.asarray(x).T.copy(), jax.ShapeDtypeStruct((8, 4), np.float32), x)
+        return y, z + 1
+
+    try:
+        x = np.arange(1, 33, dtype=np.float32).reshape(4, 8)
+        y, z = f(cut(x, "x", "y"))
+        jax.effects_barrier()
+        np.testing.assert_array_equal(np.asarray(z), x.T + 1)
+        # To the sign of zero.
+        assert np.signbit(np.asarray(y)).all()
+        assert len(log) == 1
+        np.testing.assert_array_equal(log[0], x)
+    finally:
+        jax.config.update("jax_use_shardy_partitioner", before)
