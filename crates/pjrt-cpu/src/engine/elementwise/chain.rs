@@ -38,6 +38,7 @@ pub(crate) enum F32 {
     Exp,
     ExpM1,
     Tanh,
+    Erf,
     Ln,
     Ln1p,
     Logistic,
@@ -211,6 +212,7 @@ impl WithSimd for Run<'_> {
                     F32::Exp => long!(math::exp),
                     F32::ExpM1 => long!(math::exp_m1),
                     F32::Tanh => long!(math::tanh),
+                    F32::Erf => long!(math::erf),
                     F32::Ln => long!(math::ln),
                     F32::Ln1p => long!(math::ln_1p),
                     F32::Logistic => long!(math::logistic),
@@ -266,7 +268,7 @@ mod tests {
     type Function = fn(f32, f32) -> f32;
     type Exact = fn(f64) -> f64;
 
-    const ALL: [(F32, Function); 18] = [
+    const ALL: [(F32, Function); 19] = [
         (F32::Add, |a, b| a + b),
         (F32::Sub, |a, b| a - b),
         (F32::SubFrom, |a, b| b - a),
@@ -282,6 +284,7 @@ mod tests {
         (F32::Exp, |a, _| Real::exp(a)),
         (F32::ExpM1, |a, _| Real::exp_m1(a)),
         (F32::Tanh, |a, _| Real::tanh(a)),
+        (F32::Erf, |a, _| math::erf(a)),
         (F32::Ln, |a, _| Real::ln(a)),
         (F32::Ln1p, |a, _| Real::ln_1p(a)),
         (F32::Logistic, |a, _| Real::logistic(a)),
@@ -338,13 +341,14 @@ mod tests {
     #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
     fn errors_stay_within_the_documented_limits() {
         let table = include_str!("../../../../../docs/numerics.md");
-        let functions: [(&str, F32, Exact); 6] = [
+        let functions: [(&str, F32, Exact); 7] = [
             ("exponential", F32::Exp, f64::exp),
             ("exponential_minus_one", F32::ExpM1, f64::exp_m1),
             ("log", F32::Ln, f64::ln),
             ("log_plus_one", F32::Ln1p, f64::ln_1p),
             ("logistic", F32::Logistic, |x| 1.0 / (1.0 + (-x).exp())),
             ("tanh", F32::Tanh, f64::tanh),
+            ("erf", F32::Erf, libm::erf),
         ];
         let xs: Vec<f32> = (0..u32::MAX).step_by(1499).map(f32::from_bits).filter(|x| x.is_finite()).collect();
         let mut got = vec![0f32; xs.len()];

@@ -18,7 +18,7 @@ pub(crate) use complex::complex;
 pub(crate) use convert::{convert, reduce_precision};
 pub(crate) use inverse::complex_special;
 pub(crate) use narrow::{counted, wrap};
-pub(crate) use special::{multiply_high, next_after, special, special2};
+pub(crate) use special::{multiply_high, next_after, special, special_f32, special2};
 pub(crate) use table::{binary, clamp, compare, select, unary};
 
 /// A function of one operand.
