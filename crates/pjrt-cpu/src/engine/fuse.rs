@@ -2,9 +2,13 @@
 
 use std::collections::HashMap;
 
+use super::chains::{Plan, plan};
+use super::elementwise::chain::{Link, With};
+use super::elementwise::{F32, Map};
 use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
 use super::rows::{Rows, join};
-use super::tile::{Dst, Instr, Splat, SplatValue, Src, TileOp, TileProgram};
+use super::tile::{Dst, Instr, Read, Splat, SplatValue, Src, TileOp, TileProgram};
+use super::view::View;
 
 /// Largest group: beyond this many nodes a tile's registers leave the first-level cache anyway.
 const MAX_NODES: usize = 128;
@@ -220,26 +224,49 @@ pub(crate) struct Compiled {
 /// Compiles a group. `fixed` inputs come first, in that order; `wanted` are its outputs, a value may be named twice
 /// and may be an input.
 pub(crate) fn compile_group(group: &Group, fixed: &[V], wanted: &[V], values: &[Value]) -> Compiled {
+    let Plan { joined, viewed, line } = plan(group, wanted, values);
     let mut c = GroupCompiler {
         values,
         n: group.n,
         fixed: fixed.len(),
-        program: TileProgram::default(),
+        program: TileProgram { line, ..TileProgram::default() },
         ins: fixed.to_vec(),
         place: HashMap::new(),
         free: Vec::new(),
         by_element: Vec::new(),
+        viewed,
     };
     c.program.outs = wanted.iter().map(|&v| values[v as usize].size).collect();
-    let mut last_use: HashMap<V, usize> = HashMap::new();
-    for (at, node) in group.nodes.iter().enumerate() {
-        last_use.extend(node.ins.iter().map(|&v| (v, at)));
+    // A node that is joined to a later one reads its operands there.
+    let mut runs_at: Vec<usize> = (0..group.nodes.len()).collect();
+    for at in (0..group.nodes.len()).rev() {
+        if let Some(next) = joined[at] {
+            runs_at[at] = runs_at[next];
+        }
     }
+    let mut last_use: HashMap<V, usize> = HashMap::new();
+    for (node, &at) in group.nodes.iter().zip(&runs_at) {
+        for &v in &node.ins {
+            let last = last_use.entry(v).or_insert(at);
+            *last = at.max(*last);
+        }
+    }
+    let mut chains: HashMap<usize, Chain> = HashMap::new();
     let mut written = vec![false; wanted.len()];
     for (at, node) in group.nodes.iter().enumerate() {
         let out = node.outs[0];
         let size = values[out as usize].size;
         let op = match &node.op {
+            Op::Map(Map::F32(function)) => {
+                let before = joined[..at].iter().position(|&next| next == Some(at));
+                let before = before.and_then(|b| Some((group.nodes[b].outs[0], chains.remove(&b)?)));
+                let chain = c.chain(before, *function, &node.ins);
+                if joined[at].is_some() {
+                    chains.insert(at, chain);
+                    continue;
+                }
+                TileOp::Chain(chain.reads.into_iter().map(|(_, read)| read).collect(), chain.links)
+            }
             Op::Map(map) => {
                 let mut srcs = [Src::None; 3];
                 for (src, &v) in srcs.iter_mut().zip(&node.ins) {
@@ -247,6 +274,7 @@ pub(crate) fn compile_group(group: &Group, fixed: &[V], wanted: &[V], values: &[
                 }
                 TileOp::Map(map.clone(), srcs)
             }
+            Op::Load(_) if c.viewed.contains_key(&out) => continue,
             Op::Load(view) => TileOp::Load(c.input(node.ins[0]), view.clone()),
             Op::Iota(iota) => TileOp::Iota(*iota),
             _ => TileOp::Copy(c.src(node.ins[0])),
@@ -267,9 +295,8 @@ pub(crate) fn compile_group(group: &Group, fixed: &[V], wanted: &[V], values: &[
         };
         c.program.instrs.push(Instr { op, dst, size });
         // Registers are freed after the destination is chosen: an instruction never writes what it reads.
-        let mut done: Vec<V> = node.ins.iter().copied().filter(|v| last_use.get(v) == Some(&at)).collect();
+        let mut done: Vec<V> = last_use.iter().filter(|&(_, &last)| last == at).map(|(&v, _)| v).collect();
         done.sort_unstable();
-        done.dedup();
         for v in done.into_iter().chain((!last_use.contains_key(&out)).then_some(out)) {
             if let Some(&Src::Reg(reg, _)) = c.place.get(&v)
                 && !c.is_splat(reg)
@@ -283,13 +310,7 @@ pub(crate) fn compile_group(group: &Group, fixed: &[V], wanted: &[V], values: &[
         let src = c.src(v);
         c.program.instrs.push(Instr { op: TileOp::Copy(src), dst: Dst::Out(narrow(o)), size: values[v as usize].size });
     }
-    let scattered: Vec<u16> = c
-        .program
-        .instrs
-        .iter()
-        .filter_map(|i| if let TileOp::Load(input, _) = i.op { Some(input) } else { None })
-        .chain(c.program.splats.iter().filter_map(|s| if let SplatValue::Input(i) = s.value { Some(i) } else { None }))
-        .collect();
+    let scattered = c.scattered();
     let reuse = wanted
         .iter()
         .map(|&w| {
@@ -318,6 +339,14 @@ struct GroupCompiler<'a> {
     free: Vec<u16>,
     /// Inputs read element by element.
     by_element: Vec<u16>,
+    /// Values that are views of others, read by chains without being written out.
+    viewed: HashMap<V, (V, View)>,
+}
+
+/// A chain under construction, and the values it reads.
+struct Chain {
+    reads: Vec<(V, Read)>,
+    links: Vec<Link>,
 }
 
 impl GroupCompiler<'_> {
@@ -340,21 +369,88 @@ impl GroupCompiler<'_> {
         narrow(at)
     }
 
+    /// The one element an operand has, for all.
+    fn splat(&mut self, v: V) -> Option<SplatValue> {
+        let value = &self.values[v as usize];
+        match &value.constant {
+            Some(Constant::Splat(bytes)) => Some(SplatValue::Constant(*bytes)),
+            // The arguments of a scalar region are vectors when it runs, whatever their declared size.
+            _ if self.ins[..self.fixed].contains(&v) => None,
+            _ if value.n != self.n || self.fixed > 0 => Some(SplatValue::Input(self.input(v))),
+            _ => None,
+        }
+    }
+
+    /// Where a chain reads an operand.
+    fn read(&mut self, v: V) -> Read {
+        if let Some((from, view)) = self.viewed.get(&v).cloned() {
+            return Read::View(self.input(from), view);
+        }
+        if !self.place.contains_key(&v) {
+            match self.splat(v) {
+                Some(SplatValue::Constant(bytes)) => {
+                    return Read::Constant(f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+                }
+                Some(SplatValue::Input(input)) => return Read::First(input),
+                None => {}
+            }
+        }
+        Read::Src(self.src(v))
+    }
+
+    /// `function` of `ins` as the end of the chain before it, which makes one of them, or of a new one.
+    fn chain(&mut self, before: Option<(V, Chain)>, function: F32, ins: &[V]) -> Chain {
+        let (made, mut chain) = match before {
+            Some(before) => before,
+            None => (ins[0], Chain { reads: vec![(ins[0], self.read(ins[0]))], links: Vec::new() }),
+        };
+        let (function, other) = match *ins {
+            [a, b] if a == made => (function, b),
+            [a, _] => (function.reversed(), a),
+            _ => (function, made),
+        };
+        let with = if other == made {
+            With::Same
+        } else {
+            let known = chain.reads.iter().position(|&(v, _)| v == other);
+            let at = known.unwrap_or_else(|| {
+                let read = self.read(other);
+                chain.reads.push((other, read));
+                chain.reads.len() - 1
+            });
+            With::Operand(u8::try_from(at).unwrap_or(u8::MAX))
+        };
+        chain.links.push(Link { function, with });
+        chain
+    }
+
+    /// Inputs of which an element is read for another element than its own.
+    fn scattered(&self) -> Vec<u16> {
+        let mut scattered = Vec::new();
+        for instr in &self.program.instrs {
+            match &instr.op {
+                TileOp::Load(input, _) => scattered.push(*input),
+                TileOp::Chain(reads, _) => scattered.extend(reads.iter().filter_map(|read| match read {
+                    Read::View(input, _) | Read::First(input) => Some(*input),
+                    _ => None,
+                })),
+                _ => {}
+            }
+        }
+        scattered.extend(self.program.splats.iter().filter_map(|s| match s.value {
+            SplatValue::Input(i) => Some(i),
+            SplatValue::Constant(_) => None,
+        }));
+        scattered
+    }
+
     /// Where an operand is read: a value of the group, an input, or a register filled with its only element.
     fn src(&mut self, v: V) -> Src {
         if let Some(&src) = self.place.get(&v) {
             return src;
         }
-        let value = &self.values[v as usize];
-        let (n, size) = (value.n, value.size);
-        let splat = match &value.constant {
-            Some(Constant::Splat(bytes)) => Some(SplatValue::Constant(*bytes)),
-            // The arguments of a scalar region are vectors when it runs, whatever their declared size.
-            _ if self.ins[..self.fixed].contains(&v) => None,
-            _ if n != self.n || self.fixed > 0 => Some(SplatValue::Input(self.input(v))),
-            _ => None,
-        };
-        let src = match splat {
+        let size = self.values[v as usize].size;
+        let src = match self.splat(v) {
             Some(value) => {
                 // Splats keep their register for the whole run: it is filled before the first tile.
                 self.program.regs += 1;

@@ -7,6 +7,7 @@
 //! The way of a program, file by file: `lower` (StableHLO to `graph`), `fuse` and `emit` (graph to steps),
 //! `program` (running them), with `elementwise` and `kernels` holding the loops.
 
+mod chains;
 mod comm;
 pub mod custom_calls;
 mod dtype;
@@ -17,6 +18,7 @@ mod footprint;
 mod fuse;
 mod graph;
 mod kernels;
+mod lines;
 mod lower;
 mod par;
 mod pool;

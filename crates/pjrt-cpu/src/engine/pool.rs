@@ -6,17 +6,9 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use bytemuck::{Pod, Zeroable};
-
 use super::error::RunError;
-
-/// Alignment of every buffer, and the unit of allocation.
-pub(crate) const LINE: usize = 64;
-
-/// One cache line.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(64))]
-pub(crate) struct Line([u8; LINE]);
+use super::lines::Lines;
+pub(crate) use super::lines::{LINE, Line};
 
 /// Where buffers come from and go back to. Clones share one pool.
 #[derive(Clone)]
@@ -31,7 +23,7 @@ struct Inner {
 #[derive(Default)]
 struct State {
     /// Free blocks of each size class.
-    classes: Vec<Vec<Vec<Line>>>,
+    classes: Vec<Vec<Lines>>,
     /// Bytes held in `classes`.
     held: usize,
     usage: PoolUsage,
@@ -62,7 +54,7 @@ impl PoolUsage {
 
 impl State {
     /// All free blocks, to be dropped without the lock.
-    fn take_free(&mut self) -> Vec<Vec<Vec<Line>>> {
+    fn take_free(&mut self) -> Vec<Vec<Lines>> {
         self.held = 0;
         std::mem::take(&mut self.classes)
     }
@@ -127,7 +119,7 @@ impl Pool {
     pub(crate) fn alloc(&self, bytes: usize) -> Result<Buffer, RunError> {
         let lines = bytes.div_ceil(LINE);
         if lines == 0 {
-            return Ok(Buffer(Arc::new(Block { storage: Storage::Lines(Vec::new()), bytes, pool: None })));
+            return Ok(Buffer(Arc::new(Block { storage: Storage::Lines(Lines::default()), bytes, pool: None })));
         }
         let (class, size) = size_class(lines);
         let (reused, surplus) = {
@@ -148,12 +140,12 @@ impl Pool {
             (found, surplus)
         };
         drop(surplus);
-        let lines = match reused.or_else(|| bytemuck::allocation::try_zeroed_vec(size).ok()) {
+        let lines = match reused.or_else(|| Lines::new(size)) {
             Some(lines) => lines,
             None => {
                 // What lies here unused may be what the system lacks.
                 self.trim();
-                bytemuck::allocation::try_zeroed_vec(size).map_err(|()| {
+                Lines::new(size).ok_or_else(|| {
                     self.0.state().usage.in_use -= size * LINE;
                     RunError::OutOfMemory(bytes)
                 })?
@@ -190,7 +182,7 @@ struct Block {
 }
 
 enum Storage {
-    Lines(Vec<Line>),
+    Lines(Lines),
     /// Somebody else's memory, which is only read.
     Foreign(Box<dyn AsRef<[u8]> + Send + Sync>),
 }
@@ -240,7 +232,7 @@ impl Buffer {
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.0.storage {
-            Storage::Lines(lines) => &bytemuck::cast_slice(lines)[..self.0.bytes],
+            Storage::Lines(lines) => &bytemuck::cast_slice::<Line, u8>(lines)[..self.0.bytes],
             Storage::Foreign(owner) => (**owner).as_ref(),
         }
     }
@@ -249,7 +241,7 @@ impl Buffer {
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         let block = Arc::get_mut(&mut self.0)?;
         match &mut block.storage {
-            Storage::Lines(lines) => Some(&mut bytemuck::cast_slice_mut(lines)[..block.bytes]),
+            Storage::Lines(lines) => Some(&mut bytemuck::cast_slice_mut::<Line, u8>(lines)[..block.bytes]),
             Storage::Foreign(_) => None,
         }
     }
@@ -337,7 +329,7 @@ mod tests {
 
     #[test]
     fn foreign_memory_is_read_in_place_and_never_written() {
-        let lines = vec![Line([7; LINE]); 2];
+        let lines = vec![Line::of(7); 2];
         struct Owner(Vec<Line>, usize);
         impl AsRef<[u8]> for Owner {
             fn as_ref(&self) -> &[u8] {

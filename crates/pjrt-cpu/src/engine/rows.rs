@@ -21,6 +21,10 @@ const MAX_COLUMNS: usize = 1 << 16;
 /// Shortest row: below this, whole tensors in turn cost no more.
 const MIN_COLUMNS: usize = 8;
 
+/// Lists up to these lengths need no memory of their own.
+const FEW_OUTS: usize = 3;
+const FEW_INS: usize = 8;
+
 /// Consecutive items over the same rows.
 pub(crate) struct Rows {
     rows: usize,
@@ -291,27 +295,49 @@ impl<'b> Block<'_, 'b> {
     fn run(&mut self, part: &Part, ins: &[&[u8]]) {
         match part {
             Part::Tile { program, width, ins: places, outs } => {
+                // Lists are on the stack while they are short: allocating them takes longer than many a part.
+                let (mut few_taken, mut few_targets, mut few_slices, mut few_bases) =
+                    ([const { None }; FEW_OUTS], <[&mut [u8]; FEW_OUTS]>::default(), [&[][..]; FEW_INS], [0; FEW_INS]);
+                let (mut many_taken, mut many_targets, mut many_slices, mut many_bases);
+                let taken = match few_taken.get_mut(..outs.len()) {
+                    Some(few) => few,
+                    None => {
+                        many_taken = outs.iter().map(|_| None).collect::<Vec<_>>();
+                        &mut many_taken
+                    }
+                };
                 // What is written is taken out meanwhile, so that the rest can be read.
-                let mut taken = Vec::with_capacity(outs.len());
-                for &at in outs {
-                    taken.push(Taken::new(self, at));
+                for (taken, &at) in taken.iter_mut().zip(outs) {
+                    *taken = Some(Taken::new(self, at));
                 }
                 {
-                    let mut targets = Vec::with_capacity(outs.len());
-                    for taken in &mut taken {
-                        targets.push(taken.bytes(self.start - self.first, self.count));
+                    let targets = match few_targets.get_mut(..outs.len()) {
+                        Some(few) => few,
+                        None => {
+                            many_targets = outs.iter().map(|_| Default::default()).collect::<Vec<_>>();
+                            &mut many_targets
+                        }
+                    };
+                    for (target, taken) in targets.iter_mut().zip(taken.iter_mut().flatten()) {
+                        *target = taken.bytes(self.start - self.first, self.count);
                     }
-                    let mut slices = Vec::with_capacity(places.len());
-                    let mut bases = Vec::with_capacity(places.len());
-                    for &place in places {
+                    let (slices, bases) = match (few_slices.get_mut(..places.len()), few_bases.get_mut(..places.len()))
+                    {
+                        (Some(slices), Some(bases)) => (slices, bases),
+                        _ => {
+                            many_slices = vec![&[][..]; places.len()];
+                            many_bases = vec![0; places.len()];
+                            (&mut many_slices[..], &mut many_bases[..])
+                        }
+                    };
+                    for ((slice, base), &place) in slices.iter_mut().zip(bases.iter_mut()).zip(places) {
                         let (bytes, first) = self.read(place, ins);
-                        slices.push(bytes);
-                        bases.push(first * width);
+                        (*slice, *base) = (bytes, first * width);
                     }
                     let range = self.start * width..(self.start + self.count) * width;
-                    program.run_part(range, &slices, &bases, &mut targets);
+                    program.run_part(range, slices, bases, targets);
                 }
-                taken.into_iter().for_each(|taken| taken.give_back(self));
+                taken.iter_mut().filter_map(Option::take).for_each(|taken| taken.give_back(self));
             }
             Part::Reduce { run, from, bytes, init, out } => {
                 let mut taken = Taken::new(self, *out);

@@ -27,6 +27,8 @@ fn key(node: &Node, values: &[Value]) -> Option<Key> {
                 Map::One(f) => *f as usize,
                 Map::Two(f) => *f as usize,
                 Map::Three(f) => *f as usize,
+                // Smaller than any address.
+                Map::F32(f) => *f as usize,
                 Map::With(_) => return None,
             };
             Some(Key::Map(function, node.ins.clone(), values[node.outs[0] as usize].n))

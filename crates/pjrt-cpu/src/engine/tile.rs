@@ -6,13 +6,18 @@ use std::ops::Range;
 use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::dtype::{DType, with_dtype, with_size};
+use super::elementwise::chain::{self, Link, MAX_READS, Operand};
 use super::elementwise::{Map, num::Cast};
 use super::par;
 use super::pool::{LINE, Line};
-use super::view::View;
+use super::view::{self, View};
 
-/// Elements per tile: a dozen `f32` registers of this length fit the first-level cache.
+/// Fewest elements per tile: a dozen `f32` registers of this length fit the first-level cache.
 pub(crate) const TILE: usize = 1024;
+/// Registers and outputs of this length for which there is room there, next to what is read.
+const ROOM: usize = 8;
+/// Longest tile, in units of the shortest: longer ones save nothing more.
+const WIDEST: usize = 4;
 
 /// Where an instruction reads: an index and the size of an element.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +44,18 @@ pub(crate) enum TileOp {
     Load(u16, View),
     Iota(Iota),
     Copy(Src),
+    /// Several `f32` functions in one go. It starts as the first of what it reads.
+    Chain(Vec<Read>, Vec<Link>),
+}
+
+/// An operand of a chain.
+pub(crate) enum Read {
+    Src(Src),
+    /// An input through a view that is simple within each tile.
+    View(u16, View),
+    Constant(f32),
+    /// The first element of an input.
+    First(u16),
 }
 
 pub(crate) struct Instr {
@@ -102,6 +119,8 @@ pub(crate) struct TileProgram {
     pub(crate) regs: usize,
     /// Size of an element of each output.
     pub(crate) outs: Vec<u8>,
+    /// No tile reaches over a multiple of this; 0 where they may.
+    pub(crate) line: usize,
 }
 
 thread_local! {
@@ -154,7 +173,8 @@ impl TileProgram {
         if regs.len() < count {
             regs.resize_with(count, Vec::new);
         }
-        let width = TILE.min(range.len());
+        let tile = TILE * (ROOM / (count + outs.len()).max(1)).clamp(1, WIDEST);
+        let width = tile.min(range.len());
         for splat in &self.splats {
             let size = usize::from(splat.size);
             let value = match &splat.value {
@@ -165,7 +185,8 @@ impl TileProgram {
         }
         let mut start = range.start;
         while start < range.end {
-            let len = TILE.min(range.end - start);
+            let within = start.checked_rem(self.line).map_or(tile, |at| self.line - at);
+            let len = tile.min(range.end - start).min(within);
             if aliased {
                 for (o, _) in alias.iter().enumerate().filter(|(_, a)| a.is_some()) {
                     let size = usize::from(self.outs[o]);
@@ -227,6 +248,22 @@ impl Tile<'_, '_> {
     }
 
     #[inline]
+    fn operand(&self, read: &Read) -> Operand<'_> {
+        match read {
+            Read::Src(src) => Operand::Slice(cast_slice(self.src(*src))),
+            Read::View(input, view) => {
+                let input_elements: &[f32] = cast_slice(self.ins[usize::from(*input)]);
+                match view.line_at(self.start_of(*input)) {
+                    view::Line::Contiguous(at) => Operand::Slice(&input_elements[at..at + self.len]),
+                    view::Line::Repeated(at) => Operand::One(input_elements[at]),
+                }
+            }
+            Read::Constant(x) => Operand::One(*x),
+            Read::First(input) => Operand::One(cast_slice::<u8, f32>(&self.ins[usize::from(*input)][..4])[0]),
+        }
+    }
+
+    #[inline]
     fn step(&mut self, instr: &Instr) {
         let size = usize::from(instr.size);
         // The destination is taken out while it is written, so the sources can be borrowed.
@@ -257,6 +294,13 @@ impl Tile<'_, '_> {
             }
             TileOp::Iota(iota) => (iota.fill)(self.start, iota.inner, iota.extent, dst),
             TileOp::Copy(src) => dst.copy_from_slice(self.src(*src)),
+            TileOp::Chain(reads, links) => {
+                let mut operands = [Operand::One(0.0); MAX_READS];
+                for (operand, read) in operands.iter_mut().zip(reads) {
+                    *operand = self.operand(read);
+                }
+                chain::run(links, &operands, cast_slice_mut(dst));
+            }
         }
     }
 }

@@ -26,6 +26,13 @@ pub(crate) struct View {
     len: usize,
 }
 
+/// A part of a view that is simple in its buffer, by the position where it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Contiguous(usize),
+    Repeated(usize),
+}
+
 impl View {
     /// A view; `dims` and `strides` are simplified (unit dimensions dropped, adjacent ones merged).
     pub(crate) fn new(dims: &[usize], strides: &[isize], offset: usize) -> Self {
@@ -117,6 +124,28 @@ impl View {
                 position -= index[axis] as isize * self.strides[axis];
                 index[axis] = 0;
             }
+        }
+    }
+
+    /// Length of the runs that are contiguous in the buffer, or one element repeated; 0 where there are none.
+    pub(crate) fn line(&self) -> usize {
+        match (self.dims.last(), self.strides.last()) {
+            (Some(&extent), Some(0 | 1)) => extent,
+            _ => 0,
+        }
+    }
+
+    /// Where the elements from `start` on are, which lie in one of the view's lines.
+    pub(crate) fn line_at(&self, start: usize) -> Line {
+        let mut rest = start;
+        let mut position = self.offset as isize;
+        for (&dim, &stride) in self.dims.iter().zip(&self.strides).rev() {
+            position += (rest % dim) as isize * stride;
+            rest /= dim;
+        }
+        match self.strides.last() {
+            Some(0) => Line::Repeated(position as usize),
+            _ => Line::Contiguous(position as usize),
         }
     }
 

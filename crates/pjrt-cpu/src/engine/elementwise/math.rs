@@ -66,19 +66,47 @@ pub(super) fn exp_m1(x: f32) -> f32 {
     if x.is_nan() || x.abs() < 1e-8 { x } else { y }
 }
 
-/// Hyperbolic tangent.
+/// Hyperbolic tangent: `x` times a quotient of polynomials in `x * x`, both 1 at 0, so that small numbers, signs and NaN
+/// pass unchanged. Their coefficients minimize the largest relative error up to 9, which is 2.2e-8; beyond, the result
+/// is 1. Half as many steps as by way of `exp`.
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
-    let magnitude = x.abs();
-    // 1 beyond; also for NaN, which is put back below.
-    let bounded = if magnitude < 10.0 { magnitude } else { 10.0 };
-    let (p, n) = exp_parts(2.0 * bounded);
-    // e^2x - 1, whose exponent is small and not negative here.
-    let power = exp2i(n);
-    let em1 = p.mul_add(power, power - 1.0);
-    let y = (em1 / (em1 + 2.0)).copysign(x);
-    // x itself where the cube no longer counts, and where it is NaN.
-    if magnitude >= 1e-4 { y } else { x }
+    let x = if x > 9.0 { 9.0 } else { x };
+    let x = if x < -9.0 { -9.0 } else { x };
+    let u = x * x;
+    let p = u.mul_add(1.341_981_3e-8, 2.066_125_7e-5);
+    let p = u.mul_add(p, 3.498_995_7e-3);
+    let p = u.mul_add(p, 1.338_398e-1);
+    let p = u.mul_add(p, 1.0);
+    let q = u.mul_add(7.804_726e-7, 3.291_038e-4);
+    let q = u.mul_add(q, 2.589_020_5e-2);
+    let q = u.mul_add(q, 4.671_73e-1);
+    let q = u.mul_add(q, 1.0);
+    let y = x * p / q;
+    // Rounding may lead beyond 1.
+    let y = if y > 1.0 { 1.0 } else { y };
+    if y < -1.0 { -1.0 } else { y }
+}
+
+/// The error function, in the same way as [`tanh`], up to 4; the largest relative error of the quotient is 2.6e-8.
+#[inline(always)]
+pub(super) fn erf(x: f32) -> f32 {
+    let x = if x > 4.0 { 4.0 } else { x };
+    let x = if x < -4.0 { -4.0 } else { x };
+    let u = x * x;
+    let p = u.mul_add(1.989_879_1e-6, 2.838_239_3e-4);
+    let p = u.mul_add(p, 3.856_412_6e-3);
+    let p = u.mul_add(p, 5.301_946_4e-2);
+    let p = u.mul_add(p, 1.929_352_1e-1);
+    let p = u.mul_add(p, std::f32::consts::FRAC_2_SQRT_PI);
+    let q = u.mul_add(3.741_303_2e-5, 1.178_757_9e-3);
+    let q = u.mul_add(q, 1.515_392_5e-2);
+    let q = u.mul_add(q, 1.150_962_2e-1);
+    let q = u.mul_add(q, 5.043_172e-1);
+    let q = u.mul_add(q, 1.0);
+    let y = x * p / q;
+    let y = if y > 1.0 { 1.0 } else { y };
+    if y < -1.0 { -1.0 } else { y }
 }
 
 /// 1 / (1 + e^-x).
@@ -154,6 +182,7 @@ mod tests {
         assert!(worst(exp, f64::exp, finite) < 1.5);
         assert!(worst(exp_m1, f64::exp_m1, finite) < 2.5);
         assert!(worst(tanh, f64::tanh, finite) < 3.0);
+        assert!(worst(erf, libm::erf, finite) < 3.0);
         assert!(worst(ln, f64::ln, |x| x > 0.0 && x.is_finite()) < 1.5);
         assert!(worst(ln_1p, f64::ln_1p, |x| x > -1.0 && x.is_finite()) < 3.0);
         assert!(worst(logistic, |x| 1.0 / (1.0 + (-x).exp()), |x| x.is_finite() && x > -87.0) < 3.0);
@@ -161,7 +190,7 @@ mod tests {
 
     #[test]
     fn edges() {
-        for f in [exp, exp_m1, tanh, ln, ln_1p, logistic] {
+        for f in [exp, exp_m1, tanh, erf, ln, ln_1p, logistic] {
             assert!(f(f32::NAN).is_nan());
         }
         assert_eq!(exp(f32::INFINITY), f32::INFINITY);
@@ -173,6 +202,8 @@ mod tests {
         assert_eq!(tanh(f32::INFINITY), 1.0);
         assert_eq!(tanh(f32::NEG_INFINITY), -1.0);
         assert!(tanh(-0.0).is_sign_negative());
+        assert_eq!((erf(f32::INFINITY), erf(f32::NEG_INFINITY)), (1.0, -1.0));
+        assert!(erf(-0.0).is_sign_negative());
         assert_eq!(ln(0.0), f32::NEG_INFINITY);
         assert_eq!(ln(-0.0), f32::NEG_INFINITY);
         assert!(ln(-1.0).is_nan());

@@ -1,5 +1,6 @@
 //! Elementwise ops as loops over slices: (op, dtype) is resolved to a function once, at compile time.
 
+pub(crate) mod chain;
 mod complex;
 mod convert;
 mod inverse;
@@ -12,11 +13,12 @@ mod table;
 
 use std::sync::Arc;
 
+pub(crate) use chain::F32;
 pub(crate) use complex::complex;
 pub(crate) use convert::{convert, reduce_precision};
 pub(crate) use inverse::complex_special;
 pub(crate) use narrow::{counted, wrap};
-pub(crate) use special::{multiply_high, next_after, special, special2};
+pub(crate) use special::{multiply_high, next_after, special, special_f32, special2};
 pub(crate) use table::{binary, clamp, compare, select, unary};
 
 /// A function of one operand.
@@ -36,6 +38,8 @@ pub(crate) enum Map {
     Two(Two),
     Three(Three),
     With(Fixed),
+    /// May be joined to chains.
+    F32(F32),
 }
 
 impl Map {
@@ -47,6 +51,7 @@ impl Map {
             Map::Two(f) => f(a, b, out),
             Map::Three(f) => f(a, b, c, out),
             Map::With(f) => f(a, out),
+            Map::F32(f) => f.run(a, b, out),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Functions outside the specification that frameworks call by name: those of CHLO, in `f64`.
 //!
-//! Narrower types are computed here too and rounded once.
+//! Narrower types are computed here too and rounded once, but for `erf` of `f32`.
 
 use half::{bf16, f16};
 
 use super::map::{scalar1, scalar2};
-use super::{Map, One, Two};
+use super::{F32, Map, One, Two};
 use crate::engine::dtype::DType;
 
 /// The function of one operand of that name.
@@ -34,6 +34,11 @@ pub(crate) fn special(name: &str) -> Option<Map> {
         _ => return None,
     };
     Some(Map::One(f))
+}
+
+/// The function of that name that has a loop of its own for `f32`: programs call `erf` for every element of a layer.
+pub(crate) fn special_f32(name: &str) -> Option<Map> {
+    (name == "erf").then_some(Map::F32(F32::Erf))
 }
 
 /// The function of two operands of that name.

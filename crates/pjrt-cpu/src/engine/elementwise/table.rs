@@ -5,7 +5,7 @@ use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 
 use super::map::{map1, map2, map3, scalar1, scalar2};
 use super::num::{Bits, Int, Num, Real};
-use super::{Map, One, Two, complex};
+use super::{F32, Map, One, Two, complex};
 use crate::engine::dtype::{DType, Pred, with_size};
 
 /// `$op` over the listed dtypes; any other gives `None`.
@@ -25,6 +25,16 @@ macro_rules! over {
 }
 
 macro_rules! reals {
+    // Where `f32` has a function that joins chains.
+    ($dtype:expr, $loop:ident, $f:ident, $chained:ident) => {
+        match $dtype {
+            DType::F32 => Some(Map::F32(F32::$chained)),
+            DType::F64 => Some(Map::One(|a, o| scalar1::<f64, f64>(a, o, Real::$f))),
+            DType::Bf16 => Some(Map::One(|a, o| $loop::<bf16, bf16>(a, o, Real::$f))),
+            DType::F16 => Some(Map::One(|a, o| scalar1::<f16, f16>(a, o, Real::$f))),
+            _ => None,
+        }
+    };
     ($dtype:expr, $loop:ident, $f:ident) => {
         match $dtype {
             DType::F32 => Some(Map::One(|a, o| $loop::<f32, f32>(a, o, Real::$f))),
@@ -72,9 +82,21 @@ macro_rules! bits2 {
 
 /// `$loop` for the types worth vector code, plain loops for the others.
 macro_rules! nums2 {
+    // Where `f32` has a function that joins chains.
+    ($dtype:expr, $loop:ident, $f:ident, $chained:ident) => {
+        match $dtype {
+            DType::F32 => Some(Map::F32(F32::$chained)),
+            _ => nums2!(@rest $dtype, $loop, $f),
+        }
+    };
     ($dtype:expr, $loop:ident, $f:ident) => {
         match $dtype {
             DType::F32 => Some(Map::Two(|a, b, o| $loop::<f32, f32>(a, b, o, Num::$f))),
+            _ => nums2!(@rest $dtype, $loop, $f),
+        }
+    };
+    (@rest $dtype:expr, $loop:ident, $f:ident) => {
+        match $dtype {
             DType::F64 => Some(Map::Two(|a, b, o| $loop::<f64, f64>(a, b, o, Num::$f))),
             DType::Bf16 => Some(Map::Two(|a, b, o| $loop::<bf16, bf16>(a, b, o, Num::$f))),
             DType::I32 => Some(Map::Two(|a, b, o| $loop::<i32, i32>(a, b, o, Num::$f))),
@@ -96,8 +118,8 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
         return complex::unary(op, dtype);
     }
     match op {
-        Unary::Abs => reals!(dtype, map1, abs).or_else(|| ints!(dtype, abs)),
-        Unary::Negate => reals!(dtype, map1, neg).or_else(|| ints!(dtype, neg)),
+        Unary::Abs => reals!(dtype, map1, abs, Abs).or_else(|| ints!(dtype, abs)),
+        Unary::Negate => reals!(dtype, map1, neg, Neg).or_else(|| ints!(dtype, neg)),
         Unary::Sign => reals!(dtype, map1, sign).or_else(|| ints!(dtype, sign)),
         Unary::Cbrt => reals!(dtype, scalar1, cbrt),
         Unary::Ceil => reals!(dtype, map1, ceil),
@@ -107,14 +129,14 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
         Unary::Cosine => reals!(dtype, scalar1, cos),
         Unary::Sine => reals!(dtype, scalar1, sin),
         Unary::Tan => reals!(dtype, scalar1, tan),
-        Unary::Tanh => reals!(dtype, map1, tanh),
-        Unary::Exponential => reals!(dtype, map1, exp),
-        Unary::ExponentialMinusOne => reals!(dtype, map1, exp_m1),
-        Unary::Log => reals!(dtype, map1, ln),
-        Unary::LogPlusOne => reals!(dtype, map1, ln_1p),
-        Unary::Logistic => reals!(dtype, map1, logistic),
-        Unary::Rsqrt => reals!(dtype, map1, rsqrt),
-        Unary::Sqrt => reals!(dtype, map1, sqrt),
+        Unary::Tanh => reals!(dtype, map1, tanh, Tanh),
+        Unary::Exponential => reals!(dtype, map1, exp, Exp),
+        Unary::ExponentialMinusOne => reals!(dtype, map1, exp_m1, ExpM1),
+        Unary::Log => reals!(dtype, map1, ln, Ln),
+        Unary::LogPlusOne => reals!(dtype, map1, ln_1p, Ln1p),
+        Unary::Logistic => reals!(dtype, map1, logistic, Logistic),
+        Unary::Rsqrt => reals!(dtype, map1, rsqrt, Rsqrt),
+        Unary::Sqrt => reals!(dtype, map1, sqrt, Sqrt),
         Unary::CountLeadingZeros => ints!(dtype, clz),
         Unary::Popcnt => ints!(dtype, popcnt),
         Unary::Not => over!(
@@ -144,17 +166,17 @@ pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Map> {
         return complex::binary(op, dtype);
     }
     match op {
-        Binary::Add => nums2!(dtype, map2, add),
+        Binary::Add => nums2!(dtype, map2, add, Add),
         Binary::Subtract if dtype == DType::Bool => None,
-        Binary::Subtract => nums2!(dtype, map2, sub),
-        Binary::Multiply => nums2!(dtype, map2, mul),
+        Binary::Subtract => nums2!(dtype, map2, sub, Sub),
+        Binary::Multiply => nums2!(dtype, map2, mul, Mul),
         Binary::Divide | Binary::Remainder | Binary::Power if dtype == DType::Bool => None,
-        Binary::Divide if dtype.is_float() => nums2!(dtype, map2, div),
+        Binary::Divide if dtype.is_float() => nums2!(dtype, map2, div, Div),
         Binary::Divide => nums2!(dtype, scalar2, div),
         Binary::Remainder => nums2!(dtype, scalar2, rem),
         Binary::Power => nums2!(dtype, scalar2, pow),
-        Binary::Maximum => nums2!(dtype, map2, max),
-        Binary::Minimum => nums2!(dtype, map2, min),
+        Binary::Maximum => nums2!(dtype, map2, max, Max),
+        Binary::Minimum => nums2!(dtype, map2, min, Min),
         Binary::And => bits2!(dtype, and),
         Binary::Or => bits2!(dtype, or),
         Binary::Xor => bits2!(dtype, xor),

@@ -6,6 +6,7 @@ pub(crate) mod conv;
 pub(crate) mod custom;
 pub(crate) mod dot;
 pub(crate) mod fft;
+mod fold;
 pub(crate) mod gemm;
 pub(crate) mod householder;
 pub(crate) mod index;

@@ -1,13 +1,17 @@
 //! `reduce`: fast loops for the common bodies, and any other body as a vector program.
 
+use std::any::TypeId;
+
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 use pulp::NullaryFnOnce;
 use stablehlo::ir::Binary;
 
 use super::Kernel;
+use super::fold::{FRESH, LANES, fold};
 use super::shape::read_all;
 use crate::engine::dtype::{DType, Pred, with_size};
+use crate::engine::elementwise::F32;
 use crate::engine::elementwise::map::arch;
 use crate::engine::elementwise::num::{Bits, Num, narrowed};
 use crate::engine::error::RunError;
@@ -75,6 +79,8 @@ accumulate_narrow!(bf16 f16);
 
 /// An associative, commutative operation with an identity.
 trait Monoid<A>: Send + Sync {
+    /// Its function of `f32`s.
+    const FUNCTION: Option<F32> = None;
     fn identity() -> A;
     fn apply(a: A, b: A) -> A;
 }
@@ -90,24 +96,28 @@ struct Xor;
 macro_rules! monoids {
     ($($t:ty: $zero:expr, $one:expr, $lowest:expr, $highest:expr;)*) => {$(
         impl Monoid<$t> for Add {
+            const FUNCTION: Option<F32> = Some(F32::Add);
             #[inline(always)]
             fn identity() -> $t { $zero }
             #[inline(always)]
             fn apply(a: $t, b: $t) -> $t { Num::add(a, b) }
         }
         impl Monoid<$t> for Mul {
+            const FUNCTION: Option<F32> = Some(F32::Mul);
             #[inline(always)]
             fn identity() -> $t { $one }
             #[inline(always)]
             fn apply(a: $t, b: $t) -> $t { Num::mul(a, b) }
         }
         impl Monoid<$t> for Max {
+            const FUNCTION: Option<F32> = Some(F32::Max);
             #[inline(always)]
             fn identity() -> $t { $lowest }
             #[inline(always)]
             fn apply(a: $t, b: $t) -> $t { Num::max(a, b) }
         }
         impl Monoid<$t> for Min {
+            const FUNCTION: Option<F32> = Some(F32::Min);
             #[inline(always)]
             fn identity() -> $t { $highest }
             #[inline(always)]
@@ -208,10 +218,6 @@ pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
 
 /// Columns accumulated at a time: their accumulators stay in the first-level cache.
 const COLUMNS: usize = 2048;
-/// Rows after which a running sum starts afresh, so that rounding errors grow with the square root of the length.
-const FRESH: usize = 64;
-/// Accumulators of a contiguous reduction.
-const LANES: usize = 32;
 /// Elements of a part of a long reduction; fixed, so that results do not depend on the number of cores.
 const PART: usize = 1 << 18;
 
@@ -292,13 +298,13 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Contiguous<'_, T, M> {
         let mut total = M::identity();
         for block in self.0.chunks(LANES * FRESH) {
             let mut lanes = [M::identity(); LANES];
-            let mut steps = block.chunks_exact(LANES);
-            for step in &mut steps {
-                for (lane, &x) in lanes.iter_mut().zip(step) {
-                    *lane = M::apply(*lane, x.widen());
+            let (steps, rest) = block.as_chunks::<LANES>();
+            for step in steps {
+                for i in 0..LANES {
+                    lanes[i] = M::apply(lanes[i], step[i].widen());
                 }
             }
-            for (lane, &x) in lanes.iter_mut().zip(steps.remainder()) {
+            for (lane, &x) in lanes.iter_mut().zip(rest) {
                 *lane = M::apply(*lane, x.widen());
             }
             let mut width = LANES / 2;
@@ -315,8 +321,13 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Contiguous<'_, T, M> {
 }
 
 fn contiguous<T: Accumulate, M: Monoid<T::Acc>>(row: &[T]) -> T::Acc {
-    if row.len() < LANES {
+    if row.len() < LANES / 4 {
         return row.iter().fold(M::identity(), |acc, &x| M::apply(acc, x.widen()));
+    }
+    if let Some(function) = M::FUNCTION
+        && TypeId::of::<T>() == TypeId::of::<f32>()
+    {
+        return bytemuck::cast(fold(function, cast_slice(row)));
     }
     arch().dispatch(Contiguous::<T, M>(row, std::marker::PhantomData))
 }

@@ -40,10 +40,11 @@ impl<'m> Cx<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// A function of that name, computed in `f64` and rounded once.
+    /// A function of that name, computed in `f64` and rounded once unless it has a loop of its own for the type.
     pub(super) fn special_of(&mut self, name: &str, x: Tv) -> Result<Tv> {
         let dtype = x.ty.dtype;
-        if let Some(map) = loops::complex_special(name, dtype) {
+        let own = if dtype == DType::F32 { loops::special_f32(name) } else { loops::complex_special(name, dtype) };
+        if let Some(map) = own {
             let v = self.map(map, &[x.v], &x.ty);
             return Ok(Tv { v, ty: x.ty });
         }

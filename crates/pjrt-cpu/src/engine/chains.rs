@@ -1,0 +1,70 @@
+//! Which `f32` functions of a group run as one chain, and which views they read in place.
+
+use std::collections::HashMap;
+
+use super::elementwise::Map;
+use super::elementwise::chain::MAX_READS;
+use super::fuse::Group;
+use super::graph::{Node, Op, V, Value};
+use super::view::View;
+
+/// Longest chain.
+const MAX_LINKS: usize = 48;
+/// Shortest run of a view read in place: tiles end where such runs do, and short tiles cost more than a copy.
+const MIN_LINE: usize = 256;
+
+/// What is decided about a group before it is compiled.
+pub(crate) struct Plan {
+    /// The later node each node is the beginning of a chain of.
+    pub(crate) joined: Vec<Option<usize>>,
+    /// Views that are not written out, by the value they would be: what they view, and how.
+    pub(crate) viewed: HashMap<V, (V, View)>,
+    /// Tiles end at multiples of this; 0 where they may end anywhere.
+    pub(crate) line: usize,
+}
+
+fn is_chainable(node: &Node) -> bool {
+    matches!(node.op, Op::Map(Map::F32(_)))
+}
+
+/// Plans a group whose outputs are `wanted`.
+pub(crate) fn plan(group: &Group, wanted: &[V], values: &[Value]) -> Plan {
+    // Nodes that read each value, and whether chains are all of them.
+    let mut users: HashMap<V, (usize, bool)> = HashMap::new();
+    for node in &group.nodes {
+        for (_, &v) in node.ins.iter().enumerate().filter(|&(i, v)| !node.ins[..i].contains(v)) {
+            let (count, chained) = users.entry(v).or_insert((0, true));
+            *count += 1;
+            *chained &= is_chainable(node);
+        }
+    }
+    let in_chains = |v: V| !wanted.contains(&v) && users.get(&v).is_some_and(|&(_, chained)| chained);
+
+    let mut joined = vec![None; group.nodes.len()];
+    // Length and operands of the chain that ends in each value.
+    let mut ends: HashMap<V, (usize, usize, usize)> = HashMap::new();
+    for (at, node) in group.nodes.iter().enumerate().filter(|(_, node)| is_chainable(node)) {
+        let single = |v: &&V| in_chains(**v) && users.get(*v).is_some_and(|&(count, _)| count == 1);
+        let longest = node.ins.iter().filter(single).filter_map(|v| ends.get(v)).max();
+        let (length, reads) = match longest {
+            Some(&(length, reads, before)) if length < MAX_LINKS && reads < MAX_READS => {
+                joined[before] = Some(at);
+                (length + 1, reads + 1)
+            }
+            _ => (1, node.ins.len()),
+        };
+        ends.insert(node.outs[0], (length, reads, at));
+    }
+
+    let views = || {
+        group.nodes.iter().filter_map(|node| match &node.op {
+            Op::Load(view) if in_chains(node.outs[0]) && values[node.outs[0] as usize].size == 4 => Some((node, view)),
+            _ => None,
+        })
+    };
+    let line = views().map(|(_, view)| view.line()).filter(|&line| line >= MIN_LINE).min().unwrap_or(0);
+    let fits = |view: &View| line > 0 && view.line().is_multiple_of(line) && view.line() > 0;
+    let viewed = views().filter(|(_, view)| fits(view));
+    let viewed = viewed.map(|(node, view)| (node.outs[0], (node.ins[0], view.clone()))).collect();
+    Plan { joined, viewed, line }
+}

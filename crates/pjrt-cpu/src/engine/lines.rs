@@ -1,0 +1,96 @@
+//! Blocks of cache lines from the system.
+
+use std::ops::{Deref, DerefMut};
+
+use bytemuck::{Pod, Zeroable};
+
+/// Alignment of every buffer, and the unit of allocation.
+pub(crate) const LINE: usize = 64;
+
+/// One cache line.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+pub(crate) struct Line([u8; LINE]);
+
+impl Line {
+    /// A line of equal bytes.
+    #[cfg(test)]
+    pub(crate) const fn of(byte: u8) -> Self {
+        Line([byte; LINE])
+    }
+}
+
+/// Blocks from this many lines on, 4 MiB, are asked for in large pages, each of which is handed out in one fault
+/// instead of 512 and needs one entry of the translation tables. Measured with 64 MiB on two cores, a sum takes a
+/// sixth less time, and writing for the first time a quarter of it where such pages lie ready.
+#[cfg(target_os = "linux")]
+const LARGE: usize = (4 << 20) / LINE;
+
+/// A block of lines.
+pub(crate) enum Lines {
+    Heap(Vec<Line>),
+    #[cfg(target_os = "linux")]
+    Mapped(memmap2::MmapMut),
+}
+
+impl Lines {
+    /// A block of zeros, if the system has one.
+    pub(crate) fn new(count: usize) -> Option<Self> {
+        #[cfg(target_os = "linux")]
+        if count >= LARGE
+            && let Ok(map) = memmap2::MmapMut::map_anon(count * LINE)
+        {
+            // A wish only: small pages do as well.
+            let _ = map.advise(memmap2::Advice::HugePage);
+            return Some(Lines::Mapped(map));
+        }
+        bytemuck::allocation::try_zeroed_vec(count).ok().map(Lines::Heap)
+    }
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Lines::Heap(Vec::new())
+    }
+}
+
+impl Deref for Lines {
+    type Target = [Line];
+
+    #[inline]
+    fn deref(&self) -> &[Line] {
+        match self {
+            Lines::Heap(lines) => lines,
+            // Pages begin at multiples of a line, and the length is one.
+            #[cfg(target_os = "linux")]
+            Lines::Mapped(map) => bytemuck::cast_slice(map),
+        }
+    }
+}
+
+impl DerefMut for Lines {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Line] {
+        match self {
+            Lines::Heap(lines) => lines,
+            #[cfg(target_os = "linux")]
+            Lines::Mapped(map) => bytemuck::cast_slice_mut(map),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_all_sizes_are_zeros_that_can_be_written() {
+        for count in [0, 1, 1000, (4 << 20) / LINE - 1, (4 << 20) / LINE, (9 << 20) / LINE + 1] {
+            let mut lines = Lines::new(count).unwrap();
+            assert_eq!(lines.len(), count);
+            assert!(bytemuck::cast_slice::<Line, u8>(&lines).iter().all(|&byte| byte == 0));
+            bytemuck::cast_slice_mut::<Line, u8>(&mut lines).fill(7);
+            assert!(bytemuck::cast_slice::<Line, u8>(&lines).iter().all(|&byte| byte == 7));
+        }
+    }
+}
