@@ -223,6 +223,57 @@ fn data_type(ty: ElementType) -> Option<c_int> {
     })
 }
 
+/// What C code expects of the address of an element. A complex number is a pair of floats.
+fn alignment(ty: ElementType) -> usize {
+    match ty {
+        ElementType::C64 | ElementType::C128 => ty.host_size() / 2,
+        _ => ty.host_size().max(1),
+    }
+}
+
+/// The low bytes of an integer that is one of that type; they are the shorter integer.
+fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
+    use ElementType as E;
+    let fits = match ty {
+        E::Pred => matches!(value, 0 | 1),
+        E::S8 => i8::try_from(value).is_ok(),
+        E::S16 => i16::try_from(value).is_ok(),
+        E::S32 => i32::try_from(value).is_ok(),
+        E::U8 => u8::try_from(value).is_ok(),
+        E::U16 => u16::try_from(value).is_ok(),
+        E::U32 => u32::try_from(value).is_ok(),
+        // A large one of 64 bits without a sign has the bits of a negative one with a sign.
+        E::S64 | E::U64 => true,
+        _ => {
+            return Err(Error::invalid_argument(format!(
+                "attribute {name:?} of a custom call in C is an integer, and its type {ty} is none of integers of 8 to \
+                 64 bits"
+            )));
+        }
+    };
+    if fits { Ok(value.to_le_bytes()) } else { Err(no_number(name, value, ty)) }
+}
+
+/// The bytes of a float that is one of that type.
+fn float(name: &str, value: f64, ty: ElementType) -> Result<[u8; 8]> {
+    match ty {
+        ElementType::F64 => Ok(value.to_le_bytes()),
+        ElementType::F32 => {
+            #[expect(clippy::cast_possible_truncation, reason = "the program wrote it as f32")]
+            let narrow = value as f32;
+            if narrow.is_infinite() && value.is_finite() {
+                return Err(no_number(name, value, ty));
+            }
+            Ok(u64::from(narrow.to_bits()).to_le_bytes())
+        }
+        _ => Err(Error::unimplemented(format!("attribute {name:?} of a custom call in C: a float of type {ty}"))),
+    }
+}
+
+fn no_number(name: &str, value: impl std::fmt::Display, ty: ElementType) -> Error {
+    Error::invalid_argument(format!("attribute {name:?} of a custom call in C is {value}, which is no {ty}"))
+}
+
 /// What the pointers of a frame lead to.
 #[derive(Default)]
 struct Arena(Vec<Box<dyn Any>>);
@@ -248,14 +299,23 @@ impl Arena {
         self.keep(ByteSpan { data, len })
     }
 
-    fn buffers(&mut self, parts: Vec<(&Shape, *mut c_void)>) -> Result<Buffers> {
+    /// The buffers of a call; `kind` is what messages call them.
+    fn buffers(&mut self, kind: &str, parts: Vec<(&Shape, *mut c_void)>) -> Result<Buffers> {
         let size = count(parts.len());
         let types = self.list(vec![BUFFER; parts.len()]);
         let mut all = Vec::with_capacity(parts.len());
-        for (shape, data) in parts {
+        for (index, (shape, data)) in parts.into_iter().enumerate() {
             let dtype = data_type(shape.element_type).ok_or_else(|| {
                 Error::unimplemented(format!("a custom call in C with an array of {}", shape.element_type))
             })?;
+            let alignment = alignment(shape.element_type);
+            // Nobody follows the address of an empty array.
+            if shape.host_size() != Some(0) && !data.addr().is_multiple_of(alignment) {
+                return Err(Error::invalid_argument(format!(
+                    "{kind} {index} of a custom call in C is {shape} at an address that is not a multiple of {alignment}; \
+                     copy it to one that is"
+                )));
+            }
             let dims: Vec<i64> = shape.dimensions.to_vec();
             let (rank, dims) = (count(dims.len()), self.list(dims));
             let struct_size = size_of::<Buffer>();
@@ -272,7 +332,7 @@ impl Arena {
         let (mut kinds, mut names, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for index in order {
             let (name, value) = &values[index];
-            let (kind, value) = self.attribute(value, types.get(index).copied().flatten())?;
+            let (kind, value) = self.attribute(name, value, types.get(index).copied().flatten())?;
             kinds.push(kind);
             names.push(self.text(name));
             all.push(value);
@@ -282,6 +342,7 @@ impl Arena {
         Ok(Attrs { struct_size: size_of::<Attrs>(), extension_start: ptr::null(), size, types, names, values })
     }
 
+    /// A number of at most 64 bits, whose low bytes come first.
     fn scalar(&mut self, ty: ElementType, bytes: [u8; 8]) -> Result<(c_int, *const c_void)> {
         let dtype = data_type(ty).ok_or_else(|| Error::unimplemented(format!("an attribute of type {ty}")))?;
         // Words, so that the value is aligned.
@@ -289,23 +350,20 @@ impl Arena {
         Ok((SCALAR, self.keep(Scalar { dtype, value }).cast()))
     }
 
-    fn attribute(&mut self, value: &Attribute, ty: Option<ElementType>) -> Result<(c_int, *const c_void)> {
+    fn attribute(&mut self, name: &str, value: &Attribute, ty: Option<ElementType>) -> Result<(c_int, *const c_void)> {
         let array = |arena: &mut Self, ty, size, data: *const c_void| {
             let dtype = data_type(ty).unwrap_or_default();
             Ok((ARRAY, arena.keep(Array { dtype, size, data }).cast()))
         };
         match value {
             Attribute::Bool(value) => self.scalar(ElementType::Pred, u64::from(*value).to_le_bytes()),
-            // The low bytes of a longer integer are the shorter one.
-            Attribute::Int(value) => self.scalar(ty.unwrap_or(ElementType::S64), value.to_le_bytes()),
+            Attribute::Int(value) => {
+                let ty = ty.unwrap_or(ElementType::S64);
+                self.scalar(ty, integer(name, *value, ty)?)
+            }
             Attribute::Float(value) => {
-                #[expect(clippy::cast_possible_truncation, reason = "the program wrote it as f32")]
-                let narrow = *value as f32;
-                match ty {
-                    Some(ElementType::F32) => self.scalar(ElementType::F32, u64::from(narrow.to_bits()).to_le_bytes()),
-                    None | Some(ElementType::F64) => self.scalar(ElementType::F64, value.to_le_bytes()),
-                    Some(other) => Err(Error::unimplemented(format!("an attribute of type {other}"))),
-                }
+                let ty = ty.unwrap_or(ElementType::F64);
+                self.scalar(ty, float(name, *value, ty)?)
             }
             Attribute::String(text) => Ok((STRING, self.text(text).cast())),
             Attribute::IntList(list) => {
@@ -332,13 +390,16 @@ fn count(len: usize) -> i64 {
 ///
 /// # Errors
 ///
-/// Those of the handler, and values that its interface has no words for.
+/// Those of the handler, and values that its interface has no words for. `INVALID_ARGUMENT` for what would mislead it:
+/// bytes that are not those of their shape or not aligned, and numbers that are none of their type's.
 pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
+    // The handler follows the pointers as far as the shapes say, and any safe code may have changed them.
+    call.check()?;
     let mut arena = Arena::default();
     let inputs = call.operands.iter().map(|x| (x.shape, x.bytes.as_ptr().cast_mut().cast())).collect();
-    let args = arena.buffers(inputs)?;
+    let args = arena.buffers("operand", inputs)?;
     let outputs = call.results.iter_mut().map(|x| (x.shape, x.bytes.as_mut_ptr().cast())).collect();
-    let rets = arena.buffers(outputs)?;
+    let rets = arena.buffers("result", outputs)?;
     let Attributes { values, types, .. } = call.attributes;
     let attrs = arena.attributes(values, types)?;
     let mut frame = CallFrame {
@@ -416,7 +477,8 @@ mod tests {
     fn a_handler_in_c_gets_buffers_and_attributes_and_gives_errors() {
         let address = (scale as *const ()).expose_provenance();
         let shape = Shape::new(ElementType::S32, [3]);
-        let input: Vec<u8> = [1i32, -2, 3].iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let input = [1i32, -2, 3];
+        let input: &[u8] = bytemuck::cast_slice(&input);
         let context = ExecuteContext::default();
         let run = |by: i64| {
             let attributes = Attributes {
@@ -424,15 +486,120 @@ mod tests {
                 values: vec![("by".to_owned(), Attribute::Int(by))],
                 types: vec![Some(ElementType::S32)],
             };
-            let mut output = [0; 12];
-            let operands = [Operand { shape: &shape, bytes: &input }];
-            let mut results = [ResultBuffer { shape: &shape, bytes: &mut output }];
+            let mut output = [0i32; 3];
+            let operands = [Operand { shape: &shape, bytes: input }];
+            let mut results = [ResultBuffer { shape: &shape, bytes: bytemuck::cast_slice_mut(&mut output) }];
             let mut made = Call::new("scale", &attributes, &operands, &mut results, &context).unwrap();
-            call(address, &mut made).map(|()| bytemuck::pod_read_unaligned::<[i32; 3]>(&output))
+            call(address, &mut made).map(|()| output)
         };
         assert_eq!(run(-4), Ok([-4, 8, -12]));
         let error = run(0).unwrap_err();
         assert_eq!((error.code(), error.message()), (ErrorCode::INVALID_ARGUMENT, "by nothing"));
+    }
+
+    /// Stands for a handler that would read and write out of bounds.
+    extern "C" fn misled(_: *mut CallFrame) -> *mut ForeignError {
+        let message = c"the handler was called".to_owned();
+        Box::into_raw(Box::new(ForeignError { code: ErrorCode::INTERNAL.as_raw(), message }))
+    }
+
+    /// What the handler that stands for others answers to a call that was changed after it was checked.
+    fn changed(change: impl for<'a> FnOnce(&mut Call<'a>, &'a Shape)) -> Error {
+        let (shape, huge) = (Shape::new(ElementType::S32, [2]), Shape::new(ElementType::S32, [1 << 40]));
+        let (input, mut output) = ([1i32, 2], [0i32; 2]);
+        let (attributes, context) = (Attributes::default(), ExecuteContext::default());
+        let operands = [Operand { shape: &shape, bytes: bytemuck::cast_slice(&input) }];
+        let mut results = [ResultBuffer { shape: &shape, bytes: bytemuck::cast_slice_mut(&mut output) }];
+        let mut made = Call::new("f", &attributes, &operands, &mut results, &context).unwrap();
+        change(&mut made, &huge);
+        call((misled as *const ()).expose_provenance(), &mut made).unwrap_err()
+    }
+
+    #[test]
+    fn shapes_that_were_changed_after_the_check_are_refused() {
+        let operand = changed(|call, huge| {
+            call.operands = Box::leak(Box::new([Operand { shape: Box::leak(Box::new(huge.clone())), bytes: &[] }]));
+        });
+        assert_eq!(
+            (operand.code(), operand.message()),
+            (ErrorCode::INVALID_ARGUMENT, "custom call \"f\": operand 0 is s32[1099511627776], but has 0 bytes")
+        );
+        let result = changed(|call, huge| call.results[0].shape = huge);
+        assert_eq!(
+            (result.code(), result.message()),
+            (ErrorCode::INVALID_ARGUMENT, "custom call \"f\": result 0 is s32[1099511627776], but has 8 bytes")
+        );
+    }
+
+    #[test]
+    fn memory_that_is_not_aligned_is_refused() {
+        let of = |ty, extent: i64, from: usize| {
+            let shape = Shape::new(ty, [extent]);
+            let memory = [0u64; 8];
+            let bytes = &bytemuck::cast_slice::<_, u8>(&memory)[from..][..shape.host_size().unwrap()];
+            let (attributes, context) = (Attributes::default(), ExecuteContext::default());
+            let operands = [Operand { shape: &shape, bytes }];
+            let mut made = Call::new("f", &attributes, &operands, &mut [], &context).unwrap();
+            call((misled as *const ()).expose_provenance(), &mut made).unwrap_err().message().to_owned()
+        };
+        let called = "the handler was called";
+        let refused = of(ElementType::S32, 2, 1);
+        assert!(refused.contains("operand 0") && refused.contains("s32[2]"), "{refused}");
+        assert!(refused.contains("not a multiple of 4"), "{refused}");
+        assert!(of(ElementType::F64, 1, 4).contains("not a multiple of 8"));
+        // Complex numbers are aligned as their parts are, and what is empty is nowhere.
+        assert!(of(ElementType::C128, 1, 4).contains("not a multiple of 8"));
+        for (ty, extent, from) in
+            [(ElementType::S32, 2, 4), (ElementType::C64, 1, 4), (ElementType::U8, 3, 1), (ElementType::S32, 0, 1)]
+        {
+            assert_eq!(of(ty, extent, from), called, "{ty}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_none_of_their_type_are_refused() {
+        use ElementType as E;
+        let of = |value: Attribute, ty: Option<E>| {
+            let values = vec![("a".to_owned(), value)];
+            let attributes = Attributes { text: None, values, types: vec![ty] };
+            let context = ExecuteContext::default();
+            let mut made = Call::new("f", &attributes, &[], &mut [], &context).unwrap();
+            call((misled as *const ()).expose_provenance(), &mut made).unwrap_err().message().to_owned()
+        };
+        let called = "the handler was called";
+        for (value, ty) in [
+            (1, E::Pred),
+            (-128, E::S8),
+            (255, E::U8),
+            (-32768, E::S16),
+            (65535, E::U16),
+            (i64::from(i32::MIN), E::S32),
+            (i64::from(u32::MAX), E::U32),
+            (i64::MIN, E::S64),
+            (-1, E::U64),
+        ] {
+            assert_eq!(of(Attribute::Int(value), Some(ty)), called, "{value} {ty}");
+        }
+        for (value, ty) in
+            [(2, E::Pred), (128, E::S8), (-1, E::U8), (32768, E::S16), (65536, E::U16), (1 << 31, E::S32), (-1, E::U32)]
+        {
+            let expected = format!("attribute \"a\" of a custom call in C is {value}, which is no {ty}");
+            assert_eq!(of(Attribute::Int(value), Some(ty)), expected);
+        }
+        // Types of which the value would be read beyond its end, or as nonsense.
+        for ty in [E::C128, E::C64, E::F64, E::F32, E::S4, E::Token] {
+            let refused = of(Attribute::Int(1), Some(ty));
+            assert!(refused.contains("attribute \"a\"") && refused.contains(&ty.to_string()), "{refused}");
+        }
+        for (value, ty) in [(1e300, E::F64), (0.1, E::F32), (f64::INFINITY, E::F32)] {
+            assert_eq!(of(Attribute::Float(value), Some(ty)), called, "{value} {ty}");
+        }
+        for (value, ty) in [(1e300, E::F32), (1.0, E::F16), (1.0, E::C128), (1.0, E::S32)] {
+            assert!(of(Attribute::Float(value), Some(ty)).contains("attribute \"a\""), "{value} {ty}");
+        }
+        // And the same within a dictionary, where all have 64 bits.
+        let inner = Attribute::Dictionary(vec![("b".to_owned(), Attribute::Int(i64::MAX))]);
+        assert_eq!(of(inner, Some(E::C128)), called);
     }
 
     #[test]
