@@ -109,8 +109,8 @@ fn when_ready<B: Backend>(
     }
 }
 
-/// Makes a buffer of another one's value, now or when that is ready: also where the device keeps the order itself, since
-/// a backend says by its answer alone that the new buffer is there, or why not.
+/// Makes a buffer of another one's value, now or when that is ready: also where the device keeps the order itself,
+/// since a backend says by its answer alone that the new buffer is there, or why not.
 fn derive<B: Backend>(
     buffer: &BufferHandle<B>,
     shape: &Shape,
