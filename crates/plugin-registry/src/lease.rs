@@ -221,6 +221,8 @@ impl Drop for Lease {
         if let Some(file) = self.file.take() {
             // What a process that ended left there is told apart by the lock, so a failure here harms nobody.
             let _ = file.set_len(0);
+            // Closing it is not enough: a process that is just being started has the file too, until its program begins.
+            let _ = file.unlock();
         }
         here.remove(&self.plugin);
     }

@@ -14,7 +14,7 @@ pub(crate) const LIMIT_VARIABLE: &str = "PJRT_CPU_MEMORY_LIMIT";
 const DETERMINISTIC: &str = "deterministic";
 
 /// Most devices a client makes of the machine.
-const MOST_DEVICES: i64 = 1024;
+pub(crate) const MOST_DEVICES: i64 = 1024;
 
 /// What a client is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

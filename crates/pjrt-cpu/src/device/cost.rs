@@ -4,6 +4,8 @@ use stablehlo::ir::{Func, Module, Op, OpKind, Region, Type, Unary, ValueId};
 
 /// Calls nested deeper than any program's are not followed.
 const MAX_DEPTH: usize = 96;
+/// Operations that are looked at; functions that call each other twice have more than anybody counts.
+const MAX_VISITS: usize = 1 << 20;
 
 /// Operations of one run, with each loop run once and each branch counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -23,11 +25,11 @@ impl Cost {
 
 /// The cost of a program.
 pub(crate) fn cost(module: &Module) -> Cost {
-    let mut cost = Cost::default();
+    let mut walk = Walk { module, cost: Cost::default(), visits: 0 };
     if let Some(entry) = module.entry() {
-        region(module, entry, &entry.body, 1.0, 0, &mut cost);
+        walk.region(entry, &entry.body, 1.0, 0);
     }
-    cost
+    walk.cost
 }
 
 /// Extents of a tensor; none for anything else.
@@ -43,84 +45,99 @@ fn elements(func: &Func, value: Option<&ValueId>) -> f64 {
     value.map_or(0.0, |value| extents(func, *value).iter().product())
 }
 
-/// Adds the cost of a region that is run `times` times.
-fn region(module: &Module, func: &Func, body: &Region, times: f64, depth: usize, cost: &mut Cost) {
-    if depth > MAX_DEPTH {
-        return;
-    }
-    for op in &body.ops {
-        operation(module, func, op, times, depth, cost);
-    }
+/// A walk through a program, and what it has counted.
+struct Walk<'m> {
+    module: &'m Module,
+    cost: Cost,
+    visits: usize,
 }
 
-fn operation(module: &Module, func: &Func, op: &Op, times: f64, depth: usize, cost: &mut Cost) {
-    let out = elements(func, op.results.first());
-    let first = elements(func, op.operands.first());
-    let nested = |times: f64, cost: &mut Cost| {
-        for body in &op.regions {
-            region(module, func, body, times, depth + 1, cost);
+impl Walk<'_> {
+    /// Adds the cost of a region that is run `times` times.
+    fn region(&mut self, func: &Func, body: &Region, times: f64, depth: usize) {
+        if depth > MAX_DEPTH {
+            return;
         }
-    };
-    match &op.kind {
-        OpKind::Unary(unary) => match unary {
-            Unary::Cbrt
-            | Unary::Cosine
-            | Unary::Exponential
-            | Unary::ExponentialMinusOne
-            | Unary::Log
-            | Unary::LogPlusOne
-            | Unary::Logistic
-            | Unary::Rsqrt
-            | Unary::Sine
-            | Unary::Sqrt
-            | Unary::Tan
-            | Unary::Tanh => cost.transcendentals += times * out,
-            _ => cost.flops += times * out,
-        },
-        OpKind::Binary(stablehlo::ir::Binary::Power | stablehlo::ir::Binary::Atan2) => {
-            cost.transcendentals += times * out;
-        }
-        OpKind::Binary(_) | OpKind::Compare { .. } | OpKind::Select | OpKind::Clamp | OpKind::Convert => {
-            cost.flops += times * out;
-        }
-        OpKind::DotGeneral { dimensions, .. } => {
-            let lhs = op.operands.first().map(|lhs| extents(func, *lhs)).unwrap_or_default();
-            let summed: f64 = dimensions.lhs_contracting.iter().filter_map(|d| lhs.get(*d)).product();
-            cost.flops += times * 2.0 * out * summed;
-        }
-        OpKind::Convolution { dimensions, .. } => {
-            let kernel = op.operands.get(1).map(|kernel| extents(func, *kernel)).unwrap_or_default();
-            let features = kernel.get(dimensions.kernel_output_feature).copied().unwrap_or(1.0).max(1.0);
-            cost.flops += times * 2.0 * out * kernel.iter().product::<f64>() / features;
-        }
-        // The body runs once for each element but the first.
-        OpKind::Reduce { .. } => nested(times * (first - out).max(0.0), cost),
-        OpKind::ReduceWindow { window } | OpKind::SelectAndScatter { window } => {
-            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-            let size: f64 = window.dimensions.iter().map(|extent| (*extent).max(1) as f64).product();
-            nested(times * out * (size - 1.0).max(0.0), cost);
-        }
-        OpKind::Scatter { .. } => {
-            let updates = elements(func, op.operands.last());
-            nested(times * updates, cost);
-        }
-        OpKind::Sort { .. } => nested(times * first * first.max(2.0).log2().ceil(), cost),
-        OpKind::Cholesky { .. } => {
-            let n = op.operands.first().and_then(|a| extents(func, *a).last().copied()).unwrap_or(0.0);
-            cost.flops += times * first * n / 3.0;
-        }
-        OpKind::TriangularSolve { .. } => {
-            let n = op.operands.first().and_then(|a| extents(func, *a).last().copied()).unwrap_or(0.0);
-            cost.flops += times * out * n;
-        }
-        OpKind::Fft { .. } => cost.flops += times * 5.0 * first * first.max(2.0).log2(),
-        OpKind::RngBitGenerator { .. } => cost.flops += times * 16.0 * elements(func, op.results.last()),
-        OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } => {
-            if let Some(callee) = module.func(callee) {
-                region(module, callee, &callee.body, times, depth + 1, cost);
+        for op in &body.ops {
+            self.visits += 1;
+            if self.visits > MAX_VISITS {
+                return;
             }
+            self.operation(func, op, times, depth);
         }
-        _ => nested(times, cost),
+    }
+
+    fn nested(&mut self, func: &Func, op: &Op, times: f64, depth: usize) {
+        for body in &op.regions {
+            self.region(func, body, times, depth + 1);
+        }
+    }
+
+    fn operation(&mut self, func: &Func, op: &Op, times: f64, depth: usize) {
+        let out = elements(func, op.results.first());
+        let first = elements(func, op.operands.first());
+        let cost = &mut self.cost;
+        match &op.kind {
+            OpKind::Unary(unary) => match unary {
+                Unary::Cbrt
+                | Unary::Cosine
+                | Unary::Exponential
+                | Unary::ExponentialMinusOne
+                | Unary::Log
+                | Unary::LogPlusOne
+                | Unary::Logistic
+                | Unary::Rsqrt
+                | Unary::Sine
+                | Unary::Sqrt
+                | Unary::Tan
+                | Unary::Tanh => cost.transcendentals += times * out,
+                _ => cost.flops += times * out,
+            },
+            OpKind::Binary(stablehlo::ir::Binary::Power | stablehlo::ir::Binary::Atan2) => {
+                cost.transcendentals += times * out;
+            }
+            OpKind::Binary(_) | OpKind::Compare { .. } | OpKind::Select | OpKind::Clamp | OpKind::Convert => {
+                cost.flops += times * out;
+            }
+            OpKind::DotGeneral { dimensions, .. } => {
+                let lhs = op.operands.first().map(|lhs| extents(func, *lhs)).unwrap_or_default();
+                let summed: f64 = dimensions.lhs_contracting.iter().filter_map(|d| lhs.get(*d)).product();
+                cost.flops += times * 2.0 * out * summed;
+            }
+            OpKind::Convolution { dimensions, .. } => {
+                let kernel = op.operands.get(1).map(|kernel| extents(func, *kernel)).unwrap_or_default();
+                let features = kernel.get(dimensions.kernel_output_feature).copied().unwrap_or(1.0).max(1.0);
+                cost.flops += times * 2.0 * out * kernel.iter().product::<f64>() / features;
+            }
+            // The body runs once for each element but the first.
+            OpKind::Reduce { .. } => self.nested(func, op, times * (first - out).max(0.0), depth),
+            OpKind::ReduceWindow { window } | OpKind::SelectAndScatter { window } => {
+                #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+                let size: f64 = window.dimensions.iter().map(|extent| (*extent).max(1) as f64).product();
+                self.nested(func, op, times * out * (size - 1.0).max(0.0), depth);
+            }
+            OpKind::Scatter { .. } => {
+                let updates = elements(func, op.operands.last());
+                self.nested(func, op, times * updates, depth);
+            }
+            OpKind::Sort { .. } => self.nested(func, op, times * first * first.max(2.0).log2().ceil(), depth),
+            OpKind::Cholesky { .. } => {
+                let n = op.operands.first().and_then(|a| extents(func, *a).last().copied()).unwrap_or(0.0);
+                cost.flops += times * first * n / 3.0;
+            }
+            OpKind::TriangularSolve { .. } => {
+                let n = op.operands.first().and_then(|a| extents(func, *a).last().copied()).unwrap_or(0.0);
+                cost.flops += times * out * n;
+            }
+            OpKind::Fft { .. } => cost.flops += times * 5.0 * first * first.max(2.0).log2(),
+            OpKind::RngBitGenerator { .. } => cost.flops += times * 16.0 * elements(func, op.results.last()),
+            OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } => {
+                if let Some(callee) = self.module.func(callee) {
+                    self.region(callee, &callee.body, times, depth + 1);
+                }
+            }
+            _ => self.nested(func, op, times, depth),
+        }
     }
 }
 
@@ -141,5 +158,21 @@ mod tests {
         let tail = "%1 = stablehlo.tanh %0 : tensor<8x2xf32>\n %2 = stablehlo.add %1, %0 : tensor<8x2xf32>";
         let both = of(&format!("{dot}\n {tail}\n return %2 : tensor<8x2xf32>"));
         assert_eq!(both, Cost { flops: 144.0, transcendentals: 16.0 });
+    }
+
+    #[test]
+    fn functions_that_call_each_other_twice_end() {
+        let calls = |k: i32| {
+            let name = format!("@f{}", k - 1);
+            format!(
+                "func.func private @f{k}() {{ func.call {name}() : () -> ()\n func.call {name}() : () -> ()\n return }}\n"
+            )
+        };
+        let text: String = (1..60).map(calls).collect();
+        let text = format!(
+            "{text} func.func private @f0() {{ return }}
+             func.func @main() {{ func.call @f59() : () -> ()\n return }}"
+        );
+        assert_eq!(cost(&stablehlo::parse(text).unwrap()), Cost::default());
     }
 }

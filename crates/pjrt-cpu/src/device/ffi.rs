@@ -99,9 +99,12 @@ fn run(handler: &Handler, call: &CustomCall, operands: &[&[u8]], results: &mut [
     let mut results: Vec<_> = of_results
         .iter()
         .zip(results)
-        .map(|(shape, bytes)| {
+        .enumerate()
+        .map(|(index, (shape, bytes))| {
             // What was in the memory before is nobody's business.
-            bytes.fill(0);
+            if !call.aliases.iter().any(|(result, _)| *result == index) {
+                bytes.fill(0);
+            }
             ResultBuffer { shape, bytes }
         })
         .collect();

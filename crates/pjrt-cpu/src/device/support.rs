@@ -7,6 +7,7 @@ use device_plugin::{CompileOptions, Program};
 use stablehlo::ir::Module;
 
 use super::compile::compile_module;
+use super::config::MOST_DEVICES;
 use crate::engine::{self, CompileError, CompileSettings, Pool};
 
 pub(crate) fn supports(program: &Program) -> Support {
@@ -18,9 +19,18 @@ pub(crate) fn supports(program: &Program) -> Support {
             return Support::No(vec![Reason::new(message)]);
         }
     };
+    let devices = ["mhlo.num_replicas", "mhlo.num_partitions"].map(|name| stated(&module, name));
+    let count = devices[0].checked_mul(devices[1]).filter(|_| devices.iter().all(|n| (1..=MOST_DEVICES).contains(n)));
+    if count.is_none_or(|count| count > MOST_DEVICES) {
+        let [replicas, partitions] = devices;
+        let message = format!(
+            "{replicas} replicas of {partitions} partitions: the device makes from 1 to {MOST_DEVICES} devices of a machine"
+        );
+        return Support::No(vec![Reason::new(message)]);
+    }
     let options = CompileOptions {
-        num_replicas: stated(&module, "mhlo.num_replicas"),
-        num_partitions: stated(&module, "mhlo.num_partitions"),
+        num_replicas: devices[0],
+        num_partitions: devices[1],
         use_spmd_partitioning: true,
         use_shardy_partitioner: true,
         ..CompileOptions::default()
@@ -58,4 +68,31 @@ fn reason(error: &CompileError) -> Reason {
 fn stated(module: &Module, name: &str) -> i64 {
     let found = module.attributes.iter().find(|(attribute, _)| attribute == name);
     found.and_then(|(_, value)| value.as_integer()).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_for_more_devices_than_any_machine_has_are_refused() {
+        for (replicas, partitions) in [("1000000000000", "1"), ("4611686018427387904", "4"), ("1024", "2"), ("0", "1")]
+        {
+            let text = format!(
+                "module attributes {{mhlo.num_replicas = {replicas} : i64, mhlo.num_partitions = {partitions} : i64}} {{
+                   func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{
+                     %0 = \"stablehlo.all_reduce\"(%a) ({{
+                       ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+                         %s = stablehlo.add %x, %y : tensor<f32>
+                         stablehlo.return %s : tensor<f32>
+                     }}) {{replica_groups = dense<0> : tensor<1x1xi64>}} : (tensor<2xf32>) -> tensor<2xf32>
+                     return %0 : tensor<2xf32>
+                   }}
+                 }}"
+            );
+            let program = Program { format: "mlir".to_owned(), code: text.into_bytes().into() };
+            let Support::No(reasons) = supports(&program) else { panic!("{replicas} x {partitions} are supported") };
+            assert!(reasons[0].to_string().contains("from 1 to 1024 devices"), "{}", reasons[0]);
+        }
+    }
 }

@@ -36,6 +36,27 @@ struct Member {
     thread: JoinHandle<()>,
 }
 
+impl Member {
+    fn start(device: usize) -> io::Result<Self> {
+        let (jobs, receiver) = channel::<Job>();
+        let name = format!("pjrt-cpu device {device}");
+        let run = move || receiver.into_iter().for_each(|job| job());
+        let thread = Builder::new().name(name).stack_size(STACK).spawn(run)?;
+        Ok(Self { jobs, thread })
+    }
+}
+
+/// Runs what became ready when the client was gone already: on threads for these jobs alone, all of which start before
+/// the first job, so that none waits for one that never comes.
+fn late(jobs: Vec<(usize, Job)>) -> io::Result<()> {
+    let threads = jobs.iter().map(|(device, _)| Member::start(*device)).collect::<io::Result<Vec<_>>>()?;
+    for (thread, (_, job)) in threads.iter().zip(jobs) {
+        // The thread receives as long as the sender lives.
+        let _ = thread.jobs.send(job);
+    }
+    Ok(())
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing here panics while it holds a lock.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -106,17 +127,17 @@ impl Workers {
     ///
     /// # Errors
     ///
-    /// The system has no thread left, or the client is gone; then none of the jobs runs.
+    /// The system has no thread left; then none of the jobs runs.
     pub(crate) fn launch(&self, jobs: Vec<(usize, Job)>) -> io::Result<()> {
         let mut members = lock(&self.members);
+        if lock(&self.queue).closed {
+            drop(members);
+            return late(jobs);
+        }
         for (device, _) in &jobs {
-            let member = members.get_mut(*device).ok_or_else(|| io::Error::other("the client is gone"))?;
+            let member = members.get_mut(*device).ok_or_else(|| io::Error::other("the client has no such device"))?;
             if member.is_none() {
-                let (sender, receiver) = channel::<Job>();
-                let name = format!("pjrt-cpu device {device}");
-                let run = move || receiver.into_iter().for_each(|job| job());
-                let thread = Builder::new().name(name).stack_size(STACK).spawn(run)?;
-                *member = Some(Member { jobs: sender, thread });
+                *member = Some(Member::start(*device)?);
             }
         }
         for (device, job) in jobs {
@@ -128,8 +149,8 @@ impl Workers {
         Ok(())
     }
 
-    /// Ends the threads once they have run all that was submitted. May be called by one of them, which then ends by
-    /// itself.
+    /// Ends the threads once they have run all that was submitted, and waits for that. One of them may call it: then
+    /// they end by themselves, for some may wait for what only the caller's thread will run.
     pub(crate) fn close(&self) {
         let threads = {
             let mut queue = lock(&self.queue);
@@ -144,11 +165,12 @@ impl Workers {
         });
         let threads: Vec<_> = threads.into_iter().chain(members).collect();
         let this = std::thread::current().id();
+        if threads.iter().any(|thread| thread.thread().id() == this) {
+            return;
+        }
         for thread in threads {
-            if thread.thread().id() != this {
-                // Jobs contain their panics.
-                let _ = thread.join();
-            }
+            // Jobs contain their panics.
+            let _ = thread.join();
         }
     }
 
@@ -208,7 +230,45 @@ mod tests {
         assert_eq!(workers.count(), DEVICES);
         workers.close();
         assert_eq!(done.load(Ordering::Relaxed), 4 * 20 * DEVICES);
-        assert!(workers.launch(vec![(0, Box::new(|| {}))]).is_err());
+        // What comes later has threads of its own.
+        let (barrier, (sender, receiver)) = (Arc::new(Barrier::new(2)), channel());
+        let job = |device| {
+            let (barrier, sender) = (Arc::clone(&barrier), sender.clone());
+            let run = move || {
+                barrier.wait();
+                sender.send(device).unwrap();
+            };
+            (device, Box::new(run) as Job)
+        };
+        workers.launch(vec![job(0), job(1)]).unwrap();
+        drop(sender);
+        assert_eq!((receiver.iter().sum::<usize>(), workers.count()), (1, 0));
+    }
+
+    #[test]
+    fn a_device_may_close_them_while_launches_wait_for_it() {
+        let workers = Workers::new(1, 2);
+        let (inner, barrier) = (Arc::clone(&workers), Arc::new(Barrier::new(2)));
+        let (queued, go) = channel::<()>();
+        let (sender, receiver) = channel();
+        let first = Box::new(move || {
+            go.recv().unwrap();
+            inner.close();
+        });
+        workers.launch(vec![(0, first), (1, Box::new(|| {}))]).unwrap();
+        let member = |device| {
+            let (barrier, sender) = (Arc::clone(&barrier), sender.clone());
+            let run = move || {
+                barrier.wait();
+                sender.send(()).unwrap();
+            };
+            (device, Box::new(run) as Job)
+        };
+        workers.launch(vec![member(0), member(1)]).unwrap();
+        queued.send(()).unwrap();
+        for _ in 0..2 {
+            receiver.recv_timeout(std::time::Duration::from_secs(60)).expect("the second launch ran");
+        }
     }
 
     #[test]

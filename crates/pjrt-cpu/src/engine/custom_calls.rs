@@ -36,10 +36,12 @@ pub struct CustomCall {
     pub operands: Vec<TensorType>,
     /// Type of each result.
     pub results: Vec<TensorType>,
+    /// `output_operand_aliases`: results that are their operand at first, as (result, operand).
+    pub aliases: Vec<(usize, usize)>,
 }
 
 /// Computes the results from the operands; both are the tensors' bytes, row-major, in the machine's byte order.
-/// Results hold arbitrary bytes at first. The message of an error becomes the error of the run. Calls may come from
+/// Results hold arbitrary bytes at first, those of [`CustomCall::aliases`] their operand's. The message of an error becomes the error of the run. Calls may come from
 /// several threads at once.
 pub type Handler = dyn Fn(&CustomCall, &[&[u8]], &mut [&mut [u8]]) -> Result<(), String> + Send + Sync;
 
@@ -56,13 +58,21 @@ pub fn register(
     target: &str,
     handler: impl Fn(&CustomCall, &[&[u8]], &mut [&mut [u8]]) -> Result<(), String> + Send + Sync + 'static,
 ) -> bool {
-    let mut handlers = handlers().write().unwrap_or_else(PoisonError::into_inner);
-    handlers.insert(target.to_owned(), Arc::new(handler)).is_some()
+    // What another handler held is dropped when the lock is free again.
+    let before = {
+        let mut handlers = handlers().write().unwrap_or_else(PoisonError::into_inner);
+        handlers.insert(target.to_owned(), Arc::new(handler))
+    };
+    before.is_some()
 }
 
 /// Forgets the handler of a target; programs compiled before keep it. Says whether there was one.
 pub fn unregister(target: &str) -> bool {
-    handlers().write().unwrap_or_else(PoisonError::into_inner).remove(target).is_some()
+    let before = {
+        let mut handlers = handlers().write().unwrap_or_else(PoisonError::into_inner);
+        handlers.remove(target)
+    };
+    before.is_some()
 }
 
 /// The targets with a handler, in order.

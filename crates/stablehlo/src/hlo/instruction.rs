@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::proto::{Instruction, Shape};
+use super::proto::{Instruction, OutputOperandAliasing, Shape};
 use super::{collective, shape};
 use crate::attributes::{enumeration, int};
 use crate::error::{Error, Result};
@@ -310,6 +310,16 @@ fn custom_call(i: &mut Instruction, extra: &mut Attributes) -> Result<OpKind> {
         let operands = i.operand_shapes_with_layout.iter().map(layout).collect::<Result<_>>()?;
         extra.push(("operand_layouts".to_owned(), Attribute::Array(operands)));
         extra.push(("result_layouts".to_owned(), Attribute::Array(results)));
+    }
+    if !i.output_operand_aliasing.is_empty() {
+        let alias = |a: &OutputOperandAliasing| {
+            Attribute::Other(format!(
+                "#stablehlo.output_operand_alias<output_tuple_indices = {:?}, operand_index = {}, operand_tuple_indices = {:?}>",
+                a.output_shape_index, a.operand_index, a.operand_shape_index
+            ))
+        };
+        let aliases = i.output_operand_aliasing.iter().map(alias).collect();
+        extra.push(("output_operand_aliases".to_owned(), Attribute::Array(aliases)));
     }
     let api_version = if i.custom_call_api_version == 0 { 1 } else { i64::from(i.custom_call_api_version) };
     Ok(OpKind::CustomCall {

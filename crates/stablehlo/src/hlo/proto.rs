@@ -116,6 +116,16 @@ pub(super) struct Layout {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub(super) struct OutputOperandAliasing {
+    #[prost(int64, repeated, tag = "1")]
+    pub(super) output_shape_index: Vec<i64>,
+    #[prost(int64, tag = "2")]
+    pub(super) operand_index: i64,
+    #[prost(int64, repeated, tag = "3")]
+    pub(super) operand_shape_index: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub(super) struct Instruction {
     #[prost(string, tag = "1")]
     pub(super) name: String,
@@ -215,6 +225,8 @@ pub(super) struct Instruction {
     pub(super) use_global_device_ids: bool,
     #[prost(string, tag = "72")]
     pub(super) comparison_type: String,
+    #[prost(message, repeated, tag = "74")]
+    pub(super) output_operand_aliasing: Vec<OutputOperandAliasing>,
     #[prost(int32, tag = "77")]
     pub(super) custom_call_api_version: i32,
     #[prost(int64, tag = "81")]

@@ -13,6 +13,9 @@ pub(crate) struct Custom {
 impl Kernel for Custom {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
         let call = &self.bound.call;
+        for &(result, operand) in &call.aliases {
+            outs[result].copy_from_slice(ins[operand]);
+        }
         (self.bound.handler)(call, ins, outs)
             .map_err(|message| RunError::CustomCall(format!("custom_call @{}: {message}", call.target)))
     }

@@ -63,6 +63,8 @@ impl Kernel for Gather {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
         let w = &self.windows;
         if w.len() == 0 {
+            // Collapsed dimensions of an empty operand leave results that have elements, of which there are none.
+            outs[0].fill(0);
             return Ok(());
         }
         with_size!(self.size, T => {

@@ -13,6 +13,21 @@ use crate::engine::kernels::sort::{Order, Sort};
 use crate::engine::tile::Iota;
 use crate::engine::view::{View, strides_of};
 
+/// The result and the operand of `#stablehlo.output_operand_alias<output_tuple_indices = [1], operand_index = 0, …>`;
+/// none where it is inside a tuple.
+fn read_alias(text: &str) -> Option<(usize, usize)> {
+    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let after = |name: &str| text.split_once(name).map(|(_, rest)| rest);
+    let list = |name: &str| after(name).and_then(|rest| rest.split_once(']')).map_or("", |(inside, _)| inside);
+    let result = match list("output_tuple_indices=[") {
+        "" => 0,
+        index => index.parse().ok()?,
+    };
+    let operand = after("operand_index=")?;
+    let operand = operand[..operand.find(|c: char| !c.is_ascii_digit())?].parse().ok()?;
+    list("operand_tuple_indices=[").is_empty().then_some((result, operand))
+}
+
 impl<'m> Cx<'_, 'm> {
     pub(super) fn custom_call(&mut self, target: &str) -> Result<()> {
         if let Some(handler) = custom_calls::find(target) {
@@ -70,6 +85,7 @@ impl<'m> Cx<'_, 'm> {
             attributes: self.op.attributes.clone(),
             operands: operands.iter().map(|x| x.ty.clone()).collect(),
             results: results.clone(),
+            aliases: self.aliases(&operands, &results)?,
         };
         let ins: Vec<V> = operands.iter().map(|x| x.v).collect();
         let kernel = Custom { bound: Bound { call, handler }, has_side_effect: *has_side_effect };
@@ -78,6 +94,31 @@ impl<'m> Cx<'_, 'm> {
             self.bind(i, Bind::Tensor(Tv { v, ty }))?;
         }
         tokens.into_iter().try_for_each(|i| self.bind(i, Bind::Token))
+    }
+
+    /// `output_operand_aliases`, as (result, operand).
+    fn aliases(&self, operands: &[Tv], results: &[TensorType]) -> Result<Vec<(usize, usize)>> {
+        let Some(Attribute::Array(list)) = find(&self.op.attributes, "output_operand_aliases") else {
+            return Ok(Vec::new());
+        };
+        let mut aliases = Vec::with_capacity(list.len());
+        for alias in list {
+            let pair = match alias {
+                Attribute::Other(text) => read_alias(text),
+                _ => None,
+            };
+            let pair = pair.filter(|&(result, operand)| {
+                let types = results.get(result).zip(operands.get(operand));
+                types.is_some_and(|(ty, x)| *ty == x.ty) && aliases.iter().all(|(other, _)| *other != result)
+            });
+            aliases.push(pair.ok_or_else(|| {
+                self.invalid(format!(
+                    "output_operand_alias {} names no operand and result of one type, or a result twice",
+                    aliases.len()
+                ))
+            })?);
+        }
+        Ok(aliases)
     }
 
     /// `x` in the type the factorisations compute in.

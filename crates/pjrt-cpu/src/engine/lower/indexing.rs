@@ -257,7 +257,8 @@ impl<'m> Cx<'_, 'm> {
         for operand in 0..scalars.len() / 2 {
             let (left, right) = (region.args[2 * operand], region.args[2 * operand + 1]);
             let plain = a == left && b == right;
-            if !plain && !mirrored(ops, a, b, left, right, 0) {
+            let mut budget = MAX_MIRRORED;
+            if !plain && !mirrored(ops, [a, b], [left, right], &mut budget) {
                 continue;
             }
             if plain {
@@ -273,33 +274,35 @@ impl<'m> Cx<'_, 'm> {
     }
 }
 
-/// The ops that make `a` from `left` are those that make `b` from `right`.
+/// Pairs of values that are compared to find the two sides of a comparator alike; a sort by any comparator is as right.
+const MAX_MIRRORED: usize = 256;
+
+/// The ops that make the first of `made` from the first of `arguments` are those that make the second from the second.
 fn mirrored(
     ops: &[stablehlo::ir::Op],
-    a: stablehlo::ir::ValueId,
-    b: stablehlo::ir::ValueId,
-    left: stablehlo::ir::ValueId,
-    right: stablehlo::ir::ValueId,
-    depth: usize,
+    made: [stablehlo::ir::ValueId; 2],
+    arguments: [stablehlo::ir::ValueId; 2],
+    left: &mut usize,
 ) -> bool {
-    if (a, b) == (left, right) {
+    if made == arguments {
         return true;
     }
-    if a == right || b == left || depth > 16 {
+    if made[0] == arguments[1] || made[1] == arguments[0] || *left == 0 {
         return false;
     }
+    *left -= 1;
     let maker = |v| ops.iter().find(|op| op.results.contains(&v));
-    match (maker(a), maker(b)) {
-        // Made outside the region, or the other argument of some operand: equal only if the same, and constant.
-        (None, None) => false,
-        (Some(x), Some(y)) => {
+    match made.map(maker) {
+        [Some(x), Some(y)] => {
             let constant = matches!((&x.kind, &y.kind), (OpKind::Constant(p), OpKind::Constant(q)) if p == q);
+            let mut pairs = x.operands.iter().zip(&y.operands);
             constant
                 || (x.regions.is_empty()
                     && same_elementwise(&x.kind, &y.kind)
                     && x.operands.len() == y.operands.len()
-                    && x.operands.iter().zip(&y.operands).all(|(&p, &q)| mirrored(ops, p, q, left, right, depth + 1)))
+                    && pairs.all(|(&p, &q)| mirrored(ops, [p, q], arguments, left)))
         }
+        // Made outside the region, or the other argument of some operand: equal only if the same, and constant.
         _ => false,
     }
 }

@@ -221,6 +221,8 @@ impl Cx<'_, '_> {
             FftType::Rfft => ((part, &given), (complex, &halved)),
             FftType::Irfft => ((complex, &halved), (part, &given)),
         };
+        // Tables of that length are made.
+        lengths.iter().try_for_each(|&n| self.listable([n]))?;
         // An empty spectrum has an empty signal.
         let empty = lengths.contains(&0);
         let fits = x.ty.dtype == from && (x.ty.dims[..] == operand[..] || empty);

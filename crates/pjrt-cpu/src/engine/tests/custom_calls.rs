@@ -98,3 +98,52 @@ fn eigenvalues_are_those_of_the_named_triangle() {
         assert!(w.iter().zip(expected).all(|(w, e)| (w - e).abs() < 1e-6), "{config}: {w:?}");
     }
 }
+
+#[test]
+fn an_aliased_result_is_its_operand_at_first() {
+    custom_calls::register("tests.increment", |call, operands, results| {
+        assert_eq!((&call.aliases[..], operands.len()), (&[(1, 0)][..], 1));
+        bytemuck::cast_slice_mut::<u8, i32>(results[1]).iter_mut().for_each(|x| *x += 1);
+        bytemuck::cast_slice_mut::<u8, i32>(results[0]).fill(0);
+        Ok(())
+    });
+    let call = |alias: &str| {
+        let text = format!(
+            "func.func @main(%a: tensor<2xi32>) -> tensor<2xi32> {{
+               %0:2 = stablehlo.custom_call @tests.increment(%a) {{output_operand_aliases = [#stablehlo.output_operand_alias<
+                 output_tuple_indices = [{alias}], operand_index = 0, operand_tuple_indices = []>]}}
+                 : (tensor<2xi32>) -> (tensor<1xi32>, tensor<2xi32>)
+               return %0#1 : tensor<2xi32>
+             }}"
+        );
+        compile(&stablehlo::parse(text).unwrap())
+    };
+    let x = tensor(DType::I32, &[2], &[41, 7]);
+    assert_eq!(run::<i32>(&call("1").unwrap(), vec![x]), [42, 8]);
+    // Of another type, and none at all.
+    for wrong in ["0", "2"] {
+        let error = call(wrong).unwrap_err().to_string();
+        assert!(error.contains("output_operand_alias") && error.contains("tests.increment"), "{error}");
+    }
+}
+
+#[test]
+fn a_handler_that_goes_may_ask_for_the_others() {
+    struct Asks;
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            ASKED.fetch_add(custom_calls::targets().len().min(1), Ordering::Relaxed);
+        }
+    }
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    custom_calls::register("tests.stays", |_, _, _| Ok(()));
+    for _ in 0..2 {
+        let asks = Asks;
+        custom_calls::register("tests.asks", move |_, _, _| {
+            let _ = &asks;
+            Ok(())
+        });
+    }
+    assert!(custom_calls::unregister("tests.asks"));
+    assert_eq!(ASKED.load(Ordering::Relaxed), 2);
+}

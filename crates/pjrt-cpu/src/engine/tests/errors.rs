@@ -109,3 +109,15 @@ fn tensors_beyond_the_address_space_are_refused() {
     assert_eq!(error.kind(), CompileErrorKind::Invalid);
     assert!(error.message().contains("address space"), "{error}");
 }
+
+#[test]
+fn tables_beyond_any_memory_are_refused() {
+    let ty = "tensor<1099511627776xcomplex<f32>>";
+    let error = refused(&format!(
+        "func.func @main(%a: {ty}) -> {ty} {{
+           %0 = stablehlo.fft %a, type = FFT, length = [1099511627776] : ({ty}) -> {ty}
+           return %0 : {ty}
+         }}"
+    ));
+    assert!(error.message().contains("fft with more than"), "{error}");
+}

@@ -163,3 +163,35 @@ fn casts_of_sub_byte_results_move_bytes() {
         [1, 4, 2, 5, 3, 6]
     );
 }
+
+#[test]
+fn windows_of_nothing_are_zeros() {
+    let gather = program(
+        "%a: tensor<0x4xf32>, %i: tensor<3x1xi32>",
+        "tensor<3x4xf32>",
+        "%0 = \"stablehlo.gather\"(%a, %i) {dimension_numbers = #stablehlo.gather<offset_dims = [1],
+           collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+           slice_sizes = array<i64: 0, 4>, indices_are_sorted = false}
+           : (tensor<0x4xf32>, tensor<3x1xi32>) -> tensor<3x4xf32>
+         return %0 : tensor<3x4xf32>",
+    );
+    for _ in 0..3 {
+        // Memory that held something, to be taken again.
+        drop(tensor(DType::F32, &[3, 4], &[7.0f32; 12]));
+        let ins = vec![tensor::<f32>(DType::F32, &[0, 4], &[]), tensor(DType::I32, &[3, 1], &[0, 1, 2])];
+        assert_eq!(run::<f32>(&gather, ins), [0.0; 12]);
+    }
+}
+
+#[test]
+fn singular_vectors_of_nothing_are_those_of_the_space() {
+    let svd = program(
+        "%a: tensor<2x0xf64>",
+        "tensor<2x2xf64>",
+        "%0:5 = stablehlo.custom_call @lapack_dgesdd_ffi(%a)
+           {api_version = 4 : i32, mhlo.backend_config = {mode = 65 : ui8}} : (tensor<2x0xf64>)
+           -> (tensor<2x0xf64>, tensor<0xf64>, tensor<2x2xf64>, tensor<0x0xf64>, tensor<i32>)
+         return %0#2 : tensor<2x2xf64>",
+    );
+    assert_eq!(run::<f64>(&svd, vec![tensor::<f64>(DType::F64, &[2, 0], &[])]), [1.0, 0.0, 0.0, 1.0]);
+}

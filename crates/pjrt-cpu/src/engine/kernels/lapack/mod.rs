@@ -59,6 +59,8 @@ fn part(bytes: &[u8], index: usize, batch: usize) -> &[u8] {
 
 impl Kernel for Lapack {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+        // Routines leave results alone that are not asked for, and all of them where they fail.
+        outs.iter_mut().for_each(|out| out.fill(0));
         let sizes: Vec<usize> = outs.iter().map(|out| out.len() / self.batch.max(1)).collect();
         for index in 0..self.batch {
             let ins: Vec<&[u8]> = ins.iter().map(|bytes| part(bytes, index, self.batch)).collect();

@@ -63,6 +63,10 @@ pub(super) fn singular<T: Scalar + Number>(
     vectors: Option<SingularVectors<'_, T>>,
 ) -> bool {
     if m == 0 || n == 0 {
+        if let Some((u, vt, true)) = vectors {
+            store(u, Mat::<T>::identity(m, m).as_ref(), |x| x);
+            store(vt, Mat::<T>::identity(n, n).as_ref(), |x| x);
+        }
         return true;
     }
     if !finite(a) {
