@@ -262,6 +262,9 @@ static void registering(void) {
     CHECK(has(dp_support_json(support), "\"operation\":\"stablehlo.subtract\""));
     dp_support_free(support);
     OK(dp_plugin_supports(toy, "hlo", "x", 1, DP_EFFORT_COMPILE, &support, &error));
+    CHECK(dp_support_answer(support) == DP_SUPPORT_NO);
+    dp_support_free(support);
+    OK(dp_plugin_supports(toy, "unheard_of", "x", 1, DP_EFFORT_COMPILE, &support, &error));
     CHECK(dp_support_answer(support) == DP_SUPPORT_MAYBE);
     dp_support_free(support);
     support = NULL;

@@ -13,6 +13,8 @@ PACKAGE = os.environ.get("PJRT_CPU_PACKAGE")
 # All must stand before JAX makes its first client.
 if PACKAGE:
     sys.path.insert(0, PACKAGE)
+    # Processes that tests start find it too.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PACKAGE, os.environ.get("PYTHONPATH")]))
 else:
     os.environ["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"pjrt_cpu:{PLUGIN}"
 os.environ["JAX_PLATFORMS"] = "pjrt_cpu,cpu"
