@@ -29,8 +29,12 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// A compiled program.
     type Executable: Send + Sync + 'static;
 
-    /// Whether the device runs work in the order of submission, so that `execute`, `read` and `copy` may be given
-    /// buffers whose event is still pending. By default the SDK waits for the buffers first.
+    /// Whether the device runs work in the order of submission, so that `execute` may be given buffers whose event is
+    /// still pending. By default the SDK waits for the buffers first.
+    ///
+    /// `read`, `copy`, `bitcast` and the functions of raw buffers get buffers that are ready, whatever is said here:
+    /// they return no event by which to fail later, or to say when memory is there. So a copy of what is under way is
+    /// made when that is ready, and an execution with the copy waits until it is made.
     const QUEUED: bool = false;
 
     /// The optional groups of functions the backend offers frameworks: streams, raw buffers, a profiler, custom calls.
@@ -191,7 +195,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
         Err(Error::unimplemented("direct memory access of host memory"))
     }
 
-    /// Copies a buffer to another memory or device; by default through the host.
+    /// Copies a buffer, which is ready, to another memory or device; by default through the host. The copy is there
+    /// when this returns.
     ///
     /// # Errors
     ///

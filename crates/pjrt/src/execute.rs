@@ -61,10 +61,13 @@ pub struct ExecuteOptions {
 }
 
 impl ExecuteOptions {
-    /// Keeps the context until the run of that event has ended.
-    fn keep_context(&self, run: &Event) {
-        if let Some(context) = &self.context {
-            run.hold(context.clone(), |context, _| drop(context));
+    /// Keeps the context until the run of that event has ended; for ever where there is no event, since nothing tells
+    /// when the run is done with it.
+    fn keep_context(&self, run: Option<&Event>) {
+        let Some(context) = self.context.clone() else { return };
+        match run {
+            Some(run) => run.hold(context, |context, _| drop(context)),
+            None => std::mem::forget(context),
         }
     }
 }
@@ -180,12 +183,7 @@ impl LoadedExecutable {
         drop(inputs);
         let (outputs, done) = run?;
         let name = slot::PJRT_LoadedExecutable_Execute::NAME;
-        let Some(done) = done else {
-            // Nothing tells when the run is done with its context.
-            std::mem::forget(options.context.clone());
-            return Err(Error::malformed(name, Malformed("no event for the run")));
-        };
-        options.keep_context(&done);
+        let done = done.ok_or_else(|| Error::malformed(name, Malformed("no event for the run")))?;
         Ok(Execution { outputs, done })
     }
 
@@ -237,6 +235,10 @@ impl LoadedExecutable {
         unsafe { self.launch(&launch, &[arguments.as_mut().as_ptr()], &[outputs.as_mut().as_mut_ptr()], events) }?;
         // SAFETY: C3: the plugin made the event for us.
         let done = NonNull::new(event[0]).map(|raw| unsafe { Event::new(raw, self.handle().owner().clone()) });
+        if let Some(options) = options {
+            // Whatever the plugin answered besides, the run may be using the context.
+            options.keep_context(done.as_ref());
+        }
         // SAFETY: the plugin filled the list.
         Ok((unsafe { self.take_outputs(outputs.as_mut(), device) }?, done))
     }
@@ -281,13 +283,12 @@ impl LoadedExecutable {
                 // SAFETY: C3: the plugin made the event for us.
                 Ok(raw) => execution.done.push(unsafe { Event::new(raw, self.handle().owner().clone()) }),
                 Err(why) => {
-                    // Nothing tells when this run is done with its context.
-                    std::mem::forget(options.context.clone());
+                    options.keep_context(None);
                     broken = Some(Error::malformed(name, why));
                 }
             }
         }
-        execution.done.iter().for_each(|run| options.keep_context(run));
+        execution.done.iter().for_each(|run| options.keep_context(Some(run)));
         for (list, device) in outputs.iter_mut().zip(devices) {
             // SAFETY: the plugin filled the list.
             match unsafe { self.take_outputs(list, *device) } {

@@ -5,13 +5,15 @@
 #[path = "common/fake.rs"]
 mod fake;
 
-use std::sync::atomic::Ordering::SeqCst;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use fake::{Fake, plugin_of, table};
 use pjrt::{
-    Buffer, Client, CompileOptions, Device, DeviceDescription, Error, ErrorKind, Event, Executable, ExecuteOptions,
-    HostRead, Input, LoadedExecutable, Memory, Plugin, Program, TopologyDescription,
+    Buffer, Client, CompileOptions, Device, DeviceDescription, Error, ErrorKind, Event, Executable, ExecuteContext,
+    ExecuteOptions, HostRead, Input, LoadedExecutable, Memory, Plugin, Program, TopologyDescription,
 };
+use pjrt_sys::{PJRT_Error, PJRT_ExecuteContext_Create_Args, PJRT_ExecuteContext_Destroy_Args};
 
 fn compile(client: &Client) -> LoadedExecutable {
     client.compile(&Program::mlir(""), &CompileOptions::default()).unwrap()
@@ -142,4 +144,45 @@ fn null_for_an_output_is_an_error() {
     assert_eq!(error.kind(), ErrorKind::Malformed);
     drop((buffer, executable, client));
     assert!(fake.all_gone(), "the event of the run does not leak");
+}
+
+#[test]
+fn a_context_outlives_a_run_whose_outputs_are_null() {
+    static CONTEXT: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn create(args: *mut PJRT_ExecuteContext_Create_Args) -> *mut PJRT_Error {
+        CONTEXT.fetch_add(1, SeqCst);
+        // SAFETY: the arguments of a call.
+        unsafe { (*args).context = CONTEXT.as_ptr().cast() };
+        null_mut()
+    }
+    unsafe extern "C" fn destroy(_: *mut PJRT_ExecuteContext_Destroy_Args) -> *mut PJRT_Error {
+        CONTEXT.fetch_sub(1, SeqCst);
+        null_mut()
+    }
+    let mut table = table();
+    table.PJRT_ExecuteContext_Create = Some(create);
+    table.PJRT_ExecuteContext_Destroy = Some(destroy);
+    let plugin = plugin_of(table).unwrap();
+    let fake = Fake::new();
+    let client = fake.client_of(&plugin);
+    let executable = compile(&client);
+    let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
+    for sharded in [false, true] {
+        fake.null_outputs.store(true, SeqCst);
+        fake.manual.store(true, SeqCst);
+        let options = ExecuteOptions { context: Some(ExecuteContext::new(&plugin).unwrap()), ..Default::default() };
+        let error = if sharded {
+            executable.execute_sharded(vec![vec![Input::Borrow(&buffer)]], &options).unwrap_err()
+        } else {
+            executable.execute_with([Input::Borrow(&buffer)], &options).unwrap_err()
+        };
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+        drop(options);
+        assert_eq!(CONTEXT.load(SeqCst), 1, "the run has not ended");
+        fake.finish();
+        assert_eq!(CONTEXT.load(SeqCst), 0);
+        fake.manual.store(false, SeqCst);
+    }
+    drop((buffer, executable, client));
+    assert!(fake.all_gone());
 }

@@ -58,8 +58,9 @@ impl<B: Backend> Value<B> {
         self.get().ok_or_else(|| Error::internal("the buffer is ready, but has no value"))
     }
 
-    fn take(&mut self) -> Option<B::Buffer> {
-        match std::mem::replace(self, Self::Gone) {
+    /// The value as a backend gets it. One that came later may be wanted elsewhere, too, so this may be a clone.
+    fn into_buffer(self) -> Option<B::Buffer> {
+        match self {
             Self::Now(value) => Some(value),
             Self::Later(value) => value.get().cloned(),
             Self::Gone => None,
@@ -316,12 +317,12 @@ impl<B: Backend> BufferHandle<B> {
         if self.state.compare_exchange(1, DELETED, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
             if !self.client.ledger.is_used(self.bit(), Some(own)) {
                 // SAFETY: V7, this is the only use.
-                return unsafe { self.take_value() };
+                return unsafe { self.take_value() }.into_buffer();
             }
-            // SAFETY: nobody drops the value before it is left to others in the next line.
-            let value = unsafe { self.value() }.get().cloned();
-            self.client.left.add(NonNull::from(self));
-            return value;
+            // Also when the clone panics.
+            let _leaving = Leaving(self);
+            // SAFETY: nobody drops the value before it is left to others.
+            return unsafe { self.value() }.get().cloned();
         }
         // SAFETY: the execution keeps the value from being dropped.
         let value = unsafe { self.value() }.get().cloned();
@@ -355,14 +356,16 @@ impl<B: Backend> BufferHandle<B> {
         None
     }
 
+    /// Takes the value out, which runs no vendor code.
+    ///
     /// # Safety
     ///
     /// Nobody else uses the value, now or later.
     #[inline]
-    unsafe fn take_value(&self) -> Option<B::Buffer> {
+    unsafe fn take_value(&self) -> Value<B> {
         // SAFETY: the caller's contract.
         let value = unsafe { &mut *self.value.get() };
-        value.take()
+        std::mem::replace(value, Value::Gone)
     }
 
     /// Frees the framework's handle, now or with the last use.
@@ -507,6 +510,15 @@ pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &
     Ok(())
 }
 
+/// A deleted buffer whose value is left to executions when this is dropped.
+struct Leaving<'a, B: Backend>(&'a BufferHandle<B>);
+
+impl<B: Backend> Drop for Leaving<'_, B> {
+    fn drop(&mut self) {
+        self.0.client.left.add(NonNull::from(self.0));
+    }
+}
+
 /// Deleted buffers whose values executions may still use.
 pub(crate) struct Left<B: Backend> {
     count: AtomicUsize,
@@ -550,10 +562,10 @@ impl<B: Backend> Left<B> {
         unsafe { buffer.as_ref() }.state.fetch_and(!LEFT, Ordering::SeqCst);
     }
 
-    /// Drops the values that no execution uses any more.
+    /// Drops the values that no execution uses any more. Panics of their destructors end here.
     #[cold]
     pub(crate) fn drop_unused(&self, client: &Client<B>) {
-        let mut values = Vec::new();
+        let mut values: Vec<Value<B>> = Vec::new();
         {
             let mut buffers = self.lock();
             buffers.retain(|buffer| {
@@ -569,7 +581,7 @@ impl<B: Backend> Left<B> {
             });
             self.count.store(buffers.len(), Ordering::SeqCst);
         }
-        // Vendor code runs without the lock.
-        drop_contained(values);
+        // Vendor code runs without the lock; a destructor that panics leaves the other values to be dropped.
+        values.into_iter().for_each(drop_contained);
     }
 }

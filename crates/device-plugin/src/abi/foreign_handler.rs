@@ -223,6 +223,57 @@ fn data_type(ty: ElementType) -> Option<c_int> {
     })
 }
 
+/// What C code expects of the address of an element. A complex number is a pair of floats.
+fn alignment(ty: ElementType) -> usize {
+    match ty {
+        ElementType::C64 | ElementType::C128 => ty.host_size() / 2,
+        _ => ty.host_size().max(1),
+    }
+}
+
+/// The low bytes of an integer that is one of that type; they are the shorter integer.
+fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
+    use ElementType as E;
+    let fits = match ty {
+        E::Pred => matches!(value, 0 | 1),
+        E::S8 => i8::try_from(value).is_ok(),
+        E::S16 => i16::try_from(value).is_ok(),
+        E::S32 => i32::try_from(value).is_ok(),
+        E::U8 => u8::try_from(value).is_ok(),
+        E::U16 => u16::try_from(value).is_ok(),
+        E::U32 => u32::try_from(value).is_ok(),
+        // A large one of 64 bits without a sign has the bits of a negative one with a sign.
+        E::S64 | E::U64 => true,
+        _ => {
+            return Err(Error::invalid_argument(format!(
+                "attribute {name:?} of a custom call in C is an integer, and its type {ty} is none of integers of 8 to \
+                 64 bits"
+            )));
+        }
+    };
+    if fits { Ok(value.to_le_bytes()) } else { Err(no_number(name, value, ty)) }
+}
+
+/// The bytes of a float that is one of that type.
+fn float(name: &str, value: f64, ty: ElementType) -> Result<[u8; 8]> {
+    match ty {
+        ElementType::F64 => Ok(value.to_le_bytes()),
+        ElementType::F32 => {
+            #[expect(clippy::cast_possible_truncation, reason = "the program wrote it as f32")]
+            let narrow = value as f32;
+            if narrow.is_infinite() && value.is_finite() {
+                return Err(no_number(name, value, ty));
+            }
+            Ok(u64::from(narrow.to_bits()).to_le_bytes())
+        }
+        _ => Err(Error::unimplemented(format!("attribute {name:?} of a custom call in C: a float of type {ty}"))),
+    }
+}
+
+fn no_number(name: &str, value: impl std::fmt::Display, ty: ElementType) -> Error {
+    Error::invalid_argument(format!("attribute {name:?} of a custom call in C is {value}, which is no {ty}"))
+}
+
 /// What the pointers of a frame lead to.
 #[derive(Default)]
 struct Arena(Vec<Box<dyn Any>>);
@@ -248,14 +299,23 @@ impl Arena {
         self.keep(ByteSpan { data, len })
     }
 
-    fn buffers(&mut self, parts: Vec<(&Shape, *mut c_void)>) -> Result<Buffers> {
+    /// The buffers of a call; `kind` is what messages call them.
+    fn buffers(&mut self, kind: &str, parts: Vec<(&Shape, *mut c_void)>) -> Result<Buffers> {
         let size = count(parts.len());
         let types = self.list(vec![BUFFER; parts.len()]);
         let mut all = Vec::with_capacity(parts.len());
-        for (shape, data) in parts {
+        for (index, (shape, data)) in parts.into_iter().enumerate() {
             let dtype = data_type(shape.element_type).ok_or_else(|| {
                 Error::unimplemented(format!("a custom call in C with an array of {}", shape.element_type))
             })?;
+            let alignment = alignment(shape.element_type);
+            // Nobody follows the address of an empty array.
+            if shape.host_size() != Some(0) && !data.addr().is_multiple_of(alignment) {
+                return Err(Error::invalid_argument(format!(
+                    "{kind} {index} of a custom call in C is {shape} at an address that is not a multiple of \
+                     {alignment}; copy it to one that is"
+                )));
+            }
             let dims: Vec<i64> = shape.dimensions.to_vec();
             let (rank, dims) = (count(dims.len()), self.list(dims));
             let struct_size = size_of::<Buffer>();
@@ -272,7 +332,7 @@ impl Arena {
         let (mut kinds, mut names, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for index in order {
             let (name, value) = &values[index];
-            let (kind, value) = self.attribute(value, types.get(index).copied().flatten())?;
+            let (kind, value) = self.attribute(name, value, types.get(index).copied().flatten())?;
             kinds.push(kind);
             names.push(self.text(name));
             all.push(value);
@@ -282,6 +342,7 @@ impl Arena {
         Ok(Attrs { struct_size: size_of::<Attrs>(), extension_start: ptr::null(), size, types, names, values })
     }
 
+    /// A number of at most 64 bits, whose low bytes come first.
     fn scalar(&mut self, ty: ElementType, bytes: [u8; 8]) -> Result<(c_int, *const c_void)> {
         let dtype = data_type(ty).ok_or_else(|| Error::unimplemented(format!("an attribute of type {ty}")))?;
         // Words, so that the value is aligned.
@@ -289,23 +350,20 @@ impl Arena {
         Ok((SCALAR, self.keep(Scalar { dtype, value }).cast()))
     }
 
-    fn attribute(&mut self, value: &Attribute, ty: Option<ElementType>) -> Result<(c_int, *const c_void)> {
+    fn attribute(&mut self, name: &str, value: &Attribute, ty: Option<ElementType>) -> Result<(c_int, *const c_void)> {
         let array = |arena: &mut Self, ty, size, data: *const c_void| {
             let dtype = data_type(ty).unwrap_or_default();
             Ok((ARRAY, arena.keep(Array { dtype, size, data }).cast()))
         };
         match value {
             Attribute::Bool(value) => self.scalar(ElementType::Pred, u64::from(*value).to_le_bytes()),
-            // The low bytes of a longer integer are the shorter one.
-            Attribute::Int(value) => self.scalar(ty.unwrap_or(ElementType::S64), value.to_le_bytes()),
+            Attribute::Int(value) => {
+                let ty = ty.unwrap_or(ElementType::S64);
+                self.scalar(ty, integer(name, *value, ty)?)
+            }
             Attribute::Float(value) => {
-                #[expect(clippy::cast_possible_truncation, reason = "the program wrote it as f32")]
-                let narrow = *value as f32;
-                match ty {
-                    Some(ElementType::F32) => self.scalar(ElementType::F32, u64::from(narrow.to_bits()).to_le_bytes()),
-                    None | Some(ElementType::F64) => self.scalar(ElementType::F64, value.to_le_bytes()),
-                    Some(other) => Err(Error::unimplemented(format!("an attribute of type {other}"))),
-                }
+                let ty = ty.unwrap_or(ElementType::F64);
+                self.scalar(ty, float(name, *value, ty)?)
             }
             Attribute::String(text) => Ok((STRING, self.text(text).cast())),
             Attribute::IntList(list) => {
@@ -332,13 +390,16 @@ fn count(len: usize) -> i64 {
 ///
 /// # Errors
 ///
-/// Those of the handler, and values that its interface has no words for.
+/// Those of the handler, and values that its interface has no words for. `INVALID_ARGUMENT` for what would mislead it:
+/// bytes that are not those of their shape or not aligned, and numbers that are none of their type's.
 pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
+    // The handler follows the pointers as far as the shapes say, and any safe code may have changed them.
+    call.check()?;
     let mut arena = Arena::default();
     let inputs = call.operands.iter().map(|x| (x.shape, x.bytes.as_ptr().cast_mut().cast())).collect();
-    let args = arena.buffers(inputs)?;
+    let args = arena.buffers("operand", inputs)?;
     let outputs = call.results.iter_mut().map(|x| (x.shape, x.bytes.as_mut_ptr().cast())).collect();
-    let rets = arena.buffers(outputs)?;
+    let rets = arena.buffers("result", outputs)?;
     let Attributes { values, types, .. } = call.attributes;
     let attrs = arena.attributes(values, types)?;
     let mut frame = CallFrame {
@@ -367,79 +428,5 @@ pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::abi::raw;
-    use crate::ffi::{ExecuteContext, Operand, ResultBuffer};
-
-    /// Multiplies by the attribute `by`, an `s32`, or says why not, as a handler in C would.
-    extern "C" fn scale(frame: *mut CallFrame) -> *mut ForeignError {
-        // SAFETY: a frame of `call`.
-        let frame = unsafe { &*frame };
-        // SAFETY: as above: one operand.
-        let from = unsafe { *frame.args.buffers };
-        // SAFETY: as above.
-        let from = unsafe { &*from };
-        // SAFETY: as above: one result.
-        let to = unsafe { *frame.rets.buffers };
-        // SAFETY: as above.
-        let to = unsafe { &*to };
-        // SAFETY: as above: one attribute.
-        let scalar = unsafe { *frame.attrs.values };
-        // SAFETY: as above, a scalar.
-        let scalar = unsafe { &*scalar.cast::<Scalar>() };
-        assert_eq!((from.dtype, scalar.dtype, from.rank), (4, 4, 1));
-        // SAFETY: as its type says.
-        let by = unsafe { *scalar.value.cast::<i32>() };
-        if by == 0 {
-            let args = CreateArgs {
-                struct_size: size_of::<CreateArgs>(),
-                extension_start: ptr::null(),
-                message: c"by nothing".as_ptr(),
-                code: 3,
-            };
-            // SAFETY: the table lives for ever.
-            let create = unsafe { (*frame.api).error_create };
-            return create(&raw const args);
-        }
-        // SAFETY: one dimension.
-        let count = usize::try_from(unsafe { *from.dims }).unwrap();
-        // SAFETY: as many as the dimension says.
-        let from = unsafe { raw::slice(from.data.cast::<i32>(), count, "operand") }.unwrap();
-        // SAFETY: as above; nobody else has the result.
-        let to = unsafe { raw::slice_mut(to.data.cast::<i32>(), count, "result") }.unwrap();
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = from * by);
-        ptr::null_mut()
-    }
-
-    #[test]
-    fn a_handler_in_c_gets_buffers_and_attributes_and_gives_errors() {
-        let address = (scale as *const ()).expose_provenance();
-        let shape = Shape::new(ElementType::S32, [3]);
-        let input: Vec<u8> = [1i32, -2, 3].iter().flat_map(|x| x.to_ne_bytes()).collect();
-        let context = ExecuteContext::default();
-        let run = |by: i64| {
-            let attributes = Attributes {
-                text: None,
-                values: vec![("by".to_owned(), Attribute::Int(by))],
-                types: vec![Some(ElementType::S32)],
-            };
-            let mut output = [0; 12];
-            let operands = [Operand { shape: &shape, bytes: &input }];
-            let mut results = [ResultBuffer { shape: &shape, bytes: &mut output }];
-            let mut made = Call::new("scale", &attributes, &operands, &mut results, &context).unwrap();
-            call(address, &mut made).map(|()| bytemuck::pod_read_unaligned::<[i32; 3]>(&output))
-        };
-        assert_eq!(run(-4), Ok([-4, 8, -12]));
-        let error = run(0).unwrap_err();
-        assert_eq!((error.code(), error.message()), (ErrorCode::INVALID_ARGUMENT, "by nothing"));
-    }
-
-    #[test]
-    fn what_needs_a_runtime_is_refused() {
-        let error = unimplemented(ptr::null());
-        // SAFETY: it was made just now.
-        let error = unsafe { Box::from_raw(error) };
-        assert_eq!(error.code, ErrorCode::UNIMPLEMENTED.as_raw());
-    }
-}
+#[path = "foreign_handler_tests.rs"]
+mod tests;

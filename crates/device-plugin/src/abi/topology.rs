@@ -33,7 +33,7 @@ handles! {
 }
 
 /// First bytes of a serialized topology; the digit is the version of the form.
-const MAGIC: &[u8] = b"device-plugin topology 2\n";
+const MAGIC: &[u8] = b"device-plugin topology 3\n";
 
 impl Topology {
     /// Checks what the backend says of its devices and memories.
@@ -99,8 +99,10 @@ impl Topology {
         Box::into_raw(Box::new(self)).cast()
     }
 
-    fn serialize(&self) -> Vec<u8> {
+    /// The topology as the plugin of that name reads it back.
+    fn serialize(&self, plugin: &str) -> Vec<u8> {
         let mut out = Writer::new(MAGIC);
+        out.text(plugin);
         out.text(&self.platform_name);
         out.text(&self.platform_version);
         out.count(self.descriptions.len());
@@ -125,8 +127,15 @@ impl Topology {
         out.finish()
     }
 
-    fn deserialize(bytes: &[u8]) -> Result<Self> {
+    /// Reads a topology that the plugin of that name serialized.
+    fn deserialize(bytes: &[u8], plugin: &str) -> Result<Self> {
         let mut from = Reader::new(bytes, MAGIC, "a topology")?;
+        let author = from.text()?;
+        if author != plugin {
+            return Err(Error::invalid_argument(format!(
+                "the topology was serialized by the plugin {author:?}, and this is {plugin:?}; give it to {author:?}"
+            )));
+        }
         let name = from.text()?;
         let version = from.text()?;
         let mut devices = Vec::new();
@@ -291,13 +300,13 @@ entries! {
 
     PJRT_TopologyDescription_Fingerprint(args, topology) {
         let mut hasher = DefaultHasher::new();
-        topology.serialize().hash(&mut hasher);
+        topology.serialize(P::NAME).hash(&mut hasher);
         args.fingerprint = hasher.finish();
         Ok(())
     }
 
     PJRT_TopologyDescription_Serialize(args, topology) {
-        let blob = Blob::new(topology.serialize());
+        let blob = Blob::new(topology.serialize(P::NAME));
         args.serialized_bytes = blob.bytes;
         args.serialized_bytes_size = blob.size;
         args.serialized_topology = blob.owner.cast();
@@ -310,7 +319,7 @@ entries! {
         let bytes = unsafe {
             raw::slice(args.serialized_topology.cast::<u8>(), args.serialized_topology_size, "serialized_topology")
         }?;
-        args.topology = Topology::deserialize(bytes)?.into_raw();
+        args.topology = Topology::deserialize(bytes, P::NAME)?.into_raw();
         Ok(())
     }
 }

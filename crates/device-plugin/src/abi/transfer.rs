@@ -109,7 +109,8 @@ fn when_ready<B: Backend>(
     }
 }
 
-/// Makes a buffer of another one's value, now or when that is ready.
+/// Makes a buffer of another one's value, now or when that is ready: also where the device keeps the order itself,
+/// since a backend says by its answer alone that the new buffer is there, or why not.
 fn derive<B: Backend>(
     buffer: &BufferHandle<B>,
     shape: &Shape,
@@ -118,11 +119,10 @@ fn derive<B: Backend>(
 ) -> Result<*mut PJRT_Buffer> {
     let client = &buffer.client;
     let held = buffer.hold()?;
-    if buffer.ready.is_ready() || (B::QUEUED && held.value().get().is_some()) {
+    if buffer.ready.is_ready() {
         buffer.wait()?;
         let new = make(&client.backend, held.value().available()?)?;
-        let ready = buffer.ready.clone();
-        return Ok(BufferHandle::give(client.share(), Value::Now(new), &Form::new(shape), to, ready));
+        return Ok(BufferHandle::give(client.share(), Value::Now(new), &Form::new(shape), to, Event::ready()));
     }
     let (handle, mut late) = Late::new(client, shape, to);
     let (client, value) = (client.share(), held.value().clone());

@@ -45,7 +45,7 @@ pub struct Attributes {
     /// `backend_config` as a dictionary, in the program's order.
     pub values: Vec<(String, Attribute)>,
     /// The type of each number in `values` as the program writes it, for handlers in C, which ask for exactly that;
-    /// 64 bits where it is left out.
+    /// 64 bits where it is left out. Handlers in C are refused numbers that are none of their type's.
     pub types: Vec<Option<ElementType>>,
 }
 
@@ -55,7 +55,7 @@ pub struct Attributes {
 pub enum Attribute {
     /// A boolean.
     Bool(bool),
-    /// An integer of any width.
+    /// An integer of any width; one of type `u64` that exceeds `i64` has the same bits.
     Int(i64),
     /// A float of any width.
     Float(f64),
@@ -123,20 +123,25 @@ impl<'a> Call<'a> {
         results: &'a mut [ResultBuffer<'a>],
         context: &'a ExecuteContext,
     ) -> Result<Self> {
-        let check = |kind: &str, index: usize, shape: &Shape, len: usize| {
-            if shape.host_size() == Some(len) {
-                return Ok(());
+        let call = Self { target, attributes, operands, results, context };
+        call.check()?;
+        Ok(call)
+    }
+
+    /// Checks that the bytes of each operand and result are those of its shape. The fields are public: who hands their
+    /// addresses to code that trusts the shapes asks again.
+    pub(crate) fn check(&self) -> Result<()> {
+        let operands = self.operands.iter().map(|operand| (operand.shape, operand.bytes.len()));
+        let results = self.results.iter().map(|result| (result.shape, result.bytes.len()));
+        let operands = operands.enumerate().map(|part| ("operand", part));
+        for (kind, (index, (shape, len))) in operands.chain(results.enumerate().map(|part| ("result", part))) {
+            if shape.host_size() != Some(len) {
+                let target = self.target;
+                let message = format!("custom call {target:?}: {kind} {index} is {shape}, but has {len} bytes");
+                return Err(Error::invalid_argument(message));
             }
-            let message = format!("custom call {target:?}: {kind} {index} is {shape}, but has {len} bytes");
-            Err(Error::invalid_argument(message))
-        };
-        for (index, operand) in operands.iter().enumerate() {
-            check("operand", index, operand.shape, operand.bytes.len())?;
         }
-        for (index, result) in results.iter().enumerate() {
-            check("result", index, result.shape, result.bytes.len())?;
-        }
-        Ok(Self { target, attributes, operands, results, context })
+        Ok(())
     }
 }
 

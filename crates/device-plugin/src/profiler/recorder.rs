@@ -145,12 +145,11 @@ pub(crate) fn begin() -> Result<()> {
 impl Recording {
     /// Ends the profile that runs; none when there is none.
     pub(crate) fn end() -> Option<Self> {
-        let Running { start, start_ns, dispatch } = lock(&RUNNING).take()?;
+        // Held until this profile is taken out of the logs, so that the next one begins with its own.
+        let mut running = lock(&RUNNING);
+        let Running { start, start_ns, dispatch } = running.take()?;
         RECORDING.store(false, Ordering::SeqCst);
         let end = Instant::now();
-        drop(dispatch);
-        // Spans of the plugin cost nothing again.
-        tracing::callsite::rebuild_interest_cache();
         let mut threads = Vec::new();
         lock(&LOGS).retain(|log| {
             let activities = std::mem::take(&mut *lock(&log.activities));
@@ -161,6 +160,51 @@ impl Recording {
             Arc::strong_count(log) > 1
         });
         let dropped = COUNT.load(Ordering::Relaxed).saturating_sub(LIMIT);
+        drop(running);
+        // Drops subscribers of others, too, which may do anything.
+        drop(dispatch);
+        // Spans of the plugin cost nothing again.
+        tracing::callsite::rebuild_interest_cache();
         Some(Self { start, start_ns, end, threads, dropped })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records something of that name.
+    fn note(name: &'static str) {
+        let now = Instant::now();
+        record(Activity::new(name, Place::Thread, now, now));
+    }
+
+    fn names(recording: &Recording) -> Vec<&str> {
+        let all = recording.threads.iter().flat_map(|(_, activities)| activities);
+        all.map(|activity| &*activity.name).collect()
+    }
+
+    #[test]
+    fn a_profile_that_begins_as_another_ends_has_all_of_its_own() {
+        begin().unwrap();
+        note("first");
+        let (first, second) = std::thread::scope(|scope| {
+            // Halts the end of the first profile after it stopped recording, and before it takes what was recorded.
+            let logs = lock(&LOGS);
+            let first = scope.spawn(|| Recording::end().expect("the first profile"));
+            while is_recording() {
+                std::thread::yield_now();
+            }
+            assert!(RUNNING.try_lock().is_err(), "another profile could begin, and lose what it recorded to the first");
+            let second = scope.spawn(|| {
+                begin().unwrap();
+                note("second");
+                Recording::end().expect("the second profile")
+            });
+            drop(logs);
+            (first.join().unwrap(), second.join().unwrap())
+        });
+        assert_eq!((names(&first), names(&second)), (vec!["first"], vec!["second"]));
+        assert!(!is_recording() && Recording::end().is_none());
     }
 }

@@ -35,6 +35,7 @@ mod options;
 mod orders;
 mod panics;
 mod profiler;
+mod queued;
 mod raw_buffers;
 mod reentrant;
 mod rich;

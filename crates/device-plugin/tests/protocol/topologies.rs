@@ -5,7 +5,8 @@ use std::ptr::null_mut;
 use device_plugin::{CompileOptions, DeviceAssignment, ElementType, ErrorCode, Shape};
 use pjrt_sys::*;
 
-use crate::framework::{Answer, Client, Loaded, garbage, program, slice, text, toy};
+use crate::faults::faulty::Faulty;
+use crate::framework::{Answer, Client, Framework, Loaded, garbage, program, slice, text, toy};
 
 type Topology = *mut PJRT_TopologyDescription;
 type Executable = *mut PJRT_Executable;
@@ -293,4 +294,42 @@ fn shapes_have_a_canonical_layout() {
     assert!(fault.message.contains("memory_space_kind_id is 5, but the kinds are [0]"), "{fault:?}");
     assert!(canonical(0, &Shape::new(ElementType::F32, [-2])).is_err());
     destroy(topology);
+}
+
+#[test]
+fn a_topology_is_read_by_the_plugin_that_serialized_it() {
+    let other = Framework(device_plugin::api::<Faulty>());
+    let serialize = |plugin: &Framework, topology: Topology| {
+        let blob = plugin.ask::<slot::PJRT_TopologyDescription_Serialize>(|args| args.topology = topology).unwrap();
+        let bytes = unsafe { slice(blob.serialized_bytes.cast::<u8>(), blob.serialized_bytes_size) }.to_vec();
+        unsafe { blob.serialized_topology_deleter.unwrap()(blob.serialized_topology) };
+        bytes
+    };
+    let deserialize = |plugin: &Framework, bytes: &[u8]| {
+        let args = plugin.ask::<slot::PJRT_TopologyDescription_Deserialize>(|args| {
+            (args.serialized_topology, args.serialized_topology_size) = (bytes.as_ptr().cast(), bytes.len());
+        });
+        args.map(|args| args.topology)
+    };
+    // Its platform has another name than the plugin, whose topology it is nevertheless.
+    let there = create("there").unwrap();
+    let bytes = serialize(&toy(), there);
+    let again = deserialize(&toy(), &bytes).unwrap();
+    assert_eq!(serialize(&toy(), again), bytes);
+    let fault = deserialize(&other, &bytes).unwrap_err();
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
+    assert_eq!(
+        fault.message,
+        "the topology was serialized by the plugin \"toy\", and this is \"faulty\"; give it to \"toy\""
+    );
+    // The form before this one did not say whose it was.
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+    assert_eq!(bytes[..end], *b"device-plugin topology 3");
+    let mut older = bytes.clone();
+    older[end - 1] = b'2';
+    let fault = deserialize(&toy(), &older).unwrap_err();
+    assert!(fault.message.contains("not a topology that this version of the plugin serialized"), "{fault:?}");
+    for topology in [there, again] {
+        destroy(topology);
+    }
 }

@@ -55,6 +55,32 @@ fn enter_or_panic(method: &str) {
     enter(method).expect("a method without an error was told to return one");
 }
 
+/// What the framework does when it is called back; at most once.
+type Callback = RefCell<Option<Box<dyn FnOnce()>>>;
+
+thread_local! {
+    /// What the framework does within the next execution.
+    static WITHIN: Callback = const { RefCell::new(None) };
+    /// What the framework does as the next buffer goes.
+    static AT_END: Callback = const { RefCell::new(None) };
+}
+
+/// Lets the framework call back within the next execution, before it does anything.
+pub fn within_execution(work: impl FnOnce() + 'static) {
+    WITHIN.set(Some(Box::new(work)));
+}
+
+/// Lets the framework call back as the value of the next buffer goes.
+pub fn at_end_of_a_buffer(work: impl FnOnce() + 'static) {
+    AT_END.set(Some(Box::new(work)));
+}
+
+fn call_back(work: &'static std::thread::LocalKey<Callback>) {
+    if let Some(work) = work.take() {
+        work();
+    }
+}
+
 /// How many of the device's objects there are.
 pub static LIVE: AtomicIsize = AtomicIsize::new(0);
 
@@ -71,6 +97,9 @@ impl<T> Object<T> {
 impl<T> Drop for Object<T> {
     fn drop(&mut self) {
         LIVE.fetch_sub(1, Ordering::Relaxed);
+        if self.1 == "Buffer::drop" {
+            call_back(&AT_END);
+        }
         enter_or_panic(self.1);
     }
 }
@@ -168,11 +197,14 @@ fn memories() -> Vec<MemoryInfo> {
 
 type Program_ = Object<String>;
 
-/// Programs echo their arguments; `fresh` does so in new buffers.
+/// Programs echo their arguments; `fresh` does so in new buffers, `donated` as well and takes its argument, `both` has
+/// two.
 fn compiled(program: &Program) -> Result<Compiled<Program_>> {
     let code = String::from_utf8_lossy(&program.code).into_owned();
     let shape = Shape::new(ElementType::U8, [2]);
-    let info = ExecutableInfo::new("echo", [shape.clone()], [shape]);
+    let inputs = if code == "both" { 2 } else { 1 };
+    let info = ExecutableInfo::new("echo", vec![shape.clone(); inputs], [shape]);
+    let info = if code == "donated" { info.donating([0]) } else { info };
     Ok(Compiled { executable: Object::new(code, "Executable::drop"), info })
 }
 
@@ -300,9 +332,11 @@ impl Backend for Device {
     }
 
     fn execute(&self, program: &Arc<Program_>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        call_back(&WITHIN);
         // Fails when outputs are there already.
         let input = &launch.inputs[0];
-        let output = if program.0 == "fresh" { Buffer::new(input.0.0.clone()) } else { input.clone() };
+        let fresh = matches!(program.0.as_str(), "fresh" | "donated" | "both");
+        let output = if fresh { Buffer::new(input.0.0.clone()) } else { input.clone() };
         launch.outputs.push(output)?;
         enter("execute")?;
         Ok(Event::ready())

@@ -6,6 +6,7 @@
 
 mod extensions;
 pub mod faulty;
+mod late;
 
 use std::ptr::{null, null_mut};
 use std::sync::Mutex;
