@@ -161,15 +161,30 @@ pub(super) fn compatible(a: &Type, b: &Type) -> bool {
 /// only one has them, and nothing but the text but where an extent is open.
 #[cold]
 fn loosely(text: &str, other: &Type) -> bool {
-    let plain = |text: &str| crate::text::whole_type(&format!("{}>", text.split([',', '>']).next()?));
     match other {
         Type::Other(other) => other == text || text.contains('?') || other.contains('?'),
-        Type::Tensor(other) => match plain(text).map(crate::types::Ty::into_type) {
-            Some(Type::Tensor(tensor)) => tensor.element == other.element && shapes::agree(&tensor.shape, &other.shape),
-            _ => false,
-        },
+        Type::Tensor(other) => unbounded(text)
+            .is_some_and(|(shape, element)| element == other.element && shapes::agree(&shape, &other.shape)),
         _ => false,
     }
+}
+
+/// The shape and the element type of `tensor<4x?xf32, …>`; none where the elements are no numbers, as quantized ones.
+fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
+    let mut rest = text.strip_prefix("tensor<")?.split([',', '>']).next()?.trim();
+    let mut shape = Vec::new();
+    while let Some((extent, after)) =
+        rest.split_once('x').filter(|(extent, _)| !extent.contains(|c: char| c.is_ascii_alphabetic()))
+    {
+        shape.push(if extent == "?" { DYNAMIC } else { extent.parse().ok()? });
+        rest = after;
+    }
+    let element = match rest {
+        "complex<f32" => ElementType::ComplexF32,
+        "complex<f64" => ElementType::ComplexF64,
+        name => ElementType::from_name(name)?,
+    };
+    Some((shape, element))
 }
 
 /// [`compatible`] for lists.
