@@ -152,6 +152,13 @@ impl Cholesky {
                 for k in 0..j {
                     d = d.sub(l[at(j, k)].mul(l[at(j, k)].conj()));
                 }
+                // A matrix that is not positive definite has no factor, as XLA has it too.
+                if d.real_part().is_nan() || d.real_part() <= 0.0 {
+                    for i in 0..n {
+                        (0..=i).for_each(|k| l[at(i, k)] = T::real(f64::NAN));
+                    }
+                    break;
+                }
                 let d = d.root();
                 l[at(j, j)] = d;
                 for i in j + 1..n {

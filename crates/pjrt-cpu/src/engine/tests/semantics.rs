@@ -195,3 +195,19 @@ fn singular_vectors_of_nothing_are_those_of_the_space() {
     );
     assert_eq!(run::<f64>(&svd, vec![tensor::<f64>(DType::F64, &[2, 0], &[])]), [1.0, 0.0, 0.0, 1.0]);
 }
+
+#[test]
+fn what_is_not_positive_definite_has_no_cholesky_factor() {
+    for (lower, outside) in [(true, 1), (false, 2)] {
+        let ty = "tensor<2x2xf32>";
+        let body = format!("%0 = stablehlo.cholesky %a, lower = {lower} : {ty}\n return %0 : {ty}");
+        let cholesky = program(&format!("%a: {ty}"), ty, &body);
+        for a in [[1.0f32, 1.0, 1.0, 1.0], [-1.0, 0.0, 0.0, 1.0], [f32::NAN, 0.0, 0.0, 1.0]] {
+            let l = run::<f32>(&cholesky, vec![tensor(DType::F32, &[2, 2], &a)]);
+            let whole = l.iter().enumerate().all(|(i, x)| if i == outside { *x == 0.0 } else { x.is_nan() });
+            assert!(whole, "lower = {lower}: {a:?}: {l:?}");
+        }
+        let l = run::<f32>(&cholesky, vec![tensor(DType::F32, &[2, 2], &[4.0f32, 2.0, 2.0, 2.0])]);
+        assert_eq!(l, if lower { [2.0, 0.0, 1.0, 1.0] } else { [2.0, 1.0, 0.0, 1.0] });
+    }
+}
