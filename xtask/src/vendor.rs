@@ -11,9 +11,9 @@ use crate::{Error, sh};
 
 /// The plugin's name; with an underscore, which packages spell as a hyphen.
 const NAME: &str = "acme_npu";
-/// Largest library, in bytes: a mebibyte. Of what there is, a sixth is the reader of portable artifacts, a sixth this SDK, a seventh
+/// Largest library, in bytes. Of what there is, a sixth is the reader of portable artifacts, a sixth this SDK, a seventh
 /// unwind tables, and a sixth the backtraces of Rust's standard library.
-const MAX_SIZE: u64 = 1 << 20;
+const MAX_SIZE: u64 = 1_000_000;
 /// Most crates in the library's tree, those of the SDK and those that only the build needs included.
 const MAX_CRATES: usize = 43;
 

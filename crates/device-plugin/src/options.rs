@@ -328,11 +328,18 @@ pub fn value_to_json(value: &Value) -> serde_json::Value {
         Value::String(text) => text.as_str().into(),
         Value::Int64(number) => (*number).into(),
         Value::Int64List(list) => list.as_slice().into(),
-        // The shortest text that reads back as this float, rather than its expansion to 64 bits.
-        Value::Float(number) => number.to_string().parse::<f64>().unwrap_or(f64::from(*number)).into(),
+        Value::Float(number) => shortest(*number).into(),
         Value::Bool(flag) => (*flag).into(),
-        other => other.to_string().into(),
+        // No other kind is known to this version of the SDK.
+        _ => serde_json::Value::Null,
     }
+}
+
+/// The number with the fewest places that is this float in 32 bits, rather than its expansion to 64: 0.1, not
+/// 0.10000000149011612.
+fn shortest(number: f32) -> f64 {
+    pjrt_types::shortest_decimal(number)
+        .map_or(f64::from(number), |(whole, places)| whole / 10f64.powi(places.cast_signed()))
 }
 
 mod json_value {
@@ -409,6 +416,31 @@ mod tests {
         assert_eq!(OptionSchema::any().resolve(&given).unwrap(), given);
         let error = OptionSchema::only([]).resolve(&given).unwrap_err().to_string();
         assert_eq!(error, "bogus: the plugin has no such option; it takes none");
+    }
+
+    #[test]
+    fn floats_are_written_with_the_decimals_they_need() {
+        for (number, text) in [
+            (0.1f32, "0.1"),
+            (-2.5, "-2.5"),
+            (3.0, "3.0"),
+            (0.333_333_34, "0.33333334"),
+            (1e-5, "0.00001"),
+            (16_777_216.0, "16777216.0"),
+            (0.0, "0.0"),
+            (1.0e30, "1.0000000150474662e+30"),
+        ] {
+            let json = value_to_json(&Value::Float(number));
+            let written: f64 = text.parse().unwrap();
+            assert_eq!(json.as_f64(), Some(written), "{number}: {json}");
+        }
+        for bits in (0..u32::MAX / 2).step_by(10_007) {
+            let number = f32::from_bits(bits);
+            if number.is_finite() {
+                assert_eq!(shortest(number) as f32, number);
+                assert_eq!(shortest(-number) as f32, -number);
+            }
+        }
     }
 
     #[test]

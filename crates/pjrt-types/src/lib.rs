@@ -22,6 +22,8 @@ pub use element::{Element, ElementType, UnknownElementType};
 pub use error_code::ErrorCode;
 pub use layout::Layout;
 pub use memory_stats::MemoryStats;
+#[doc(hidden)]
+pub use named_value::shortest_decimal;
 pub use named_value::{NamedValue, Value};
 pub use options::{CompileOptions, DecodeError, DeviceAssignment, OptionOverride};
 pub use shape::Shape;

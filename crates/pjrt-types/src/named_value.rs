@@ -80,8 +80,106 @@ impl fmt::Display for Value {
             Self::String(value) => f.write_str(value),
             Self::Int64(value) => write!(f, "{value}"),
             Self::Int64List(value) => write!(f, "{value:?}"),
-            Self::Float(value) => write!(f, "{value}"),
+            Self::Float(value) => f.write_str(&float_text(*value)),
             Self::Bool(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+/// The decimal with the fewest places that is `number` in 32 bits, as a whole number and how many of its digits are
+/// places; none for numbers that are no decimals of a reasonable length.
+///
+/// No text is made for it: what formats floats in Rust's library is a hundredth of a small plugin.
+#[doc(hidden)]
+pub fn shortest_decimal(number: f32) -> Option<(f64, u32)> {
+    let mut scale = 1.0;
+    for places in 0..16 {
+        let scaled = f64::from(number) * scale;
+        // Beyond, f64 has not every whole number.
+        if scaled.is_nan() || scaled.abs() > 9e15 {
+            return None;
+        }
+        // Both are whole numbers that f64 has, so that the quotient is the f64 nearest to the decimal.
+        #[expect(clippy::cast_possible_truncation, reason = "the rounding is what is compared")]
+        if (scaled.round() / scale) as f32 == number {
+            return Some((scaled.round(), places));
+        }
+        scale *= 10.0;
+    }
+    None
+}
+
+/// A float as Rust writes it, with an exponent where that is shorter by far.
+fn float_text(number: f32) -> String {
+    let sign = if number.is_sign_negative() { "-" } else { "" };
+    if !number.is_finite() {
+        return if number.is_nan() { "NaN".to_owned() } else { format!("{sign}inf") };
+    }
+    let whole = |digits: f64| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number below 9e15")]
+        let whole = digits.abs() as u64;
+        whole.to_string()
+    };
+    let placed = |digits: f64, places: usize| {
+        let text = format!("{:0>width$}", whole(digits), width = places + 1);
+        let (before, after) = text.split_at(text.len() - places);
+        if places == 0 { text } else { format!("{before}.{after}") }
+    };
+    if let Some((digits, places)) = shortest_decimal(number) {
+        return format!("{sign}{}", placed(digits, places as usize));
+    }
+    // One digit before the point, and places until the float is met, of which nine suffice.
+    let (mut exponent, mut size) = (0i32, f64::from(number).abs());
+    while size >= 10.0 {
+        (exponent, size) = (exponent + 1, size / 10.0);
+    }
+    while size < 1.0 {
+        (exponent, size) = (exponent - 1, size * 10.0);
+    }
+    let mut scale = 1.0;
+    for places in 0..9 {
+        let digits = (size * scale).round();
+        let back = digits / scale * 10f64.powi(exponent);
+        #[expect(clippy::cast_possible_truncation, reason = "the rounding is what is compared")]
+        if back as f32 == number.abs() {
+            return format!("{sign}{}e{exponent}", placed(digits, places));
+        }
+        scale *= 10.0;
+    }
+    format!("{sign}{}e{exponent}", placed((size * 1e9).round(), 9))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_written_as_they_are_read() {
+        for (number, text) in [
+            (0.1f32, "0.1"),
+            (-2.5, "-2.5"),
+            (3.0, "3"),
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (0.333_333_34, "0.33333334"),
+            (16_777_216.0, "16777216"),
+            (1e-5, "0.00001"),
+            (1e30, "1e30"),
+            (-3.402_823_5e38, "-3.4028235e38"),
+            (1e-45, "1e-45"),
+            (1.175_494_4e-38, "1.1754944e-38"),
+            (f32::INFINITY, "inf"),
+            (f32::NEG_INFINITY, "-inf"),
+            (f32::NAN, "NaN"),
+        ] {
+            assert_eq!(Value::Float(number).to_string(), text);
+        }
+        for bits in (0..u32::MAX).step_by(10_007) {
+            let number = f32::from_bits(bits);
+            let text = Value::Float(number).to_string();
+            assert_eq!(text.parse::<f32>().map(f32::is_nan), Ok(number.is_nan()), "{text}");
+            assert!(number.is_nan() || text.parse() == Ok(number), "{text} of {number:e}");
+            assert!(text.len() <= 25, "{text}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Floating-point numbers as MLIR writes them.
 
-use crate::float::{decode, encode};
+use std::cmp::Ordering;
+
+use crate::float::decode;
 use crate::ir::ElementType;
 
 /// A number given by its bits: in exponent form if six digits say it all, else with as many digits as the type has,
@@ -8,13 +10,94 @@ use crate::ir::ElementType;
 pub(crate) fn float_text(bits: u64, element: ElementType) -> String {
     let hexadecimal = || format!("0x{bits:0width$X}", width = element.bit_width().div_ceil(4) as usize);
     let Some(value) = decode(bits, element).filter(|v| v.is_finite()) else { return hexadecimal() };
-    let exact = |text: &str| text.parse().ok().and_then(|v| encode(v, element)) == Some(bits);
-    let short = exponent_form(value);
-    if exact(&short) {
-        return short;
+    let nearest = |(digits, first): &(Vec<u8>, i32)| is_nearest(digits, *first, bits, element);
+    let short = digits(value, 6);
+    if nearest(&short) {
+        return exponent_form(value, &short);
     }
-    let long = long_form(value, significant_digits(element));
-    if long.contains('.') && exact(&long) { long } else { hexadecimal() }
+    let long = digits(value, significant_digits(element));
+    if nearest(&long) {
+        let text = long_form(value, &long, significant_digits(element));
+        if text.contains('.') {
+            return text;
+        }
+    }
+    hexadecimal()
+}
+
+/// A number as a whole one times a power of two.
+#[derive(Clone, Copy)]
+struct Binary {
+    whole: u64,
+    exponent: i32,
+}
+
+impl Binary {
+    fn new(value: f64) -> Self {
+        let raw = value.abs().to_bits();
+        let (biased, fraction) = (raw >> 52, raw & ((1 << 52) - 1));
+        if biased == 0 {
+            return Self { whole: fraction, exponent: -1074 };
+        }
+        Self { whole: fraction | 1 << 52, exponent: i32::try_from(biased).unwrap_or(0) - 1075 }
+    }
+
+    /// The same with that exponent, which is at most a little smaller.
+    fn at(self, exponent: i32) -> u64 {
+        if self.whole == 0 { 0 } else { self.whole << (self.exponent - exponent).clamp(0, 8) }
+    }
+
+    /// The numbers halfway to the smaller neighbour and to the larger. The largest number has one as far as the other.
+    fn halves(self, smaller: Option<Self>, larger: Option<Self>) -> (Option<Self>, Option<Self>) {
+        let with = |exponent: i32, sum: u64| Self { whole: sum, exponent: exponent - 1 };
+        let below = smaller.map(|x| {
+            let exponent = if x.whole == 0 { self.exponent } else { self.exponent.min(x.exponent) };
+            with(exponent, self.at(exponent) + x.at(exponent))
+        });
+        let above = match (larger, smaller) {
+            (Some(x), _) => {
+                let exponent = if self.whole == 0 { x.exponent } else { self.exponent.min(x.exponent) };
+                Some(with(exponent, self.at(exponent) + x.at(exponent)))
+            }
+            (None, Some(x)) => {
+                let exponent = if x.whole == 0 { self.exponent } else { self.exponent.min(x.exponent) };
+                Some(with(exponent, 3 * self.at(exponent) - x.at(exponent)))
+            }
+            (None, None) => None,
+        };
+        (below, above)
+    }
+}
+
+/// Whether the number that the digits tell, the first of which counts ten to the `first`, is read as the one of these
+/// bits: no other of the type is nearer, and halfway the even one is taken.
+fn is_nearest(digits: &[u8], first: i32, bits: u64, element: ElementType) -> bool {
+    let width = element.bit_width() - u32::from(element != ElementType::F8E8M0FNU);
+    let magnitude = bits & ((1 << width) - 1);
+    let number = |bits: u64| {
+        let value = decode(bits, element).filter(|x| x.is_finite());
+        value.filter(|_| bits >> width == 0).map(Binary::new)
+    };
+    let Some(value) = number(magnitude) else { return false };
+    let (below, above) = value.halves(magnitude.checked_sub(1).and_then(number), number(magnitude + 1));
+    let whole = digits.iter().fold(0u64, |all, digit| 10 * all + u64::from(*digit));
+    let exponent = first - i32::try_from(digits.len()).unwrap_or(0) + 1;
+    let even = magnitude & 1 == 0;
+    let side = |half: Binary| {
+        let (mut decimal, mut binary) = (Whole::new(whole), Whole::new(half.whole));
+        (0..exponent.abs()).for_each(|_| if exponent > 0 { decimal.multiply(10) } else { binary.multiply(10) });
+        (0..half.exponent.abs()).for_each(|_| if half.exponent > 0 { binary.multiply(2) } else { decimal.multiply(2) });
+        decimal.cmp(&binary)
+    };
+    below.is_none_or(|half| match side(half) {
+        Ordering::Less => false,
+        Ordering::Equal => even,
+        Ordering::Greater => true,
+    }) && above.is_none_or(|half| match side(half) {
+        Ordering::Less => true,
+        Ordering::Equal => even,
+        Ordering::Greater => false,
+    })
 }
 
 /// Decimal digits that tell all values of the type apart.
@@ -34,10 +117,10 @@ fn significant_digits(element: ElementType) -> usize {
 /// LLVM cuts the binary value to little more than the digits wanted before it rounds in decimal, halves up; the last
 /// digit is not always the nearest. The same is done here, so that text agrees to the letter.
 fn digits(value: f64, count: usize) -> (Vec<u8>, i32) {
-    let raw = value.abs().to_bits();
-    let (biased, fraction) = (raw >> 52, raw & ((1 << 52) - 1));
-    let (mut significand, mut exponent) =
-        if biased == 0 { (fraction, -1074) } else { (fraction | 1 << 52, i32::try_from(biased).unwrap_or(0) - 1075) };
+    if value == 0.0 {
+        return (vec![0], 0);
+    }
+    let Binary { whole: mut significand, mut exponent } = Binary::new(value);
     let zeros = significand.trailing_zeros().min(63);
     significand >>= zeros;
     exponent += i32::try_from(zeros).unwrap_or(0);
@@ -98,6 +181,10 @@ impl Whole {
         self.0.is_empty()
     }
 
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.len().cmp(&other.0.len()).then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
+    }
+
     fn bits(&self) -> usize {
         self.0.last().map_or(0, |top| 32 * self.0.len() - top.leading_zeros() as usize)
     }
@@ -130,8 +217,7 @@ impl Whole {
 }
 
 /// `1.500000e+00`.
-fn exponent_form(value: f64) -> String {
-    let (digits, exponent) = if value == 0.0 { (vec![0], 0) } else { digits(value, 6) };
+fn exponent_form(value: f64, (digits, exponent): &(Vec<u8>, i32)) -> String {
     let mut text = String::with_capacity(16);
     text.push_str(if value.is_sign_negative() { "-" } else { "" });
     for i in 0..7 {
@@ -140,13 +226,13 @@ fn exponent_form(value: f64) -> String {
             text.push('.');
         }
     }
-    text.push_str(&format!("e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs()));
+    text.push_str(&format!("e{}{:02}", if *exponent < 0 { '-' } else { '+' }, exponent.abs()));
     text
 }
 
 /// `0.333333343`, `1.50563267E-7`.
-fn long_form(value: f64, precision: usize) -> String {
-    let (digits, first) = digits(value, precision);
+fn long_form(value: f64, (digits, first): &(Vec<u8>, i32), precision: usize) -> String {
+    let first = *first;
     let text: String = digits.iter().map(|d| char::from(b'0' + d)).collect();
     let sign = if value.is_sign_negative() { "-" } else { "" };
     let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
@@ -172,6 +258,42 @@ fn long_form(value: f64, precision: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::float::encode;
+
+    /// What is written is what reading finds, and where another form is taken the shorter one would not have been.
+    #[test]
+    fn texts_are_read_as_what_was_written() {
+        let mut state = 1u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for element in ElementType::all().filter(|element| element.is_float()) {
+            let width = element.bit_width();
+            let few = width <= 16;
+            for i in 0..if few { 1u64 << width } else { 4_000 } {
+                let any = random();
+                let bits = match i % 4 {
+                    _ if few => i,
+                    // Numbers of few digits too.
+                    0 => encode(f64::from(u32::try_from(any % 100_000).unwrap()) / 1000.0, element).unwrap(),
+                    1 => any >> (64 - width) & !0xFF,
+                    _ => any >> (64 - width),
+                };
+                let Some(value) = decode(bits, element).filter(|value| value.is_finite()) else { continue };
+                for count in [6, significant_digits(element)] {
+                    let (all, first) = digits(value, count);
+                    let text: String = all.iter().map(|digit| char::from(b'0' + digit)).collect();
+                    let sign = if value.is_sign_negative() { "-" } else { "" };
+                    let text = format!("{sign}{text}e{}", first - i32::try_from(all.len()).unwrap() + 1);
+                    let read = encode(text.parse().unwrap(), element) == Some(bits);
+                    assert_eq!(is_nearest(&all, first, bits, element), read, "{text} as {element}: {bits:#x}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn numbers_read_as_mlir_writes_them() {
