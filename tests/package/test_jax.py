@@ -207,7 +207,7 @@ mlir._platforms_with_donation = ('cpu',)
 xla_bridge._nonexperimental_plugins = frozenset()
 print(jax.devices())
 from pjrt_plugin_pjrt_cpu import jax_plugin
-print([note.split(':')[0] for note in jax_plugin.NOTES])
+print(sorted(note.split(':')[0] for note in jax_plugin.NOTES))
 """
     done = jax_environment.run(code, JAX_PLATFORMS="pjrt_cpu")
     notes = ["no warning that the platform is experimental", "the alias cpu", "donation", "the persistent cache"]
