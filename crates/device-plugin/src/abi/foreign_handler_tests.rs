@@ -74,28 +74,28 @@ extern "C" fn misled(_: *mut CallFrame) -> *mut ForeignError {
     Box::into_raw(Box::new(ForeignError { code: ErrorCode::INTERNAL.as_raw(), message }))
 }
 
-/// What the handler that stands for others answers to a call that was changed after it was checked.
-fn changed(change: impl for<'a> FnOnce(&mut Call<'a>, &'a Shape)) -> Error {
+/// What the handler that stands for others answers to a call that was changed after it was checked; there are a shape
+/// and an operand of it without memory to change it to.
+fn changed(change: impl for<'a> FnOnce(&mut Call<'a>, &'a Shape, &'a [Operand<'a>])) -> Error {
     let (shape, huge) = (Shape::new(ElementType::S32, [2]), Shape::new(ElementType::S32, [1 << 40]));
     let (input, mut output) = ([1i32, 2], [0i32; 2]);
     let (attributes, context) = (Attributes::default(), ExecuteContext::default());
+    let nowhere = [Operand { shape: &huge, bytes: &[] }];
     let operands = [Operand { shape: &shape, bytes: bytemuck::cast_slice(&input) }];
     let mut results = [ResultBuffer { shape: &shape, bytes: bytemuck::cast_slice_mut(&mut output) }];
     let mut made = Call::new("f", &attributes, &operands, &mut results, &context).unwrap();
-    change(&mut made, &huge);
+    change(&mut made, &huge, &nowhere);
     call((misled as *const ()).expose_provenance(), &mut made).unwrap_err()
 }
 
 #[test]
 fn shapes_that_were_changed_after_the_check_are_refused() {
-    let operand = changed(|call, huge| {
-        call.operands = Box::leak(Box::new([Operand { shape: Box::leak(Box::new(huge.clone())), bytes: &[] }]));
-    });
+    let operand = changed(|call, _, nowhere| call.operands = nowhere);
     assert_eq!(
         (operand.code(), operand.message()),
         (ErrorCode::INVALID_ARGUMENT, "custom call \"f\": operand 0 is s32[1099511627776], but has 0 bytes")
     );
-    let result = changed(|call, huge| call.results[0].shape = huge);
+    let result = changed(|call, huge, _| call.results[0].shape = huge);
     assert_eq!(
         (result.code(), result.message()),
         (ErrorCode::INVALID_ARGUMENT, "custom call \"f\": result 0 is s32[1099511627776], but has 8 bytes")
