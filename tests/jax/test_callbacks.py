@@ -300,9 +300,6 @@ def cut(x, *spec):
 
 
 SHARDY = [False] if jax.__version_info__ < (0, 6) else [False, True]
-if (0, 6) <= jax.__version_info__ < (0, 9):
-    why = "SKIPPED: known fault: JAX 0.7.2 is not told how outputs are sharded, of programs with callbacks under Shardy"
-    SHARDY[1] = pytest.param(True, marks=pytest.mark.skip(reason=why))
 
 
 @pytest.mark.parametrize("shardy", SHARDY)

@@ -59,7 +59,9 @@ impl<'g> Builder<'g> {
     }
 
     /// Adds an op whose results exist already.
-    pub(super) fn push(&mut self, op: Op) {
+    pub(super) fn push(&mut self, mut op: Op) {
+        // A program that is split has no meshes any more, and readers refuse annotations that name one.
+        op.attributes.retain(|(name, _)| name != "sdy.sharding" && name != "mhlo.sharding");
         if let Some(block) = self.blocks.last_mut() {
             block.push(op);
         }
