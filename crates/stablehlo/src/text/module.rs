@@ -19,7 +19,7 @@ impl<'a> Parser<'a> {
         if !self.at_end() {
             return Err(self.expected("an op or the end of the program"));
         }
-        if module.funcs.is_empty() {
+        if module.funcs.is_empty() && module.symbols.is_empty() {
             return Err(Error::new("the program holds no function"));
         }
         module.locations = self.locations;
@@ -334,9 +334,14 @@ impl<'a> Parser<'a> {
                 let body = self.region(&mut scope)?;
                 self.expect(")")?;
                 let rest = self.optional_dictionary()?;
-                let func = generic_func(scope, body, properties, rest, location)
-                    .map_err(|e| e.with_offset(start).with_op("func.func"))?;
-                module.funcs.push(func);
+                if body.ops.is_empty() && body.args.is_empty() {
+                    // A declaration, as in its own form.
+                    module.symbols.push((name, properties.into_iter().chain(rest).collect()));
+                } else {
+                    let func = generic_func(scope, body, properties, rest, location)
+                        .map_err(|e| e.with_offset(start).with_op("func.func"))?;
+                    module.funcs.push(func);
+                }
             }
             _ => {
                 let rest = self.optional_dictionary()?;

@@ -147,7 +147,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn generic_regions(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
+    pub(super) fn generic_regions(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         self.expect("(")?;
         loop {
             op.regions.push(self.region(scope)?);
