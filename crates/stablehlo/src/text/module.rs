@@ -19,7 +19,7 @@ impl<'a> Parser<'a> {
         if !self.at_end() {
             return Err(self.expected("an op or the end of the program"));
         }
-        if module.funcs.is_empty() && module.symbols.is_empty() {
+        if module.funcs.is_empty() && module.symbols.is_empty() && module.attributes.is_empty() {
             return Err(Error::new("the program holds no function"));
         }
         module.locations = self.locations;
@@ -53,6 +53,10 @@ impl<'a> Parser<'a> {
         }
         if self.keyword("attributes") {
             module.attributes = self.dictionary()?;
+            for (name, value) in &module.attributes {
+                super::canonical::check(value)
+                    .map_err(|e| self.error(format!("attribute `{name}`: {}", e.message())))?;
+            }
         }
         self.expect("{")?;
         self.top_level(module, false)?;

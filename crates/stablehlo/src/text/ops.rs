@@ -255,6 +255,9 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Code, own: &Att
                 }
                 Ok(TypeList::new())
             }
+            Code::Select if types.len() != 2 => {
+                Err(Error::new(format!("needs the types of predicate and result, not {} types", types.len())))
+            }
             Code::Select => Ok(types.into_iter().last().into_iter().collect()),
             Code::Other if named == 0 => Ok(TypeList::new()),
             _ if named == 0 || types.len() == named => Ok(types),

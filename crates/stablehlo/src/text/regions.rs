@@ -156,8 +156,9 @@ impl<'a> Parser<'a> {
         let &[_, init] = &op.operands[..] else {
             return Err(self.error("`applies` takes one input"));
         };
-        if !matches!(code_of(name), Code::Binary(_)) {
-            return Err(self.error(format!("`applies` takes an op of two operands, not {name}")));
+        use Binary::{Add, And, Maximum, Minimum, Multiply, Or, Xor};
+        if !matches!(code_of(name), Code::Binary(Add | And | Maximum | Minimum | Multiply | Or | Xor)) {
+            return Err(self.error(format!("`applies` takes a commutative op of two operands, not {name}")));
         }
         let ty = Arc::new(scope.ty(init).clone());
         let args = scope.add([ty.clone(), ty.clone()])?;

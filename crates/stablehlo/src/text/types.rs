@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::parser::Parser;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ir::{DYNAMIC, ElementType, TensorType, Type};
 use crate::types::Ty;
 
@@ -161,7 +161,13 @@ impl<'a> Parser<'a> {
         let start = self.pos;
         let name = self.sigil(b'!', "a type")?;
         if self.here() == b'<' {
-            self.angle_body()?;
+            let inside = self.angle_body()?;
+            let tensors = || {
+                inside[1..].split(", ").all(|part| part.trim_start().starts_with("tensor<") || part.starts_with('#'))
+            };
+            if name == "stablehlo.future" && !tensors() {
+                return Err(Error::at(start, format!("a future must be of tensors, not `{inside}`")));
+            }
             return Ok(Ty::Value(Type::Other(self.text[start..self.pos].to_owned())));
         }
         match name {
@@ -171,6 +177,7 @@ impl<'a> Parser<'a> {
                     self.budget.charge(ty.weight()).map_err(|e| e.with_offset(start))?;
                     Ok(ty)
                 }
+                None if name.starts_with("stablehlo.") => Err(Error::at(start, format!("unknown type `!{name}`"))),
                 None => Ok(Ty::Value(Type::Other(format!("!{name}")))),
             },
         }
