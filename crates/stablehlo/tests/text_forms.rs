@@ -89,3 +89,11 @@ fn quantized_constants_and_scales_per_axis() {
     // As MLIR prints it: no space between the scales.
     assert!(printed.contains("i8:f32:0, {2.000000e+00:1,3.000000e+00}>"), "{printed}");
 }
+
+#[test]
+fn a_program_is_one_module() {
+    let one = "module { func.func @f() { return } }\n";
+    assert!(stablehlo::parse(one).is_ok());
+    let error = stablehlo::parse(one.repeat(2)).unwrap_err();
+    assert!(error.to_string().contains("a program is one module"), "{error}");
+}

@@ -25,6 +25,7 @@ mod pool;
 mod program;
 mod quantized;
 mod rows;
+mod scans;
 mod settings;
 mod simplify;
 mod tensor;
@@ -83,6 +84,8 @@ pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) ->
 fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
     let plain = quantized::written_out(module)?;
     let module = plain.as_ref().unwrap_or(module);
+    let looped = scans::written_out(module)?;
+    let module = looped.as_ref().unwrap_or(module);
     let func = module.entry().ok_or_else(|| {
         CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
     })?;

@@ -28,6 +28,7 @@ impl<'a> Parser<'a> {
 
     /// Functions, symbols and definitions, up to the end or a closing brace; once also the module that wraps them.
     fn top_level(&mut self, module: &mut Module, outermost: bool) -> Result<()> {
+        let mut wrapped = false;
         loop {
             match self.peek() {
                 0 if self.at_end() => return Ok(()),
@@ -37,7 +38,13 @@ impl<'a> Parser<'a> {
                 b'{' if self.looking_at("{-#") => self.skip_resources()?,
                 b'"' => self.generic_top_level(module, outermost)?,
                 _ => match self.word() {
-                    "module" | "builtin.module" if outermost => self.module(module)?,
+                    "module" | "builtin.module" if outermost => {
+                        if wrapped {
+                            return Err(self.error("a program is one module"));
+                        }
+                        wrapped = true;
+                        self.module(module)?;
+                    }
                     "func.func" | "func" => self.func(module)?,
                     "sdy.mesh" => self.mesh(module)?,
                     _ => return Err(self.expected("`module`, `func.func` or a definition")),
