@@ -27,6 +27,7 @@ mod quantized;
 mod rows;
 mod settings;
 mod simplify;
+mod stored;
 mod tensor;
 mod tile;
 mod view;
@@ -43,12 +44,13 @@ pub use footprint::Footprint;
 pub use par::alone;
 pub use pool::{Pool, PoolUsage};
 pub use program::{Parameter, Program};
-pub use settings::CompileSettings;
+pub use settings::{CompileSettings, Order};
 pub use tensor::Tensor;
 
 use crate::spmd;
 pub(crate) use lower::place;
 use lower::{Lower, Lowered, entry_type, fits};
+pub(crate) use stored::{inverse, natural};
 
 /// Compiles a program whose buffers come from [`Pool::global`].
 pub fn compile(module: &Module) -> Result<Program, CompileError> {
@@ -83,6 +85,8 @@ pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) ->
 fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
     let plain = quantized::written_out(module)?;
     let module = plain.as_ref().unwrap_or(module);
+    let stored = stored::as_stored(module, &settings.parameter_orders, &settings.output_orders)?;
+    let module = stored.as_ref().unwrap_or(module);
     let func = module.entry().ok_or_else(|| {
         CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
     })?;
