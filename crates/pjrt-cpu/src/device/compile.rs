@@ -118,8 +118,8 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
     let encoded = |shardings: &[OpSharding]| shardings.iter().map(OpSharding::to_proto).collect();
     info.parameter_shardings = program.parameter_shardings().map(encoded);
     info.output_shardings = program.output_shardings().map(encoded);
-    // Frameworks that do not know the extension find the shardings in the program.
-    info.optimized = program.split_program().map(|code| Program { format: "mlir".to_owned(), code });
+    // Frameworks that do not know the extensions find shardings and layouts in the program.
+    info.optimized = program.readable_program().map(|code| Program { format: "mlir".to_owned(), code });
     Ok(info)
 }
 

@@ -35,6 +35,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+use bytes::Bytes;
 use stablehlo::ir::{Attribute, Module, Type};
 
 pub use comm::{Member, World};
@@ -66,19 +67,29 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program, CompileError>
 /// [`CompileSettings::use_spmd`] the program is split by its sharding annotations first.
 pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
     if !settings.use_spmd || (settings.partitions <= 1 && !spmd::has_manual_parts(module)) {
-        return compile_one(module, settings, pool);
+        let mut program = compile_one(module, settings, pool)?;
+        program.readable = settings.has_orders().then(|| readable(module.clone(), settings));
+        return Ok(program);
     }
     let split = spmd::partition(module, settings.replicas, settings.partitions)?;
     let mut program = compile_one(&split.module, settings, pool)?;
     if settings.partitions > 1 {
-        let written = split.module.version.and_then(|version| stablehlo::write(&split.module, version).ok());
-        program.shardings = Some(program::Shardings {
-            parameters: split.parameter_shardings,
-            outputs: split.output_shardings,
-            split: written.unwrap_or_else(|| split.module.to_string().into_bytes()).into(),
-        });
+        program.readable = Some(readable(split.module, settings));
+        program.shardings =
+            Some(program::Shardings { parameters: split.parameter_shardings, outputs: split.output_shardings });
+    } else if settings.has_orders() {
+        program.readable = Some(readable(module.clone(), settings));
     }
     Ok(program)
+}
+
+/// What clients read of a program that is not as they sent it, in the form in which they did.
+fn readable(mut module: Module, settings: &CompileSettings) -> Bytes {
+    if settings.has_orders() {
+        module.attributes.extend(stored::spoken(&module, settings));
+    }
+    let written = module.version.and_then(|version| stablehlo::write(&module, version).ok());
+    written.unwrap_or_else(|| module.to_string().into_bytes()).into()
 }
 
 /// Compiles what one member runs.
@@ -124,6 +135,7 @@ fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Resu
         settings: settings.clone(),
         collectives: lower.collectives,
         shardings: None,
+        readable: None,
     })
 }
 

@@ -36,4 +36,9 @@ impl CompileSettings {
     pub fn new(replicas: usize, partitions: usize) -> Self {
         Self { replicas, partitions, ..Self::default() }
     }
+
+    /// Whether an array is stored in another order than row-major.
+    pub(crate) fn has_orders(&self) -> bool {
+        self.parameter_orders.iter().chain(&self.output_orders).any(Option::is_some)
+    }
 }

@@ -1,9 +1,11 @@
 //! Arguments and results that are stored in another order than their dimensions are named.
 
-use stablehlo::ir::{Func, LocationId, Module, Op, OpKind, TensorType, Type, ValueId};
+use stablehlo::ir::{
+    Attribute, Attributes, ElementType, Func, Literal, LocationId, Module, Op, OpKind, TensorType, Type, ValueId,
+};
 
 use super::error::CompileError;
-use super::settings::Order;
+use super::settings::{CompileSettings, Order};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
@@ -85,6 +87,30 @@ fn transpose(permutation: Vec<usize>, from: ValueId, to: ValueId) -> Op {
     }
 }
 
+/// The module attributes by which clients learn the layouts that have no other way to ask.
+pub(super) fn spoken(module: &Module, settings: &CompileSettings) -> Attributes {
+    let layout = |rank: usize, order: Option<&Order>| {
+        let minor_to_major: Vec<usize> = match order {
+            Some(Some(order)) => order.iter().rev().copied().collect(),
+            _ => (0..rank).rev().collect(),
+        };
+        let data: Vec<u8> = minor_to_major.iter().flat_map(|&d| (d as u64).to_le_bytes()).collect();
+        let ty = TensorType::new([i64::try_from(rank).unwrap_or(i64::MAX)], ElementType::Index);
+        Some(Attribute::Tensor(Literal::new(ty, data).ok()?))
+    };
+    let Some(entry) = module.entry() else { return Vec::new() };
+    let rank = |ty: &Type| ty.as_tensor().map_or(0, TensorType::rank);
+    let parameters = entry.args().iter().enumerate();
+    let parameters = parameters.map(|(at, arg)| layout(rank(entry.ty(*arg)), settings.parameter_orders.get(at)));
+    let results = entry.results.iter().enumerate();
+    let results = results.map(|(at, ty)| layout(rank(ty), settings.output_orders.get(at)));
+    let (parameters, results) = (parameters.collect::<Option<_>>(), results.collect::<Option<_>>());
+    let named = |name: &str, all: Option<Vec<Attribute>>| Some((name.to_owned(), Attribute::Array(all?)));
+    let parameters = named("mhlo.xla_entry_computation_parameter_layouts", parameters);
+    let results = named("mhlo.xla_entry_computation_result_layout", results);
+    parameters.into_iter().chain(results).collect()
+}
+
 /// Ops that are looked through on the way to a transpose.
 const MAX_STEPS: usize = 64;
 
@@ -109,7 +135,7 @@ pub(crate) fn natural(func: &Func, output: usize) -> Order {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CompileSettings, Pool, Tensor, compile_with};
+    use super::super::{Pool, Tensor, compile_with};
     use super::*;
 
     const TEXT: &str = "func.func @main(%x: tensor<2x3xi32>) -> (tensor<2x3xi32>, tensor<3x2xi32>) {
