@@ -394,22 +394,12 @@ pub(crate) unsafe fn device_layout(layout: *const PJRT_Buffer_MemoryLayout, shap
     Ok(match unsafe { given(layout, true) }? {
         None => None,
         Some(Given::Order(order, tiles)) => Some(Layout { minor_to_major: order.to_vec(), tiles }),
-        Some(Given::Strides(strides)) => {
-            // Checks their number, too.
-            let is_row_major = Strided::new(shape, strides)?.is_dense();
-            let rank = i64::try_from(strides.len()).unwrap_or(i64::MAX);
-            let mut minor_to_major: Vec<i64> = (0..rank).rev().collect();
-            if !is_row_major {
-                let stride = |dim: &i64| usize::try_from(*dim).ok().and_then(|dim| strides.get(dim));
-                minor_to_major.sort_by_key(|dim| stride(dim).copied());
-                if Strided::dense_strides(shape, &minor_to_major)? != strides {
-                    return Err(Error::unimplemented(format!(
-                        "byte_strides {strides:?} of {shape} on the device: arrays are dense there"
-                    ))
-                    .unnamed());
-                }
-            }
-            Some(Layout { minor_to_major, tiles: Vec::new() })
+        Some(Given::Strides(strides)) if Strided::new(shape, strides)?.is_dense() => {
+            Some(Layout::row_major(shape.dimensions.len()))
+        }
+        Some(Given::Strides(_)) => {
+            let message = "strides of arrays on the device other than row-major; say the order of dimensions instead";
+            return Err(Error::unimplemented(message).unnamed());
         }
     })
 }
