@@ -7,7 +7,7 @@ use crate::ir::{Attribute, Attributes, ElementType, Type};
 /// Attributes by name.
 pub(crate) fn sorted(attributes: &Attributes) -> Vec<&(String, Attribute)> {
     let mut sorted: Vec<_> = attributes.iter().collect();
-    sorted.sort_by(|a, b| a.0.cmp(&b.0));
+    sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     sorted
 }
 
