@@ -15,6 +15,7 @@ fn refused(arguments: &str, op: &str, changes: &[(&str, &str, &str)]) {
         let error = read(&arguments, &op).expect_err(&op);
         assert!(error.to_string().contains(message), "{arguments}\n{op}\n{error}");
         assert_eq!(error.func(), Some("main"), "{error}");
+        assert!(error.to_string().contains("line "), "{error}");
     }
 }
 

@@ -126,6 +126,9 @@ impl Rewrite<'_> {
         };
         let (inputs, inits) = op.operands.split_at(scan.inputs.min(op.operands.len()));
         let (outputs, carries) = op.results.split_at(scan.outputs.min(op.results.len()));
+        if scan.length == 0 {
+            return self.nothing(&scan, inits, outputs, carries, at, out);
+        }
         let index = Type::Tensor(TensorType::new([], INDEX));
         let zero = self.index(out, 0, at)?;
         let mut operands = vec![zero];
@@ -135,10 +138,10 @@ impl Rewrite<'_> {
         for &output in outputs {
             let mut ty = self.tensor(output)?;
             ty.shape[scan.dimension] = scan.length;
-            // Every element is overwritten. A tensor of one element is no splat, one of none has no data.
-            let bytes = if ty.num_elements() == Some(0) { 0 } else { ty.element.byte_size() };
             self.values.set(output.0 as usize, Type::Tensor(ty.clone()));
-            operands.push(self.constant(out, ty, vec![0; bytes], at)?);
+            // Every element is overwritten.
+            let bytes = zeros(&ty);
+            operands.push(self.constant(out, ty, bytes, at)?);
             results.push(output);
         }
         let condition = self.condition(&operands, scan.length, at)?;
@@ -146,6 +149,27 @@ impl Rewrite<'_> {
         let mut looped = plain(OpKind::While, &operands, &results, at);
         looped.regions = vec![condition, turn];
         out.push(looped);
+        Ok(())
+    }
+
+    /// A scan over no slices: empty outputs, and what is carried as it came.
+    fn nothing(
+        &mut self,
+        scan: &Scan,
+        inits: &[ValueId],
+        outputs: &[ValueId],
+        carries: &[ValueId],
+        at: LocationId,
+        out: &mut Vec<Op>,
+    ) -> Result<()> {
+        for &output in outputs {
+            let mut ty = self.tensor(output)?;
+            ty.shape[scan.dimension] = 0;
+            self.values.set(output.0 as usize, Type::Tensor(ty.clone()));
+            let literal = Literal::new(ty, Vec::new()).map_err(|e| CompileError::invalid(e.to_string()))?;
+            out.push(plain(OpKind::Constant(literal), &[], &[output], at));
+        }
+        out.push(plain(OpKind::OptimizationBarrier, inits, carries, at));
         Ok(())
     }
 
@@ -218,6 +242,11 @@ impl Rewrite<'_> {
         ops.push(plain(OpKind::Return, &next, &[], at));
         Ok(Region { args, ops })
     }
+}
+
+/// The data of a tensor of zeros: a splat, or nothing where it has no elements.
+fn zeros(ty: &TensorType) -> Vec<u8> {
+    if ty.num_elements() == Some(0) { Vec::new() } else { vec![0; ty.element.byte_size()] }
 }
 
 fn plain(kind: OpKind, operands: &[ValueId], results: &[ValueId], location: LocationId) -> Op {

@@ -108,7 +108,10 @@ fn part<'t>(mut ty: &'t Type, indices: &[i64], name: &str) -> Result<&'t Type> {
 fn check_alias(site: &Site<'_>, alias: &Alias) -> Result<()> {
     let count = site.op.operands.len();
     let Some(operand) = usize::try_from(alias.operand).ok().filter(|&i| i < count) else {
-        return Err(Error::new(format!("an alias names operand {}, but there are {count}", alias.operand)));
+        return Err(Error::new(format!(
+            "`output_operand_aliases` names operand {}, but there are {count}",
+            alias.operand
+        )));
     };
     let operand = part(site.operand(operand)?, &alias.part, "operand_tuple_indices")?;
     let all;
@@ -124,7 +127,7 @@ fn check_alias(site: &Site<'_>, alias: &Alias) -> Result<()> {
         ref at => at,
     };
     let output = part(results, at, "output_tuple_indices")?;
-    ensure!(operand == output, "an alias puts {output} into the memory of {operand}");
+    ensure!(operand == output, "`output_operand_aliases` puts {output} into the memory of {operand}");
     Ok(())
 }
 

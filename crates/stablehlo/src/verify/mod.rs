@@ -132,10 +132,10 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
     let (attributes, results) = (func.result_attributes.len(), func.results.len());
     ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
     let mut last = None;
-    for ty in func.values.iter_shared() {
+    for (value, ty) in func.values.iter_shared().enumerate() {
         // Neighbours often share their type.
         if !last.replace(ty).is_some_and(|last| Arc::ptr_eq(last, ty)) {
-            shapes::verify_type(ty)?;
+            shapes::verify_type(ty).map_err(|e| made_by(module, func, value, e))?;
         }
     }
     let constants = Constants::default();
@@ -151,6 +151,23 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
         list(&func.results)
     );
     Ok(walk.calls)
+}
+
+/// Names the op a value comes from, and its place: that of the op around it for an argument, or of the function.
+#[cold]
+fn made_by(module: &Module, func: &Func, value: usize, error: Error) -> Error {
+    let is = |v: &ValueId| v.0 as usize == value;
+    // With a stack of its own, since the regions' depth is not checked yet.
+    let mut regions = vec![&func.body];
+    while let Some(region) = regions.pop() {
+        for op in &region.ops {
+            if op.results.iter().any(is) || op.regions.iter().any(|region| region.args.iter().any(is)) {
+                return error.with_op(&op.kind.name()).with_location(module.location(op.location));
+            }
+            regions.extend(&op.regions);
+        }
+    }
+    error.with_location(module.location(func.location))
 }
 
 /// Operands of the return that ends a region.
