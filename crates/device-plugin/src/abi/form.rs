@@ -54,7 +54,7 @@ impl PartialEq for Form {
 }
 
 impl Form {
-    const FEW: usize = 5;
+    const FEW: usize = 4;
 
     /// Out of the way of the usual case.
     #[cold]
