@@ -2,7 +2,8 @@
 //!
 //! The `stablehlo` crate reads programs and knows nothing of PJRT. What a backend needs to go from one to the other is
 //! here, so that no vendor writes tables of types: [`parse`] reads a [`Program`], [`info`] says what frameworks ask of
-//! it, [`shape`] and [`element_type`] translate, and [`unsupported`] is the error for an op the device lacks.
+//! it, [`inline`] replaces its calls by what they call, [`shape`] and [`element_type`] translate, [`call_attributes`] says
+//! what a custom call is given, and [`unsupported`] is the error for an op the device lacks.
 //!
 //! ```
 //! use device_plugin::{ElementType, Program, Shape, stablehlo};
@@ -17,8 +18,13 @@
 //! # Ok::<(), device_plugin::Error>(())
 //! ```
 
+mod call;
+mod inline;
+
 pub use ::stablehlo::ir;
-use ir::{Attribute, Func, Module, Op, Type, Version};
+pub use call::call_attributes;
+pub use inline::inline;
+use ir::{Attribute, Func, Module, Op, OpKind, Type, Version};
 
 use crate::{ElementType, Error, ExecutableInfo, Program, Result, Shape, StablehloVersions};
 
@@ -140,13 +146,18 @@ pub fn ir_element_type(ty: ElementType) -> Result<ir::ElementType> {
     name.and_then(ir::ElementType::from_name).ok_or_else(lacking)
 }
 
-/// The error for an op the device does not run: names the op and where it came from.
+/// The error for an op the device does not run: names the op, of a custom call the target and of a composite the name,
+/// and where it came from.
 pub fn unsupported(module: &Module, op: &Op) -> Error {
+    let mut what = op.kind.name();
+    if let OpKind::CustomCall { call_target_name: name, .. } | OpKind::Composite { name, .. } = &op.kind {
+        what = what + "(" + name + ")";
+    }
     let place = match module.location(op.location) {
         place if place.is_empty() => String::new(),
         place => format!(" ({place})"),
     };
-    Error::unimplemented(format!("{}{place}: this device does not run it", op.kind.name()))
+    Error::unimplemented(format!("{what}{place}: this device does not run it"))
 }
 
 #[cfg(test)]
@@ -223,5 +234,13 @@ mod tests {
         let error = unsupported(&module, &entry(&module).unwrap().body.ops[0]);
         assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
         assert_eq!(error.message(), "stablehlo.tanh (jit(f)/tanh at f.py:3:8): this device does not run it");
+
+        let text = "func.func @main(%x: tensor<f32>) -> tensor<f32> {
+            %0 = stablehlo.custom_call @Qr(%x) : (tensor<f32>) -> tensor<f32> loc(\"qr\"(\"f.py\":4:8))
+            return %0 : tensor<f32>
+        }";
+        let module = parse(&program(text)).unwrap();
+        let error = unsupported(&module, &entry(&module).unwrap().body.ops[0]);
+        assert_eq!(error.message(), "stablehlo.custom_call(Qr) (qr at f.py:4:8): this device does not run it");
     }
 }

@@ -121,6 +121,11 @@ impl<B: Backend> Executable<B> {
             let slot = donated.get_mut(*index);
             *slot.ok_or_else(|| broken(format!("parameter {index} is donated, but does not exist")))? = true;
         }
+        // Frameworks take extents as they are, and end the process on those that are none.
+        let mut shapes = info.parameters.iter().chain(&info.outputs);
+        if let Some(shape) = shapes.find(|shape| shape.host_size().is_none()) {
+            return Err(broken(format!("{shape} has negative extents or more bytes than memory")));
+        }
         let ids = assignment.devices();
         if let Some(twice) = (1..ids.len()).find(|at| ids[..*at].contains(&ids[*at])) {
             return Err(Error::invalid_argument(format!("the device assignment names device {} twice", ids[twice])));
