@@ -217,7 +217,9 @@ impl Drop for Completer {
     fn drop(&mut self) {
         if let Some(state) = self.0.take() {
             let why = match std::thread::panicking() {
-                true => "a panic of the plugin ended the thread of an asynchronous operation; Completer::run contains it",
+                true => {
+                    "a panic of the plugin ended the thread of an asynchronous operation; Completer::run contains it"
+                }
                 false => "the plugin dropped the completer of an asynchronous operation without a result",
             };
             let _ = state.set(Err(Error::new(ErrorCode::CANCELLED, why)));

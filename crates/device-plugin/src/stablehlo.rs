@@ -24,7 +24,7 @@ mod inline;
 pub use ::stablehlo::ir;
 pub use call::call_attributes;
 pub use inline::inline;
-use ir::{Attribute, Func, Module, Op, OpKind, Type, Version};
+use ir::{Attribute, Attributes, Func, Module, Op, OpKind, Type, Version};
 
 use crate::{ElementType, Error, ExecutableInfo, Program, Result, Shape, StablehloVersions};
 
@@ -85,8 +85,8 @@ pub fn entry(module: &Module) -> Result<&Func> {
     module.entry().ok_or_else(|| Error::invalid_argument("the program has no function `main`, nor a single public one"))
 }
 
-/// What frameworks ask about a program: its name, the shapes of its parameters and outputs, and the parameters whose
-/// buffers its caller gives up.
+/// What frameworks ask about a program: its name, the shapes of its parameters and outputs, the kinds of memory they are
+/// in where the program says so, and the parameters whose buffers its caller gives up.
 ///
 /// # Errors
 ///
@@ -99,7 +99,20 @@ pub fn info(module: &Module) -> Result<ExecutableInfo> {
     let name = module.name.as_deref().unwrap_or(&main.name);
     let donated = (0..parameters.len()).filter(|index| is_donated(main, *index));
     let donated: Vec<_> = donated.collect();
-    Ok(ExecutableInfo::new(name, parameters, outputs).donating(donated))
+    let mut info = ExecutableInfo::new(name, parameters, outputs).donating(donated);
+    info.parameter_memory_kinds = memory_kinds(&main.arg_attributes);
+    info.output_memory_kinds = memory_kinds(&main.result_attributes);
+    Ok(info)
+}
+
+/// The kinds of memory that JAX names, empty for the default one; none where it names no kind at all.
+fn memory_kinds(attributes: &[Attributes]) -> Vec<String> {
+    let kind = |all: &Attributes| match all.iter().find(|(name, _)| name == "mhlo.memory_kind") {
+        Some((_, Attribute::String(kind))) => String::from_utf8_lossy(kind).into_owned(),
+        _ => String::new(),
+    };
+    let kinds: Vec<String> = attributes.iter().map(kind).collect();
+    if kinds.iter().all(String::is_empty) { Vec::new() } else { kinds }
 }
 
 /// Whether the program's caller gives up the buffer of an argument: JAX marks it with the output that may have its
@@ -202,6 +215,13 @@ mod tests {
         let shapes: Vec<_> = info.parameters.iter().chain(&info.outputs).map(Shape::to_string).collect();
         assert_eq!(shapes, ["f32[2,3]", "s32[]", "bf16[2]", "f32[2,3]", "s32[]"]);
         assert_eq!(info.donated, [0, 2]);
+        assert!(info.parameter_memory_kinds.is_empty() && info.output_memory_kinds.is_empty());
+
+        let text = "func.func @main(%a: tensor<f32>, %b: tensor<f32> {mhlo.memory_kind = \"pinned_host\"})
+            -> (tensor<f32> {mhlo.memory_kind = \"device\"}) { return %a : tensor<f32> }";
+        let info = super::info(&parse(&program(text)).unwrap()).unwrap();
+        assert_eq!(info.parameter_memory_kinds, ["", "pinned_host"]);
+        assert_eq!(info.output_memory_kinds, ["device"]);
     }
 
     #[test]

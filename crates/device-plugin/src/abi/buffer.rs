@@ -44,7 +44,9 @@ fn address<B: Backend>(buffer: &BufferHandle<B>) -> Result<usize> {
     }
     backend.device_pointer(value).ok_or_else(|| {
         Error::unimplemented(match memory.on_host {
-            true => "the memory is on_host, but neither Backend::host_bytes nor device_pointer tells where the buffer lies",
+            true => {
+                "the memory is on_host, but neither Backend::host_bytes nor device_pointer tells where the buffer lies"
+            }
             false => "the device does not tell where buffers lie",
         })
         .unnamed()

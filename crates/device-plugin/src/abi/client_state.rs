@@ -87,7 +87,8 @@ impl<B: Backend> Client<B> {
             memory.link_devices(device_handles.as_slice());
         }
         let process_index = backend.process_index();
-        let elsewhere = topology.info.devices.iter().find(|info| info.addressable && info.process_index != process_index);
+        let elsewhere =
+            topology.info.devices.iter().find(|info| info.addressable && info.process_index != process_index);
         if let Some(DeviceInfo { id, process_index: other, .. }) = elsewhere {
             return Err(Error::internal(format!(
                 "device {id} is addressable and of process {other}, but Backend::process_index is {process_index}"

@@ -330,13 +330,12 @@ pub(crate) fn default_assignment(
 
 /// The kind of memory of each output or parameter.
 fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, what: &str) -> Result<Vec<String>> {
-    if given.is_empty() {
-        return Ok(vec![topology.default_kind(device)?.to_owned(); expected]);
-    }
-    if given.len() != expected {
+    if !given.is_empty() && given.len() != expected {
         return Err(broken(format!("{} memory kinds for {expected} {what}s", given.len())));
     }
-    Ok(given.to_vec())
+    let default = topology.default_kind(device)?;
+    let kind = |at| given.get(at).map(String::as_str).filter(|kind| !kind.is_empty()).unwrap_or(default).to_owned();
+    Ok((0..expected).map(kind).collect())
 }
 
 /// Where the outputs of a launch on that device go.

@@ -59,7 +59,9 @@ impl Topology {
             }
             for other in &info.memories[..i] {
                 if (other.kind == *kind) != (other.kind_id == *kind_id) {
-                    return fault("has the kind or the kind_id of an earlier memory, but not both; each kind has a number");
+                    return fault(
+                        "has the kind or the kind_id of an earlier memory, but not both; each kind has a number",
+                    );
                 }
                 if other.kind == *kind && devices.iter().any(|id| other.devices.contains(id)) {
                     return fault("is the second of that kind on a device, where frameworks choose by kind");

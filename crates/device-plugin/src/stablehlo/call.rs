@@ -72,7 +72,9 @@ fn floats(list: &ir::Attribute) -> Option<Vec<f64>> {
     };
     let wide: Vec<f64> = match literal.ty.element {
         ir::ElementType::F64 => literal.data.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect(),
-        ir::ElementType::F32 => literal.data.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect(),
+        ir::ElementType::F32 => {
+            literal.data.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect()
+        }
         _ => return None,
     };
     if !literal.splat {

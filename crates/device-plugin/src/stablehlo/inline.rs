@@ -258,9 +258,11 @@ mod tests {
 
     #[test]
     fn functions_that_double_are_refused() {
-        let mut text = String::from("func.func @main(%x: tensor<f32>) -> tensor<f32> {
+        let mut text = String::from(
+            "func.func @main(%x: tensor<f32>) -> tensor<f32> {
             %0 = func.call @f0(%x) : (tensor<f32>) -> tensor<f32>
-            return %0 : tensor<f32>\n}\n");
+            return %0 : tensor<f32>\n}\n",
+        );
         for level in 0..40 {
             let next = level + 1;
             text += &format!(

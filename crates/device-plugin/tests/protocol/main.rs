@@ -39,6 +39,7 @@ mod queued;
 mod raw_buffers;
 mod reentrant;
 mod rich;
+mod slips;
 mod table;
 mod threads;
 mod topologies;
