@@ -51,8 +51,9 @@ entries! {
         // SAFETY: V3.
         unsafe { expect_row_major(args.shape_layout, &shape, "shape_layout") }?;
         let to = client.placement(args.device, args.memory)?;
-        let value = Value::Now(client.backend.uninitialized(&shape, to)?);
-        args.buffer = BufferHandle::give(client.share(), value, &Form::new(&shape), to, Event::ready());
+        let value = client.backend.uninitialized(&shape, to)?;
+        let ready = client.backend.ready(&value);
+        args.buffer = BufferHandle::give(client.share(), Value::Now(value), &Form::new(&shape), to, ready);
         Ok(())
     }
 

@@ -15,6 +15,7 @@
     reason = "raw calls and small numbers in tests"
 )]
 
+mod arriving;
 mod buffers;
 mod clients;
 mod control;
