@@ -294,6 +294,8 @@ pub enum ComparisonType {
     TotalOrder,
     Signed,
     Unsigned,
+    /// Floating-point numbers in an order in which both zeros are equal, all NaNs are, and a NaN is above all else.
+    WeakOrder,
 }
 
 /// `precision_config` of one operand.

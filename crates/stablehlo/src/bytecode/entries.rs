@@ -81,7 +81,12 @@ impl<'a> Tables<'a> {
 
     fn shared_type(&mut self, offset: usize, index: usize) -> Result<&mut ValueType> {
         if !matches!(self.value_types.get(index), Some(Some(_))) {
-            let ty = Arc::new(self.type_at(offset, index, 0)?.into_type());
+            let ty = match self.type_at(offset, index, 0)? {
+                Ty::Value(ty) => Arc::new(ty),
+                other => {
+                    return Err(Error::at(offset, format!("{} is not the type of a value", other.into_type())));
+                }
+            };
             self.value_types[index] = Some(ValueType { ty, interned: (0, 0) });
         }
         match &mut self.value_types[index] {
@@ -369,7 +374,11 @@ impl<'a> Tables<'a> {
             1 => Attribute::Array(self.children(cursor, depth)?),
             2 => Attribute::Bool(cursor.varint()? != 0),
             3 => self.word(cursor, "comparison_direction", &["EQ", "NE", "GE", "GT", "LE", "LT"])?,
-            4 => self.word(cursor, "comparison_type", &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"])?,
+            4 => self.word(
+                cursor,
+                "comparison_type",
+                &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "WEAKORDER"],
+            )?,
             5 => Attribute::Integer(i64::try_from(cursor.varint()?).unwrap_or(-1), ElementType::I32),
             6 => self.dictionary(cursor, depth)?,
             7 => self.word(cursor, "fft_type", &["FFT", "IFFT", "RFFT", "IRFFT"])?,

@@ -30,9 +30,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, attributes: usize) -> Result<Locatio
     let index = cursor.index()?;
     match u32::try_from(index + 1) {
         Ok(id) if index < attributes => Ok(LocationId(id)),
-        _ => {
-            Err(cursor.error(format!("location attribute {index} does not exist; the program has {attributes}")))
-        }
+        _ => Err(cursor.error(format!("location attribute {index} does not exist; the program has {attributes}"))),
     }
 }
 
@@ -62,10 +60,12 @@ impl EncodedLocations {
     /// A small file may name one long string often; then no location is told, since each would be a copy of it.
     fn is_modest(&self) -> bool {
         let mut budget = Budget::new(self.program.len());
-        let name = |entry| self.fields(entry).and_then(|(code, mut cursor)| match code {
-            11 | 14 | 22 => self.name(&mut cursor).map(|name| name.len()),
-            _ => Ok(0),
-        });
+        let name = |entry| {
+            self.fields(entry).and_then(|(code, mut cursor)| match code {
+                11 | 14 | 22 => self.name(&mut cursor).map(|name| name.len()),
+                _ => Ok(0),
+            })
+        };
         self.attributes.iter().all(|entry| budget.charge(name(entry).unwrap_or(0)).is_ok())
     }
 

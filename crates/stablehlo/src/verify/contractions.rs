@@ -137,7 +137,10 @@ pub(super) fn convolution(
     padded: bool,
 ) -> Result<()> {
     let (input, kernel, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
-    ensure!(input.element == kernel.element, "element types of {input} and {kernel} differ");
+    // 8-bit floats of all kinds go together.
+    let byte_float = |element: ElementType| element.is_float() && element.bit_width() == 8;
+    let fits = input.element == kernel.element || (byte_float(input.element) && byte_float(kernel.element));
+    ensure!(fits, "element types of {input} and {kernel} differ");
     let all = |first: usize, second: usize, spatial: &[usize]| [&[first, second], spatial].concat();
     for (tensor, dimensions, name) in [
         (input, all(d.input_batch, d.input_feature, &d.input_spatial), "input dimensions"),

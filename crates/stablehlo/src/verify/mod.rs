@@ -113,8 +113,14 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
     let (attributes, results) = (func.result_attributes.len(), func.results.len());
     ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
     func.values.distinct().try_for_each(shapes::verify_type)?;
-    let mut walk =
-        Walk { module, func, state: vec![State::New; func.values.len()], scope: Vec::new(), calls: Vec::new(), sound: Vec::new() };
+    let mut walk = Walk {
+        module,
+        func,
+        state: vec![State::New; func.values.len()],
+        scope: Vec::new(),
+        calls: Vec::new(),
+        sound: Vec::new(),
+    };
     walk.region(&func.body, 0)?;
     let returned = returned(&func.body)?;
     let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
