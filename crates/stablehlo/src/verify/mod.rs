@@ -13,8 +13,6 @@ mod infer;
 mod raw;
 mod shapes;
 
-use std::sync::Arc;
-
 use crate::MAX_NESTING;
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -114,15 +112,15 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
     );
     let (attributes, results) = (func.result_attributes.len(), func.results.len());
     ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
-    let mut last = None;
-    for ty in func.values.iter_shared() {
-        // Neighbours often share their type.
-        if !last.replace(ty).is_some_and(|last| Arc::ptr_eq(last, ty)) {
-            shapes::verify_type(ty)?;
-        }
-    }
-    let mut walk =
-        Walk { module, func, state: vec![State::New; func.values.len()], scope: Vec::new(), calls: Vec::new() };
+    func.values.distinct().try_for_each(shapes::verify_type)?;
+    let mut walk = Walk {
+        module,
+        func,
+        state: vec![State::New; func.values.len()],
+        scope: Vec::new(),
+        calls: Vec::new(),
+        sound: Vec::new(),
+    };
     walk.region(&func.body, 0)?;
     let returned = returned(&func.body)?;
     let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
@@ -219,6 +217,8 @@ struct Walk<'a> {
     scope: Vec<ValueId>,
     /// Ops that call functions.
     calls: Vec<&'a Op>,
+    /// Elementwise ops found to be sound, a bit each, by the position of the one type of their operands and results.
+    sound: Vec<u64>,
 }
 
 impl<'a> Walk<'a> {
@@ -282,15 +282,49 @@ impl<'a> Walk<'a> {
         for &value in &op.results {
             self.define(value)?;
         }
-        if matches!(op.kind, OpKind::Call { .. } | OpKind::Composite { .. }) {
-            self.calls.push(op);
+        match op.kind {
+            OpKind::Call { .. } | OpKind::Composite { .. } => self.calls.push(op),
+            OpKind::Unary(_) | OpKind::Binary(_) => return self.elementwise(op),
+            _ => {}
         }
+        self.alone(op)
+    }
+
+    /// Checks of an op and the types of its operands and results.
+    fn alone(&self, op: &'a Op) -> Result<()> {
         let site = Site { func: self.func, op, wanted: None };
         control::verify(&site)?;
         shapes::verify(&site)?;
         elements::verify(&site)?;
         contractions::verify(&site)?;
         raw::verify(&site)
+    }
+
+    /// The same, once for all ops of a kind and of one type, which are most of a program.
+    fn elementwise(&mut self, op: &'a Op) -> Result<()> {
+        let types = &self.func.values;
+        let bit = match (&op.kind, &op.operands[..], &op.results[..], &op.regions[..]) {
+            (OpKind::Unary(unary), &[x], &[result], []) if types.position(x) == types.position(result) => {
+                *unary as usize
+            }
+            (OpKind::Binary(binary), &[x, y], &[result], [])
+                if types.position(x) == types.position(result) && types.position(y) == types.position(result) =>
+            {
+                Unary::ALL.len() + *binary as usize
+            }
+            _ => return self.alone(op),
+        };
+        const { assert!(Unary::ALL.len() + Binary::ALL.len() <= u64::BITS as usize) };
+        let position = types.position(op.results[0]) as usize;
+        if self.sound.get(position).is_some_and(|sound| sound >> bit & 1 == 1) {
+            return Ok(());
+        }
+        self.alone(op)?;
+        if self.sound.len() <= position {
+            self.sound.resize(position + 1, 0);
+        }
+        self.sound[position] |= 1 << bit;
+        Ok(())
     }
 
     #[cold]
