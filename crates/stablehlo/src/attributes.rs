@@ -251,17 +251,21 @@ impl Budget {
     }
 
     /// Takes some of it.
+    #[inline]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         match self.left.checked_sub(bytes) {
             Some(left) => {
                 self.left = left;
                 Ok(())
             }
-            None => Err(Error::new(
-                "the program expands to far more than its size; its attributes or types repeat without bound",
-            )),
+            None => Err(spent()),
         }
     }
+}
+
+#[cold]
+fn spent() -> Error {
+    Error::new("the program expands to far more than its size; its attributes or types repeat without bound")
 }
 
 impl Attribute {

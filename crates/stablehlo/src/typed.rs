@@ -217,6 +217,7 @@ fn compare_type(a: Named<'_>) -> Result<ComparisonType> {
         "TOTALORDER" => TotalOrder,
         "SIGNED" => Signed,
         "UNSIGNED" => Unsigned,
+        "WEAKORDER" => WeakOrder,
         other => return unknown("comparison type", other),
     })
 }

@@ -47,12 +47,26 @@ impl Topology {
                 return Err(Error::internal(format!("the backend lists two devices of id {}", device.id)));
             }
         }
-        for (i, MemoryInfo { kind, devices, .. }) in info.memories.iter().enumerate() {
+        for (i, MemoryInfo { kind, kind_id, devices, .. }) in info.memories.iter().enumerate() {
+            let fault = |why: &str| Err(Error::internal(format!("memory {i} of kind {kind:?} {why}")));
             if devices.is_empty() {
-                return Err(Error::internal(format!("memory {i} of kind {kind:?} belongs to no device")));
+                return fault("belongs to no device");
             }
             if let Some(id) = devices.iter().find(|id| info.devices.iter().all(|device| device.id != **id)) {
-                return Err(Error::internal(format!("memory {i} of kind {kind:?} belongs to the unknown device {id}")));
+                return fault(&format!("belongs to the unknown device {id}"));
+            }
+            if kind.is_empty() {
+                return fault("has no name by which frameworks could choose it");
+            }
+            for other in &info.memories[..i] {
+                if (other.kind == *kind) != (other.kind_id == *kind_id) {
+                    return fault(
+                        "has the kind or the kind_id of an earlier memory, but not both; each kind has a number",
+                    );
+                }
+                if other.kind == *kind && devices.iter().any(|id| other.devices.contains(id)) {
+                    return fault("is the second of that kind on a device, where frameworks choose by kind");
+                }
             }
         }
         // Few kinds, of many memories.

@@ -65,7 +65,7 @@ fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<
     let mut late = buffer.late.take();
     drop(buffer);
     let send = || manager.client.backend.buffer_from_host(HostArray::new(&shape, data)?, manager.to);
-    late.set(contain(send));
+    late.made(&manager.client.backend, contain(send));
 }
 
 impl<B: Backend> Drop for Manager<B> {

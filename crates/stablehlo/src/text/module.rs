@@ -22,7 +22,7 @@ impl<'a> Parser<'a> {
         if module.funcs.is_empty() && module.symbols.is_empty() && module.attributes.is_empty() {
             return Err(Error::new("the program holds no function"));
         }
-        module.locations = self.locations;
+        module.locations = self.locations.into();
         Ok(module)
     }
 

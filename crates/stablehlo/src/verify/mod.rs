@@ -20,8 +20,6 @@ mod raw;
 mod shapes;
 mod words;
 
-use std::sync::Arc;
-
 use crate::MAX_NESTING;
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -131,16 +129,17 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
     );
     let (attributes, results) = (func.result_attributes.len(), func.results.len());
     ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
-    let mut last = None;
-    for (value, ty) in func.values.iter_shared().enumerate() {
-        // Neighbours often share their type.
-        if !last.replace(ty).is_some_and(|last| Arc::ptr_eq(last, ty)) {
-            shapes::verify_type(ty).map_err(|e| made_by(module, func, value, e))?;
-        }
-    }
+    func.values.distinct().try_for_each(shapes::verify_type).map_err(|e| made_by(module, func, e))?;
     let constants = Constants::default();
-    let (state, scope, calls) = (vec![State::New; func.values.len()], Vec::new(), Vec::new());
-    let mut walk = Walk { constants: &constants, module, func, state, scope, calls };
+    let mut walk = Walk {
+        constants: &constants,
+        module,
+        func,
+        state: vec![State::New; func.values.len()],
+        scope: Vec::new(),
+        calls: Vec::new(),
+        sound: Vec::new(),
+    };
     walk.region(&func.body, 0)?;
     let returned = returned(&func.body)?;
     let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
@@ -153,9 +152,11 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
     Ok(walk.calls)
 }
 
-/// Names the op a value comes from, and its place: that of the op around it for an argument, or of the function.
+/// Names the op that makes the first value of a wrong type, and its place: that of the op around it for an argument, or
+/// of the function.
 #[cold]
-fn made_by(module: &Module, func: &Func, value: usize, error: Error) -> Error {
+fn made_by(module: &Module, func: &Func, error: Error) -> Error {
+    let Some(value) = func.values.iter().position(|ty| shapes::verify_type(ty).is_err()) else { return error };
     let is = |v: &ValueId| v.0 as usize == value;
     // With a stack of its own, since the regions' depth is not checked yet.
     let mut regions = vec![&func.body];
@@ -255,6 +256,8 @@ struct Walk<'a, 'c> {
     scope: Vec<ValueId>,
     /// Ops that call functions.
     calls: Vec<&'a Op>,
+    /// Elementwise ops found to be sound, a bit each, by the position of the one type of their operands and results.
+    sound: Vec<u64>,
 }
 
 impl<'a> Walk<'a, '_> {
@@ -318,9 +321,16 @@ impl<'a> Walk<'a, '_> {
         for &value in &op.results {
             self.define(value)?;
         }
-        if matches!(op.kind, OpKind::Call { .. } | OpKind::Composite { .. }) {
-            self.calls.push(op);
+        match op.kind {
+            OpKind::Call { .. } | OpKind::Composite { .. } => self.calls.push(op),
+            OpKind::Unary(_) | OpKind::Binary(_) => return self.elementwise(op),
+            _ => {}
         }
+        self.alone(op)
+    }
+
+    /// Checks of an op and the types of its operands and results.
+    fn alone(&self, op: &'a Op) -> Result<()> {
         let (module, constants) = (Some(self.module), Some(self.constants));
         let site = Site { func: self.func, op, module, constants, wanted: None };
         control::verify(&site)?;
@@ -332,6 +342,33 @@ impl<'a> Walk<'a, '_> {
         custom_call::verify(&site)?;
         chlo::verify(&site)?;
         raw::verify(&site)
+    }
+
+    /// The same, once for all ops of a kind and of one type, which are most of a program.
+    fn elementwise(&mut self, op: &'a Op) -> Result<()> {
+        let types = &self.func.values;
+        let bit = match (&op.kind, &op.operands[..], &op.results[..], &op.regions[..]) {
+            (OpKind::Unary(unary), &[x], &[result], []) if types.position(x) == types.position(result) => {
+                *unary as usize
+            }
+            (OpKind::Binary(binary), &[x, y], &[result], [])
+                if types.position(x) == types.position(result) && types.position(y) == types.position(result) =>
+            {
+                Unary::ALL.len() + *binary as usize
+            }
+            _ => return self.alone(op),
+        };
+        const { assert!(Unary::ALL.len() + Binary::ALL.len() <= u64::BITS as usize) };
+        let position = types.position(op.results[0]) as usize;
+        if self.sound.get(position).is_some_and(|sound| sound >> bit & 1 == 1) {
+            return Ok(());
+        }
+        self.alone(op)?;
+        if self.sound.len() <= position {
+            self.sound.resize(position + 1, 0);
+        }
+        self.sound[position] |= 1 << bit;
+        Ok(())
     }
 
     #[cold]
