@@ -7,7 +7,7 @@ use crate::host::zeroed;
 use crate::program::total_size;
 use crate::{
     CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo, ForeignMemory, HostArray,
-    KeyValueStore, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, ProcessInfo, Program, Result, Shape,
+    KeyValueStore, Launch, Layout, MemoryInfo, MemoryStats, NamedValue, Placement, ProcessInfo, Program, Result, Shape,
     TopologyInfo, Value,
 };
 
@@ -75,6 +75,19 @@ pub trait Backend: Sized + Send + Sync + 'static {
     fn memories(&self) -> Vec<MemoryInfo> {
         let addressable = self.devices().into_iter().filter(|device| device.addressable);
         addressable.map(|device| MemoryInfo::new("device", 0, [device.id])).collect()
+    }
+
+    /// The layout in which devices store arrays of that shape unless a framework asks for another; by default, none,
+    /// they are row-major. Frameworks are told of it, and the SDK keeps to its order: a backend sees the dimensions of
+    /// each array as they are stored, from the slowest varying to the fastest, so that all its data is dense and
+    /// row-major. With the layout `{0,1}` an array `f32[2,3]` arrives as the columns `f32[3,2]`. Tiles are for the
+    /// backend to make: it gets and gives what it stores without them.
+    ///
+    /// Any order may be asked for, whatever this says, but only these tiles. Programs name dimensions as frameworks do;
+    /// [`ExecutableInfo::parameter_layouts`] says how the arrays of one are stored.
+    fn default_layout(topology: &TopologyInfo, shape: &Shape) -> Option<Layout> {
+        let _ = (topology, shape);
+        None
     }
 
     /// Attributes of the topology the devices form.

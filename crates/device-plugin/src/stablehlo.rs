@@ -20,11 +20,13 @@
 
 mod call;
 mod inline;
+mod layouts;
 
 pub use ::stablehlo::ir;
 pub use call::call_attributes;
 pub use inline::inline;
 use ir::{Attribute, Attributes, Func, Module, Op, OpKind, Type, Version};
+pub use layouts::{LayoutMode, layout_modes};
 
 use crate::{ElementType, Error, ExecutableInfo, Program, Result, Shape, StablehloVersions};
 
@@ -85,13 +87,27 @@ pub fn entry(module: &Module) -> Result<&Func> {
     module.entry().ok_or_else(|| Error::invalid_argument("the program has no function `main`, nor a single public one"))
 }
 
-/// What frameworks ask about a program: its name, the shapes of its parameters and outputs, the kinds of memory they are
-/// in where the program says so, and the parameters whose buffers its caller gives up.
+/// What frameworks ask about a program whose arrays are all row-major: its name, the shapes of its parameters and
+/// outputs, the kinds of memory they are in where the program says so, and the parameters whose buffers its caller gives
+/// up.
+///
+/// # Errors
+///
+/// Those of [`entry`] and [`shape`]; `UNIMPLEMENTED` where the framework wants an array stored in another order, which
+/// backends that can do so learn from [`layout_modes`].
+pub fn info(module: &Module) -> Result<ExecutableInfo> {
+    let info = signature(module)?;
+    layouts::expect_row_major(entry(module)?, info.parameters.len(), info.outputs.len())?;
+    Ok(info)
+}
+
+/// The same for a backend that looks at layouts itself: what [`layout_modes`] asks for goes into
+/// [`ExecutableInfo::parameter_layouts`] and [`ExecutableInfo::output_layouts`].
 ///
 /// # Errors
 ///
 /// Those of [`entry`] and [`shape`].
-pub fn info(module: &Module) -> Result<ExecutableInfo> {
+pub fn signature(module: &Module) -> Result<ExecutableInfo> {
     let main = entry(module)?;
     let shapes = |types: &mut dyn Iterator<Item = &Type>| types.map(shape).collect::<Result<Vec<_>>>();
     let parameters = shapes(&mut main.args().iter().map(|value| main.ty(*value)))?;

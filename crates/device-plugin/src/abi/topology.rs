@@ -6,12 +6,13 @@ use pjrt_sys::{PJRT_DeviceDescription, PJRT_TopologyDescription};
 
 use crate::abi::device::DeviceDescription;
 use crate::abi::entry::entries;
+use crate::abi::form::Form;
 use crate::abi::lists::{Blob, Bytes, NamedValues, Pointers, delete_blob};
 use crate::abi::raw;
 use crate::abi::raw::handles;
 use crate::envelope::{Reader, Writer};
 use crate::hlo::{message, varint};
-use crate::{Backend, DeviceInfo, ElementType, Error, MemoryInfo, Result, Shape, TopologyInfo};
+use crate::{Backend, DeviceInfo, ElementType, Error, MemoryInfo, Result, TopologyInfo};
 
 /// The devices of a client, or of a machine that need not be present.
 pub(crate) struct Topology {
@@ -216,26 +217,40 @@ fn primitive_type(element_type: ElementType) -> Result<usize> {
     })
 }
 
-/// A row-major array as a serialized `ShapeProto`.
-fn shape_proto(shape: &Shape) -> Result<Vec<u8>> {
+/// An array on the device as a serialized `ShapeProto`.
+fn shape_proto(form: &Form) -> Result<Vec<u8>> {
     const ELEMENT_TYPE: u8 = 2;
     const DIMENSIONS: u8 = 3;
     const LAYOUT: u8 = 5;
     const IS_DYNAMIC_DIMENSION: u8 = 6;
     const MINOR_TO_MAJOR: u8 = 1;
+    const TILES: u8 = 6;
+    const TILE_DIMENSIONS: u8 = 1;
     let size = |n: i64| usize::try_from(n).map_err(|_| Error::argument(format!("dims has the extent {n}")));
     let mut proto = vec![ELEMENT_TYPE << 3];
-    varint(&mut proto, primitive_type(shape.element_type)?);
+    varint(&mut proto, primitive_type(form.element_type)?);
     let mut packed = Vec::new();
-    for extent in &shape.dimensions {
+    for extent in form.dims() {
         varint(&mut packed, size(*extent)?);
     }
     message(&mut proto, DIMENSIONS, &packed);
     let (mut order, mut layout) = (Vec::new(), Vec::new());
-    (0..shape.dimensions.len()).rev().for_each(|dimension| varint(&mut order, dimension));
+    let own = form.layout();
+    for dimension in &own.minor_to_major {
+        varint(&mut order, size(*dimension)?);
+    }
     message(&mut layout, MINOR_TO_MAJOR, &order);
+    for extents in &own.tiles {
+        let (mut packed, mut tile) = (Vec::new(), Vec::new());
+        for extent in extents {
+            // As the bits of a negative number, which a combined dimension has.
+            varint(&mut packed, usize::try_from(extent.cast_unsigned()).unwrap_or(usize::MAX));
+        }
+        message(&mut tile, TILE_DIMENSIONS, &packed);
+        message(&mut layout, TILES, &tile);
+    }
     message(&mut proto, LAYOUT, &layout);
-    message(&mut proto, IS_DYNAMIC_DIMENSION, &vec![0; shape.dimensions.len()]);
+    message(&mut proto, IS_DYNAMIC_DIMENSION, &vec![0; form.dims().len()]);
     Ok(proto)
 }
 
@@ -302,10 +317,9 @@ entries! {
         }
         // SAFETY: V3.
         let shape = unsafe { raw::shape(args.element_type.0, args.dims, args.num_dims) }?;
-        // The layout is only a wish, and all arrays are row-major here; but it must be one of this shape.
         // SAFETY: V3.
-        unsafe { raw::layout(args.layout, &shape) }?;
-        let bytes = shape_proto(&shape)?;
+        let layout = unsafe { raw::device_layout(args.layout, &shape) }?;
+        let bytes = shape_proto(&Form::requested::<P::Backend>(&topology.info, &shape, layout, "layout")?)?;
         args.serialized_shape_size = bytes.len();
         args.serialized_shape = Bytes::give(&bytes);
         args.serialized_shape_deleter = Some(Bytes::delete);

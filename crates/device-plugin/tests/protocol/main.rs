@@ -32,6 +32,7 @@ mod framework;
 mod garbage;
 mod history;
 mod host_channels;
+mod layouts;
 mod options;
 mod orders;
 mod panics;

@@ -244,6 +244,11 @@ impl Backend for Device {
         memories()
     }
 
+    fn default_layout(_: &TopologyInfo, _: &Shape) -> Option<Layout> {
+        enter_or_panic("default_layout");
+        None
+    }
+
     fn topology_attributes(&self) -> Vec<NamedValue> {
         enter_or_panic("topology_attributes");
         Vec::new()
