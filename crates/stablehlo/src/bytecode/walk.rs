@@ -245,7 +245,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn head(&mut self, cursor: &mut Cursor<'a>) -> Result<Head> {
         let offset = cursor.pos();
         let name = cursor.index()?;
@@ -596,7 +596,7 @@ struct Inner {
 }
 
 /// A list of numbers of types or values, in the place of values.
-#[inline]
+#[inline(always)]
 fn numbers(cursor: &mut Cursor<'_>) -> Result<ValueIds> {
     let count = cursor.count()?;
     // What is too large for a number names nothing; `UNDEFINED` does not, either.
