@@ -7,14 +7,15 @@ use crate::host::zeroed;
 use crate::program::total_size;
 use crate::{
     CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo, ForeignMemory, HostArray,
-    KeyValueStore, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, ProcessInfo, Program, Result, Shape,
+    KeyValueStore, Launch, Layout, MemoryInfo, MemoryStats, NamedValue, Placement, ProcessInfo, Program, Result, Shape,
     TopologyInfo, Value,
 };
 
 /// A device, or a group of devices driven together.
 ///
-/// Methods are called from any thread and overlap; those that work on one buffer or executable get it shared. A panic
-/// in a method becomes an `INTERNAL` error of the call.
+/// Methods are called from any thread and overlap; those that work on one buffer or executable get it shared. `read` and
+/// `copy` of a buffer that is not ready are called on the thread that makes it ready, so they must not wait there for
+/// work that this thread is to do later. A panic in a method becomes an `INTERNAL` error of the call.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no device: it does not implement `device_plugin::Backend`",
     label = "no backend",
@@ -30,7 +31,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     type Executable: Send + Sync + 'static;
 
     /// Whether the device runs work in the order of submission, so that `execute` may be given buffers whose event is
-    /// still pending. By default the SDK waits for the buffers first.
+    /// still pending. By default the SDK waits for the buffers first, and the framework's call with it.
     ///
     /// `read`, `copy`, `bitcast` and the functions of raw buffers get buffers that are ready, whatever is said here:
     /// they return no event by which to fail later, or to say when memory is there. So a copy of what is under way is
@@ -76,6 +77,19 @@ pub trait Backend: Sized + Send + Sync + 'static {
         addressable.map(|device| MemoryInfo::new("device", 0, [device.id])).collect()
     }
 
+    /// The layout in which devices store arrays of that shape unless a framework asks for another; by default, none,
+    /// they are row-major. Frameworks are told of it, and the SDK keeps to its order: a backend sees the dimensions of
+    /// each array as they are stored, from the slowest varying to the fastest, so that all its data is dense and
+    /// row-major. With the layout `{0,1}` an array `f32[2,3]` arrives as the columns `f32[3,2]`. Tiles are for the
+    /// backend to make: it gets and gives what it stores without them.
+    ///
+    /// Any order may be asked for, whatever this says, but only these tiles. Programs name dimensions as frameworks do;
+    /// [`ExecutableInfo::parameter_layouts`] says how the arrays of one are stored.
+    fn default_layout(topology: &TopologyInfo, shape: &Shape) -> Option<Layout> {
+        let _ = (topology, shape);
+        None
+    }
+
     /// Attributes of the topology the devices form.
     fn topology_attributes(&self) -> Vec<NamedValue> {
         Vec::new()
@@ -109,12 +123,22 @@ pub trait Backend: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Copies host data to a device.
+    /// Copies host data to a device. The data may still be on its way when this returns, if [`Backend::ready`] says so;
+    /// what of `host` is needed then is copied, or kept as its alias.
     ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED` where it does not fit, `UNIMPLEMENTED` for element types the device lacks.
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<Self::Buffer>;
+
+    /// When the contents of a buffer are there that was made by other means than [`Backend::execute`]: by
+    /// `buffer_from_host`, `uninitialized`, `bitcast`, `view` or `copy`. Asked once, when the buffer is made. By default
+    /// they are there when those return; a device whose transfers go on answers with an [`Event::pending`] of its own,
+    /// and the SDK treats the buffer as it treats the output of an execution: who uses it waits, or hears of the error.
+    fn ready(&self, buffer: &Self::Buffer) -> Event {
+        let _ = buffer;
+        Event::ready()
+    }
 
     /// Copies a buffer to the host: dense, row-major, sub-byte types in one byte per element. `to` has the size of the
     /// buffer's shape.
@@ -196,7 +220,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     }
 
     /// Copies a buffer, which is ready, to another memory or device; by default through the host. The copy is there
-    /// when this returns.
+    /// when this returns, unless [`Backend::ready`] says otherwise.
     ///
     /// # Errors
     ///

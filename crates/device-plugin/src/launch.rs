@@ -195,7 +195,7 @@ impl<'a, B: Backend> Outputs<'a, B> {
         self.len() == 0
     }
 
-    /// Shapes of the outputs.
+    /// Shapes of the outputs, as the program names their dimensions.
     pub fn shapes(&self) -> &'a [Shape] {
         self.list.shapes()
     }

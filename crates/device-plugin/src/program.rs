@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{ElementType, Shape};
+use crate::{ElementType, Layout, Shape};
 
 /// A program as a framework hands it over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,10 +47,15 @@ pub struct ExecutableInfo {
     pub outputs: Vec<Shape>,
     /// Indices of the parameters whose buffers an execution uses up, unless its caller forbids it.
     pub donated: Vec<usize>,
-    /// Memory kinds of the outputs; empty when all are in the default memory.
+    /// Memory kinds of the outputs; empty when all are in the default memory, as is one with an empty name.
     pub output_memory_kinds: Vec<String>,
     /// The same for the parameters.
     pub parameter_memory_kinds: Vec<String>,
+    /// Layouts of the outputs; empty when all are stored as [`Backend::default_layout`](crate::Backend::default_layout)
+    /// says. Programs hand out arrays as the device stores them: dense and row-major in the order of the layout.
+    pub output_layouts: Vec<Layout>,
+    /// The same for the parameters.
+    pub parameter_layouts: Vec<Layout>,
     /// Identifies the program for caches; the SDK hashes program and options when it is none.
     pub fingerprint: Option<String>,
     /// Bytes of generated code; -1 when unknown.
@@ -78,6 +83,8 @@ impl ExecutableInfo {
             donated: Vec::new(),
             output_memory_kinds: Vec::new(),
             parameter_memory_kinds: Vec::new(),
+            output_layouts: Vec::new(),
+            parameter_layouts: Vec::new(),
             fingerprint: None,
             code_size: -1,
             parameter_shardings: None,

@@ -20,7 +20,7 @@ mod version;
 
 pub use element::{Element, ElementType, UnknownElementType};
 pub use error_code::ErrorCode;
-pub use layout::Layout;
+pub use layout::{Layout, ParseLayoutError};
 pub use memory_stats::MemoryStats;
 #[doc(hidden)]
 pub use named_value::shortest_decimal;

@@ -189,7 +189,7 @@ impl Buffer {
         match self.memory_layout() {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 let layouts = self.client().plugin().extension::<Layouts>().ok_or(error)?;
-                Ok(layout::parse(&layouts.buffer_layout(self)?))
+                Ok(layouts.buffer_layout(self)?.parse().ok())
             }
             other => other,
         }

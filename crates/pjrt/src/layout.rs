@@ -2,37 +2,6 @@
 
 use pjrt_types::{Layout, Shape};
 
-/// Reads XLA's notation, such as `{1,0}` or `{1,0:T(8,128)(2,1)S(5)}`. Only order and tiles are kept.
-pub(crate) fn parse(text: &str) -> Option<Layout> {
-    let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
-    let (order, mut rest) = inside.split_once(':').unwrap_or((inside, ""));
-    let minor_to_major = list(order)?;
-    let mut tiles = Vec::new();
-    // Attributes: letters, then groups in parentheses.
-    while let Some((name, group)) = rest.split_once('(') {
-        let (group, mut after) = group.split_once(')')?;
-        let is_tile = name == "T";
-        if is_tile {
-            tiles.push(list(group)?);
-        }
-        while is_tile && let Some(group) = after.strip_prefix('(') {
-            let (group, more) = group.split_once(')')?;
-            tiles.push(list(group)?);
-            after = more;
-        }
-        rest = after;
-    }
-    Some(Layout { minor_to_major, tiles })
-}
-
-fn list(text: &str) -> Option<Vec<i64>> {
-    if text.is_empty() {
-        return Some(Vec::new());
-    }
-    // A tile writes an asterisk for a dimension that is combined with the next, which XLA stores as the least number.
-    text.split(',').map(|n| if n == "*" { Some(i64::MIN) } else { n.parse().ok() }).collect()
-}
-
 /// Whether elements lie in another order than row-major. Tiles are the device's affair.
 pub(crate) fn is_unusual(layout: &Layout, shape: &Shape) -> bool {
     let rank = shape.dimensions.len();
@@ -117,19 +86,6 @@ mod tests {
     }
 
     #[test]
-    fn the_notation_is_read() {
-        assert_eq!(parse("{}").unwrap(), order(&[]));
-        for text in ["{0,1}", "{1,0:T(8,128)}", "{2,1,0:T(8,128)(2,1)}"] {
-            assert_eq!(parse(text).unwrap().to_string(), text);
-        }
-        assert_eq!(parse("{1,0:E(4)S(5)}").unwrap(), order(&[1, 0]));
-        assert_eq!(parse("{1,0:D(D,C)T(2,*)(4)S(5)}").unwrap().tiles, [vec![2, i64::MIN], vec![4]]);
-        for text in ["", "1,0", "{1,x}", "{1,0:T(8", "{1,0:T(8,y)}"] {
-            assert_eq!(parse(text), None, "{text}");
-        }
-    }
-
-    #[test]
     fn only_another_order_is_unusual() {
         let unusual = |layout: &Layout, dims: &[i64]| is_unusual(layout, &Shape::new(ElementType::F32, dims));
         assert!(unusual(&order(&[0, 1]), &[2, 3]));
@@ -139,8 +95,8 @@ mod tests {
         assert!(!unusual(&order(&[0]), &[2]));
         assert!(!unusual(&order(&[0, 1]), &[2, 3, 4]), "no order of three dimensions");
         assert!(unusual(&order(&[1, 2, 0]), &[2, 3, 4]));
-        assert!(!unusual(&parse("{1,0:T(8,128)}").unwrap(), &[2, 3]));
-        assert!(unusual(&parse("{0,1:T(8,128)}").unwrap(), &[2, 1]));
+        assert!(!unusual(&"{1,0:T(8,128)}".parse().unwrap(), &[2, 3]));
+        assert!(unusual(&"{0,1:T(8,128)}".parse().unwrap(), &[2, 1]));
     }
 
     #[test]

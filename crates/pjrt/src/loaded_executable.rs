@@ -196,7 +196,7 @@ impl LoadedExecutable {
 fn parameters(client: &Client, executable: &Executable) -> Option<Vec<Parameter>> {
     let extension = client.plugin().extension::<Layouts>();
     let layouts = extension.and_then(|layouts| layouts.parameter_layouts(executable).ok());
-    let parsed = |index: usize| layouts.as_ref()?.get(index).and_then(|text| layout::parse(text));
+    let parsed = |index: usize| layouts.as_ref()?.get(index).and_then(|text| text.parse().ok());
     if let Ok(program) = executable.optimized_program()
         && let Some(mut parameters) = hlo::parameters(&program.format, &program.code)
     {

@@ -7,7 +7,7 @@ use crate::ir::{Attribute, Attributes, ElementType, Type};
 /// Attributes by name.
 pub(crate) fn sorted(attributes: &Attributes) -> Vec<&(String, Attribute)> {
     let mut sorted: Vec<_> = attributes.iter().collect();
-    sorted.sort_by(|a, b| a.0.cmp(&b.0));
+    sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     sorted
 }
 
@@ -58,6 +58,17 @@ impl<'a> Named<'a> {
     /// Pairs such as padding; `count` pairs of zeros where absent.
     pub(crate) fn pairs(self, name: &str, count: usize) -> Result<Vec<(i64, i64)>> {
         let flat = self.ints_or(name, vec![0; count.saturating_mul(2)])?;
+        let paired = match self.find(name) {
+            Some(Attribute::Tensor(literal)) => literal.ty.shape.len() == 2 && literal.ty.shape[1] == 2,
+            Some(Attribute::Array(items)) => items.iter().all(|item| match item {
+                Attribute::Array(pair) => pair.len() == 2,
+                _ => true,
+            }),
+            _ => true,
+        };
+        if !paired && !flat.is_empty() {
+            return Err(Error::new(format!("attribute `{name}` must hold pairs, one per dimension")));
+        }
         let (pairs, rest) = flat.as_chunks::<2>();
         if !rest.is_empty() {
             return Err(Error::new(format!("attribute `{name}` must hold pairs")));

@@ -30,8 +30,27 @@ fn address<B: Backend>(buffer: &BufferHandle<B>) -> Result<usize> {
     let held = buffer.hold()?;
     // The address of memory that is still written is of no use to the framework.
     buffer.ready.wait()?;
-    let address = buffer.client.backend.device_pointer(held.value().available()?);
-    address.ok_or_else(|| Error::unimplemented("the device does not tell where buffers lie").unnamed())
+    let (backend, value) = (&buffer.client.backend, held.value().available()?);
+    let memory = &buffer.client.memories[buffer.placement.memory].info;
+    if memory.on_host {
+        // The framework reads what it is not given, so that a slip in safe code would be one in its memory.
+        let (shape, bytes) = (buffer.stored_shape(), backend.host_bytes(value));
+        if let Some(short) = bytes.map(<[u8]>::len).filter(|size| Some(*size) < shape.host_size()) {
+            let kind = &memory.kind;
+            return Err(Error::internal(format!(
+                "Backend::host_bytes gives {short} bytes for {shape} in memory of kind {kind:?}, which is on_host"
+            )));
+        }
+    }
+    backend.device_pointer(value).ok_or_else(|| {
+        Error::unimplemented(match memory.on_host {
+            true => {
+                "the memory is on_host, but neither Backend::host_bytes nor device_pointer tells where the buffer lies"
+            }
+            false => "the device does not tell where buffers lie",
+        })
+        .unnamed()
+    })
 }
 
 entries! {
@@ -68,13 +87,24 @@ entries! {
     }
 
     PJRT_Buffer_GetMemoryLayout(args, buffer) {
-        let rank = buffer.form.dims().len();
-        let start = MAX_RANK.checked_sub(rank).ok_or_else(|| {
-            Error::unimplemented(format!("the layout of an array of {rank} dimensions")).unnamed()
-        })?;
         let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
-        tiled.minor_to_major = MINOR_TO_MAJOR[start..].as_ptr();
-        tiled.minor_to_major_size = rank;
+        let order = match buffer.form.stored() {
+            Some(stored) => {
+                tiled.tile_dims = stored.tile_dims.as_ptr();
+                tiled.tile_dim_sizes = stored.tile_ranks.as_ptr();
+                tiled.num_tiles = stored.tile_ranks.len();
+                stored.layout.minor_to_major.as_slice()
+            }
+            None => {
+                let rank = buffer.form.dims().len();
+                let start = MAX_RANK.checked_sub(rank).ok_or_else(|| {
+                    Error::unimplemented(format!("the layout of an array of {rank} dimensions")).unnamed()
+                })?;
+                &MINOR_TO_MAJOR[start..]
+            }
+        };
+        tiled.minor_to_major = order.as_ptr();
+        tiled.minor_to_major_size = order.len();
         let mut layout = PJRT_Buffer_MemoryLayout::new();
         layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled;
         layout.__bindgen_anon_1 = PJRT_Buffer_MemoryLayout__bindgen_ty_1 { tiled };
@@ -86,7 +116,7 @@ entries! {
         let buffer: &BufferHandle<P::Backend> = buffer;
         let held = buffer.hold()?;
         let size = held.value().get().and_then(|value| buffer.client.backend.size_on_device(value));
-        args.on_device_size_in_bytes = size.or_else(|| buffer.shape().host_size()).unwrap_or(0);
+        args.on_device_size_in_bytes = size.or_else(|| buffer.stored_shape().host_size()).unwrap_or(0);
         Ok(())
     }
 

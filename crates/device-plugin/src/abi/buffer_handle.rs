@@ -9,11 +9,12 @@ use pjrt_sys::PJRT_Buffer;
 
 use crate::abi::client_state::Client;
 use crate::abi::counted::Link;
+use crate::abi::form::Form;
 use crate::abi::ledger::Pin;
 use crate::abi::lists::drop_contained;
 use crate::abi::pool;
 use crate::abi::raw::handles;
-use crate::{Backend, ElementType, Error, Event, Placement, Result, Shape};
+use crate::{Backend, Error, Event, Placement, Result, Shape};
 
 /// A buffer of the framework.
 ///
@@ -95,58 +96,6 @@ unsafe impl<B: Backend> Send for BufferHandle<B> {}
 // SAFETY: as above.
 unsafe impl<B: Backend> Sync for BufferHandle<B> {}
 
-/// Element type and extents, without an allocation for the usual ranks, so that shapes of outputs are copied and those
-/// of arguments compared in a few moves.
-#[derive(Clone)]
-pub(crate) struct Form {
-    pub(crate) element_type: ElementType,
-    /// How many of `few` count, where there are no more.
-    rank: u8,
-    /// Zero beyond the rank.
-    few: [i64; Form::FEW],
-    /// All extents, where they are too many.
-    many: Option<Box<[i64]>>,
-}
-
-impl PartialEq for Form {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        // Without branches, and without a call for so few bytes.
-        let differences = self.few.iter().zip(&other.few).fold(0, |all, (one, two)| all | (one ^ two));
-        self.element_type == other.element_type
-            && self.rank == other.rank
-            && differences == 0
-            && (self.many.is_none() && other.many.is_none() || self.many == other.many)
-    }
-}
-
-impl Form {
-    const FEW: usize = 5;
-
-    pub(crate) fn new(shape: &Shape) -> Self {
-        let mut new = Self { element_type: shape.element_type, rank: 0, few: [0; Self::FEW], many: None };
-        match (new.few.get_mut(..shape.dimensions.len()), u8::try_from(shape.dimensions.len())) {
-            (Some(few), Ok(rank)) => {
-                few.copy_from_slice(&shape.dimensions);
-                new.rank = rank;
-            }
-            _ => new.many = Some(shape.dimensions.as_slice().into()),
-        }
-        new
-    }
-
-    pub(crate) fn dims(&self) -> &[i64] {
-        match &self.many {
-            None => &self.few[..usize::from(self.rank)],
-            Some(many) => many,
-        }
-    }
-
-    pub(crate) fn shape(&self) -> Shape {
-        Shape::new(self.element_type, self.dims())
-    }
-}
-
 impl<B: Backend> BufferHandle<B> {
     /// Gives the framework a buffer, which it destroys.
     #[inline]
@@ -183,8 +132,9 @@ impl<B: Backend> BufferHandle<B> {
         }
     }
 
-    pub(crate) fn shape(&self) -> Shape {
-        self.form.shape()
+    /// The array as the backend knows it.
+    pub(crate) fn stored_shape(&self) -> Shape {
+        self.form.stored_shape()
     }
 
     pub(crate) fn is_deleted(&self) -> bool {

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use pjrt_sys::{PJRT_Device, PJRT_Memory};
+use pjrt_sys::{PJRT_Buffer_MemoryLayout, PJRT_Device, PJRT_Memory};
 
 use crate::abi::buffer_handle::Left;
 use crate::abi::counted::{Accounted, Counted, Ref};
 use crate::abi::device::Device;
 use crate::abi::dma::Mappings;
 use crate::abi::empty_buffer::Alias;
+use crate::abi::form::Form;
 use crate::abi::ledger::Ledger;
 use crate::abi::lists::Pointers;
 use crate::abi::memory::Memory;
-use crate::abi::raw::handles;
+use crate::abi::raw::{self, handles};
 use crate::abi::tokens::Tokens;
 use crate::abi::topology::Topology;
-use crate::{Backend, CreateOptions, DevicePlugin, Error, Placement, Result, TopologyInfo};
+use crate::{Backend, CreateOptions, DeviceInfo, DevicePlugin, Error, Placement, Result, Shape, TopologyInfo};
 
 /// A client: the backend, and the objects that stand for its devices and memories as long as it lives. Buffers and
 /// executables keep it alive, so a framework may destroy them after it.
@@ -87,6 +88,13 @@ impl<B: Backend> Client<B> {
             memory.link_devices(device_handles.as_slice());
         }
         let process_index = backend.process_index();
+        let elsewhere =
+            topology.info.devices.iter().find(|info| info.addressable && info.process_index != process_index);
+        if let Some(DeviceInfo { id, process_index: other, .. }) = elsewhere {
+            return Err(Error::internal(format!(
+                "device {id} is addressable and of process {other}, but Backend::process_index is {process_index}"
+            )));
+        }
         let client = Ref::new(Self {
             backend,
             process_index,
@@ -136,9 +144,27 @@ impl<B: Backend> Client<B> {
         let indices = self.devices.get(device).map_or(&[][..], |device| &device.memory_indices);
         let memory = indices.iter().find(|memory| self.memories[**memory].info.kind == kind);
         let memory = memory.ok_or_else(|| {
-            Error::invalid_argument(format!("device {} has no memory of kind {kind:?}", self.device_id(device)))
+            let known: Vec<_> = indices.iter().map(|memory| &*self.memories[*memory].info.kind).collect();
+            let (id, known) = (self.device_id(device), known.join(", "));
+            Error::invalid_argument(format!("device {id} has no memory of kind {kind:?}; it has {known}"))
         })?;
         Ok(Placement { device, memory: *memory })
+    }
+
+    /// What an array will be that a framework may have asked a layout for.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the layout.
+    pub(crate) unsafe fn form(
+        &self,
+        shape: &Shape,
+        layout: *const PJRT_Buffer_MemoryLayout,
+        field: &str,
+    ) -> Result<Form> {
+        // SAFETY: the caller's contract.
+        let layout = unsafe { raw::device_layout(layout, shape) }?;
+        Form::requested::<B>(&self.topology.info, shape, layout, field)
     }
 
     /// Where a framework asks for a buffer by memory, by device, or both.

@@ -57,7 +57,7 @@ pub(crate) fn key<T>(client: &Counted<T>) -> usize {
 entries! {
     PJRT_Buffer_CopyRawToHostFuture(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
-        let shape = buffer.shape();
+        let shape = buffer.stored_shape();
         let range = range(buffer, args.offset, args.transfer_size)?;
         let (client, value) = (buffer.client.share(), buffer.hold()?.value().clone());
         let ready = buffer.ready.clone();
@@ -93,7 +93,7 @@ entries! {
             return Err(deleted());
         }
         let ready = buffer.ready.clone();
-        let (handle, mut late) = Late::new(&buffer.client, &buffer.shape(), buffer.placement);
+        let (handle, mut late) = Late::new(&buffer.client, &buffer.form, buffer.placement);
         args.callback_data = promises::add(key(&buffer.client), move |dependency| match dependency {
             Err(error) => {
                 drop_contained(value);

@@ -1,17 +1,17 @@
 //! Host memory that devices access directly.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::abi::entry::entries;
 use crate::{Backend, Error, Result};
 
-/// What is mapped, by address.
+/// What is mapped, in order of addresses.
 #[derive(Default)]
-pub(crate) struct Mappings(Mutex<BTreeMap<usize, Mapping>>);
+pub(crate) struct Mappings(Mutex<Vec<Mapping>>);
 
 #[derive(Clone, Copy)]
 struct Mapping {
+    address: usize,
     size: usize,
     phase: Phase,
 }
@@ -25,7 +25,7 @@ enum Phase {
 }
 
 impl Mappings {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Mapping>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Mapping>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -33,10 +33,11 @@ impl Mappings {
     fn add(&self, address: usize, size: usize) -> bool {
         let mut known = self.lock();
         let end = address.saturating_add(size);
-        let before = known.range(..end).next_back();
-        let overlaps = before.is_some_and(|(start, before)| start.saturating_add(before.size) > address);
+        let at = known.partition_point(|mapping| mapping.address < end);
+        let before = at.checked_sub(1).map(|before| known[before]);
+        let overlaps = before.is_some_and(|before| before.address.saturating_add(before.size) > address);
         if !overlaps {
-            known.insert(address, Mapping { size, phase: Phase::Mapping });
+            known.insert(at, Mapping { address, size, phase: Phase::Mapping });
         }
         !overlaps
     }
@@ -44,7 +45,7 @@ impl Mappings {
     /// Takes hold of a range for the one call that unmaps it.
     fn begin_unmap(&self, address: usize) -> Result<()> {
         let mut known = self.lock();
-        let Some(mapping) = known.get_mut(&address) else {
+        let Some(mapping) = known.iter_mut().find(|mapping| mapping.address == address) else {
             return Err(Error::argument(format!("nothing is mapped at {address:#x}")));
         };
         let busy = match mapping.phase {
@@ -80,13 +81,11 @@ impl Drop for Change<'_> {
         let mut known = self.mappings.lock();
         match self.before {
             Some(phase) => {
-                if let Some(mapping) = known.get_mut(&self.address) {
+                if let Some(mapping) = known.iter_mut().find(|mapping| mapping.address == self.address) {
                     mapping.phase = phase;
                 }
             }
-            None => {
-                known.remove(&self.address);
-            }
+            None => known.retain(|mapping| mapping.address != self.address),
         }
     }
 }

@@ -5,25 +5,26 @@ use std::sync::Arc;
 
 use pjrt_sys::PJRT_Buffer;
 
-use crate::abi::buffer_handle::{BufferHandle, Form, Value};
+use crate::abi::buffer_handle::{BufferHandle, Value};
 use crate::abi::entry::{contain, entries};
+use crate::abi::form::Form;
 use crate::abi::lists::drop_contained;
 use crate::abi::raw;
-use crate::abi::transfer::{Late, expect_row_major};
-use crate::{Backend, Error, Event, Placement, Result, Shape};
+use crate::abi::transfer::Late;
+use crate::{Backend, Error, Event, Placement, Result};
 
 /// A buffer that waits for the one whose data it takes.
 pub(crate) struct Alias<B: Backend> {
     late: Late<B>,
-    shape: Shape,
+    form: Form,
     placement: Placement,
 }
 
 impl<B: Backend> Alias<B> {
     /// Why the data of that buffer cannot become this one's.
     fn check(&self, buffer: &BufferHandle<B>) -> Result<()> {
-        if buffer.shape() != self.shape {
-            return Err(Error::argument(format!("buffer is {}, but its alias is {}", buffer.shape(), self.shape)));
+        if !buffer.form.is_stored_as(&self.form) {
+            return Err(Error::argument(format!("buffer is {}, but its alias is {}", buffer.form, self.form)));
         }
         if buffer.placement.memory != self.placement.memory {
             return Err(Error::argument("buffer is in another memory than its alias"));
@@ -49,10 +50,11 @@ entries! {
         // SAFETY: V3.
         let shape = unsafe { raw::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
         // SAFETY: V3.
-        unsafe { expect_row_major(args.shape_layout, &shape, "shape_layout") }?;
+        let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
         let to = client.placement(args.device, args.memory)?;
-        let value = Value::Now(client.backend.uninitialized(&shape, to)?);
-        args.buffer = BufferHandle::give(client.share(), value, &Form::new(&shape), to, Event::ready());
+        let value = client.backend.uninitialized(&form.stored_shape(), to)?;
+        let ready = client.backend.ready(&value);
+        args.buffer = BufferHandle::give(client.share(), Value::Now(value), &form, to, ready);
         Ok(())
     }
 
@@ -60,14 +62,14 @@ entries! {
         // SAFETY: V3.
         let shape = unsafe { raw::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
         // SAFETY: V3.
-        unsafe { expect_row_major(args.shape_layout, &shape, "shape_layout") }?;
+        let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
         let to = client.placement(std::ptr::null_mut(), args.memory)?;
         // SAFETY: V3.
         let error = unsafe { raw::error_with_payload(
             (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
         ) }?;
         let failed = Event::failed(error);
-        args.buffer = BufferHandle::give(client.share(), Value::Gone, &Form::new(&shape), to, failed);
+        args.buffer = BufferHandle::give(client.share(), Value::Gone, &form, to, failed);
         Ok(())
     }
 
@@ -75,11 +77,11 @@ entries! {
         // SAFETY: V3.
         let shape = unsafe { raw::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
         // SAFETY: V3.
-        unsafe { expect_row_major(args.shape_layout, &shape, "shape_layout") }?;
+        let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
         let placement = client.placement(std::ptr::null_mut(), args.memory)?;
-        let (handle, late) = Late::new(client, &shape, placement);
+        let (handle, late) = Late::new(client, &form, placement);
         args.alias_buffer = handle;
-        args.fulfill_alias_buffer_cb = client.aliases.add(Alias { late, shape, placement }).cast();
+        args.fulfill_alias_buffer_cb = client.aliases.add(Alias { late, form, placement }).cast();
         Ok(())
     }
 

@@ -6,15 +6,18 @@ use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::{PJRT_Buffer_Type, PJRT_Device, PJRT_Executable, PJRT_LoadedExecutable, PJRT_LogicalDeviceIds};
 
-use crate::abi::buffer_handle::Form;
 use crate::abi::client_state::Client;
 use crate::abi::counted::{Counted, Ref};
+use crate::abi::form::Form;
 use crate::abi::layouts::LayoutList;
 use crate::abi::lists::{NamedValues, Pointers, Texts};
 use crate::abi::raw::handles;
 use crate::abi::topology::Topology;
 use crate::hlo;
-use crate::{Backend, CompileOptions, Compiled, DeviceAssignment, Error, ExecutableInfo, Placement, Program, Result};
+use crate::{
+    Backend, CompileOptions, Compiled, DeviceAssignment, Error, ExecutableInfo, Layout, Placement, Program, Result,
+    Shape,
+};
 
 /// What a `PJRT_Executable*` points to, counted: a compiled program, for devices that may not be here.
 pub(crate) struct Executable<B: Backend> {
@@ -42,6 +45,8 @@ pub(crate) struct Executable<B: Backend> {
     pub(crate) parameter_shardings: Option<Texts>,
     pub(crate) output_layouts: LayoutList,
     pub(crate) parameter_layouts: LayoutList,
+    parameter_forms: Vec<Form>,
+    output_forms: Vec<Form>,
     pub(crate) cost: OnceLock<Result<NamedValues>>,
     /// The program with what frameworks want to read beside it; none where that is the program itself.
     readable: OnceLock<Option<Program>>,
@@ -121,6 +126,11 @@ impl<B: Backend> Executable<B> {
             let slot = donated.get_mut(*index);
             *slot.ok_or_else(|| broken(format!("parameter {index} is donated, but does not exist")))? = true;
         }
+        // Frameworks take extents as they are, and end the process on those that are none.
+        let mut shapes = info.parameters.iter().chain(&info.outputs);
+        if let Some(shape) = shapes.find(|shape| shape.host_size().is_none()) {
+            return Err(broken(format!("{shape} has negative extents or more bytes than memory")));
+        }
         let ids = assignment.devices();
         if let Some(twice) = (1..ids.len()).find(|at| ids[..*at].contains(&ids[*at])) {
             return Err(Error::invalid_argument(format!("the device assignment names device {} twice", ids[twice])));
@@ -132,6 +142,8 @@ impl<B: Backend> Executable<B> {
         let output_kinds = kinds(topology, device, &info.output_memory_kinds, info.outputs.len(), "output")?;
         let parameter_kinds =
             kinds(topology, device, &info.parameter_memory_kinds, info.parameters.len(), "parameter")?;
+        let output_forms = forms::<B>(topology, &info.outputs, &info.output_layouts, "output")?;
+        let parameter_forms = forms::<B>(topology, &info.parameters, &info.parameter_layouts, "parameter")?;
         let shardings = |given: &Option<Vec<Vec<u8>>>, expected: usize, what: &str| match given {
             Some(given) if given.len() != expected => {
                 Err(broken(format!("{} shardings for {expected} {what}s", given.len())))
@@ -147,8 +159,10 @@ impl<B: Backend> Executable<B> {
             parameter_kinds: Texts::new(parameter_kinds),
             output_shardings: shardings(&info.output_shardings, info.outputs.len(), "output")?,
             parameter_shardings: shardings(&info.parameter_shardings, info.parameters.len(), "parameter")?,
-            output_layouts: LayoutList::of_shapes(&info.outputs),
-            parameter_layouts: LayoutList::of_shapes(&info.parameters),
+            output_layouts: LayoutList::new(&output_forms),
+            parameter_layouts: LayoutList::new(&parameter_forms),
+            output_forms,
+            parameter_forms,
             cost: OnceLock::new(),
             readable: OnceLock::new(),
             client,
@@ -232,8 +246,8 @@ impl<B: Backend> LoadedExecutable<B> {
             portable: executable.portable,
             devices,
             logical_ids,
-            parameter_forms: info.parameters.iter().map(Form::new).collect(),
-            output_forms: info.outputs.iter().map(Form::new).collect(),
+            parameter_forms: executable.parameter_forms.clone(),
+            output_forms: executable.output_forms.clone(),
             donates: executable.donated.contains(&true),
             donated: executable.donated.clone(),
             executable,
@@ -325,13 +339,24 @@ pub(crate) fn default_assignment(
 
 /// The kind of memory of each output or parameter.
 fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, what: &str) -> Result<Vec<String>> {
-    if given.is_empty() {
-        return Ok(vec![topology.default_kind(device)?.to_owned(); expected]);
-    }
-    if given.len() != expected {
+    if !given.is_empty() && given.len() != expected {
         return Err(broken(format!("{} memory kinds for {expected} {what}s", given.len())));
     }
-    Ok(given.to_vec())
+    let default = topology.default_kind(device)?;
+    let kind = |at| given.get(at).map(String::as_str).filter(|kind| !kind.is_empty()).unwrap_or(default).to_owned();
+    Ok((0..expected).map(kind).collect())
+}
+
+/// What the outputs or parameters are on the device.
+fn forms<B: Backend>(topology: &Topology, shapes: &[Shape], layouts: &[Layout], what: &str) -> Result<Vec<Form>> {
+    if layouts.is_empty() {
+        return shapes.iter().map(|shape| Form::new::<B>(&topology.info, shape)).collect();
+    }
+    if layouts.len() != shapes.len() {
+        return Err(broken(format!("{} layouts for {} {what}s", layouts.len(), shapes.len())));
+    }
+    let forms = shapes.iter().zip(layouts).map(|(shape, layout)| Form::with_layout(shape, layout.clone()));
+    forms.collect::<Result<_>>().map_err(|error| broken(error.message().to_owned()))
 }
 
 /// Where the outputs of a launch on that device go.

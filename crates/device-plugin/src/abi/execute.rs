@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execute_Args, Slot, slot};
 
-use crate::abi::buffer_handle::{BufferHandle, Form, Uses, Value, check_donated, deleted};
+use crate::abi::buffer_handle::{BufferHandle, Uses, Value, check_donated, deleted};
 use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
 use crate::abi::entry::{contain, entries};
 use crate::abi::event::into_raw;
 use crate::abi::executable_state::LoadedExecutable;
 use crate::abi::execute_options::{Options, read_all, read_callbacks, read_options};
+use crate::abi::form::Form;
 use crate::abi::host_channel::Callbacks;
 use crate::abi::ledger::Pin;
 use crate::abi::{raw, recorded};
@@ -381,7 +382,9 @@ impl<B: Backend> Drop for Afterwards<'_, B> {
 /// Whether an argument is what the program was compiled for.
 #[inline]
 fn fits<B: Backend>(argument: &BufferHandle<B>, form: &Form, device: usize, client: &Counted<Client<B>>) -> bool {
-    argument.client.is(client) && argument.form == *form && argument.placement.device == device
+    argument.client.is(client)
+        && (argument.form == *form || argument.form.is_stored_as(form))
+        && argument.placement.device == device
 }
 
 /// Why it is not.
@@ -393,11 +396,11 @@ fn misfit<B: Backend>(
     device: usize,
     client: &Counted<Client<B>>,
 ) -> Error {
-    let (given, shape) = (argument.shape(), form.shape());
+    let given = &argument.form;
     Error::argument(if !argument.client.is(client) {
         format!("argument {index} belongs to another client")
-    } else if given != shape {
-        format!("argument {index} is {given}, but the program was compiled for {shape}")
+    } else if !given.is_stored_as(form) {
+        format!("argument {index} is {given}, but the program was compiled for {form}")
     } else {
         format!(
             "argument {index} is on device {}, but the program runs on device {}; copy it there first",

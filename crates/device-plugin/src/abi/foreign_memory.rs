@@ -3,10 +3,9 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use crate::abi::buffer_handle::{BufferHandle, Form, Value};
+use crate::abi::buffer_handle::{BufferHandle, Value};
 use crate::abi::entry::{contain_in, entries};
 use crate::abi::raw;
-use crate::abi::transfer::expect_row_major;
 use crate::{Backend, Error, Event};
 
 /// Memory that another library allocated, and gets back when the last clone of this is dropped.
@@ -83,7 +82,8 @@ entries! {
         // SAFETY: V3.
         let shape = unsafe { raw::shape(args.element_type.0, args.dims, args.num_dims) }?;
         // SAFETY: V3.
-        unsafe { expect_row_major(args.layout, &shape, "layout") }?;
+        let form = unsafe { client.form(&shape, args.layout, "layout") }?;
+        let shape = form.stored_shape();
         let device = if args.memory.is_null() { args.device } else { std::ptr::null_mut() };
         let at = client.placement(device, args.memory)?;
         let size = shape.host_size().unwrap_or(0);
@@ -98,10 +98,14 @@ entries! {
             readable: client.memories[at.memory].info.on_host && shape.element_type.bits() >= 8,
             release: args.on_delete_callback.map(|function| Release { function, user_arg }),
         });
-        let form = Form::new(&shape);
         let kept = Arc::clone(&foreign);
-        args.buffer = match contain_in(FUNCTION, || client.backend.view(ForeignMemory(foreign), &shape, at)) {
-            Ok(buffer) => BufferHandle::give(client.share(), Value::Now(buffer), &form, at, Event::ready()),
+        let made = || {
+            let buffer = client.backend.view(ForeignMemory(foreign), &shape, at)?;
+            let ready = client.backend.ready(&buffer);
+            Ok((buffer, ready))
+        };
+        args.buffer = match contain_in(FUNCTION, made) {
+            Ok((buffer, ready)) => BufferHandle::give(client.share(), Value::Now(buffer), &form, at, ready),
             // A failed call leaves the memory to the framework, unless the backend still has it.
             Err(error) => match Arc::try_unwrap(kept) {
                 Ok(mut foreign) => {

@@ -1,14 +1,15 @@
-//! The layouts extension. Frameworks see every array as dense and row-major; how a device stores it is its own affair.
+//! The layouts extension: the order in which arrays are stored.
 
 use pjrt_sys::{
     AbiStruct, Extension, PJRT_Extension_Base, PJRT_Layouts_Extension, PJRT_Layouts_MemoryLayout, extension_slot,
 };
 
+use crate::DevicePlugin;
 use crate::abi::entry::{Shim, entries, entry};
+use crate::abi::form::Form;
 use crate::abi::lists::{Blob, Pointers, delete_blob};
 use crate::abi::raw::handles;
 use crate::abi::{profiler, raw};
-use crate::{DevicePlugin, ElementType, Layout, Shape};
 
 /// What a `PJRT_Layouts_MemoryLayout*` points to.
 pub(crate) struct MemoryLayout {
@@ -28,25 +29,16 @@ handles! {
     PJRT_Layouts_MemoryLayout => MemoryLayout;
 }
 
-/// XLA's notation, in which types narrower than a byte name their width.
-fn text(element_type: ElementType, rank: usize) -> String {
-    let layout = Layout::row_major(rank).to_string();
-    match element_type.bits() {
-        bits @ 1..8 => format!("{}:E({bits})}}", layout.trim_end_matches('}')),
-        _ => layout,
-    }
-}
-
 impl MemoryLayout {
-    fn owned(element_type: ElementType, rank: usize) -> *mut PJRT_Layouts_MemoryLayout {
-        Box::into_raw(Box::new(Self { text: text(element_type, rank), owned: true })).cast()
+    fn owned(form: &Form) -> *mut PJRT_Layouts_MemoryLayout {
+        Box::into_raw(Box::new(Self { text: form.layout_text(), owned: true })).cast()
     }
 }
 
 impl LayoutList {
-    pub(crate) fn of_shapes(shapes: &[Shape]) -> Self {
-        let text = |shape: &Shape| text(shape.element_type, shape.dimensions.len());
-        let layouts: Vec<_> = shapes.iter().map(|shape| MemoryLayout { text: text(shape), owned: false }).collect();
+    pub(crate) fn new(forms: &[Form]) -> Self {
+        let layouts: Vec<_> =
+            forms.iter().map(|form| MemoryLayout { text: form.layout_text(), owned: false }).collect();
         Self { handles: Pointers::of(&layouts), _layouts: layouts }
     }
 
@@ -115,22 +107,22 @@ entries! {
         Ok(())
     }
 
-    PJRT_Layouts_PJRT_Client_GetDefaultLayout(args) {
+    PJRT_Layouts_PJRT_Client_GetDefaultLayout(args, client) {
         // SAFETY: V3.
         let shape = unsafe { raw::shape(args.type_.0, args.dims, args.num_dims) }?;
-        args.layout = MemoryLayout::owned(shape.element_type, shape.dimensions.len());
+        args.layout = MemoryLayout::owned(&Form::new::<P::Backend>(&client.topology.info, &shape)?);
         Ok(())
     }
 
-    PJRT_Layouts_PJRT_Topology_GetDefaultLayout(args) {
+    PJRT_Layouts_PJRT_Topology_GetDefaultLayout(args, topology_description) {
         // SAFETY: V3.
         let shape = unsafe { raw::shape(args.type_.0, args.dims, args.num_dims) }?;
-        args.layout = MemoryLayout::owned(shape.element_type, shape.dimensions.len());
+        args.layout = MemoryLayout::owned(&Form::new::<P::Backend>(&topology_description.info, &shape)?);
         Ok(())
     }
 
     PJRT_Layouts_PJRT_Buffer_MemoryLayout(args, buffer) {
-        args.layout = MemoryLayout::owned(buffer.form.element_type, buffer.form.dims().len());
+        args.layout = MemoryLayout::owned(&buffer.form);
         Ok(())
     }
 

@@ -53,6 +53,7 @@ mod execute_options;
 mod ffi;
 pub(crate) mod foreign_handler;
 pub(crate) mod foreign_memory;
+mod form;
 pub(crate) mod host_alias;
 pub(crate) mod host_channel;
 pub(crate) mod key_value;

@@ -6,8 +6,9 @@ use pjrt_sys::{
     AbiStruct, PJRT_Buffer_MemoryLayout, PJRT_Buffer_MemoryLayout_Type, PJRT_NamedValue, PJRT_NamedValue_Type,
 };
 
+use crate::abi::form::Form;
 use crate::strided::Strided;
-use crate::{ElementType, Error, NamedValue, Result, Shape, Value};
+use crate::{ElementType, Error, Layout, NamedValue, Result, Shape, Value};
 
 /// An opaque C type and the Rust type it stands for in the plugin `P`.
 ///
@@ -323,36 +324,82 @@ unsafe fn named_value(value: &PJRT_NamedValue) -> Result<NamedValue> {
     Ok(NamedValue::new(name, value))
 }
 
-/// How a framework wants an array laid out; none for a null `layout`, which means row-major.
+/// What a framework says of a layout.
+enum Given<'a> {
+    /// Dimensions from the fastest varying to the slowest, and the extents of tiles.
+    Order(&'a [i64], Vec<Vec<i64>>),
+    Strides(&'a [i64]),
+}
+
+/// Reads a layout, with tiles where there may be some; none for a null `layout`.
 ///
 /// # Safety
 ///
 /// V3 for the struct, which is as long as the header declares whatever its `struct_size`: frameworks leave that of
 /// layouts uninitialized.
-pub(crate) unsafe fn layout(layout: *const PJRT_Buffer_MemoryLayout, shape: &Shape) -> Result<Option<Strided>> {
+unsafe fn given<'a>(layout: *const PJRT_Buffer_MemoryLayout, may_have_tiles: bool) -> Result<Option<Given<'a>>> {
     if layout.is_null() {
         return Ok(None);
     }
     // SAFETY: the caller's contract; all of its bytes are a valid value.
     let layout = unsafe { layout.read() };
-    match layout.type_ {
+    Ok(Some(match layout.type_ {
         PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled => {
             // SAFETY: the type says which field of the union was written.
             let tiled = unsafe { layout.__bindgen_anon_1.tiled };
-            if tiled.num_tiles != 0 {
-                return Err(Error::unimplemented("tiled layouts; this plugin stores arrays untiled"));
+            if tiled.num_tiles != 0 && !may_have_tiles {
+                return Err(Error::unimplemented("tiled layouts of host memory").unnamed());
             }
             // SAFETY: V3.
             let order = unsafe { slice(tiled.minor_to_major, tiled.minor_to_major_size, "minor_to_major") }?;
-            Strided::minor_to_major(shape, order).map(Some)
+            // SAFETY: V3.
+            let ranks = unsafe { slice(tiled.tile_dim_sizes, tiled.num_tiles, "tile_dim_sizes") }?;
+            let count = ranks.iter().try_fold(0usize, |sum, rank| sum.checked_add(*rank));
+            let count = count.ok_or_else(|| Error::argument("tile_dim_sizes are too large"))?;
+            // SAFETY: V3.
+            let mut extents = unsafe { slice(tiled.tile_dims, count, "tile_dims") }?.iter().copied();
+            Given::Order(order, ranks.iter().map(|rank| extents.by_ref().take(*rank).collect()).collect())
         }
         PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Strides => {
             // SAFETY: the type says which field of the union was written.
             let strides = unsafe { layout.__bindgen_anon_1.strides };
             // SAFETY: V3.
-            let strides = unsafe { slice(strides.byte_strides, strides.num_byte_strides, "byte_strides") }?;
-            Strided::new(shape, strides).map(Some)
+            Given::Strides(unsafe { slice(strides.byte_strides, strides.num_byte_strides, "byte_strides") }?)
         }
-        other => Err(Error::argument(format!("{} is no kind of layout", other.0))),
-    }
+        other => return Err(Error::argument(format!("{} is no kind of layout", other.0))),
+    }))
+}
+
+/// How host memory is laid out, walked in the order of the device; none for a null `layout`.
+///
+/// # Safety
+///
+/// V3 for the struct, as the header declares it.
+pub(crate) unsafe fn host_layout(layout: *const PJRT_Buffer_MemoryLayout, form: &Form) -> Result<Option<Strided>> {
+    // SAFETY: the caller's contract.
+    Ok(match unsafe { given(layout, false) }? {
+        None => None,
+        Some(Given::Order(order, _)) => Some(form.ordered(order)?),
+        Some(Given::Strides(strides)) => Some(form.strided(strides)?),
+    })
+}
+
+/// How a framework wants an array laid out on the device; none for a null `layout`.
+///
+/// # Safety
+///
+/// V3 for the struct, as the header declares it.
+pub(crate) unsafe fn device_layout(layout: *const PJRT_Buffer_MemoryLayout, shape: &Shape) -> Result<Option<Layout>> {
+    // SAFETY: the caller's contract.
+    Ok(match unsafe { given(layout, true) }? {
+        None => None,
+        Some(Given::Order(order, tiles)) => Some(Layout { minor_to_major: order.to_vec(), tiles }),
+        Some(Given::Strides(strides)) if Strided::new(shape, strides)?.is_dense() => {
+            Some(Layout::row_major(shape.dimensions.len()))
+        }
+        Some(Given::Strides(_)) => {
+            let message = "strides of arrays on the device other than row-major; say the order of dimensions instead";
+            return Err(Error::unimplemented(message).unnamed());
+        }
+    })
 }

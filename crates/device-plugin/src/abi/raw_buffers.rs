@@ -175,7 +175,7 @@ entries! {
             base: PJRT_RawBuffer { vtable: null() },
             value: held.value().clone(),
             ready: buffer.ready.clone(),
-            host_size: buffer.shape().host_size().unwrap_or(0),
+            host_size: buffer.stored_shape().host_size().unwrap_or(0),
             placement: buffer.placement,
             client: buffer.client.share(),
         };

@@ -1,6 +1,5 @@
 //! Things the framework holds by number.
 
-use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,12 +9,13 @@ pub(crate) struct Tokens<T>(Mutex<State<T>>);
 
 struct State<T> {
     last: usize,
-    known: BTreeMap<usize, T>,
+    /// In order of their numbers; few at a time.
+    known: Vec<(usize, T)>,
 }
 
 impl<T> Tokens<T> {
     pub(crate) const fn new() -> Self {
-        Self(Mutex::new(State { last: 0, known: BTreeMap::new() }))
+        Self(Mutex::new(State { last: 0, known: Vec::new() }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -27,22 +27,26 @@ impl<T> Tokens<T> {
         let mut state = self.lock();
         state.last += 1;
         let token = state.last;
-        state.known.insert(token, thing);
+        state.known.push((token, thing));
         std::ptr::without_provenance_mut(token)
     }
 
     /// Takes a thing out; none where there is none of that number.
     pub(crate) fn take(&self, token: *const c_void) -> Option<T> {
-        self.lock().known.remove(&token.addr())
+        let mut state = self.lock();
+        let at = state.known.binary_search_by_key(&token.addr(), |(number, _)| *number).ok()?;
+        Some(state.known.remove(at).1)
     }
 
     /// Puts a thing back that was taken.
     pub(crate) fn put_back(&self, token: *const c_void, thing: T) {
-        self.lock().known.insert(token.addr(), thing);
+        let mut state = self.lock();
+        let at = state.known.partition_point(|(number, _)| *number < token.addr());
+        state.known.insert(at, (token.addr(), thing));
     }
 
     /// Takes all things out for which `is` holds.
     pub(crate) fn take_all(&self, is: impl Fn(&T) -> bool) -> Vec<T> {
-        self.lock().known.extract_if(.., |_, thing| is(thing)).map(|(_, thing)| thing).collect()
+        self.lock().known.extract_if(.., |(_, thing)| is(thing)).map(|(_, thing)| thing).collect()
     }
 }

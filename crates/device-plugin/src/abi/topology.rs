@@ -6,12 +6,13 @@ use pjrt_sys::{PJRT_DeviceDescription, PJRT_TopologyDescription};
 
 use crate::abi::device::DeviceDescription;
 use crate::abi::entry::entries;
+use crate::abi::form::Form;
 use crate::abi::lists::{Blob, Bytes, NamedValues, Pointers, delete_blob};
 use crate::abi::raw;
 use crate::abi::raw::handles;
 use crate::envelope::{Reader, Writer};
 use crate::hlo::{message, varint};
-use crate::{Backend, DeviceInfo, ElementType, Error, MemoryInfo, Result, Shape, TopologyInfo};
+use crate::{Backend, DeviceInfo, ElementType, Error, MemoryInfo, Result, TopologyInfo};
 
 /// The devices of a client, or of a machine that need not be present.
 pub(crate) struct Topology {
@@ -46,12 +47,26 @@ impl Topology {
                 return Err(Error::internal(format!("the backend lists two devices of id {}", device.id)));
             }
         }
-        for (i, MemoryInfo { kind, devices, .. }) in info.memories.iter().enumerate() {
+        for (i, MemoryInfo { kind, kind_id, devices, .. }) in info.memories.iter().enumerate() {
+            let fault = |why: &str| Err(Error::internal(format!("memory {i} of kind {kind:?} {why}")));
             if devices.is_empty() {
-                return Err(Error::internal(format!("memory {i} of kind {kind:?} belongs to no device")));
+                return fault("belongs to no device");
             }
             if let Some(id) = devices.iter().find(|id| info.devices.iter().all(|device| device.id != **id)) {
-                return Err(Error::internal(format!("memory {i} of kind {kind:?} belongs to the unknown device {id}")));
+                return fault(&format!("belongs to the unknown device {id}"));
+            }
+            if kind.is_empty() {
+                return fault("has no name by which frameworks could choose it");
+            }
+            for other in &info.memories[..i] {
+                if (other.kind == *kind) != (other.kind_id == *kind_id) {
+                    return fault(
+                        "has the kind or the kind_id of an earlier memory, but not both; each kind has a number",
+                    );
+                }
+                if other.kind == *kind && devices.iter().any(|id| other.devices.contains(id)) {
+                    return fault("is the second of that kind on a device, where frameworks choose by kind");
+                }
             }
         }
         // Few kinds, of many memories.
@@ -202,26 +217,40 @@ fn primitive_type(element_type: ElementType) -> Result<usize> {
     })
 }
 
-/// A row-major array as a serialized `ShapeProto`.
-fn shape_proto(shape: &Shape) -> Result<Vec<u8>> {
+/// An array on the device as a serialized `ShapeProto`.
+fn shape_proto(form: &Form) -> Result<Vec<u8>> {
     const ELEMENT_TYPE: u8 = 2;
     const DIMENSIONS: u8 = 3;
     const LAYOUT: u8 = 5;
     const IS_DYNAMIC_DIMENSION: u8 = 6;
     const MINOR_TO_MAJOR: u8 = 1;
+    const TILES: u8 = 6;
+    const TILE_DIMENSIONS: u8 = 1;
     let size = |n: i64| usize::try_from(n).map_err(|_| Error::argument(format!("dims has the extent {n}")));
     let mut proto = vec![ELEMENT_TYPE << 3];
-    varint(&mut proto, primitive_type(shape.element_type)?);
+    varint(&mut proto, primitive_type(form.element_type)?);
     let mut packed = Vec::new();
-    for extent in &shape.dimensions {
+    for extent in form.dims() {
         varint(&mut packed, size(*extent)?);
     }
     message(&mut proto, DIMENSIONS, &packed);
     let (mut order, mut layout) = (Vec::new(), Vec::new());
-    (0..shape.dimensions.len()).rev().for_each(|dimension| varint(&mut order, dimension));
+    let own = form.layout();
+    for dimension in &own.minor_to_major {
+        varint(&mut order, size(*dimension)?);
+    }
     message(&mut layout, MINOR_TO_MAJOR, &order);
+    for extents in &own.tiles {
+        let (mut packed, mut tile) = (Vec::new(), Vec::new());
+        for extent in extents {
+            // As the bits of a negative number, which a combined dimension has.
+            varint(&mut packed, usize::try_from(extent.cast_unsigned()).unwrap_or(usize::MAX));
+        }
+        message(&mut tile, TILE_DIMENSIONS, &packed);
+        message(&mut layout, TILES, &tile);
+    }
     message(&mut proto, LAYOUT, &layout);
-    message(&mut proto, IS_DYNAMIC_DIMENSION, &vec![0; shape.dimensions.len()]);
+    message(&mut proto, IS_DYNAMIC_DIMENSION, &vec![0; form.dims().len()]);
     Ok(proto)
 }
 
@@ -288,10 +317,9 @@ entries! {
         }
         // SAFETY: V3.
         let shape = unsafe { raw::shape(args.element_type.0, args.dims, args.num_dims) }?;
-        // The layout is only a wish, and all arrays are row-major here; but it must be one of this shape.
         // SAFETY: V3.
-        unsafe { raw::layout(args.layout, &shape) }?;
-        let bytes = shape_proto(&shape)?;
+        let layout = unsafe { raw::device_layout(args.layout, &shape) }?;
+        let bytes = shape_proto(&Form::requested::<P::Backend>(&topology.info, &shape, layout, "layout")?)?;
         args.serialized_shape_size = bytes.len();
         args.serialized_shape = Bytes::give(&bytes);
         args.serialized_shape_deleter = Some(Bytes::delete);

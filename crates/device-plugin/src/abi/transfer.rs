@@ -5,13 +5,14 @@ use std::ptr::null_mut;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use pjrt_sys::{PJRT_Buffer, PJRT_Buffer_MemoryLayout, PJRT_Client_BufferFromHostBuffer_Args};
+use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args};
 
-use crate::abi::buffer_handle::{BufferHandle, Form, Value};
+use crate::abi::buffer_handle::{BufferHandle, Value};
 use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
 use crate::abi::entry::{contain, contain_in, entries};
 use crate::abi::event::into_raw;
+use crate::abi::form::Form;
 use crate::abi::host_alias::AliasSource;
 use crate::abi::lists::drop_contained;
 use crate::abi::raw;
@@ -113,7 +114,7 @@ fn when_ready<B: Backend>(
 /// since a backend says by its answer alone that the new buffer is there, or why not.
 fn derive<B: Backend>(
     buffer: &BufferHandle<B>,
-    shape: &Shape,
+    form: &Form,
     to: Placement,
     make: impl FnOnce(&B, &B::Buffer) -> Result<B::Buffer> + Send + 'static,
 ) -> Result<*mut PJRT_Buffer> {
@@ -122,13 +123,14 @@ fn derive<B: Backend>(
     if buffer.ready.is_ready() {
         buffer.wait()?;
         let new = make(&client.backend, held.value().available()?)?;
-        return Ok(BufferHandle::give(client.share(), Value::Now(new), &Form::new(shape), to, Event::ready()));
+        let ready = client.backend.ready(&new);
+        return Ok(BufferHandle::give(client.share(), Value::Now(new), form, to, ready));
     }
-    let (handle, mut late) = Late::new(client, shape, to);
+    let (handle, mut late) = Late::new(client, form, to);
     let (client, value) = (client.share(), held.value().clone());
     buffer.ready.on_ready(move |ready| {
         let make = || make(&client.backend, value.available()?);
-        late.set(ready.clone().and_then(|()| contain(make)));
+        late.made(&client.backend, ready.clone().and_then(|()| contain(make)));
         drop_contained((client, value));
     });
     Ok(handle)
@@ -136,25 +138,8 @@ fn derive<B: Backend>(
 
 /// Copies a buffer to another place.
 fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT_Buffer> {
-    let shape = buffer.shape();
-    derive(buffer, &buffer.shape(), to, move |backend, value| backend.copy(value, &shape, to))
-}
-
-/// Refuses a layout on the device other than the one frameworks are told of.
-///
-/// # Safety
-///
-/// V3 for the layout.
-pub(crate) unsafe fn expect_row_major(
-    layout: *const PJRT_Buffer_MemoryLayout,
-    shape: &Shape,
-    field: &str,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    if unsafe { raw::layout(layout, shape) }?.is_some_and(|layout| !layout.is_dense()) {
-        return Err(Error::unimplemented(format!("{field}: this plugin stores arrays row-major")).unnamed());
-    }
-    Ok(())
+    let shape = buffer.stored_shape();
+    derive(buffer, &buffer.form, to, move |backend, value| backend.copy(value, &shape, to))
 }
 
 /// The maker's end of a buffer whose value comes later.
@@ -165,10 +150,10 @@ pub(crate) struct Late<B: Backend> {
 
 impl<B: Backend> Late<B> {
     /// A buffer for the framework, and the means to give it a value.
-    pub(crate) fn new(client: &Counted<Client<B>>, shape: &Shape, to: Placement) -> (*mut PJRT_Buffer, Self) {
+    pub(crate) fn new(client: &Counted<Client<B>>, form: &Form, to: Placement) -> (*mut PJRT_Buffer, Self) {
         let value = Arc::new(OnceLock::new());
         let (ready, completer) = Event::pending();
-        let handle = BufferHandle::give(client.share(), Value::Later(Arc::clone(&value)), &Form::new(shape), to, ready);
+        let handle = BufferHandle::give(client.share(), Value::Later(Arc::clone(&value)), form, to, ready);
         (handle, Self { value, completer: Some(completer) })
     }
 
@@ -185,6 +170,18 @@ impl<B: Backend> Late<B> {
     /// Takes the duty over, so that it can be done without a lock.
     pub(crate) fn take(&mut self) -> Self {
         Self { value: Arc::clone(&self.value), completer: self.completer.take() }
+    }
+
+    /// Gives the buffer a value that the backend has just made, which may not be ready, or its error.
+    pub(crate) fn made(&mut self, backend: &B, result: Result<B::Buffer>) {
+        let made = result.and_then(|value| {
+            let ready = contain(|| Ok(backend.ready(&value)))?;
+            drop(self.value.set(value));
+            Ok(ready)
+        });
+        if let Some(completer) = self.completer.take() {
+            made.unwrap_or_else(Event::failed).on_ready(move |ready| completer.complete(ready.clone()));
+        }
     }
 
     /// Gives the buffer its value or its error; the first call counts.
@@ -207,24 +204,30 @@ unsafe fn from_host<P: DevicePlugin>(
     let shape = unsafe { raw::shape(args.type_.0, args.dims, args.num_dims) }?;
     let to = client.placement(args.device, args.memory)?;
     // SAFETY: the caller's contract.
-    unsafe { expect_row_major(args.device_layout, &shape, "device_layout") }?;
+    let form = unsafe { client.form(&shape, args.device_layout, "device_layout") }?;
     let semantics = HostBufferSemantics::from_raw(args.host_buffer_semantics.0)
         .ok_or_else(|| Error::argument(format!("host_buffer_semantics is {}", args.host_buffer_semantics.0)))?;
     let strided = if args.num_byte_strides == 0 {
-        None
+        form.row_major_host()?
     } else {
         // SAFETY: the caller's contract.
         let strides = unsafe { raw::slice(args.byte_strides, args.num_byte_strides, "byte_strides") }?;
-        Some(Strided::new(&shape, strides)?).filter(|strided| !strided.is_dense())
+        Some(form.strided(strides)?).filter(|strided| !strided.is_dense())
     };
+    let shape = form.stored_shape();
     let data = args.data.cast::<u8>();
-    let (buffer, done) = match strided {
+    let make = |host| {
+        let buffer = client.backend.buffer_from_host(host, to)?;
+        let ready = client.backend.ready(&buffer);
+        Ok((buffer, ready))
+    };
+    let ((buffer, ready), done) = match strided {
         Some(strided) => {
             // SAFETY: the caller's contract: strided data spans these bytes around its first element.
             let from = unsafe { raw::slice(data.wrapping_sub(strided.before), strided.span, "data") }?;
             let mut dense = zeroed(shape.host_size().unwrap_or(0))?;
             strided.gather(from, &mut dense);
-            (client.backend.buffer_from_host(HostArray::new(&shape, dense)?, to)?, Event::ready())
+            (make(HostArray::new(&shape, dense)?)?, Event::ready())
         }
         None => {
             let size = shape.host_size().unwrap_or(0);
@@ -237,32 +240,32 @@ unsafe fn from_host<P: DevicePlugin>(
                 // SAFETY: V3, these semantics lend the data until the event.
                 let source = unsafe { AliasSource::new(data, size) }?;
                 let function = "PJRT_Client_BufferFromHostBuffer";
-                match contain_in(function, || client.backend.buffer_from_host(host.with_alias(&source), to)) {
-                    Ok(buffer) => (buffer, source.done()),
+                match contain_in(function, || make(host.with_alias(&source))) {
+                    Ok(made) => (made, source.done()),
                     // The framework must not take a failed call for the end of the loan while an alias may be left:
                     // it gets a buffer that failed, and its memory back when the alias is gone.
                     Err(error) if source.is_lent() => {
                         let (value, failed) = (Value::Gone, Event::failed(error));
                         args.done_with_host_buffer = into_raw(source.done());
-                        args.buffer = BufferHandle::give(client.share(), value, &Form::new(&shape), to, failed);
+                        args.buffer = BufferHandle::give(client.share(), value, &form, to, failed);
                         return Ok(());
                     }
                     Err(error) => return Err(error),
                 }
             } else {
-                (client.backend.buffer_from_host(host, to)?, Event::ready())
+                (make(host)?, Event::ready())
             }
         }
     };
     transferred::<P>(begun, to, "host to device", shape.host_size().unwrap_or(0));
     args.done_with_host_buffer = into_raw(done);
-    args.buffer = BufferHandle::give(client.share(), Value::Now(buffer), &Form::new(&shape), to, Event::ready());
+    args.buffer = BufferHandle::give(client.share(), Value::Now(buffer), &form, to, ready);
     Ok(())
 }
 
 /// Checks a range of a buffer's bytes.
 pub(crate) fn range<B: Backend>(buffer: &BufferHandle<B>, offset: i64, size: i64) -> Result<std::ops::Range<usize>> {
-    let all = buffer.shape().host_size().unwrap_or(0);
+    let all = buffer.stored_shape().host_size().unwrap_or(0);
     let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
     let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
     range
@@ -301,9 +304,9 @@ entries! {
 
     PJRT_Buffer_ToHostBuffer(args, src) {
         let src: &BufferHandle<P::Backend> = src;
-        let shape = src.shape();
+        let shape = src.stored_shape();
         // SAFETY: V3.
-        let layout = unsafe { raw::layout(args.host_layout, &shape) }?;
+        let layout = unsafe { raw::host_layout(args.host_layout, &src.form) }?;
         if layout.as_ref().is_some_and(|layout| layout.before > 0) {
             return Err(Error::unimplemented("negative strides of host_layout").unnamed());
         }
@@ -333,7 +336,7 @@ entries! {
 
     PJRT_Buffer_CopyRawToHost(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
-        let shape = buffer.shape();
+        let shape = buffer.stored_shape();
         let range = range(buffer, args.offset, args.transfer_size)?;
         let mut to = Destination { data: args.dst.cast(), size: range.len() };
         if args.dst.is_null() && to.size > 0 {
@@ -360,18 +363,19 @@ entries! {
 
     PJRT_Buffer_Bitcast(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
-        let from = buffer.shape();
+        let from = buffer.stored_shape();
         // SAFETY: V3.
         let shape = unsafe { raw::shape(args.element_type.0, args.dims, args.num_dims) }?;
         // SAFETY: V3.
-        unsafe { expect_row_major(args.device_layout, &shape, "device_layout") }?;
+        let form = unsafe { buffer.client.form(&shape, args.device_layout, "device_layout") }?;
+        let shape = form.stored_shape();
         // Types narrower than a byte take a byte each on the host, so only elements of one width keep their bits.
         let (old, new) = (from.element_type.bits(), shape.element_type.bits());
         if from.host_size() != shape.host_size() || (old != new && (old < 8 || new < 8)) {
             return Err(Error::argument(format!("{shape} has other bits than {from}")));
         }
-        let (to, placement) = (shape.clone(), buffer.placement);
-        args.out_buffer = derive(buffer, &shape, placement, move |backend, value| {
+        let (to, placement) = (shape, buffer.placement);
+        args.out_buffer = derive(buffer, &form, placement, move |backend, value| {
             backend.bitcast(value, &from, &to, placement)
         })?;
         Ok(())

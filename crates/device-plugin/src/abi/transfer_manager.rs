@@ -10,12 +10,13 @@ use crate::abi::client_state::Client;
 use crate::abi::counted::Ref;
 use crate::abi::entry::{contain, entries};
 use crate::abi::event::into_raw;
+use crate::abi::form::Form;
 use crate::abi::raw;
 use crate::abi::raw::handles;
-use crate::abi::transfer::{Late, expect_row_major};
+use crate::abi::transfer::Late;
 use crate::host::zeroed;
 use crate::strided::Strided;
-use crate::{Backend, Error, Event, HostArray, Placement, Result, Shape};
+use crate::{Backend, Error, Event, HostArray, Placement, Result};
 
 /// What a `PJRT_AsyncHostToDeviceTransferManager*` points to.
 pub(crate) struct Manager<B: Backend> {
@@ -26,7 +27,7 @@ pub(crate) struct Manager<B: Backend> {
 
 /// A buffer whose data arrives.
 struct Arriving<B: Backend> {
-    shape: Shape,
+    form: Form,
     size: usize,
     /// What has arrived; allocated with the first piece.
     data: Vec<u8>,
@@ -60,11 +61,11 @@ impl<B: Backend> Arriving<B> {
 
 /// Ends the transfer of a buffer: its data goes to the device. Callbacks of the buffer's event run without the lock.
 fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<B>>) {
-    let (shape, data) = (buffer.shape.clone(), std::mem::take(&mut buffer.data));
+    let (shape, data) = (buffer.form.stored_shape(), std::mem::take(&mut buffer.data));
     let mut late = buffer.late.take();
     drop(buffer);
     let send = || manager.client.backend.buffer_from_host(HostArray::new(&shape, data)?, manager.to);
-    late.set(contain(send));
+    late.made(&manager.client.backend, contain(send));
 }
 
 impl<B: Backend> Drop for Manager<B> {
@@ -98,13 +99,12 @@ entries! {
             let shape = unsafe { raw::shape(spec.element_type.0, spec.dims, spec.num_dims) }?;
             let layout = layouts.get(index).copied().unwrap_or(null_mut());
             // SAFETY: V3.
-            unsafe { expect_row_major(layout, &shape, "device_layouts") }?;
-            buffers.push(shape);
+            buffers.push(unsafe { client.form(&shape, layout, "device_layouts") }?);
         }
-        let arriving = |shape: Shape| {
-            let (handle, late) = Late::new(client, &shape, to);
-            let size = shape.host_size().unwrap_or(0);
-            Mutex::new(Arriving { shape, size, data: Vec::new(), late, handle: NonNull::new(handle) })
+        let arriving = |form: Form| {
+            let (handle, late) = Late::new(client, &form, to);
+            let size = form.stored_shape().host_size().unwrap_or(0);
+            Mutex::new(Arriving { form, size, data: Vec::new(), late, handle: NonNull::new(handle) })
         };
         let buffers = buffers.into_iter().map(arriving).collect();
         let manager: Manager<P::Backend> = Manager { client: client.share(), to, buffers };
@@ -148,11 +148,14 @@ entries! {
         buffer.expect_open()?;
         // SAFETY: V3.
         let shape = unsafe { raw::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-        if shape != buffer.shape {
-            return Err(Error::argument(format!("the literal is {shape}, but the buffer {}", buffer.shape)));
+        if shape != buffer.form.shape() {
+            return Err(Error::argument(format!("the literal is {shape}, but the buffer {}", buffer.form.shape())));
         }
         // SAFETY: V3.
-        let layout = unsafe { raw::layout(args.shape_layout, &shape) }?;
+        let layout = match unsafe { raw::host_layout(args.shape_layout, &buffer.form) }? {
+            None => buffer.form.row_major_host()?,
+            layout => layout,
+        };
         let mut data = zeroed(buffer.size)?;
         let (before, span) = layout.as_ref().map_or((0, buffer.size), |layout: &Strided| (layout.before, layout.span));
         // SAFETY: V3: data of that layout spans these bytes around its first element.

@@ -15,6 +15,7 @@
     reason = "raw calls and small numbers in tests"
 )]
 
+mod arriving;
 mod buffers;
 mod clients;
 mod control;
@@ -31,6 +32,7 @@ mod framework;
 mod garbage;
 mod history;
 mod host_channels;
+mod layouts;
 mod options;
 mod orders;
 mod panics;
@@ -39,6 +41,7 @@ mod queued;
 mod raw_buffers;
 mod reentrant;
 mod rich;
+mod slips;
 mod table;
 mod threads;
 mod topologies;

@@ -131,7 +131,7 @@ fn read_as(buffer: crate::framework::Buffer, layout: &PJRT_Buffer_MemoryLayout, 
     Ok(out)
 }
 
-fn tiled(order: &[i64]) -> PJRT_Buffer_MemoryLayout {
+pub fn tiled(order: &[i64]) -> PJRT_Buffer_MemoryLayout {
     let mut layout = garbage::<PJRT_Buffer_MemoryLayout>();
     let mut tiled = garbage::<PJRT_Buffer_MemoryLayout_Tiled>();
     tiled.struct_size = 0;
@@ -143,7 +143,7 @@ fn tiled(order: &[i64]) -> PJRT_Buffer_MemoryLayout {
     layout
 }
 
-fn strided(strides: &[i64]) -> PJRT_Buffer_MemoryLayout {
+pub fn strided(strides: &[i64]) -> PJRT_Buffer_MemoryLayout {
     let mut layout = garbage::<PJRT_Buffer_MemoryLayout>();
     let mut new = garbage::<PJRT_Buffer_MemoryLayout_Strides>();
     (new.byte_strides, new.num_byte_strides) = (strides.as_ptr(), strides.len());

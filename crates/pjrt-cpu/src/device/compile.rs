@@ -6,8 +6,8 @@ use device_plugin::{
 use stablehlo::ir::{Attribute, Attributes, Func, Module};
 
 use super::cost::{Cost, cost};
+use super::layouts::Layouts;
 use super::memory::KINDS;
-use super::types;
 use crate::engine::{self, CompileErrorKind, CompileSettings, Footprint, Pool};
 use crate::spmd::OpSharding;
 
@@ -80,42 +80,46 @@ pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Resul
     let count = |n: i64, what: &str| {
         usize::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| Error::invalid_argument(format!("{n} {what}")))
     };
+    let entry = module.entry().ok_or_else(|| Error::invalid_argument("the module has no entry function"))?;
+    let (parameters, outputs) = Layouts::of(module, entry)?;
     let mut settings =
         CompileSettings::new(count(options.num_replicas, "replicas")?, count(options.num_partitions, "partitions")?);
     settings.use_spmd = options.use_spmd_partitioning;
     settings.use_shardy = options.use_shardy_partitioner;
+    (settings.parameter_orders, settings.output_orders) = (parameters.orders.clone(), outputs.orders.clone());
     // Constants are no device's: each launch allocates in the memory of its own.
     let compiled = engine::compile_with(module, &settings, Pool::global()).map_err(|error| match error.kind() {
         CompileErrorKind::Unsupported => Error::unimplemented(error.to_string()),
         CompileErrorKind::Invalid => Error::invalid_argument(error.to_string()),
     })?;
-    let entry = module.entry().ok_or_else(|| Error::invalid_argument("the module has no entry function"))?;
     // The module is that of all partitions together where they share the work.
     let shares = if settings.use_spmd { settings.partitions } else { 1 };
     let (cost, footprint) = (cost(module).shared(bytes(shares)), compiled.footprint());
     let work = cost.flops + TRANSCENDENTAL * cost.transcendentals + bytes(footprint.accessed);
     let executable = CpuExecutable { cost, footprint, is_quick: !footprint.loops && work <= QUICK, program: compiled };
-    let info = info(&executable.program, entry)?;
+    let info = info(&executable.program, entry, &parameters, &outputs)?;
     Ok(Compiled { executable, info })
 }
 
-fn info(program: &engine::Program, entry: &Func) -> Result<ExecutableInfo> {
+fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &Layouts) -> Result<ExecutableInfo> {
     let parameters = program.parameters();
     let donated = parameters.iter().enumerate().filter(|(_, p)| p.donor || p.alias_output.is_some());
     let mut info = ExecutableInfo::new(
         program.name(),
-        parameters.iter().map(|p| types::shape(&p.ty)).collect::<Result<Vec<_>>>()?,
-        program.outputs().iter().map(types::shape).collect::<Result<Vec<_>>>()?,
+        arguments.named(parameters.iter().map(|parameter| &parameter.ty))?,
+        results.named(program.outputs().iter())?,
     )
     .donating(donated.map(|(index, _)| index).collect::<Vec<_>>());
+    info.parameter_layouts = arguments.layouts(&info.parameters);
+    info.output_layouts = results.layouts(&info.outputs);
     info.code_size = i64::try_from(program.constant_bytes()).unwrap_or(i64::MAX);
     info.parameter_memory_kinds = memory_kinds(&entry.arg_attributes, info.parameters.len(), "argument")?;
     info.output_memory_kinds = memory_kinds(&entry.result_attributes, info.outputs.len(), "result")?;
     let encoded = |shardings: &[OpSharding]| shardings.iter().map(OpSharding::to_proto).collect();
     info.parameter_shardings = program.parameter_shardings().map(encoded);
     info.output_shardings = program.output_shardings().map(encoded);
-    // Frameworks that do not know the extension find the shardings in the program.
-    info.optimized = program.split_program().map(|code| Program { format: "mlir".to_owned(), code });
+    // Frameworks that do not know the extensions find shardings and layouts in the program.
+    info.optimized = program.readable_program().map(|code| Program { format: "mlir".to_owned(), code });
     Ok(info)
 }
 

@@ -12,6 +12,7 @@ mod config;
 mod cost;
 mod execution;
 pub mod ffi;
+mod layouts;
 mod memory;
 mod plugin;
 mod running;

@@ -25,8 +25,10 @@ mod pool;
 mod program;
 mod quantized;
 mod rows;
+mod scans;
 mod settings;
 mod simplify;
+mod stored;
 mod tensor;
 mod tile;
 mod view;
@@ -34,6 +36,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+use bytes::Bytes;
 use stablehlo::ir::{Attribute, Module, Type};
 
 pub use comm::{Member, World};
@@ -43,12 +46,13 @@ pub use footprint::Footprint;
 pub use par::alone;
 pub use pool::{Pool, PoolUsage};
 pub use program::{Parameter, Program};
-pub use settings::CompileSettings;
+pub use settings::{CompileSettings, Order};
 pub use tensor::Tensor;
 
 use crate::spmd;
 pub(crate) use lower::place;
 use lower::{Lower, Lowered, entry_type, fits};
+pub(crate) use stored::{inverse, natural};
 
 /// Compiles a program whose buffers come from [`Pool::global`].
 pub fn compile(module: &Module) -> Result<Program, CompileError> {
@@ -64,25 +68,39 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program, CompileError>
 /// [`CompileSettings::use_spmd`] the program is split by its sharding annotations first.
 pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
     if !settings.use_spmd || (settings.partitions <= 1 && !spmd::has_manual_parts(module)) {
-        return compile_one(module, settings, pool);
+        let mut program = compile_one(module, settings, pool)?;
+        program.readable = settings.has_orders().then(|| readable(module.clone(), settings));
+        return Ok(program);
     }
     let split = spmd::partition(module, settings.replicas, settings.partitions)?;
     let mut program = compile_one(&split.module, settings, pool)?;
     if settings.partitions > 1 {
-        let written = split.module.version.and_then(|version| stablehlo::write(&split.module, version).ok());
-        program.shardings = Some(program::Shardings {
-            parameters: split.parameter_shardings,
-            outputs: split.output_shardings,
-            split: written.unwrap_or_else(|| split.module.to_string().into_bytes()).into(),
-        });
+        program.readable = Some(readable(split.module, settings));
+        program.shardings =
+            Some(program::Shardings { parameters: split.parameter_shardings, outputs: split.output_shardings });
+    } else if settings.has_orders() {
+        program.readable = Some(readable(module.clone(), settings));
     }
     Ok(program)
+}
+
+/// What clients read of a program that is not as they sent it, in the form in which they did.
+fn readable(mut module: Module, settings: &CompileSettings) -> Bytes {
+    if settings.has_orders() {
+        module.attributes.extend(stored::spoken(&module, settings));
+    }
+    let written = module.version.and_then(|version| stablehlo::write(&module, version).ok());
+    written.unwrap_or_else(|| module.to_string().into_bytes()).into()
 }
 
 /// Compiles what one member runs.
 fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
     let plain = quantized::written_out(module)?;
     let module = plain.as_ref().unwrap_or(module);
+    let looped = scans::written_out(module)?;
+    let module = looped.as_ref().unwrap_or(module);
+    let stored = stored::as_stored(module, &settings.parameter_orders, &settings.output_orders)?;
+    let module = stored.as_ref().unwrap_or(module);
     let func = module.entry().ok_or_else(|| {
         CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
     })?;
@@ -120,6 +138,7 @@ fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Resu
         settings: settings.clone(),
         collectives: lower.collectives,
         shardings: None,
+        readable: None,
     })
 }
 

@@ -82,14 +82,14 @@ pub struct Program {
     /// Meetings with other members, in all of the program.
     pub(crate) collectives: u32,
     pub(crate) shardings: Option<Shardings>,
+    /// What clients read of it, where that is not what they sent.
+    pub(crate) readable: Option<Bytes>,
 }
 
 /// How parameters and outputs are spread over partitions.
 pub(crate) struct Shardings {
     pub(crate) parameters: Vec<OpSharding>,
     pub(crate) outputs: Vec<OpSharding>,
-    /// The program of one partition.
-    pub(crate) split: Bytes,
 }
 
 impl Program {
@@ -138,13 +138,15 @@ impl Program {
         self.shardings.as_ref().map(|s| &s.outputs[..])
     }
 
-    /// The program of one partition, as StableHLO; `None` for a program that was not split.
+    /// What the program became, as StableHLO: that of one partition, where it was split, or with the orders in which
+    /// arrays are stored; `None` where there is nothing new to read.
     ///
     /// A portable artifact of the version the whole program came in, or text where that came as text. Its module
-    /// attributes `mhlo.spmd_parameters_shardings` and `mhlo.spmd_output_sharding` say how arrays are spread, which
-    /// clients older than the Shardings extension read there.
-    pub fn split_program(&self) -> Option<Bytes> {
-        self.shardings.as_ref().map(|s| s.split.clone())
+    /// attributes `mhlo.spmd_parameters_shardings` and `mhlo.spmd_output_sharding` say how arrays are spread,
+    /// `mhlo.xla_entry_computation_parameter_layouts` and `mhlo.xla_entry_computation_result_layout` how they are
+    /// stored, which clients older than the extensions for both read there.
+    pub fn readable_program(&self) -> Option<Bytes> {
+        self.readable.clone()
     }
 
     /// Runs the program alone. An input no other [`Tensor`] shares may be overwritten: to keep one, pass a clone.

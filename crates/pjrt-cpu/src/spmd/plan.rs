@@ -41,7 +41,7 @@ pub(super) fn role(op: &Op) -> Role {
             "Sharding" => Role::Constraint,
             "SPMDFullToShardShape" => Role::FullToShard,
             "SPMDShardToFullShape" => Role::ShardToFull,
-            "annotate_device_placement" => Role::Nothing,
+            "annotate_device_placement" | "LayoutConstraint" | "MoveToHost" | "MoveToDevice" => Role::Nothing,
             _ => Role::Plain,
         },
         OpKind::OptimizationBarrier => Role::Nothing,

@@ -5,17 +5,25 @@
 //! `contractions` and `raw` work out the shape of each op's results and check dimension numbers, `elements` checks
 //! element types. A rule is added by adding an arm there.
 
+mod asynchronous;
 mod calls;
+mod chlo;
+mod constants;
 mod contractions;
 mod control;
+mod custom_call;
+mod dynamic;
 mod elements;
 mod infer;
+mod quantized;
 mod raw;
 mod shapes;
+mod words;
 
 use crate::MAX_NESTING;
 use crate::error::{Error, Result};
 use crate::ir::*;
+use constants::Constants;
 use infer::{Slot, Wanted};
 pub use infer::{infer, infer_op};
 
@@ -32,6 +40,10 @@ pub fn verify(module: &Module) -> Result<()> {
 pub(super) struct Site<'a> {
     pub(super) func: &'a Func,
     pub(super) op: &'a Op,
+    /// The module, where there is one to look into.
+    pub(super) module: Option<&'a Module>,
+    /// The function's integer constants; none where no function is there to look into.
+    pub(super) constants: Option<&'a Constants>,
     /// Set where the types of the results are asked for, not checked.
     pub(super) wanted: Option<&'a Wanted>,
 }
@@ -75,6 +87,11 @@ impl<'a> Site<'a> {
         }
     }
 
+    /// The elements of an operand that is an integer constant.
+    pub(super) fn known(&self, index: usize) -> Option<&'a [i64]> {
+        self.constants?.find(self.func, *self.op.operands.get(index)?)
+    }
+
     pub(super) fn operands(&self) -> impl ExactSizeIterator<Item = &'a Type> + Clone {
         self.op.operands.iter().map(|&v| self.func.ty(v))
     }
@@ -113,7 +130,9 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
     let (attributes, results) = (func.result_attributes.len(), func.results.len());
     ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
     func.values.distinct().try_for_each(shapes::verify_type)?;
+    let constants = Constants::default();
     let mut walk = Walk {
+        constants: &constants,
         module,
         func,
         state: vec![State::New; func.values.len()],
@@ -168,7 +187,7 @@ fn loosely(text: &str, other: &Type) -> bool {
 }
 
 /// The shape and the element type of `tensor<4x?xf32, …>`; none where the elements are no numbers, as quantized ones.
-fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
+pub(super) fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
     let mut rest = text.strip_prefix("tensor<")?.split([',', '>']).next()?.trim();
     let mut shape = Vec::new();
     while let Some((extent, after)) =
@@ -209,7 +228,8 @@ enum State {
     Gone,
 }
 
-struct Walk<'a> {
+struct Walk<'a, 'c> {
+    constants: &'c Constants,
     module: &'a Module,
     func: &'a Func,
     state: Vec<State>,
@@ -221,7 +241,7 @@ struct Walk<'a> {
     sound: Vec<u64>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Walk<'a, '_> {
     fn region(&mut self, region: &'a Region, depth: usize) -> Result<()> {
         ensure!(depth <= MAX_NESTING, "regions nest deeper than {MAX_NESTING}");
         let mark = self.scope.len();
@@ -292,11 +312,16 @@ impl<'a> Walk<'a> {
 
     /// Checks of an op and the types of its operands and results.
     fn alone(&self, op: &'a Op) -> Result<()> {
-        let site = Site { func: self.func, op, wanted: None };
+        let (module, constants) = (Some(self.module), Some(self.constants));
+        let site = Site { func: self.func, op, module, constants, wanted: None };
         control::verify(&site)?;
         shapes::verify(&site)?;
         elements::verify(&site)?;
         contractions::verify(&site)?;
+        quantized::verify(&site)?;
+        words::verify(&site)?;
+        custom_call::verify(&site)?;
+        chlo::verify(&site)?;
         raw::verify(&site)
     }
 

@@ -10,7 +10,7 @@ use crate::ir::*;
 pub(super) type Extents = SmallVec<[i64; 8]>;
 
 /// Most dimensions a tensor may have. Some checks, and many devices, take time quadratic in the rank.
-const MAX_RANK: usize = 128;
+pub(super) const MAX_RANK: usize = 128;
 
 /// Same rank, and extents that agree where both are known.
 pub(super) fn agree(a: &[i64], b: &[i64]) -> bool {
@@ -32,7 +32,8 @@ pub(super) fn verify_type(ty: &Type) -> Result<()> {
             Ok(())
         }
         Type::Tuple(types) => types.iter().try_for_each(verify_type),
-        _ => Ok(()),
+        Type::Other(_) => super::quantized::verify_type(ty),
+        Type::Token => Ok(()),
     }
 }
 
@@ -285,8 +286,11 @@ fn slice(site: &Site<'_>, start: &[i64], limit: &[i64], strides: &[i64]) -> Resu
 /// Start indices are scalars of one integer type, one per dimension.
 fn start_indices(site: &Site<'_>, first: usize, rank: usize) -> Result<()> {
     per_dimension(site.op.operands.len() - first, rank, "start_indices")?;
+    let mut element = None;
     for ty in site.operands().skip(first) {
         let Type::Tensor(tensor) = ty else { continue };
+        let common = *element.get_or_insert(tensor.element);
+        ensure!(tensor.element == common, "start indices have the types {common} and {}", tensor.element);
         ensure!(
             tensor.shape.is_empty() && tensor.element.is_integer(),
             "a start index must be an integer scalar, not {ty}"

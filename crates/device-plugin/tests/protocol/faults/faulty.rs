@@ -244,6 +244,11 @@ impl Backend for Device {
         memories()
     }
 
+    fn default_layout(_: &TopologyInfo, _: &Shape) -> Option<Layout> {
+        enter_or_panic("default_layout");
+        None
+    }
+
     fn topology_attributes(&self) -> Vec<NamedValue> {
         enter_or_panic("topology_attributes");
         Vec::new()
@@ -276,6 +281,11 @@ impl Backend for Device {
     fn host_bytes<'a>(&self, buffer: &'a Buffer) -> Option<&'a [u8]> {
         enter_or_panic("host_bytes");
         Some(&buffer.0.0)
+    }
+
+    fn ready(&self, _: &Buffer) -> Event {
+        enter_or_panic("ready");
+        Event::ready()
     }
 
     fn device_pointer(&self, buffer: &Buffer) -> Option<usize> {

@@ -308,6 +308,7 @@ const INFALLIBLE: &[Case] = &[
     ("devices", "PJRT_Client_Create", FALLIBLE[0].2),
     ("memories", "PJRT_Client_Create", FALLIBLE[0].2),
     ("topology_attributes", "PJRT_Client_Create", FALLIBLE[0].2),
+    ("default_layout", "PJRT_Client_BufferFromHostBuffer", |w| w.put().map(|buffer| plugin().destroy(&[buffer]))),
     ("host_bytes", "PJRT_Buffer_CopyRawToHost", |w| {
         let mut byte = 0u8;
         let args = plugin().ask::<slot::PJRT_Buffer_CopyRawToHost>(|args| {
@@ -316,6 +317,10 @@ const INFALLIBLE: &[Case] = &[
         })?;
         plugin().wait(args.event)?;
         assert_eq!(byte, DATA[1]);
+        Ok(())
+    }),
+    ("ready", "PJRT_Client_BufferFromHostBuffer", |w| {
+        plugin().destroy(&[w.put()?]);
         Ok(())
     }),
     ("device_pointer", "PJRT_Buffer_UnsafePointer", |w| {

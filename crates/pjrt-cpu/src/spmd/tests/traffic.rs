@@ -41,6 +41,21 @@ fn elementwise_ops_of_values_cut_alike_exchange_nothing() {
 }
 
 #[test]
+fn what_says_nothing_of_parts_keeps_them() {
+    let cut = dims(&[X, Y]);
+    for target in ["LayoutConstraint", "annotate_device_placement", "MoveToHost", "MoveToDevice"] {
+        let body = format!(
+            "%t = stablehlo.tanh %a : tensor<8x8xf32>
+            %r = stablehlo.custom_call @{target}(%t) {{backend_config = \"\"}} : (tensor<8x8xf32>) -> tensor<8x8xf32>"
+        );
+        let text = function(&[(MATRIX, &cut)], (MATRIX, "-"), &body);
+        assert_eq!(collectives(&text), none(), "{target}");
+        let split = partition(&module(&text), 1, 4).unwrap();
+        assert_eq!(split.output_shardings, split.parameter_shardings, "{target}");
+    }
+}
+
+#[test]
 fn two_layers_cut_by_columns_then_rows_sum_once() {
     let body = "%h = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
         %t = stablehlo.tanh %h : tensor<8x8xf32>

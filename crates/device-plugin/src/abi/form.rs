@@ -1,0 +1,269 @@
+//! What an array is, and how it lies on the device.
+//!
+//! Frameworks name the dimensions of an array in their own order. A backend sees them in the order in which the array is
+//! stored, from the slowest varying to the fastest, so that what it gets is always dense and row-major, whatever layout
+//! the framework asked for. Tiles are the backend's own affair: it arranges what it is given as its default layout says.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::strided::Strided;
+use crate::{Backend, ElementType, Error, Layout, Result, Shape, TopologyInfo};
+
+/// Element type, extents and layout, without an allocation for the usual ones, so that those of outputs are copied and
+/// those of arguments compared in a few moves.
+#[derive(Clone)]
+pub(crate) struct Form {
+    pub(crate) element_type: ElementType,
+    /// How many of `few` count, where there is no more.
+    rank: u8,
+    /// Zero beyond the rank, and where there is more.
+    few: [i64; Form::FEW],
+    /// Everything, where there are many extents or another order.
+    more: Option<Arc<More>>,
+}
+
+#[derive(PartialEq)]
+struct More {
+    dims: Box<[i64]>,
+    stored: Option<Stored>,
+}
+
+/// A layout other than the plain row-major one.
+#[derive(PartialEq)]
+pub(crate) struct Stored {
+    pub(crate) layout: Layout,
+    /// The extents, slowest varying first.
+    dims: Vec<i64>,
+    /// The extents of all tiles, one after the other.
+    pub(crate) tile_dims: Vec<i64>,
+    /// How many of them each tile has.
+    pub(crate) tile_ranks: Vec<usize>,
+}
+
+impl PartialEq for Form {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        // Without branches, and without a call for so few bytes.
+        let differences = self.few.iter().zip(&other.few).fold(0, |all, (one, two)| all | (one ^ two));
+        self.element_type == other.element_type
+            && self.rank == other.rank
+            && differences == 0
+            && (self.more.is_none() && other.more.is_none() || self.has_same_more(other))
+    }
+}
+
+impl Form {
+    const FEW: usize = 4;
+
+    /// Out of the way of the usual case.
+    #[cold]
+    #[inline(never)]
+    fn has_same_more(&self, other: &Self) -> bool {
+        self.more == other.more
+    }
+
+    /// A row-major array.
+    fn row_major(shape: &Shape) -> Self {
+        let mut new = Self { element_type: shape.element_type, rank: 0, few: [0; Self::FEW], more: None };
+        match (new.few.get_mut(..shape.dimensions.len()), u8::try_from(shape.dimensions.len())) {
+            (Some(few), Ok(rank)) => {
+                few.copy_from_slice(&shape.dimensions);
+                new.rank = rank;
+            }
+            _ => new.more = Some(Arc::new(More { dims: shape.dimensions.as_slice().into(), stored: None })),
+        }
+        new
+    }
+
+    /// An array of that layout.
+    pub(crate) fn with_layout(shape: &Shape, layout: Layout) -> Result<Self> {
+        let dims = layout.stored_dimensions(&shape.dimensions);
+        let dims = dims
+            .ok_or_else(|| Error::argument(format!("the layout {layout} is no order of the dimensions of {shape}")))?;
+        if layout.is_row_major() {
+            return Ok(Self::row_major(shape));
+        }
+        let (tile_dims, tile_ranks) = (layout.tiles.concat(), layout.tiles.iter().map(Vec::len).collect());
+        let stored = Some(Stored { layout, dims, tile_dims, tile_ranks });
+        let more = Some(Arc::new(More { dims: shape.dimensions.as_slice().into(), stored }));
+        Ok(Self { element_type: shape.element_type, rank: 0, few: [0; Self::FEW], more })
+    }
+
+    /// An array as the devices store it when nobody asks for a layout.
+    pub(crate) fn new<B: Backend>(topology: &TopologyInfo, shape: &Shape) -> Result<Self> {
+        match B::default_layout(topology, shape) {
+            None => Ok(Self::row_major(shape)),
+            Some(layout) => Self::with_layout(shape, layout).map_err(|error| error.context("Backend::default_layout")),
+        }
+    }
+
+    /// An array of the layout that a framework asked for, if it did.
+    pub(crate) fn requested<B: Backend>(
+        topology: &TopologyInfo,
+        shape: &Shape,
+        layout: Option<Layout>,
+        field: &str,
+    ) -> Result<Self> {
+        let usual = Self::new::<B>(topology, shape)?;
+        let Some(layout) = layout else { return Ok(usual) };
+        let tiles = usual.stored().map_or(&[][..], |stored| &stored.layout.tiles);
+        if layout.tiles != tiles {
+            return Err(Error::unimplemented(format!(
+                "{field}: tiles as in {layout} for {shape}; this device stores it as {}",
+                usual.layout()
+            ))
+            .unnamed());
+        }
+        Self::with_layout(shape, layout)
+    }
+
+    pub(crate) fn dims(&self) -> &[i64] {
+        match &self.more {
+            None => &self.few[..usize::from(self.rank)],
+            Some(more) => &more.dims,
+        }
+    }
+
+    /// The array as frameworks know it.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape::new(self.element_type, self.dims())
+    }
+
+    /// The array as the backend knows it.
+    pub(crate) fn stored_shape(&self) -> Shape {
+        Shape::new(self.element_type, self.stored().map_or(self.dims(), |stored| &stored.dims))
+    }
+
+    /// The layout, where it is not the plain row-major one.
+    pub(crate) fn stored(&self) -> Option<&Stored> {
+        self.more.as_ref()?.stored.as_ref()
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        self.stored().map_or_else(|| Layout::row_major(self.dims().len()), |stored| stored.layout.clone())
+    }
+
+    /// The layout in XLA's notation, in which types narrower than a byte name their width.
+    pub(crate) fn layout_text(&self) -> String {
+        let text = self.layout().to_string();
+        match self.element_type.bits() {
+            bits @ 1..8 => {
+                let separator = if text.contains(':') { "" } else { ":" };
+                format!("{}{separator}E({bits})}}", text.trim_end_matches('}'))
+            }
+            _ => text,
+        }
+    }
+
+    /// Whether arrays of both forms have the same bytes: where a dimension of one element stands makes no difference,
+    /// unless there are tiles. Asked where they are not equal anyway.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn is_stored_as(&self, other: &Self) -> bool {
+        let (own, others) = (self.layout(), other.layout());
+        let long = |layout: &Layout| -> Vec<i64> {
+            let dims = self.dims();
+            let extent = |d: &i64| usize::try_from(*d).ok().and_then(|d| dims.get(d));
+            layout.minor_to_major.iter().copied().filter(|d| extent(d) != Some(&1)).collect()
+        };
+        self.element_type == other.element_type
+            && self.dims() == other.dims()
+            && (own == others || own.tiles.is_empty() && others.tiles.is_empty() && long(&own) == long(&others))
+    }
+
+    /// Host memory with one stride for each of the framework's dimensions, walked in the order of the device.
+    pub(crate) fn strided(&self, byte_strides: &[i64]) -> Result<Strided> {
+        match self.stored() {
+            Some(stored) if byte_strides.len() == self.dims().len() => {
+                let order = stored.layout.stored_dimensions(byte_strides);
+                // The order was checked when the form was made.
+                Strided::new(&self.stored_shape(), &order.unwrap_or_default())
+            }
+            _ => Strided::new(&self.shape(), byte_strides),
+        }
+    }
+
+    /// Dense host memory in that order of the framework's dimensions, fastest first, walked in the order of the device.
+    pub(crate) fn ordered(&self, minor_to_major: &[i64]) -> Result<Strided> {
+        self.strided(&Strided::dense_strides(&self.shape(), minor_to_major)?)
+    }
+
+    /// Dense row-major host memory, walked in the order of the device; none where it is stored like that.
+    pub(crate) fn row_major_host(&self) -> Result<Option<Strided>> {
+        let Some(stored) = self.stored() else { return Ok(None) };
+        let row_major = Layout::row_major(stored.layout.minor_to_major.len());
+        Ok(Some(self.ordered(&row_major.minor_to_major)?).filter(|strided| !strided.is_dense()))
+    }
+}
+
+/// The shape, with the layout where that is unusual.
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.shape())?;
+        self.stored().map_or(Ok(()), |stored| write!(f, "{}", stored.layout))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(dims: &[i64], layout: &str) -> Form {
+        Form::with_layout(&Shape::new(ElementType::F32, dims), layout.parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn backends_see_dimensions_in_the_order_of_storage() {
+        let columns = form(&[2, 3], "{0,1}");
+        assert_eq!(columns.shape(), Shape::new(ElementType::F32, [2, 3]));
+        assert_eq!(columns.stored_shape(), Shape::new(ElementType::F32, [3, 2]));
+        let plain = form(&[2, 3], "{1,0}");
+        assert!(plain.stored().is_none() && plain == Form::row_major(&plain.shape()));
+        assert!(plain != columns && columns == columns.clone());
+        let many = form(&[1, 2, 3, 4, 5, 6], "{5,4,3,2,1,0}");
+        assert_eq!((many.dims(), many.stored_shape()), (&[1, 2, 3, 4, 5, 6][..], many.shape()));
+    }
+
+    #[test]
+    fn what_is_no_order_is_refused() {
+        for order in ["{0,0}", "{0}", "{2,0}", "{-1,0}", "{}"] {
+            let error = Form::with_layout(&Shape::new(ElementType::F32, [2, 3]), order.parse().unwrap()).err();
+            let message = error.unwrap().message().to_owned();
+            assert!(message.contains(order) && message.contains("f32[2,3]"), "{message}");
+        }
+    }
+
+    #[test]
+    fn one_element_stands_anywhere() {
+        assert!(form(&[5, 1], "{0,1}").is_stored_as(&form(&[5, 1], "{1,0}")));
+        assert!(!form(&[5, 2], "{0,1}").is_stored_as(&form(&[5, 2], "{1,0}")));
+        assert!(!form(&[5, 1], "{0,1:T(8)}").is_stored_as(&form(&[5, 1], "{1,0:T(8)}")));
+    }
+
+    #[test]
+    fn host_memory_is_walked_in_the_order_of_storage() {
+        let columns = form(&[2, 3], "{0,1}");
+        let rows: Vec<u8> = (0..6u8).flat_map(|n| [n, 0, 0, 0]).collect();
+        let mut stored = vec![0; 24];
+        columns.row_major_host().unwrap().unwrap().gather(&rows, &mut stored);
+        let first: Vec<u8> = stored.iter().step_by(4).copied().collect();
+        assert_eq!(first, [0, 3, 1, 4, 2, 5]);
+        let mut back = vec![0; 24];
+        columns.ordered(&[1, 0]).unwrap().scatter(&stored, &mut back);
+        assert_eq!(back, rows);
+        assert!(columns.ordered(&[0, 1]).unwrap().is_dense());
+        assert!(form(&[2, 3], "{1,0}").row_major_host().unwrap().is_none());
+    }
+
+    #[test]
+    fn text_is_that_of_xla() {
+        assert_eq!(form(&[2, 3], "{0,1:T(2,1)}").layout_text(), "{0,1:T(2,1)}");
+        let narrow = |layout: &str| {
+            let shape = Shape::new(ElementType::S4, [2, 3]);
+            Form::with_layout(&shape, layout.parse().unwrap()).unwrap().layout_text()
+        };
+        assert_eq!(narrow("{1,0}"), "{1,0:E(4)}");
+        assert_eq!(narrow("{0,1:T(8,128)}"), "{0,1:T(8,128)E(4)}");
+    }
+}

@@ -1,0 +1,135 @@
+//! The layouts that a framework wants for the arrays of a program, which JAX writes into the program itself.
+
+use super::ir::{Attribute, Attributes, Func, Module, Type};
+use super::{entry, shape};
+use crate::{Error, Layout, Result};
+
+/// How a program is to store an argument or a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayoutMode {
+    /// As the device stores arrays of that shape anyway.
+    Default,
+    /// As suits the program best; the framework asks the executable which it is.
+    Auto,
+    /// As the framework says.
+    Layout(Layout),
+}
+
+/// The attribute of arguments and results.
+const NAME: &str = "mhlo.layout_mode";
+
+fn attribute(all: &[Attributes], index: usize) -> Option<&Attribute> {
+    all.get(index)?.iter().find(|(name, _)| name == NAME).map(|(_, value)| value)
+}
+
+fn mode(all: &[Attributes], ty: &Type, what: &str, index: usize) -> Result<LayoutMode> {
+    let Some(attribute) = attribute(all, index) else { return Ok(LayoutMode::Default) };
+    let rank = shape(ty)?.dimensions.len();
+    let fault = |value: &str| {
+        Error::invalid_argument(format!(
+            "{NAME} of {what} {index} is {value}; it is \"default\", \"auto\" or an order of its {rank} dimensions as in \
+             \"{{1,0}}\""
+        ))
+    };
+    let text = match attribute {
+        Attribute::String(text) => String::from_utf8_lossy(text),
+        _ => return Err(fault("no text")),
+    };
+    match &*text {
+        "default" => Ok(LayoutMode::Default),
+        "auto" => Ok(LayoutMode::Auto),
+        text => match text.parse::<Layout>() {
+            Ok(layout) if layout.stored_dimensions(&vec![1; rank]).is_some() => Ok(LayoutMode::Layout(layout)),
+            _ => Err(fault(&format!("{text:?}"))),
+        },
+    }
+}
+
+/// The layouts asked for the arguments of a program, and for its results.
+///
+/// # Errors
+///
+/// Those of [`entry`]; `INVALID_ARGUMENT` for what is no layout of the array.
+pub fn layout_modes(module: &Module) -> Result<(Vec<LayoutMode>, Vec<LayoutMode>)> {
+    let main = entry(module)?;
+    let arguments = main.args().iter().enumerate();
+    let arguments = arguments.map(|(at, value)| mode(&main.arg_attributes, main.ty(*value), "argument", at));
+    let results = main.results.iter().enumerate();
+    let results = results.map(|(at, ty)| mode(&main.result_attributes, ty, "result", at));
+    Ok((arguments.collect::<Result<_>>()?, results.collect::<Result<_>>()?))
+}
+
+/// Refuses a program with an array that is not to be row-major.
+pub(super) fn expect_row_major(main: &Func, parameters: usize, outputs: usize) -> Result<()> {
+    let all = [(&main.arg_attributes, parameters, "argument"), (&main.result_attributes, outputs, "result")];
+    for (attributes, count, what) in all {
+        for index in 0..count {
+            let Some(Attribute::String(text)) = attribute(attributes, index) else { continue };
+            if &text[..] == b"default" || &text[..] == b"auto" {
+                continue;
+            }
+            let text = String::from_utf8_lossy(text);
+            let order = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+            // From the last dimension down to the first.
+            let is_row_major = order.is_some_and(|order| {
+                let dims = order.split(',').filter(|dim| !dim.is_empty());
+                dims.rev().enumerate().all(|(at, dim)| dim.parse() == Ok(at))
+            });
+            if !is_row_major {
+                return Err(Error::unimplemented(format!(
+                    "{what} {index} is to be stored as {text}; this device stores arrays row-major"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{info, parse, signature};
+    use super::*;
+    use crate::{ErrorCode, Program};
+
+    fn module(argument: &str, result: &str) -> Module {
+        let mode = |text: &str| if text.is_empty() { String::new() } else { format!(" {{{NAME} = {text}}}") };
+        let text = format!(
+            "func.func @main(%x: tensor<2x3xf32>{}) -> (tensor<2x3xf32>{}) {{ return %x : tensor<2x3xf32> }}",
+            mode(argument),
+            mode(result)
+        );
+        parse(&Program { format: "mlir".to_owned(), code: text.into() }).unwrap()
+    }
+
+    #[test]
+    fn modes_are_those_the_framework_wrote() {
+        let (arguments, results) = layout_modes(&module("\"{0,1}\"", "\"auto\"")).unwrap();
+        assert_eq!(arguments, [LayoutMode::Layout("{0,1}".parse().unwrap())]);
+        assert_eq!(results, [LayoutMode::Auto]);
+        let (arguments, results) = layout_modes(&module("", "\"default\"")).unwrap();
+        assert_eq!((arguments, results), (vec![LayoutMode::Default], vec![LayoutMode::Default]));
+    }
+
+    #[test]
+    fn what_is_no_layout_of_the_array_is_named() {
+        for text in ["\"{0}\"", "\"{0,0}\"", "\"{0,2}\"", "\"columns\"", "1 : i32"] {
+            let error = layout_modes(&module("", text)).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT, "{text}");
+            assert!(error.message().contains("mhlo.layout_mode of result 0 is"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_backend_that_does_not_ask_for_layouts_refuses_them() {
+        for text in ["", "\"auto\"", "\"default\"", "\"{1,0}\""] {
+            assert!(info(&module(text, text)).is_ok(), "{text}");
+        }
+        for (argument, result, place) in [("\"{0,1}\"", "", "argument 0"), ("", "\"{0,1}\"", "result 0")] {
+            let module = module(argument, result);
+            let error = info(&module).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
+            assert!(error.message().contains(place) && error.message().contains("{0,1}"), "{error}");
+            assert!(signature(&module).is_ok());
+        }
+    }
+}

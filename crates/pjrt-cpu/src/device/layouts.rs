@@ -1,0 +1,68 @@
+//! How a program's arrays are stored: any order of dimensions, without tiles.
+
+use device_plugin::stablehlo::{LayoutMode, layout_modes};
+use device_plugin::{Error, Layout, Result, Shape};
+use stablehlo::ir::{Func, Module};
+
+use super::types;
+use crate::engine::{Order, TensorType, inverse, natural};
+
+/// The orders of the arguments, or of the results.
+pub(crate) struct Layouts {
+    pub(crate) orders: Vec<Order>,
+}
+
+/// The order that a layout asks for; none for the row-major one.
+fn order(layout: &Layout, what: &str, index: usize) -> Result<Order> {
+    if !layout.tiles.is_empty() {
+        return Err(Error::unimplemented(format!(
+            "{what} {index} is to be stored as {layout}; this device has no tiles"
+        )));
+    }
+    let order: Option<Vec<usize>> = layout.minor_to_major.iter().rev().map(|d| usize::try_from(*d).ok()).collect();
+    Ok(order.filter(|order| !order.is_sorted()))
+}
+
+impl Layouts {
+    /// What the framework asks for the arguments of a program, and for its results.
+    pub(crate) fn of(module: &Module, entry: &Func) -> Result<(Self, Self)> {
+        let (arguments, results) = layout_modes(module)?;
+        let arguments = arguments.iter().enumerate().map(|(index, mode)| match mode {
+            LayoutMode::Layout(layout) => order(layout, "argument", index),
+            _ => Ok(None),
+        });
+        let results = results.iter().enumerate().map(|(index, mode)| match mode {
+            LayoutMode::Layout(layout) => order(layout, "result", index),
+            LayoutMode::Auto => Ok(natural(entry, index)),
+            _ => Ok(None),
+        });
+        Ok((Self { orders: arguments.collect::<Result<_>>()? }, Self { orders: results.collect::<Result<_>>()? }))
+    }
+
+    /// The shapes as the program names them, of those that are stored.
+    pub(crate) fn named<'a>(&self, stored: impl Iterator<Item = &'a TensorType>) -> Result<Vec<Shape>> {
+        let named = |(index, ty): (usize, &TensorType)| {
+            let mut shape = types::shape(ty)?;
+            if let Some(Some(order)) = self.orders.get(index) {
+                shape.dimensions = inverse(order).iter().map(|&place| shape.dimensions[place]).collect();
+            }
+            Ok(shape)
+        };
+        stored.enumerate().map(named).collect()
+    }
+
+    /// The layouts of arrays of these shapes; none where all are row-major.
+    pub(crate) fn layouts(&self, named: &[Shape]) -> Vec<Layout> {
+        if self.orders.iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        let layout = |(index, shape): (usize, &Shape)| {
+            let mut layout = Layout::row_major(shape.dimensions.len());
+            if let Some(Some(order)) = self.orders.get(index) {
+                layout.minor_to_major = order.iter().rev().map(|&d| i64::try_from(d).unwrap_or(i64::MAX)).collect();
+            }
+            layout
+        };
+        named.iter().enumerate().map(layout).collect()
+    }
+}

@@ -1,0 +1,186 @@
+//! Arguments and results that are stored in another order than their dimensions are named.
+
+use stablehlo::ir::{
+    Attribute, Attributes, ElementType, Func, Literal, LocationId, Module, Op, OpKind, TensorType, Type, ValueId,
+};
+
+use super::error::CompileError;
+use super::settings::{CompileSettings, Order};
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+/// A program whose entry takes and returns arrays as they are stored; none where that is how it is.
+pub(super) fn as_stored(module: &Module, parameters: &[Order], outputs: &[Order]) -> Result<Option<Module>> {
+    if parameters.iter().chain(outputs).all(Option::is_none) {
+        return Ok(None);
+    }
+    let entry = module.entry().map(|entry| entry.name.clone());
+    let mut module = module.clone();
+    let func = module.funcs.iter_mut().find(|func| Some(&func.name) == entry.as_ref());
+    let func = func.ok_or_else(|| CompileError::invalid("the module has no entry function"))?;
+    let mut before = Vec::new();
+    for (at, order) in parameters.iter().enumerate() {
+        let (Some(order), Some(&named)) = (order, func.body.args.get(at)) else { continue };
+        let ty = type_of(func, named)?;
+        // Where each named dimension is stored.
+        let permutation = inverse(order);
+        let stored = value(func, permuted(&ty, order)?)?;
+        before.push(transpose(permutation, stored, named));
+        func.body.args[at] = stored;
+    }
+    let Some(end) = func.body.ops.pop().filter(|op| matches!(op.kind, OpKind::Return)) else {
+        return Err(CompileError::invalid("the entry function ends without a return"));
+    };
+    let mut end = end;
+    for (at, order) in outputs.iter().enumerate() {
+        let (Some(order), Some(&named)) = (order, end.operands.get(at)) else { continue };
+        let ty = permuted(&type_of(func, named)?, order)?;
+        let stored = value(func, ty.clone())?;
+        func.body.ops.push(transpose(order.clone(), named, stored));
+        end.operands[at] = stored;
+        if let Some(declared) = func.results.get_mut(at) {
+            *declared = Type::Tensor(ty);
+        }
+    }
+    func.body.ops.push(end);
+    func.body.ops.splice(0..0, before);
+    Ok(Some(module))
+}
+
+/// Which place each entry of a permutation has.
+pub(crate) fn inverse(permutation: &[usize]) -> Vec<usize> {
+    let mut inverse = vec![0; permutation.len()];
+    for (at, &dimension) in permutation.iter().enumerate() {
+        if let Some(place) = inverse.get_mut(dimension) {
+            *place = at;
+        }
+    }
+    inverse
+}
+
+fn type_of(func: &Func, value: ValueId) -> Result<TensorType> {
+    let tensor = func.values.get(value.0 as usize).and_then(Type::as_tensor);
+    tensor.cloned().ok_or_else(|| CompileError::invalid("a layout is asked for what is no array"))
+}
+
+fn value(func: &mut Func, ty: TensorType) -> Result<ValueId> {
+    let id = u32::try_from(func.values.len()).map_err(|_| CompileError::unsupported("more than 2^32 values"))?;
+    func.values.push(Type::Tensor(ty));
+    Ok(ValueId(id))
+}
+
+fn permuted(ty: &TensorType, order: &[usize]) -> Result<TensorType> {
+    let dims: Option<Vec<i64>> = order.iter().map(|&dimension| ty.shape.get(dimension).copied()).collect();
+    let dims = dims.filter(|dims| dims.len() == ty.shape.len());
+    let dims = dims.ok_or_else(|| CompileError::invalid(format!("{order:?} is no order of the dimensions of {ty}")))?;
+    Ok(TensorType::new(dims, ty.element))
+}
+
+fn transpose(permutation: Vec<usize>, from: ValueId, to: ValueId) -> Op {
+    Op {
+        kind: OpKind::Transpose { permutation },
+        operands: vec![from].into(),
+        results: vec![to].into(),
+        regions: Vec::new(),
+        attributes: Vec::new(),
+        location: LocationId::default(),
+    }
+}
+
+/// The module attributes by which clients learn the layouts that have no other way to ask.
+pub(super) fn spoken(module: &Module, settings: &CompileSettings) -> Attributes {
+    let layout = |rank: usize, order: Option<&Order>| {
+        let minor_to_major: Vec<usize> = match order {
+            Some(Some(order)) => order.iter().rev().copied().collect(),
+            _ => (0..rank).rev().collect(),
+        };
+        let data: Vec<u8> = minor_to_major.iter().flat_map(|&d| (d as u64).to_le_bytes()).collect();
+        let ty = TensorType::new([i64::try_from(rank).unwrap_or(i64::MAX)], ElementType::Index);
+        Some(Attribute::Tensor(Literal::new(ty, data).ok()?))
+    };
+    let Some(entry) = module.entry() else { return Vec::new() };
+    let rank = |ty: &Type| ty.as_tensor().map_or(0, TensorType::rank);
+    let parameters = entry.args().iter().enumerate();
+    let parameters = parameters.map(|(at, arg)| layout(rank(entry.ty(*arg)), settings.parameter_orders.get(at)));
+    let results = entry.results.iter().enumerate();
+    let results = results.map(|(at, ty)| layout(rank(ty), settings.output_orders.get(at)));
+    let (parameters, results) = (parameters.collect::<Option<_>>(), results.collect::<Option<_>>());
+    let named = |name: &str, all: Option<Vec<Attribute>>| Some((name.to_owned(), Attribute::Array(all?)));
+    let parameters = named("mhlo.xla_entry_computation_parameter_layouts", parameters);
+    let results = named("mhlo.xla_entry_computation_result_layout", results);
+    parameters.into_iter().chain(results).collect()
+}
+
+/// Ops that are looked through on the way to a transpose.
+const MAX_STEPS: usize = 64;
+
+/// The order in which a result costs nothing to store: that of the array it is a transpose of, if it is one but for
+/// ops that work on each element alone.
+pub(crate) fn natural(func: &Func, output: usize) -> Order {
+    let end = func.body.ops.last().filter(|op| matches!(op.kind, OpKind::Return))?;
+    let mut value = *end.operands.get(output)?;
+    for _ in 0..MAX_STEPS {
+        let op = func.body.ops.iter().rev().find(|op| op.results.contains(&value))?;
+        match (&op.kind, &op.operands[..]) {
+            (OpKind::Transpose { permutation }, _) => {
+                let order = inverse(permutation);
+                return (!order.is_sorted()).then_some(order);
+            }
+            (OpKind::Unary(_) | OpKind::Convert, &[operand]) => value = operand,
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Pool, Tensor, compile_with};
+    use super::*;
+
+    const TEXT: &str = "func.func @main(%x: tensor<2x3xi32>) -> (tensor<2x3xi32>, tensor<3x2xi32>) {
+        %0 = stablehlo.negate %x : tensor<2x3xi32>
+        %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<2x3xi32>) -> tensor<3x2xi32>
+        %2 = stablehlo.negate %1 : tensor<3x2xi32>
+        return %0, %2 : tensor<2x3xi32>, tensor<3x2xi32>
+    }";
+
+    fn run(parameters: Vec<Order>, outputs: Vec<Order>, x: [i32; 6]) -> Vec<Vec<i32>> {
+        let module = stablehlo::parse(TEXT).unwrap();
+        let mut settings = CompileSettings::default();
+        (settings.parameter_orders, settings.output_orders) = (parameters, outputs);
+        let pool = Pool::new(usize::MAX);
+        let program = compile_with(&module, &settings, &pool).unwrap();
+        let ty = program.parameters()[0].ty.clone();
+        let bytes: Vec<u8> = x.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let x = Tensor::from_bytes(&pool, ty.dtype, &ty.dims, &bytes).unwrap();
+        let ints = |t: &Tensor| t.bytes().chunks(4).map(|b| i32::from_ne_bytes(b.try_into().unwrap())).collect();
+        program.run(vec![x]).unwrap().iter().map(ints).collect()
+    }
+
+    #[test]
+    fn arrays_come_and_go_in_the_order_asked_for() {
+        let rows = [0, 1, 2, 3, 4, 5];
+        let columns = [0, 3, 1, 4, 2, 5];
+        let (minus_rows, minus_columns) = (rows.map(|x: i32| -x).to_vec(), columns.map(|x: i32| -x).to_vec());
+        let order = || Some(vec![1, 0]);
+        assert_eq!(run(vec![], vec![], rows), [minus_rows.clone(), columns.to_vec()]);
+        assert_eq!(run(vec![order()], vec![], columns), [minus_rows.clone(), columns.to_vec()]);
+        assert_eq!(run(vec![None], vec![order(), order()], rows), [minus_columns.clone(), rows.to_vec()]);
+        assert_eq!(run(vec![order()], vec![order(), None], columns), [minus_columns, columns.to_vec()]);
+    }
+
+    #[test]
+    fn a_transpose_is_stored_as_it_was() {
+        let module = stablehlo::parse(TEXT).unwrap();
+        let entry = module.entry().unwrap();
+        assert_eq!((natural(entry, 0), natural(entry, 1)), (None, Some(vec![1, 0])));
+        let three = "func.func @main(%x: tensor<2x3x4xi32>) -> tensor<4x2x3xi32> {
+            %1 = stablehlo.transpose %x, dims = [2, 0, 1] : (tensor<2x3x4xi32>) -> tensor<4x2x3xi32>
+            return %1 : tensor<4x2x3xi32>
+        }";
+        let module = stablehlo::parse(three).unwrap();
+        // The extents 2, 3, 4 are the result's dimensions 1, 2, 0.
+        assert_eq!(natural(module.entry().unwrap(), 0), Some(vec![1, 2, 0]));
+    }
+}
