@@ -85,6 +85,13 @@ fn what_fuzzing_found_stays_found() {
 }
 
 #[test]
+fn a_name_of_no_letters_is_printed_and_read() {
+    let module = read(&tests().join("broken/function_without_a_name.bc"));
+    assert_eq!(module.funcs[0].name, "");
+    assert_eq!(parse(module.to_string()).unwrap().to_string(), module.to_string());
+}
+
+#[test]
 fn jaxlib_reads_what_is_written() {
     let python = tests().join("../../../target/venv-jax-0.12.0.1/bin/python");
     if !python.exists() {
