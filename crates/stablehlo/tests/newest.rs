@@ -76,6 +76,7 @@ fn what_fuzzing_found_stays_found() {
     for (name, message) in [
         // A range of as many bits as there are.
         ("quantized_storage_of_63_bits.bc", ""),
+        ("type_of_no_text.bc", "is not a type"),
         ("tensor_of_tensors.bc", "a tensor of tensor<"),
         ("value_of_an_element_type.bc", "i64 is not the type of a value"),
     ] {
