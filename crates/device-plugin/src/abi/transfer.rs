@@ -129,8 +129,12 @@ fn derive<B: Backend>(
     let (handle, mut late) = Late::new(client, form, to);
     let (client, value) = (client.share(), held.value().clone());
     buffer.ready.on_ready(move |ready| {
-        let make = || make(&client.backend, value.available()?);
-        late.made(&client.backend, ready.clone().and_then(|()| contain(make)));
+        let make = || {
+            let new = make(&client.backend, value.available()?)?;
+            let ready = client.backend.ready(&new);
+            Ok((new, ready))
+        };
+        late.made(ready.clone().and_then(|()| contain(make)));
         drop_contained((client, value));
     });
     Ok(handle)
@@ -172,15 +176,20 @@ impl<B: Backend> Late<B> {
         Self { value: Arc::clone(&self.value), completer: self.completer.take() }
     }
 
-    /// Gives the buffer a value that the backend has just made, which may not be ready, or its error.
-    pub(crate) fn made(&mut self, backend: &B, result: Result<B::Buffer>) {
-        let made = result.and_then(|value| {
-            let ready = contain(|| Ok(backend.ready(&value)))?;
-            drop(self.value.set(value));
-            Ok(ready)
-        });
-        if let Some(completer) = self.completer.take() {
-            made.unwrap_or_else(Event::failed).on_ready(move |ready| completer.complete(ready.clone()));
+    /// Gives the buffer a value that the backend has just made and when that is ready, or its error.
+    pub(crate) fn made(&mut self, result: Result<(B::Buffer, Event)>) {
+        let Some(completer) = self.completer.take() else { return };
+        match result {
+            Ok((value, ready)) => {
+                drop(self.value.set(value));
+                // Of most backends the compiler knows it.
+                if ready.is_born_ready() {
+                    completer.complete(Ok(()));
+                } else {
+                    ready.on_ready(move |ready| completer.complete(ready.clone()));
+                }
+            }
+            Err(error) => completer.complete(Err(error)),
         }
     }
 

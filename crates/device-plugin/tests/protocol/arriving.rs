@@ -14,9 +14,12 @@ impl DevicePlugin for Arriving {
     type Backend = Dma;
 }
 
+/// Transfers under way, the oldest first.
+type Wire = Arc<Mutex<Vec<(Buffer, Completer)>>>;
+
 /// A device whose transfers wait for the tests.
 struct Dma {
-    under_way: Arc<Mutex<Vec<(Buffer, Completer)>>>,
+    under_way: Wire,
 }
 
 /// An array of two integers: the data that is on its way, and where it will be.
@@ -28,7 +31,7 @@ struct Buffer {
 }
 
 /// Transfers under way, by client; the tests tell them apart by the option `test`.
-static WIRES: Mutex<Vec<(String, Arc<Mutex<Vec<(Buffer, Completer)>>>)>> = Mutex::new(Vec::new());
+static WIRES: Mutex<Vec<(String, Wire)>> = Mutex::new(Vec::new());
 
 /// Ends the oldest transfer of a test's client.
 fn arrive(test: &str, result: Result<()>) {
@@ -63,7 +66,7 @@ impl Backend for Dma {
     type Executable = ();
 
     fn create(options: &CreateOptions) -> Result<Self> {
-        let under_way = Arc::<Mutex<Vec<_>>>::default();
+        let under_way = Wire::default();
         let test = options.get("test").map(ToString::to_string).unwrap_or_default();
         WIRES.lock().unwrap().push((test, Arc::clone(&under_way)));
         Ok(Self { under_way })
