@@ -1,5 +1,4 @@
 //! Forms of text beyond those JAX prints: read, printed in both forms, and read again as the same program.
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use stablehlo::PrintOptions;
 use stablehlo::ir::*;

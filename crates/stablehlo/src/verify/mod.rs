@@ -335,6 +335,10 @@ impl<'a> Walk<'a, '_> {
     /// The same, once for all ops of a kind and of one type, which are most of a program.
     fn elementwise(&mut self, op: &'a Op) -> Result<()> {
         let types = &self.func.values;
+        // Attributes have rules of their own.
+        if !op.attributes.is_empty() {
+            return self.alone(op);
+        }
         let bit = match (&op.kind, &op.operands[..], &op.results[..], &op.regions[..]) {
             (OpKind::Unary(unary), &[x], &[result], []) if types.position(x) == types.position(result) => {
                 *unary as usize

@@ -39,6 +39,11 @@ pub(super) fn verify_type(ty: &Type) -> Result<()> {
 
 /// Dimensions lie within the rank and none occurs twice.
 pub(super) fn distinct(dimensions: &[usize], rank: usize, name: &str) -> Result<()> {
+    all_distinct(dimensions.iter(), rank, name)
+}
+
+/// [`distinct`] for a list in parts.
+pub(super) fn all_distinct<'a>(dimensions: impl Iterator<Item = &'a usize>, rank: usize, name: &str) -> Result<()> {
     // A bit for each dimension a tensor may have.
     const { assert!(MAX_RANK == u128::BITS as usize) };
     let mut seen = 0u128;
