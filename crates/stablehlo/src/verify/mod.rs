@@ -350,10 +350,6 @@ impl<'a> Walk<'a, '_> {
             }
             _ => return self.alone(op),
         };
-        // These are each op's own.
-        if !op.attributes.is_empty() {
-            return self.alone(op);
-        }
         const { assert!(Unary::ALL.len() + Binary::ALL.len() <= u64::BITS as usize) };
         let position = types.position(op.results[0]) as usize;
         if self.sound.get(position).is_some_and(|sound| sound >> bit & 1 == 1) {
