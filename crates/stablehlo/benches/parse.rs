@@ -1,5 +1,5 @@
-//! Speed of reading, printing and writing: `cargo bench -p stablehlo`. Prints MB/s and ops/s for an artifact and its
-//! text.
+//! Speed of reading, printing and writing: `cargo bench -p stablehlo`. Prints MB/s and ops/s for a small program as JAX
+//! sends it, and for made ones: of some thousand ops, of very many, and with large constants; each as artifact and as text.
 //!
 //! With paths as arguments (`cargo bench -p stablehlo -- PROGRAM...`) those programs are measured instead.
 
@@ -11,30 +11,100 @@ use bytes::Bytes;
 use stablehlo::ir::{Region, Version};
 
 fn main() {
-    let mut paths: Vec<PathBuf> = std::env::args_os().skip(1).filter(|a| a != "--bench").map(PathBuf::from).collect();
-    if paths.is_empty() {
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-        paths = ["transformer.1.17.0.bc", "transformer.mlir"].map(|name| data.join(name)).to_vec();
-    }
-    for path in paths {
-        match std::fs::read(&path) {
-            Ok(program) => measure(&path, Bytes::from(program)),
+    let paths: Vec<PathBuf> = std::env::args_os().skip(1).filter(|a| a != "--bench").map(PathBuf::from).collect();
+    for path in &paths {
+        match std::fs::read(path) {
+            Ok(program) => measure(&path.file_name().unwrap_or_default().display().to_string(), program.into()),
             Err(e) => println!("{}: {e}", path.display()),
         }
     }
+    if !paths.is_empty() {
+        return;
+    }
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    for name in ["transformer.1.17.0.bc", "transformer.mlir"] {
+        match std::fs::read(data.join(name)) {
+            Ok(program) => measure(name, program.into()),
+            Err(e) => println!("{name}: {e}"),
+        }
+    }
+    for (name, blocks, constant) in [("medium", 200, 0), ("large", 4000, 0), ("large constants", 200, 2048)] {
+        let text = transformer(blocks, constant);
+        match stablehlo::parse(text.clone()).and_then(|module| stablehlo::write(&module, Version::NEWEST)) {
+            Ok(artifact) => measure(&format!("{name}, artifact"), artifact.into()),
+            Err(e) => println!("{name}: {e}"),
+        }
+        // The digits of constants are most of such a text.
+        if constant == 0 {
+            measure(&format!("{name}, text"), text.into());
+        }
+    }
+}
+
+/// The forward pass of blocks of a transformer, and a constant of so many rows of 1024 numbers.
+fn transformer(blocks: usize, constant: usize) -> String {
+    const BLOCK: &str = "
+    %q = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<64x256xf32>, tensor<256x256xf32>) -> tensor<64x256xf32>
+    %k = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<64x256xf32>, tensor<256x256xf32>) -> tensor<64x256xf32>
+    %qh = stablehlo.reshape %q : (tensor<64x256xf32>) -> tensor<64x8x32xf32>
+    %kh = stablehlo.reshape %k : (tensor<64x256xf32>) -> tensor<64x8x32xf32>
+    %s = stablehlo.dot_general %qh, %kh, batching_dims = [1] x [1], contracting_dims = [2] x [2] : (tensor<64x8x32xf32>, tensor<64x8x32xf32>) -> tensor<8x64x64xf32>
+    %scale = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<8x64x64xf32>
+    %t = stablehlo.multiply %s, %scale : tensor<8x64x64xf32>
+    %max = stablehlo.reduce(%t init: %low) applies stablehlo.maximum across dimensions = [2] : (tensor<8x64x64xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %maxb = stablehlo.broadcast_in_dim %max, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x64xf32>
+    %d = stablehlo.subtract %t, %maxb : tensor<8x64x64xf32>
+    %e = stablehlo.exponential %d : tensor<8x64x64xf32>
+    %sum = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<8x64x64xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %sumb = stablehlo.broadcast_in_dim %sum, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x64xf32>
+    %p = stablehlo.divide %e, %sumb : tensor<8x64x64xf32>
+    %o = stablehlo.dot_general %p, %qh, batching_dims = [0] x [1], contracting_dims = [2] x [0] : (tensor<8x64x64xf32>, tensor<64x8x32xf32>) -> tensor<8x64x32xf32>
+    %ot = stablehlo.transpose %o, dims = [1, 0, 2] : (tensor<8x64x32xf32>) -> tensor<64x8x32xf32>
+    %of = stablehlo.reshape %ot : (tensor<64x8x32xf32>) -> tensor<64x256xf32>
+    %y = stablehlo.add %x, %of : tensor<64x256xf32>
+    %h = stablehlo.tanh %y : tensor<64x256xf32>
+    %z = stablehlo.add %h, %y : tensor<64x256xf32>\n";
+    const LOCAL: [&str; 20] = [
+        "%scale", "%maxb", "%sumb", "%max", "%sum", "%qh", "%kh", "%ot", "%of", "%q", "%k", "%s", "%t", "%d", "%e",
+        "%p", "%o", "%y", "%h", "%z",
+    ];
+    let mut text = String::from(
+        "func.func @main(%x: tensor<64x256xf32>, %w: tensor<256x256xf32>, %v: tensor<256x256xf32>) -> tensor<64x256xf32> {
+    %c = stablehlo.constant dense<0.176776692> : tensor<f32>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>\n",
+    );
+    if constant > 0 {
+        let bits: String =
+            (0..constant * 1024).map(|i| format!("{:08X}", i.wrapping_mul(0x9E37) & 0x3FFF_FFFF)).collect();
+        text.push_str(&format!("    %large = stablehlo.constant dense<\"0x{bits}\"> : tensor<{constant}x1024xf32>\n"));
+    }
+    let mut input = "%x".to_owned();
+    for block in 0..blocks {
+        // Names of a block are its own; longer ones first, since some begin as others do.
+        let mut code = BLOCK.replace("%x", &input);
+        for name in LOCAL {
+            for end in [" ", ",", ")"] {
+                code = code.replace(&format!("{name}{end}"), &format!("{name}_{block}{end}"));
+            }
+        }
+        text.push_str(&code);
+        input = format!("%z_{block}");
+    }
+    text.push_str(&format!("    return {input} : tensor<64x256xf32>\n}}\n"));
+    text
 }
 
 fn count(region: &Region) -> usize {
     region.ops.iter().map(|op| 1 + op.regions.iter().map(count).sum::<usize>()).sum()
 }
 
-fn measure(path: &Path, program: Bytes) {
+fn measure(name: &str, program: Bytes) {
     let module = match stablehlo::parse(program.clone()) {
         Ok(module) => module,
-        Err(e) => return println!("{}: {e}", path.display()),
+        Err(e) => return println!("{name}: {e}"),
     };
     let ops: usize = module.funcs.iter().map(|f| count(&f.body)).sum();
-    let name = path.file_name().unwrap_or_default().display();
     println!("{name}: {} bytes, {ops} ops", program.len());
     // Dropping the module is part of the price.
     let read = mean(|| drop(black_box(stablehlo::parse(black_box(program.clone())))));

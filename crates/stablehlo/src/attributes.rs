@@ -46,13 +46,13 @@ impl<'a> Named<'a> {
     }
 
     /// A list of dimensions.
-    pub(crate) fn dims(self, name: &str) -> Result<Vec<usize>> {
+    pub(crate) fn dims<L: FromIterator<usize>>(self, name: &str) -> Result<L> {
         self.required(name, "a list of dimensions", dims)
     }
 
     /// A list of dimensions; empty where absent.
-    pub(crate) fn dims_or_empty(self, name: &str) -> Result<Vec<usize>> {
-        self.or(name, "a list of dimensions", Vec::new(), dims)
+    pub(crate) fn dims_or_empty<L: FromIterator<usize>>(self, name: &str) -> Result<L> {
+        self.or(name, "a list of dimensions", L::from_iter([]), dims)
     }
 
     /// Pairs such as padding; `count` pairs of zeros where absent.
@@ -162,7 +162,7 @@ pub(crate) fn ints(attribute: &Attribute) -> Option<Vec<i64>> {
     }
 }
 
-fn dims(attribute: &Attribute) -> Option<Vec<usize>> {
+fn dims<L: FromIterator<usize>>(attribute: &Attribute) -> Option<L> {
     ints(attribute)?.into_iter().map(|v| usize::try_from(v).ok()).collect()
 }
 

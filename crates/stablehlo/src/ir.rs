@@ -10,7 +10,7 @@ use std::fmt;
 use bytes::Bytes;
 
 pub use crate::locations::Locations;
-pub use crate::values::{ValueIds, ValueTypes};
+pub use crate::values::{Dims, ValueIds, ValueTypes};
 
 /// Marks a dimension whose extent is not known before run time.
 pub const DYNAMIC: i64 = i64::MIN;
@@ -311,10 +311,10 @@ pub enum Precision {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each name is the specification's own")]
 pub struct DotDimensions {
-    pub lhs_batching: Vec<usize>,
-    pub rhs_batching: Vec<usize>,
-    pub lhs_contracting: Vec<usize>,
-    pub rhs_contracting: Vec<usize>,
+    pub lhs_batching: Dims,
+    pub rhs_batching: Dims,
+    pub lhs_contracting: Dims,
+    pub rhs_contracting: Dims,
 }
 
 /// Dimension numbers of `gather` and `dynamic_gather`.
@@ -429,11 +429,11 @@ pub enum OpKind {
     },
     // Shape.
     BroadcastInDim {
-        broadcast_dimensions: Vec<usize>,
+        broadcast_dimensions: Dims,
     },
     Reshape,
     Transpose {
-        permutation: Vec<usize>,
+        permutation: Dims,
     },
     Slice {
         start_indices: Vec<i64>,
@@ -453,7 +453,7 @@ pub enum OpKind {
         interior_padding: Vec<i64>,
     },
     Reverse {
-        dimensions: Vec<usize>,
+        dimensions: Dims,
     },
     GetDimensionSize {
         dimension: usize,
@@ -478,17 +478,19 @@ pub enum OpKind {
     // Contractions and reductions. Reduce and ReduceWindow: first half of the operands are inputs, second half init values.
     DotGeneral {
         dimensions: DotDimensions,
-        precision: Vec<Precision>,
+        /// Of the left and of the right operand.
+        precision: [Precision; 2],
     },
     Convolution {
         dimensions: Box<ConvDimensions>,
         window: Box<Window>,
         feature_group_count: i64,
         batch_group_count: i64,
-        precision: Vec<Precision>,
+        /// Of the left and of the right operand.
+        precision: [Precision; 2],
     },
     Reduce {
-        dimensions: Vec<usize>,
+        dimensions: Dims,
     },
     ReduceWindow {
         window: Box<Window>,

@@ -223,20 +223,19 @@ fn compare_type(a: Named<'_>) -> Result<ComparisonType> {
 }
 
 /// Always one entry per operand: an absent or shorter list means the default.
-fn precision(a: Named<'_>) -> Result<Vec<Precision>> {
-    let mut list = Vec::with_capacity(2);
-    for word in a.words("precision_config")? {
-        list.push(match word {
+fn precision(a: Named<'_>) -> Result<[Precision; 2]> {
+    let mut list = [Precision::Default; 2];
+    for (operand, word) in a.words("precision_config")?.into_iter().enumerate() {
+        let Some(precision) = list.get_mut(operand) else {
+            return Err(Error::new("attribute `precision_config` must have at most two entries"));
+        };
+        *precision = match word {
             "DEFAULT" => Precision::Default,
             "HIGH" => Precision::High,
             "HIGHEST" => Precision::Highest,
             other => return unknown("precision", other),
-        });
+        };
     }
-    if list.len() > 2 {
-        return Err(Error::new("attribute `precision_config` must have at most two entries"));
-    }
-    list.resize(2, Precision::Default);
     Ok(list)
 }
 
@@ -306,7 +305,8 @@ fn dot_dimensions(raw: &Raw<'_>) -> Result<DotDimensions> {
     if !(1..=2).contains(&lhs) || !(1..=2).contains(&rhs) {
         return Err(Error::new(format!("operands must be vectors or matrices, not of rank {lhs} and {rhs}")));
     }
-    Ok(DotDimensions { lhs_contracting: vec![lhs - 1], rhs_contracting: vec![0], ..DotDimensions::default() })
+    let (lhs_contracting, rhs_contracting) = ([lhs - 1].into_iter().collect(), [0].into_iter().collect());
+    Ok(DotDimensions { lhs_contracting, rhs_contracting, ..DotDimensions::default() })
 }
 
 fn dot_general_dimensions(a: Named<'_>) -> Result<DotDimensions> {

@@ -12,6 +12,9 @@ use crate::ir::{Type, ValueId};
 /// a `Vec` (`vec.into()`) or by collecting.
 pub type ValueIds = SmallVec<[ValueId; 4]>;
 
+/// A list of dimensions, mostly short: up to two take no memory of their own; otherwise like [`ValueIds`].
+pub type Dims = SmallVec<[usize; 2]>;
+
 /// The type of every value of a function, indexed by [`ValueId`]. Values of one type share it.
 ///
 /// ```

@@ -3,6 +3,9 @@
 
 use std::path::Path;
 
+mod common;
+
+use common::{XorShift, mutate};
 use stablehlo::ir::{Attribute, Module, Op, OpKind, Region};
 
 fn bytes(name: &str) -> Vec<u8> {
@@ -101,6 +104,22 @@ fn every_cut_of_a_program_is_refused_or_read() {
     for size in 0..whole.len() {
         if let Err(error) = stablehlo::parse_hlo(whole[..size].to_vec()) {
             assert!(!error.message().is_empty());
+        }
+    }
+}
+
+#[test]
+fn mutated_protos_never_panic() {
+    let words: &[&[u8]] =
+        &[&[0xFF; 9], &[0x80, 0x01], &[0x0A, 0x00], &[0xB2, 0x06, 0x04], b"WEAK", b"tuple", b"fusion"];
+    let mut rng = XorShift(0x9216_D5D9_8979_FB1B);
+    for name in ["mlp_step.hlo", "collectives.hlo"] {
+        let program = bytes(name);
+        for _ in 0..2_000 {
+            match stablehlo::parse_hlo(mutate(&mut rng, &program, words)) {
+                Ok(module) => assert!(!module.to_string().is_empty()),
+                Err(error) => assert!(!error.message().is_empty()),
+            }
         }
     }
 }

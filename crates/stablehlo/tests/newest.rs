@@ -76,12 +76,20 @@ fn what_fuzzing_found_stays_found() {
     for (name, message) in [
         // A range of as many bits as there are.
         ("quantized_storage_of_63_bits.bc", ""),
+        ("type_of_no_text.bc", "is not a type"),
         ("tensor_of_tensors.bc", "a tensor of tensor<"),
         ("value_of_an_element_type.bc", "i64 is not the type of a value"),
     ] {
         let error = parse(std::fs::read(tests().join("broken").join(name)).unwrap()).expect_err(name);
         assert!(error.message().contains(message), "{name}: {error}");
     }
+}
+
+#[test]
+fn a_name_of_no_letters_is_printed_and_read() {
+    let module = read(&tests().join("broken/function_without_a_name.bc"));
+    assert_eq!(module.funcs[0].name, "");
+    assert_eq!(parse(module.to_string()).unwrap().to_string(), module.to_string());
 }
 
 #[test]

@@ -291,3 +291,25 @@ fn attributes_of_the_module() {
         assert_eq!(stablehlo::parse(format!("module attributes {{a.b = {text}}} {{}}")).is_ok(), good, "{text}");
     }
 }
+
+#[test]
+fn what_one_op_may_say_the_next_may_not() {
+    // All but the last op are sound, and of one kind and type.
+    let text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.exponential %x : tensor<4xf32>
+  %1 = stablehlo.exponential %0 : tensor<4xf32>
+  %2 = \"stablehlo.exponential\"(%1) <{result_accuracy = #stablehlo.result_accuracy<atol = -1.0, mode = #stablehlo.result_accuracy_mode<TOLERANCE>>}> : (tensor<4xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}";
+    let error = stablehlo::parse(text).expect_err("a negative tolerance");
+    assert!(error.message().contains("negative tolerance"), "{error}");
+    let two = "func.func @main(%x: tensor<4xi1>, %y: tensor<4xi32>) -> tensor<4xi1> {
+  %0 = stablehlo.add %x, %x : tensor<4xi1>
+  %1 = stablehlo.add %y, %y : tensor<4xi32>
+  %2 = stablehlo.subtract %y, %y : tensor<4xi32>
+  %3 = stablehlo.subtract %x, %x : tensor<4xi1>
+  return %3 : tensor<4xi1>
+}";
+    let error = stablehlo::parse(two).expect_err("a difference of booleans");
+    assert!(error.op() == Some("stablehlo.subtract"), "{error}");
+}

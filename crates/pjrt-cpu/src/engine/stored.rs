@@ -78,7 +78,7 @@ fn permuted(ty: &TensorType, order: &[usize]) -> Result<TensorType> {
 
 fn transpose(permutation: Vec<usize>, from: ValueId, to: ValueId) -> Op {
     Op {
-        kind: OpKind::Transpose { permutation },
+        kind: OpKind::Transpose { permutation: permutation.into() },
         operands: vec![from].into(),
         results: vec![to].into(),
         regions: Vec::new(),

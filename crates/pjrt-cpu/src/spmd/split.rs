@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use stablehlo::ir::{
-    Attribute, Binary, ElementType, Func, Literal, Module, Op, OpKind, Region, TensorType, Type, ValueId,
+    Attribute, Binary, Dims, ElementType, Func, Literal, Module, Op, OpKind, Region, TensorType, Type, ValueId,
 };
 
 use super::build::{Builder, id_matrix};
@@ -438,7 +438,7 @@ impl<'m> Splitter<'_, 'm> {
         let unsigned = TensorType::new([], ElementType::Ui32);
         let start = self.build.add(OpKind::Binary(Binary::Multiply), &[coordinate, extent], unsigned)?;
         let start = self.build.add(OpKind::Convert, &[start], scalar)?;
-        let everywhere = OpKind::BroadcastInDim { broadcast_dimensions: Vec::new() };
+        let everywhere = OpKind::BroadcastInDim { broadcast_dimensions: Dims::new() };
         let start = self.build.add(everywhere, &[start], wide.clone())?;
         let sum = self.build.add(OpKind::Binary(Binary::Add), &[numbers, start], wide)?;
         let op = self.build.op(OpKind::Convert, vec![sum], vec![new]);

@@ -85,6 +85,12 @@ impl<'a> Cursor<'a> {
                 self.pos += 1;
                 Ok(u64::from(first >> 1))
             }
+            // Most others are of two.
+            Some(&first) if first & 2 == 2 && self.end - self.pos >= 2 => {
+                let all = u16::from_le_bytes([first, self.file[self.pos + 1]]);
+                self.pos += 2;
+                Ok(u64::from(all >> 2))
+            }
             _ => self.long_varint(),
         }
     }

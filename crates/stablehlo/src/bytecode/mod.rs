@@ -7,6 +7,7 @@ mod container;
 mod cursor;
 mod entries;
 mod funcs;
+mod kinds;
 mod locations;
 mod names;
 mod shardy;

@@ -44,7 +44,14 @@ impl Tables<'_> {
             ty
         } else {
             let text = self.assembly(entry.range);
-            ElementType::from_name(&text).map_or(Ty::Value(Type::Other(text)), Ty::Element)
+            // Where text is read, too, what is printed must be text of a type.
+            let parsed = if cfg!(feature = "text") { Some(crate::text::whole_type(&text)) } else { None };
+            match (ElementType::from_name(&text), parsed) {
+                (Some(element), _) => Ty::Element(element),
+                (None, Some(None)) => return Err(cursor.error(format!("`{text}` is not a type"))),
+                (None, Some(Some(ty @ Ty::Function(..)))) => ty,
+                (None, _) => Ty::Value(Type::Other(text)),
+            }
         };
         let weight = ty.weight();
         self.charge(cursor.pos(), 2 * weight)?;

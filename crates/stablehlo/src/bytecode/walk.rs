@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::container::IR_SECTION;
 use super::cursor::Cursor;
 use super::entries::Tables;
+use super::kinds::{Kinds, Known};
 use super::locations::{self, EncodedLocations};
 use super::names::{Name, Role, resolve};
 use crate::MAX_NESTING;
@@ -96,53 +97,6 @@ pub(super) struct Head {
     operands: ValueIds,
     pub(super) regions: usize,
     isolated: bool,
-}
-
-/// What an op's name and properties were found to mean.
-struct Known {
-    name: usize,
-    kind: OpKind,
-    extra: Attributes,
-    /// What a copy costs.
-    weight: usize,
-}
-
-/// What ops were found to mean.
-#[derive(Default)]
-struct Kinds {
-    /// Position in `known`, from 1, by the number of the properties; 0 where there is none yet.
-    by_properties: Vec<u32>,
-    /// The same by the number of the name, of ops without properties.
-    by_name: Vec<u32>,
-    known: Vec<Known>,
-}
-
-impl Kinds {
-    #[inline]
-    fn find(&self, name: usize, properties: Option<usize>) -> Option<&Known> {
-        let position = match properties {
-            Some(properties) => self.by_properties.get(properties),
-            None => self.by_name.get(name),
-        };
-        self.known.get((*position? as usize).checked_sub(1)?).filter(|known| known.name == name)
-    }
-
-    /// Keeps what the first op of these properties means.
-    fn add(&mut self, properties: Option<usize>, known: Known) {
-        let (list, index) = match properties {
-            Some(properties) => (&mut self.by_properties, properties),
-            None => (&mut self.by_name, known.name),
-        };
-        if list.len() <= index {
-            list.resize(index + 1, 0);
-        }
-        if list[index] == 0
-            && let Ok(position) = u32::try_from(self.known.len() + 1)
-        {
-            list[index] = position;
-            self.known.push(known);
-        }
-    }
 }
 
 /// One op with its attributes by name.
@@ -245,7 +199,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn head(&mut self, cursor: &mut Cursor<'a>) -> Result<Head> {
         let offset = cursor.pos();
         let name = cursor.index()?;
@@ -596,7 +550,7 @@ struct Inner {
 }
 
 /// A list of numbers of types or values, in the place of values.
-#[inline]
+#[inline(always)]
 fn numbers(cursor: &mut Cursor<'_>) -> Result<ValueIds> {
     let count = cursor.count()?;
     // What is too large for a number names nothing; `UNDEFINED` does not, either.

@@ -118,13 +118,13 @@ impl Body<'_> {
         };
         if !outer.is_sorted() {
             let ty = arranged(&source, &outer);
-            x = self.emit(OpKind::Transpose { permutation: outer }, vec![x], ty, at)?;
+            x = self.emit(OpKind::Transpose { permutation: outer.into() }, vec![x], ty, at)?;
         }
         x = self.emit(OpKind::Reshape, vec![x], arranged(&target, &inner), at)?;
         if !inner.is_sorted() {
             let mut permutation = vec![0; inner.len()];
             inner.iter().enumerate().for_each(|(place, &d)| permutation[d] = place);
-            x = self.emit(OpKind::Transpose { permutation }, vec![x], target, at)?;
+            x = self.emit(OpKind::Transpose { permutation: permutation.into() }, vec![x], target, at)?;
         }
         Ok(x)
     }

@@ -131,7 +131,7 @@ fn dim(value: i64) -> Result<usize> {
     usize::try_from(value).map_err(|_| Error::new(format!("{value} is no dimension")))
 }
 
-fn dims(values: &[i64]) -> Result<Vec<usize>> {
+fn dims<L: FromIterator<usize>>(values: &[i64]) -> Result<L> {
     values.iter().map(|&value| dim(value)).collect()
 }
 
@@ -204,8 +204,8 @@ fn scatter(i: &mut Instruction) -> Result<OpKind> {
 }
 
 /// One entry per operand; an absent or shorter list means the default.
-fn precision(i: &Instruction) -> Result<Vec<Precision>> {
-    let mut list = vec![Precision::Default; 2];
+fn precision(i: &Instruction) -> Result<[Precision; 2]> {
+    let mut list = [Precision::Default; 2];
     let Some(config) = &i.precision_config else { return Ok(list) };
     if config.algorithm != 0 {
         return Err(Error::new(format!(

@@ -61,6 +61,38 @@ fn tuples_become_several_results() {
 }
 
 #[test]
+fn comparisons_say_their_order_or_their_type() {
+    use crate::ir::ComparisonType as Kind;
+    const S32: i32 = 4;
+    let compared = |element: i32, ty: &str, order: &str| {
+        let operand = Shape { element_type: element, ..array(&[2]) };
+        let mut compare = instruction(2, "compare", Shape { element_type: 1, ..array(&[2]) }, &[1, 1]);
+        (compare.comparison_direction, compare.comparison_type, compare.comparison_order) =
+            ("LT".to_owned(), ty.to_owned(), order.to_owned());
+        module(&[computation(7, &[instruction(1, "parameter", operand, &[]), compare])])
+    };
+    for (element, ty, order, expected) in [
+        (F32, "FLOAT", "", Kind::Float),
+        (F32, "TOTALORDER", "", Kind::TotalOrder),
+        (S32, "SIGNED", "", Kind::Signed),
+        // As producers of 2026 write it.
+        (F32, "", "PARTIAL", Kind::NoType),
+        (F32, "", "TOTAL", Kind::TotalOrder),
+        (F32, "", "WEAK", Kind::WeakOrder),
+        (S32, "", "TOTAL", Kind::NoType),
+        (F32, "", "", Kind::NoType),
+    ] {
+        let module = crate::parse_hlo(compared(element, ty, order).encode_to_vec()).unwrap();
+        let kind = &module.entry().unwrap().body.ops[0].kind;
+        assert!(
+            matches!(kind, OpKind::Compare { compare_type, .. } if *compare_type == expected),
+            "{ty}{order}: {kind:?}"
+        );
+    }
+    assert!(error(&compared(F32, "", "STRONG")).contains("unknown comparison order `STRONG`"));
+}
+
+#[test]
 fn errors_name_instruction_opcode_and_computation() {
     let parameter = || instruction(1, "parameter", array(&[2]), &[]);
     let broken = |i: Instruction| error(&module(&[computation(7, &[parameter(), i])]));

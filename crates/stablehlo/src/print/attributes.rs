@@ -102,8 +102,7 @@ impl Printer<'_> {
     pub(super) fn symbol(&mut self, name: &str) {
         for (i, part) in name.split("::@").enumerate() {
             self.push(if i > 0 { "::@" } else { "@" });
-            let plain = is_bare(part) || part.is_empty();
-            if plain { self.push(part) } else { self.string(part.as_bytes()) }
+            if is_bare(part) { self.push(part) } else { self.string(part.as_bytes()) }
         }
     }
 

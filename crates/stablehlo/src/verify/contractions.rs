@@ -1,8 +1,6 @@
 //! What contractions, reductions, windows, gather and scatter promise about dimension numbers and shapes.
 
-use smallvec::SmallVec;
-
-use super::shapes::{Extents, agree, distinct, extents_agree, per_dimension, tensors, within};
+use super::shapes::{Extents, agree, all_distinct, distinct, extents_agree, per_dimension, tensors, within};
 use super::{Site, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -51,25 +49,32 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
 
 fn dot_general(site: &Site<'_>, d: &DotDimensions) -> Result<()> {
     let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
-    let mut shape = Extents::new();
     for (left, right, name) in
         [(&d.lhs_batching, &d.rhs_batching, "batching"), (&d.lhs_contracting, &d.rhs_contracting, "contracting")]
     {
         ensure!(left.len() == right.len(), "the two sides have {} and {} {name} dimensions", left.len(), right.len());
     }
-    let used = |batching: &[usize], contracting: &[usize]| -> SmallVec<[usize; 8]> {
-        batching.iter().chain(contracting).copied().collect()
-    };
-    let lhs_used = used(&d.lhs_batching, &d.lhs_contracting);
-    let rhs_used = used(&d.rhs_batching, &d.rhs_contracting);
-    distinct(&lhs_used, lhs.rank(), "lhs dimensions")?;
-    distinct(&rhs_used, rhs.rank(), "rhs dimensions")?;
-    for (&l, &r) in lhs_used.iter().zip(&rhs_used) {
+    for (tensor, batching, contracting, name) in [
+        (lhs, &d.lhs_batching, &d.lhs_contracting, "lhs dimensions"),
+        (rhs, &d.rhs_batching, &d.rhs_contracting, "rhs dimensions"),
+    ] {
+        all_distinct(batching.iter().chain(contracting), tensor.rank(), name)?;
+    }
+    let used = [(&d.lhs_batching, &d.rhs_batching), (&d.lhs_contracting, &d.rhs_contracting)];
+    for (&l, &r) in used.iter().flat_map(|(left, right)| left.iter().zip(*right)) {
         ensure!(extents_agree(lhs.shape[l], rhs.shape[r]), "dimension {l} of {lhs} and dimension {r} of {rhs} differ");
     }
+    let mut shape = Extents::new();
     shape.extend(d.lhs_batching.iter().map(|&i| lhs.shape[i]));
-    shape.extend(rest(&lhs.shape, &lhs_used));
-    shape.extend(rest(&rhs.shape, &rhs_used));
+    for (tensor, batching, contracting) in
+        [(lhs, &d.lhs_batching, &d.lhs_contracting), (rhs, &d.rhs_batching, &d.rhs_contracting)]
+    {
+        for (i, &extent) in tensor.shape.iter().enumerate() {
+            if !batching.contains(&i) && !contracting.contains(&i) {
+                shape.push(extent);
+            }
+        }
+    }
     result.element_may_be(lhs.element);
     result.shape_is(&shape)
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Site, ensure};
+use super::{FULL, Site, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
@@ -32,13 +32,18 @@ pub(super) fn verify_type(ty: &Type) -> Result<()> {
             Ok(())
         }
         Type::Tuple(types) => types.iter().try_for_each(verify_type),
-        Type::Other(_) => super::quantized::verify_type(ty),
-        Type::Token => Ok(()),
+        Type::Other(_) if FULL => super::quantized::verify_type(ty),
+        Type::Other(_) | Type::Token => Ok(()),
     }
 }
 
 /// Dimensions lie within the rank and none occurs twice.
 pub(super) fn distinct(dimensions: &[usize], rank: usize, name: &str) -> Result<()> {
+    all_distinct(dimensions.iter(), rank, name)
+}
+
+/// [`distinct`] for a list in parts.
+pub(super) fn all_distinct<'a>(dimensions: impl Iterator<Item = &'a usize>, rank: usize, name: &str) -> Result<()> {
     // A bit for each dimension a tensor may have.
     const { assert!(MAX_RANK == u128::BITS as usize) };
     let mut seen = 0u128;

@@ -21,10 +21,10 @@ impl Cx<'_, '_> {
     /// A contraction whose dimension numbers are checked first.
     pub(super) fn dot_checked(&mut self, a: Tv, b: Tv, d: &DotDimensions, dtype: DType) -> Result<Tv> {
         let mut lists = d.lhs_batching.clone();
-        lists.extend(&d.lhs_contracting);
+        lists.extend_from_slice(&d.lhs_contracting);
         self.distinct(&lists, a.ty.rank(), "lhs dimensions")?;
         let mut lists = d.rhs_batching.clone();
-        lists.extend(&d.rhs_contracting);
+        lists.extend_from_slice(&d.rhs_contracting);
         self.distinct(&lists, b.ty.rank(), "rhs dimensions")?;
         let extents = |t: &Tv, list: &[usize]| list.iter().map(|&i| t.ty.dims[i]).collect::<Vec<_>>();
         let fits = extents(&a, &d.lhs_batching) == extents(&b, &d.rhs_batching)

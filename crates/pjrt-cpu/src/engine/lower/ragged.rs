@@ -21,10 +21,10 @@ impl Cx<'_, '_> {
             list.ok_or_else(|| self.invalid(format!("{name} in {text}")))
         };
         let d = DotDimensions {
-            lhs_batching: list("lhs_batching_dimensions")?,
-            rhs_batching: list("rhs_batching_dimensions")?,
-            lhs_contracting: list("lhs_contracting_dimensions")?,
-            rhs_contracting: list("rhs_contracting_dimensions")?,
+            lhs_batching: list("lhs_batching_dimensions")?.into(),
+            rhs_batching: list("rhs_batching_dimensions")?.into(),
+            lhs_contracting: list("lhs_contracting_dimensions")?.into(),
+            rhs_contracting: list("rhs_contracting_dimensions")?.into(),
         };
         let (ragged, group) = (list("lhs_ragged_dimensions")?, list("rhs_group_dimensions")?);
         let &[ragged] = &ragged[..] else {
@@ -103,7 +103,7 @@ impl Cx<'_, '_> {
         let part = self.sliced(b, &starts, &limits, &vec![1; starts.len()])?;
         let mut dims = part.ty.dims.to_vec();
         dims.remove(of);
-        let without = |list: &[usize]| list.iter().map(|&x| x - usize::from(x > of)).collect::<Vec<_>>();
+        let without = |list: &[usize]| list.iter().map(|&x| x - usize::from(x > of)).collect();
         let d = DotDimensions {
             rhs_batching: without(&d.rhs_batching),
             rhs_contracting: without(&d.rhs_contracting),

@@ -211,7 +211,7 @@ impl Rewrite<'_> {
             None => (Vec::new(), Vec::new()),
         };
         let constant = self.constant(&numbers, shape, q.params.expressed, at, ops);
-        let kind = OpKind::BroadcastInDim { broadcast_dimensions };
+        let kind = OpKind::BroadcastInDim { broadcast_dimensions: broadcast_dimensions.into() };
         Ok(self.push(kind, vec![constant], q.meant(), at, ops))
     }
 

@@ -1,0 +1,50 @@
+//! What ops of a file mean, worked out once for all ops of one name and the same properties.
+
+use crate::ir::{Attributes, OpKind};
+
+/// What an op's name and properties were found to mean.
+pub(super) struct Known {
+    pub(super) name: usize,
+    pub(super) kind: OpKind,
+    pub(super) extra: Attributes,
+    /// What a copy costs.
+    pub(super) weight: usize,
+}
+
+/// What ops were found to mean.
+#[derive(Default)]
+pub(super) struct Kinds {
+    /// Position in `known`, from 1, by the number of the properties; 0 where there is none yet.
+    by_properties: Vec<u32>,
+    /// The same by the number of the name, of ops without properties.
+    by_name: Vec<u32>,
+    known: Vec<Known>,
+}
+
+impl Kinds {
+    #[inline]
+    pub(super) fn find(&self, name: usize, properties: Option<usize>) -> Option<&Known> {
+        let position = match properties {
+            Some(properties) => self.by_properties.get(properties),
+            None => self.by_name.get(name),
+        };
+        self.known.get((*position? as usize).checked_sub(1)?).filter(|known| known.name == name)
+    }
+
+    /// Keeps what the first op of these properties means.
+    pub(super) fn add(&mut self, properties: Option<usize>, known: Known) {
+        let (list, index) = match properties {
+            Some(properties) => (&mut self.by_properties, properties),
+            None => (&mut self.by_name, known.name),
+        };
+        if list.len() <= index {
+            list.resize(index + 1, 0);
+        }
+        if list[index] == 0
+            && let Ok(position) = u32::try_from(self.known.len() + 1)
+        {
+            list[index] = position;
+            self.known.push(known);
+        }
+    }
+}
