@@ -36,8 +36,8 @@
 //!
 //! `parse` runs [`verify`]: values are defined before use and in scope, regions end in a return, callees exist and do
 //! not recurse, constants have the bytes their types say, and the shapes of the ops it has rules for fit together. What
-//! else the specification asks of quantized types, CHLO, custom calls, attributes in words and constants as shapes is
-//! checked with the default feature `text`.
+//! else the specification asks of quantized types, CHLO, custom calls, ops without a kind of their own, attributes in words
+//! and constants as shapes is checked with the default feature `text`.
 //! Older artifacts are upgraded by the specification's defaults, `dot` and `broadcast` become `dot_general` and
 //! `broadcast_in_dim`, casts between dialects vanish, and an absent list has its default spelled out.
 //!
