@@ -123,7 +123,7 @@ fn an_aliased_result_is_its_operand_at_first() {
     assert_eq!(run::<i32>(&call("1").unwrap(), vec![x]), [42, 8]);
     // Of another type, and none at all.
     for wrong in ["0", "2"] {
-        let error = call(wrong).err().expect("the alias is wrong");
+        let error = call(wrong).expect_err("the alias is wrong");
         assert!(error.contains("output_") && error.contains("alias"), "{error}");
     }
 }
