@@ -108,7 +108,6 @@ impl Strided {
         let mut dense = self.element;
         let mut axes = Vec::with_capacity(self.dims.len());
         for &(extent, stride) in self.dims.iter().rev() {
-            // Strides of arrays in memory fit.
             axes.push(Axis { extent, from: stride, to: dense.cast_signed() });
             dense *= extent;
         }
@@ -120,16 +119,16 @@ impl Strided {
         let nearest = (0..axes.len()).min_by_key(|at| axes[*at].from.unsigned_abs());
         let across = nearest.map_or(Axis::ONE, |at| axes.remove(at));
         // What lies close on one side is far apart on the other: in blocks, each line of the cache is used as a whole.
-        let block = if across.from.unsigned_abs() < inner.from.unsigned_abs() { BLOCK } else { usize::MAX };
+        let blocks = across.extent > 1 && across.from.unsigned_abs() < inner.from.unsigned_abs();
         let (mut across, mut inner) = (turned(across), turned(inner));
         // It costs less to write one after the other than to read so.
-        if across.to.unsigned_abs() < inner.to.unsigned_abs() {
+        if blocks && across.to.unsigned_abs() < inner.to.unsigned_abs() {
             std::mem::swap(&mut across, &mut inner);
         }
         let plane = Plane {
             across,
             inner,
-            block,
+            block: if blocks { BLOCK } else { usize::MAX },
             run,
             copy: match run {
                 1 => copy_block::<1>,
