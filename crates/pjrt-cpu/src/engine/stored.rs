@@ -179,10 +179,10 @@ mod tests {
              }}"
         );
         let settings = CompileSettings { output_orders: vec![Some(vec![1, 0])], ..CompileSettings::default() };
-        let program = compile_with(&stablehlo::parse(&text).unwrap(), &settings, &Pool::new(usize::MAX)).unwrap();
+        let program = compile_with(&stablehlo::parse(text).unwrap(), &settings, &Pool::new(usize::MAX)).unwrap();
         let readable = String::from_utf8(program.readable_program().unwrap().to_vec()).unwrap();
         assert_eq!(readable.matches(name).count(), 1, "{readable}");
-        let read = stablehlo::parse(&readable).unwrap();
+        let read = stablehlo::parse(readable).unwrap();
         let said = read.attributes.iter().find(|(known, _)| known == name).unwrap();
         let Attribute::Array(layouts) = &said.1 else { panic!("{said:?}") };
         assert_eq!(layouts[0].as_integers(), Some(vec![0, 1]));
