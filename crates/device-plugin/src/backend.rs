@@ -13,8 +13,9 @@ use crate::{
 
 /// A device, or a group of devices driven together.
 ///
-/// Methods are called from any thread and overlap; those that work on one buffer or executable get it shared. A panic
-/// in a method becomes an `INTERNAL` error of the call.
+/// Methods are called from any thread and overlap; those that work on one buffer or executable get it shared. `read` and
+/// `copy` of a buffer that is not ready are called on the thread that makes it ready, so they must not wait there for
+/// work that this thread is to do later. A panic in a method becomes an `INTERNAL` error of the call.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no device: it does not implement `device_plugin::Backend`",
     label = "no backend",
@@ -30,7 +31,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     type Executable: Send + Sync + 'static;
 
     /// Whether the device runs work in the order of submission, so that `execute` may be given buffers whose event is
-    /// still pending. By default the SDK waits for the buffers first.
+    /// still pending. By default the SDK waits for the buffers first, and the framework's call with it.
     ///
     /// `read`, `copy`, `bitcast` and the functions of raw buffers get buffers that are ready, whatever is said here:
     /// they return no event by which to fail later, or to say when memory is there. So a copy of what is under way is
@@ -124,12 +125,22 @@ pub trait Backend: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Copies host data to a device.
+    /// Copies host data to a device. The data may still be on its way when this returns, if [`Backend::ready`] says so;
+    /// what of `host` is needed then is copied, or kept as its alias.
     ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED` where it does not fit, `UNIMPLEMENTED` for element types the device lacks.
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<Self::Buffer>;
+
+    /// When the contents of a buffer are there that was made by other means than [`Backend::execute`]: by
+    /// `buffer_from_host`, `uninitialized`, `bitcast`, `view` or `copy`. Asked once, when the buffer is made. By default
+    /// they are there when those return; a device whose transfers go on answers with an [`Event::pending`] of its own,
+    /// and the SDK treats the buffer as it treats the output of an execution: who uses it waits, or hears of the error.
+    fn ready(&self, buffer: &Self::Buffer) -> Event {
+        let _ = buffer;
+        Event::ready()
+    }
 
     /// Copies a buffer to the host: dense, row-major, sub-byte types in one byte per element. `to` has the size of the
     /// buffer's shape.
@@ -211,7 +222,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     }
 
     /// Copies a buffer, which is ready, to another memory or device; by default through the host. The copy is there
-    /// when this returns.
+    /// when this returns, unless [`Backend::ready`] says otherwise.
     ///
     /// # Errors
     ///

@@ -216,10 +216,13 @@ impl Completer {
 impl Drop for Completer {
     fn drop(&mut self) {
         if let Some(state) = self.0.take() {
-            let _ = state.set(Err(Error::new(
-                ErrorCode::CANCELLED,
-                "the plugin dropped the completer of an asynchronous operation without a result",
-            )));
+            let why = match std::thread::panicking() {
+                true => {
+                    "a panic of the plugin ended the thread of an asynchronous operation; Completer::run contains it"
+                }
+                false => "the plugin dropped the completer of an asynchronous operation without a result",
+            };
+            let _ = state.set(Err(Error::new(ErrorCode::CANCELLED, why)));
         }
     }
 }
@@ -274,6 +277,19 @@ mod tests {
         let (event, completer) = Event::pending();
         drop(completer);
         assert_eq!(event.wait().unwrap_err().code(), ErrorCode::CANCELLED);
+    }
+
+    #[test]
+    fn a_completer_lost_to_a_panic_says_so() {
+        let (event, completer) = Event::pending();
+        let worker = std::thread::spawn(move || {
+            let _lost = completer;
+            panic!("the driver's thread panics");
+        });
+        assert!(worker.join().is_err());
+        let error = event.wait().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::CANCELLED);
+        assert!(error.message().contains("Completer::run"), "{error}");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct ExecutableInfo {
     pub outputs: Vec<Shape>,
     /// Indices of the parameters whose buffers an execution uses up, unless its caller forbids it.
     pub donated: Vec<usize>,
-    /// Memory kinds of the outputs; empty when all are in the default memory.
+    /// Memory kinds of the outputs; empty when all are in the default memory, as is one with an empty name.
     pub output_memory_kinds: Vec<String>,
     /// The same for the parameters.
     pub parameter_memory_kinds: Vec<String>,

@@ -2,7 +2,8 @@
 //!
 //! The `stablehlo` crate reads programs and knows nothing of PJRT. What a backend needs to go from one to the other is
 //! here, so that no vendor writes tables of types: [`parse`] reads a [`Program`], [`info`] says what frameworks ask of
-//! it, [`shape`] and [`element_type`] translate, and [`unsupported`] is the error for an op the device lacks.
+//! it, [`inline`] replaces its calls by what they call, [`shape`] and [`element_type`] translate, [`call_attributes`] says
+//! what a custom call is given, and [`unsupported`] is the error for an op the device lacks.
 //!
 //! ```
 //! use device_plugin::{ElementType, Program, Shape, stablehlo};
@@ -17,12 +18,15 @@
 //! # Ok::<(), device_plugin::Error>(())
 //! ```
 
+mod call;
+mod inline;
 mod layouts;
 
 pub use ::stablehlo::ir;
+pub use call::call_attributes;
+pub use inline::inline;
+use ir::{Attribute, Attributes, Func, Module, Op, OpKind, Type, Version};
 pub use layouts::{LayoutMode, layout_modes};
-
-use ir::{Attribute, Func, Module, Op, Type, Version};
 
 use crate::{ElementType, Error, ExecutableInfo, Program, Result, Shape, StablehloVersions};
 
@@ -84,7 +88,8 @@ pub fn entry(module: &Module) -> Result<&Func> {
 }
 
 /// What frameworks ask about a program whose arrays are all row-major: its name, the shapes of its parameters and
-/// outputs, and the parameters whose buffers its caller gives up.
+/// outputs, the kinds of memory they are in where the program says so, and the parameters whose buffers its caller gives
+/// up.
 ///
 /// # Errors
 ///
@@ -110,7 +115,20 @@ pub fn signature(module: &Module) -> Result<ExecutableInfo> {
     let name = module.name.as_deref().unwrap_or(&main.name);
     let donated = (0..parameters.len()).filter(|index| is_donated(main, *index));
     let donated: Vec<_> = donated.collect();
-    Ok(ExecutableInfo::new(name, parameters, outputs).donating(donated))
+    let mut info = ExecutableInfo::new(name, parameters, outputs).donating(donated);
+    info.parameter_memory_kinds = memory_kinds(&main.arg_attributes);
+    info.output_memory_kinds = memory_kinds(&main.result_attributes);
+    Ok(info)
+}
+
+/// The kinds of memory that JAX names, empty for the default one; none where it names no kind at all.
+fn memory_kinds(attributes: &[Attributes]) -> Vec<String> {
+    let kind = |all: &Attributes| match all.iter().find(|(name, _)| name == "mhlo.memory_kind") {
+        Some((_, Attribute::String(kind))) => String::from_utf8_lossy(kind).into_owned(),
+        _ => String::new(),
+    };
+    let kinds: Vec<String> = attributes.iter().map(kind).collect();
+    if kinds.iter().all(String::is_empty) { Vec::new() } else { kinds }
 }
 
 /// Whether the program's caller gives up the buffer of an argument: JAX marks it with the output that may have its
@@ -157,13 +175,18 @@ pub fn ir_element_type(ty: ElementType) -> Result<ir::ElementType> {
     name.and_then(ir::ElementType::from_name).ok_or_else(lacking)
 }
 
-/// The error for an op the device does not run: names the op and where it came from.
+/// The error for an op the device does not run: names the op, of a custom call the target and of a composite the name,
+/// and where it came from.
 pub fn unsupported(module: &Module, op: &Op) -> Error {
+    let mut what = op.kind.name();
+    if let OpKind::CustomCall { call_target_name: name, .. } | OpKind::Composite { name, .. } = &op.kind {
+        what = what + "(" + name + ")";
+    }
     let place = match module.location(op.location) {
         place if place.is_empty() => String::new(),
         place => format!(" ({place})"),
     };
-    Error::unimplemented(format!("{}{place}: this device does not run it", op.kind.name()))
+    Error::unimplemented(format!("{what}{place}: this device does not run it"))
 }
 
 #[cfg(test)]
@@ -208,6 +231,13 @@ mod tests {
         let shapes: Vec<_> = info.parameters.iter().chain(&info.outputs).map(Shape::to_string).collect();
         assert_eq!(shapes, ["f32[2,3]", "s32[]", "bf16[2]", "f32[2,3]", "s32[]"]);
         assert_eq!(info.donated, [0, 2]);
+        assert!(info.parameter_memory_kinds.is_empty() && info.output_memory_kinds.is_empty());
+
+        let text = "func.func @main(%a: tensor<f32>, %b: tensor<f32> {mhlo.memory_kind = \"pinned_host\"})
+            -> (tensor<f32> {mhlo.memory_kind = \"device\"}) { return %a : tensor<f32> }";
+        let info = super::info(&parse(&program(text)).unwrap()).unwrap();
+        assert_eq!(info.parameter_memory_kinds, ["", "pinned_host"]);
+        assert_eq!(info.output_memory_kinds, ["device"]);
     }
 
     #[test]
@@ -240,5 +270,13 @@ mod tests {
         let error = unsupported(&module, &entry(&module).unwrap().body.ops[0]);
         assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
         assert_eq!(error.message(), "stablehlo.tanh (jit(f)/tanh at f.py:3:8): this device does not run it");
+
+        let text = "func.func @main(%x: tensor<f32>) -> tensor<f32> {
+            %0 = stablehlo.custom_call @Qr(%x) : (tensor<f32>) -> tensor<f32> loc(\"qr\"(\"f.py\":4:8))
+            return %0 : tensor<f32>
+        }";
+        let module = parse(&program(text)).unwrap();
+        let error = unsupported(&module, &entry(&module).unwrap().body.ops[0]);
+        assert_eq!(error.message(), "stablehlo.custom_call(Qr) (qr at f.py:4:8): this device does not run it");
     }
 }

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use device_plugin::support::{OperationRule, SupportTable};
 use device_plugin::{
     Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
-    Placement, Program, Result, device_plugin,
+    Manifest, Placement, Program, Result, device_plugin,
 };
 
 /// The plugin.
@@ -16,6 +17,12 @@ pub struct Odd;
 impl DevicePlugin for Odd {
     const NAME: &'static str = "odd";
     type Backend = OddDevice;
+
+    fn manifest(mut manifest: Manifest) -> Manifest {
+        let rule = OperationRule::of_types(["f32"]);
+        manifest.supported_programs = Some(SupportTable::complete().operation("stablehlo.dot_general", rule));
+        manifest
+    }
 
     fn initialize() -> Result<()> {
         match mode().as_str() {

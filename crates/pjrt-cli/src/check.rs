@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use device_plugin::Program;
 use device_plugin::support::{Effort, Support};
+use device_plugin::{Manifest, Program};
+use plugin_registry::PluginEntry;
 use serde_json::json;
 
 use crate::Report;
+use crate::child::probe;
 use crate::open::PluginArgs;
 
 #[derive(clap::Args)]
@@ -35,16 +38,40 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let format = args.format.clone().unwrap_or_else(|| if hlo { "hlo" } else { "mlir" }.to_owned());
     let program = Program { format, code: code.into() };
     let entry = args.plugin.find()?;
-    let support = entry.supports(&program, args.effort).map_err(|error| error.to_string())?;
+    let (name, support) = match described(&entry)? {
+        Some(manifest) => {
+            let support = manifest.supports(&program, args.effort).map_err(|faults| faults.to_string())?;
+            (manifest.name, support)
+        }
+        None => {
+            let support = entry.supports(&program, args.effort).map_err(|error| error.to_string())?;
+            (entry.name().to_owned(), support)
+        }
+    };
     let code = match support {
         Support::Yes => 0,
         Support::No(_) => 3,
         Support::Maybe(_) => 4,
     };
     let text = if args.json {
-        format!("{:#}\n", json!({ "plugin": entry.name(), "effort": args.effort, "support": support }))
+        format!("{:#}\n", json!({ "plugin": name, "effort": args.effort, "support": support }))
     } else {
-        format!("{}, by {}: {support}\n", entry.name(), args.effort)
+        format!("{name}, by {}: {support}\n", args.effort)
     };
     Ok(Report { text, code })
+}
+
+/// How long a library may take to say what it is.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What a library says of itself where no manifest does: asked in a process of its own, so that nothing is loaded here.
+/// None where there is a manifest, or the library says nothing.
+fn described(entry: &PluginEntry) -> Result<Option<Manifest>, String> {
+    let candidate = entry.candidate();
+    if candidate.manifest.is_some() || candidate.library.path().is_none() || !candidate.is_usable() {
+        return Ok(None);
+    }
+    let probe = probe(entry, false, LIMIT)?;
+    let text = probe.step("load").and_then(|loaded| loaded["manifest"].as_str().map(str::to_owned));
+    Ok(text.and_then(|text| Manifest::from_json(&text).ok()))
 }

@@ -43,7 +43,7 @@ struct Cli {
 enum Command {
     /// Compile a program, run it on given inputs and print or save its outputs.
     Run(run::Args),
-    /// Tell whether a plugin's devices can run a program, without loading the plugin.
+    /// Tell whether a plugin's devices can run a program, without making a client of it.
     Check(check::Args),
     /// List a plugin's devices and their memories.
     Devices(devices::Args),

@@ -77,6 +77,21 @@ fn a_table_answers_with_reasons_and_loads_nothing() {
 }
 
 #[test]
+fn a_library_without_a_manifest_is_asked_in_a_process_of_its_own() {
+    let folder = folder("check-library");
+    let ask = |mode: &str, effort: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
+        command.args(["check", "program.mlir", "--effort", effort, "-p"]).arg(library());
+        let output = command.current_dir(&folder).env("ODD_PLUGIN", mode).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(ask("", "names"), (Some(0), "odd, by names: yes\n".to_owned()));
+    let (code, text) = ask("", "types");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("elements of f64 (tensor<2x2xf64>)"), "{text}");
+}
+
+#[test]
 fn the_embedded_device_answers_for_itself() {
     let folder = folder("check-cpu");
     for effort in ["names", "attributes", "types", "compile"] {

@@ -220,6 +220,11 @@ fn what_is_wrong_is_told_with_a_remedy() {
     fs::write(&manifest, faulty.to_string()).unwrap();
     let error = folder.refused(&["--manifest", manifest.to_str().unwrap()]);
     assert!(error.contains("its sha256 is ") && error.contains("the manifest says 0000"), "{error}");
+    let faulty = json!({ "format_version": "1.0", "name": "example", "version": "1",
+        "supported_programs": { "operations": { "stablehlo.add": { "types": ["f33"] } } } });
+    fs::write(&manifest, faulty.to_string()).unwrap();
+    let error = folder.refused(&["--library", library, "--manifest", manifest.to_str().unwrap()]);
+    assert!(error.contains("supported_programs.operations.stablehlo.add.types: \"f33\" is no element type"), "{error}");
     fs::write(&manifest, "{ \"name\": ").unwrap();
     let error = folder.refused(&["--library", library, "--manifest", manifest.to_str().unwrap()]);
     assert!(error.contains("faulty.json"), "{error}");

@@ -334,7 +334,7 @@ fn table() -> String {
         result's type is known. Custom calls with a row, `ProductOfElementaryHouseholderReflectors`, `Eigh`, `ApproxTopK`,\n\
         `TopK`, `mhlo.` and the names of inverse and hyperbolic functions, `Sharding` and the placement annotations are known;\n\
         others are run by handlers that the embedding program registers (`engine::custom_calls`). Of CHLO there are also\n\
-        `conj`, `is_inf`, `constant`, `constant_like`, `ragged_dot` and `broadcast_*`. Every op runs on quantized tensors as\n\
+        `conj`, `is_inf`, `constant`, `constant_like`, `ragged_dot`, `scan` and `broadcast_*`. Every op runs on quantized tensors as\n\
         the specification says: dequantized, computed, quantized. Refused with the remedy: `infeed`, `outfeed`, `send`,\n\
         `recv`, `async_*`.\n";
     out

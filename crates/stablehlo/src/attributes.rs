@@ -58,6 +58,17 @@ impl<'a> Named<'a> {
     /// Pairs such as padding; `count` pairs of zeros where absent.
     pub(crate) fn pairs(self, name: &str, count: usize) -> Result<Vec<(i64, i64)>> {
         let flat = self.ints_or(name, vec![0; count.saturating_mul(2)])?;
+        let paired = match self.find(name) {
+            Some(Attribute::Tensor(literal)) => literal.ty.shape.len() == 2 && literal.ty.shape[1] == 2,
+            Some(Attribute::Array(items)) => items.iter().all(|item| match item {
+                Attribute::Array(pair) => pair.len() == 2,
+                _ => true,
+            }),
+            _ => true,
+        };
+        if !paired && !flat.is_empty() {
+            return Err(Error::new(format!("attribute `{name}` must hold pairs, one per dimension")));
+        }
         let (pairs, rest) = flat.as_chunks::<2>();
         if !rest.is_empty() {
             return Err(Error::new(format!("attribute `{name}` must hold pairs")));
@@ -240,17 +251,21 @@ impl Budget {
     }
 
     /// Takes some of it.
+    #[inline]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         match self.left.checked_sub(bytes) {
             Some(left) => {
                 self.left = left;
                 Ok(())
             }
-            None => Err(Error::new(
-                "the program expands to far more than its size; its attributes or types repeat without bound",
-            )),
+            None => Err(spent()),
         }
     }
+}
+
+#[cold]
+fn spent() -> Error {
+    Error::new("the program expands to far more than its size; its attributes or types repeat without bound")
 }
 
 impl Attribute {

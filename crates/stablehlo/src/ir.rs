@@ -9,6 +9,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
+pub use crate::locations::Locations;
 pub use crate::values::{ValueIds, ValueTypes};
 
 /// Marks a dimension whose extent is not known before run time.
@@ -138,7 +139,7 @@ pub struct Module {
     /// Meshes and other top-level ops that are not functions, raw: (op name, attributes).
     pub symbols: Vec<(String, Attributes)>,
     /// Location table; see [`Module::location`].
-    pub locations: Vec<Location>,
+    pub locations: Locations,
     /// Version of the portable artifact the program was read from.
     pub version: Option<Version>,
 }
@@ -293,6 +294,8 @@ pub enum ComparisonType {
     TotalOrder,
     Signed,
     Unsigned,
+    /// Floating-point numbers in an order in which both zeros are equal, all NaNs are, and a NaN is above all else.
+    WeakOrder,
 }
 
 /// `precision_config` of one operand.

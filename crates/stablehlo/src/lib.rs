@@ -51,6 +51,7 @@ mod hlo;
 pub mod ir;
 mod literal;
 mod location;
+mod locations;
 mod ops;
 mod print;
 // Without the feature nobody reads text; what `write` makes of types that are kept as text needs the module.

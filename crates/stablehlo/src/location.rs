@@ -35,7 +35,8 @@ impl Module {
                 text.truncate(mark);
             }
         };
-        match self.locations.get(id.0 as usize) {
+        let location = self.locations.get(id);
+        match location.as_deref() {
             None | Some(Location::Unknown) => {}
             Some(Location::File { file, line, column }) => {
                 let _ = match (file.is_empty(), line, column) {
@@ -83,7 +84,8 @@ mod tests {
                 Location::Name("bare".into(), LocationId(0)),
                 Location::Fused(vec![LocationId(5), LocationId(2)]),
                 file("", 12, 5),
-            ],
+            ]
+            .into(),
             ..Module::default()
         };
         assert_eq!(module.location(LocationId(4)), "add at f.py:3:10 from g.py:8");
@@ -97,7 +99,7 @@ mod tests {
     #[test]
     fn cycles_end() {
         let module = Module {
-            locations: vec![Location::Fused(vec![LocationId(0), LocationId(0), LocationId(0)])],
+            locations: vec![Location::Fused(vec![LocationId(0), LocationId(0), LocationId(0)])].into(),
             ..Module::default()
         };
         assert!(module.location(LocationId(0)).len() < 2 * MAX_LENGTH);

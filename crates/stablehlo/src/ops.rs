@@ -217,23 +217,26 @@ impl OpKind {
     }
 }
 
-/// Attributes of a portable artifact's op, in the order its properties hold them. Ops without attributes are not
-/// listed; `None` therefore means none known.
-pub(crate) fn vhlo_attributes(versioned: &str) -> Option<&'static [&'static str]> {
-    VHLO.iter().find(|row| row.0 == versioned).map(|row| row.1)
+/// Attributes of a version of a portable artifact's op, in the order its properties hold them. Ops without attributes are
+/// not listed; `None` therefore means none known.
+pub(crate) fn vhlo_attributes(op: &str, version: u32) -> Option<&'static [&'static str]> {
+    versions(op).find(|row| row.1 == version).map(|row| row.2)
 }
 
 /// Whether the portable artifact has an op of that name with attributes.
 pub(crate) fn is_op(op: &str) -> bool {
-    VHLO.iter().any(|(name, _)| name.strip_prefix(op).is_some_and(|rest| rest == "_v1" || rest == "_v2"))
+    versions(op).next().is_some()
 }
 
 /// Whether some version of the op (named without dialect and version) has an attribute of that name.
 pub(crate) fn is_attribute(op: &str, attribute: &str) -> bool {
-    let base = |name: &'static str| name.rsplit_once("_v").map_or(name, |(base, _)| base);
-    let start = VHLO.partition_point(|(name, _)| base(name) < op);
-    let mut versions = VHLO[start..].iter().take_while(|(name, _)| base(name) == op);
-    versions.any(|(_, attributes)| attributes.contains(&attribute))
+    versions(op).any(|row| row.2.contains(&attribute))
+}
+
+/// The rows of an op.
+fn versions(op: &str) -> impl Iterator<Item = &'static (&'static str, u32, &'static [&'static str])> {
+    let start = VHLO.partition_point(|row| row.0 < op);
+    VHLO[start..].iter().take_while(move |row| row.0 == op)
 }
 
 /// Attributes of Shardy's ops whose properties are plain references, in the order of the properties.
@@ -255,88 +258,88 @@ pub(crate) fn shardy_attributes(name: &str) -> Option<&'static [&'static str]> {
 
 /// Sorted by name, then version.
 #[rustfmt::skip]
-const VHLO: &[(&str, &[&str])] = &[
-    ("all_gather_v1", &["all_gather_dim", "channel_id", "replica_groups", "use_global_device_ids"]),
-    ("all_gather_v2", &["all_gather_dim", "channel_id", "replica_groups", "use_global_device_ids"]),
-    ("all_reduce_v1", &["channel_id", "replica_groups", "use_global_device_ids"]),
-    ("all_reduce_v2", &["channel_id", "replica_groups", "use_global_device_ids"]),
-    ("all_to_all_v1", &["channel_id", "concat_dimension", "replica_groups", "split_count", "split_dimension"]),
-    ("all_to_all_v2", &["channel_id", "concat_dimension", "replica_groups", "split_count", "split_dimension"]),
-    ("batch_norm_grad_v1", &["epsilon", "feature_index"]),
-    ("batch_norm_inference_v1", &["epsilon", "feature_index"]),
-    ("batch_norm_training_v1", &["epsilon", "feature_index"]),
-    ("broadcast_v1", &["broadcast_sizes"]),
-    ("broadcast_in_dim_v1", &["broadcast_dimensions"]),
-    ("call_v1", &["callee"]),
-    ("cbrt_v2", &["result_accuracy"]),
-    ("cholesky_v1", &["lower"]),
-    ("collective_broadcast_v1", &["channel_id", "replica_groups"]),
-    ("collective_broadcast_v2", &["channel_id", "has_dynamic_root", "replica_groups"]),
-    ("collective_permute_v1", &["channel_id", "source_target_pairs"]),
-    ("collective_reduce_v1", &["channel_id", "has_dynamic_root", "replica_groups", "use_global_device_ids"]),
-    ("compare_v1", &["compare_type", "comparison_direction"]),
-    ("composite_v1", &["composite_attributes", "decomposition", "name", "version"]),
-    ("composite_v2", &["composite_attributes", "decomposition", "name", "version"]),
-    ("concatenate_v1", &["dimension"]),
-    ("constant_v1", &["value"]),
-    ("convolution_v1", &["batch_group_count", "feature_group_count", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions", "lhs_dilation", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "padding", "precision_config", "rhs_dilation", "window_reversal", "window_strides"]),
-    ("cosine_v2", &["result_accuracy"]),
-    ("cross-replica-sum_v1", &["replica_groups"]),
-    ("custom_call_v1", &["api_version", "backend_config", "call_target_name", "called_computations", "has_side_effect", "operand_layouts", "output_operand_aliases", "result_layouts"]),
-    ("custom_call_v2", &["api_version", "backend_config", "call_target_name", "called_computations", "has_side_effect", "operand_layouts", "output_operand_aliases", "result_layouts", "result_tilings"]),
-    ("dot_v1", &["precision_config"]),
-    ("dot_general_v1", &["lhs_batching_dimensions", "lhs_contracting_dimensions", "precision_config", "rhs_batching_dimensions", "rhs_contracting_dimensions"]),
-    ("dot_general_v2", &["accumulation_type", "allow_imprecise_accumulation", "lhs_batching_dimensions", "lhs_component_count", "lhs_contracting_dimensions", "lhs_precision_type", "num_primitive_operations", "precision_config", "rhs_batching_dimensions", "rhs_component_count", "rhs_contracting_dimensions", "rhs_precision_type"]),
-    ("dynamic_broadcast_in_dim_v1", &["broadcast_dimensions", "known_expanding_dimensions", "known_nonexpanding_dimensions"]),
-    ("dynamic_conv_v1", &["batch_group_count", "feature_group_count", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions", "lhs_dilation", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "padding", "precision_config", "rhs_dilation", "window_reversal", "window_strides"]),
-    ("dynamic_conv_v2", &["batch_group_count", "feature_group_count", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions", "lhs_dilation", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "precision_config", "rhs_dilation", "window_reversal", "window_strides"]),
-    ("dynamic_gather_v1", &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "start_index_map"]),
-    ("dynamic_gather_v2", &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "operand_batching_dims", "start_index_map", "start_indices_batching_dims"]),
-    ("dynamic_iota_v1", &["iota_dimension"]),
-    ("dynamic_slice_v1", &["slice_sizes"]),
-    ("einsum_v1", &["einsum_config"]),
-    ("exponential_v2", &["result_accuracy"]),
-    ("exponential_minus_one_v2", &["result_accuracy"]),
-    ("fft_v1", &["fft_length", "fft_type"]),
-    ("func_v1", &["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"]),
-    ("gather_v1", &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "slice_sizes", "start_index_map"]),
-    ("gather_v2", &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "operand_batching_dims", "slice_sizes", "start_index_map", "start_indices_batching_dims"]),
-    ("get_dimension_size_v1", &["dimension"]),
-    ("get_tuple_element_v1", &["index"]),
-    ("infeed_v1", &["infeed_config", "layout"]),
-    ("iota_v1", &["iota_dimension"]),
-    ("log_v2", &["result_accuracy"]),
-    ("log_plus_one_v2", &["result_accuracy"]),
-    ("logistic_v2", &["result_accuracy"]),
-    ("map_v1", &["dimensions"]),
-    ("outfeed_v1", &["outfeed_config"]),
-    ("pad_v1", &["edge_padding_high", "edge_padding_low", "interior_padding"]),
-    ("recv_v1", &["channel_id", "channel_type", "is_host_transfer"]),
-    ("recv_v2", &["channel_id", "channel_type", "is_host_transfer", "source_target_pairs"]),
-    ("reduce_v1", &["dimensions"]),
-    ("reduce_precision_v1", &["exponent_bits", "mantissa_bits"]),
-    ("reduce_scatter_v1", &["channel_id", "replica_groups", "scatter_dimension", "use_global_device_ids"]),
-    ("reduce_window_v1", &["base_dilations", "padding", "window_dilations", "window_dimensions", "window_strides"]),
-    ("reverse_v1", &["dimensions"]),
-    ("rng_v1", &["rng_distribution"]),
-    ("rng_bit_generator_v1", &["rng_algorithm"]),
-    ("rsqrt_v2", &["result_accuracy"]),
-    ("scatter_v1", &["index_vector_dim", "indices_are_sorted", "inserted_window_dims", "scatter_dims_to_operand_dims", "unique_indices", "update_window_dims"]),
-    ("scatter_v2", &["index_vector_dim", "indices_are_sorted", "input_batching_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "scatter_indices_batching_dims", "unique_indices", "update_window_dims"]),
-    ("select_and_scatter_v1", &["padding", "window_dimensions", "window_strides"]),
-    ("send_v1", &["channel_id", "channel_type", "is_host_transfer"]),
-    ("send_v2", &["channel_id", "channel_type", "is_host_transfer", "source_target_pairs"]),
-    ("set_dimension_size_v1", &["dimension"]),
-    ("sine_v2", &["result_accuracy"]),
-    ("slice_v1", &["limit_indices", "start_indices", "strides"]),
-    ("sort_v1", &["dimension", "is_stable"]),
-    ("sqrt_v2", &["result_accuracy"]),
-    ("tan_v2", &["result_accuracy"]),
-    ("tanh_v2", &["result_accuracy"]),
-    ("torch_index_select_v1", &["batch_dims", "dim"]),
-    ("transpose_v1", &["permutation"]),
-    ("triangular_solve_v1", &["left_side", "lower", "transpose_a", "unit_diagonal"]),
-    ("unary_einsum_v1", &["einsum_config"]),
+const VHLO: &[(&str, u32, &[&str])] = &[
+    ("all_gather", 1, &["all_gather_dim", "channel_id", "replica_groups", "use_global_device_ids"]),
+    ("all_gather", 2, &["all_gather_dim", "channel_id", "replica_groups", "use_global_device_ids"]),
+    ("all_reduce", 1, &["channel_id", "replica_groups", "use_global_device_ids"]),
+    ("all_reduce", 2, &["channel_id", "replica_groups", "use_global_device_ids"]),
+    ("all_to_all", 1, &["channel_id", "concat_dimension", "replica_groups", "split_count", "split_dimension"]),
+    ("all_to_all", 2, &["channel_id", "concat_dimension", "replica_groups", "split_count", "split_dimension"]),
+    ("batch_norm_grad", 1, &["epsilon", "feature_index"]),
+    ("batch_norm_inference", 1, &["epsilon", "feature_index"]),
+    ("batch_norm_training", 1, &["epsilon", "feature_index"]),
+    ("broadcast", 1, &["broadcast_sizes"]),
+    ("broadcast_in_dim", 1, &["broadcast_dimensions"]),
+    ("call", 1, &["callee"]),
+    ("cbrt", 2, &["result_accuracy"]),
+    ("cholesky", 1, &["lower"]),
+    ("collective_broadcast", 1, &["channel_id", "replica_groups"]),
+    ("collective_broadcast", 2, &["channel_id", "has_dynamic_root", "replica_groups"]),
+    ("collective_permute", 1, &["channel_id", "source_target_pairs"]),
+    ("collective_reduce", 1, &["channel_id", "has_dynamic_root", "replica_groups", "use_global_device_ids"]),
+    ("compare", 1, &["compare_type", "comparison_direction"]),
+    ("composite", 1, &["composite_attributes", "decomposition", "name", "version"]),
+    ("composite", 2, &["composite_attributes", "decomposition", "name", "version"]),
+    ("concatenate", 1, &["dimension"]),
+    ("constant", 1, &["value"]),
+    ("convolution", 1, &["batch_group_count", "feature_group_count", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions", "lhs_dilation", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "padding", "precision_config", "rhs_dilation", "window_reversal", "window_strides"]),
+    ("cosine", 2, &["result_accuracy"]),
+    ("cross-replica-sum", 1, &["replica_groups"]),
+    ("custom_call", 1, &["api_version", "backend_config", "call_target_name", "called_computations", "has_side_effect", "operand_layouts", "output_operand_aliases", "result_layouts"]),
+    ("custom_call", 2, &["api_version", "backend_config", "call_target_name", "called_computations", "has_side_effect", "operand_layouts", "output_operand_aliases", "result_layouts", "result_tilings"]),
+    ("dot", 1, &["precision_config"]),
+    ("dot_general", 1, &["lhs_batching_dimensions", "lhs_contracting_dimensions", "precision_config", "rhs_batching_dimensions", "rhs_contracting_dimensions"]),
+    ("dot_general", 2, &["accumulation_type", "allow_imprecise_accumulation", "lhs_batching_dimensions", "lhs_component_count", "lhs_contracting_dimensions", "lhs_precision_type", "num_primitive_operations", "precision_config", "rhs_batching_dimensions", "rhs_component_count", "rhs_contracting_dimensions", "rhs_precision_type"]),
+    ("dynamic_broadcast_in_dim", 1, &["broadcast_dimensions", "known_expanding_dimensions", "known_nonexpanding_dimensions"]),
+    ("dynamic_conv", 1, &["batch_group_count", "feature_group_count", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions", "lhs_dilation", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "padding", "precision_config", "rhs_dilation", "window_reversal", "window_strides"]),
+    ("dynamic_conv", 2, &["batch_group_count", "feature_group_count", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions", "lhs_dilation", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "precision_config", "rhs_dilation", "window_reversal", "window_strides"]),
+    ("dynamic_gather", 1, &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "start_index_map"]),
+    ("dynamic_gather", 2, &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "operand_batching_dims", "start_index_map", "start_indices_batching_dims"]),
+    ("dynamic_iota", 1, &["iota_dimension"]),
+    ("dynamic_slice", 1, &["slice_sizes"]),
+    ("einsum", 1, &["einsum_config"]),
+    ("exponential", 2, &["result_accuracy"]),
+    ("exponential_minus_one", 2, &["result_accuracy"]),
+    ("fft", 1, &["fft_length", "fft_type"]),
+    ("func", 1, &["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"]),
+    ("gather", 1, &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "slice_sizes", "start_index_map"]),
+    ("gather", 2, &["collapsed_slice_dims", "index_vector_dim", "indices_are_sorted", "offset_dims", "operand_batching_dims", "slice_sizes", "start_index_map", "start_indices_batching_dims"]),
+    ("get_dimension_size", 1, &["dimension"]),
+    ("get_tuple_element", 1, &["index"]),
+    ("infeed", 1, &["infeed_config", "layout"]),
+    ("iota", 1, &["iota_dimension"]),
+    ("log", 2, &["result_accuracy"]),
+    ("log_plus_one", 2, &["result_accuracy"]),
+    ("logistic", 2, &["result_accuracy"]),
+    ("map", 1, &["dimensions"]),
+    ("outfeed", 1, &["outfeed_config"]),
+    ("pad", 1, &["edge_padding_high", "edge_padding_low", "interior_padding"]),
+    ("recv", 1, &["channel_id", "channel_type", "is_host_transfer"]),
+    ("recv", 2, &["channel_id", "channel_type", "is_host_transfer", "source_target_pairs"]),
+    ("reduce", 1, &["dimensions"]),
+    ("reduce_precision", 1, &["exponent_bits", "mantissa_bits"]),
+    ("reduce_scatter", 1, &["channel_id", "replica_groups", "scatter_dimension", "use_global_device_ids"]),
+    ("reduce_window", 1, &["base_dilations", "padding", "window_dilations", "window_dimensions", "window_strides"]),
+    ("reverse", 1, &["dimensions"]),
+    ("rng", 1, &["rng_distribution"]),
+    ("rng_bit_generator", 1, &["rng_algorithm"]),
+    ("rsqrt", 2, &["result_accuracy"]),
+    ("scatter", 1, &["index_vector_dim", "indices_are_sorted", "inserted_window_dims", "scatter_dims_to_operand_dims", "unique_indices", "update_window_dims"]),
+    ("scatter", 2, &["index_vector_dim", "indices_are_sorted", "input_batching_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "scatter_indices_batching_dims", "unique_indices", "update_window_dims"]),
+    ("select_and_scatter", 1, &["padding", "window_dimensions", "window_strides"]),
+    ("send", 1, &["channel_id", "channel_type", "is_host_transfer"]),
+    ("send", 2, &["channel_id", "channel_type", "is_host_transfer", "source_target_pairs"]),
+    ("set_dimension_size", 1, &["dimension"]),
+    ("sine", 2, &["result_accuracy"]),
+    ("slice", 1, &["limit_indices", "start_indices", "strides"]),
+    ("sort", 1, &["dimension", "is_stable"]),
+    ("sqrt", 2, &["result_accuracy"]),
+    ("tan", 2, &["result_accuracy"]),
+    ("tanh", 2, &["result_accuracy"]),
+    ("torch_index_select", 1, &["batch_dims", "dim"]),
+    ("transpose", 1, &["permutation"]),
+    ("triangular_solve", 1, &["left_side", "lower", "transpose_a", "unit_diagonal"]),
+    ("unary_einsum", 1, &["einsum_config"]),
 ];
 
 #[cfg(test)]
@@ -345,8 +348,9 @@ mod tests {
 
     #[test]
     fn the_table_is_sorted() {
-        let key = |name: &'static str| name.rsplit_once("_v").unwrap();
-        assert!(VHLO.is_sorted_by(|a, b| key(a.0) < key(b.0)));
+        assert!(VHLO.is_sorted_by(|a, b| (a.0, a.1) < (b.0, b.1)));
+        assert!(VHLO.iter().all(|&(name, version, attributes)| vhlo_attributes(name, version) == Some(attributes)));
+        assert!(vhlo_attributes("add", 1).is_none() && !is_op("while") && is_op("tan"));
         assert!(is_attribute("all_gather", "channel_id") && !is_attribute("while", "nothing"));
         assert!(!is_attribute("broadcast", "broadcast_dimensions"));
         assert!(is_attribute("broadcast_in_dim", "broadcast_dimensions"));

@@ -59,7 +59,11 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
         }
         // `broadcast` puts new dimensions in front of the operand's.
         Code::Broadcast => {
-            let new = a.ints("broadcast_sizes")?.len();
+            let sizes = a.ints("broadcast_sizes")?;
+            if let Some(size) = sizes.iter().find(|&&size| size < 0) {
+                return Err(Error::new(format!("`broadcast_sizes` holds the negative size {size}")));
+            }
+            let new = sizes.len();
             OpKind::BroadcastInDim { broadcast_dimensions: (new..new + raw.rank(0)?).collect() }
         }
         Code::BroadcastInDim => OpKind::BroadcastInDim { broadcast_dimensions: a.dims("broadcast_dimensions")? },
@@ -99,6 +103,7 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
         Code::Convolution => convolution(a)?,
         Code::Reduce => OpKind::Reduce { dimensions: a.dims("dimensions")? },
         Code::ReduceWindow | Code::SelectAndScatter => {
+            a.ints("window_dimensions")?;
             let window = window(a, raw.rank(0)?)?;
             if code == Code::ReduceWindow {
                 OpKind::ReduceWindow { window: window.into() }
@@ -212,6 +217,7 @@ fn compare_type(a: Named<'_>) -> Result<ComparisonType> {
         "TOTALORDER" => TotalOrder,
         "SIGNED" => Signed,
         "UNSIGNED" => Unsigned,
+        "WEAKORDER" => WeakOrder,
         other => return unknown("comparison type", other),
     })
 }

@@ -1,5 +1,6 @@
 //! The lists an op and a function keep of values: made so that a program of many ops costs few allocations.
 
+use std::fmt;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
@@ -22,8 +23,20 @@ pub type ValueIds = SmallVec<[ValueId; 4]>;
 /// assert_eq!(types.len(), 2);
 /// assert_eq!(types[1].to_string(), "tensor<2x3xf32>");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ValueTypes(Vec<Arc<Type>>);
+#[derive(Clone, Default)]
+pub struct ValueTypes {
+    /// Position in `types` of each value's type.
+    positions: Vec<u32>,
+    /// The types there are, some twice; ones that no value has any more may be left.
+    types: Vec<Entry>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    ty: Arc<Type>,
+    /// At most one value has it, so that it may be changed in place.
+    sole: bool,
+}
 
 impl ValueTypes {
     /// No values.
@@ -33,83 +46,159 @@ impl ValueTypes {
 
     /// How many values there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.positions.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.positions.is_empty()
     }
 
     /// The type of the value of that number.
     pub fn get(&self, index: usize) -> Option<&Type> {
-        self.0.get(index).map(|ty| &**ty)
+        self.shared(index).map(|ty| &**ty)
     }
 
     /// The same, to give to another value.
     pub fn shared(&self, index: usize) -> Option<&Arc<Type>> {
-        self.0.get(index)
+        Some(&self.types[*self.positions.get(index)? as usize].ty)
     }
 
     /// Adds a value of this type, a [`Type`] or a shared one.
+    ///
+    /// # Panics
+    ///
+    /// With more than 2^32 values, which [`ValueId`]s cannot number.
     pub fn push(&mut self, ty: impl Into<Arc<Type>>) {
-        self.0.push(ty.into());
+        let position = self.place(ty.into());
+        self.positions.push(position);
+    }
+
+    /// Position of a type for one more value.
+    fn place(&mut self, ty: Arc<Type>) -> u32 {
+        // Neighbours often share their type.
+        let recent = self.types.len().saturating_sub(RECENT);
+        match self.types[recent..].iter().rposition(|entry| Arc::ptr_eq(&entry.ty, &ty)) {
+            Some(at) => {
+                self.types[recent + at].sole = false;
+                number(recent + at)
+            }
+            None => self.intern(ty, true),
+        }
     }
 
     /// Gives a value another type; nothing happens where there is no such value.
     pub fn set(&mut self, index: usize, ty: impl Into<Arc<Type>>) {
-        if let Some(slot) = self.0.get_mut(index) {
-            *slot = ty.into();
+        let Some(&position) = self.positions.get(index) else { return };
+        let entry = &mut self.types[position as usize];
+        if entry.sole {
+            entry.ty = ty.into();
+        } else {
+            self.positions[index] = self.place(ty.into());
         }
     }
 
     /// The types in the order of the values.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Type> + Clone {
-        self.0.iter().map(|ty| &**ty)
+        self.into_iter()
     }
 
     /// The types, to be changed; a shared one is copied first.
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Type> {
-        self.0.iter_mut().map(Arc::make_mut)
+        self.into_iter()
     }
 
-    /// The types as they are shared: neighbours are often the same one.
-    pub(crate) fn iter_shared(&self) -> impl Iterator<Item = &Arc<Type>> {
-        self.0.iter()
+    /// Adds a type that values are then given by [`Self::push_interned`].
+    pub(crate) fn intern(&mut self, ty: Arc<Type>, sole: bool) -> u32 {
+        let position = number(self.types.len());
+        self.types.push(Entry { ty, sole });
+        position
+    }
+
+    /// Adds a value of a type that is there already, by its position.
+    #[inline]
+    pub(crate) fn push_interned(&mut self, position: u32) {
+        debug_assert!((position as usize) < self.types.len(), "positions come from `intern`");
+        self.positions.push(position);
+    }
+
+    /// Position of a value's type: values with the same one have the same type.
+    #[inline]
+    pub(crate) fn position(&self, value: ValueId) -> u32 {
+        self.positions[value.0 as usize]
+    }
+
+    /// Every type that a value has, mostly once.
+    pub(crate) fn distinct(&self) -> impl Iterator<Item = &Type> {
+        let mut seen = vec![false; self.types.len()];
+        self.positions
+            .iter()
+            .filter(move |&&at| !std::mem::replace(&mut seen[at as usize], true))
+            .map(|&at| &*self.types[at as usize].ty)
     }
 }
+
+/// Types looked through for the one pushed.
+const RECENT: usize = 4;
+
+fn number(position: usize) -> u32 {
+    u32::try_from(position).expect("a function has at most 2^32 values")
+}
+
+impl fmt::Debug for ValueTypes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self).finish()
+    }
+}
+
+impl PartialEq for ValueTypes {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other)
+    }
+}
+
+impl Eq for ValueTypes {}
 
 impl Index<usize> for ValueTypes {
     type Output = Type;
 
+    #[inline]
     fn index(&self, index: usize) -> &Type {
-        &self.0[index]
+        &self.types[self.positions[index] as usize].ty
     }
 }
 
 impl IndexMut<usize> for ValueTypes {
     fn index_mut(&mut self, index: usize) -> &mut Type {
-        Arc::make_mut(&mut self.0[index])
+        let mut position = self.positions[index];
+        if !self.types[position as usize].sole {
+            position = self.intern(self.types[position as usize].ty.clone(), true);
+            self.positions[index] = position;
+        }
+        Arc::make_mut(&mut self.types[position as usize].ty)
     }
 }
 
 impl Index<ValueId> for ValueTypes {
     type Output = Type;
 
+    #[inline]
     fn index(&self, value: ValueId) -> &Type {
-        &self.0[value.0 as usize]
+        &self[value.0 as usize]
     }
 }
 
 impl<T: Into<Arc<Type>>> Extend<T> for ValueTypes {
     fn extend<I: IntoIterator<Item = T>>(&mut self, types: I) {
-        self.0.extend(types.into_iter().map(Into::into));
+        types.into_iter().for_each(|ty| self.push(ty));
     }
 }
 
 impl<T: Into<Arc<Type>>> FromIterator<T> for ValueTypes {
     fn from_iter<I: IntoIterator<Item = T>>(types: I) -> Self {
-        Self(types.into_iter().map(Into::into).collect())
+        let mut values = Self::new();
+        values.extend(types);
+        values
     }
 }
 
@@ -121,18 +210,110 @@ impl From<Vec<Type>> for ValueTypes {
 
 impl<'a> IntoIterator for &'a ValueTypes {
     type Item = &'a Type;
-    type IntoIter = std::iter::Map<std::slice::Iter<'a, Arc<Type>>, fn(&'a Arc<Type>) -> &'a Type>;
+    type IntoIter = Iter<'a>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.iter().map(|ty| &**ty)
+    fn into_iter(self) -> Iter<'a> {
+        Iter { positions: self.positions.iter(), types: &self.types }
     }
 }
 
 impl<'a> IntoIterator for &'a mut ValueTypes {
     type Item = &'a mut Type;
-    type IntoIter = std::iter::Map<std::slice::IterMut<'a, Arc<Type>>, fn(&'a mut Arc<Type>) -> &'a mut Type>;
+    type IntoIter = IterMut<'a>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.iter_mut().map(Arc::make_mut)
+    fn into_iter(self) -> IterMut<'a> {
+        // Each value gets a type of its own, in the order of the values.
+        let types = &self.types;
+        let own = |&at: &u32| Entry { ty: types[at as usize].ty.clone(), sole: true };
+        self.types = self.positions.iter().map(own).collect();
+        self.positions = (0..number(self.positions.len())).collect();
+        IterMut(self.types.iter_mut())
+    }
+}
+
+/// The types in the order of the values.
+#[derive(Clone)]
+pub struct Iter<'a> {
+    positions: std::slice::Iter<'a, u32>,
+    types: &'a [Entry],
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = &'a Type;
+
+    fn next(&mut self) -> Option<&'a Type> {
+        self.positions.next().map(|&at| &*self.types[at as usize].ty)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.positions.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+/// The types in the order of the values, to be changed.
+pub struct IterMut<'a>(std::slice::IterMut<'a, Entry>);
+
+impl<'a> Iterator for IterMut<'a> {
+    type Item = &'a mut Type;
+
+    fn next(&mut self) -> Option<&'a mut Type> {
+        self.0.next().map(|entry| Arc::make_mut(&mut entry.ty))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for IterMut<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{ElementType, TensorType};
+
+    fn ty(extent: i64) -> Type {
+        Type::Tensor(TensorType::new([extent], ElementType::F32))
+    }
+
+    #[test]
+    fn a_changed_type_is_changed_for_one_value() {
+        let mut types = ValueTypes::new();
+        types.push(ty(1));
+        let shared = types.shared(0).unwrap().clone();
+        types.push(shared);
+        types.push(ty(1));
+        assert_eq!(types.position(ValueId(0)), types.position(ValueId(1)));
+        let copy = types.clone();
+        types[0] = ty(2);
+        types[0] = ty(3);
+        types.set(2, ty(4));
+        types.set(9, ty(4));
+        assert_eq!(types, vec![ty(3), ty(1), ty(4)].into());
+        assert_eq!(types.distinct().count(), 3);
+        assert_eq!(copy, vec![ty(1), ty(1), ty(1)].into());
+        // A type given to another value is shared from then on.
+        let shared = types.shared(2).unwrap().clone();
+        types.push(shared);
+        types[2] = ty(5);
+        assert_eq!(types, vec![ty(3), ty(1), ty(5), ty(4)].into());
+        for (ty, extent) in types.iter_mut().zip(10..) {
+            *ty = self::ty(extent);
+        }
+        assert_eq!(types, vec![ty(10), ty(11), ty(12), ty(13)].into());
+        assert_eq!(types.iter_mut().len(), 4);
+        assert_eq!((types.iter().len(), types.get(4)), (4, None));
+    }
+
+    #[test]
+    fn interned_types_are_not_changed_for_all() {
+        let mut types = ValueTypes::new();
+        let position = types.intern(Arc::new(ty(1)), false);
+        types.push_interned(position);
+        types.push_interned(position);
+        types[1] = ty(2);
+        assert_eq!(types, vec![ty(1), ty(2)].into());
     }
 }

@@ -11,7 +11,7 @@ impl Version {
 
     /// The newest version whose ops, attributes and types this crate knows: what it can write, and what a device that
     /// reads with this crate can promise a framework.
-    pub const NEWEST: Self = Self(1, 20, 0);
+    pub const NEWEST: Self = Self(1, 22, 0);
 }
 
 impl FromStr for Version {

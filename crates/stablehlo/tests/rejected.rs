@@ -138,7 +138,7 @@ fn ops_without_a_kind_are_checked_too() {
             "no multiple",
         ),
         (
-            format!("%0 = \"stablehlo.all_to_all\"(%x) <{{split_dimension = 1 : i64, concat_dimension = 0 : i64, split_count = 4 : i64, {groups}}}> : (tensor<4x6xf32>) -> tensor<16x1xf32>"),
+            format!("%0 = \"stablehlo.all_to_all\"(%x) <{{split_dimension = 1 : i64, concat_dimension = 0 : i64, split_count = 4 : i64, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}}> : (tensor<4x6xf32>) -> tensor<16x1xf32>"),
             "cannot be split in 4",
         ),
         (

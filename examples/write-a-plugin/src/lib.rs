@@ -128,7 +128,7 @@ impl Backend for Board {
             let message = format!("{} partitions; a program of this device is on one", options.num_partitions);
             return Err(Error::unimplemented(message));
         }
-        let module = stablehlo::parse(program)?;
+        let module = stablehlo::inline(&stablehlo::parse(program)?, &[])?;
         let info = stablehlo::info(&module)?;
         Ok(Compiled { executable: Executable::of(&module)?, info })
     }
@@ -141,14 +141,16 @@ impl Backend for Board {
         let count = launch.inputs.len();
         let inputs: Vec<Buffer> =
             (0..count).map(|i| launch.inputs.take(i).unwrap_or_else(|| launch.inputs[i].clone())).collect();
-        let sizes = launch.outputs.shapes().iter().map(program::elements);
-        let outputs = sizes.map(|size| Buffer::reserve(memory, size?)).collect::<Result<Vec<_>>>()?;
-        for output in &outputs {
+        let mut outputs = Vec::with_capacity(launch.outputs.len());
+        for (index, shape) in launch.outputs.shapes().iter().enumerate() {
+            let memory = launch.outputs.placement(index).map_or(memory, |to| self.memory(to));
+            let output = Buffer::reserve(memory, program::elements(shape)?)?;
             launch.outputs.push(output.clone())?;
+            outputs.push(output);
         }
         let (event, completer) = Event::pending();
         let (executable, nan_check) = (Arc::clone(executable), self.nan_check);
-        queue.submit(move || completer.complete(executable.run(inputs, &outputs, nan_check)))?;
+        queue.submit(move || completer.run(move || executable.run(inputs, &outputs, nan_check)))?;
         Ok(event)
     }
     // ANCHOR_END: execute

@@ -82,6 +82,10 @@ fn work(main: &Func, op: &Op) -> Result<Option<Work>> {
         OpKind::BroadcastInDim { broadcast_dimensions } => {
             Work::Gather(sources(&shape(main, &op.operands[0])?, &result()?, broadcast_dimensions)?)
         }
+        // Where a result goes is asked of `launch.outputs`; within a program this device has one memory.
+        OpKind::CustomCall { call_target_name, .. } if call_target_name == "annotate_device_placement" => {
+            Work::Gather((0..elements(&result()?)?).collect())
+        }
         _ => return Ok(None),
     }))
 }

@@ -20,7 +20,7 @@ impl Queue {
         Ok(Self(sender))
     }
 
-    /// Adds work. Work that panics ends the queue, and the events of the work that is lost tell so.
+    /// Adds work, which is not to panic: that ends the thread, and the events of all that waits tell so.
     pub fn submit(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
         self.0.send(Box::new(work)).map_err(|_| Error::internal("the device's thread has ended"))
     }

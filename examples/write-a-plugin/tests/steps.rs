@@ -60,6 +60,19 @@ fn step_2_memories() {
     let moved = buffer.copy_to_memory(&device.default_memory().unwrap()).unwrap();
     assert_eq!(moved.to_host::<f32>().unwrap(), [1.0, 2.0]);
     assert_eq!(device.memory_stats().unwrap().bytes_in_use, before + 8);
+
+    // What JAX writes for an output with the memory kind `pinned_host`.
+    let text = "func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32> {mhlo.memory_kind = \"pinned_host\"}) {
+        %0 = stablehlo.add %x, %x : tensor<2xf32>
+        %1 = stablehlo.custom_call @annotate_device_placement(%0) {has_side_effect = true,
+            mhlo.frontend_attributes = {_xla_buffer_placement = \"pinned_host\"}} : (tensor<2xf32>) -> tensor<2xf32>
+        return %1 : tensor<2xf32>
+    }";
+    let program = client.compile(&Program::mlir(text), &CompileOptions::default()).unwrap();
+    let x = client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();
+    let output = program.execute(&[&x]).unwrap().remove(0);
+    assert_eq!(output.memory().unwrap().kind().unwrap(), "pinned_host");
+    assert_eq!(output.to_host::<f32>().unwrap(), [2.0, 4.0]);
 }
 
 #[test]
@@ -88,6 +101,20 @@ fn step_4_compile() {
     let program = compile(&client, "tensor<2x2xf32>", lines).unwrap();
     let x = client.buffer_from_host(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2]).unwrap();
     assert_eq!(program.execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap(), [-9.0, -6.0, -11.0, -4.0]);
+
+    // Frameworks write nested functions as calls.
+    let text = "func.func private @square(%a: tensor<f32>) -> tensor<f32> {
+            %0 = stablehlo.multiply %a, %a : tensor<f32>
+            return %0 : tensor<f32>
+        }
+        func.func @main(%x: tensor<f32>) -> tensor<f32> {
+            %0 = func.call @square(%x) : (tensor<f32>) -> tensor<f32>
+            %1 = func.call @square(%0) : (tensor<f32>) -> tensor<f32>
+            return %1 : tensor<f32>
+        }";
+    let fourth = client.compile(&Program::mlir(text), &CompileOptions::default()).unwrap();
+    let x = client.buffer_from_host(&[3.0f32], &[]).unwrap();
+    assert_eq!(fourth.execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap(), [81.0]);
 }
 
 #[test]

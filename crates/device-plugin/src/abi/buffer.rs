@@ -30,8 +30,27 @@ fn address<B: Backend>(buffer: &BufferHandle<B>) -> Result<usize> {
     let held = buffer.hold()?;
     // The address of memory that is still written is of no use to the framework.
     buffer.ready.wait()?;
-    let address = buffer.client.backend.device_pointer(held.value().available()?);
-    address.ok_or_else(|| Error::unimplemented("the device does not tell where buffers lie").unnamed())
+    let (backend, value) = (&buffer.client.backend, held.value().available()?);
+    let memory = &buffer.client.memories[buffer.placement.memory].info;
+    if memory.on_host {
+        // The framework reads what it is not given, so that a slip in safe code would be one in its memory.
+        let (shape, bytes) = (buffer.stored_shape(), backend.host_bytes(value));
+        if let Some(short) = bytes.map(<[u8]>::len).filter(|size| Some(*size) < shape.host_size()) {
+            let kind = &memory.kind;
+            return Err(Error::internal(format!(
+                "Backend::host_bytes gives {short} bytes for {shape} in memory of kind {kind:?}, which is on_host"
+            )));
+        }
+    }
+    backend.device_pointer(value).ok_or_else(|| {
+        Error::unimplemented(match memory.on_host {
+            true => {
+                "the memory is on_host, but neither Backend::host_bytes nor device_pointer tells where the buffer lies"
+            }
+            false => "the device does not tell where buffers lie",
+        })
+        .unnamed()
+    })
 }
 
 entries! {

@@ -16,7 +16,7 @@ use crate::abi::memory::Memory;
 use crate::abi::raw::{self, handles};
 use crate::abi::tokens::Tokens;
 use crate::abi::topology::Topology;
-use crate::{Backend, CreateOptions, DevicePlugin, Error, Placement, Result, Shape, TopologyInfo};
+use crate::{Backend, CreateOptions, DeviceInfo, DevicePlugin, Error, Placement, Result, Shape, TopologyInfo};
 
 /// A client: the backend, and the objects that stand for its devices and memories as long as it lives. Buffers and
 /// executables keep it alive, so a framework may destroy them after it.
@@ -88,6 +88,13 @@ impl<B: Backend> Client<B> {
             memory.link_devices(device_handles.as_slice());
         }
         let process_index = backend.process_index();
+        let elsewhere =
+            topology.info.devices.iter().find(|info| info.addressable && info.process_index != process_index);
+        if let Some(DeviceInfo { id, process_index: other, .. }) = elsewhere {
+            return Err(Error::internal(format!(
+                "device {id} is addressable and of process {other}, but Backend::process_index is {process_index}"
+            )));
+        }
         let client = Ref::new(Self {
             backend,
             process_index,
@@ -137,7 +144,9 @@ impl<B: Backend> Client<B> {
         let indices = self.devices.get(device).map_or(&[][..], |device| &device.memory_indices);
         let memory = indices.iter().find(|memory| self.memories[**memory].info.kind == kind);
         let memory = memory.ok_or_else(|| {
-            Error::invalid_argument(format!("device {} has no memory of kind {kind:?}", self.device_id(device)))
+            let known: Vec<_> = indices.iter().map(|memory| &*self.memories[*memory].info.kind).collect();
+            let (id, known) = (self.device_id(device), known.join(", "));
+            Error::invalid_argument(format!("device {id} has no memory of kind {kind:?}; it has {known}"))
         })?;
         Ok(Placement { device, memory: *memory })
     }

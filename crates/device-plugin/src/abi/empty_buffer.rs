@@ -52,8 +52,9 @@ entries! {
         // SAFETY: V3.
         let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
         let to = client.placement(args.device, args.memory)?;
-        let value = Value::Now(client.backend.uninitialized(&form.stored_shape(), to)?);
-        args.buffer = BufferHandle::give(client.share(), value, &form, to, Event::ready());
+        let value = client.backend.uninitialized(&form.stored_shape(), to)?;
+        let ready = client.backend.ready(&value);
+        args.buffer = BufferHandle::give(client.share(), Value::Now(value), &form, to, ready);
         Ok(())
     }
 

@@ -126,6 +126,11 @@ impl<B: Backend> Executable<B> {
             let slot = donated.get_mut(*index);
             *slot.ok_or_else(|| broken(format!("parameter {index} is donated, but does not exist")))? = true;
         }
+        // Frameworks take extents as they are, and end the process on those that are none.
+        let mut shapes = info.parameters.iter().chain(&info.outputs);
+        if let Some(shape) = shapes.find(|shape| shape.host_size().is_none()) {
+            return Err(broken(format!("{shape} has negative extents or more bytes than memory")));
+        }
         let ids = assignment.devices();
         if let Some(twice) = (1..ids.len()).find(|at| ids[..*at].contains(&ids[*at])) {
             return Err(Error::invalid_argument(format!("the device assignment names device {} twice", ids[twice])));
@@ -334,13 +339,12 @@ pub(crate) fn default_assignment(
 
 /// The kind of memory of each output or parameter.
 fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, what: &str) -> Result<Vec<String>> {
-    if given.is_empty() {
-        return Ok(vec![topology.default_kind(device)?.to_owned(); expected]);
-    }
-    if given.len() != expected {
+    if !given.is_empty() && given.len() != expected {
         return Err(broken(format!("{} memory kinds for {expected} {what}s", given.len())));
     }
-    Ok(given.to_vec())
+    let default = topology.default_kind(device)?;
+    let kind = |at| given.get(at).map(String::as_str).filter(|kind| !kind.is_empty()).unwrap_or(default).to_owned();
+    Ok((0..expected).map(kind).collect())
 }
 
 /// What the outputs or parameters are on the device.

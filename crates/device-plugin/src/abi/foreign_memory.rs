@@ -99,8 +99,13 @@ entries! {
             release: args.on_delete_callback.map(|function| Release { function, user_arg }),
         });
         let kept = Arc::clone(&foreign);
-        args.buffer = match contain_in(FUNCTION, || client.backend.view(ForeignMemory(foreign), &shape, at)) {
-            Ok(buffer) => BufferHandle::give(client.share(), Value::Now(buffer), &form, at, Event::ready()),
+        let made = || {
+            let buffer = client.backend.view(ForeignMemory(foreign), &shape, at)?;
+            let ready = client.backend.ready(&buffer);
+            Ok((buffer, ready))
+        };
+        args.buffer = match contain_in(FUNCTION, made) {
+            Ok((buffer, ready)) => BufferHandle::give(client.share(), Value::Now(buffer), &form, at, ready),
             // A failed call leaves the memory to the framework, unless the backend still has it.
             Err(error) => match Arc::try_unwrap(kept) {
                 Ok(mut foreign) => {

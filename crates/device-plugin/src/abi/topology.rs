@@ -47,12 +47,26 @@ impl Topology {
                 return Err(Error::internal(format!("the backend lists two devices of id {}", device.id)));
             }
         }
-        for (i, MemoryInfo { kind, devices, .. }) in info.memories.iter().enumerate() {
-            if devices.is_empty() {
-                return Err(Error::internal(format!("memory {i} of kind {kind:?} belongs to no device")));
+        for (i, MemoryInfo { kind, kind_id, devices, .. }) in info.memories.iter().enumerate() {
+            let stranger = devices.iter().find(|id| info.devices.iter().all(|device| device.id != **id));
+            // One message, since each of its own is some hundred bytes of every plugin.
+            let mut why = match stranger {
+                _ if devices.is_empty() => "belongs to no device",
+                Some(_) => "belongs to the unknown device ",
+                None if kind.is_empty() => "has no name by which frameworks could choose it",
+                None => "",
+            };
+            let unknown = stranger.map_or_else(String::new, i32::to_string);
+            let earlier = if why.is_empty() { &info.memories[..i] } else { &[] };
+            for other in earlier {
+                if (other.kind == *kind) != (other.kind_id == *kind_id) {
+                    why = "has the kind or the kind_id of an earlier memory, but not both; each kind has a number";
+                } else if other.kind == *kind && devices.iter().any(|id| other.devices.contains(id)) {
+                    why = "is the second of that kind on a device, where frameworks choose by kind";
+                }
             }
-            if let Some(id) = devices.iter().find(|id| info.devices.iter().all(|device| device.id != **id)) {
-                return Err(Error::internal(format!("memory {i} of kind {kind:?} belongs to the unknown device {id}")));
+            if !why.is_empty() {
+                return Err(Error::internal(format!("memory {i} of kind {kind:?} {why}{unknown}")));
             }
         }
         // Few kinds, of many memories.

@@ -123,13 +123,18 @@ fn derive<B: Backend>(
     if buffer.ready.is_ready() {
         buffer.wait()?;
         let new = make(&client.backend, held.value().available()?)?;
-        return Ok(BufferHandle::give(client.share(), Value::Now(new), form, to, Event::ready()));
+        let ready = client.backend.ready(&new);
+        return Ok(BufferHandle::give(client.share(), Value::Now(new), form, to, ready));
     }
     let (handle, mut late) = Late::new(client, form, to);
     let (client, value) = (client.share(), held.value().clone());
     buffer.ready.on_ready(move |ready| {
-        let make = || make(&client.backend, value.available()?);
-        late.set(ready.clone().and_then(|()| contain(make)));
+        let make = || {
+            let new = make(&client.backend, value.available()?)?;
+            let ready = client.backend.ready(&new);
+            Ok((new, ready))
+        };
+        late.made(ready.clone().and_then(|()| contain(make)));
         drop_contained((client, value));
     });
     Ok(handle)
@@ -171,6 +176,23 @@ impl<B: Backend> Late<B> {
         Self { value: Arc::clone(&self.value), completer: self.completer.take() }
     }
 
+    /// Gives the buffer a value that the backend has just made and when that is ready, or its error.
+    pub(crate) fn made(&mut self, result: Result<(B::Buffer, Event)>) {
+        let Some(completer) = self.completer.take() else { return };
+        match result {
+            Ok((value, ready)) => {
+                drop(self.value.set(value));
+                // Of most backends the compiler knows it.
+                if ready.is_born_ready() {
+                    completer.complete(Ok(()));
+                } else {
+                    ready.on_ready(move |ready| completer.complete(ready.clone()));
+                }
+            }
+            Err(error) => completer.complete(Err(error)),
+        }
+    }
+
     /// Gives the buffer its value or its error; the first call counts.
     pub(crate) fn set(&mut self, result: Result<B::Buffer>) {
         if let Some(completer) = self.completer.take() {
@@ -203,13 +225,18 @@ unsafe fn from_host<P: DevicePlugin>(
     };
     let shape = form.stored_shape();
     let data = args.data.cast::<u8>();
-    let (buffer, done) = match strided {
+    let make = |host| {
+        let buffer = client.backend.buffer_from_host(host, to)?;
+        let ready = client.backend.ready(&buffer);
+        Ok((buffer, ready))
+    };
+    let ((buffer, ready), done) = match strided {
         Some(strided) => {
             // SAFETY: the caller's contract: strided data spans these bytes around its first element.
             let from = unsafe { raw::slice(data.wrapping_sub(strided.before), strided.span, "data") }?;
             let mut dense = zeroed(shape.host_size().unwrap_or(0))?;
             strided.gather(from, &mut dense);
-            (client.backend.buffer_from_host(HostArray::new(&shape, dense)?, to)?, Event::ready())
+            (make(HostArray::new(&shape, dense)?)?, Event::ready())
         }
         None => {
             let size = shape.host_size().unwrap_or(0);
@@ -222,8 +249,8 @@ unsafe fn from_host<P: DevicePlugin>(
                 // SAFETY: V3, these semantics lend the data until the event.
                 let source = unsafe { AliasSource::new(data, size) }?;
                 let function = "PJRT_Client_BufferFromHostBuffer";
-                match contain_in(function, || client.backend.buffer_from_host(host.with_alias(&source), to)) {
-                    Ok(buffer) => (buffer, source.done()),
+                match contain_in(function, || make(host.with_alias(&source))) {
+                    Ok(made) => (made, source.done()),
                     // The framework must not take a failed call for the end of the loan while an alias may be left:
                     // it gets a buffer that failed, and its memory back when the alias is gone.
                     Err(error) if source.is_lent() => {
@@ -235,13 +262,13 @@ unsafe fn from_host<P: DevicePlugin>(
                     Err(error) => return Err(error),
                 }
             } else {
-                (client.backend.buffer_from_host(host, to)?, Event::ready())
+                (make(host)?, Event::ready())
             }
         }
     };
     transferred::<P>(begun, to, "host to device", shape.host_size().unwrap_or(0));
     args.done_with_host_buffer = into_raw(done);
-    args.buffer = BufferHandle::give(client.share(), Value::Now(buffer), &form, to, Event::ready());
+    args.buffer = BufferHandle::give(client.share(), Value::Now(buffer), &form, to, ready);
     Ok(())
 }
 

@@ -64,8 +64,13 @@ fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<
     let (shape, data) = (buffer.form.stored_shape(), std::mem::take(&mut buffer.data));
     let mut late = buffer.late.take();
     drop(buffer);
-    let send = || manager.client.backend.buffer_from_host(HostArray::new(&shape, data)?, manager.to);
-    late.set(contain(send));
+    let send = || {
+        let backend = &manager.client.backend;
+        let buffer = backend.buffer_from_host(HostArray::new(&shape, data)?, manager.to)?;
+        let ready = backend.ready(&buffer);
+        Ok((buffer, ready))
+    };
+    late.made(contain(send));
 }
 
 impl<B: Backend> Drop for Manager<B> {

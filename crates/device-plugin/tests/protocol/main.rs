@@ -15,6 +15,7 @@
     reason = "raw calls and small numbers in tests"
 )]
 
+mod arriving;
 mod buffers;
 mod clients;
 mod control;
@@ -40,6 +41,7 @@ mod queued;
 mod raw_buffers;
 mod reentrant;
 mod rich;
+mod slips;
 mod table;
 mod threads;
 mod topologies;

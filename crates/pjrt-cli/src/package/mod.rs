@@ -10,8 +10,9 @@ mod wheel;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use device_plugin::Manifest;
 use device_plugin::manifest::LibraryFile;
+use device_plugin::support::Checker;
+use device_plugin::{Faults, Manifest};
 
 use library::Library;
 use python::Frameworks;
@@ -156,10 +157,17 @@ fn manifest(args: &Args, source: &Source, library: &Library) -> Result<Manifest,
         arch: (library.architectures.len() == 1).then(|| architecture.to_owned()),
         sha256: Some(sha256),
     }];
-    manifest.validate().map_err(|faults| {
+    let faulty = |faults: Faults| {
         let faults: Vec<String> = faults.all().iter().map(|fault| format!("\n  {fault}")).collect();
         format!("the manifest has faults:{}", faults.concat())
-    })?;
+    };
+    manifest.validate().map_err(faulty)?;
+    if let Some(table) = &manifest.supported_programs {
+        // Types are checked by whoever reads programs.
+        let faults = Checker::new(table).err().map_or_else(Vec::new, Faults::into_vec);
+        let faults = faults.into_iter().map(|fault| fault.within("supported_programs")).collect();
+        Faults::check(faults).map_err(faulty)?;
+    }
     if !args.no_jax && JAX_NAMES.contains(&manifest.name.as_str()) {
         let name = &manifest.name;
         return Err(format!(

@@ -25,6 +25,7 @@ mod pool;
 mod program;
 mod quantized;
 mod rows;
+mod scans;
 mod settings;
 mod simplify;
 mod stored;
@@ -99,6 +100,8 @@ fn readable(mut module: Module, settings: &CompileSettings) -> Bytes {
 fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
     let plain = quantized::written_out(module)?;
     let module = plain.as_ref().unwrap_or(module);
+    let looped = scans::written_out(module)?;
+    let module = looped.as_ref().unwrap_or(module);
     let stored = stored::as_stored(module, &settings.parameter_orders, &settings.output_orders)?;
     let module = stored.as_ref().unwrap_or(module);
     let func = module.entry().ok_or_else(|| {

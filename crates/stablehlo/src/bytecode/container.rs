@@ -37,7 +37,7 @@ pub(super) enum Dialect {
 }
 
 /// One encoded attribute or type.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) dialect: Dialect,
     /// In the dialect's own encoding; otherwise MLIR assembly text.
@@ -65,7 +65,7 @@ pub(super) struct Container<'a> {
     /// From a producer of the form `StableHLO_v1.2.3`.
     pub(super) stablehlo_version: Option<Version>,
     pub(super) producer: String,
-    strings: Vec<Range<usize>>,
+    pub(super) strings: Vec<Range<usize>>,
     pub(super) op_names: Vec<OpName>,
     pub(super) attributes: Vec<Entry>,
     pub(super) types: Vec<Entry>,
@@ -148,16 +148,17 @@ impl<'a> Container<'a> {
 
     /// Sizes come last string first, the bytes in order up to the end of the section.
     fn read_strings(&mut self, mut cursor: Cursor<'a>) -> Result<()> {
-        let mut sizes = cursor.list(Cursor::index)?;
-        sizes.reverse();
-        self.strings.reserve(sizes.len());
-        for size in sizes {
-            let mut range = cursor.take(size)?;
-            if range.is_empty() || self.file[range.end - 1] != 0 {
+        let count = cursor.count()?;
+        self.strings.resize(count, 0..0);
+        for range in self.strings.iter_mut().rev() {
+            range.end = cursor.index()?;
+        }
+        for range in &mut self.strings {
+            *range = cursor.take(range.end)?;
+            if range.start == range.end || self.file[range.end - 1] != 0 {
                 return Err(cursor.error("a string does not end in NUL"));
             }
             range.end -= 1;
-            self.strings.push(range);
         }
         self.finish(&cursor, "string")
     }
@@ -201,7 +202,7 @@ impl<'a> Container<'a> {
         }
         while !cursor.is_empty() {
             let dialect = self.dialect_index(&mut cursor, dialects.len())?;
-            let dialect = String::from_utf8_lossy(&self.file[names[dialect].clone()]).into_owned();
+            let dialect = &self.file[names[dialect].clone()];
             for _ in 0..cursor.count()? {
                 let name = if self.bytecode_version >= 5 {
                     let (index, _registered) = cursor.flagged()?;
@@ -210,17 +211,21 @@ impl<'a> Container<'a> {
                 } else {
                     self.string(&mut cursor)?
                 };
+                let name = &self.file[name];
                 // Names are far shorter than this; the bound keeps a long string named often from multiplying.
                 if name.len() + dialect.len() > 256 {
                     return Err(cursor.error("an op name is longer than 256 bytes"));
                 }
-                let name = String::from_utf8_lossy(&self.file[name]);
-                let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
-                if !(dialect.chars().all(plain) && name.chars().all(plain)) {
-                    return Err(cursor.error(format!("{:?} is not the name of an op", format!("{dialect}.{name}"))));
+                let parts: [&[u8]; 3] = if name.is_empty() { [dialect, b"", b""] } else { [dialect, b".", name] };
+                let full = parts.concat();
+                let plain = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\');
+                match String::from_utf8(full) {
+                    Ok(full) if full.as_bytes().iter().all(plain) => self.op_names.push(OpName { full }),
+                    other => {
+                        let full = other.unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
+                        return Err(cursor.error(format!("{full:?} is not the name of an op")));
+                    }
                 }
-                let full = if name.is_empty() { dialect.clone() } else { format!("{dialect}.{name}") };
-                self.op_names.push(OpName { full });
             }
         }
         Ok(dialects)
@@ -259,7 +264,12 @@ impl<'a> Container<'a> {
     }
 
     fn read_properties(&mut self, mut cursor: Cursor<'a>) -> Result<()> {
-        self.properties = cursor.list(Cursor::blob)?;
+        let count = cursor.count()?;
+        self.properties.reserve_exact(count);
+        for _ in 0..count {
+            let range = cursor.blob()?;
+            self.properties.push(range);
+        }
         self.finish(&cursor, "property")
     }
 

@@ -20,14 +20,17 @@ impl<'a> Cursor<'a> {
     }
 
     /// Offset of the next byte.
+    #[inline]
     pub(super) fn pos(&self) -> usize {
         self.pos
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.pos == self.end
     }
 
+    #[inline]
     pub(super) fn remaining(&self) -> usize {
         self.end - self.pos
     }
@@ -39,10 +42,21 @@ impl<'a> Cursor<'a> {
     }
 
     #[cold]
+    fn out_of_range(&self, index: u64) -> Error {
+        self.error(format!("index {index} is out of range"))
+    }
+
+    #[cold]
+    fn too_many(&self, count: u64) -> Error {
+        self.error(format!("a list of {count} items does not fit into the {} bytes left", self.remaining()))
+    }
+
+    #[cold]
     fn ended(&self) -> Error {
         self.error("the program ends in the middle of a field")
     }
 
+    #[inline]
     pub(super) fn byte(&mut self) -> Result<u8> {
         if self.pos >= self.end {
             return Err(self.ended());
@@ -63,53 +77,73 @@ impl<'a> Cursor<'a> {
     }
 
     /// An unsigned integer in the prefix encoding: the zero bits that end the first byte count the bytes that follow.
+    #[inline]
     pub(super) fn varint(&mut self) -> Result<u64> {
-        let first = self.byte()?;
-        if first & 1 == 1 {
-            return Ok(u64::from(first >> 1));
+        match self.file.get(self.pos) {
+            // Most are of one byte.
+            Some(&first) if first & 1 == 1 && self.pos < self.end => {
+                self.pos += 1;
+                Ok(u64::from(first >> 1))
+            }
+            _ => self.long_varint(),
         }
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self) -> Result<u64> {
+        let first = self.byte()?;
         let extra = if first == 0 { 8 } else { first.trailing_zeros() as usize };
         let range = self.take(extra)?;
         let mut bytes = [0; 8];
-        if first == 0 {
-            bytes.copy_from_slice(&self.file[range]);
-            return Ok(u64::from_le_bytes(bytes));
+        if let Some(next) = self.file.get(range.start..range.start + 8) {
+            // Of a length the compiler knows.
+            bytes.copy_from_slice(next);
+        } else {
+            bytes[..extra].copy_from_slice(&self.file[range]);
         }
-        bytes[..extra].copy_from_slice(&self.file[range]);
-        let high = u64::from_le_bytes(bytes);
+        let all = u64::from_le_bytes(bytes);
+        if extra == 8 {
+            return Ok(all);
+        }
         // The first byte holds 7 - extra value bits above the marker.
-        Ok(high << (7 - extra) | u64::from(first) >> (extra + 1))
+        Ok((all & ((1 << (8 * extra)) - 1)) << (7 - extra) | u64::from(first) >> (extra + 1))
     }
 
     /// A signed integer in zig-zag form.
+    #[inline]
     pub(super) fn svarint(&mut self) -> Result<i64> {
         let raw = self.varint()?;
         Ok((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
     }
 
     /// A number and a flag in its lowest bit.
+    #[inline]
     pub(super) fn flagged(&mut self) -> Result<(u64, bool)> {
         let raw = self.varint()?;
         Ok((raw >> 1, raw & 1 == 1))
     }
 
     /// A number that indexes memory.
+    #[inline]
     pub(super) fn index(&mut self) -> Result<usize> {
         let value = self.varint()?;
-        usize::try_from(value).map_err(|_| self.error(format!("index {value} is out of range")))
+        usize::try_from(value).map_err(|_| self.out_of_range(value))
     }
 
     /// How many items follow; each takes at least one byte, so more than the rest of the section is an error.
+    #[inline]
     pub(super) fn count(&mut self) -> Result<usize> {
         let value = self.varint()?;
         self.check_count(value)
     }
 
     /// See [`Self::count`].
+    #[inline]
     pub(super) fn check_count(&self, value: u64) -> Result<usize> {
-        usize::try_from(value).ok().filter(|&n| n <= self.remaining()).ok_or_else(|| {
-            self.error(format!("a list of {value} items does not fit into the {} bytes left", self.remaining()))
-        })
+        match usize::try_from(value) {
+            Ok(count) if count <= self.remaining() => Ok(count),
+            _ => Err(self.too_many(value)),
+        }
     }
 
     /// A list with a count in front.

@@ -11,7 +11,7 @@ use super::container::{Container, Dialect, Resource};
 use super::cursor::Cursor;
 use crate::attributes::{Budget, enumeration, float_attribute, weight};
 use crate::error::{Error, Result};
-use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type};
+use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, ValueTypes};
 use crate::print::{attribute_text, float_text, quoted};
 use crate::types::Ty;
 
@@ -21,18 +21,30 @@ pub(super) const MAX_DEPTH: usize = 32;
 /// The tables, what is decoded of them, and what may still be spent.
 pub(super) struct Tables<'a> {
     pub(super) container: Container<'a>,
-    program: &'a Bytes,
-    attributes: Vec<Option<(Attribute, usize)>>,
+    pub(super) program: &'a Bytes,
+    /// Position in `loaded`, from 1, of each attribute; 0 where it has not been decoded.
+    attributes: Vec<u32>,
+    /// Attributes decoded so far, and what a copy costs.
+    loaded: Vec<(Attribute, usize)>,
     pub(super) types: Vec<Option<(Ty, usize)>>,
-    value_types: Vec<Option<Arc<Type>>>,
+    value_types: Vec<Option<ValueType>>,
     budget: Budget,
+}
+
+/// The type of a value.
+#[derive(Clone)]
+struct ValueType {
+    ty: Arc<Type>,
+    /// The last function that had such a value, and the type's position in it.
+    interned: (u32, u32),
 }
 
 impl<'a> Tables<'a> {
     pub(super) fn new(program: &'a Bytes) -> Result<Self> {
         let container = Container::read(program)?;
         Ok(Self {
-            attributes: vec![None; container.attributes.len()],
+            attributes: vec![0; container.attributes.len()],
+            loaded: Vec::new(),
             types: vec![None; container.types.len()],
             value_types: vec![None; container.types.len()],
             container,
@@ -44,37 +56,86 @@ impl<'a> Tables<'a> {
     /// Decodes an attribute, if that has not happened, and charges for one copy of it.
     pub(super) fn load(&mut self, cursor: &Cursor<'_>, index: usize) -> Result<()> {
         self.load_attribute(cursor.pos(), index, 0)?;
-        let weight = self.attributes[index].as_ref().map_or(0, |(_, weight)| *weight);
-        self.charge(cursor.pos(), weight)
+        self.charge(cursor.pos(), self.weight(index))
+    }
+
+    fn find(&self, index: usize) -> Option<&(Attribute, usize)> {
+        self.loaded.get((*self.attributes.get(index)? as usize).checked_sub(1)?)
     }
 
     /// What a copy of a loaded attribute costs.
     pub(super) fn weight(&self, index: usize) -> usize {
-        self.attributes.get(index).and_then(Option::as_ref).map_or(0, |(_, weight)| *weight)
+        self.find(index).map_or(0, |(_, weight)| *weight)
     }
 
     /// A loaded attribute.
     pub(super) fn loaded(&self, index: usize) -> &Attribute {
         const MISSING: &Attribute = &Attribute::Unit;
-        self.attributes.get(index).and_then(Option::as_ref).map_or(MISSING, |(attribute, _)| attribute)
+        self.find(index).map_or(MISSING, |(attribute, _)| attribute)
     }
 
-    /// The type of a value, which values share.
-    pub(super) fn value_type(&mut self, cursor: &mut Cursor<'_>) -> Result<Arc<Type>> {
-        let index = cursor.index()?;
-        self.value_type_at(cursor, index)
+    /// The type of that number, as values have it.
+    pub(super) fn value_type(&mut self, offset: usize, index: usize) -> Result<&Arc<Type>> {
+        Ok(&self.shared_type(offset, index)?.ty)
     }
 
-    /// The type of that number, likewise.
-    pub(super) fn value_type_at(&mut self, cursor: &Cursor<'_>, index: usize) -> Result<Arc<Type>> {
-        if let Some(Some(ty)) = self.value_types.get(index) {
-            return Ok(ty.clone());
+    fn shared_type(&mut self, offset: usize, index: usize) -> Result<&mut ValueType> {
+        if !matches!(self.value_types.get(index), Some(Some(_))) {
+            let ty = match self.type_at(offset, index, 0)? {
+                Ty::Value(ty) => Arc::new(ty),
+                other => {
+                    return Err(Error::at(offset, format!("{} is not the type of a value", other.into_type())));
+                }
+            };
+            self.value_types[index] = Some(ValueType { ty, interned: (0, 0) });
         }
-        let ty = Arc::new(self.type_at(cursor.pos(), index, 0)?.into_type());
-        self.value_types[index] = Some(ty.clone());
-        Ok(ty)
+        match &mut self.value_types[index] {
+            Some(shared) => Ok(shared),
+            None => Err(Error::at(offset, "a type that is none")),
+        }
     }
 
+    /// Position of the type of that number in `values`, those of the function that is the `func`th, from 1.
+    #[inline]
+    pub(super) fn interned_type(
+        &mut self,
+        offset: usize,
+        index: usize,
+        func: u32,
+        values: &mut ValueTypes,
+    ) -> Result<u32> {
+        if let Some(Some(ValueType { interned: (last, position), .. })) = self.value_types.get(index)
+            && *last == func
+        {
+            return Ok(*position);
+        }
+        let shared = self.shared_type(offset, index)?;
+        let position = values.intern(shared.ty.clone(), false);
+        shared.interned = (func, position);
+        Ok(position)
+    }
+
+    /// The type that an attribute holds which is a type and nothing else, by its number.
+    pub(super) fn type_of_attribute(&self, index: usize) -> Option<usize> {
+        let entry = self.container.attributes.get(index)?;
+        let mut cursor = Cursor::new(self.container.file, entry.range.clone());
+        let is_type = entry.encoded && entry.dialect == Dialect::Vhlo && cursor.varint().ok()? == 17;
+        let ty = cursor.index().ok()?;
+        (is_type && cursor.is_empty()).then_some(ty)
+    }
+
+    /// Inputs and results of the function type of that number, if it is one.
+    pub(super) fn function_type(&mut self, offset: usize, index: usize) -> Result<Option<(&[Type], &[Type])>> {
+        if !matches!(self.types.get(index), Some(Some(_))) {
+            self.type_at(offset, index, 0)?;
+        }
+        Ok(match self.types.get(index) {
+            Some(Some((Ty::Function(inputs, results), _))) => Some((inputs, results)),
+            _ => None,
+        })
+    }
+
+    #[inline]
     pub(super) fn charge(&mut self, offset: usize, weight: usize) -> Result<()> {
         self.budget.charge(weight).map_err(|e| e.with_offset(offset))
     }
@@ -88,7 +149,7 @@ impl<'a> Tables<'a> {
     }
 
     fn load_attribute(&mut self, offset: usize, index: usize, depth: usize) -> Result<()> {
-        if let Some(Some(_)) = self.attributes.get(index) {
+        if let Some(1..) = self.attributes.get(index) {
             return Ok(());
         }
         let entry = self.attribute_entry(offset, index)?;
@@ -114,7 +175,9 @@ impl<'a> Tables<'a> {
         };
         let weight = weight(&attribute);
         self.charge(cursor.pos(), weight)?;
-        self.attributes[index] = Some((attribute, weight));
+        self.loaded.push((attribute, weight));
+        self.attributes[index] =
+            u32::try_from(self.loaded.len()).map_err(|_| Error::at(offset, "more than 2^32 attributes"))?;
         Ok(())
     }
 
@@ -133,8 +196,7 @@ impl<'a> Tables<'a> {
     /// A copy of the attribute of that number.
     pub(super) fn child_at(&mut self, cursor: &Cursor<'_>, index: usize, depth: usize) -> Result<Attribute> {
         self.load_attribute(cursor.pos(), index, depth + 1)?;
-        let weight = self.attributes[index].as_ref().map_or(0, |(_, weight)| *weight);
-        self.charge(cursor.pos(), weight)?;
+        self.charge(cursor.pos(), self.weight(index))?;
         Ok(self.loaded(index).clone())
     }
 
@@ -312,7 +374,11 @@ impl<'a> Tables<'a> {
             1 => Attribute::Array(self.children(cursor, depth)?),
             2 => Attribute::Bool(cursor.varint()? != 0),
             3 => self.word(cursor, "comparison_direction", &["EQ", "NE", "GE", "GT", "LE", "LT"])?,
-            4 => self.word(cursor, "comparison_type", &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"])?,
+            4 => self.word(
+                cursor,
+                "comparison_type",
+                &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "WEAKORDER"],
+            )?,
             5 => Attribute::Integer(i64::try_from(cursor.varint()?).unwrap_or(-1), ElementType::I32),
             6 => self.dictionary(cursor, depth)?,
             7 => self.word(cursor, "fft_type", &["FFT", "IFFT", "RFFT", "IRFFT"])?,

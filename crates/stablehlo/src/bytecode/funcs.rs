@@ -9,6 +9,8 @@ use crate::types::{declaration, function_text, keep_visibility};
 /// The attributes of a function.
 struct FuncAttributes {
     own: Attributes,
+    /// Number of the function's type, where the file holds it as a type and not among `own`.
+    ty: Option<usize>,
     discardable: Attributes,
 }
 
@@ -21,7 +23,6 @@ impl FuncAttributes {
         self.find(name).and_then(symbol).ok_or_else(|| Error::new(format!("attribute `{name}` must be a string")))
     }
 
-    /// One dictionary per argument or result; an absent or shorter list means none.
     /// Entries of a list of dictionaries; none where there is no such attribute.
     fn length(&self, name: &str) -> usize {
         match self.find(name) {
@@ -30,6 +31,7 @@ impl FuncAttributes {
         }
     }
 
+    /// One dictionary per argument or result; an absent or shorter list means none.
     fn lists(&self, name: &str, count: usize) -> Result<Vec<Attributes>> {
         let wrong = || Error::new(format!("attribute `{name}` must be a list of at most {count} dictionaries"));
         let items = match self.find(name) {
@@ -60,7 +62,7 @@ impl<'a> Walk<'a> {
     fn named_func(&mut self, cursor: &mut Cursor<'a>, head: &Head, name: &str, f: FuncAttributes) -> Result<()> {
         let visibility = f.find("sym_visibility").and_then(symbol);
         let public = visibility.as_deref().is_none_or(|v| v != "private" && v != "nested");
-        let mut scope = Scope::default();
+        let mut scope = Scope::new(self.module.funcs.len() + self.module.symbols.len());
         if head.regions != 1 {
             return Err(Error::new(format!("a function must have one body, not {}", head.regions)));
         }
@@ -74,33 +76,30 @@ impl<'a> Walk<'a> {
         };
         if body.ops.is_empty() {
             // A declaration: a name others may refer to, but nothing to run.
-            let Some(Attribute::Type(Type::Other(ty))) = f.find("function_type") else {
+            let ty = match (f.ty, f.find("function_type")) {
+                (Some(ty), _) => self.tables.type_at(head.offset, ty, 0)?.into_type(),
+                (None, Some(Attribute::Type(ty))) => ty.clone(),
+                _ => Type::Token,
+            };
+            let Type::Other(ty) = ty else {
                 return Err(Error::new("attribute `function_type` must be a function type"));
             };
             // The type is kept as text. Where none is read, there are as many arguments and results as have attributes.
-            let (inputs, results) = match crate::text::function_type(ty) {
+            let (inputs, results) = match crate::text::function_type(&ty) {
                 Some((inputs, results)) => (inputs.len(), results.len()),
                 None => (f.length("arg_attrs"), f.length("res_attrs")),
             };
             let lists = [f.lists("arg_attrs", inputs)?, f.lists("res_attrs", results)?];
-            let attributes = declaration(name, ty.clone(), visibility.as_deref(), lists, f.discardable);
+            let attributes = declaration(name, ty, visibility.as_deref(), lists, f.discardable);
             self.module.symbols.push(("func.func".to_owned(), attributes));
             return Ok(());
         }
         let Some(Op { kind: OpKind::Return, operands, .. }) = body.ops.last() else {
             return Err(Error::new("a function must end in a return"));
         };
-        // The declared type is a type attribute, which keeps function types as text.
         let types = |ids: &[ValueId]| ids.iter().map(|v| scope.values[v.0 as usize].clone()).collect::<Vec<_>>();
         let (inputs, results) = (types(&body.args), types(operands));
-        let actual = function_text(&inputs, &results);
-        match f.find("function_type") {
-            Some(Attribute::Type(Type::Other(declared))) if *declared == actual => {}
-            Some(Attribute::Type(declared)) => {
-                return Err(Error::new(format!("is declared as {declared} but its body is {actual}")));
-            }
-            _ => return Err(Error::new("attribute `function_type` must be a type")),
-        }
+        self.declared(head, &f, &inputs, &results)?;
         let (arg_attributes, result_attributes) =
             (f.lists("arg_attrs", inputs.len())?, f.lists("res_attrs", results.len())?);
         let mut attributes = f.discardable;
@@ -119,9 +118,35 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// A function has the type it is declared with.
+    fn declared(&mut self, head: &Head, f: &FuncAttributes, inputs: &[Type], results: &[Type]) -> Result<()> {
+        let text = match f.ty {
+            Some(ty) if self.tables.function_type(head.offset, ty)? == Some((inputs, results)) => return Ok(()),
+            Some(ty) => self.tables.type_at(head.offset, ty, 0)?.into_type(),
+            None => match f.find("function_type") {
+                Some(Attribute::Type(declared)) => declared.clone(),
+                _ => return Err(Error::new("attribute `function_type` must be a type")),
+            },
+        };
+        // Elsewhere function types are kept as text.
+        let actual = function_text(inputs, results);
+        match text {
+            Type::Other(declared) if declared == actual => Ok(()),
+            declared => Err(Error::new(format!("is declared as {declared} but its body is {actual}"))),
+        }
+    }
+
     fn func_attributes(&mut self, head: &Head) -> Result<FuncAttributes> {
         let gathered = self.gather(head)?;
-        let own = gathered.own.iter().map(|&(name, index)| (name.to_owned(), self.tables.loaded(index).clone()));
-        Ok(FuncAttributes { own: own.chain(gathered.named).collect(), discardable: gathered.discardable })
+        let mut own = Attributes::with_capacity(gathered.own.len());
+        let mut ty = None;
+        for &(name, index) in &gathered.own {
+            match self.tables.type_of_attribute(index) {
+                Some(number) if name == "function_type" => ty = Some(number),
+                _ => own.push((name.to_owned(), self.tables.loaded(index).clone())),
+            }
+        }
+        own.extend(gathered.named);
+        Ok(FuncAttributes { own, ty, discardable: gathered.discardable })
     }
 }

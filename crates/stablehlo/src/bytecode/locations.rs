@@ -1,90 +1,121 @@
-//! Source locations: attributes that ops refer to, turned into the module's table.
+//! Source locations: attributes that ops refer to, kept as they are in the file.
 //!
-//! A location is decoded when an op names it, its children after it, one entry at a time: chains of any depth, and
-//! cycles in hostile files, cost no stack.
+//! A location's id is the number of its attribute, plus one; id 0 is the unknown location. So reading an op costs nothing
+//! but a look at the number, and a place is decoded, without those it names, when somebody asks for it.
 
-use super::container::Dialect;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+
+use super::container::{Container, Dialect, Entry};
 use super::cursor::Cursor;
-use super::entries::Tables;
+use crate::attributes::Budget;
 use crate::error::Result;
 use crate::ir::{Location, LocationId};
 
-/// Locations named so far.
-pub(super) struct Locations {
-    /// Id of each attribute that is used as a location.
-    ids: Vec<Option<LocationId>>,
-    /// Attributes in the order of their ids, from id 1; id 0 is the unknown location.
-    named: Vec<usize>,
+/// The attributes of a file, to find locations among them.
+#[derive(Debug)]
+pub(crate) struct EncodedLocations {
+    program: Bytes,
+    attributes: Vec<Entry>,
+    strings: Vec<Range<usize>>,
+    /// Whether all names together are in proportion to the file; looked at once.
+    modest: OnceLock<bool>,
 }
 
-impl Locations {
-    pub(super) fn new(attributes: usize) -> Self {
-        Self { ids: vec![None; attributes], named: Vec::new() }
+/// The id of the location attribute whose number comes next, of a file with that many attributes.
+#[inline]
+pub(super) fn read(cursor: &mut Cursor<'_>, attributes: usize) -> Result<LocationId> {
+    let index = cursor.index()?;
+    match u32::try_from(index + 1) {
+        Ok(id) if index < attributes => Ok(LocationId(id)),
+        _ => Err(cursor.error(format!("location attribute {index} does not exist; the program has {attributes}"))),
+    }
+}
+
+impl EncodedLocations {
+    pub(super) fn new(program: &Bytes, container: Container<'_>) -> Self {
+        Self {
+            program: program.clone(),
+            attributes: container.attributes,
+            strings: container.strings,
+            modest: OnceLock::new(),
+        }
     }
 
-    /// The id of the location attribute whose number comes next.
-    pub(super) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<LocationId> {
-        let index = cursor.index()?;
-        let next = u32::try_from(self.named.len() + 1).map_err(|_| cursor.error("too many locations"))?;
-        let Some(id) = self.ids.get_mut(index) else {
-            return Err(
-                cursor.error(format!("location attribute {index} does not exist; the program has {}", self.ids.len()))
-            );
+    pub(crate) fn len(&self) -> usize {
+        self.attributes.len() + 1
+    }
+
+    /// The location of that id. Attributes that are none, or malformed, are unknown locations.
+    pub(crate) fn get(&self, id: usize) -> Location {
+        let decoded = id.checked_sub(1).and_then(|index| self.attributes.get(index)).map(|entry| self.decode(entry));
+        match decoded {
+            Some(Ok(location)) if *self.modest.get_or_init(|| self.is_modest()) => location,
+            _ => Location::Unknown,
+        }
+    }
+
+    /// A small file may name one long string often; then no location is told, since each would be a copy of it.
+    fn is_modest(&self) -> bool {
+        let mut budget = Budget::new(self.program.len());
+        let name = |entry| {
+            self.fields(entry).and_then(|(code, mut cursor)| match code {
+                11 | 14 | 22 => self.name(&mut cursor).map(|name| name.len()),
+                _ => Ok(0),
+            })
         };
-        Ok(*id.get_or_insert_with(|| {
-            self.named.push(index);
-            LocationId(next)
-        }))
+        self.attributes.iter().all(|entry| budget.charge(name(entry).unwrap_or(0)).is_ok())
     }
 
-    /// Decodes every location named, and those they name.
-    pub(super) fn finish(mut self, tables: &mut Tables<'_>) -> Result<Vec<Location>> {
-        let mut locations = vec![Location::Unknown];
-        let mut next = 0;
-        while let Some(&index) = self.named.get(next) {
-            next += 1;
-            let location = self.decode(tables, index)?;
-            locations.push(location);
-        }
-        Ok(locations)
-    }
-
-    fn decode(&mut self, tables: &mut Tables<'_>, index: usize) -> Result<Location> {
-        let entry = tables.attribute_entry(0, index)?;
-        let mut cursor = Cursor::new(tables.container.file, entry.range);
+    /// The code of a builtin attribute, and what follows it.
+    fn fields(&self, entry: &Entry) -> Result<(u64, Cursor<'_>)> {
+        let mut cursor = Cursor::new(&self.program, entry.range.clone());
         if entry.dialect != Dialect::Builtin || !entry.encoded {
-            return Ok(Location::Unknown);
+            return Err(cursor.error("not an attribute of MLIR's own"));
         }
+        Ok((cursor.varint()?, cursor))
+    }
+
+    /// The string attribute whose number comes next.
+    fn name(&self, cursor: &mut Cursor<'_>) -> Result<&[u8]> {
+        let index = cursor.index()?;
+        let string = self.attributes.get(index).map(|entry| self.fields(entry)).transpose()?;
+        let Some((2, mut string)) = string else { return Err(cursor.error("expected a string attribute")) };
+        match self.strings.get(string.index()?) {
+            Some(range) => Ok(&self.program[range.clone()]),
+            None => Err(string.error("the string does not exist")),
+        }
+    }
+
+    fn text(&self, cursor: &mut Cursor<'_>) -> Result<String> {
+        Ok(String::from_utf8_lossy(self.name(cursor)?).into_owned())
+    }
+
+    fn decode(&self, entry: &Entry) -> Result<Location> {
+        let (code, mut cursor) = self.fields(entry)?;
         let cursor = &mut cursor;
-        let location = match cursor.varint()? {
-            10 => Location::CallSite(self.read(cursor)?, self.read(cursor)?),
-            11 => {
-                let file = tables.child_text(cursor, 0)?;
-                Location::File { file, line: cursor.varint()?, column: cursor.varint()? }
-            }
-            12 => Location::Fused(cursor.list(|cursor| self.read(cursor))?),
+        let place = |cursor: &mut Cursor<'_>| read(cursor, self.attributes.len());
+        let location = match code {
+            10 => Location::CallSite(place(cursor)?, place(cursor)?),
+            11 => Location::File { file: self.text(cursor)?, line: cursor.varint()?, column: cursor.varint()? },
+            12 => Location::Fused(cursor.list(place)?),
             13 => {
-                let places = cursor.list(|cursor| self.read(cursor))?;
+                let places = cursor.list(place)?;
                 cursor.index()?;
                 Location::Fused(places)
             }
-            14 => {
-                let name = tables.child_text(cursor, 0)?;
-                Location::Name(name, self.read(cursor)?)
-            }
-            15 => Location::Unknown,
+            14 => Location::Name(self.text(cursor)?, place(cursor)?),
             22 => {
-                let file = tables.child_text(cursor, 0)?;
+                let file = self.text(cursor)?;
                 let numbers = cursor.list(Cursor::varint)?;
                 let at = |i: usize| numbers.get(i).copied().unwrap_or(0);
                 // With four numbers they are start line, start column, end line, end column.
                 Location::File { file, line: at(0), column: at(1) }
             }
-            code => return Err(cursor.error(format!("attribute code {code} in the place of a location"))),
+            _ => Location::Unknown,
         };
-        if !cursor.is_empty() {
-            return Err(cursor.error(format!("{} bytes left over in a location", cursor.remaining())));
-        }
-        Ok(location)
+        Ok(if cursor.is_empty() { location } else { Location::Unknown })
     }
 }

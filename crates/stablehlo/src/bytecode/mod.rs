@@ -16,6 +16,7 @@ mod walk;
 use bytes::Bytes;
 
 pub(crate) use container::MAGIC;
+pub(crate) use locations::EncodedLocations;
 
 use crate::error::Result;
 use crate::ir::Module;

@@ -43,7 +43,7 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
             full: "func.func".into(),
             role: Role::Func,
             code: Code::Other,
-            attributes: vhlo_attributes("func_v1"),
+            attributes: vhlo_attributes("func", 1),
             vhlo: true,
         },
         _ if full.starts_with("stablehlo.") || full.starts_with("func.") => {
@@ -56,7 +56,9 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
         _ => match full.strip_prefix("vhlo.") {
             None => other(Role::Op, Code::Other),
             Some(versioned) => {
-                let split = versioned.rsplit_once("_v").and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
+                // A search for one character is quicker than one for a string.
+                let split = versioned.rsplit_once('v').and_then(|(base, v)| Some((base.strip_suffix('_')?, v)));
+                let split = split.and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
                 let (base, version) = split.unwrap_or((versioned, 1));
                 if version > NEWEST_OP {
                     return Err(Error::new(format!(
@@ -65,10 +67,10 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
                     )));
                 }
                 Name {
-                    full: format!("stablehlo.{base}"),
+                    full: ["stablehlo.", base].concat(),
                     role: Role::Op,
                     code: Code::from_name(base),
-                    attributes: vhlo_attributes(versioned),
+                    attributes: vhlo_attributes(base, version),
                     vhlo: true,
                 }
             }

@@ -4,7 +4,7 @@ use super::container::Dialect;
 use super::cursor::Cursor;
 use super::entries::{MAX_DEPTH, Tables};
 use crate::error::{Error, Result};
-use crate::ir::{Attribute, ElementType, TensorType, Type};
+use crate::ir::{Attribute, DYNAMIC, ElementType, TensorType, Type};
 use crate::print::float_text;
 use crate::types::Ty;
 
@@ -75,9 +75,15 @@ impl Tables<'_> {
         if let (Ty::Element(element), None) = (&element, &encoding) {
             return Ok(Ty::Value(Type::Tensor(TensorType { shape, element: *element })));
         }
+        if matches!(element, Ty::Value(Type::Tensor(_) | Type::Token | Type::Tuple(_)) | Ty::Function(..)) {
+            return Err(cursor.error(format!("a tensor of {}", element.into_type())));
+        }
+        if let Some(extent) = shape.iter().find(|&&extent| extent < 0 && extent != DYNAMIC) {
+            return Err(cursor.error(format!("a tensor with the extent {extent}")));
+        }
         let mut text = String::from("tensor<");
         for extent in shape {
-            text.push_str(&if extent == i64::MIN { "?x".to_owned() } else { format!("{extent}x") });
+            text.push_str(&if extent == DYNAMIC { "?x".to_owned() } else { format!("{extent}x") });
         }
         text.push_str(&element.into_type().to_string());
         if let Some(encoding) = encoding {
@@ -193,7 +199,7 @@ impl Tables<'_> {
         let storage = self.child_type(cursor, depth)?.into_type().to_string();
         let width = storage.trim_start_matches(['u', 'i']).parse::<u32>().unwrap_or(64).clamp(1, 63);
         let storage = format!("{}{width}", if signed { "i" } else { "u" });
-        let all = if signed { (-1i64 << (width - 1), (1i64 << (width - 1)) - 1) } else { (0, (1i64 << width) - 1) };
+        let all = if signed { (-1i64 << (width - 1), i64::MAX >> (64 - width)) } else { (0, i64::MAX >> (63 - width)) };
         let range = |min: i64, max: i64| if (min, max) == all { String::new() } else { format!("<{min}:{max}>") };
         let step = |scale: f64, zero: i64| {
             let scale = float_text(scale.to_bits(), ElementType::F64);

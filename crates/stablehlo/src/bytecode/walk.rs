@@ -1,14 +1,11 @@
 //! The IR section: module, functions, regions and ops.
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
 use super::container::IR_SECTION;
 use super::cursor::Cursor;
 use super::entries::Tables;
-use super::locations::Locations;
+use super::locations::{self, EncodedLocations};
 use super::names::{Name, Role, resolve};
 use crate::MAX_NESTING;
 use crate::attributes::Named;
@@ -29,21 +26,39 @@ pub(super) struct Scope {
     extent: usize,
     /// Types of all values of the function.
     pub(super) values: ValueTypes,
+    /// Number of the function in the program, from 1.
+    func: u32,
 }
 
 impl Scope {
-    fn add(&mut self, ty: Arc<Type>) -> Result<ValueId> {
-        let id = u32::try_from(self.values.len()).map_err(|_| Error::new("a function has more than 2^32 values"))?;
-        self.values.push(ty);
+    pub(super) fn new(func: usize) -> Self {
+        // Zero stands for none.
+        Self { func: u32::try_from(func).unwrap_or(0).saturating_add(1), ..Self::default() }
+    }
+
+    /// A new value of the type of that number in the file.
+    #[inline]
+    fn add(&mut self, tables: &mut Tables<'_>, offset: usize, ty: usize) -> Result<ValueId> {
+        let position = tables.interned_type(offset, ty, self.func, &mut self.values)?;
+        let Ok(id) = u32::try_from(self.values.len()) else {
+            return Err(Error::new("a function has more than 2^32 values"));
+        };
+        self.values.push_interned(position);
         Ok(ValueId(id))
     }
 
-    fn define(&mut self, slot: usize, value: ValueId) {
-        if self.slots.len() <= slot {
-            self.slots.resize(slot + 1, UNDEFINED);
+    #[inline]
+    fn resolve(&self, slot: u32) -> Result<ValueId> {
+        match self.slots.get(slot as usize) {
+            Some(&value) if value != UNDEFINED => Ok(value),
+            _ => Err(undefined(slot)),
         }
-        self.slots[slot] = value;
     }
+}
+
+#[cold]
+fn undefined(slot: u32) -> Error {
+    Error::new(format!("operand number {slot} is used before it is defined"))
 }
 
 /// The numbers of the values a region defines, in order of appearance.
@@ -53,12 +68,16 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn take(&mut self, cursor: &Cursor<'_>) -> Result<usize> {
-        if self.next == self.end {
-            return Err(cursor.error("a region defines more values than announced"));
+    /// Gives a value the next number.
+    #[inline]
+    fn define(&mut self, scope: &mut Scope, cursor: &Cursor<'_>, value: ValueId) -> Result<()> {
+        match scope.slots.get_mut(self.next) {
+            // Numbers at the end of the region and beyond are not its own.
+            Some(slot) if self.next < self.end => *slot = value,
+            _ => return Err(cursor.error("a region defines more values than announced")),
         }
         self.next += 1;
-        Ok(self.next - 1)
+        Ok(())
     }
 }
 
@@ -69,10 +88,12 @@ pub(super) struct Head {
     pub(super) location: LocationId,
     /// Attribute number of the dictionary.
     dictionary: Option<usize>,
-    /// Number of the properties, and where they are.
-    properties: Option<(usize, Range<usize>)>,
-    results: SmallVec<[Arc<Type>; 2]>,
-    operands: SmallVec<[usize; 4]>,
+    /// Number of the properties.
+    properties: Option<usize>,
+    /// Numbers of the types of the results, in the place of the values.
+    results: ValueIds,
+    /// Numbers of the operands in the file, in the place of the values.
+    operands: ValueIds,
     pub(super) regions: usize,
     isolated: bool,
 }
@@ -91,24 +112,34 @@ struct Known {
 struct Kinds {
     /// Position in `known`, from 1, by the number of the properties; 0 where there is none yet.
     by_properties: Vec<u32>,
+    /// The same by the number of the name, of ops without properties.
+    by_name: Vec<u32>,
     known: Vec<Known>,
 }
 
 impl Kinds {
-    fn find(&self, name: usize, properties: usize) -> Option<&Known> {
-        let position = self.by_properties.get(properties)?.checked_sub(1)?;
-        self.known.get(position as usize).filter(|known| known.name == name)
+    #[inline]
+    fn find(&self, name: usize, properties: Option<usize>) -> Option<&Known> {
+        let position = match properties {
+            Some(properties) => self.by_properties.get(properties),
+            None => self.by_name.get(name),
+        };
+        self.known.get((*position? as usize).checked_sub(1)?).filter(|known| known.name == name)
     }
 
     /// Keeps what the first op of these properties means.
-    fn add(&mut self, properties: usize, known: Known) {
-        if self.by_properties.len() <= properties {
-            self.by_properties.resize(properties + 1, 0);
+    fn add(&mut self, properties: Option<usize>, known: Known) {
+        let (list, index) = match properties {
+            Some(properties) => (&mut self.by_properties, properties),
+            None => (&mut self.by_name, known.name),
+        };
+        if list.len() <= index {
+            list.resize(index + 1, 0);
         }
-        if self.by_properties[properties] == 0
+        if list[index] == 0
             && let Ok(position) = u32::try_from(self.known.len() + 1)
         {
-            self.by_properties[properties] = position;
+            list[index] = position;
             self.known.push(known);
         }
     }
@@ -128,16 +159,14 @@ pub(super) struct Walk<'a> {
     pub(super) tables: Tables<'a>,
     names: Vec<Name>,
     kinds: Kinds,
-    locations: Locations,
     pub(super) module: Module,
 }
 
 impl<'a> Walk<'a> {
     pub(super) fn new(tables: Tables<'a>) -> Result<Self> {
         let names = resolve(&tables.container)?;
-        let locations = Locations::new(tables.container.attributes.len());
         let module = Module { version: tables.container.stablehlo_version, ..Module::default() };
-        Ok(Self { tables, names, kinds: Kinds::default(), locations, module })
+        Ok(Self { tables, names, kinds: Kinds::default(), module })
     }
 
     /// Reads the whole section: an implicit block with one module.
@@ -163,7 +192,8 @@ impl<'a> Walk<'a> {
             self.module_body(&mut cursor)?;
         }
         finished(&cursor)?;
-        self.module.locations = self.locations.finish(&mut self.tables)?;
+        let encoded = EncodedLocations::new(self.tables.program, self.tables.container);
+        self.module.locations = Locations::encoded(encoded);
         Ok(self.module)
     }
 
@@ -173,8 +203,7 @@ impl<'a> Walk<'a> {
         if let Some(at) = attributes.iter().position(|(name, _)| name == "sym_name") {
             self.module.name = symbol(&attributes.remove(at).1);
         }
-        if let Some((_, range)) = head.properties.clone() {
-            let mut cursor = Cursor::new(self.tables.container.file, range);
+        if let Some(mut cursor) = self.properties(head) {
             let (index, present) = cursor.flagged()?;
             if present {
                 let index = usize::try_from(index).map_err(|_| cursor.error("attribute index out of range"))?;
@@ -216,6 +245,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    #[inline]
     fn head(&mut self, cursor: &mut Cursor<'a>) -> Result<Head> {
         let offset = cursor.pos();
         let name = cursor.index()?;
@@ -226,32 +256,21 @@ impl<'a> Walk<'a> {
         if mask & 0x80 != 0 {
             return Err(cursor.error(format!("unknown op field in mask {mask:#04x}")));
         }
-        let location = self.locations.read(cursor)?;
+        let location = locations::read(cursor, self.tables.container.attributes.len())?;
         let has = |bit: u8| mask & bit != 0;
         let dictionary = if has(0x01) { Some(cursor.index()?) } else { None };
         let properties = if has(0x40) {
             let index = cursor.index()?;
-            let all = &self.tables.container.properties;
-            let range = all.get(index).cloned();
-            let range = range.ok_or_else(|| {
-                cursor.error(format!("properties {index} do not exist; the program has {}", all.len()))
-            })?;
-            Some((index, range))
+            let count = self.tables.container.properties.len();
+            if index >= count {
+                return Err(cursor.error(format!("properties {index} do not exist; the program has {count}")));
+            }
+            Some(index)
         } else {
             None
         };
-        let mut results = SmallVec::new();
-        if has(0x02) {
-            for _ in 0..cursor.count()? {
-                results.push(self.tables.value_type(cursor)?);
-            }
-        }
-        let mut operands = SmallVec::new();
-        if has(0x04) {
-            for _ in 0..cursor.count()? {
-                operands.push(cursor.index()?);
-            }
-        }
+        let results = if has(0x02) { numbers(cursor)? } else { ValueIds::new() };
+        let operands = if has(0x04) { numbers(cursor)? } else { ValueIds::new() };
         if has(0x08) && !cursor.list(Cursor::index)?.is_empty() {
             return Err(cursor
                 .error("branches between blocks have no place in StableHLO")
@@ -263,6 +282,12 @@ impl<'a> Walk<'a> {
         let (regions, isolated) = if has(0x10) { cursor.flagged()? } else { (0, false) };
         let regions = cursor.check_count(regions)?;
         Ok(Head { offset, name, location, dictionary, properties, results, operands, regions, isolated })
+    }
+
+    /// The properties of an op that has some.
+    fn properties(&self, head: &Head) -> Option<Cursor<'a>> {
+        let range = self.tables.container.properties.get(head.properties?)?;
+        Some(Cursor::new(self.tables.container.file, range.clone()))
     }
 
     /// Whether an op's regions are in a section of their own.
@@ -279,12 +304,14 @@ impl<'a> Walk<'a> {
 
     /// The attributes in the dictionary, copied.
     fn dictionary(&mut self, head: &Head) -> Result<Attributes> {
-        let Some(index) = head.dictionary else { return Ok(Attributes::new()) };
-        let here = Cursor::new(self.tables.container.file, head.offset..head.offset);
-        self.tables.load(&here, index)?;
+        head.dictionary.map_or(Ok(Attributes::new()), |index| self.dictionary_at(head.offset, index))
+    }
+
+    fn dictionary_at(&mut self, offset: usize, index: usize) -> Result<Attributes> {
+        self.tables.load(&Cursor::new(self.tables.container.file, offset..offset), index)?;
         match self.tables.loaded(index) {
             Attribute::Dictionary(entries) => Ok(entries.clone()),
-            _ => Err(Error::at(head.offset, "an op's attributes must be a dictionary")),
+            _ => Err(Error::at(offset, "an op's attributes must be a dictionary")),
         }
     }
 
@@ -296,8 +323,7 @@ impl<'a> Walk<'a> {
             "attr21", "attr22", "attr23",
         ];
         let mut own = SmallVec::new();
-        if let Some((_, range)) = head.properties.clone() {
-            let mut cursor = Cursor::new(self.tables.container.file, range);
+        if let Some(mut cursor) = self.properties(head) {
             let name = &self.names[head.name];
             let names = name.attributes.unwrap_or(&POSITIONAL);
             for &attribute in names {
@@ -313,7 +339,11 @@ impl<'a> Walk<'a> {
                         discardable: self.dictionary(head)?,
                     });
                 }
-                self.tables.load(&cursor, index)?;
+                // The text of a function's type may be long, and is not needed.
+                let bare = attribute == "function_type" && self.tables.type_of_attribute(index).is_some();
+                if !bare {
+                    self.tables.load(&cursor, index)?;
+                }
                 own.push((attribute, index));
             }
             let name = &self.names[head.name];
@@ -328,7 +358,7 @@ impl<'a> Walk<'a> {
         }
         let all = self.dictionary(head)?;
         let name = &self.names[head.name];
-        if !name.vhlo {
+        if !name.vhlo || self.all_in_properties(head) {
             return Ok(Gathered { own, named: Attributes::new(), discardable: all });
         }
         // Artifacts before properties keep every attribute in the dictionary.
@@ -356,6 +386,7 @@ impl<'a> Walk<'a> {
             return Err(cursor.error(format!("a region announces {count} values, more than the program can hold")));
         }
         scope.extent = end;
+        scope.slots.resize(end, UNDEFINED);
         let mut numbers = Numbers { next: base, end };
         let mut region = Region::default();
         let (ops, has_args) = cursor.flagged()?;
@@ -364,7 +395,7 @@ impl<'a> Walk<'a> {
         }
         let count = cursor.check_count(ops)?;
         // The ops of a function take room at once. Regions are many and small, and open inside each other.
-        region.ops.reserve(if depth == 1 { count.min(cursor.remaining() / 4) } else { count.min(4) });
+        region.ops.reserve_exact(if depth == 1 { count.min(cursor.remaining() / 4) } else { count.min(4) });
         for _ in 0..count {
             let inner = self.op(cursor, scope, &mut numbers, &mut region.ops)?;
             if inner.count > 0
@@ -397,16 +428,16 @@ impl<'a> Walk<'a> {
             let (ty, located) = if version >= 4 {
                 let (index, located) = cursor.flagged()?;
                 let index = usize::try_from(index).map_err(|_| cursor.error("type number out of range"))?;
-                (self.tables.value_type_at(cursor, index)?, located)
+                (index, located)
             } else {
-                (self.tables.value_type(cursor)?, true)
+                (cursor.index()?, true)
             };
+            let value = scope.add(&mut self.tables, cursor.pos(), ty)?;
             if located {
                 // Arguments keep no location.
                 cursor.index()?;
             }
-            let value = scope.add(ty)?;
-            scope.define(numbers.take(cursor)?, value);
+            numbers.define(scope, cursor, value)?;
             args.push(value);
         }
         if version >= 3 && cursor.byte()? != 0 {
@@ -442,60 +473,77 @@ impl<'a> Walk<'a> {
         if head.operands.len() != head.results.len() || head.regions > 0 {
             return Err(Error::new("must have as many results as operands"));
         }
-        for (&slot, ty) in head.operands.iter().zip(&head.results) {
-            let value = resolve_slot(scope, slot)?;
-            let actual = &scope.values[value];
+        for (slot, ty) in head.operands.iter().zip(&head.results) {
+            let value = scope.resolve(slot.0)?;
+            let (actual, ty) = (&scope.values[value], self.tables.value_type(head.offset, ty.0 as usize)?);
             if *actual != **ty {
                 return Err(Error::new(format!("casts {actual} to {ty}, which are different types")));
             }
-            scope.define(numbers.take(cursor)?, value);
+            numbers.define(scope, cursor, value)?;
         }
         Ok(())
     }
 
     /// Reads the op without its regions.
+    #[inline]
     fn shallow(
         &mut self,
         cursor: &Cursor<'_>,
         scope: &mut Scope,
         numbers: &mut Numbers,
-        head: Head,
+        mut head: Head,
         ops: &mut Vec<Op>,
     ) -> Result<()> {
-        let operands = head.operands.iter().map(|&slot| resolve_slot(scope, slot)).collect::<Result<ValueIds>>()?;
+        for operand in &mut head.operands {
+            *operand = scope.resolve(operand.0)?;
+        }
+        for result in &mut head.results {
+            *result = scope.add(&mut self.tables, head.offset, result.0 as usize)?;
+            numbers.define(scope, cursor, *result)?;
+        }
         // The same properties mean the same in another op of that name.
-        let again = head.properties.as_ref().and_then(|(index, _)| self.kinds.find(head.name, *index));
-        let again = again.map(|known| known.weight);
-        let mut gathered = match again {
-            Some(_) => Gathered { discardable: self.dictionary(&head)?, ..Gathered::default() },
-            None => self.gather(&head)?,
-        };
-        let mut results = ValueIds::new();
-        for ty in head.results {
-            let value = scope.add(ty)?;
-            scope.define(numbers.take(cursor)?, value);
-            results.push(value);
-        }
-        let location = head.location;
-        if let (Some(weight), Some((index, _))) = (again, &head.properties) {
-            self.tables.charge(head.offset, weight)?;
-            if let Some(Known { kind, extra, .. }) = self.kinds.find(head.name, *index) {
-                let (kind, mut attributes) = (kind.clone(), extra.clone());
-                attributes.append(&mut gathered.discardable);
-                ops.push(Op { kind, operands, results, regions: Vec::new(), attributes, location });
-            }
+        let known = if self.all_in_properties(&head) { self.kinds.find(head.name, head.properties) } else { None };
+        let Some(known) = known else {
+            let (kind, attributes) = self.kind(scope, &head)?;
+            let Head { operands, results, location, .. } = head;
+            ops.push(Op { kind, operands, results, regions: Vec::new(), attributes, location });
             return Ok(());
+        };
+        self.tables.charge(head.offset, known.weight)?;
+        let Head { dictionary, operands, results, location, .. } = head;
+        ops.push(Op {
+            kind: known.kind.clone(),
+            operands,
+            results,
+            regions: Vec::new(),
+            attributes: known.extra.clone(),
+            location,
+        });
+        if let (Some(index), Some(op)) = (dictionary, ops.last_mut()) {
+            op.attributes.append(&mut self.dictionary_at(head.offset, index)?);
         }
+        Ok(())
+    }
+
+    /// Whether an op's name and properties say all it means: its dictionary holds discardable attributes only.
+    #[inline]
+    fn all_in_properties(&self, head: &Head) -> bool {
+        head.properties.is_some() || head.dictionary.is_none() || self.tables.container.bytecode_version >= 5
+    }
+
+    /// What an op means that is the first of its name and properties.
+    fn kind(&mut self, scope: &Scope, head: &Head) -> Result<(OpKind, Attributes)> {
+        let gathered = self.gather(head)?;
+        let name = &self.names[head.name];
         // Constants are all different, and what some ops mean depends on the ranks of their operands.
         let lasting = !matches!(
-            self.names[head.name].code,
+            name.code,
             Code::Constant | Code::Broadcast | Code::Dot | Code::ReduceWindow | Code::SelectAndScatter | Code::Sort
         );
         let weight = gathered.own.iter().map(|&(_, index)| self.tables.weight(index)).sum();
         if lasting {
             self.tables.charge(head.offset, weight)?;
         }
-        let name = &self.names[head.name];
         let mut named: SmallVec<[(&str, &Attribute); 8]> =
             gathered.own.iter().map(|&(name, index)| (name, self.tables.loaded(index))).collect();
         named.extend(gathered.named.iter().map(|(name, value)| (name.as_str(), value)));
@@ -503,21 +551,16 @@ impl<'a> Walk<'a> {
             code: name.code,
             name: &name.full,
             attributes: Named(&named),
-            operands: &operands,
+            operands: &head.operands,
             values: &scope.values,
         };
         let (kind, mut extra) = kind(&raw)?;
-        if let (true, Some((index, _))) = (lasting, &head.properties) {
-            self.kinds.add(*index, Known { name: head.name, kind: kind.clone(), extra: extra.clone(), weight });
+        if lasting && self.all_in_properties(head) {
+            let known = Known { name: head.name, kind: kind.clone(), extra: extra.clone(), weight };
+            self.kinds.add(head.properties, known);
         }
-        let attributes = if extra.is_empty() {
-            gathered.discardable
-        } else {
-            extra.append(&mut gathered.discardable);
-            extra
-        };
-        ops.push(Op { kind, operands, results, regions: Vec::new(), attributes, location });
-        Ok(())
+        extra.extend(gathered.discardable);
+        Ok((kind, extra))
     }
 
     fn regions(
@@ -528,6 +571,7 @@ impl<'a> Walk<'a> {
         inner: Inner,
         regions: &mut Vec<Region>,
     ) -> Result<()> {
+        regions.reserve_exact(inner.count.min(4));
         if !inner.isolated {
             for _ in 0..inner.count {
                 regions.push(self.region(cursor, scope, depth + 1)?);
@@ -551,11 +595,24 @@ struct Inner {
     isolated: bool,
 }
 
-fn resolve_slot(scope: &Scope, slot: usize) -> Result<ValueId> {
-    match scope.slots.get(slot) {
-        Some(&value) if value != UNDEFINED => Ok(value),
-        _ => Err(Error::new(format!("operand number {slot} is used before it is defined"))),
+/// A list of numbers of types or values, in the place of values.
+#[inline]
+fn numbers(cursor: &mut Cursor<'_>) -> Result<ValueIds> {
+    let count = cursor.count()?;
+    // What is too large for a number names nothing; `UNDEFINED` does not, either.
+    let number = |number| u32::try_from(number).map_or(UNDEFINED, ValueId);
+    let mut few = [UNDEFINED; 4];
+    if let Some(slots) = few.get_mut(..count) {
+        for slot in slots {
+            *slot = number(cursor.varint()?);
+        }
+        return Ok(ValueIds::from_buf_and_len(few, count));
     }
+    let mut list = ValueIds::with_capacity(count);
+    for _ in 0..count {
+        list.push(number(cursor.varint()?));
+    }
+    Ok(list)
 }
 
 /// Use-list orders restore a C++ data structure; they are read and dropped.

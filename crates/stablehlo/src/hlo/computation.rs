@@ -275,7 +275,14 @@ impl Reader {
                     operands.push(body.shape_operand(&shape)?);
                 }
                 let by_name = opcode == "custom-call";
-                let (kind, attributes) = instruction::kind(i)?;
+                let (mut kind, attributes) = instruction::kind(i)?;
+                if let (OpKind::Compare { compare_type, .. }, true) = (&mut kind, i.comparison_type.is_empty()) {
+                    // Without a type it is the order that says how; there is one order of what is no number of floats.
+                    let ty = operands.first().map(|id| &body.values[id.0 as usize]);
+                    if !matches!(ty, Some(Type::Tensor(ty)) if ty.element.is_float()) {
+                        *compare_type = ComparisonType::NoType;
+                    }
+                }
                 extra.extend(attributes);
                 let mut callees = Vec::new();
                 for id in called {

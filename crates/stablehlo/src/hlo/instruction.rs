@@ -154,15 +154,25 @@ fn compare(i: &Instruction) -> Result<OpKind> {
         "LT" => Direction::Lt,
         other => return Err(Error::new(format!("unknown comparison direction `{other}`"))),
     };
-    let compare_type = match i.comparison_type.as_str() {
-        "" => Kind::NoType,
+    let compare_type = match (i.comparison_type.as_str(), i.comparison_order.as_str()) {
+        ("", "" | "PARTIAL") => Kind::NoType,
+        ("", "TOTAL") => Kind::TotalOrder,
+        ("", "WEAK") => Kind::WeakOrder,
+        ("", other) => return Err(Error::new(format!("unknown comparison order `{other}`"))),
+        (ty, _) => comparison_type(ty)?,
+    };
+    Ok(OpKind::Compare { direction, compare_type })
+}
+
+fn comparison_type(ty: &str) -> Result<ComparisonType> {
+    use ComparisonType as Kind;
+    Ok(match ty {
         "FLOAT" => Kind::Float,
         "TOTALORDER" => Kind::TotalOrder,
         "SIGNED" => Kind::Signed,
         "UNSIGNED" => Kind::Unsigned,
         other => return Err(Error::new(format!("unknown comparison type `{other}`"))),
-    };
-    Ok(OpKind::Compare { direction, compare_type })
+    })
 }
 
 fn gather(i: &mut Instruction) -> Result<OpKind> {

@@ -39,7 +39,7 @@ fn read(program: Bytes, config: Option<proto::Config>) -> Result<Module> {
     config.entry_computation_layout.iter().try_for_each(default_layouts)?;
     let mut reader = computation::Reader::new(std::mem::take(&mut source.computations), size)?;
     let funcs = reader.funcs(&source)?;
-    let mut module = Module { name: Some(source.name), funcs, locations: reader.locations, ..Module::default() };
+    let mut module = Module { name: Some(source.name), funcs, locations: reader.locations.into(), ..Module::default() };
     for (name, count) in [("mhlo.num_partitions", config.num_partitions), ("mhlo.num_replicas", config.replica_count)] {
         if count > 0 {
             module.attributes.push((name.to_owned(), Attribute::Integer(count, ElementType::I32)));

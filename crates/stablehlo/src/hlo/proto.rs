@@ -225,6 +225,9 @@ pub(super) struct Instruction {
     pub(super) use_global_device_ids: bool,
     #[prost(string, tag = "72")]
     pub(super) comparison_type: String,
+    /// Newer producers say this in the place of the type.
+    #[prost(string, tag = "102")]
+    pub(super) comparison_order: String,
     #[prost(message, repeated, tag = "74")]
     pub(super) output_operand_aliasing: Vec<OutputOperandAliasing>,
     #[prost(int32, tag = "77")]

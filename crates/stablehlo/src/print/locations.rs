@@ -18,7 +18,7 @@ impl Printer<'_> {
     }
 
     fn location_name(&mut self, id: LocationId) {
-        match self.module.locations.get(id.0 as usize) {
+        match self.module.locations.get(id).as_deref() {
             None | Some(Location::Unknown) => self.push("unknown"),
             // A place in the text the program was read from.
             Some(Location::File { file, .. }) if file.is_empty() => self.push("unknown"),
@@ -44,8 +44,8 @@ impl Printer<'_> {
             _ => return,
         }
         let module = self.module;
-        let location = &module.locations[id.0 as usize];
-        let children: Vec<LocationId> = match location {
+        let Some(location) = module.locations.get(id) else { return };
+        let children: Vec<LocationId> = match &*location {
             Location::Unknown => return,
             Location::File { file, .. } if file.is_empty() => return,
             Location::File { .. } => Vec::new(),
@@ -66,7 +66,7 @@ impl Printer<'_> {
         self.push("#loc");
         self.number(id.0);
         self.push(" = loc(");
-        match location {
+        match &*location {
             Location::File { file, line, column } => {
                 self.string(file.as_bytes());
                 self.push(":");
@@ -76,7 +76,7 @@ impl Printer<'_> {
             }
             Location::Name(name, child) => {
                 self.string(name.as_bytes());
-                if self.module.locations.get(child.0 as usize).is_some_and(|l| *l != Location::Unknown) {
+                if module.locations.get(*child).is_some_and(|l| *l != Location::Unknown) {
                     self.push("(");
                     place(self, *child, done);
                     self.push(")");

@@ -53,7 +53,7 @@ impl Printer<'_> {
         self.line();
         match name {
             "func.func" => self.declaration(attributes),
-            "sdy.mesh" if !self.options.generic => self.mesh(attributes),
+            "sdy.mesh" if !self.options.generic && find(attributes, "mesh").is_some() => self.mesh(attributes),
             _ => {
                 let own: &[&str] = if name == "sdy.mesh" { &["mesh", "sym_name"] } else { &[] };
                 let (own, rest): (Attributes, _) =

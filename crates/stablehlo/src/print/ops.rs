@@ -99,6 +99,12 @@ impl Printer<'_> {
                 self.return_op(func, op);
                 return true;
             }
+            // The form gives the value's type alone, and a quantized constant has another.
+            OpKind::Constant(literal)
+                if op.results.first().and_then(|&v| type_of(func, v)?.as_tensor()) != Some(&literal.ty) =>
+            {
+                return false;
+            }
             OpKind::Constant(literal) => {
                 self.push("stablehlo.constant");
                 self.dictionary_after_space(&op.attributes);

@@ -33,6 +33,7 @@ pub(crate) fn comparison(ty: ComparisonType) -> &'static str {
         TotalOrder => "TOTALORDER",
         Signed => "SIGNED",
         Unsigned => "UNSIGNED",
+        WeakOrder => "WEAKORDER",
     }
 }
 

@@ -163,6 +163,9 @@ impl<'a> Parser<'a> {
             } else {
                 self.attribute()?
             };
+            if fields.iter().any(|(known, _)| *known == name) {
+                return Err(self.error(format!("field `{name}` is given twice")));
+            }
             fields.push((name, value));
             if !self.eat(",") && !self.at_end() {
                 return Err(self.expected("`,`"));

@@ -58,6 +58,44 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     Ok((own, discardable))
 }
 
+/// Dimension numbers that belong to no op: they are of the form an op's would have.
+pub(super) fn check(value: &Attribute) -> Result<()> {
+    let Attribute::Other(text) = value else { return Ok(()) };
+    let known: &[&str] = match text.strip_prefix("#stablehlo.").and_then(|rest| rest.split_once('<')) {
+        Some(("conv", _)) => {
+            let text = body(value)?;
+            return if text.starts_with("raw") { Ok(()) } else { convolution(text).map(drop) };
+        }
+        Some(("dot", _)) => &[
+            "lhs_batching_dimensions",
+            "rhs_batching_dimensions",
+            "lhs_contracting_dimensions",
+            "rhs_contracting_dimensions",
+        ],
+        Some(("gather", _)) => &[
+            "offset_dims",
+            "collapsed_slice_dims",
+            "operand_batching_dims",
+            "start_indices_batching_dims",
+            "start_index_map",
+            "index_vector_dim",
+        ],
+        Some(("scatter", _)) => &[
+            "update_window_dims",
+            "inserted_window_dims",
+            "input_batching_dims",
+            "scatter_indices_batching_dims",
+            "scatter_dims_to_operand_dims",
+            "index_vector_dim",
+        ],
+        _ => return Ok(()),
+    };
+    match Parser::new(body(value)?).fields()?.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        Some((name, _)) => Err(Error::new(format!("unknown field `{name}`"))),
+        None => Ok(()),
+    }
+}
+
 /// The inside of `#stablehlo.name<...>`.
 fn body(value: &Attribute) -> Result<&str> {
     let inside = match value {

@@ -19,15 +19,16 @@ impl<'a> Parser<'a> {
         if !self.at_end() {
             return Err(self.expected("an op or the end of the program"));
         }
-        if module.funcs.is_empty() {
+        if module.funcs.is_empty() && module.symbols.is_empty() && module.attributes.is_empty() {
             return Err(Error::new("the program holds no function"));
         }
-        module.locations = self.locations;
+        module.locations = self.locations.into();
         Ok(module)
     }
 
     /// Functions, symbols and definitions, up to the end or a closing brace; once also the module that wraps them.
     fn top_level(&mut self, module: &mut Module, outermost: bool) -> Result<()> {
+        let mut wrapped = false;
         loop {
             match self.peek() {
                 0 if self.at_end() => return Ok(()),
@@ -37,7 +38,13 @@ impl<'a> Parser<'a> {
                 b'{' if self.looking_at("{-#") => self.skip_resources()?,
                 b'"' => self.generic_top_level(module, outermost)?,
                 _ => match self.word() {
-                    "module" | "builtin.module" if outermost => self.module(module)?,
+                    "module" | "builtin.module" if outermost => {
+                        if wrapped {
+                            return Err(self.error("a program is one module"));
+                        }
+                        wrapped = true;
+                        self.module(module)?;
+                    }
                     "func.func" | "func" => self.func(module)?,
                     "sdy.mesh" => self.mesh(module)?,
                     _ => return Err(self.expected("`module`, `func.func` or a definition")),
@@ -53,6 +60,10 @@ impl<'a> Parser<'a> {
         }
         if self.keyword("attributes") {
             module.attributes = self.dictionary()?;
+            for (name, value) in &module.attributes {
+                super::canonical::check(value)
+                    .map_err(|e| self.error(format!("attribute `{name}`: {}", e.message())))?;
+            }
         }
         self.expect("{")?;
         self.top_level(module, false)?;
@@ -334,9 +345,14 @@ impl<'a> Parser<'a> {
                 let body = self.region(&mut scope)?;
                 self.expect(")")?;
                 let rest = self.optional_dictionary()?;
-                let func = generic_func(scope, body, properties, rest, location)
-                    .map_err(|e| e.with_offset(start).with_op("func.func"))?;
-                module.funcs.push(func);
+                if body.ops.is_empty() && body.args.is_empty() {
+                    // A declaration, as in its own form.
+                    module.symbols.push((name, properties.into_iter().chain(rest).collect()));
+                } else {
+                    let func = generic_func(scope, body, properties, rest, location)
+                        .map_err(|e| e.with_offset(start).with_op("func.func"))?;
+                    module.funcs.push(func);
+                }
             }
             _ => {
                 let rest = self.optional_dictionary()?;

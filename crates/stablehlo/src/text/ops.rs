@@ -147,7 +147,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn generic_regions(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
+    pub(super) fn generic_regions(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         self.expect("(")?;
         loop {
             op.regions.push(self.region(scope)?);
@@ -254,6 +254,9 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Code, own: &Att
                     )));
                 }
                 Ok(TypeList::new())
+            }
+            Code::Select if types.len() != 2 => {
+                Err(Error::new(format!("needs the types of predicate and result, not {} types", types.len())))
             }
             Code::Select => Ok(types.into_iter().last().into_iter().collect()),
             Code::Other if named == 0 => Ok(TypeList::new()),

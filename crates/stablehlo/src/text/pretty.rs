@@ -21,6 +21,8 @@ impl<'a> Parser<'a> {
             Code::While => self.while_op(scope, op),
             Code::Reduce => self.reduce_op(scope, op),
             Code::Other if op.name == "sdy.manual_computation" => self.manual_computation(scope, op),
+            Code::Other if op.name == "chlo.scan" => self.scan_op(scope, op),
+            Code::Composite => self.composite_op(scope, op),
             Code::Constant => self.constant_op(op),
             code => self.flat_form(scope, op, code),
         }
@@ -31,11 +33,6 @@ impl<'a> Parser<'a> {
         match code {
             Code::Compare => self.compare(scope, op)?,
             Code::Call | Code::CustomCall => self.callee(scope, op, code)?,
-            Code::Composite => {
-                let name = self.string()?;
-                op.list("name", Attribute::String(name));
-                self.items(scope, op, code)?;
-            }
             Code::Convolution => self.convolution_op(scope, op)?,
             _ => self.items(scope, op, code)?,
         }
@@ -132,7 +129,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Operands and `word = value` pairs, separated by commas; and what some ops put in between.
-    fn items(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Code) -> Result<()> {
+    pub(super) fn items(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Code) -> Result<()> {
         // A few ops of other dialects wrap their operands: `chlo.top_k(%0, k = 2)`.
         let wrapped = self.eat("(");
         loop {

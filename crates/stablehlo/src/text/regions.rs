@@ -7,7 +7,7 @@ use super::ops::{GenericOp, Types, canonical_name, code_of};
 use super::parser::Parser;
 use super::scope::Scope;
 use super::types::TypeList;
-use crate::attributes::Named;
+use crate::attributes::{Named, int};
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::ops::Code;
@@ -63,6 +63,54 @@ impl<'a> Parser<'a> {
         Ok(args)
     }
 
+    /// `"name" %0, %1 ({...}) {attributes} : (T) -> T`; the regions are optional.
+    pub(super) fn composite_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
+        let name = self.string()?;
+        op.list("name", Attribute::String(name));
+        if self.peek() == b'%' {
+            self.items(scope, op, Code::Composite)?;
+        }
+        if self.peek() == b'(' {
+            self.generic_regions(scope, op)?;
+        }
+        op.rest = self.optional_dictionary()?;
+        self.types_tail(op)
+    }
+
+    /// `(%0) inits (%1) dimension = 0 attributes {...} {^bb0(%a: T, %b: T): ...} : (T, T) -> (T, T)`.
+    pub(super) fn scan_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
+        let (inputs, said) = self.scan_start(scope, op)?;
+        let region = self.region(scope)?;
+        op.regions.push(region);
+        self.generic_end(op)?;
+        let carries = op.operands.len() - inputs;
+        let results = if let Types::Function(_, outputs) = &op.types { outputs.len() } else { 0 };
+        let Some(outputs) = results.checked_sub(carries) else {
+            return Err(self.error(format!("{carries} initial values need as many results, there are {results}")));
+        };
+        op.list("operandSegmentSizes", segments([inputs, carries])?);
+        op.list("resultSegmentSizes", segments([outputs, carries])?);
+        op.listed.extend(said);
+        Ok(())
+    }
+
+    /// All of a scan before its region: how many inputs it has, and the attributes of its dictionary.
+    fn scan_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<(usize, Attributes)> {
+        self.operands(scope, op)?;
+        let inputs = op.operands.len();
+        if !self.keyword("inits") {
+            return Err(self.expected("`inits`"));
+        }
+        self.operands(scope, op)?;
+        if !(self.keyword("dimension") && self.eat("=")) {
+            return Err(self.expected("`dimension =`"));
+        }
+        let dimension = self.integer()?;
+        op.list("dimension", int(dimension));
+        let said = if self.keyword("attributes") { self.dictionary()? } else { Attributes::new() };
+        Ok((inputs, said))
+    }
+
     /// `(%a init: %b), (%c init: %d) across dimensions = [0] : ... reducer(%x: T, %y: T) (...) {...}`, or with
     /// `applies stablehlo.add` in front of `across`.
     pub(super) fn reduce_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
@@ -108,8 +156,9 @@ impl<'a> Parser<'a> {
         let &[_, init] = &op.operands[..] else {
             return Err(self.error("`applies` takes one input"));
         };
-        if !matches!(code_of(name), Code::Binary(_)) {
-            return Err(self.error(format!("`applies` takes an op of two operands, not {name}")));
+        use Binary::{Add, And, Maximum, Minimum, Multiply, Or, Xor};
+        if !matches!(code_of(name), Code::Binary(Add | And | Maximum | Minimum | Multiply | Or | Xor)) {
+            return Err(self.error(format!("`applies` takes a commutative op of two operands, not {name}")));
         }
         let ty = Arc::new(scope.ty(init).clone());
         let args = scope.add([ty.clone(), ty.clone()])?;
@@ -207,4 +256,14 @@ impl<'a> Parser<'a> {
             }
         }
     }
+}
+
+/// `array<i32: 1, 2>`: how many of a list belong to each of two parts.
+fn segments(counts: [usize; 2]) -> Result<Attribute> {
+    let mut bytes = Vec::with_capacity(8);
+    for count in counts {
+        let count = i32::try_from(count).map_err(|_| Error::new("an op has more than 2^31 operands"))?;
+        bytes.extend(count.to_le_bytes());
+    }
+    Ok(Attribute::DenseArray(Literal::new(TensorType::new([2], ElementType::I32), bytes)?))
 }

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::parser::Parser;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ir::{DYNAMIC, ElementType, TensorType, Type};
 use crate::types::Ty;
 
 /// The text of a tensor type with an encoding or quantized elements in one spelling, so that equal types have equal texts:
-/// bounds in short, numbers with a fraction as MLIR prints them, one space after each comma.
+/// bounds in short, numbers with a fraction as MLIR prints them, one space after each comma but those of the list of
+/// scales per axis.
 fn canonical_type(text: &str) -> String {
     let text = text.replace("#stablehlo.type_extensions<bounds = [", "#stablehlo.bounds<").replace("]>>", ">>");
     let mut canonical = String::with_capacity(text.len());
     let mut rest = text.as_str();
+    let (mut depth, mut per_axis) = (0usize, false);
     while let Some(next) = rest.chars().next() {
         let number = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
         if number > 0 {
@@ -37,10 +39,22 @@ fn canonical_type(text: &str) -> String {
             continue;
         }
         rest = &rest[next.len_utf8()..];
+        match next {
+            '{' => {
+                depth += 1;
+                // Scales per block nest one level deeper, and those lists have spaces.
+                per_axis = depth == 1 && canonical.ends_with(", ") && !rest.trim_start().starts_with('{');
+            }
+            '}' => {
+                depth = depth.saturating_sub(1);
+                per_axis = false;
+            }
+            _ => {}
+        }
         if !next.is_whitespace() {
             canonical.push(next);
         }
-        if next == ',' {
+        if next == ',' && !per_axis {
             canonical.push(' ');
         }
     }
@@ -147,7 +161,13 @@ impl<'a> Parser<'a> {
         let start = self.pos;
         let name = self.sigil(b'!', "a type")?;
         if self.here() == b'<' {
-            self.angle_body()?;
+            let inside = self.angle_body()?;
+            let tensors = || {
+                inside[1..].split(", ").all(|part| part.trim_start().starts_with("tensor<") || part.starts_with('#'))
+            };
+            if name == "stablehlo.future" && !tensors() {
+                return Err(Error::at(start, format!("a future must be of tensors, not `{inside}`")));
+            }
             return Ok(Ty::Value(Type::Other(self.text[start..self.pos].to_owned())));
         }
         match name {
@@ -157,6 +177,7 @@ impl<'a> Parser<'a> {
                     self.budget.charge(ty.weight()).map_err(|e| e.with_offset(start))?;
                     Ok(ty)
                 }
+                None if name.starts_with("stablehlo.") => Err(Error::at(start, format!("unknown type `!{name}`"))),
                 None => Ok(Ty::Value(Type::Other(format!("!{name}")))),
             },
         }

@@ -1,6 +1,8 @@
 //! What contractions, reductions, windows, gather and scatter promise about dimension numbers and shapes.
 
-use super::shapes::{agree, distinct, extents_agree, per_dimension, tensors, within};
+use smallvec::SmallVec;
+
+use super::shapes::{Extents, agree, distinct, extents_agree, per_dimension, tensors, within};
 use super::{Site, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -49,14 +51,17 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
 
 fn dot_general(site: &Site<'_>, d: &DotDimensions) -> Result<()> {
     let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
-    let mut shape = Vec::with_capacity(lhs.rank() + rhs.rank());
+    let mut shape = Extents::new();
     for (left, right, name) in
         [(&d.lhs_batching, &d.rhs_batching, "batching"), (&d.lhs_contracting, &d.rhs_contracting, "contracting")]
     {
         ensure!(left.len() == right.len(), "the two sides have {} and {} {name} dimensions", left.len(), right.len());
     }
-    let lhs_used = [&d.lhs_batching[..], &d.lhs_contracting].concat();
-    let rhs_used = [&d.rhs_batching[..], &d.rhs_contracting].concat();
+    let used = |batching: &[usize], contracting: &[usize]| -> SmallVec<[usize; 8]> {
+        batching.iter().chain(contracting).copied().collect()
+    };
+    let lhs_used = used(&d.lhs_batching, &d.lhs_contracting);
+    let rhs_used = used(&d.rhs_batching, &d.rhs_contracting);
     distinct(&lhs_used, lhs.rank(), "lhs dimensions")?;
     distinct(&rhs_used, rhs.rank(), "rhs dimensions")?;
     for (&l, &r) in lhs_used.iter().zip(&rhs_used) {
@@ -81,7 +86,7 @@ fn reduce(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
     for i in 0..inputs {
         let (input, result) = tensors!(site.operand_tensor(i), site.slot(i));
         ensure!(agree(&input.shape, &first.shape), "inputs {first} and {input} differ in shape");
-        let shape: Vec<i64> = rest(&input.shape, dimensions).collect();
+        let shape: Extents = rest(&input.shape, dimensions).collect();
         result.shape_is(&shape)?;
     }
     Ok(())
@@ -132,7 +137,10 @@ pub(super) fn convolution(
     padded: bool,
 ) -> Result<()> {
     let (input, kernel, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
-    ensure!(input.element == kernel.element, "element types of {input} and {kernel} differ");
+    // 8-bit floats of all kinds go together.
+    let byte_float = |element: ElementType| element.is_float() && element.bit_width() == 8;
+    let fits = input.element == kernel.element || (byte_float(input.element) && byte_float(kernel.element));
+    ensure!(fits, "element types of {input} and {kernel} differ");
     let all = |first: usize, second: usize, spatial: &[usize]| [&[first, second], spatial].concat();
     for (tensor, dimensions, name) in [
         (input, all(d.input_batch, d.input_feature, &d.input_spatial), "input dimensions"),

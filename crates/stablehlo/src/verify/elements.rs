@@ -56,7 +56,12 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     match &site.op.kind {
         OpKind::Unary(unary) => of(tensors!(site.operand_tensor(0)), unary_set(*unary), "the operand"),
         OpKind::Binary(binary) => of(tensors!(site.operand_tensor(0)), binary_set(*binary), "operands"),
-        OpKind::Compare { direction, .. } => compare(site, *direction),
+        OpKind::Compare { direction, compare_type } => {
+            if *compare_type == ComparisonType::WeakOrder {
+                of(tensors!(site.operand_tensor(0)), FLOATS, "operands compared as WEAKORDER")?;
+            }
+            compare(site, *direction)
+        }
         OpKind::Clamp => of(tensors!(site.operand_tensor(1)), ANY, "the operand"),
         OpKind::Iota { .. } => of(tensors!(site.result_tensor(0)), NUMBERS, "the result"),
         OpKind::ReducePrecision { .. } => of(tensors!(site.operand_tensor(0)), FLOATS, "the operand"),

@@ -227,10 +227,11 @@ fn tensor(shape: Option<Vec<i64>>, element: Option<ElementType>) -> Result<Type>
 /// What the rules say about the results.
 fn asked(func: &Func, op: &Op) -> Result<Vec<Partial>> {
     let wanted = Wanted::default();
-    let site = Site { func, op, wanted: Some(&wanted) };
+    let site = Site { func, op, module: None, constants: None, wanted: Some(&wanted) };
     shapes::verify(&site)?;
     elements::verify(&site)?;
     contractions::verify(&site)?;
+    super::quantized::verify(&site)?;
     super::raw::verify(&site)?;
     Ok(wanted.0.into_inner())
 }

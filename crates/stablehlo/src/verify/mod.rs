@@ -5,19 +5,25 @@
 //! `contractions` and `raw` work out the shape of each op's results and check dimension numbers, `elements` checks
 //! element types. A rule is added by adding an arm there.
 
+mod asynchronous;
 mod calls;
+mod chlo;
+mod constants;
 mod contractions;
 mod control;
+mod custom_call;
+mod dynamic;
 mod elements;
 mod infer;
+mod quantized;
 mod raw;
 mod shapes;
-
-use std::sync::Arc;
+mod words;
 
 use crate::MAX_NESTING;
 use crate::error::{Error, Result};
 use crate::ir::*;
+use constants::Constants;
 use infer::{Slot, Wanted};
 pub use infer::{infer, infer_op};
 
@@ -34,6 +40,10 @@ pub fn verify(module: &Module) -> Result<()> {
 pub(super) struct Site<'a> {
     pub(super) func: &'a Func,
     pub(super) op: &'a Op,
+    /// The module, where there is one to look into.
+    pub(super) module: Option<&'a Module>,
+    /// The function's integer constants; none where no function is there to look into.
+    pub(super) constants: Option<&'a Constants>,
     /// Set where the types of the results are asked for, not checked.
     pub(super) wanted: Option<&'a Wanted>,
 }
@@ -77,6 +87,11 @@ impl<'a> Site<'a> {
         }
     }
 
+    /// The elements of an operand that is an integer constant.
+    pub(super) fn known(&self, index: usize) -> Option<&'a [i64]> {
+        self.constants?.find(self.func, *self.op.operands.get(index)?)
+    }
+
     pub(super) fn operands(&self) -> impl ExactSizeIterator<Item = &'a Type> + Clone {
         self.op.operands.iter().map(|&v| self.func.ty(v))
     }
@@ -114,15 +129,17 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
     );
     let (attributes, results) = (func.result_attributes.len(), func.results.len());
     ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
-    let mut last = None;
-    for ty in func.values.iter_shared() {
-        // Neighbours often share their type.
-        if !last.replace(ty).is_some_and(|last| Arc::ptr_eq(last, ty)) {
-            shapes::verify_type(ty)?;
-        }
-    }
-    let mut walk =
-        Walk { module, func, state: vec![State::New; func.values.len()], scope: Vec::new(), calls: Vec::new() };
+    func.values.distinct().try_for_each(shapes::verify_type)?;
+    let constants = Constants::default();
+    let mut walk = Walk {
+        constants: &constants,
+        module,
+        func,
+        state: vec![State::New; func.values.len()],
+        scope: Vec::new(),
+        calls: Vec::new(),
+        sound: Vec::new(),
+    };
     walk.region(&func.body, 0)?;
     let returned = returned(&func.body)?;
     let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
@@ -170,7 +187,7 @@ fn loosely(text: &str, other: &Type) -> bool {
 }
 
 /// The shape and the element type of `tensor<4x?xf32, …>`; none where the elements are no numbers, as quantized ones.
-fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
+pub(super) fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
     let mut rest = text.strip_prefix("tensor<")?.split([',', '>']).next()?.trim();
     let mut shape = Vec::new();
     while let Some((extent, after)) =
@@ -211,7 +228,8 @@ enum State {
     Gone,
 }
 
-struct Walk<'a> {
+struct Walk<'a, 'c> {
+    constants: &'c Constants,
     module: &'a Module,
     func: &'a Func,
     state: Vec<State>,
@@ -219,9 +237,11 @@ struct Walk<'a> {
     scope: Vec<ValueId>,
     /// Ops that call functions.
     calls: Vec<&'a Op>,
+    /// Elementwise ops found to be sound, a bit each, by the position of the one type of their operands and results.
+    sound: Vec<u64>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Walk<'a, '_> {
     fn region(&mut self, region: &'a Region, depth: usize) -> Result<()> {
         ensure!(depth <= MAX_NESTING, "regions nest deeper than {MAX_NESTING}");
         let mark = self.scope.len();
@@ -282,15 +302,54 @@ impl<'a> Walk<'a> {
         for &value in &op.results {
             self.define(value)?;
         }
-        if matches!(op.kind, OpKind::Call { .. } | OpKind::Composite { .. }) {
-            self.calls.push(op);
+        match op.kind {
+            OpKind::Call { .. } | OpKind::Composite { .. } => self.calls.push(op),
+            OpKind::Unary(_) | OpKind::Binary(_) => return self.elementwise(op),
+            _ => {}
         }
-        let site = Site { func: self.func, op, wanted: None };
+        self.alone(op)
+    }
+
+    /// Checks of an op and the types of its operands and results.
+    fn alone(&self, op: &'a Op) -> Result<()> {
+        let (module, constants) = (Some(self.module), Some(self.constants));
+        let site = Site { func: self.func, op, module, constants, wanted: None };
         control::verify(&site)?;
         shapes::verify(&site)?;
         elements::verify(&site)?;
         contractions::verify(&site)?;
+        quantized::verify(&site)?;
+        words::verify(&site)?;
+        custom_call::verify(&site)?;
+        chlo::verify(&site)?;
         raw::verify(&site)
+    }
+
+    /// The same, once for all ops of a kind and of one type, which are most of a program.
+    fn elementwise(&mut self, op: &'a Op) -> Result<()> {
+        let types = &self.func.values;
+        let bit = match (&op.kind, &op.operands[..], &op.results[..], &op.regions[..]) {
+            (OpKind::Unary(unary), &[x], &[result], []) if types.position(x) == types.position(result) => {
+                *unary as usize
+            }
+            (OpKind::Binary(binary), &[x, y], &[result], [])
+                if types.position(x) == types.position(result) && types.position(y) == types.position(result) =>
+            {
+                Unary::ALL.len() + *binary as usize
+            }
+            _ => return self.alone(op),
+        };
+        const { assert!(Unary::ALL.len() + Binary::ALL.len() <= u64::BITS as usize) };
+        let position = types.position(op.results[0]) as usize;
+        if self.sound.get(position).is_some_and(|sound| sound >> bit & 1 == 1) {
+            return Ok(());
+        }
+        self.alone(op)?;
+        if self.sound.len() <= position {
+            self.sound.resize(position + 1, 0);
+        }
+        self.sound[position] |= 1 << bit;
+        Ok(())
     }
 
     #[cold]

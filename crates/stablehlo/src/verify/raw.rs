@@ -3,12 +3,11 @@
 //! Their attributes are the artifact's, brought to one form by the readers.
 
 use super::control::{region_reduces, region_yields_elements};
-use super::shapes::{agree, distinct, extents_agree, shape_is, tensors, within};
-use super::{Site, contractions, ensure};
-use crate::attributes::Named;
+use super::shapes::{agree, shape_is, tensors, within};
+use super::words::field;
+use super::{Site, asynchronous, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::Code;
 
 /// What replica groups must hold.
 #[derive(Clone, Copy, PartialEq)]
@@ -22,9 +21,9 @@ enum Groups {
 }
 
 /// The op and its raw attributes.
-struct Raw<'s, 'a> {
-    site: &'s Site<'a>,
-    attributes: &'a Attributes,
+pub(super) struct Raw<'s, 'a> {
+    pub(super) site: &'s Site<'a>,
+    pub(super) attributes: &'a Attributes,
 }
 
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
@@ -45,6 +44,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         "collective_reduce" => {
             raw.groups(Groups::Subset)?;
             raw.root()?;
+            raw.at_least(1)?;
             for (result, ty) in site.results().enumerate() {
                 let (operand, Type::Tensor(ty)) = (tensors!(site.operand_tensor(result)), ty) else { continue };
                 shape_is(ty, &operand.shape)?;
@@ -57,53 +57,62 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         "batch_norm_grad" => raw.batch_norm(5, 3),
         "map" => raw.map(),
         "rng" => raw.rng(),
-        "infeed" => raw.tokens(&[0], true),
-        "recv" => raw.tokens(&[0], true),
-        "outfeed" | "send" => raw.tokens(&[site.op.operands.len().saturating_sub(1)], false),
-        "dynamic_reshape" => raw.dynamic_shape(1, 2),
+        "infeed" => {
+            raw.tokens(&[0], true)?;
+            raw.infeed()
+        }
+        "recv" => {
+            raw.tokens(&[0], true)?;
+            raw.channel(3)?;
+            raw.tensors_but_last()
+        }
+        "outfeed" => raw.tokens(&[site.op.operands.len().saturating_sub(1)], false),
+        "send" => {
+            raw.tokens(&[site.op.operands.len().saturating_sub(1)], false)?;
+            raw.channel(2)
+        }
+        "dynamic_reshape" => raw.dynamic_reshape(),
         "dynamic_iota" => {
             raw.dynamic_shape(0, 1)?;
             let result = tensors!(site.result_tensor(0));
             within(raw.index("iota_dimension")?, result.rank(), "iota_dimension")
         }
         "dynamic_broadcast_in_dim" => raw.dynamic_broadcast(),
-        "dynamic_pad" => raw.per_dimension_operands(5, 2),
+        "dynamic_pad" => raw.dynamic_pad(),
         "real_dynamic_slice" => raw.per_dimension_operands(4, 1),
         "dynamic_gather" => raw.dynamic_gather(),
         "dynamic_conv" => raw.dynamic_conv(),
-        "set_dimension_size" => {
-            raw.counts(2, 1)?;
-            let operand = tensors!(site.operand_tensor(0));
-            within(raw.index("dimension")?, operand.rank(), "dimension")
-        }
+        "set_dimension_size" => raw.set_dimension_size(),
         "einsum" => raw.counts(2, 1),
-        "unary_einsum" | "uniform_quantize" | "uniform_dequantize" | "async_done" => raw.at_least(1),
+        "unary_einsum" | "uniform_quantize" | "uniform_dequantize" => raw.at_least(1),
+        "async_start" => asynchronous::start(site),
+        "async_done" => asynchronous::done(site),
         "torch_index_select" => raw.counts(2, 1),
         _ => Ok(()),
     }
 }
 
 impl<'a> Raw<'_, 'a> {
-    fn find(&self, name: &str) -> Option<&'a Attribute> {
+    pub(super) fn find(&self, name: &str) -> Option<&'a Attribute> {
         self.attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 
     /// A dimension or a position.
-    fn index(&self, name: &str) -> Result<usize> {
+    pub(super) fn index(&self, name: &str) -> Result<usize> {
         match self.find(name).and_then(Attribute::as_integer).map(usize::try_from) {
             Some(Ok(value)) => Ok(value),
             _ => Err(Error::new(format!("attribute `{name}` must be an integer that is not negative"))),
         }
     }
 
-    fn counts(&self, operands: usize, results: usize) -> Result<()> {
+    pub(super) fn counts(&self, operands: usize, results: usize) -> Result<()> {
         let op = self.site.op;
         ensure!(op.operands.len() == operands, "must have {operands} operands, not {}", op.operands.len());
         ensure!(op.results.len() == results, "must have {results} results, not {}", op.results.len());
         Ok(())
     }
 
-    fn at_least(&self, operands: usize) -> Result<()> {
+    pub(super) fn at_least(&self, operands: usize) -> Result<()> {
         let count = self.site.op.operands.len();
         ensure!(count >= operands, "must have at least {operands} operands, not {count}");
         Ok(())
@@ -148,8 +157,7 @@ impl<'a> Raw<'_, 'a> {
         );
         let literal = match self.find("replica_groups") {
             Some(Attribute::Tensor(literal)) => literal,
-            // By the axes of a mesh.
-            Some(Attribute::Other(_)) => return Ok(()),
+            Some(Attribute::Other(text)) => return self.mesh(text),
             _ => return Err(Error::new("attribute `replica_groups` is missing or no tensor")),
         };
         ensure!(literal.ty.rank() == 2, "attribute `replica_groups` must have two dimensions, not {}", literal.ty);
@@ -169,6 +177,20 @@ impl<'a> Raw<'_, 'a> {
             let missing = (0..seen.len()).find(|&id| i64::try_from(id).is_ok_and(|id| !seen.contains(&id)));
             ensure!(missing.is_none(), "attribute `replica_groups` leaves out id {}", missing.unwrap_or(0));
         }
+        Ok(())
+    }
+
+    /// Groups by the axes of a mesh: the mesh is there, if it is named.
+    fn mesh(&self, text: &str) -> Result<()> {
+        let (Some(name), Some(module)) = (field(text, "<mesh").and_then(|m| m.strip_prefix('@')), self.site.module)
+        else {
+            return Ok(());
+        };
+        let named = |attributes: &Attributes| {
+            attributes.iter().any(|(n, value)| n == "sym_name" && value.as_str() == Some(name))
+        };
+        let known = module.symbols.iter().any(|(_, a)| named(a)) || module.func(name).is_some();
+        ensure!(known, "attribute `replica_groups` names the mesh @{name}, which does not exist");
         Ok(())
     }
 
@@ -205,8 +227,9 @@ impl<'a> Raw<'_, 'a> {
             let mut expected = operand.shape.clone();
             let (from, to) = (operand.shape[dimension], result.shape.get(dimension).copied().unwrap_or(DYNAMIC));
             expected[dimension] = to;
+            ensure!(from != 0, "dimension {dimension} of {operand} has no elements to scatter");
             shape_is(result, &expected)?;
-            let whole = from == DYNAMIC || to == DYNAMIC || (if to == 0 { from == 0 } else { from % to == 0 });
+            let whole = from == DYNAMIC || to == DYNAMIC || (to != 0 && from % to == 0);
             ensure!(whole, "dimension {dimension} of {operand} is no multiple of that of {result}");
         }
         region_reduces(self.site, 0, 1)
@@ -217,6 +240,10 @@ impl<'a> Raw<'_, 'a> {
         let (split, concat) = (self.index("split_dimension")?, self.index("concat_dimension")?);
         let count = i64::try_from(self.index("split_count")?).unwrap_or(i64::MAX);
         ensure!(count > 0, "attribute `split_count` must be positive");
+        if let Some(Attribute::Tensor(groups)) = self.find("replica_groups") {
+            let size = groups.ty.shape.get(1).copied().unwrap_or(0);
+            ensure!(size == count, "replica groups have {size} members, but `split_count` is {count}");
+        }
         for (operand, result) in self.pairs()? {
             ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
             within(split, operand.rank(), "split_dimension")?;
@@ -280,6 +307,12 @@ impl<'a> Raw<'_, 'a> {
 
     fn map(&self) -> Result<()> {
         self.at_least(1)?;
+        if let (Some(list), Some(first)) =
+            (self.find("dimensions").and_then(Attribute::as_integers), self.site.operand_tensor(0)?)
+        {
+            let every = list.len() == first.rank() && list.iter().zip(0i64..).all(|(&d, want)| d == want);
+            ensure!(every, "`dimensions` must be every dimension of {first} in order, not {list:?}");
+        }
         let (first, result) = tensors!(self.site.operand_tensor(0), self.site.result_tensor(0));
         for i in 0..self.site.op.operands.len() {
             let operand = tensors!(self.site.operand_tensor(i));
@@ -296,83 +329,7 @@ impl<'a> Raw<'_, 'a> {
         let result = tensors!(self.site.result_tensor(0));
         ensure!(a.shape.is_empty() && b.shape.is_empty(), "the bounds {a} and {b} must be scalars");
         ensure!(a.element == b.element && a.element == result.element, "bounds and result differ in element type");
-        self.shape_operand(shape, result)
-    }
-
-    /// A list of extents, one per dimension of the result.
-    fn shape_operand(&self, shape: &TensorType, result: &TensorType) -> Result<()> {
-        ensure!(shape.rank() == 1 && shape.element.is_integer(), "the shape must be a list of integers, not {shape}");
-        let rank = i64::try_from(result.rank()).unwrap_or(i64::MAX);
-        ensure!(extents_agree(shape.shape[0], rank), "the shape {shape} does not have the rank of {result}");
-        Ok(())
-    }
-
-    /// The last of `operands` operands is the result's shape.
-    fn dynamic_shape(&self, at: usize, operands: usize) -> Result<()> {
-        self.counts(operands, 1)?;
-        let (shape, result) = tensors!(self.site.operand_tensor(at), self.site.result_tensor(0));
-        if at > 0 {
-            let operand = tensors!(self.site.operand_tensor(0));
-            ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
-        }
-        self.shape_operand(shape, result)
-    }
-
-    fn dynamic_broadcast(&self) -> Result<()> {
-        self.dynamic_shape(1, 2)?;
-        let (operand, result) = tensors!(self.site.operand_tensor(0), self.site.result_tensor(0));
-        let Some(list) = self.find("broadcast_dimensions").and_then(Attribute::as_integers) else {
-            return Err(Error::new("attribute `broadcast_dimensions` is missing"));
-        };
-        ensure!(list.len() == operand.rank(), "`broadcast_dimensions` has {} entries for {operand}", list.len());
-        let dimensions: Vec<usize> = list.iter().map(|&d| usize::try_from(d).unwrap_or(usize::MAX)).collect();
-        distinct(&dimensions, result.rank(), "broadcast_dimensions")?;
-        for (&from, &dimension) in operand.shape.iter().zip(&dimensions) {
-            let to = result.shape[dimension];
-            ensure!(from == 1 || extents_agree(from, to), "{operand} cannot be broadcast to {result}");
-        }
-        Ok(())
-    }
-
-    /// The op as one of another name whose attributes are the same but for what is an operand here.
-    fn as_kind(&self, code: Code) -> Result<OpKind> {
-        let named: Vec<(&str, &Attribute)> = self.attributes.iter().map(|(n, value)| (n.as_str(), value)).collect();
-        let (op, values) = (self.site.op, &self.site.func.values);
-        let raw = crate::typed::Raw { code, name: "", attributes: Named(&named), operands: &op.operands, values };
-        Ok(crate::typed::kind(&raw)?.0)
-    }
-
-    /// `convolution` whose padding is an operand: a pair of integers per spatial dimension.
-    fn dynamic_conv(&self) -> Result<()> {
-        self.counts(3, 1)?;
-        let OpKind::Convolution { dimensions, mut window, feature_group_count, batch_group_count, .. } =
-            self.as_kind(Code::Convolution)?
-        else {
-            return Ok(());
-        };
-        // Some producers wrote an entry per dimension of a larger convolution.
-        window.strides.truncate(dimensions.input_spatial.len());
-        let padding = tensors!(self.site.operand_tensor(2));
-        let spatial = i64::try_from(dimensions.input_spatial.len()).unwrap_or(i64::MAX);
-        let fits = padding.element.is_integer() && agree(&padding.shape, &[spatial, 2]);
-        ensure!(fits, "the padding is {padding} but must hold a pair of integers per spatial dimension");
-        contractions::convolution(self.site, &dimensions, &window, (feature_group_count, batch_group_count), false)
-    }
-
-    /// `gather` whose slice sizes are an operand.
-    fn dynamic_gather(&self) -> Result<()> {
-        self.counts(3, 1)?;
-        let (operand, sizes) = tensors!(self.site.operand_tensor(0), self.site.operand_tensor(2));
-        let mut attributes = self.attributes.clone();
-        attributes.push(("slice_sizes".to_owned(), Attribute::Array(Vec::new())));
-        let dimensions = match (Raw { site: self.site, attributes: &attributes }).as_kind(Code::Gather)? {
-            OpKind::Gather { dimensions, .. } => dimensions,
-            _ => return Ok(()),
-        };
-        let rank = i64::try_from(operand.rank()).unwrap_or(i64::MAX);
-        let fits = sizes.element.is_integer() && agree(&sizes.shape, &[rank]);
-        ensure!(fits, "the slice sizes are {sizes} but must be an integer per dimension of {operand}");
-        contractions::gather(self.site, &dimensions, &vec![DYNAMIC; operand.rank()])
+        self.shape_operand(2, shape, result)
     }
 
     /// The last operand of a collective with a dynamic root: as many `i32` as data operands.
@@ -389,16 +346,41 @@ impl<'a> Raw<'_, 'a> {
         Ok(())
     }
 
-    /// Operands from `first` on are lists of integers, one per dimension of operand 0.
-    fn per_dimension_operands(&self, operands: usize, first: usize) -> Result<()> {
-        self.counts(operands, 1)?;
-        let operand = tensors!(self.site.operand_tensor(0));
-        let rank = i64::try_from(operand.rank()).unwrap_or(i64::MAX);
-        for i in first..operands {
-            let list = tensors!(self.site.operand_tensor(i));
-            let fits = list.rank() == 1 && list.element.is_integer() && extents_agree(list.shape[0], rank);
-            ensure!(fits, "operand {i} is {list} but must have an integer per dimension of {operand}");
+    /// All results but the last are tensors.
+    fn tensors_but_last(&self) -> Result<()> {
+        let results = self.site.results();
+        let count = results.len().saturating_sub(1);
+        for (i, ty) in results.take(count).enumerate() {
+            ensure!(matches!(ty, Type::Tensor(_) | Type::Other(_)), "result {i} must be a tensor, not {ty}");
         }
+        Ok(())
+    }
+
+    /// Tensors, whose layouts are lists of dimensions.
+    fn infeed(&self) -> Result<()> {
+        self.tensors_but_last()?;
+        let Some(Attribute::Array(layouts)) = self.find("layout") else { return Ok(()) };
+        let tensors = self.site.op.results.len().saturating_sub(1);
+        // An absent layout is an empty one in artifacts.
+        let stated = !layouts.is_empty();
+        ensure!(!stated || layouts.len() == tensors, "`layout` has {} entries for {tensors} tensors", layouts.len());
+        for layout in layouts {
+            let list = matches!(layout, Attribute::Array(items) if items.iter().all(|d| d.as_integer().is_some()));
+            ensure!(list, "`layout` must hold lists of dimensions");
+        }
+        Ok(())
+    }
+
+    /// A channel is one between devices, or, where a transfer is one with the host, of the type `host`.
+    fn channel(&self, host: i64) -> Result<()> {
+        let transfer =
+            self.find("is_host_transfer").is_some_and(|a| *a == Attribute::Bool(true) || *a == Attribute::Unit);
+        let wanted = if transfer { host } else { 1 };
+        let channel = self.find("channel_type").and_then(Attribute::as_integer).unwrap_or(0);
+        ensure!(
+            channel == 0 || channel == wanted,
+            "attribute `channel_type` must be {wanted} where `is_host_transfer` is {transfer}, not {channel}"
+        );
         Ok(())
     }
 

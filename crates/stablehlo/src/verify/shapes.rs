@@ -1,11 +1,16 @@
 //! What elementwise, shape and indexing ops promise about shapes.
 
+use smallvec::SmallVec;
+
 use super::{Site, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
+/// Extents worked out, mostly without an allocation.
+pub(super) type Extents = SmallVec<[i64; 8]>;
+
 /// Most dimensions a tensor may have. Some checks, and many devices, take time quadratic in the rank.
-const MAX_RANK: usize = 128;
+pub(super) const MAX_RANK: usize = 128;
 
 /// Same rank, and extents that agree where both are known.
 pub(super) fn agree(a: &[i64], b: &[i64]) -> bool {
@@ -27,25 +32,31 @@ pub(super) fn verify_type(ty: &Type) -> Result<()> {
             Ok(())
         }
         Type::Tuple(types) => types.iter().try_for_each(verify_type),
-        _ => Ok(()),
+        Type::Other(_) => super::quantized::verify_type(ty),
+        Type::Token => Ok(()),
     }
 }
 
 /// Dimensions lie within the rank and none occurs twice.
 pub(super) fn distinct(dimensions: &[usize], rank: usize, name: &str) -> Result<()> {
-    let mut seen = vec![false; rank];
+    // A bit for each dimension a tensor may have.
+    const { assert!(MAX_RANK == u128::BITS as usize) };
+    let mut seen = 0u128;
     for &dimension in dimensions {
-        match seen.get_mut(dimension) {
-            Some(seen @ false) => *seen = true,
-            Some(_) => return Err(Error::new(format!("dimension {dimension} occurs twice in `{name}`"))),
-            None => {
-                return Err(Error::new(format!(
-                    "dimension {dimension} in `{name}` is outside the {rank} dimensions of the tensor"
-                )));
-            }
+        if dimension >= rank.min(MAX_RANK) {
+            return Err(outside(dimension, rank, name));
         }
+        if seen >> dimension & 1 == 1 {
+            return Err(Error::new(format!("dimension {dimension} occurs twice in `{name}`")));
+        }
+        seen |= 1 << dimension;
     }
     Ok(())
+}
+
+#[cold]
+fn outside(dimension: usize, rank: usize, name: &str) -> Error {
+    Error::new(format!("dimension {dimension} in `{name}` is outside the {rank} dimensions of the tensor"))
 }
 
 /// One dimension lies within the rank.
@@ -62,9 +73,13 @@ pub(super) fn per_dimension(length: usize, rank: usize, name: &str) -> Result<()
 
 /// The result's shape is the one computed.
 pub(super) fn shape_is(result: &TensorType, expected: &[i64]) -> Result<()> {
-    let expected_type = || TensorType::new(expected, result.element);
-    ensure!(agree(&result.shape, expected), "the result is {result} but must be {}", expected_type());
-    Ok(())
+    if agree(&result.shape, expected) { Ok(()) } else { Err(differs(result, expected)) }
+}
+
+#[cold]
+fn differs(result: &TensorType, expected: &[i64]) -> Error {
+    let expected = TensorType::new(expected, result.element);
+    Error::new(format!("the result is {result} but must be {expected}"))
 }
 
 fn same_element(a: &TensorType, b: &TensorType) -> Result<()> {
@@ -122,7 +137,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             result.element_is(operand.element)?;
             per_dimension(permutation.len(), operand.rank(), "permutation")?;
             distinct(permutation, operand.rank(), "permutation")?;
-            let shape: Vec<i64> = permutation.iter().map(|&d| operand.shape[d]).collect();
+            let shape: Extents = permutation.iter().map(|&d| operand.shape[d]).collect();
             result.shape_is(&shape)
         }
         OpKind::Slice { start_indices, limit_indices, strides } => slice(site, start_indices, limit_indices, strides),
@@ -250,7 +265,7 @@ fn slice(site: &Site<'_>, start: &[i64], limit: &[i64], strides: &[i64]) -> Resu
     per_dimension(start.len(), rank, "start_indices")?;
     per_dimension(limit.len(), rank, "limit_indices")?;
     per_dimension(strides.len(), rank, "strides")?;
-    let mut shape = Vec::with_capacity(rank);
+    let mut shape = Extents::with_capacity(rank);
     for (d, &extent) in operand.shape.iter().enumerate() {
         let (start, limit, stride) = (start[d], limit[d], strides[d]);
         let bounded = extent == DYNAMIC || limit <= extent;
@@ -266,8 +281,11 @@ fn slice(site: &Site<'_>, start: &[i64], limit: &[i64], strides: &[i64]) -> Resu
 /// Start indices are scalars of one integer type, one per dimension.
 fn start_indices(site: &Site<'_>, first: usize, rank: usize) -> Result<()> {
     per_dimension(site.op.operands.len() - first, rank, "start_indices")?;
+    let mut element = None;
     for ty in site.operands().skip(first) {
         let Type::Tensor(tensor) = ty else { continue };
+        let common = *element.get_or_insert(tensor.element);
+        ensure!(tensor.element == common, "start indices have the types {common} and {}", tensor.element);
         ensure!(
             tensor.shape.is_empty() && tensor.element.is_integer(),
             "a start index must be an integer scalar, not {ty}"
@@ -302,7 +320,7 @@ fn dynamic_update_slice(site: &Site<'_>) -> Result<()> {
 fn concatenate(site: &Site<'_>, dimension: usize) -> Result<()> {
     let (first, result) = tensors!(site.operand_tensor(0), site.slot(0));
     within(dimension, first.rank(), "dimension")?;
-    let mut shape = first.shape.clone();
+    let mut shape = Extents::from_slice(&first.shape);
     let mut total = Some(0i64);
     for i in 0..site.op.operands.len() {
         let operand = tensors!(site.operand_tensor(i));
@@ -332,7 +350,7 @@ fn pad(site: &Site<'_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<(
     per_dimension(low.len(), rank, "edge_padding_low")?;
     per_dimension(high.len(), rank, "edge_padding_high")?;
     per_dimension(interior.len(), rank, "interior_padding")?;
-    let mut shape = Vec::with_capacity(rank);
+    let mut shape = Extents::with_capacity(rank);
     for (d, &extent) in operand.shape.iter().enumerate() {
         ensure!(interior[d] >= 0, "interior padding {} must not be negative", interior[d]);
         if extent == DYNAMIC {

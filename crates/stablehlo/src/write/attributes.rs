@@ -14,7 +14,7 @@ use crate::text::fields;
 /// Enumerations: StableHLO's name, the artifact's code, the words in the order of their numbers.
 const ENUMERATIONS: [(&str, u64, &[&str]); 7] = [
     ("comparison_direction", 3, &["EQ", "NE", "GE", "GT", "LE", "LT"]),
-    ("comparison_type", 4, &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"]),
+    ("comparison_type", 4, &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "WEAKORDER"]),
     ("fft_type", 7, &["FFT", "IFFT", "RFFT", "IRFFT"]),
     ("precision", 11, &["DEFAULT", "HIGH", "HIGHEST"]),
     ("rng_algorithm", 12, &["DEFAULT", "THREE_FRY", "PHILOX"]),

@@ -29,9 +29,9 @@ impl Locations {
         if let Some(Some(number)) = self.known.get(at) {
             return *number;
         }
-        let (Some(location), true) = (module.locations.get(at), depth < MAX_DEPTH) else { return self.unknown };
+        let (Some(location), true) = (module.locations.get(id), depth < MAX_DEPTH) else { return self.unknown };
         let mut child = |id: LocationId| self.at_depth(module, encoder, id, depth + 1);
-        let number = match location {
+        let number = match &*location {
             Location::Unknown => self.unknown,
             // A place in the text the program was read from.
             Location::File { file, .. } if file.is_empty() => self.unknown,

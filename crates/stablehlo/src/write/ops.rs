@@ -16,6 +16,11 @@ pub(super) struct Spelled {
 /// Attributes by name while they are collected.
 pub(super) type Named = Vec<(&'static str, usize)>;
 
+/// Whether a type attribute is a floating-point number of a byte.
+fn is_byte_float(attribute: &Attribute) -> bool {
+    matches!(attribute, Attribute::Type(Type::Other(name)) if name.starts_with("f8"))
+}
+
 /// Ops that came after the first version.
 const SINCE: [(&str, Version); 6] = [
     ("tan", Version(1, 4, 0)),
@@ -80,7 +85,7 @@ impl Encoder {
         if let Some((_, since)) = SINCE.iter().find(|row| row.0 == base) {
             needs(self.version, *since, || "the op".to_owned())?;
         }
-        self.check_promotion(func, op)?;
+        self.check_types(func, op)?;
         let mut attributes = Named::new();
         let second = match &op.kind {
             OpKind::Other { attributes: own, .. } => self.other(base, op, own, &mut attributes)?,
@@ -90,8 +95,8 @@ impl Encoder {
         Ok(Spelled { name: format!("{base}_v{}", if second { 2 } else { 1 }), attributes })
     }
 
-    /// Reductions in another type than that of the operands came with 0.17.0.
-    fn check_promotion(&self, func: &Func, op: &Op) -> Result<()> {
+    /// Reductions in another type than that of the operands came with 0.17.0, convolutions of two types with 1.20.0.
+    fn check_types(&self, func: &Func, op: &Op) -> Result<()> {
         let reduces = match &op.kind {
             OpKind::Reduce { .. }
             | OpKind::ReduceWindow { .. }
@@ -105,6 +110,16 @@ impl Encoder {
         let element = |v: &ValueId| func.ty(*v).as_tensor().map(|t| t.element);
         if reduces && op.results.iter().zip(&op.operands).any(|(r, o)| element(r) != element(o)) {
             needs(self.version, Version(0, 17, 0), || "reducing in another type than that of the operands".to_owned())?;
+        }
+        let convolves = match &op.kind {
+            OpKind::Convolution { .. } => true,
+            OpKind::Other { name, .. } => name == "stablehlo.dynamic_conv",
+            _ => false,
+        };
+        if let ([lhs, rhs, ..], true) = (&op.operands[..], convolves)
+            && element(lhs) != element(rhs)
+        {
+            needs(self.version, Version(1, 20, 0), || "a convolution of two element types".to_owned())?;
         }
         Ok(())
     }
@@ -137,6 +152,9 @@ impl Encoder {
             OpKind::Constant(literal) => put.push(("value", self.vhlo_literal(literal)?)),
             OpKind::Iota { iota_dimension } => put.push(("iota_dimension", self.index(*iota_dimension)?)),
             OpKind::Compare { direction, compare_type } => {
+                if *compare_type == ComparisonType::WeakOrder {
+                    needs(self.version, Version(1, 22, 0), || "comparison type WEAKORDER".to_owned())?;
+                }
                 let direction = self.vhlo_word("comparison_direction", words::direction(*direction))?;
                 put.push(("comparison_direction", direction));
                 put.push(("compare_type", self.vhlo_word("comparison_type", words::comparison(*compare_type))?));
@@ -296,6 +314,17 @@ impl Encoder {
             let value = match &fields {
                 None => self.vhlo_absent()?,
                 Some(fields) => match find(fields, name) {
+                    // Products of 8-bit numbers in several steps.
+                    Some(value)
+                        if name == "num_primitive_operations"
+                            && value.as_integer() > Some(1)
+                            && find(fields, "lhs_precision_type").is_some_and(is_byte_float) =>
+                    {
+                        needs(self.version, Version(1, 21, 0), || {
+                            "an `algorithm` of several products of f8".to_owned()
+                        })?;
+                        self.vhlo_attribute(value).map_err(|e| named(e, name))?
+                    }
                     Some(value) => self.vhlo_attribute(value).map_err(|e| named(e, name))?,
                     None => return Err(Error::new(format!("`algorithm` has no field `{name}`"))),
                 },

@@ -42,8 +42,7 @@ impl Encoder {
             _ => None,
         };
         let second = self.has_second(base, extra)?;
-        let versioned = format!("{base}_v{}", if second { 2 } else { 1 });
-        let names = match vhlo_attributes(&versioned) {
+        let names = match vhlo_attributes(base, if second { 2 } else { 1 }) {
             Some(names) => names,
             None if PLAIN.contains(&base) => &[],
             None => {

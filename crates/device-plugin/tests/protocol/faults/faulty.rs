@@ -283,6 +283,11 @@ impl Backend for Device {
         Some(&buffer.0.0)
     }
 
+    fn ready(&self, _: &Buffer) -> Event {
+        enter_or_panic("ready");
+        Event::ready()
+    }
+
     fn device_pointer(&self, buffer: &Buffer) -> Option<usize> {
         enter_or_panic("device_pointer");
         Some(buffer.0.0.as_ptr().addr())

@@ -319,6 +319,10 @@ const INFALLIBLE: &[Case] = &[
         assert_eq!(byte, DATA[1]);
         Ok(())
     }),
+    ("ready", "PJRT_Client_BufferFromHostBuffer", |w| {
+        plugin().destroy(&[w.put()?]);
+        Ok(())
+    }),
     ("device_pointer", "PJRT_Buffer_UnsafePointer", |w| {
         plugin().ask::<slot::PJRT_Buffer_UnsafePointer>(|args| args.buffer = w.buffer).map(drop)
     }),

@@ -208,18 +208,32 @@ macro_rules! comparisons {
     }};
 }
 
-macro_rules! total_comparisons {
-    ($t:ty, $direction:expr) => {{
+macro_rules! ordered_comparisons {
+    ($t:ty, $order:path, $direction:expr) => {{
         let f: Two = match $direction {
-            ComparisonDirection::Eq => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() == y.order()).into()),
-            ComparisonDirection::Ne => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() != y.order()).into()),
-            ComparisonDirection::Ge => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() >= y.order()).into()),
-            ComparisonDirection::Gt => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() > y.order()).into()),
-            ComparisonDirection::Le => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() <= y.order()).into()),
-            ComparisonDirection::Lt => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| (x.order() < y.order()).into()),
+            ComparisonDirection::Eq => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| ($order(x) == $order(y)).into()),
+            ComparisonDirection::Ne => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| ($order(x) != $order(y)).into()),
+            ComparisonDirection::Ge => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| ($order(x) >= $order(y)).into()),
+            ComparisonDirection::Gt => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| ($order(x) > $order(y)).into()),
+            ComparisonDirection::Le => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| ($order(x) <= $order(y)).into()),
+            ComparisonDirection::Lt => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| ($order(x) < $order(y)).into()),
         };
         f
     }};
+}
+
+/// A key whose unsigned order is the weak order of floating-point numbers: the zeros are one, and so are all NaNs, which
+/// come last.
+#[inline(always)]
+fn weak_order<T: Num>(x: T) -> u64 {
+    let zero = T::zeroed();
+    if x.partial_cmp(&zero).is_none() {
+        u64::MAX
+    } else if x == zero {
+        zero.order()
+    } else {
+        x.order()
+    }
 }
 
 /// `compare`; the result is a truth value per element.
@@ -227,12 +241,16 @@ pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtyp
     if dtype.part().is_some() {
         return complex::compare(direction, dtype);
     }
-    let total = kind == ComparisonType::TotalOrder;
+    let (total, weak) = (kind == ComparisonType::TotalOrder, kind == ComparisonType::WeakOrder);
     let f = match dtype {
-        DType::F32 if total => total_comparisons!(f32, direction),
-        DType::F64 if total => total_comparisons!(f64, direction),
-        DType::Bf16 if total => total_comparisons!(bf16, direction),
-        DType::F16 if total => total_comparisons!(f16, direction),
+        DType::F32 if total => ordered_comparisons!(f32, Num::order, direction),
+        DType::F64 if total => ordered_comparisons!(f64, Num::order, direction),
+        DType::Bf16 if total => ordered_comparisons!(bf16, Num::order, direction),
+        DType::F16 if total => ordered_comparisons!(f16, Num::order, direction),
+        DType::F32 if weak => ordered_comparisons!(f32, weak_order, direction),
+        DType::F64 if weak => ordered_comparisons!(f64, weak_order, direction),
+        DType::Bf16 if weak => ordered_comparisons!(bf16, weak_order, direction),
+        DType::F16 if weak => ordered_comparisons!(f16, weak_order, direction),
         DType::F32 => comparisons!(f32, map2, direction),
         DType::F64 => comparisons!(f64, scalar2, direction),
         DType::Bf16 => comparisons!(bf16, scalar2, direction),

@@ -48,8 +48,18 @@ pub(crate) enum Kind {
     Permute {
         sources: Vec<Option<usize>>,
     },
-    /// Everybody gets what the first of the group has.
-    Broadcast,
+    /// Everybody gets what the first of the group has, or, with `rooted`, the member whose place in the group the last
+    /// input gives for each of the others.
+    Broadcast {
+        rooted: bool,
+    },
+    /// The reduction of [`Kind::AllReduce`] for one of the group, zeros for the others. With `rooted` the last input says for
+    /// whom, as in a broadcast.
+    Reduce {
+        sizes: Vec<usize>,
+        body: Body,
+        rooted: bool,
+    },
 }
 
 /// The tensor as `[outer, group, chunk]`; a member gets its own place of the middle dimension.
@@ -94,6 +104,12 @@ impl Collective {
         let Some(group) = self.groups.get(member.id()).and_then(Option::as_ref) else {
             return zeros();
         };
+        let roots = match &self.kind {
+            Kind::Broadcast { rooted: true } | Kind::Reduce { rooted: true, .. } => {
+                roots(inputs.last(), bytes.len(), group.len())?
+            }
+            _ => vec![0; bytes.len()],
+        };
         let met = member.meet(self.id, group, inputs, |brought| self.common(brought, bytes, pool))?;
         let place = group.iter().position(|&id| id == member.id()).unwrap_or_default();
         match &self.kind {
@@ -121,7 +137,15 @@ impl Collective {
                 }
                 None => zeros(),
             },
-            Kind::Broadcast => Ok(met.brought[0].clone()),
+            Kind::Broadcast { .. } => {
+                Ok(roots.iter().enumerate().map(|(i, &root)| met.brought[root][i].clone()).collect())
+            }
+            Kind::Reduce { .. } => {
+                let mine = |(i, &root): (usize, &usize)| {
+                    if root == place { Ok(met.made[i].clone()) } else { zeroed(pool, bytes[i]) }
+                };
+                roots.iter().enumerate().map(mine).collect()
+            }
             _ => Ok(met.made.clone()),
         }
     }
@@ -129,8 +153,11 @@ impl Collective {
     /// What is the same for the whole group.
     fn common(&self, brought: &[Vec<Buffer>], bytes: &[usize], pool: &Pool) -> Result<Vec<Buffer>, RunError> {
         match &self.kind {
-            Kind::AllReduce { sizes, body } => {
-                let (captured, mut outs) = (bytes_of(&brought[0][sizes.len()..]), Vec::with_capacity(sizes.len()));
+            Kind::AllReduce { sizes, body } | Kind::Reduce { sizes, body, .. } => {
+                let rooted = usize::from(matches!(self.kind, Kind::Reduce { rooted: true, .. }));
+                let captured = &brought[0][sizes.len()..];
+                let captured = bytes_of(&captured[..captured.len().saturating_sub(rooted)]);
+                let mut outs = Vec::with_capacity(sizes.len());
                 for (i, &size) in sizes.iter().enumerate() {
                     if let [alone] = brought {
                         outs.push(alone[i].clone());
@@ -157,6 +184,22 @@ impl Collective {
             _ => Ok(Vec::new()),
         }
     }
+}
+
+/// Places in the group of those who send, or receive, each of the tensors.
+fn roots(input: Option<&Buffer>, tensors: usize, members: usize) -> Result<Vec<usize>, RunError> {
+    let numbers = input.map_or(&[][..], |input| input.bytes()).as_chunks::<4>().0;
+    let root = |number: &[u8; 4]| {
+        let number = i32::from_ne_bytes(*number);
+        usize::try_from(number).ok().filter(|&root| root < members).ok_or_else(|| {
+            RunError::Input(format!("a collective has the root {number} in a group of {members} members"))
+        })
+    };
+    let roots: Vec<usize> = numbers.iter().map(root).collect::<Result<_, _>>()?;
+    if roots.len() < tensors {
+        return Err(RunError::Internal(format!("a collective of {tensors} tensors has {} roots", roots.len())));
+    }
+    Ok(roots)
 }
 
 fn zeroed(pool: &Pool, bytes: usize) -> Result<Buffer, RunError> {

@@ -36,6 +36,7 @@ impl<'m> Cx<'_, 'm> {
             "stablehlo.all_to_all" => self.all_to_all(&a),
             "stablehlo.collective_permute" => self.collective_permute(&a),
             "stablehlo.collective_broadcast" => self.collective_broadcast(&a),
+            "stablehlo.collective_reduce" => self.collective_reduce(&a),
             _ => return None,
         })
     }
@@ -64,7 +65,7 @@ impl<'m> Cx<'_, 'm> {
         }
         let everybody = of.iter().all(Option::is_some);
         let meets = !matches!(kind, Kind::PartitionId | Kind::ReplicaId);
-        if meets && !matches!(kind, Kind::Permute { .. } | Kind::Broadcast) {
+        if meets && !matches!(kind, Kind::Permute { .. } | Kind::Broadcast { .. } | Kind::Reduce { .. }) {
             self.ensure(everybody, || "the groups do not cover all members".to_owned())?;
         }
         let id = self.l.collectives;
@@ -259,14 +260,41 @@ impl<'m> Cx<'_, 'm> {
         self.meeting(Kind::Permute { sources }, groups, &[x.v], vec![ty])
     }
 
-    fn collective_broadcast(&mut self, a: &Named<'_>) -> Result<()> {
-        let operands = self.operands()?;
-        if a.find("has_dynamic_root").is_some() && a.int("has_dynamic_root")? != 0 {
-            return Err(CompileError::unsupported("collective_broadcast with a root known at run time only"));
+    /// Operands without the last one, which is there if `has_dynamic_root` and gives a root for each of them.
+    fn rooted(&mut self, a: &Named<'_>) -> Result<(Vec<Tv>, Option<V>)> {
+        let mut operands = self.operands()?;
+        if a.find("has_dynamic_root").is_none() || a.int("has_dynamic_root")? == 0 {
+            return Ok((operands, None));
         }
+        let root = operands.pop().ok_or_else(|| self.invalid("has no operands"))?;
+        let fits = root.ty.dtype == DType::I32 && *root.ty.dims == [operands.len()];
+        self.ensure(fits, || format!("the root is a {}, but there are {} tensors", root.ty, operands.len()))?;
+        Ok((operands, Some(root.v)))
+    }
+
+    fn collective_broadcast(&mut self, a: &Named<'_>) -> Result<()> {
+        let (operands, root) = self.rooted(a)?;
         let (groups, _) = self.groups(a, false)?;
-        let ins: Vec<V> = operands.iter().map(|x| x.v).collect();
-        self.meeting(Kind::Broadcast, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
+        let ins: Vec<V> = operands.iter().map(|x| x.v).chain(root).collect();
+        let kind = Kind::Broadcast { rooted: root.is_some() };
+        self.meeting(kind, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
+    }
+
+    fn collective_reduce(&mut self, a: &Named<'_>) -> Result<()> {
+        let (operands, root) = self.rooted(a)?;
+        let first = operands.first().ok_or_else(|| self.invalid("has no operands"))?.clone();
+        if operands.iter().any(|x| x.ty.dtype != first.ty.dtype) {
+            return Err(CompileError::unsupported("collective_reduce of tensors of several element types"));
+        }
+        // Unlike those of `all_reduce`, groups with a channel are of partitions unless they say otherwise.
+        let (groups, _) = self.groups(a, a.int("use_global_device_ids")? != 0)?;
+        let region = self.body()?;
+        let mut ins: Vec<V> = operands.iter().map(|x| x.v).collect();
+        let body = self.reducer(region, first.ty.dtype, &mut ins)?;
+        ins.extend(root);
+        let sizes = vec![first.ty.dtype.size(); operands.len()];
+        let kind = Kind::Reduce { sizes, body, rooted: root.is_some() };
+        self.meeting(kind, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
     }
 
     fn dimension(&self, a: &Named<'_>, name: &str, ty: &TensorType) -> Result<usize> {

@@ -249,8 +249,8 @@ impl<'m> Cx<'_, 'm> {
         };
         let ty = tensor_type(type_of(self.frame.func, a)?)?;
         let dtype = ty.dtype.computed();
-        if dtype.size() != ty.dtype.size() || dtype.part().is_some() {
-            // Without an integer key of their own: narrow floats and complex numbers.
+        if dtype.size() != ty.dtype.size() || dtype.part().is_some() || compare_type == ComparisonType::WeakOrder {
+            // Without an integer key of their own: narrow floats and complex numbers, and an order of two equal zeros.
             return Ok(None);
         }
         let total = compare_type == ComparisonType::TotalOrder;

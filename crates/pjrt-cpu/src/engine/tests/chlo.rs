@@ -143,3 +143,53 @@ fn rows_are_selected_batch_by_batch() {
     let inputs = vec![tensor(DType::I32, &[2, 3, 2], &x), tensor(DType::I32, &[2, 2], &[2, 0, 1, 1])];
     assert_eq!(run::<i32>(&p, inputs), [4, 5, 0, 1, 8, 9, 8, 9]);
 }
+
+#[test]
+fn a_scan_is_a_loop() {
+    // Running sums along the second dimension, from the back, and how many elements went into them.
+    let body = "%zero = stablehlo.constant dense<0.0> : tensor<2xf32>
+        %none = stablehlo.constant dense<0> : tensor<i32>
+        %0:4 = chlo.scan(%x) inits (%zero, %none) dimension = 1 attributes {is_reverse = true} {
+        ^bb0(%slice: tensor<2xf32>, %sum: tensor<2xf32>, %count: tensor<i32>):
+          %one = stablehlo.constant dense<1> : tensor<i32>
+          %s = stablehlo.add %slice, %sum : tensor<2xf32>
+          %c = stablehlo.add %count, %one : tensor<i32>
+          stablehlo.return %s, %c, %s, %c : tensor<2xf32>, tensor<i32>, tensor<2xf32>, tensor<i32>
+        } : (tensor<2x3xf32>, tensor<2xf32>, tensor<i32>) -> (tensor<2x3xf32>, tensor<3xi32>, tensor<2xf32>, tensor<i32>)
+        return %0#0, %0#2, %0#3 : tensor<2x3xf32>, tensor<2xf32>, tensor<i32>";
+    // The counts are of a dimension the scan has not, so that form is refused; without them it runs.
+    let text =
+        |body: &str, results: &str| format!("func.func @main(%x: tensor<2x3xf32>) -> ({results}) {{\n{body}\n}}");
+    let results = "tensor<2x3xf32>, tensor<2xf32>, tensor<i32>";
+    assert!(stablehlo::parse(text(body, results)).is_err());
+    let body = body
+        .replace(
+            "%s, %c, %s, %c : tensor<2xf32>, tensor<i32>, tensor<2xf32>, tensor<i32>",
+            "%s, %s, %c : tensor<2xf32>, tensor<2xf32>, tensor<i32>",
+        )
+        .replace(
+            "(tensor<2x3xf32>, tensor<3xi32>, tensor<2xf32>, tensor<i32>)\n",
+            "(tensor<2x3xf32>, tensor<2xf32>, tensor<i32>)\n",
+        )
+        .replace("%0:4", "%0:3")
+        .replace("%0#2, %0#3", "%0#1, %0#2");
+    let program = program("%x: tensor<2x3xf32>", results, &body);
+    let x = tensor(DType::F32, &[2, 3], &[1.0f32, 2.0, 3.0, 10.0, 20.0, 30.0]);
+    let outputs = program.run(vec![x]).expect("the program runs");
+    assert_eq!(outputs[0].as_slice::<f32>().expect("floats"), [6.0, 5.0, 3.0, 60.0, 50.0, 30.0]);
+    assert_eq!(outputs[1].as_slice::<f32>().expect("floats"), [6.0, 60.0]);
+    assert_eq!(outputs[2].as_slice::<i32>().expect("integers"), [3]);
+}
+
+#[test]
+fn a_scan_without_elements_hands_on_what_it_got() {
+    let body = "%0:2 = chlo.scan(%x) inits (%c) dimension = 0 {
+        ^bb0(%slice: tensor<f32>, %sum: tensor<f32>):
+          %s = stablehlo.add %slice, %sum : tensor<f32>
+          stablehlo.return %s, %s : tensor<f32>, tensor<f32>
+        } : (tensor<0xf32>, tensor<f32>) -> (tensor<0xf32>, tensor<f32>)
+        return %0#1 : tensor<f32>";
+    let program = program("%x: tensor<0xf32>, %c: tensor<f32>", "tensor<f32>", body);
+    let got: Vec<f32> = run(&program, vec![tensor::<f32>(DType::F32, &[0], &[]), tensor(DType::F32, &[], &[7.0f32])]);
+    assert_eq!(got, [7.0]);
+}

@@ -351,3 +351,45 @@ fn large_reductions_are_the_same_bit_by_bit_every_time() {
         }
     }
 }
+
+#[test]
+fn a_root_may_be_known_at_run_time_only() {
+    let attributes = format!("{}, has_dynamic_root = true", groups("[[2, 1]]", true, false));
+    let types = "(tensor<4x2xi32>, tensor<4x2xi32>, tensor<2xi32>) -> (tensor<4x2xi32>, tensor<4x2xi32>)";
+    let body = format!(
+        "%0:2 = \"stablehlo.collective_broadcast\"(%x, %x, %root) <{{{attributes}}}> : {types}
+        return %0#0, %0#1 : tensor<4x2xi32>, tensor<4x2xi32>"
+    );
+    let parameters = "%x: tensor<4x2xi32>, %root: tensor<2xi32>";
+    let program = program(1, 3, parameters, "tensor<4x2xi32>, tensor<4x2xi32>", &body);
+    let with = |roots: [i32; 2]| launch(&program, |id| vec![matrix(id), tensor(DType::I32, &[2], &roots)]);
+    let second = |outputs: &[Tensor]| outputs.iter().map(|o| o.as_slice::<i32>().expect("elements")[1]).collect();
+    let got: Vec<Vec<i32>> = with([0, 1]).into_iter().map(|o| second(&o.expect("a member runs"))).collect();
+    // The first tensor comes from member 2, the second from member 1; member 0 is in no group.
+    assert_eq!(got, [[0, 0], [201, 101], [201, 101]]);
+    let error = with([0, 2])[1].as_ref().expect_err("there is no third member").to_string();
+    assert!(error.contains("root 2 in a group of 2"), "{error}");
+}
+
+#[test]
+fn collective_reduce_gives_the_sum_to_one() {
+    let reduce = |attributes: &str, operands: &str, types: &str| {
+        format!(
+            "%0 = \"stablehlo.collective_reduce\"({operands}) <{{{attributes}}}> ({{
+              ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+                %s = stablehlo.add %a, %b : tensor<i32>
+                stablehlo.return %s : tensor<i32>
+            }}) : ({types}) -> tensor<4x2xi32>
+            return %0 : tensor<4x2xi32>"
+        )
+    };
+    let body = reduce(&groups("[[2, 1]]", true, false), "%x", "tensor<4x2xi32>");
+    let first = program(1, 3, "%x: tensor<4x2xi32>", "tensor<4x2xi32>", &body);
+    let got = results::<i32>(&first, |id| vec![matrix(id)]);
+    assert_eq!([got[0][1], got[1][1], got[2][1]], [0, 0, 302]);
+    let attributes = format!("{}, has_dynamic_root = true", groups("[[0, 1, 2]]", false, false));
+    let body = reduce(&attributes, "%x, %root", "tensor<4x2xi32>, tensor<1xi32>");
+    let rooted = program(3, 1, "%x: tensor<4x2xi32>, %root: tensor<1xi32>", "tensor<4x2xi32>", &body);
+    let got = results::<i32>(&rooted, |id| vec![matrix(id), tensor(DType::I32, &[1], &[1i32])]);
+    assert_eq!([got[0][1], got[1][1], got[2][1]], [0, 303, 0]);
+}

@@ -95,3 +95,26 @@ fn a_comparator_that_reads_a_table() {
     let inputs = vec![tensor(DType::I32, &[4], &[0, 1, 2, 3]), tensor(DType::I32, &[4], &[30, 10, 40, 20])];
     assert_eq!(run::<i32>(&p, inputs), [1, 3, 0, 2]);
 }
+
+/// Each step doubles the ways from the result to the argument: looking at all of them would never end.
+#[test]
+fn a_comparator_with_many_ways_to_its_arguments() {
+    let mut steps = String::new();
+    for side in ["x", "y"] {
+        for step in 1..=64 {
+            let before = if step == 1 { format!("%{side}") } else { format!("%{side}{}", step - 1) };
+            steps += &format!("%{side}{step} = stablehlo.maximum {before}, {before} : tensor<i32>\n");
+        }
+    }
+    let body = format!(
+        "%0 = \"stablehlo.sort\"(%a) ({{
+         ^bb0(%x: tensor<i32>, %y: tensor<i32>):
+           {steps}
+           %c = stablehlo.compare LT, %x64, %y64 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+           stablehlo.return %c : tensor<i1>
+         }}) {{dimension = 0 : i64, is_stable = true}} : (tensor<4xi32>) -> tensor<4xi32>
+         return %0 : tensor<4xi32>"
+    );
+    let p = program("%a: tensor<4xi32>", "tensor<4xi32>", &body);
+    assert_eq!(run::<i32>(&p, vec![tensor(DType::I32, &[4], &[30, 10, 40, 20])]), [10, 20, 30, 40]);
+}

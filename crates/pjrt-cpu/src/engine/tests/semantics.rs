@@ -80,6 +80,40 @@ fn total_order_of_floats() {
 }
 
 #[test]
+fn weak_order_of_floats() {
+    let ty = "tensor<6xf32>";
+    let compared = |direction: &str| {
+        let code = format!(
+            "%0 = stablehlo.compare {direction}, %a, %b, WEAKORDER : ({ty}, {ty}) -> tensor<6xi1>\n return %0 : tensor<6xi1>"
+        );
+        let compare = program(&format!("%a: {ty}, %b: {ty}"), "tensor<6xi1>", &code);
+        let a = tensor(DType::F32, &[6], &[-0.0f32, f32::INFINITY, -f32::NAN, -f32::NAN, 1.0, f32::NAN]);
+        let b = tensor(DType::F32, &[6], &[0.0f32, -f32::NAN, f32::NAN, f32::NEG_INFINITY, 2.0, f32::INFINITY]);
+        run::<u8>(&compare, vec![a, b])
+    };
+    assert_eq!(compared("EQ"), [1, 0, 1, 0, 0, 0]);
+    assert_eq!(compared("LT"), [0, 1, 0, 0, 1, 0]);
+    assert_eq!(compared("GE"), [1, 0, 1, 1, 0, 1]);
+    // The comparator of a sort, which keeps what is equal in order.
+    let sort = program(
+        &format!("%a: {ty}"),
+        ty,
+        &format!(
+            r#"%0 = "stablehlo.sort"(%a) <{{dimension = 0 : i64, is_stable = true}}> ({{
+              ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+                %1 = stablehlo.compare LT, %x, %y, WEAKORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                stablehlo.return %1 : tensor<i1>
+            }}) : ({ty}) -> {ty}
+            return %0 : {ty}"#
+        ),
+    );
+    let a = tensor(DType::F32, &[6], &[f32::NAN, 0.0f32, -0.0, -f32::NAN, 3.0, f32::NEG_INFINITY]);
+    let bits: Vec<u32> = run::<f32>(&sort, vec![a]).into_iter().map(f32::to_bits).collect();
+    let expected = [f32::NEG_INFINITY, 0.0, -0.0, 3.0, f32::NAN, -f32::NAN];
+    assert_eq!(bits, expected.map(f32::to_bits));
+}
+
+#[test]
 fn starts_outside_are_moved_inside() {
     let slice = program(
         "%a: tensor<5xi32>, %i: tensor<i32>",

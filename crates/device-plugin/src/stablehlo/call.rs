@@ -1,0 +1,139 @@
+//! What the programs of frameworks say to custom calls.
+
+use ::stablehlo::ir::{self, Op, OpKind};
+
+use crate::ElementType;
+use crate::ffi::{Attribute, Attributes};
+
+/// Longest list that one number may stand for.
+const MAX_LIST: usize = 1 << 16;
+
+/// The attributes of a custom call as its handler is given them: those of `backend_config`, or of the
+/// `mhlo.backend_config` that JAX writes beside an empty one. Entries whose values [`Attribute`] has no word for are left
+/// out. None for an op that is no custom call.
+pub fn call_attributes(op: &Op) -> Option<Attributes> {
+    let OpKind::CustomCall { backend_config, .. } = &op.kind else { return None };
+    let beside = op.attributes.iter().find(|(name, _)| name == "mhlo.backend_config").map(|(_, value)| value);
+    Some(match (beside, backend_config) {
+        (Some(ir::Attribute::Dictionary(entries)), _) | (_, ir::Attribute::Dictionary(entries)) => {
+            let mut attributes = Attributes::default();
+            for (name, value) in entries {
+                if let Some(known) = attribute(value) {
+                    attributes.values.push((name.clone(), known));
+                    attributes.types.push(number_type(value));
+                }
+            }
+            attributes
+        }
+        (_, ir::Attribute::String(text)) => {
+            Attributes { text: Some(String::from_utf8_lossy(text).into_owned()), ..Attributes::default() }
+        }
+        _ => Attributes::default(),
+    })
+}
+
+/// The type a program writes a number with.
+fn number_type(value: &ir::Attribute) -> Option<ElementType> {
+    let (ir::Attribute::Integer(_, ty) | ir::Attribute::Float(_, ty)) = value else { return None };
+    super::element_type(*ty).ok().filter(|ty| !matches!(ty, ElementType::S64 | ElementType::F64))
+}
+
+fn attribute(value: &ir::Attribute) -> Option<Attribute> {
+    Some(match value {
+        ir::Attribute::Unit => Attribute::Bool(true),
+        ir::Attribute::Bool(value) => Attribute::Bool(*value),
+        ir::Attribute::Integer(value, _) => Attribute::Int(*value),
+        ir::Attribute::Float(value, _) => Attribute::Float(*value),
+        ir::Attribute::String(text) => Attribute::String(String::from_utf8_lossy(text).into_owned()),
+        ir::Attribute::Symbol(name) => Attribute::String(name.clone()),
+        ir::Attribute::Dictionary(entries) => {
+            let known = entries.iter().filter_map(|(name, value)| Some((name.clone(), attribute(value)?)));
+            Attribute::Dictionary(known.collect())
+        }
+        list => match list.as_integers() {
+            Some(integers) => Attribute::IntList(integers),
+            None => Attribute::FloatList(floats(list)?),
+        },
+    })
+}
+
+/// The numbers of a list of floats.
+fn floats(list: &ir::Attribute) -> Option<Vec<f64>> {
+    let literal = match list {
+        ir::Attribute::DenseArray(literal) | ir::Attribute::Tensor(literal) => literal,
+        ir::Attribute::Array(values) => {
+            let float = |value: &ir::Attribute| match value {
+                ir::Attribute::Float(value, _) => Some(*value),
+                _ => None,
+            };
+            return values.iter().map(float).collect();
+        }
+        _ => return None,
+    };
+    let wide: Vec<f64> = match literal.ty.element {
+        ir::ElementType::F64 => literal.data.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect(),
+        ir::ElementType::F32 => {
+            literal.data.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect()
+        }
+        _ => return None,
+    };
+    if !literal.splat {
+        return Some(wide);
+    }
+    // One number may stand for more than there is memory.
+    let count = literal.ty.num_elements().filter(|count| *count <= MAX_LIST)?;
+    Some(vec![*wide.first()?; count])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stablehlo::{entry, parse};
+    use crate::{Program, Result};
+
+    fn attributes(config: &str) -> Result<Option<Attributes>> {
+        let code = format!(
+            "func.func @main(%x: tensor<f32>) -> tensor<f32> {{
+                %0 = stablehlo.custom_call @scale(%x) {{{config}}} : (tensor<f32>) -> tensor<f32>
+                return %0 : tensor<f32>
+            }}"
+        );
+        let module = parse(&Program { format: "mlir".to_owned(), code: code.into() })?;
+        Ok(call_attributes(&entry(&module)?.body.ops[0]))
+    }
+
+    #[test]
+    fn a_handler_is_given_what_the_program_says() {
+        let given = attributes(
+            "api_version = 4 : i32, backend_config = {factor = 1.5 : f32, times = 3 : i64, name = \"x\", on = true,
+             sizes = array<i64: 1, 2>, weights = array<f64: 0.5, 2.0>, same = dense<0.25> : tensor<3xf32>,
+             inner = {a = 1 : ui8}}",
+        );
+        let given = given.unwrap().unwrap();
+        let value = |name: &str| given.get(name).cloned().unwrap();
+        assert_eq!(value("factor"), Attribute::Float(1.5));
+        assert_eq!(value("times"), Attribute::Int(3));
+        assert_eq!(value("name"), Attribute::String("x".to_owned()));
+        assert_eq!(value("on"), Attribute::Bool(true));
+        assert_eq!(value("sizes"), Attribute::IntList(vec![1, 2]));
+        assert_eq!(value("weights"), Attribute::FloatList(vec![0.5, 2.0]));
+        assert_eq!(value("same"), Attribute::FloatList(vec![0.25; 3]));
+        assert_eq!(value("inner"), Attribute::Dictionary(vec![("a".to_owned(), Attribute::Int(1))]));
+        let ty = |name: &str| given.types[given.values.iter().position(|(other, _)| other == name).unwrap()];
+        assert_eq!((ty("factor"), ty("times"), ty("name")), (Some(ElementType::F32), None, None));
+
+        let beside = attributes("backend_config = \"\", mhlo.backend_config = {n = 2 : i32}").unwrap().unwrap();
+        assert_eq!((beside.get("n"), &beside.text), (Some(&Attribute::Int(2)), &None));
+        let text = attributes("backend_config = \"opaque\"").unwrap().unwrap();
+        assert_eq!(text.text.as_deref(), Some("opaque"));
+        let many = attributes("api_version = 4 : i32, backend_config = {z = dense<0.5> : tensor<99999999xf32>}");
+        assert_eq!(many.unwrap().unwrap().values, []);
+    }
+
+    #[test]
+    fn other_ops_have_none() {
+        let code = "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }";
+        let module = parse(&Program { format: "mlir".to_owned(), code: code.into() }).unwrap();
+        assert_eq!(call_attributes(&entry(&module).unwrap().body.ops[0]), None);
+    }
+}

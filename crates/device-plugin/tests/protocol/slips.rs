@@ -1,0 +1,163 @@
+//! Backends that contradict themselves: each slip is an error that names the thing, and none reaches the framework as
+//! data it would end the process on.
+
+use std::sync::Arc;
+
+use device_plugin::*;
+use pjrt_sys::slot;
+
+use crate::framework::{Answer, Client, Framework, pair};
+
+struct Slips;
+
+impl DevicePlugin for Slips {
+    const NAME: &'static str = "slips";
+    type Backend = Careless;
+}
+
+/// Two devices, and one thing wrong with them: the value of the option `slip`.
+struct Careless(String);
+
+fn table() -> Framework {
+    Framework(api::<Slips>())
+}
+
+fn client(slip: &str) -> Answer<Client> {
+    table().client(&[NamedValue::new("slip", slip)])
+}
+
+impl Backend for Careless {
+    type Buffer = Arc<Vec<u8>>;
+    type Executable = ();
+
+    fn create(options: &CreateOptions) -> Result<Self> {
+        match options.get("slip") {
+            Some(Value::String(slip)) => Ok(Self(slip.clone())),
+            other => Err(Error::invalid_argument(format!("option slip is {other:?}"))),
+        }
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        let mut devices = vec![DeviceInfo::new(0, "Careless"), DeviceInfo::new(1, "Careless")];
+        match self.0.as_str() {
+            "none" => devices.clear(),
+            "twin" => devices[1].id = 0,
+            "elsewhere" => devices[1].process_index = 3,
+            _ => {}
+        }
+        devices
+    }
+
+    fn memories(&self) -> Vec<MemoryInfo> {
+        let memory = |kind: &str, id, devices: &[i32]| MemoryInfo::new(kind, id, devices);
+        match self.0.as_str() {
+            "no name" => vec![memory("", 0, &[0, 1])],
+            "two numbers" => vec![memory("device", 0, &[0]), memory("device", 1, &[1])],
+            "one number" => vec![memory("device", 0, &[0, 1]), memory("pinned_host", 0, &[0, 1])],
+            "two of a kind" => vec![memory("device", 0, &[0, 1]), memory("device", 0, &[1])],
+            "stranger" => vec![memory("device", 0, &[0, 7])],
+            "nobody's" => vec![memory("device", 0, &[0, 1]), memory("host", 1, &[])],
+            "bare device" => vec![memory("device", 0, &[0])],
+            _ => vec![memory("device", 0, &[0, 1]).on_host()],
+        }
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
+        Ok(Arc::new(host.into_bytes()))
+    }
+
+    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
+        to.copy_from_slice(buffer);
+        Ok(())
+    }
+
+    fn host_bytes<'a>(&self, buffer: &'a Self::Buffer) -> Option<&'a [u8]> {
+        match self.0.as_str() {
+            "short bytes" => buffer.get(1..),
+            "no bytes" => None,
+            _ => Some(buffer),
+        }
+    }
+
+    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+        let mut info = ExecutableInfo::new("slip", [pair()], [pair()]);
+        match self.0.as_str() {
+            "negative" => info.outputs = vec![Shape::new(ElementType::F32, [2, -4])],
+            "huge" => info.parameters = vec![Shape::new(ElementType::F32, [i64::MAX, 4])],
+            "kind" => info.output_memory_kinds = vec!["hbm".to_owned()],
+            "donated" => info.donated = vec![3],
+            _ => {}
+        }
+        Ok(Compiled { executable: (), info })
+    }
+
+    fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        let output = launch.inputs[0].clone();
+        launch.outputs.push(output)?;
+        Ok(Event::ready())
+    }
+}
+
+#[test]
+fn devices_and_memories_that_contradict_themselves_make_no_client() {
+    for (slip, message) in [
+        ("none", "the backend lists no devices"),
+        ("twin", "the backend lists two devices of id 0"),
+        ("elsewhere", "device 1 is addressable and of process 3, but Backend::process_index is 0"),
+        ("no name", "memory 0 of kind \"\" has no name by which frameworks could choose it"),
+        ("two numbers", "memory 1 of kind \"device\" has the kind or the kind_id of an earlier memory, but not both"),
+        (
+            "one number",
+            "memory 1 of kind \"pinned_host\" has the kind or the kind_id of an earlier memory, but not both",
+        ),
+        ("two of a kind", "memory 1 of kind \"device\" is the second of that kind on a device"),
+        ("stranger", "memory 0 of kind \"device\" belongs to the unknown device 7"),
+        ("nobody's", "memory 1 of kind \"host\" belongs to no device"),
+        ("bare device", "the addressable device 1 has no memory"),
+    ] {
+        let fault = client(slip).expect_err(slip);
+        assert_eq!(fault.code, ErrorCode::INTERNAL, "{slip}: {fault:?}");
+        assert!(fault.message.contains(message), "{slip}: {fault:?}");
+    }
+}
+
+#[test]
+fn programs_that_contradict_themselves_are_not_compiled() {
+    for (slip, code, message) in [
+        ("negative", ErrorCode::INTERNAL, "f32[2,-4] has negative extents or more bytes than memory"),
+        ("huge", ErrorCode::INTERNAL, "f32[9223372036854775807,4] has negative extents or more bytes than memory"),
+        ("kind", ErrorCode::INVALID_ARGUMENT, "device 0 has no memory of kind \"hbm\"; it has device"),
+        ("donated", ErrorCode::INTERNAL, "parameter 3 is donated, but does not exist"),
+    ] {
+        let client = client(slip).unwrap();
+        let fault = table().compile(client, "slip").expect_err(slip);
+        assert_eq!(fault.code, code, "{slip}: {fault:?}");
+        assert!(fault.message.contains(message), "{slip}: {fault:?}");
+        table().destroy_client(client);
+    }
+}
+
+#[test]
+fn memory_that_the_host_shall_read_is_all_there() {
+    for (slip, message) in [
+        (
+            "short bytes",
+            Some("Backend::host_bytes gives 7 bytes for s32[2] in memory of kind \"device\", which is on_host"),
+        ),
+        ("no bytes", Some("neither Backend::host_bytes nor device_pointer tells where the buffer lies")),
+        ("", None),
+    ] {
+        let client = client(slip).unwrap();
+        let buffer = table().ints(client, &[1, 2]);
+        let asked = table().ask::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>(|args| args.buffer = buffer);
+        match (asked, message) {
+            (Ok(args), None) => assert!(!args.device_memory_ptr.is_null()),
+            (Err(fault), Some(message)) => assert!(fault.message.contains(message), "{slip}: {fault:?}"),
+            (asked, _) => panic!("{slip}: {:?}", asked.map(|args| args.device_memory_ptr)),
+        }
+        // What is asked for by copy is there in any case.
+        assert_eq!(table().read_ints(buffer).unwrap(), [1, 2]);
+        table().destroy(&[buffer]);
+        table().destroy_client(client);
+    }
+}

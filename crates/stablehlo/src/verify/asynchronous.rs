@@ -1,0 +1,60 @@
+//! What `async_start` and `async_done` promise: one collective or slice in flight, and the values it will give.
+
+use super::{Site, all_compatible, ensure, list, returned};
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// Ops that may be in flight.
+const IN_FLIGHT: [&str; 10] = [
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "collective_broadcast",
+    "collective_permute",
+    "collective_reduce",
+    "dynamic_slice",
+    "dynamic_update_slice",
+    "reduce_scatter",
+    "slice",
+];
+
+pub(super) fn start(site: &Site<'_>) -> Result<()> {
+    let [region] = &site.op.regions[..] else {
+        return Err(Error::new(format!("must have one region, not {}", site.op.regions.len())));
+    };
+    let [inner, _] = &region.ops[..] else {
+        return Err(Error::new("its region must hold one op and a return"));
+    };
+    let name = inner.kind.name();
+    let known = name.strip_prefix("stablehlo.").is_some_and(|base| IN_FLIGHT.contains(&base));
+    ensure!(known, "its region must hold a collective or a slice, not {name}");
+    let args = region.args.iter().map(|&v| site.func.ty(v));
+    ensure!(
+        all_compatible(args.clone(), site.operands()),
+        "the region takes ({}) but is given ({})",
+        list(args),
+        list(site.operands())
+    );
+    let types: Vec<&Type> = returned(region)?.iter().map(|&v| site.func.ty(v)).collect();
+    future_of(site.result(0)?, &types)
+}
+
+pub(super) fn done(site: &Site<'_>) -> Result<()> {
+    ensure!(site.op.operands.len() == 1, "must have one operand, not {}", site.op.operands.len());
+    future_of(site.operand(0)?, &site.results().collect::<Vec<_>>())
+}
+
+/// `!stablehlo.future<T, T>` of these types; their text has one spelling but for blanks.
+fn future_of(future: &Type, types: &[&Type]) -> Result<()> {
+    let inside = match future {
+        Type::Other(text) => text.strip_prefix("!stablehlo.future<").and_then(|text| text.strip_suffix('>')),
+        _ => None,
+    };
+    let Some(inside) = inside else { return Err(Error::new(format!("{future} must be a future"))) };
+    let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+    let written = list(types.iter().copied());
+    // A dynamic extent may stand for a static one.
+    let open = inside.contains('?') || written.contains('?');
+    ensure!(open || bare(inside) == bare(&written), "{future} does not hold ({written})");
+    Ok(())
+}

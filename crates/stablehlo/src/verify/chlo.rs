@@ -1,0 +1,150 @@
+//! What the ops of CHLO promise that a device meets before they are taken apart.
+
+use super::shapes::{agree, distinct, extents_agree, shape_is, tensors, within};
+use super::words::list_field;
+use super::{Site, all_compatible, compatible, ensure, list, returned};
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+pub(super) fn verify(site: &Site<'_>) -> Result<()> {
+    let OpKind::Other { name, attributes } = &site.op.kind else { return Ok(()) };
+    let Some(base) = name.strip_prefix("chlo.") else { return Ok(()) };
+    let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
+    let integer = |name: &str| find(name).and_then(Attribute::as_integer);
+    match base {
+        "scan" => scan(site, &integer),
+        "top_k" => {
+            let operand = tensors!(site.operand_tensor(0));
+            let Some(&last) = operand.shape.last() else { return Err(Error::new("the operand must not be a scalar")) };
+            let k = integer("k").unwrap_or(0);
+            ensure!(last == DYNAMIC || k <= last, "the last dimension of {operand} has less than {k} elements");
+            Ok(())
+        }
+        "mulhi" => {
+            let operand = tensors!(site.operand_tensor(0));
+            ensure!(operand.element.is_integer(), "operands must hold integers, not {}", operand.element);
+            Ok(())
+        }
+        "constant_like" => {
+            let Some(Attribute::Integer(_, element) | Attribute::Float(_, element)) = find("value") else {
+                return Ok(());
+            };
+            let result = tensors!(site.result_tensor(0));
+            ensure!(result.element == *element, "the value is of type {element}, but the result is {result}");
+            Ok(())
+        }
+        "ragged_dot" => match find("ragged_dot_dimension_numbers") {
+            Some(Attribute::Other(text)) => ragged_dot(site, text),
+            _ => Err(Error::new("attribute `ragged_dot_dimension_numbers` is missing")),
+        },
+        _ if base.starts_with("broadcast_") => super::quantized::alike(site),
+        _ => Ok(()),
+    }
+}
+
+/// The body takes a slice of each input and the values carried, and gives a slice of each output and those to carry on.
+fn scan(site: &Site<'_>, integer: &dyn Fn(&str) -> Option<i64>) -> Result<()> {
+    let op = site.op;
+    let [body] = &op.regions[..] else { return Err(Error::new("must have one region")) };
+    let sizes = |name: &str| match &op.kind {
+        OpKind::Other { attributes, .. } => {
+            attributes.iter().find(|(n, _)| n == name).and_then(|(_, list)| list.as_integers())
+        }
+        _ => None,
+    };
+    let first = |name: &str| sizes(name).and_then(|list| usize::try_from(*list.first()?).ok());
+    let (Some(inputs), Some(outputs)) = (first("operandSegmentSizes"), first("resultSegmentSizes")) else {
+        return Err(Error::new("`operandSegmentSizes` and `resultSegmentSizes` must say what is carried"));
+    };
+    let fits = inputs <= op.operands.len() && outputs <= op.results.len();
+    ensure!(fits, "has {} operands, of which {inputs} should be inputs", op.operands.len());
+    ensure!(inputs + outputs > 0, "must have an input or an output");
+    let dimension = integer("dimension").and_then(|d| usize::try_from(d).ok());
+    let Some(dimension) = dimension else { return Err(Error::new("`dimension` must be given and not negative")) };
+    let mut length = integer("scan_dim_size").unwrap_or(DYNAMIC);
+    let mut slice = |ty: &Type| {
+        let Type::Tensor(tensor) = ty else { return Ok(ty.clone()) };
+        within(dimension, tensor.rank(), "dimension")?;
+        let extent = tensor.shape[dimension];
+        ensure!(extents_agree(extent, length), "dimension {dimension} of {tensor} should have {length} elements");
+        length = if length == DYNAMIC { extent } else { length };
+        let mut shape = tensor.shape.clone();
+        shape.remove(dimension);
+        Ok(Type::Tensor(TensorType::new(shape, tensor.element)))
+    };
+    let mut taken: Vec<Type> = site.operands().take(inputs).map(&mut slice).collect::<Result<_>>()?;
+    taken.extend(site.operands().skip(inputs).cloned());
+    let mut given: Vec<Type> = site.results().take(outputs).map(&mut slice).collect::<Result<_>>()?;
+    given.extend(site.results().skip(outputs).cloned());
+    let args = body.args.iter().map(|&v| site.func.ty(v));
+    ensure!(all_compatible(args.clone(), &taken), "the body takes ({}) but must take ({})", list(args), list(&taken));
+    let yielded = returned(body)?.iter().map(|&v| site.func.ty(v));
+    ensure!(
+        all_compatible(yielded.clone(), &given),
+        "the body returns ({}) but must return ({})",
+        list(yielded),
+        list(&given)
+    );
+    let carried = site.operands().skip(inputs).zip(site.results().skip(outputs)).all(|(a, b)| compatible(a, b));
+    ensure!(carried, "what is carried must keep its type");
+    Ok(())
+}
+
+/// Rows of the left side belong to groups: `group_sizes` says how many to each.
+fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
+    let (lhs, rhs, sizes) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2));
+    let dims = |name: &str| -> Result<Vec<usize>> {
+        let list = list_field(text, name).unwrap_or_default();
+        let dims = list.iter().map(|&d| usize::try_from(d)).collect::<std::result::Result<_, _>>();
+        dims.map_err(|_| Error::new(format!("`{name}` holds a negative dimension")))
+    };
+    let (batch, contracting) = (dims("lhs_batching_dimensions")?, dims("lhs_contracting_dimensions")?);
+    let (rhs_batch, rhs_contracting) = (dims("rhs_batching_dimensions")?, dims("rhs_contracting_dimensions")?);
+    let (ragged, group) = (dims("lhs_ragged_dimensions")?, dims("rhs_group_dimensions")?);
+    distinct(&[&batch[..], &contracting].concat(), lhs.rank(), "lhs dimensions")?;
+    distinct(&[&rhs_batch[..], &rhs_contracting, &group].concat(), rhs.rank(), "rhs dimensions")?;
+    ensure!(
+        batch.len() == rhs_batch.len() && contracting.len() == rhs_contracting.len(),
+        "the two sides have different numbers of batching or contracting dimensions"
+    );
+    for (&l, &r) in batch.iter().zip(&rhs_batch).chain(contracting.iter().zip(&rhs_contracting)) {
+        ensure!(extents_agree(lhs.shape[l], rhs.shape[r]), "dimension {l} of {lhs} and dimension {r} of {rhs} differ");
+    }
+    let [ragged] = ragged[..] else {
+        return Err(Error::new(format!("one dimension of lhs must be ragged, not {}", ragged.len())));
+    };
+    within(ragged, lhs.rank(), "lhs_ragged_dimensions")?;
+    // Group sizes may differ for everything in front of the ragged dimension that it does not meet in the product.
+    let before = |list: &[usize]| list.iter().copied().take_while(|&d| d != ragged).collect::<Vec<_>>();
+    let grouped = !batch.contains(&ragged) && !contracting.contains(&ragged);
+    let leading = if batch.contains(&ragged) {
+        before(&batch)
+    } else if contracting.contains(&ragged) {
+        [&batch[..], &before(&contracting)].concat()
+    } else {
+        let free = (0..ragged).filter(|d| !batch.contains(d) && !contracting.contains(d));
+        batch.iter().copied().chain(free).collect()
+    };
+    let wanted = usize::from(grouped);
+    ensure!(group.len() == wanted, "rhs must have {wanted} group dimensions, not {}", group.len());
+    let Some(&groups) = sizes.shape.last() else { return Err(Error::new("the group sizes must not be a scalar")) };
+    let mut expected: Vec<i64> = leading.iter().map(|&d| lhs.shape[d]).collect();
+    expected.push(groups);
+    ensure!(
+        sizes.rank() == 1 || agree(&sizes.shape, &expected),
+        "the group sizes are {sizes} but must be {}",
+        TensorType::new(expected, sizes.element)
+    );
+    for &dimension in &group {
+        let extent = rhs.shape[dimension];
+        ensure!(extents_agree(extent, groups), "dimension {dimension} of {rhs} must have {groups} elements");
+    }
+    let free = |tensor: &TensorType, used: &[usize]| {
+        tensor.shape.iter().enumerate().filter(|(d, _)| !used.contains(d)).map(|(_, &e)| e).collect::<Vec<_>>()
+    };
+    let mut shape = if contracting.contains(&ragged) { vec![groups] } else { Vec::new() };
+    shape.extend(batch.iter().map(|&d| lhs.shape[d]));
+    shape.extend(free(lhs, &[&batch[..], &contracting].concat()));
+    shape.extend(free(rhs, &[&rhs_batch[..], &rhs_contracting, &group].concat()));
+    shape_is(tensors!(site.result_tensor(0)), &shape)
+}

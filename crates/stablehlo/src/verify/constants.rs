@@ -1,0 +1,38 @@
+//! Integer constants that ops take as shapes, sizes and paddings: where they are known, they are checked.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use crate::ir::*;
+
+/// Longest list kept. A tensor has no more dimensions than this.
+const MAX_ELEMENTS: usize = 2 * super::shapes::MAX_RANK;
+
+/// The integer constants of a function, collected when the first is asked for.
+#[derive(Default)]
+pub(crate) struct Constants(OnceCell<HashMap<ValueId, Vec<i64>>>);
+
+impl Constants {
+    /// The elements of a constant of `func`; `None` for any other value.
+    pub(super) fn find(&self, func: &Func, value: ValueId) -> Option<&[i64]> {
+        self.0.get_or_init(|| collect(func)).get(&value).map(Vec::as_slice)
+    }
+}
+
+fn collect(func: &Func) -> HashMap<ValueId, Vec<i64>> {
+    let mut constants = HashMap::new();
+    // With a stack of its own, since the regions' depth is not checked yet.
+    let mut regions = vec![&func.body];
+    while let Some(region) = regions.pop() {
+        for op in &region.ops {
+            regions.extend(&op.regions);
+            let (OpKind::Constant(literal), [result]) = (&op.kind, &op.results[..]) else { continue };
+            if literal.ty.num_elements().is_some_and(|n| n <= MAX_ELEMENTS)
+                && let Some(list) = literal.integers()
+            {
+                constants.insert(*result, list);
+            }
+        }
+    }
+    constants
+}

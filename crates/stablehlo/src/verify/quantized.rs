@@ -1,0 +1,384 @@
+//! What quantized types promise, and which ops take them.
+//!
+//! The types are text, with one spelling for each, so that scales are compared as they are written.
+
+use super::shapes::extents_agree;
+use super::{Site, ensure};
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// A tensor of integers that stand for `(integer - zero point) * scale`.
+struct Quantized<'t> {
+    shape: Vec<i64>,
+    /// `i8`, `u8`.
+    storage: &'t str,
+    bits: u32,
+    expressed: &'t str,
+    axis: Option<usize>,
+    /// Scale and zero point, one per slice along the axis.
+    steps: Vec<(&'t str, i64)>,
+}
+
+fn wrong(text: &str, why: &str) -> Error {
+    Error::new(format!("{text} {why}"))
+}
+
+impl<'t> Quantized<'t> {
+    /// A tensor type with quantized elements; `None` for any other, and for elements scaled in blocks.
+    fn of(ty: &'t Type) -> Result<Option<Self>> {
+        match ty {
+            Type::Other(text) if text.starts_with("tensor<") && !text.starts_with("tensor<*") => Self::parse(text),
+            _ => Ok(None),
+        }
+    }
+
+    fn parse(text: &'t str) -> Result<Option<Self>> {
+        let Some((dims, element)) = text["tensor<".len()..].split_once("!quant.uniform<") else { return Ok(None) };
+        let shape = dims.split('x').filter(|d| !d.is_empty()).map(|d| if d == "?" { Ok(DYNAMIC) } else { d.parse() });
+        let shape: Vec<i64> =
+            shape.collect::<std::result::Result<_, _>>().map_err(|_| wrong(text, "has a strange extent"))?;
+        let Some((head, steps)) = element.split_once(", ") else { return Err(wrong(text, "has no scale")) };
+        if head.contains('{') {
+            return Ok(None);
+        }
+        let (storage, range, rest) = match head.split_once('<').map(|(storage, rest)| (storage, rest.split_once('>'))) {
+            Some((storage, Some((range, rest)))) => (storage, Some(range), rest.strip_prefix(':')),
+            _ => head.split_once(':').map_or((head, None, None), |(storage, rest)| (storage, None, Some(rest))),
+        };
+        let (expressed, axis) = match rest.and_then(|rest| rest.split_once(':')) {
+            Some((expressed, axis)) => {
+                (expressed, Some(axis.parse().map_err(|_| wrong(text, "has no such dimension to quantize along"))?))
+            }
+            None => (rest.unwrap_or_default(), None),
+        };
+        // `u8` and `ui8` are the same, and signed ones have no other name than `i8`.
+        let signed = storage.starts_with('i');
+        let width = storage.strip_prefix("ui").or_else(|| storage.strip_prefix(['i', 'u']));
+        let bits: u32 = width.and_then(|width| width.parse().ok()).unwrap_or(0);
+        ensure!(
+            matches!(bits, 2 | 4 | 8 | 16 | 32),
+            "{text} must be stored in integers of 2 to 32 bits, not {storage}"
+        );
+        let limits = match range.and_then(|range| range.split_once(':')) {
+            Some((low, high)) => {
+                low.parse().ok().zip(high.parse().ok()).ok_or_else(|| wrong(text, "has a strange range"))?
+            }
+            None if signed => (-1i64 << (bits - 1), (1i64 << (bits - 1)) - 1),
+            None => (0, (1i64 << bits) - 1),
+        };
+        let list = steps.strip_prefix('{').and_then(|list| list.split('}').next());
+        let list = list.unwrap_or_else(|| steps.split('>').next().unwrap_or_default());
+        let mut parsed = Vec::new();
+        for step in list.split(',').map(str::trim) {
+            let (scale, zero) = step.split_once(':').unwrap_or((step, "0"));
+            let zero: i64 = zero.trim().parse().map_err(|_| wrong(text, "has a strange zero point"))?;
+            ensure!(limits.0 <= zero && zero <= limits.1, "{text} has the zero point {zero} outside its storage");
+            parsed.push((scale, zero));
+        }
+        Ok(Some(Self { shape, storage, bits, expressed, axis, steps: parsed }))
+    }
+
+    fn signed(&self) -> bool {
+        self.storage.starts_with('i')
+    }
+
+    fn same_storage(&self, other: &Self) -> bool {
+        self.bits == other.bits && self.signed() == other.signed()
+    }
+
+    fn same_steps(&self, other: &Self) -> bool {
+        self.steps == other.steps && self.same_storage(other) && self.expressed == other.expressed
+    }
+}
+
+/// A quantized type on its own: the integers are of a width the specification knows, the zero points are among them, and
+/// a scale per slice needs as many slices.
+pub(super) fn verify_type(ty: &Type) -> Result<()> {
+    if let Type::Other(text) = ty {
+        bounds(text)?;
+    }
+    let Some(q) = Quantized::of(ty)? else { return Ok(()) };
+    let Some(axis) = q.axis else { return Ok(()) };
+    let scales = i64::try_from(q.steps.len()).unwrap_or(i64::MAX);
+    let fits = q.shape.get(axis).is_some_and(|&extent| extents_agree(extent, scales));
+    ensure!(fits, "{ty} has {scales} scales along dimension {axis}, which has not as many slices or does not exist");
+    Ok(())
+}
+
+/// A tensor with bounds has one for each dimension, and none where the extent is known.
+fn bounds(text: &str) -> Result<()> {
+    let Some((tensor, bounds)) = text.split_once(", #stablehlo.bounds<") else { return Ok(()) };
+    let Some((shape, _)) = super::unbounded(tensor) else { return Ok(()) };
+    let bounds: Vec<&str> = bounds.trim_end_matches('>').split(',').map(str::trim).collect();
+    ensure!(bounds.len() == shape.len(), "{text} has {} bounds for {} dimensions", bounds.len(), shape.len());
+    let fits = bounds.iter().zip(&shape).all(|(&bound, &extent)| bound == "?" || extent == DYNAMIC);
+    ensure!(fits, "{text} has a bound where the extent is known");
+    Ok(())
+}
+
+/// Where all operands and results are quantized, they are stored alike and express the same type.
+pub(super) fn alike(site: &Site<'_>) -> Result<()> {
+    let mut all = Vec::new();
+    for ty in site.operands().chain(site.results()) {
+        let Some(q) = Quantized::of(ty)? else { return Ok(()) };
+        all.push(q);
+    }
+    let same = all.windows(2).all(|pair| pair[0].same_storage(&pair[1]) && pair[0].expressed == pair[1].expressed);
+    ensure!(same, "operands and results are stored in, or express, different types");
+    Ok(())
+}
+
+fn is_quantized(ty: &Type) -> bool {
+    matches!(ty, Type::Other(text) if text.contains("!quant.uniform<"))
+}
+
+pub(super) fn verify(site: &Site<'_>) -> Result<()> {
+    let results = || site.wanted.is_none().then(|| site.results()).into_iter().flatten();
+    if !site.operands().chain(results()).any(is_quantized) {
+        return Ok(());
+    }
+    let (any, per_axis) = takes(&site.op.kind);
+    for ty in site.operands().chain(results()) {
+        let Some(q) = Quantized::of(ty)? else { continue };
+        ensure!(any, "does not take quantized elements such as those of {ty}");
+        ensure!(per_axis || q.axis.is_none(), "does not take {ty}, whose scales differ along a dimension");
+    }
+    if site.wanted.is_none() { rules(site) } else { Ok(()) }
+}
+
+/// Whether an op takes quantized elements at all, and such with a scale per slice.
+fn takes(kind: &OpKind) -> (bool, bool) {
+    use Binary::{And, Complex, Or, ShiftLeft, ShiftRightArithmetic, ShiftRightLogical, Xor};
+    use Unary::{CountLeadingZeros, Imag, Not, Popcnt, Real};
+    match kind {
+        OpKind::Convert
+        | OpKind::Fft { .. }
+        | OpKind::Unary(CountLeadingZeros | Imag | Not | Popcnt | Real)
+        | OpKind::Binary(And | Complex | Or | ShiftLeft | ShiftRightArithmetic | ShiftRightLogical | Xor) => {
+            (false, false)
+        }
+        OpKind::Constant(_)
+        | OpKind::Binary(Binary::Add)
+        | OpKind::BitcastConvert
+        | OpKind::BroadcastInDim { .. }
+        | OpKind::Reshape
+        | OpKind::Transpose { .. }
+        | OpKind::Convolution { .. }
+        | OpKind::DotGeneral { .. }
+        | OpKind::GetDimensionSize { .. }
+        | OpKind::Call { .. }
+        | OpKind::While
+        | OpKind::If
+        | OpKind::Case
+        | OpKind::Composite { .. }
+        | OpKind::CustomCall { .. }
+        | OpKind::Tuple
+        | OpKind::GetTupleElement { .. }
+        | OpKind::Return => (true, true),
+        OpKind::Other { name, .. } => match name.strip_prefix("stablehlo.") {
+            Some(
+                "all_gather"
+                | "all_to_all"
+                | "all_reduce"
+                | "reduce_scatter"
+                | "collective_permute"
+                | "map"
+                | "reduce_window"
+                | "select_and_scatter"
+                | "sort"
+                | "batch_norm_grad"
+                | "batch_norm_inference"
+                | "batch_norm_training",
+            ) => (true, false),
+            _ => (true, true),
+        },
+        _ => (true, false),
+    }
+}
+
+/// Operands and the first result, as far as they are quantized.
+fn rules(site: &Site<'_>) -> Result<()> {
+    let operand = |i: usize| site.op.operands.get(i).map_or(Ok(None), |&v| Quantized::of(site.func.ty(v)));
+    let result = |i: usize| site.op.results.get(i).map_or(Ok(None), |&v| Quantized::of(site.func.ty(v)));
+    let (first, out) = (operand(0)?, result(0)?);
+    match &site.op.kind {
+        OpKind::Constant(literal) => {
+            let Some(out) = out else { return Ok(()) };
+            let element = literal.ty.element;
+            let stored = element.bit_width() == out.bits
+                && (element.is_signed_integer() && out.signed() || element.is_unsigned_integer() && !out.signed());
+            ensure!(stored, "the value holds {element}, but the result stores {}", out.storage);
+            Ok(())
+        }
+        OpKind::Binary(Binary::Add) => add([first, operand(1)?, out]),
+        OpKind::Reshape => reshape(first.as_ref(), out.as_ref()),
+        OpKind::Transpose { permutation } => {
+            let (Some(from), Some(to)) = (&first, &out) else { return Ok(()) };
+            same_scales(from, to)?;
+            let moved = to.axis.and_then(|axis| permutation.get(axis).copied());
+            ensure!(moved == from.axis, "the dimension quantized along is not the one that is moved there");
+            Ok(())
+        }
+        OpKind::BroadcastInDim { broadcast_dimensions } => {
+            broadcast(first.as_ref(), out.as_ref(), broadcast_dimensions)
+        }
+        OpKind::DotGeneral { dimensions, .. } => {
+            let rhs = operand(1)?;
+            if let Some(rhs) = &rhs {
+                ensure!(rhs.steps.iter().all(|&(_, zero)| zero == 0), "the zero points of rhs must be 0");
+                let contracted = rhs.axis.is_some_and(|axis| dimensions.rhs_contracting.contains(&axis));
+                ensure!(!contracted, "rhs must not be quantized along a dimension that is contracted");
+            }
+            product(site, first, rhs, out)
+        }
+        OpKind::Convolution { dimensions, .. } => {
+            let rhs = operand(1)?;
+            let along = |q: &Option<Quantized<'_>>, dimension: usize| {
+                q.as_ref().and_then(|q| q.axis).is_none_or(|axis| axis == dimension)
+            };
+            ensure!(along(&rhs, dimensions.kernel_output_feature), "rhs must be quantized along its output features");
+            ensure!(along(&out, dimensions.output_feature), "the result must be quantized along its features");
+            product(site, first, rhs, out)
+        }
+        OpKind::BitcastConvert => {
+            let (Some(from), Some(to)) = (&first, &out) else { return Ok(()) };
+            let same = from.bits != to.bits || super::shapes::agree(&from.shape, &to.shape);
+            ensure!(same, "operand and result differ in shape");
+            Ok(())
+        }
+        OpKind::Reduce { .. }
+        | OpKind::ReduceWindow { .. }
+        | OpKind::Scatter { .. }
+        | OpKind::SelectAndScatter { .. } => accumulates(site),
+        OpKind::Other { name, attributes } => match name.strip_prefix("stablehlo.") {
+            Some("dynamic_reshape") => reshape(first.as_ref(), out.as_ref()),
+            Some("dynamic_broadcast_in_dim") => {
+                let list = attributes.iter().find(|(n, _)| n == "broadcast_dimensions");
+                let list = list.and_then(|(_, list)| list.as_integers()).unwrap_or_default();
+                let list: Vec<usize> = list.iter().map(|&d| usize::try_from(d).unwrap_or(usize::MAX)).collect();
+                broadcast(first.as_ref(), out.as_ref(), &list)
+            }
+            Some("uniform_quantize") => {
+                let Some(out) = out else { return Ok(()) };
+                let from = match (&first, site.operand(0)?) {
+                    (Some(from), _) => from.expressed.to_owned(),
+                    (None, Type::Tensor(tensor)) => tensor.element.to_string(),
+                    _ => return Ok(()),
+                };
+                ensure!(from == out.expressed, "the result expresses {}, the operand {from}", out.expressed);
+                Ok(())
+            }
+            Some("all_reduce" | "reduce_scatter" | "reduce_window" | "select_and_scatter") => accumulates(site),
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn add(all: [Option<Quantized<'_>>; 3]) -> Result<()> {
+    let [Some(lhs), Some(rhs), Some(out)] = &all else {
+        return Err(Error::new("operands and result must all be quantized, or none of them"));
+    };
+    for other in [rhs, out] {
+        ensure!(lhs.same_storage(other), "operands and result are stored in {} and {}", lhs.storage, other.storage);
+        ensure!(
+            lhs.expressed == other.expressed,
+            "operands and result express {} and {}",
+            lhs.expressed,
+            other.expressed
+        );
+    }
+    match out.axis {
+        None => ensure!(lhs.axis.or(rhs.axis).is_none(), "the result must have a scale per slice, as an operand has"),
+        Some(axis) => {
+            ensure!(lhs.axis.or(rhs.axis).is_some(), "the result has a scale per slice, which no operand has");
+            let same = [lhs, rhs].iter().all(|q| q.axis.is_none_or(|other| other == axis));
+            ensure!(same, "operands and result are quantized along different dimensions");
+        }
+    }
+    Ok(())
+}
+
+/// Elements are moved, not scaled anew.
+fn same_scales(from: &Quantized<'_>, to: &Quantized<'_>) -> Result<()> {
+    let alike = from.axis.is_some() != to.axis.is_some() || from.same_steps(to);
+    ensure!(alike, "operand and result have different scales or zero points");
+    Ok(())
+}
+
+fn reshape(from: Option<&Quantized<'_>>, to: Option<&Quantized<'_>>) -> Result<()> {
+    let (Some(from), Some(to)) = (from, to) else { return Ok(()) };
+    let (Some(a), Some(b)) = (from.axis, to.axis) else { return same_scales(from, to) };
+    let slices = |q: &Quantized<'_>, axis: usize| q.shape.get(axis).copied().unwrap_or(DYNAMIC);
+    ensure!(extents_agree(slices(from, a), slices(to, b)), "operand and result have different numbers of slices");
+    same_scales(from, to)?;
+    let before = |q: &Quantized<'_>, axis: usize| q.shape.iter().take(axis).fold(1i64, |n, &d| n.saturating_mul(d));
+    let fixed = !from.shape.contains(&DYNAMIC) && !to.shape.contains(&DYNAMIC);
+    ensure!(!fixed || before(from, a) == before(to, b), "the slices of operand and result hold different elements");
+    Ok(())
+}
+
+fn broadcast(from: Option<&Quantized<'_>>, to: Option<&Quantized<'_>>, dimensions: &[usize]) -> Result<()> {
+    let (Some(from), Some(to)) = (from, to) else { return Ok(()) };
+    let (Some(a), Some(b)) = (from.axis, to.axis) else { return same_scales(from, to) };
+    ensure!(
+        dimensions.get(a) == Some(&b),
+        "the result is not quantized along the dimension that the operand's becomes"
+    );
+    if from.shape.get(a) == Some(&1) {
+        ensure!(
+            to.steps.iter().all(|step| from.steps.first() == Some(step)),
+            "the result has other scales than the operand"
+        );
+    }
+    Ok(())
+}
+
+/// A product of quantized tensors, or of a tensor and quantized weights.
+fn product(
+    site: &Site<'_>,
+    lhs: Option<Quantized<'_>>,
+    rhs: Option<Quantized<'_>>,
+    out: Option<Quantized<'_>>,
+) -> Result<()> {
+    let Some(rhs) = rhs.filter(|_| lhs.is_some() == out.is_some()) else {
+        return Err(Error::new("rhs must be quantized, and the result if lhs is"));
+    };
+    if let (Some(lhs), Some(out)) = (lhs, out) {
+        ensure!(lhs.same_storage(&rhs), "operands are stored in {} and {}", lhs.storage, rhs.storage);
+        let express = [rhs.expressed, out.expressed].iter().all(|&e| e == lhs.expressed);
+        ensure!(express, "operands and result express different types");
+        ensure!(rhs.axis.is_some() || out.axis.is_none(), "the result has a scale per slice, which rhs has not");
+        return Ok(());
+    }
+    for ty in [site.operand(0)?, site.result(0)?] {
+        if let Type::Tensor(tensor) = ty {
+            let element = tensor.element.to_string();
+            ensure!(element == rhs.expressed, "rhs expresses {}, but lhs or result holds {element}", rhs.expressed);
+        }
+    }
+    Ok(())
+}
+
+/// A reducer takes what it is given in integers at least as wide, which express the same type.
+fn accumulates(site: &Site<'_>) -> Result<()> {
+    let Some(reducer) = site.op.regions.last() else { return Ok(()) };
+    let inputs = reducer.args.len() / 2;
+    // The source of a selection comes after its operand, the updates of a scatter after its indices.
+    let (operands, starts) = match &site.op.kind {
+        OpKind::SelectAndScatter { .. } => (&site.op.operands[1..], [0, 1]),
+        OpKind::Scatter { .. } => (&site.op.operands[..], [0, inputs + 1]),
+        _ => (&site.op.operands[..], [0, inputs]),
+    };
+    for start in starts {
+        for (&value, &arg) in operands.iter().skip(start).take(inputs).zip(&reducer.args) {
+            let (Some(from), Some(to)) = (Quantized::of(site.func.ty(value))?, Quantized::of(site.func.ty(arg))?)
+            else {
+                continue;
+            };
+            let fits = from.bits <= to.bits && from.expressed == to.expressed;
+            ensure!(fits, "{} cannot be accumulated in {}", site.func.ty(value), site.func.ty(arg));
+        }
+    }
+    Ok(())
+}

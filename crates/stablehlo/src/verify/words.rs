@@ -1,0 +1,111 @@
+//! Attributes that are text: how exact an elementwise op must be, how a product is computed, what a composite is called.
+
+use super::{Site, ensure};
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+pub(super) fn verify(site: &Site<'_>) -> Result<()> {
+    match &site.op.kind {
+        OpKind::Unary(_) => match text_of(site, "result_accuracy") {
+            Some(text) => accuracy(text),
+            None => Ok(()),
+        },
+        OpKind::DotGeneral { precision, .. } => match text_of(site, "algorithm") {
+            Some(text) => {
+                let plain = precision.iter().all(|&p| p == Precision::Default);
+                ensure!(plain, "the precision must be DEFAULT where an algorithm is named");
+                algorithm(text)
+            }
+            None => Ok(()),
+        },
+        OpKind::Composite { name, .. } => {
+            ensure!(is_namespaced(name), "the name must be of the form `namespace.op`, not `{name}`");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn text_of<'a>(site: &Site<'a>, name: &str) -> Option<&'a str> {
+    match site.op.attributes.iter().find(|(n, _)| n == name) {
+        Some((_, Attribute::Other(text))) => Some(text),
+        _ => None,
+    }
+}
+
+/// The text after `name =`, up to the next comma or bracket.
+pub(super) fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let rest = text[text.find(name)? + name.len()..].trim_start().strip_prefix('=')?;
+    rest.split([',', '>']).next().map(str::trim)
+}
+
+/// The list after `name = [`.
+pub(super) fn list_field(text: &str, name: &str) -> Option<Vec<i64>> {
+    let rest = text[text.find(name)? + name.len()..].trim_start().strip_prefix('=')?;
+    let inside = rest.trim_start().strip_prefix('[')?.split(']').next()?;
+    inside.split(',').map(str::trim).filter(|i| !i.is_empty()).map(|i| i.parse().ok()).collect()
+}
+
+/// Tolerances are not negative, and only said where they are asked for.
+fn accuracy(text: &str) -> Result<()> {
+    let highest = text.contains("<HIGHEST>") || text.contains("mode HIGHEST");
+    for name in ["atol", "rtol", "ulps"] {
+        let Some(value) = field(text, name) else { continue };
+        ensure!(!value.starts_with('-'), "`result_accuracy` has the negative tolerance {name} = {value}");
+        let mantissa = value.split(['e', 'E']).next().unwrap_or_default();
+        let zero = mantissa.bytes().all(|b| matches!(b, b'0' | b'.'));
+        ensure!(!highest || zero, "`result_accuracy` has the mode HIGHEST and a tolerance {name} = {value}");
+    }
+    Ok(())
+}
+
+/// Algorithms some hardware has, as the specification lists them: types of the operands and of the sums, and how many
+/// products.
+const ALGORITHMS: [(&str, &str, &str); 7] = [
+    ("f16", "f16", "1"),
+    ("f16", "f32", "1"),
+    ("bf16", "bf16", "1"),
+    ("bf16", "f32", "1 3 6 9"),
+    ("tf32", "f32", "1 3"),
+    ("f32", "f32", "1"),
+    ("f64", "f64", "1"),
+];
+
+fn algorithm(text: &str) -> Result<()> {
+    let get = |name: &str| field(text, name).ok_or_else(|| Error::new(format!("`algorithm` lacks `{name}`")));
+    let counts = ["lhs_component_count", "rhs_component_count", "num_primitive_operations"].map(get);
+    let mut single = true;
+    for (count, name) in counts.iter().zip(["lhs", "rhs", "operations"]) {
+        let count = count.as_ref().map_err(Error::clone)?;
+        ensure!(
+            count.parse::<i64>().is_ok_and(|n| n > 0),
+            "`algorithm` has {count} {name} components, which must be positive"
+        );
+        single &= *count == "1" || name == "operations";
+    }
+    let (lhs, rhs) = (get("lhs_precision_type")?, get("rhs_precision_type")?);
+    let (sums, products) = (get("accumulation_type")?, get("num_primitive_operations")?);
+    let rough = get("allow_imprecise_accumulation")? == "true";
+    // Several products since StableHLO 1.21.
+    let tiny = lhs.starts_with("f8") && rhs.starts_with("f8") && sums == "f32" && matches!(products, "1" | "3" | "4");
+    let listed = |&(operands, total, counts): &(&str, &str, &str)| {
+        lhs == operands && rhs == operands && sums == total && counts.split(' ').any(|count| count == products)
+    };
+    ensure!(
+        single && (tiny || (!rough && ALGORITHMS.iter().any(listed))),
+        "no hardware is known to have the algorithm {text}"
+    );
+    Ok(())
+}
+
+/// `namespace.op`, of letters, digits, `_` and `$`.
+fn is_namespaced(name: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut parts = name.split('.');
+    let first = parts.next().unwrap_or_default();
+    let rest: Vec<&str> = parts.collect();
+    first.starts_with(|c: char| c.is_ascii_alphabetic())
+        && first.chars().all(word)
+        && !rest.is_empty()
+        && rest.iter().all(|part| !part.is_empty() && part.chars().all(|c| word(c) || c == '$'))
+}

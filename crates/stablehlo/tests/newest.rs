@@ -1,0 +1,116 @@
+//! What versions of StableHLO say that came after the golden artifacts': programs made by `make_newest.py`.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use stablehlo::ir::*;
+use stablehlo::{PrintOptions, parse, write};
+
+fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+/// Name, first version and path of the text of every program.
+fn programs() -> Vec<(String, Version, PathBuf)> {
+    let mut files: Vec<_> =
+        std::fs::read_dir(tests().join("newest")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let split = |path: &PathBuf| {
+        let file = path.file_name().unwrap().to_str().unwrap().strip_suffix(".bc")?.to_owned();
+        let (name, version) = file.split_once('.')?;
+        Some((name.to_owned(), version.parse::<Version>().unwrap()))
+    };
+    let artifacts: Vec<_> = files.iter().filter_map(split).collect();
+    let mut programs = Vec::new();
+    for path in files.iter().filter(|path| path.extension().is_some_and(|e| e == "mlir")) {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let first = artifacts.iter().filter(|(of, _)| of == name).map(|&(_, version)| version).min().unwrap();
+        programs.push((name.to_owned(), first, path.clone()));
+    }
+    programs
+}
+
+fn read(path: &Path) -> Module {
+    parse(std::fs::read(path).unwrap()).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn every_version_reads_as_the_text() {
+    let programs = programs();
+    assert_eq!(programs.len(), 7);
+    for (name, first, path) in programs {
+        let text = read(&path).to_string();
+        for version in [first, Version(1, 22, 0)] {
+            let artifact = read(&tests().join(format!("newest/{name}.{version}.bc")));
+            assert_eq!(artifact.version, Some(version));
+            assert_eq!(artifact.to_string(), text);
+        }
+    }
+}
+
+#[test]
+fn each_is_written_from_its_first_version_on() {
+    for (name, first, path) in programs() {
+        let module = read(&path);
+        for version in [first, Version::NEWEST] {
+            let again = parse(write(&module, version).unwrap()).unwrap();
+            assert_eq!(again.to_string(), module.to_string(), "{name}");
+        }
+        let error = write(&module, Version(first.0, first.1 - 1, 0)).unwrap_err();
+        assert!(error.message().contains(&format!("needs StableHLO {first}")), "{name}: {error}");
+    }
+}
+
+#[test]
+fn weak_order_is_of_floats() {
+    let module = read(&tests().join("newest/weak_order.1.22.0.bc"));
+    let compare = &module.entry().unwrap().body.ops[0];
+    assert!(matches!(compare.kind, OpKind::Compare { compare_type: ComparisonType::WeakOrder, .. }));
+    let text = module.to_string().replace("bf16", "i32");
+    assert!(parse(text).unwrap_err().message().contains("floating-point"));
+}
+
+#[test]
+fn what_fuzzing_found_stays_found() {
+    for (name, message) in [
+        // A range of as many bits as there are.
+        ("quantized_storage_of_63_bits.bc", ""),
+        ("tensor_of_tensors.bc", "a tensor of tensor<"),
+        ("value_of_an_element_type.bc", "i64 is not the type of a value"),
+    ] {
+        let error = parse(std::fs::read(tests().join("broken").join(name)).unwrap()).expect_err(name);
+        assert!(error.message().contains(message), "{name}: {error}");
+    }
+}
+
+#[test]
+fn jaxlib_reads_what_is_written() {
+    let python = tests().join("../../../target/venv-jax-0.12.0.1/bin/python");
+    if !python.exists() {
+        println!("SKIPPED jaxlib_reads_what_is_written: no {}", python.display());
+        return;
+    }
+    let ours = Path::new(env!("CARGO_TARGET_TMPDIR")).join("newest");
+    let _ = std::fs::remove_dir_all(&ours);
+    std::fs::create_dir_all(&ours).unwrap();
+    for (name, first, path) in programs() {
+        let module = read(&path);
+        for version in [first, Version::NEWEST] {
+            std::fs::write(ours.join(format!("{name}.{version}.bc")), write(&module, version).unwrap()).unwrap();
+        }
+        for generic in [false, true] {
+            let mut options = PrintOptions::default();
+            options.generic = generic;
+            std::fs::write(ours.join(format!("{name}.{generic}.mlir")), module.print(&options)).unwrap();
+        }
+    }
+    let script = tests().join("make_newest.py");
+    let output = Command::new(python).arg(script).arg("--check").arg(&ours).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

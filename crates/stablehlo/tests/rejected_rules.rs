@@ -1,0 +1,292 @@
+//! Programs that break rules beyond shapes: quantized types, constants that are shapes, custom calls, words of attributes,
+//! ops of CHLO and ops in flight. Beside each stands one that keeps the rule, so that none is refused for another reason.
+
+/// A function of these arguments around one op.
+fn read(arguments: &str, op: &str) -> Result<stablehlo::ir::Module, stablehlo::Error> {
+    stablehlo::parse(format!("func.func @main({arguments}) {{\n{op}\n  return\n}}\n"))
+}
+
+/// The op is accepted, and with `from` replaced by `to` it is refused with the message, the op and the place.
+fn refused(arguments: &str, op: &str, changes: &[(&str, &str, &str)]) {
+    read(arguments, op).unwrap_or_else(|e| panic!("{op}\n{e}"));
+    for (from, to, message) in changes {
+        assert!(arguments.contains(from) || op.contains(from), "{from} is nowhere in {op}");
+        let (arguments, op) = (arguments.replace(from, to), op.replace(from, to));
+        let error = read(&arguments, &op).expect_err(&op);
+        assert!(error.to_string().contains(message), "{arguments}\n{op}\n{error}");
+        assert_eq!(error.func(), Some("main"), "{error}");
+    }
+}
+
+#[test]
+fn quantized_types() {
+    let per_tensor = "%x: tensor<1x2x!quant.uniform<i8:f32, 1.0:17>>";
+    refused(
+        per_tensor,
+        "%0 = stablehlo.negate %x : tensor<1x2x!quant.uniform<i8:f32, 1.0:17>>",
+        &[
+            (":17", ":128", "the zero point 128 outside"),
+            ("i8:", "si8:", "stored in integers"),
+            ("i8:", "i7:", "stored in integers"),
+            ("i8:f32, 1.0:17", "i8:f32:0, {1.0:17}", "does not take"),
+            ("stablehlo.negate", "stablehlo.popcnt", "does not take quantized"),
+        ],
+    );
+    let per_axis = "%x: tensor<1x2x!quant.uniform<i8:f32:1, {1.0:1, 2.0}>>";
+    refused(
+        per_axis,
+        "%0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<1x2x!quant.uniform<i8:f32:1, {1.0:1, 2.0}>>) -> tensor<2x1x!quant.uniform<i8:f32:0, {1.0:1, 2.0:0}>>",
+        &[
+            ("{1.0:1, 2.0}", "{1.0:1}", "1 scales along dimension 1"),
+            ("f32:1", "f32:7", "7, which has not as many slices"),
+            ("f32:1", "f32:-1", "no such dimension"),
+            ("2.0:0", "4.0:0", "different scales"),
+        ],
+    );
+    refused(
+        "%x: tensor<2x!quant.uniform<i8:f32, 1.0>>, %y: tensor<2x!quant.uniform<i8:f32, 1.0>>",
+        "%0 = stablehlo.add %x, %y : (tensor<2x!quant.uniform<i8:f32, 1.0>>, tensor<2x!quant.uniform<i8:f32, 1.0>>) -> tensor<2x!quant.uniform<i8:f32, 3.0:2>>",
+        &[
+            ("i8:f32, 3.0:2", "u8:f32, 3.0:2", "are stored in"),
+            ("i8:f32, 3.0:2", "i8:bf16, 3.0:2", "express f32 and bf16"),
+            ("i8:f32, 3.0:2", "i8:f32:0, {3.0, 2.0}", "no operand has"),
+        ],
+    );
+    refused(
+        "%x: tensor<2x3xf32>, %y: tensor<3x4x!quant.uniform<i8:f32:1, {1.0, 1.0, 2.0, 2.0}>>",
+        "%0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<2x3xf32>, tensor<3x4x!quant.uniform<i8:f32:1, {1.0, 1.0, 2.0, 2.0}>>) -> tensor<2x4xf32>",
+        &[
+            ("2.0, 2.0}", "2.0, 2.0:1}", "zero points of rhs"),
+            ("f32:1, {1.0, 1.0, 2.0, 2.0}", "f32:0, {1.0, 1.0, 2.0}", "that is contracted"),
+            ("i8:f32", "i8:f16", "rhs expresses f16"),
+            ("tensor<2x4xf32>", "tensor<2x4x!quant.uniform<i8:f32, 1.0>>", "the result if lhs is"),
+        ],
+    );
+    refused(
+        "%x: tensor<4x!quant.uniform<i8:f32, 1.0>>, %i: tensor<!quant.uniform<i8:f32, 1.0>>",
+        "%0 = \"stablehlo.reduce\"(%x, %i) <{dimensions = array<i64: 0>}> ({
+         ^bb0(%a: tensor<!quant.uniform<i16:f32, 1.0>>, %b: tensor<!quant.uniform<i16:f32, 1.0>>):
+           %1 = stablehlo.add %a, %b : tensor<!quant.uniform<i16:f32, 1.0>>
+           stablehlo.return %1 : tensor<!quant.uniform<i16:f32, 1.0>>
+         }) : (tensor<4x!quant.uniform<i8:f32, 1.0>>, tensor<!quant.uniform<i8:f32, 1.0>>) -> tensor<!quant.uniform<i16:f32, 1.0>>",
+        &[("i16:f32", "i4:f32", "cannot be accumulated")],
+    );
+    refused(
+        "",
+        "%0 = \"stablehlo.constant\"() <{value = dense<[1, 2]> : tensor<2xi8>}> : () -> tensor<2x!quant.uniform<i8:f32, 1.0>>",
+        &[("tensor<2xi8>", "tensor<2xui8>", "stores i8")],
+    );
+    refused(
+        "%x: tensor<2xf32>",
+        "%0 = stablehlo.uniform_quantize %x : (tensor<2xf32>) -> tensor<2x!quant.uniform<i8:f32, 1.0>>",
+        &[("i8:f32", "i8:f64", "expresses f64")],
+    );
+}
+
+#[test]
+fn bounds_of_dynamic_extents() {
+    refused(
+        "%x: tensor<?x2xf32, #stablehlo.bounds<4, ?>>",
+        "%0 = stablehlo.negate %x : tensor<?x2xf32, #stablehlo.bounds<4, ?>>",
+        &[("<4, ?>", "<4>", "1 bounds for 2 dimensions"), ("<4, ?>", "<4, 2>", "where the extent is known")],
+    );
+}
+
+#[test]
+fn shapes_that_are_constants() {
+    let shape = "%s = stablehlo.constant dense<[2, 6]> : tensor<2xi64>\n";
+    refused(
+        "%x: tensor<3x4xf32>",
+        &format!("{shape}%0 = stablehlo.dynamic_reshape %x, %s : (tensor<3x4xf32>, tensor<2xi64>) -> tensor<?x6xf32>"),
+        &[("[2, 6]", "[2, 7]", "the shape is [2, 7]"), ("[2, 6]", "[3, 6]", "cannot have the shape [3, 6]")],
+    );
+    refused(
+        "%x: tensor<1x6xf32>",
+        &format!(
+            "{shape}%0 = \"stablehlo.dynamic_broadcast_in_dim\"(%x, %s) <{{broadcast_dimensions = array<i64: 0, 1>, known_expanding_dimensions = array<i64: 0>}}> : (tensor<1x6xf32>, tensor<2xi64>) -> tensor<?x?xf32>"
+        ),
+        &[
+            ("[2, 6]", "[2, 5]", "cannot be broadcast"),
+            ("[2, 6]", "[-1, 6]", "the shape is [-1, 6]"),
+            ("dimensions = array<i64: 0>", "dimensions = array<i64: 0, 0>", "occurs twice"),
+            ("dimensions = array<i64: 0>", "dimensions = array<i64: 2>", "outside"),
+        ],
+    );
+    refused(
+        "%x: tensor<4xf32>, %v: tensor<f32>",
+        "%p = stablehlo.constant dense<1> : tensor<1xi32>
+         %0 = stablehlo.dynamic_pad %x, %v, %p, %p, %p : (tensor<4xf32>, tensor<f32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<9xf32>",
+        &[("dense<1>", "dense<-1>", "must not be negative"), ("tensor<9xf32>", "tensor<8xf32>", "must be 9")],
+    );
+    refused(
+        "",
+        &format!("{shape}%0 = stablehlo.dynamic_iota %s, dim = 0 : (tensor<2xi64>) -> tensor<2x?xi32>"),
+        &[("tensor<2x?xi32>", "tensor<3x?xi32>", "the shape is [2, 6]")],
+    );
+}
+
+#[test]
+fn custom_calls() {
+    refused(
+        "%x: tensor<2x3xf32>",
+        "%0 = \"stablehlo.custom_call\"(%x) <{call_target_name = \"f\", operand_layouts = [dense<[0, 1]> : tensor<2xindex>], result_layouts = [dense<[1, 0]> : tensor<2xindex>]}> : (tensor<2x3xf32>) -> tensor<2x3xf32>",
+        &[
+            ("dense<[0, 1]>", "dense<[0, 2]>", "must be a permutation"),
+            ("[dense<[0, 1]> : tensor<2xindex>]", "[]", "0 entries for 1 values"),
+            (", result_layouts = [dense<[1, 0]> : tensor<2xindex>]", "", "must be given together"),
+        ],
+    );
+    refused(
+        "%x: tuple<tensor<2xf32>, tensor<3xf32>>",
+        "%0 = \"stablehlo.custom_call\"(%x) <{call_target_name = \"f\", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = [1]>]}> : (tuple<tensor<2xf32>, tensor<3xf32>>) -> tensor<3xf32>",
+        &[
+            ("operand_index = 0", "operand_index = 1", "names operand 1"),
+            ("operand_tuple_indices = [1]", "operand_tuple_indices = [2]", "names element 2"),
+            ("output_tuple_indices = []", "output_tuple_indices = [4]", "names element 4"),
+            ("operand_tuple_indices = [1]", "operand_tuple_indices = [0]", "into the memory of tensor<2xf32>"),
+        ],
+    );
+    refused(
+        "",
+        "stablehlo.custom_call @f() {api_version = 4 : i32, backend_config = {a = 1 : i64}} : () -> ()",
+        &[("{a = 1 : i64}", "\"a\"", "must be a dictionary"), ("4 : i32", "2 : i32", "must be a string")],
+    );
+    refused(
+        "%x: memref<2xf32>",
+        "%0 = \"stablehlo.custom_call\"(%x) <{call_target_name = \"f\", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>]}> : (memref<2xf32>) -> memref<2xf32>",
+        &[("output_operand_aliases", "my_aliases", "needs an alias")],
+    );
+    refused(
+        "%x: tensor<2xf32>",
+        "%0 = stablehlo.custom_call @Pin(%x) {api_version = 4 : i32} : (tensor<2xf32>) -> memref<2xf32>",
+        &[("memref<2xf32>", "memref<3xf32>", "cannot make"), ("memref<2xf32>", "tensor<2xf32>", "a buffer")],
+    );
+}
+
+#[test]
+fn words_of_attributes() {
+    refused(
+        "%x: tensor<2xf32>",
+        "%0 = stablehlo.tanh %x {result_accuracy = #stablehlo.result_accuracy<atol = 0.5, ulps = 2, mode = #stablehlo.result_accuracy_mode<TOLERANCE>>} : tensor<2xf32>",
+        &[("TOLERANCE", "HIGHEST", "the mode HIGHEST and a tolerance"), ("0.5", "-0.5", "negative tolerance")],
+    );
+    refused(
+        "%x: tensor<2x2xf32>",
+        "%0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0], algorithm = <lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 6, allow_imprecise_accumulation = false> : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>",
+        &[
+            ("operations = 6", "operations = 5", "no hardware"),
+            ("operations = 6", "operations = 0", "must be positive"),
+            ("accumulation_type = f32", "accumulation_type = f64", "no hardware"),
+            (", algorithm", ", precision = [HIGH, HIGH], algorithm", "must be DEFAULT"),
+        ],
+    );
+    for (name, good) in
+        [("a.b", true), ("a_1.b.c$", true), ("a", false), (".a", false), ("a.", false), ("1.a", false), ("a.%", false)]
+    {
+        let text = format!(
+            "func.func @f() {{ return }}\nfunc.func public @main() {{ stablehlo.composite \"{name}\" {{decomposition = @f}} : () -> ()\n return }}"
+        );
+        assert_eq!(stablehlo::parse(text).is_ok(), good, "{name}");
+    }
+}
+
+#[test]
+fn channels_maps_and_slices() {
+    let send = "%0 = \"stablehlo.send\"(%x, %t) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token";
+    refused("%x: tensor<2xf32>, %t: !stablehlo.token", send, &[("type = 1", "type = 2", "must be 1")]);
+    refused(
+        "%t: !stablehlo.token",
+        "%0:2 = \"stablehlo.infeed\"(%t) <{infeed_config = \"\", layout = [[0]]}> : (!stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)",
+        &[
+            ("[[0]]", "[[0], [0]]", "2 entries for 1 tensors"),
+            ("[[0]]", "[0]", "lists of dimensions"),
+            ("-> (tensor<2xf32>,", "-> (!stablehlo.token,", "must be a tensor"),
+        ],
+    );
+    refused(
+        "%x: tensor<2x2xf32>",
+        "%0 = \"stablehlo.map\"(%x) <{dimensions = array<i64: 0, 1>}> ({ ^bb0(%a: tensor<f32>): stablehlo.return %a : tensor<f32> }) : (tensor<2x2xf32>) -> tensor<2x2xf32>",
+        &[("0, 1", "1, 0", "every dimension")],
+    );
+    refused(
+        "%x: tensor<2x2xf32>, %i: tensor<i32>, %j: tensor<i32>",
+        "%0 = stablehlo.dynamic_slice %x, %i, %j, sizes = [1, 1] : (tensor<2x2xf32>, tensor<i32>, tensor<i32>) -> tensor<1x1xf32>",
+        &[("%j: tensor<i32>", "%j: tensor<i64>", "")],
+    );
+}
+
+#[test]
+fn scans_and_ragged_products() {
+    refused(
+        "%x: tensor<4x3xf32>, %c: tensor<3xf32>",
+        "%0:2 = chlo.scan(%x) inits (%c) dimension = 0 attributes {scan_dim_size = 4 : i64} {
+         ^bb0(%i: tensor<3xf32>, %r: tensor<3xf32>):
+           %1 = stablehlo.add %i, %r : tensor<3xf32>
+           stablehlo.return %1, %1 : tensor<3xf32>, tensor<3xf32>
+         } : (tensor<4x3xf32>, tensor<3xf32>) -> (tensor<4x3xf32>, tensor<3xf32>)",
+        &[
+            ("scan_dim_size = 4", "scan_dim_size = 5", "should have 5"),
+            ("dimension = 0", "dimension = 2", "outside the 2 dimensions"),
+            ("-> (tensor<4x3xf32>", "-> (tensor<4x2xf32>", "must return"),
+            ("dimension = 0", "dimension = 1", "should have 4"),
+        ],
+    );
+    refused(
+        "%x: tensor<11x5xf32>, %y: tensor<3x5x7xf32>, %g: tensor<3xi64>",
+        "%0 = \"chlo.ragged_dot\"(%x, %y, %g) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<11x5xf32>, tensor<3x5x7xf32>, tensor<3xi64>) -> tensor<11x7xf32>",
+        &[
+            ("tensor<3xi64>", "tensor<2xi64>", "must have 2 elements"),
+            ("tensor<3xi64>", "tensor<2x3xi64>", "must be tensor<3xi64>"),
+            ("ragged_dimensions = [0]", "ragged_dimensions = [0, 1]", "not 2"),
+            ("ragged_dimensions = [0]", "ragged_dimensions = [1]", "0 group dimensions"),
+            ("group_dimensions = [0]", "group_dimensions = [1]", "occurs twice"),
+            ("tensor<3x5x7xf32>", "tensor<3x4x7xf32>", "differ"),
+            ("tensor<11x7xf32>", "tensor<11x6xf32>", "must be tensor<11x7xf32>"),
+        ],
+    );
+    refused(
+        "%x: tensor<4xf32>",
+        "%0:2 = chlo.top_k(%x, k = 2) : tensor<4xf32> -> (tensor<2xf32>, tensor<2xi32>)",
+        &[("k = 2", "k = 5", "less than 5")],
+    );
+    refused(
+        "%x: tensor<4xi8>",
+        "%0 = chlo.mulhi %x, %x : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>",
+        &[("xi8", "xf32", "integers")],
+    );
+}
+
+#[test]
+fn ops_in_flight() {
+    refused(
+        "%x: tensor<4xf32>",
+        "%0 = \"stablehlo.async_start\"(%x) ({
+         ^bb0(%a: tensor<4xf32>):
+           %2 = \"stablehlo.collective_permute\"(%a) <{source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
+           stablehlo.return %2 : tensor<4xf32>
+         }) : (tensor<4xf32>) -> !stablehlo.future<tensor<4xf32>>
+         %1 = \"stablehlo.async_done\"(%0) : (!stablehlo.future<tensor<4xf32>>) -> tensor<4xf32>",
+        &[
+            ("^bb0(%a: tensor<4xf32>)", "^bb0(%a: tensor<4xf32>, %b: tensor<f32>)", "is given"),
+            ("future<tensor<4xf32>>", "future<tensor<4xi32>>", "does not hold"),
+            ("(!stablehlo.future<tensor<4xf32>>) -> tensor<4xf32>", "(!stablehlo.future<tensor<4xf32>>) -> tensor<4xi32>", "does not hold"),
+            ("stablehlo.return %2", "%3 = stablehlo.negate %2 : tensor<4xf32>\nstablehlo.return %3", "one op and a return"),
+        ],
+    );
+    assert!(stablehlo::parse("func.func private @f() -> !stablehlo.future<f32>").is_err());
+    assert!(stablehlo::parse("func.func private @f() -> !stablehlo.nothing").is_err());
+}
+
+#[test]
+fn attributes_of_the_module() {
+    for (text, good) in [
+        ("#stablehlo.dot<lhs_contracting_dimensions = [1]>", true),
+        ("#stablehlo.dot<lhs_contracting_dimensions = [1], lhs_contracting_dimensions = [1]>", false),
+        ("#stablehlo.dot<foo = [1]>", false),
+        ("#stablehlo.scatter<>", true),
+        ("#stablehlo.conv<[b, f, 0]x[0, i, o]->[b, f, 0]>", true),
+        ("#stablehlo.conv<[b, c, 0]x[0, i, o]->[b, f, 0]>", false),
+    ] {
+        assert_eq!(stablehlo::parse(format!("module attributes {{a.b = {text}}} {{}}")).is_ok(), good, "{text}");
+    }
+}
