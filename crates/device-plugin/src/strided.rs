@@ -168,6 +168,9 @@ impl Axis {
 /// Elements along each side of a block.
 const BLOCK: usize = 16;
 
+/// Copies one block: how many steps in each dimension, and from where to where.
+type CopyBlock = fn(&Plane, [usize; 2], &[u8], usize, &mut [u8], usize);
+
 /// The two dimensions that are copied in blocks.
 struct Plane {
     across: Axis,
@@ -175,7 +178,7 @@ struct Plane {
     block: usize,
     /// Bytes that lie together.
     run: usize,
-    copy: fn(&Self, [usize; 2], &[u8], usize, &mut [u8], usize),
+    copy: CopyBlock,
 }
 
 impl Plane {
