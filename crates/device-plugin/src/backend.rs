@@ -84,7 +84,9 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// backend to make: it gets and gives what it stores without them.
     ///
     /// Any order may be asked for, whatever this says, but only these tiles. Programs name dimensions as frameworks do;
-    /// [`ExecutableInfo::parameter_layouts`] says how the arrays of one are stored.
+    /// [`ExecutableInfo::parameter_layouts`] says how the arrays of one are stored. Where an extent of one stands makes
+    /// no difference to the bytes, so without tiles a program may get `f32[1,5]` where its parameter is stored as
+    /// `f32[5,1]`.
     fn default_layout(topology: &TopologyInfo, shape: &Shape) -> Option<Layout> {
         let _ = (topology, shape);
         None

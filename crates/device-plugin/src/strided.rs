@@ -91,62 +91,131 @@ impl Strided {
 
     /// Copies the array, whose span is `from`, to the dense `to`.
     pub(crate) fn gather(&self, from: &[u8], to: &mut [u8]) {
-        let mut dense = 0;
-        self.walk(|at, len| {
-            to[dense..dense + len].copy_from_slice(&from[at..at + len]);
-            dense += len;
-        });
+        self.copy(from, self.before, to, 0, |axis| axis);
     }
 
     /// Copies the dense `from` to the array, whose span is `to`.
     pub(crate) fn scatter(&self, from: &[u8], to: &mut [u8]) {
-        let mut dense = 0;
-        self.walk(|at, len| {
-            to[at..at + len].copy_from_slice(&from[dense..dense + len]);
-            dense += len;
-        });
+        self.copy(from, 0, to, self.before, |axis| Axis { from: axis.to, to: axis.from, ..axis });
     }
 
-    /// Calls `visit` with the place in the span and the length of each run of bytes, in row-major order.
-    fn walk(&self, mut visit: impl FnMut(usize, usize)) {
+    /// Copies from the place `at_from` to `at_to`; `turned` is given axes that lead from the array to a dense one.
+    fn copy(&self, from: &[u8], at_from: usize, to: &mut [u8], at_to: usize, turned: fn(Axis) -> Axis) {
         if self.span == 0 {
             return;
         }
-        let (outer, run) = match self.dims.split_last() {
-            Some(((extent, stride), outer)) if usize::try_from(*stride) == Ok(self.element) => {
-                (outer, extent * self.element)
-            }
-            _ => (self.dims.as_slice(), self.element),
+        // Most minor first.
+        let mut dense = self.element;
+        let mut axes = Vec::with_capacity(self.dims.len());
+        for &(extent, stride) in self.dims.iter().rev() {
+            axes.push(Axis { extent, from: stride, to: dense.cast_signed() });
+            dense *= extent;
+        }
+        let mut run = self.element;
+        if axes.first().is_some_and(|axis| axis.from == axis.to) {
+            run *= axes.remove(0).extent;
+        }
+        let inner = if axes.is_empty() { Axis::ONE } else { axes.remove(0) };
+        let nearest = (0..axes.len()).min_by_key(|at| axes[*at].from.unsigned_abs());
+        let across = nearest.map_or(Axis::ONE, |at| axes.remove(at));
+        // What lies close on one side is far apart on the other: in blocks, each line of the cache is used as a whole.
+        let blocks = across.extent > 1 && across.from.unsigned_abs() < inner.from.unsigned_abs();
+        let (mut across, mut inner) = (turned(across), turned(inner));
+        // It costs less to write one after the other than to read so.
+        if blocks && across.to.unsigned_abs() < inner.to.unsigned_abs() {
+            std::mem::swap(&mut across, &mut inner);
+        }
+        let plane = Plane {
+            across,
+            inner,
+            block: if blocks { BLOCK } else { usize::MAX },
+            run,
+            copy: match run {
+                1 => copy_block::<1>,
+                2 => copy_block::<2>,
+                4 => copy_block::<4>,
+                8 => copy_block::<8>,
+                16 => copy_block::<16>,
+                _ => copy_block::<0>,
+            },
         };
-        let Some(((extent, stride), outer)) = outer.split_last() else {
-            return visit(self.before, run);
+        let outer: Vec<Axis> = axes.into_iter().map(turned).collect();
+        plane.copy_all(&outer, from, at_from, to, at_to);
+    }
+}
+
+/// One dimension of a copy, with its strides on both sides.
+#[derive(Clone, Copy)]
+struct Axis {
+    extent: usize,
+    from: isize,
+    to: isize,
+}
+
+impl Axis {
+    const ONE: Self = Self { extent: 1, from: 0, to: 0 };
+
+    /// That many steps from a place.
+    fn from(&self, at: usize, steps: usize) -> usize {
+        at.wrapping_add_signed(self.from.wrapping_mul(steps.cast_signed()))
+    }
+
+    fn to(&self, at: usize, steps: usize) -> usize {
+        at.wrapping_add_signed(self.to.wrapping_mul(steps.cast_signed()))
+    }
+}
+
+/// Elements along each side of a block.
+const BLOCK: usize = 16;
+
+/// Copies one block: how many steps in each dimension, and from where to where.
+type CopyBlock = fn(&Plane, [usize; 2], &[u8], usize, &mut [u8], usize);
+
+/// The two dimensions that are copied in blocks.
+struct Plane {
+    across: Axis,
+    inner: Axis,
+    block: usize,
+    /// Bytes that lie together.
+    run: usize,
+    copy: CopyBlock,
+}
+
+impl Plane {
+    /// Copies one plane for each index of the outer dimensions, of which none has but one element: there are not many.
+    fn copy_all(&self, outer: &[Axis], from: &[u8], at_from: usize, to: &mut [u8], at_to: usize) {
+        let Some((axis, outer)) = outer.split_last() else {
+            for a in (0..self.across.extent).step_by(self.block) {
+                let count = self.block.min(self.across.extent - a);
+                let (at_from, at_to) = (self.across.from(at_from, a), self.across.to(at_to, a));
+                for b in (0..self.inner.extent).step_by(self.block) {
+                    let counts = [count, self.block.min(self.inner.extent - b)];
+                    (self.copy)(self, counts, from, self.inner.from(at_from, b), to, self.inner.to(at_to, b));
+                }
+            }
+            return;
         };
-        let mut index = vec![0usize; outer.len()];
-        let mut start = self.before;
-        loop {
-            let mut at = start;
-            for i in 0..*extent {
-                visit(at, run);
-                if i + 1 < *extent {
-                    at = at.wrapping_add_signed(*stride);
-                }
-            }
-            // The next index of the outer dimensions, most minor first.
-            let mut dim = outer.len();
-            loop {
-                let Some(next) = dim.checked_sub(1) else { return };
-                dim = next;
-                let (extent, stride) = outer[dim];
-                if index[dim] + 1 < extent {
-                    index[dim] += 1;
-                    start = start.wrapping_add_signed(stride);
-                    break;
-                }
-                for _ in 0..index[dim] {
-                    start = start.wrapping_add_signed(stride.wrapping_neg());
-                }
-                index[dim] = 0;
-            }
+        for i in 0..axis.extent {
+            self.copy_all(outer, from, axis.from(at_from, i), to, axis.to(at_to, i));
+        }
+    }
+}
+
+/// Copies a block, of runs of `N` bytes, or of any number where that is 0.
+fn copy_block<const N: usize>(
+    plane: &Plane,
+    counts: [usize; 2],
+    from: &[u8],
+    at_from: usize,
+    to: &mut [u8],
+    at_to: usize,
+) {
+    let run = if N == 0 { plane.run } else { N };
+    for a in 0..counts[0] {
+        let (at_from, at_to) = (plane.across.from(at_from, a), plane.across.to(at_to, a));
+        for b in 0..counts[1] {
+            let (at_from, at_to) = (plane.inner.from(at_from, b), plane.inner.to(at_to, b));
+            to[at_to..at_to + run].copy_from_slice(&from[at_from..at_from + run]);
         }
     }
 }
@@ -199,6 +268,47 @@ mod tests {
         assert_ne!(there, from);
         strided.gather(&there, &mut back);
         assert_eq!(back, from);
+    }
+
+    #[test]
+    fn copies_larger_than_blocks_are_those_of_single_elements() {
+        let types = [ElementType::S8, ElementType::S16, ElementType::F32, ElementType::F64, ElementType::C128];
+        let orders: [(&[i64], &[i64]); 6] = [
+            (&[37, 41], &[0, 1]),
+            (&[41, 37], &[1, 0]),
+            (&[3, 20, 35], &[0, 1, 2]),
+            (&[20, 3, 35], &[1, 2, 0]),
+            (&[35, 20, 3], &[2, 0, 1]),
+            (&[2, 17, 3, 1, 18], &[1, 4, 0, 3, 2]),
+        ];
+        for (case, (dims, order)) in orders.iter().enumerate() {
+            let shape = Shape::new(types[case % types.len()], *dims);
+            for spread in [1, 2, -1] {
+                let dense = Strided::dense_strides(&shape, order).unwrap();
+                let strides: Vec<i64> = dense.iter().map(|stride| stride * spread).collect();
+                let strided = Strided::new(&shape, &strides).unwrap();
+                let element = strided.element;
+                let from: Vec<u8> = (0..strided.span).map(|at| u8::try_from(at * 7 % 251).unwrap()).collect();
+                let mut expected = Vec::new();
+                for number in 0..shape.num_elements().unwrap() {
+                    let (mut rest, mut at) = (number, strided.before);
+                    for (extent, stride) in dims.iter().zip(&strides).rev() {
+                        let extent = usize::try_from(*extent).unwrap();
+                        at = at.wrapping_add_signed(isize::try_from(*stride).unwrap() * (rest % extent).cast_signed());
+                        rest /= extent;
+                    }
+                    expected.extend_from_slice(&from[at..at + element]);
+                }
+                let mut to = vec![0; expected.len()];
+                strided.gather(&from, &mut to);
+                assert!(to == expected, "{shape} {order:?} {spread}");
+                let (mut back, mut again) = (vec![0; strided.span], vec![0; expected.len()]);
+                strided.scatter(&expected, &mut back);
+                strided.gather(&back, &mut again);
+                assert!(again == expected, "{shape} {order:?} {spread}");
+                assert!(spread == 2 || back == from, "{shape} {order:?} {spread}");
+            }
+        }
     }
 
     #[test]

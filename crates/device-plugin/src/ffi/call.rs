@@ -19,7 +19,8 @@ pub struct Call<'a> {
     pub context: &'a ExecuteContext,
 }
 
-/// An operand on the host: dense, row-major, sub-byte types in one byte per element.
+/// An operand on the host: dense, row-major unless the call states another layout, sub-byte types in one byte per
+/// element.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
     /// Element type and extents.

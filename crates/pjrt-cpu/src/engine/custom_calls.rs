@@ -32,16 +32,17 @@ pub struct CustomCall {
     pub backend_config: Attribute,
     /// Attributes besides the specification's, such as `mhlo.backend_config`.
     pub attributes: Attributes,
-    /// Type of each operand; elements are row-major.
+    /// Type of each operand; elements are row-major, or in the order that `operand_layouts` among the attributes states.
     pub operands: Vec<TensorType>,
-    /// Type of each result.
+    /// Type of each result, whose order `result_layouts` states.
     pub results: Vec<TensorType>,
     /// `output_operand_aliases`: results that are their operand at first, as (result, operand).
     pub aliases: Vec<(usize, usize)>,
 }
 
-/// Computes the results from the operands; both are the tensors' bytes, row-major, in the machine's byte order.
-/// Results hold arbitrary bytes at first, those of [`CustomCall::aliases`] their operand's. The message of an error becomes the error of the run. Calls may come from
+/// Computes the results from the operands; both are the tensors' bytes, in the machine's byte order, and
+/// row-major unless the call states other layouts. Results hold arbitrary bytes at first, those of
+/// [`CustomCall::aliases`] their operand's. The message of an error becomes the error of the run. Calls may come from
 /// several threads at once.
 pub type Handler = dyn Fn(&CustomCall, &[&[u8]], &mut [&mut [u8]]) -> Result<(), String> + Send + Sync;
 

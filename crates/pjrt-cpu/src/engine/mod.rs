@@ -87,7 +87,10 @@ pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) ->
 /// What clients read of a program that is not as they sent it, in the form in which they did.
 fn readable(mut module: Module, settings: &CompileSettings) -> Bytes {
     if settings.has_orders() {
-        module.attributes.extend(stored::spoken(&module, settings));
+        let spoken = stored::spoken(&module, settings);
+        // What another device said of the program is not so here.
+        module.attributes.retain(|(name, _)| spoken.iter().all(|(known, _)| known != name));
+        module.attributes.extend(spoken);
     }
     let written = module.version.and_then(|version| stablehlo::write(&module, version).ok());
     written.unwrap_or_else(|| module.to_string().into_bytes()).into()

@@ -185,7 +185,8 @@ impl Program {
         }
         let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool, member };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
-            if input.ty() != &parameter.ty {
+            // Where a dimension of one element stands makes no difference to the bytes.
+            if input.ty() != &parameter.ty && !is_stored_as(input.ty(), &parameter.ty) {
                 let (want, got) = (&parameter.ty, input.ty());
                 return Err(RunError::Input(format!(
                     "input {i} of program `{}` is a {want}, a {got} was given",
@@ -203,6 +204,13 @@ impl Program {
             .map(|(&result, ty)| Ok(Tensor::from_parts(ty.clone(), env.take(result)?)))
             .collect()
     }
+}
+
+/// Whether arrays of both types have the same bytes.
+#[cold]
+fn is_stored_as(one: &TensorType, other: &TensorType) -> bool {
+    let long = |ty: &TensorType| ty.dims.iter().copied().filter(|extent| *extent != 1).collect::<Vec<_>>();
+    one.dtype == other.dtype && one.rank() == other.rank() && long(one) == long(other)
 }
 
 impl fmt::Debug for Program {

@@ -171,6 +171,44 @@ mod tests {
     }
 
     #[test]
+    fn orders_are_said_once_whatever_was_said_before() {
+        let name = "mhlo.xla_entry_computation_result_layout";
+        let text = format!(
+            "module attributes {{{name} = [dense<[1, 0]> : tensor<2xindex>]}} {{
+               func.func @main(%x: tensor<2x3xi32>) -> tensor<2x3xi32> {{ return %x : tensor<2x3xi32> }}
+             }}"
+        );
+        let settings = CompileSettings { output_orders: vec![Some(vec![1, 0])], ..CompileSettings::default() };
+        let program = compile_with(&stablehlo::parse(text).unwrap(), &settings, &Pool::new(usize::MAX)).unwrap();
+        let readable = String::from_utf8(program.readable_program().unwrap().to_vec()).unwrap();
+        assert_eq!(readable.matches(name).count(), 1, "{readable}");
+        let read = stablehlo::parse(readable).unwrap();
+        let said = read.attributes.iter().find(|(known, _)| known == name).unwrap();
+        let Attribute::Array(layouts) = &said.1 else { panic!("{said:?}") };
+        assert_eq!(layouts[0].as_integers(), Some(vec![0, 1]));
+    }
+
+    #[test]
+    fn dimensions_of_one_element_stand_anywhere() {
+        let text = "func.func @main(%x: tensor<3x1x2xi32>) -> tensor<2x1x2xi32> {
+            %0 = stablehlo.slice %x [1:3, 0:1, 0:2] : (tensor<3x1x2xi32>) -> tensor<2x1x2xi32>
+            return %0 : tensor<2x1x2xi32>
+        }";
+        let program = super::super::compile(&stablehlo::parse(text).unwrap()).unwrap();
+        let dtype = program.parameters()[0].ty.dtype;
+        let bytes: Vec<u8> = (0..6i32).flat_map(i32::to_ne_bytes).collect();
+        let run = |dims: &[usize]| {
+            program.run(vec![Tensor::from_bytes(&Pool::global().clone(), dtype, dims, &bytes).unwrap()])
+        };
+        for dims in [[3, 1, 2], [1, 3, 2], [3, 2, 1]] {
+            assert_eq!(run(&dims).unwrap()[0].bytes(), &bytes[8..], "{dims:?}");
+        }
+        for dims in [&[2, 1, 3][..], &[3, 2]] {
+            assert!(run(dims).unwrap_err().to_string().contains("is a tensor<3x1x2xi32>"), "{dims:?}");
+        }
+    }
+
+    #[test]
     fn a_transpose_is_stored_as_it_was() {
         let module = stablehlo::parse(TEXT).unwrap();
         let entry = module.entry().unwrap();

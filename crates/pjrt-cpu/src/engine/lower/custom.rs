@@ -10,6 +10,8 @@ use crate::engine::graph::{Node, Op, V};
 use crate::engine::kernels::custom::Custom;
 use crate::engine::kernels::householder::{HouseholderProduct, Qr, factor, form};
 use crate::engine::kernels::sort::{Order, Sort};
+use crate::engine::settings;
+use crate::engine::stored::inverse;
 use crate::engine::tile::Iota;
 use crate::engine::view::{View, strides_of};
 
@@ -62,10 +64,14 @@ impl<'m> Cx<'_, 'm> {
             return Err(self.unsupported());
         };
         // Tokens order calls, which run in the program's order anyway.
-        let mut operands = Vec::new();
-        for &id in &self.op.operands {
+        let (mut ins, mut operands) = (Vec::new(), Vec::new());
+        for (at, &id) in self.op.operands.iter().enumerate() {
             match self.frame.get(id)? {
-                Bind::Tensor(tv) => operands.push(tv),
+                Bind::Tensor(tv) => {
+                    let order = self.order("operand_layouts", at, &tv.ty)?;
+                    ins.push(order.as_ref().map_or_else(|| Ok(tv.clone()), |order| self.permuted(&tv, order))?.v);
+                    operands.push((tv.ty, order));
+                }
                 Bind::Token => {}
                 Bind::Tuple(_) => return Err(self.unsupported()),
             }
@@ -76,28 +82,54 @@ impl<'m> Cx<'_, 'm> {
         };
         let tensors: Vec<usize> = (0..self.op.results.len()).filter(|&i| !is_token(i)).collect();
         let tokens: Vec<usize> = (0..self.op.results.len()).filter(|&i| is_token(i)).collect();
-        let results: Result<Vec<TensorType>> = tensors.iter().map(|&i| self.result_type(i)).collect();
-        let results = results?;
+        let results = tensors.iter().map(|&i| {
+            let ty = self.result_type(i)?;
+            let order = self.order("result_layouts", i, &ty)?;
+            Ok((ty, order))
+        });
+        let results = results.collect::<Result<Vec<_>>>()?;
+        let types = |all: &[(TensorType, settings::Order)]| all.iter().map(|(ty, _)| ty.clone()).collect();
         let call = CustomCall {
             target: target.to_owned(),
             api_version: *api_version,
             backend_config: backend_config.clone(),
             attributes: self.op.attributes.clone(),
-            operands: operands.iter().map(|x| x.ty.clone()).collect(),
-            results: results.clone(),
+            operands: types(&operands),
+            results: types(&results),
             aliases: self.aliases(&operands, &results)?,
         };
-        let ins: Vec<V> = operands.iter().map(|x| x.v).collect();
         let kernel = Custom { bound: Bound { call, handler }, has_side_effect: *has_side_effect };
-        let outs = self.kernel(kernel, &ins, &[], &results);
-        for ((&i, v), ty) in tensors.iter().zip(outs).zip(results) {
-            self.bind(i, Bind::Tensor(Tv { v, ty }))?;
+        let stored = |(ty, order): &(TensorType, settings::Order)| match order {
+            Some(order) => self.typed(ty.dtype, &order.iter().map(|&d| ty.dims[d]).collect::<Vec<_>>()),
+            None => Ok(ty.clone()),
+        };
+        let stored = results.iter().map(stored).collect::<Result<Vec<_>>>()?;
+        let outs = self.kernel(kernel, &ins, &[], &stored);
+        for (((&i, v), ty), (_, order)) in tensors.iter().zip(outs).zip(stored).zip(results) {
+            let out = Tv { v, ty };
+            let out = order.map_or_else(|| Ok(out.clone()), |order| self.permuted(&out, &inverse(&order)))?;
+            self.bind(i, Bind::Tensor(out))?;
         }
         tokens.into_iter().try_for_each(|i| self.bind(i, Bind::Token))
     }
 
+    /// How a call wants an operand stored, or stores a result.
+    fn order(&self, name: &str, at: usize, ty: &TensorType) -> Result<settings::Order> {
+        let Some(Attribute::Array(layouts)) = find(&self.op.attributes, name) else { return Ok(None) };
+        let Some(layout) = layouts.get(at) else { return Ok(None) };
+        let integers = layout.as_integers().unwrap_or_default();
+        let order: Vec<usize> = integers.iter().rev().filter_map(|&d| usize::try_from(d).ok()).collect();
+        let is_order = integers.len() == ty.rank() && inverse(&inverse(&order)) == order && order.len() == ty.rank();
+        self.ensure(is_order, || format!("{name} {at} is {integers:?}, which is no order of the dimensions of {ty}"))?;
+        Ok((!order.is_sorted()).then_some(order))
+    }
+
     /// `output_operand_aliases`, as (result, operand).
-    fn aliases(&self, operands: &[Tv], results: &[TensorType]) -> Result<Vec<(usize, usize)>> {
+    fn aliases(
+        &self,
+        operands: &[(TensorType, settings::Order)],
+        results: &[(TensorType, settings::Order)],
+    ) -> Result<Vec<(usize, usize)>> {
         let Some(Attribute::Array(list)) = find(&self.op.attributes, "output_operand_aliases") else {
             return Ok(Vec::new());
         };
@@ -109,7 +141,8 @@ impl<'m> Cx<'_, 'm> {
             };
             let pair = pair.filter(|&(result, operand)| {
                 let types = results.get(result).zip(operands.get(operand));
-                types.is_some_and(|(ty, x)| *ty == x.ty) && aliases.iter().all(|(other, _)| *other != result)
+                types.is_some_and(|(result, operand)| result == operand)
+                    && aliases.iter().all(|(other, _)| *other != result)
             });
             aliases.push(pair.ok_or_else(|| {
                 self.invalid(format!(

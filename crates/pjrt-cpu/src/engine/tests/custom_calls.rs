@@ -148,3 +148,40 @@ fn a_handler_that_goes_may_ask_for_the_others() {
     assert!(custom_calls::unregister("tests.asks"));
     assert_eq!(ASKED.load(Ordering::Relaxed), 2);
 }
+
+#[test]
+fn a_call_gets_and_gives_arrays_in_the_orders_it_states() {
+    custom_calls::register("tests.columns", |call, operands, results| {
+        assert_eq!(
+            (call.operands[0].to_string(), call.results[1].to_string()),
+            ("tensor<2x3xi32>".to_owned(), "tensor<2x3x4xi32>".to_owned())
+        );
+        assert_eq!(bytemuck::cast_slice::<u8, i32>(operands[0]), [0, 3, 1, 4, 2, 5]);
+        assert_eq!(bytemuck::cast_slice::<u8, i32>(operands[1]), [0, 1, 2, 3, 4, 5]);
+        results[0].copy_from_slice(operands[0]);
+        bytemuck::cast_slice_mut::<u8, i32>(results[1]).iter_mut().zip(0..).for_each(|(to, n)| *to = n);
+        Ok(())
+    });
+    let call = |layouts: &str| {
+        format!(
+            "%0:2 = stablehlo.custom_call @tests.columns(%a, %a) {{{layouts}}}
+               : (tensor<2x3xi32>, tensor<2x3xi32>) -> (tensor<2x3xi32>, tensor<2x3x4xi32>)
+             return %0#0, %0#1 : tensor<2x3xi32>, tensor<2x3x4xi32>"
+        )
+    };
+    let layouts = "operand_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<[1, 0]> : tensor<2xindex>],
+                   result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<[1, 0, 2]> : tensor<3xindex>]";
+    let results = "tensor<2x3xi32>, tensor<2x3x4xi32>";
+    let p = program("%a: tensor<2x3xi32>", results, &call(layouts));
+    let x = tensor(DType::I32, &[2, 3], &[0, 1, 2, 3, 4, 5i32]);
+    let outputs = p.run(vec![x]).unwrap();
+    assert_eq!(bytemuck::cast_slice::<u8, i32>(outputs[0].bytes()), [0, 1, 2, 3, 4, 5]);
+    // Stored with the last dimension slowest, then the first, then the second.
+    let place = |i: i32, j: i32, k: i32| k * 6 + i * 3 + j;
+    let expected = (0..24).map(|n| place(n / 12, n / 4 % 3, n % 4));
+    assert_eq!(bytemuck::cast_slice::<u8, i32>(outputs[1].bytes()), expected.collect::<Vec<_>>());
+    let wrong = layouts.replacen("[0, 1]", "[0, 0]", 1);
+    let text = format!("func.func @main(%a: tensor<2x3xi32>) -> ({results}) {{ {} }}", call(&wrong));
+    let error = compile(&stablehlo::parse(text).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("operand_layouts 0 is [0, 0]"), "{error}");
+}
