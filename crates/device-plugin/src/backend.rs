@@ -7,8 +7,8 @@ use crate::host::zeroed;
 use crate::program::total_size;
 use crate::{
     CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo, ForeignMemory, HostArray,
-    KeyValueStore, Launch, Layout, MemoryInfo, MemoryStats, NamedValue, Placement, ProcessInfo, Program, Result, Shape,
-    TopologyInfo, Value,
+    HostDestination, KeyValueStore, Launch, Layout, MemoryInfo, MemoryStats, NamedValue, Placement, ProcessInfo,
+    Program, Result, Shape, TopologyInfo, Value,
 };
 
 /// A device, or a group of devices driven together.
@@ -37,6 +37,9 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// they return no event by which to fail later, or to say when memory is there. So a copy of what is under way is
     /// made when that is ready, and an execution with the copy waits until it is made.
     const QUEUED: bool = false;
+
+    /// Whether the backend has a [`Backend::begin_read`] of its own.
+    const ASYNC_READ: bool = false;
 
     /// The optional groups of functions the backend offers frameworks: streams, raw buffers, a profiler, custom calls.
     const EXTENSIONS: Extensions<Self> = Extensions::none();
@@ -149,6 +152,20 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// Whatever the device reports.
     fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()>;
+
+    /// Begins a [`Backend::read`], which may go on after this returns: the copy is there when the event is ready and `to`
+    /// is dropped. Used with [`Backend::ASYNC_READ`] where a framework wants a whole buffer as the device stores it;
+    /// ranges of bytes, and arrays that are to be reordered, are read by [`Backend::read`].
+    ///
+    /// What the device still needs of the buffer it must keep in a clone.
+    ///
+    /// # Errors
+    ///
+    /// What can be told at once; what comes later is the event's.
+    fn begin_read(&self, buffer: &Self::Buffer, mut to: HostDestination) -> Result<Event> {
+        self.read(buffer, to.bytes())?;
+        Ok(Event::ready())
+    }
 
     /// The bytes of a buffer in host memory, in the layout of [`Backend::read`]. They must neither move nor change as
     /// long as the buffer or a clone of it lives. None where the host cannot see them.

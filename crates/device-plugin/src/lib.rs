@@ -106,6 +106,7 @@ pub use abi::api;
 pub use abi::foreign_memory::ForeignMemory;
 pub use abi::host_alias::HostAlias;
 pub use abi::host_channel::{HostChannels, HostChunk, HostStream};
+pub use abi::host_destination::HostDestination;
 pub use abi::key_value::KeyValueStore;
 pub use abi::output_callbacks::OutputCallbacks;
 pub use backend::{Backend, CreateOptions};

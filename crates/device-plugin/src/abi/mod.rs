@@ -56,6 +56,7 @@ pub(crate) mod foreign_memory;
 mod form;
 pub(crate) mod host_alias;
 pub(crate) mod host_channel;
+pub(crate) mod host_destination;
 pub(crate) mod key_value;
 mod layouts;
 mod ledger;

@@ -14,6 +14,7 @@ use crate::abi::entry::{contain, contain_in, entries};
 use crate::abi::event::into_raw;
 use crate::abi::form::Form;
 use crate::abi::host_alias::AliasSource;
+use crate::abi::host_destination;
 use crate::abi::lists::drop_contained;
 use crate::abi::raw;
 use crate::host::zeroed;
@@ -333,6 +334,12 @@ entries! {
         }
         let mut to = Destination { data: args.dst.cast(), size };
         let from = src.placement;
+        if P::Backend::ASYNC_READ && layout.as_ref().is_none_or(Strided::is_dense) {
+            let begun = profiler::begun();
+            let done = move || transferred::<P>(begun, from, "device to host", size);
+            args.event = into_raw(host_destination::read(src, to, done)?);
+            return Ok(());
+        }
         args.event = into_raw(when_ready(src, move |client, value| {
             let begun = profiler::begun();
             // SAFETY: V3, the event of the call is completed after this.

@@ -39,6 +39,7 @@ mod panics;
 mod profiler;
 mod queued;
 mod raw_buffers;
+mod reads;
 mod reentrant;
 mod rich;
 mod slips;

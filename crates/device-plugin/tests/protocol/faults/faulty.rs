@@ -272,6 +272,14 @@ impl Backend for Device {
         Ok(Buffer::new(host.into_bytes()))
     }
 
+    const ASYNC_READ: bool = true;
+
+    fn begin_read(&self, buffer: &Buffer, mut to: HostDestination) -> Result<Event> {
+        enter("begin_read")?;
+        self.read(buffer, to.bytes())?;
+        Ok(Event::ready())
+    }
+
     fn read(&self, buffer: &Buffer, to: &mut [u8]) -> Result<()> {
         enter("read")?;
         to.copy_from_slice(&buffer.0.0);

@@ -193,6 +193,7 @@ const FALLIBLE: &[Case] = &[
         plugin().destroy(&[buffer]);
         Ok(())
     }),
+    ("begin_read", "PJRT_Buffer_ToHostBuffer", |w| plugin().read(w.buffer).map(|bytes| assert_eq!(bytes, DATA))),
     ("read", "PJRT_Buffer_ToHostBuffer", |w| plugin().read(w.buffer).map(|bytes| assert_eq!(bytes, DATA))),
     ("uninitialized", "PJRT_Client_CreateUninitializedBuffer", |w| {
         let shape = shape();

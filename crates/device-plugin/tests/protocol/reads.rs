@@ -1,0 +1,151 @@
+//! Reads that go on after the framework's call.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use device_plugin::*;
+use pjrt_sys::*;
+
+use crate::framework::Framework;
+use crate::transfers::tiled;
+
+struct Reads;
+
+impl DevicePlugin for Reads {
+    const NAME: &'static str = "reads";
+    type Backend = Reader;
+}
+
+/// A device that copies to the host when the test says so.
+struct Reader;
+
+/// A read that was begun: the device's own clone of the buffer, the memory, and what says how it ended.
+type Begun = (Arc<Vec<u8>>, HostDestination, Completer);
+static BEGUN: Mutex<Vec<Begun>> = Mutex::new(Vec::new());
+/// The list is that of one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn next() -> Begun {
+    BEGUN.lock().unwrap().remove(0)
+}
+
+impl Backend for Reader {
+    type Buffer = Arc<Vec<u8>>;
+    type Executable = ();
+
+    const ASYNC_READ: bool = true;
+
+    fn create(_: &CreateOptions) -> Result<Self> {
+        Ok(Self)
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        vec![DeviceInfo::new(0, "Reader")]
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
+        Ok(Arc::new(host.into_bytes()))
+    }
+
+    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
+        to.copy_from_slice(buffer);
+        Ok(())
+    }
+
+    fn begin_read(&self, buffer: &Self::Buffer, to: HostDestination) -> Result<Event> {
+        if buffer[0] == 13 {
+            return Err(Error::new(ErrorCode::DATA_LOSS, "an unlucky byte"));
+        }
+        let (event, completer) = Event::pending();
+        BEGUN.lock().unwrap().push((Arc::clone(buffer), to, completer));
+        Ok(event)
+    }
+
+    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+        Err(Error::unimplemented("programs"))
+    }
+
+    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
+        Err(Error::unimplemented("programs"))
+    }
+}
+
+fn reads() -> Framework {
+    Framework(api::<Reads>())
+}
+
+fn shape() -> Shape {
+    Shape::new(ElementType::U8, [2, 2])
+}
+
+#[test]
+fn the_event_comes_with_the_copy() {
+    let _alone = alone();
+    let client = reads().client(&[]).unwrap();
+    let buffer = reads().put(client, &shape(), &[1, 2, 3, 4], 0).unwrap();
+    let mut out = [0u8; 4];
+    let (event, size) = reads().read_into(buffer, out.as_mut_ptr(), 4).unwrap();
+    assert_eq!((size, reads().is_ready(event)), (4, false));
+    // The framework may destroy what it likes meanwhile.
+    reads().destroy(&[buffer]);
+    reads().destroy_client(client);
+    let (bytes, mut to, completer) = next();
+    to.bytes().copy_from_slice(&bytes);
+    // Said to be done while the memory is still there to write to.
+    completer.complete(Ok(()));
+    assert!(!reads().is_ready(event));
+    std::thread::spawn(move || drop(to)).join().unwrap();
+    assert_eq!(reads().wait(event), Ok(()));
+    assert_eq!(out, [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_read_fails_when_it_begins_later_or_not_at_all() {
+    let _alone = alone();
+    let client = reads().client(&[]).unwrap();
+    let mut out = [0u8; 4];
+    let unlucky = reads().put(client, &shape(), &[13, 0, 0, 0], 0).unwrap();
+    let (event, _) = reads().read_into(unlucky, out.as_mut_ptr(), 4).unwrap();
+    assert_eq!(reads().wait(event).unwrap_err().message, "an unlucky byte");
+    let buffer = reads().put(client, &shape(), &[1, 2, 3, 4], 0).unwrap();
+    let (event, _) = reads().read_into(buffer, out.as_mut_ptr(), 4).unwrap();
+    let (_, to, completer) = next();
+    drop(to);
+    assert!(!reads().is_ready(event));
+    completer.complete(Err(Error::new(ErrorCode::DATA_LOSS, "a cable")));
+    assert_eq!(reads().wait(event).unwrap_err().message, "a cable");
+    // Work that is lost is an error.
+    let (event, _) = reads().read_into(buffer, out.as_mut_ptr(), 4).unwrap();
+    drop(next());
+    assert_eq!(reads().wait(event).unwrap_err().code, ErrorCode::CANCELLED);
+    reads().destroy(&[unlucky, buffer]);
+    reads().destroy_client(client);
+}
+
+#[test]
+fn what_is_to_be_reordered_and_parts_are_read_at_once() {
+    let _alone = alone();
+    let client = reads().client(&[]).unwrap();
+    let buffer = reads().put(client, &shape(), &[1, 2, 3, 4], 0).unwrap();
+    let (order, mut out) = ([0i64, 1], [0u8; 4]);
+    let mut layout = tiled(&order);
+    let args = reads().ask::<slot::PJRT_Buffer_ToHostBuffer>(|args| {
+        (args.src, args.host_layout) = (buffer, &raw mut layout);
+        (args.dst, args.dst_size) = (out.as_mut_ptr().cast(), 4);
+    });
+    reads().wait(args.unwrap().event).unwrap();
+    assert_eq!(out, [1, 3, 2, 4]);
+    let mut two = [0u8; 2];
+    let args = reads().ask::<slot::PJRT_Buffer_CopyRawToHost>(|args| {
+        (args.buffer, args.dst) = (buffer, two.as_mut_ptr().cast());
+        (args.offset, args.transfer_size) = (1, 2);
+    });
+    reads().wait(args.unwrap().event).unwrap();
+    assert_eq!(two, [2, 3]);
+    assert!(BEGUN.lock().unwrap().is_empty());
+    reads().destroy(&[buffer]);
+    reads().destroy_client(client);
+}
