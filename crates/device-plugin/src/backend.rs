@@ -41,6 +41,13 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Whether the backend has a [`Backend::begin_read`] of its own.
     const ASYNC_READ: bool = false;
 
+    /// Whether the backend has a [`Backend::write_piece`] of its own: data that arrives in pieces then goes to the device
+    /// piece by piece. By default the SDK gathers it first.
+    const PIECES: bool = false;
+
+    /// Whether arrays may have fewer elements than their shapes say, as [`Backend::dynamic_dimensions`] tells.
+    const DYNAMIC: bool = false;
+
     /// The optional groups of functions the backend offers frameworks: streams, raw buffers, a profiler, custom calls.
     const EXTENSIONS: Extensions<Self> = Extensions::none();
 
@@ -152,6 +159,26 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// Whatever the device reports.
     fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()>;
+
+    /// Writes a piece of the data of a buffer that [`Backend::uninitialized`] made, and that nobody reads yet: bytes of
+    /// the array as [`Backend::read`] gives them, from byte `offset` on. Used with [`Backend::PIECES`]. Pieces of one
+    /// buffer may come from several threads at once; after the last one [`Backend::ready`] is asked.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device reports; it becomes the buffer's.
+    fn write_piece(&self, buffer: &Self::Buffer, offset: usize, bytes: &[u8]) -> Result<()> {
+        let _ = (buffer, bytes);
+        Err(Error::unimplemented(format!("a piece of an array, at byte {offset}")))
+    }
+
+    /// The dimensions of a buffer, which is ready, that are shorter than its shape says, or may be, and how long they
+    /// are; for devices whose programs find out when they run. Asked once of each buffer, with [`Backend::DYNAMIC`].
+    /// Reads are then of an array of these extents.
+    fn dynamic_dimensions(&self, buffer: &Self::Buffer, shape: &Shape) -> Vec<(usize, i64)> {
+        let _ = (buffer, shape);
+        Vec::new()
+    }
 
     /// Begins a [`Backend::read`], which may go on after this returns: the copy is there when the event is ready and `to`
     /// is dropped. Used with [`Backend::ASYNC_READ`] where a framework wants a whole buffer as the device stores it;

@@ -11,6 +11,7 @@ use pjrt_sys::{
 use crate::abi::buffer_handle::BufferHandle;
 use crate::abi::entry::entries;
 use crate::abi::event::into_raw;
+use crate::abi::extents;
 use crate::{Backend, Error, Event, Result};
 
 /// Dimensions from the most minor to the most major one of any row-major array: the tail has the array's rank.
@@ -74,15 +75,18 @@ entries! {
     }
 
     PJRT_Buffer_UnpaddedDimensions(args, buffer) {
-        args.unpadded_dims = buffer.form.dims().as_ptr();
-        args.num_dims = buffer.form.dims().len();
+        // The extents live as long as the buffer.
+        let extents = extents::of(buffer)?;
+        let dims = extents.as_ref().map_or(buffer.form.dims(), |extents| &extents.unpadded);
+        (args.unpadded_dims, args.num_dims) = (dims.as_ptr(), dims.len());
         Ok(())
     }
 
     PJRT_Buffer_DynamicDimensionIndices(args, buffer) {
-        let _ = buffer;
-        args.dynamic_dim_indices = NonNull::dangling().as_ptr();
-        args.num_dynamic_dims = 0;
+        let extents = extents::of(buffer)?;
+        let dynamic = extents.as_ref().map_or(&[][..], |extents| &extents.dynamic);
+        // A framework may copy nothing from it, which null does not allow.
+        (args.dynamic_dim_indices, args.num_dynamic_dims) = (dynamic.as_ptr().cast_mut(), dynamic.len());
         Ok(())
     }
 

@@ -96,6 +96,15 @@ unsafe impl<B: Backend> Send for BufferHandle<B> {}
 // SAFETY: as above.
 unsafe impl<B: Backend> Sync for BufferHandle<B> {}
 
+impl<B: Backend> Drop for BufferHandle<B> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if B::DYNAMIC {
+            self.client.extents.forget(std::ptr::from_ref(self).addr());
+        }
+    }
+}
+
 impl<B: Backend> BufferHandle<B> {
     /// Gives the framework a buffer, which it destroys.
     #[inline]

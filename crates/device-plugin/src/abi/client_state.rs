@@ -9,6 +9,7 @@ use crate::abi::counted::{Accounted, Counted, Ref};
 use crate::abi::device::Device;
 use crate::abi::dma::Mappings;
 use crate::abi::empty_buffer::Alias;
+use crate::abi::extents::Known;
 use crate::abi::form::Form;
 use crate::abi::ledger::Ledger;
 use crate::abi::lists::Pointers;
@@ -36,6 +37,7 @@ pub(crate) struct Client<B: Backend> {
     pub(crate) mappings: Mappings,
     /// Buffers that wait for the framework to name the one whose data they take.
     pub(crate) aliases: Tokens<Alias<B>>,
+    pub(crate) extents: Known,
 }
 
 handles! {
@@ -108,6 +110,7 @@ impl<B: Backend> Client<B> {
             left: Left::new(),
             mappings: Mappings::default(),
             aliases: Tokens::new(),
+            extents: Known::default(),
         });
         for device in &client.devices {
             device.link_client(&client);

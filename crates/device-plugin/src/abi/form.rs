@@ -64,7 +64,7 @@ impl Form {
     }
 
     /// A row-major array.
-    fn row_major(shape: &Shape) -> Self {
+    pub(crate) fn row_major(shape: &Shape) -> Self {
         let mut new = Self { element_type: shape.element_type, rank: 0, few: [0; Self::FEW], more: None };
         match (new.few.get_mut(..shape.dimensions.len()), u8::try_from(shape.dimensions.len())) {
             (Some(few), Ok(rank)) => {

@@ -50,6 +50,7 @@ mod executable_state;
 pub(crate) mod execute;
 mod execute_context;
 mod execute_options;
+mod extents;
 mod ffi;
 pub(crate) mod foreign_handler;
 pub(crate) mod foreign_memory;

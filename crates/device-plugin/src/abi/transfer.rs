@@ -12,6 +12,7 @@ use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
 use crate::abi::entry::{contain, contain_in, entries};
 use crate::abi::event::into_raw;
+use crate::abi::extents;
 use crate::abi::form::Form;
 use crate::abi::host_alias::AliasSource;
 use crate::abi::host_destination;
@@ -314,9 +315,10 @@ entries! {
 
     PJRT_Buffer_ToHostBuffer(args, src) {
         let src: &BufferHandle<P::Backend> = src;
-        let shape = src.stored_shape();
+        let form = extents::readable(src);
+        let shape = form.stored_shape();
         // SAFETY: V3.
-        let layout = unsafe { raw::host_layout(args.host_layout, &src.form) }?;
+        let layout = unsafe { raw::host_layout(args.host_layout, &form) }?;
         if layout.as_ref().is_some_and(|layout| layout.before > 0) {
             return Err(Error::unimplemented("negative strides of host_layout").unnamed());
         }

@@ -1,16 +1,17 @@
 //! `PJRT_AsyncHostToDeviceTransferManager`: buffers that exist before their data, which arrives in pieces.
 
 use std::ptr::{NonNull, null_mut};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pjrt_sys::{PJRT_Buffer, PJRT_ShapeSpec};
 
 use crate::abi::buffer_handle::BufferHandle;
 use crate::abi::client_state::Client;
 use crate::abi::counted::Ref;
-use crate::abi::entry::{contain, entries};
+use crate::abi::entry::{contain, contain_in, entries};
 use crate::abi::event::into_raw;
 use crate::abi::form::Form;
+use crate::abi::lists::drop_contained;
 use crate::abi::raw;
 use crate::abi::raw::handles;
 use crate::abi::transfer::Late;
@@ -31,6 +32,12 @@ struct Arriving<B: Backend> {
     size: usize,
     /// What has arrived; allocated with the first piece.
     data: Vec<u8>,
+    /// Where pieces go as they arrive, if the backend takes them so.
+    started: Option<Arc<B::Buffer>>,
+    /// Pieces that are being written.
+    writing: usize,
+    /// The last piece has come.
+    ends: bool,
     late: Late<B>,
     /// Until the framework retrieves it.
     handle: Option<NonNull<PJRT_Buffer>>,
@@ -52,7 +59,7 @@ impl<B: Backend> Manager<B> {
 
 impl<B: Backend> Arriving<B> {
     fn expect_open(&self) -> Result<()> {
-        if self.late.is_open() {
+        if self.late.is_open() && !self.ends {
             return Ok(());
         }
         Err(Error::failed_precondition("the buffer has all its data already, or an error").unnamed())
@@ -62,8 +69,9 @@ impl<B: Backend> Arriving<B> {
 /// Ends the transfer of a buffer: its data goes to the device. Callbacks of the buffer's event run without the lock.
 fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<B>>) {
     let (shape, data) = (buffer.form.stored_shape(), std::mem::take(&mut buffer.data));
-    let mut late = buffer.late.take();
+    let (started, mut late) = (buffer.started.take(), buffer.late.take());
     drop(buffer);
+    drop_contained(started);
     let send = || {
         let backend = &manager.client.backend;
         let buffer = backend.buffer_from_host(HostArray::new(&shape, data)?, manager.to)?;
@@ -72,6 +80,50 @@ fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<
     };
     late.made(contain(send));
 }
+
+/// Sends a piece of a buffer to the device, on whose memory others may be at work. Vendor code runs without the lock.
+fn write<B: Backend>(
+    manager: &Manager<B>,
+    mut buffer: MutexGuard<'_, Arriving<B>>,
+    (index, offset, is_last): (i32, usize, bool),
+    piece: &[u8],
+) -> Result<()> {
+    let backend = &manager.client.backend;
+    let Some(started) = buffer.started.clone() else {
+        return Err(Error::failed_precondition("the buffer has an error").unnamed());
+    };
+    buffer.writing += 1;
+    buffer.ends |= is_last;
+    drop(buffer);
+    let written = contain_in(TRANSFER_DATA, || backend.write_piece(&started, offset, piece));
+    drop_contained(started);
+    let mut buffer = manager.arriving(index)?;
+    buffer.writing -= 1;
+    let mut late = match &written {
+        // Others are still at it, or more will come.
+        Ok(()) if buffer.writing > 0 || !buffer.ends => return Ok(()),
+        _ => buffer.late.take(),
+    };
+    let started = buffer.started.take();
+    drop(buffer);
+    if let Err(error) = &written {
+        drop_contained(started);
+        late.set(Err(error.clone()));
+        return written;
+    }
+    let made = || {
+        let started = started.ok_or_else(|| Error::internal("a buffer was lost"))?;
+        // Nobody else has it any more.
+        let buffer = Arc::try_unwrap(started).unwrap_or_else(|shared| B::Buffer::clone(&shared));
+        let ready = backend.ready(&buffer);
+        Ok((buffer, ready))
+    };
+    late.made(contain(made));
+    Ok(())
+}
+
+/// Which function a panic was in.
+const TRANSFER_DATA: &str = "PJRT_AsyncHostToDeviceTransferManager_TransferData";
 
 impl<B: Backend> Drop for Manager<B> {
     fn drop(&mut self) {
@@ -106,12 +158,18 @@ entries! {
             // SAFETY: V3.
             buffers.push(unsafe { client.form(&shape, layout, "device_layouts") }?);
         }
-        let arriving = |form: Form| {
-            let (handle, late) = Late::new(client, &form, to);
-            let size = form.stored_shape().host_size().unwrap_or(0);
-            Mutex::new(Arriving { form, size, data: Vec::new(), late, handle: NonNull::new(handle) })
+        let start = |form: Form| {
+            let new = || client.backend.uninitialized(&form.stored_shape(), to).map(Arc::new);
+            let started = if P::Backend::PIECES { Some(new()?) } else { None };
+            Ok((form, started))
         };
-        let buffers = buffers.into_iter().map(arriving).collect();
+        let started: Vec<_> = buffers.into_iter().map(start).collect::<Result<_>>()?;
+        let arriving = |(form, started): (Form, _)| {
+            let (handle, late) = Late::new(client, &form, to);
+            let (size, handle) = (form.stored_shape().host_size().unwrap_or(0), NonNull::new(handle));
+            Mutex::new(Arriving { form, size, data: Vec::new(), started, writing: 0, ends: false, late, handle })
+        };
+        let buffers = started.into_iter().map(arriving).collect();
         let manager: Manager<P::Backend> = Manager { client: client.share(), to, buffers };
         args.transfer_manager = Box::into_raw(Box::new(manager)).cast();
         Ok(())
@@ -137,6 +195,11 @@ entries! {
         })?;
         // SAFETY: V3.
         let piece = unsafe { raw::slice(args.data.cast::<u8>(), range.len(), "data") }?;
+        if P::Backend::PIECES {
+            write(transfer_manager, buffer, (args.buffer_index, range.start, args.is_last_transfer.get()), piece)?;
+            args.done_with_h2d_transfer = into_raw(Event::ready());
+            return Ok(());
+        }
         if buffer.data.is_empty() {
             buffer.data = zeroed(buffer.size)?;
         }
@@ -203,8 +266,9 @@ entries! {
         let error = error.ok_or_else(|| Error::argument("error_code is OK, which is no error"))?;
         let mut buffer = transfer_manager.arriving(args.buffer_index)?;
         buffer.expect_open()?;
-        let mut late = buffer.late.take();
+        let (started, mut late) = (buffer.started.take(), buffer.late.take());
         drop(buffer);
+        drop_contained(started);
         late.set(Err(error));
         Ok(())
     }

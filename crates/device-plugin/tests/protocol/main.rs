@@ -36,6 +36,7 @@ mod layouts;
 mod options;
 mod orders;
 mod panics;
+mod pieces;
 mod profiler;
 mod queued;
 mod raw_buffers;

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use device_plugin::{CompileOptions, DeviceAssignment, ElementType, ErrorCode, Shape};
 use pjrt_sys::*;
 
-use crate::framework::{Answer, Buffer, Client, Framework, Loaded, execute_options, program};
+use crate::framework::{Answer, Buffer, Client, Framework, Loaded, execute_options, garbage, program};
 use faulty::{Faulty, Kind, LIVE, arm, disarm};
 
 fn plugin() -> Framework {
@@ -193,6 +193,26 @@ const FALLIBLE: &[Case] = &[
         plugin().destroy(&[buffer]);
         Ok(())
     }),
+    ("write_piece", "PJRT_AsyncHostToDeviceTransferManager_TransferData", |w| {
+        let shape = shape();
+        let mut spec = garbage::<PJRT_ShapeSpec>();
+        (spec.dims, spec.num_dims) = (shape.dimensions.as_ptr(), 1);
+        spec.element_type = PJRT_Buffer_Type(ElementType::U8.as_raw());
+        let manager = plugin().ask::<slot::PJRT_Client_CreateBuffersForAsyncHostToDevice>(|args| {
+            (args.client, args.memory) = (w.client, plugin().memories(w.client)[0]);
+            (args.shape_specs, args.num_shape_specs, args.num_device_layouts) = (&raw mut spec, 1, 0);
+        })?;
+        let manager = manager.transfer_manager;
+        let sent = plugin().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_TransferData>(|args| {
+            (args.transfer_manager, args.buffer_index) = (manager, 0);
+            (args.data, args.offset, args.transfer_size) = (DATA.as_ptr().cast(), 0, 2);
+            args.is_last_transfer = true.into();
+        });
+        let sent = sent.map(|args| plugin().destroy_event(args.done_with_h2d_transfer));
+        let destroy = |args: &mut PJRT_AsyncHostToDeviceTransferManager_Destroy_Args| args.transfer_manager = manager;
+        plugin().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_Destroy>(destroy).unwrap();
+        sent
+    }),
     ("begin_read", "PJRT_Buffer_ToHostBuffer", |w| plugin().read(w.buffer).map(|bytes| assert_eq!(bytes, DATA))),
     ("read", "PJRT_Buffer_ToHostBuffer", |w| plugin().read(w.buffer).map(|bytes| assert_eq!(bytes, DATA))),
     ("uninitialized", "PJRT_Client_CreateUninitializedBuffer", |w| {
@@ -309,6 +329,12 @@ const INFALLIBLE: &[Case] = &[
     ("devices", "PJRT_Client_Create", FALLIBLE[0].2),
     ("memories", "PJRT_Client_Create", FALLIBLE[0].2),
     ("topology_attributes", "PJRT_Client_Create", FALLIBLE[0].2),
+    ("dynamic_dimensions", "PJRT_Buffer_UnpaddedDimensions", |w| {
+        let buffer = w.put()?;
+        let asked = plugin().ask::<slot::PJRT_Buffer_UnpaddedDimensions>(|args| args.buffer = buffer).map(drop);
+        plugin().destroy(&[buffer]);
+        asked
+    }),
     ("default_layout", "PJRT_Client_BufferFromHostBuffer", |w| w.put().map(|buffer| plugin().destroy(&[buffer]))),
     ("host_bytes", "PJRT_Buffer_CopyRawToHost", |w| {
         let mut byte = 0u8;

@@ -1,0 +1,256 @@
+//! A device that takes data piece by piece, and whose arrays may turn out shorter than their shapes.
+
+use std::ptr::null_mut;
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
+
+use device_plugin::*;
+use pjrt_sys::*;
+
+use crate::framework::{Answer, Buffer, Client, Framework, garbage, slice};
+use crate::transfers::tiled;
+
+struct Pieces;
+
+impl DevicePlugin for Pieces {
+    const NAME: &'static str = "pieces";
+    type Backend = Board;
+}
+
+/// A device whose programs return their argument up to the first zero, as it is in its first dimension.
+struct Board;
+
+/// Offsets and lengths of the pieces, in order.
+static SEEN: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+/// Where a piece that begins with 9 waits for the test, twice.
+static GATE: Mutex<Option<Arc<Barrier>>> = Mutex::new(None);
+/// The list is that of one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    SEEN.lock().unwrap().clear();
+    alone
+}
+
+#[derive(Clone)]
+struct Memory {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// Where the array ends, for those that know.
+    rows: Option<i64>,
+}
+
+impl Backend for Board {
+    type Buffer = Memory;
+    type Executable = ();
+
+    const PIECES: bool = true;
+    const DYNAMIC: bool = true;
+
+    fn create(_: &CreateOptions) -> Result<Self> {
+        Ok(Self)
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        vec![DeviceInfo::new(0, "Board")]
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Memory> {
+        Ok(Memory { bytes: Arc::new(Mutex::new(host.into_bytes())), rows: None })
+    }
+
+    fn write_piece(&self, buffer: &Memory, offset: usize, bytes: &[u8]) -> Result<()> {
+        if bytes[0] == 13 {
+            return Err(Error::new(ErrorCode::DATA_LOSS, "an unlucky byte"));
+        }
+        if bytes[0] == 9 {
+            let gate = GATE.lock().unwrap().clone().unwrap();
+            gate.wait();
+            gate.wait();
+        }
+        buffer.bytes.lock().unwrap()[offset..offset + bytes.len()].copy_from_slice(bytes);
+        SEEN.lock().unwrap().push((offset, bytes.len()));
+        Ok(())
+    }
+
+    fn read(&self, buffer: &Memory, to: &mut [u8]) -> Result<()> {
+        let bytes = buffer.bytes.lock().unwrap();
+        to.copy_from_slice(&bytes[..to.len()]);
+        Ok(())
+    }
+
+    fn dynamic_dimensions(&self, buffer: &Memory, shape: &Shape) -> Vec<(usize, i64)> {
+        assert_eq!(shape, &self::shape());
+        buffer.rows.map(|rows| (0, rows)).into_iter().collect()
+    }
+
+    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+        Ok(Compiled { executable: (), info: ExecutableInfo::new("until zero", [shape()], [shape()]) })
+    }
+
+    fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        let input = launch.inputs[0].clone();
+        let rows = input.bytes.lock().unwrap().chunks(2).take_while(|row| row[0] != 0).count();
+        // One that begins with 7 is out of bounds.
+        let lies = input.bytes.lock().unwrap()[0] == 7;
+        launch.outputs.push(Memory { rows: Some(if lies { 5 } else { rows as i64 }), ..input })?;
+        Ok(Event::ready())
+    }
+}
+
+fn pieces() -> Framework {
+    Framework(api::<Pieces>())
+}
+
+fn shape() -> Shape {
+    Shape::new(ElementType::U8, [4, 2])
+}
+
+fn arriving(client: Client) -> (*mut PJRT_AsyncHostToDeviceTransferManager, Buffer) {
+    let shape = shape();
+    let mut spec = garbage::<PJRT_ShapeSpec>();
+    (spec.dims, spec.num_dims) = (shape.dimensions.as_ptr(), 2);
+    spec.element_type = PJRT_Buffer_Type(ElementType::U8.as_raw());
+    let manager = pieces().ask::<slot::PJRT_Client_CreateBuffersForAsyncHostToDevice>(|args| {
+        (args.client, args.memory) = (client, pieces().memories(client)[0]);
+        (args.shape_specs, args.num_shape_specs, args.num_device_layouts) = (&raw mut spec, 1, 0);
+    });
+    let manager = manager.unwrap().transfer_manager;
+    let buffer = pieces().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer>(|args| {
+        (args.transfer_manager, args.buffer_index) = (manager, 0);
+    });
+    (manager, buffer.unwrap().buffer_out)
+}
+
+fn send(manager: *mut PJRT_AsyncHostToDeviceTransferManager, offset: i64, piece: &[u8], last: bool) -> Answer {
+    let args = pieces().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_TransferData>(|args| {
+        (args.transfer_manager, args.buffer_index) = (manager, 0);
+        (args.data, args.offset) = (piece.as_ptr().cast(), offset);
+        (args.transfer_size, args.is_last_transfer) = (piece.len() as i64, last.into());
+    })?;
+    pieces().wait(args.done_with_h2d_transfer)
+}
+
+fn destroy(manager: *mut PJRT_AsyncHostToDeviceTransferManager) {
+    let args = |args: &mut PJRT_AsyncHostToDeviceTransferManager_Destroy_Args| args.transfer_manager = manager;
+    pieces().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_Destroy>(args).unwrap();
+}
+
+fn is_ready(buffer: Buffer) -> bool {
+    let event = pieces().ready_event(buffer);
+    let ready = pieces().is_ready(event);
+    pieces().destroy_event(event);
+    ready
+}
+
+#[test]
+fn pieces_go_to_the_device_as_they_arrive() {
+    let _alone = alone();
+    let client = pieces().client(&[]).unwrap();
+    let (manager, buffer) = arriving(client);
+    send(manager, 6, &[7, 8], false).unwrap();
+    send(manager, 0, &[1, 2, 3], false).unwrap();
+    assert_eq!(*SEEN.lock().unwrap(), [(6, 2), (0, 3)]);
+    assert!(!is_ready(buffer));
+    send(manager, 3, &[4, 5, 6], true).unwrap();
+    assert_eq!(pieces().read(buffer).unwrap(), [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(send(manager, 0, &[1], false).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
+    destroy(manager);
+    pieces().destroy(&[buffer]);
+    pieces().destroy_client(client);
+}
+
+#[test]
+fn a_buffer_waits_for_pieces_that_are_being_written() {
+    let _alone = alone();
+    let client = pieces().client(&[]).unwrap();
+    let (manager, buffer) = arriving(client);
+    let gate = Arc::new(Barrier::new(2));
+    *GATE.lock().unwrap() = Some(Arc::clone(&gate));
+    let address = manager.expose_provenance();
+    let slow =
+        std::thread::spawn(move || send(std::ptr::with_exposed_provenance_mut(address), 0, &[9, 9, 9, 9], false));
+    gate.wait();
+    send(manager, 4, &[1, 2, 3, 4], true).unwrap();
+    assert!(!is_ready(buffer));
+    gate.wait();
+    slow.join().unwrap().unwrap();
+    assert_eq!(pieces().read(buffer).unwrap(), [9, 9, 9, 9, 1, 2, 3, 4]);
+    destroy(manager);
+    pieces().destroy(&[buffer]);
+    pieces().destroy_client(client);
+}
+
+#[test]
+fn a_piece_that_fails_fails_the_buffer() {
+    let _alone = alone();
+    let client = pieces().client(&[]).unwrap();
+    let (manager, buffer) = arriving(client);
+    send(manager, 0, &[1, 2], false).unwrap();
+    assert_eq!(send(manager, 2, &[13], false).unwrap_err().message, "an unlucky byte");
+    assert_eq!(pieces().read(buffer).unwrap_err().message, "an unlucky byte");
+    assert_eq!(send(manager, 3, &[1, 2], true).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
+    destroy(manager);
+    pieces().destroy(&[buffer]);
+    // One that is whole at once needs no pieces.
+    let whole = pieces().put(client, &shape(), &[5; 8], 0).unwrap();
+    assert_eq!(pieces().read(whole).unwrap(), [5; 8]);
+    pieces().destroy(&[whole]);
+    pieces().destroy_client(client);
+}
+
+fn unpadded(buffer: Buffer) -> Answer<Vec<i64>> {
+    let args = pieces().ask::<slot::PJRT_Buffer_UnpaddedDimensions>(|args| args.buffer = buffer)?;
+    let again = pieces().ask::<slot::PJRT_Buffer_UnpaddedDimensions>(|args| args.buffer = buffer)?;
+    assert_eq!(args.unpadded_dims, again.unpadded_dims, "pointers stay as long as the buffer");
+    Ok(unsafe { slice(args.unpadded_dims, args.num_dims) }.to_vec())
+}
+
+fn dynamic(buffer: Buffer) -> Answer<Vec<usize>> {
+    let args = pieces().ask::<slot::PJRT_Buffer_DynamicDimensionIndices>(|args| args.buffer = buffer)?;
+    Ok(unsafe { slice(args.dynamic_dim_indices, args.num_dynamic_dims) }.to_vec())
+}
+
+#[test]
+fn an_array_is_as_long_as_its_program_found() {
+    let _alone = alone();
+    let client = pieces().client(&[]).unwrap();
+    let program = pieces().compile(client, "any").unwrap();
+    for (given, rows) in [([1, 2, 3, 4, 0, 0, 5, 6], 2), ([0; 8], 0), ([1; 8], 4)] {
+        let input = pieces().put(client, &shape(), &given, 0).unwrap();
+        assert_eq!((unpadded(input).unwrap(), dynamic(input).unwrap()), (vec![4, 2], vec![]));
+        let (outputs, event) = pieces().execute(program, &[input], 1).unwrap();
+        pieces().wait(event).unwrap();
+        let output = outputs[0];
+        let bound = pieces().ask::<slot::PJRT_Buffer_Dimensions>(|args| args.buffer = output).unwrap();
+        assert_eq!(unsafe { slice(bound.dims, bound.num_dims) }, [4, 2]);
+        assert_eq!((unpadded(output).unwrap(), dynamic(output).unwrap()), (vec![rows as i64, 2], vec![0]));
+        assert_eq!(pieces().read(output).unwrap(), given[..rows * 2]);
+        // In the host's own order, too.
+        let (order, mut out) = ([0i64, 1], vec![0u8; rows * 2]);
+        let mut layout = tiled(&order);
+        let read = pieces().ask::<slot::PJRT_Buffer_ToHostBuffer>(|args| {
+            (args.src, args.host_layout) = (output, &raw mut layout);
+            (args.dst, args.dst_size) = (out.as_mut_ptr().cast(), out.len());
+        });
+        // Of no bytes at all, the place may be null, and then the size is asked for.
+        let event = read.unwrap().event;
+        if event != null_mut() {
+            pieces().wait(event).unwrap();
+        }
+        let columns: Vec<u8> = (0..2).flat_map(|column| (0..rows).map(move |row| given[row * 2 + column])).collect();
+        assert_eq!(out, columns);
+        pieces().destroy(&[input, output]);
+    }
+    // A device that contradicts its own shape is told so.
+    let input = pieces().put(client, &shape(), &[7; 8], 0).unwrap();
+    let (outputs, event) = pieces().execute(program, &[input], 1).unwrap();
+    pieces().wait(event).unwrap();
+    let fault = unpadded(outputs[0]).unwrap_err();
+    assert!(
+        fault.code == ErrorCode::INTERNAL && fault.message.contains("dimension 0 of u8[4,2] is 5 long"),
+        "{fault:?}"
+    );
+    pieces().destroy(&[input, outputs[0]]);
+    pieces().destroy_loaded(program);
+    pieces().destroy_client(client);
+}
