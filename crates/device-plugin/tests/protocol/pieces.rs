@@ -1,6 +1,5 @@
 //! A device that takes data piece by piece, and whose arrays may turn out shorter than their shapes.
 
-use std::ptr::null_mut;
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
 use device_plugin::*;
@@ -234,7 +233,7 @@ fn an_array_is_as_long_as_its_program_found() {
         });
         // Of no bytes at all, the place may be null, and then the size is asked for.
         let event = read.unwrap().event;
-        if event != null_mut() {
+        if !event.is_null() {
             pieces().wait(event).unwrap();
         }
         let columns: Vec<u8> = (0..2).flat_map(|column| (0..rows).map(move |row| given[row * 2 + column])).collect();
