@@ -22,16 +22,26 @@ pub(crate) enum Outcome {
     Left,
 }
 
-/// Runs `tests/jax` under the oldest and the newest version there is and the one that the device's ops are compared with,
-/// or under all. `traced` is the library through which
-/// the tests see the calls, `package` a folder with the content of the CPU plugin's wheel, for what that adds to JAX.
+/// Whether a version is asked for: the oldest and the newest there is and the one that the device's ops are compared with,
+/// or all.
+fn is_wanted(jax: &Jax, all: bool) -> bool {
+    let ends = [JAX.first(), JAX.last()];
+    all || jax.version == MAIN || ends.into_iter().flatten().any(|end| end.version == jax.version)
+}
+
+/// Installs the versions asked for, which Rust tests use, too. What cannot be had is told when it is to run.
+pub(crate) fn prepare(all: bool) {
+    for jax in JAX.iter().filter(|jax| is_wanted(jax, all)) {
+        let _ = jax.python();
+    }
+}
+
+/// Runs `tests/jax` under the versions asked for. `traced` is the library through which the tests see the calls,
+/// `package` a folder with the content of the CPU plugin's wheel, for what that adds to JAX.
 pub(crate) fn run(cpu: &Path, traced: &Path, package: &Path, all: bool) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    let newest = JAX.last().map_or(MAIN, |jax| jax.version);
-    let oldest = JAX.first().map_or(MAIN, |jax| jax.version);
     for jax in JAX.iter().rev() {
-        let wanted = all || [newest, oldest, MAIN].contains(&jax.version);
-        let outcome = if wanted { under(jax, cpu, traced, package) } else { Outcome::Left };
+        let outcome = if is_wanted(jax, all) { under(jax, cpu, traced, package) } else { Outcome::Left };
         rows.push(Row { version: jax.version, outcome });
     }
     rows.reverse();

@@ -35,6 +35,7 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     let main = python::JAX.iter().find(|jax| jax.version == python::MAIN);
     let main = main.map_or_else(|| Err("no such version".into()), python::Jax::python);
     let python = report.part(&format!("JAX {} and pypjrt in a Python environment", python::MAIN), main);
+    jax::prepare(all);
 
     step("building the CPU plugin as JAX loads it");
     sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
