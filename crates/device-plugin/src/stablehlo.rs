@@ -19,12 +19,10 @@
 //! ```
 
 mod call;
-mod inline;
 mod layouts;
 
 pub use ::stablehlo::ir;
-pub use call::call_attributes;
-pub use inline::inline;
+pub use call::{call_attributes, config_attributes};
 use ir::{Attribute, Attributes, Func, Module, Op, OpKind, Type, Version};
 pub use layouts::{LayoutMode, layout_modes};
 
@@ -173,6 +171,16 @@ pub fn ir_element_type(ty: ElementType) -> Result<ir::ElementType> {
     // `si1` would be read as `i1`, which is a boolean.
     let name = Some(ty.stablehlo_name()).filter(|_| !matches!(ty, ElementType::S1 | ElementType::U1));
     name.and_then(ir::ElementType::from_name).ok_or_else(lacking)
+}
+
+/// The program with its entry function alone, where every `call` is replaced by the ops of the function it calls, and every
+/// `composite` by those of its decomposition unless its name is one of `keep`.
+///
+/// # Errors
+///
+/// `UNIMPLEMENTED` for calls that nest too deeply or become too many ops.
+pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
+    ::stablehlo::inline(module, keep).map_err(|error| Error::unimplemented(error.to_string()))
 }
 
 /// The error for an op the device does not run: names the op, of a custom call the target and of a composite the name,

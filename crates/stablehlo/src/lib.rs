@@ -50,6 +50,7 @@ mod error;
 mod float;
 #[cfg(feature = "hlo")]
 mod hlo;
+mod inline;
 pub mod ir;
 mod literal;
 mod location;
@@ -69,6 +70,7 @@ mod write;
 use bytes::Bytes;
 
 pub use error::{Error, Result};
+pub use inline::inline;
 pub use print::PrintOptions;
 pub use verify::{infer, infer_op, verify};
 pub use write::write;

@@ -13,8 +13,13 @@ const MAX_LIST: usize = 1 << 16;
 /// out. None for an op that is no custom call.
 pub fn call_attributes(op: &Op) -> Option<Attributes> {
     let OpKind::CustomCall { backend_config, .. } = &op.kind else { return None };
-    let beside = op.attributes.iter().find(|(name, _)| name == "mhlo.backend_config").map(|(_, value)| value);
-    Some(match (beside, backend_config) {
+    Some(config_attributes(backend_config, &op.attributes))
+}
+
+/// The same of the two places a call is configured in: its `backend_config` and its discardable attributes.
+pub fn config_attributes(backend_config: &ir::Attribute, discardable: &ir::Attributes) -> Attributes {
+    let beside = discardable.iter().find(|(name, _)| name == "mhlo.backend_config").map(|(_, value)| value);
+    match (beside, backend_config) {
         (Some(ir::Attribute::Dictionary(entries)), _) | (_, ir::Attribute::Dictionary(entries)) => {
             let mut attributes = Attributes::default();
             for (name, value) in entries {
@@ -29,7 +34,7 @@ pub fn call_attributes(op: &Op) -> Option<Attributes> {
             Attributes { text: Some(String::from_utf8_lossy(text).into_owned()), ..Attributes::default() }
         }
         _ => Attributes::default(),
-    })
+    }
 }
 
 /// The type a program writes a number with.

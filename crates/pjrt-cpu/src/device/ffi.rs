@@ -34,9 +34,9 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use device_plugin::ffi::{Attribute, Attributes, Call, ExecuteContext, Handler, Operand, Registry, ResultBuffer};
-use device_plugin::{DevicePlugin as _, ElementType, Result, Shape};
-use stablehlo::ir;
+use device_plugin::ffi::{Call, ExecuteContext, Handler, Operand, Registry, ResultBuffer};
+use device_plugin::stablehlo::config_attributes;
+use device_plugin::{DevicePlugin as _, Result, Shape};
 
 use super::backend::CpuBackend;
 use super::plugin::Cpu;
@@ -45,9 +45,6 @@ use crate::engine::custom_calls::{self, CustomCall};
 
 /// What frameworks may call the platform of a handler: the plugin's own name, PJRT's for processors, and XLA's.
 const PLATFORMS: [&str; 3] = [Cpu::NAME, "cpu", "host"];
-
-/// Longest list of floats that a program writes as one.
-const MAX_LIST: usize = 1 << 16;
 
 /// Makes `handler` run the custom calls of that target, in programs compiled from now on.
 ///
@@ -94,7 +91,7 @@ pub(crate) fn find(target: &str) -> Option<Arc<custom_calls::Handler>> {
 fn run(handler: &Handler, call: &CustomCall, operands: &[&[u8]], results: &mut [&mut [u8]]) -> Result<()> {
     let shapes = |all: &[_]| all.iter().map(types::shape).collect::<Result<Vec<Shape>>>();
     let (of_operands, of_results) = (shapes(&call.operands)?, shapes(&call.results)?);
-    let attributes = attributes(call);
+    let attributes = config_attributes(&call.backend_config, &call.attributes);
     let operands: Vec<_> = of_operands.iter().zip(operands).map(|(shape, bytes)| Operand { shape, bytes }).collect();
     let mut results: Vec<_> = of_results
         .iter()
@@ -111,85 +108,4 @@ fn run(handler: &Handler, call: &CustomCall, operands: &[&[u8]], results: &mut [
     let context = CONTEXT.with_borrow(Clone::clone).unwrap_or_default();
     let mut call = Call::new(&call.target, &attributes, &operands, &mut results, &context)?;
     handler.call(&mut call)
-}
-
-fn attributes(call: &CustomCall) -> Attributes {
-    let named = |name: &str| call.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value);
-    // JAX's programs hold the dictionary beside an empty text.
-    match (named("mhlo.backend_config"), &call.backend_config) {
-        (Some(ir::Attribute::Dictionary(entries)), _) | (_, ir::Attribute::Dictionary(entries)) => {
-            let known: Vec<_> = entries
-                .iter()
-                .filter_map(|(name, value)| Some((name, attribute(value)?, number_type(value))))
-                .collect();
-            let types = known.iter().map(|(_, _, ty)| *ty).collect();
-            Attributes { text: None, values: known.into_iter().map(|(n, v, _)| (n.clone(), v)).collect(), types }
-        }
-        (_, ir::Attribute::String(text)) => {
-            Attributes { text: Some(String::from_utf8_lossy(text).into_owned()), ..Attributes::default() }
-        }
-        _ => Attributes::default(),
-    }
-}
-
-/// The type a program writes a number with.
-fn number_type(value: &ir::Attribute) -> Option<ElementType> {
-    let (ir::Attribute::Integer(_, ty) | ir::Attribute::Float(_, ty)) = value else { return None };
-    Some(match ty {
-        ir::ElementType::I8 => ElementType::S8,
-        ir::ElementType::I16 => ElementType::S16,
-        ir::ElementType::I32 => ElementType::S32,
-        ir::ElementType::Ui8 => ElementType::U8,
-        ir::ElementType::Ui16 => ElementType::U16,
-        ir::ElementType::Ui32 => ElementType::U32,
-        ir::ElementType::Ui64 => ElementType::U64,
-        ir::ElementType::F32 => ElementType::F32,
-        _ => return None,
-    })
-}
-
-/// The entries whose values the SDK has words for.
-fn dictionary(entries: &ir::Attributes) -> Vec<(String, Attribute)> {
-    entries.iter().filter_map(|(name, value)| Some((name.clone(), attribute(value)?))).collect()
-}
-
-fn attribute(value: &ir::Attribute) -> Option<Attribute> {
-    Some(match value {
-        ir::Attribute::Unit => Attribute::Bool(true),
-        ir::Attribute::Bool(value) => Attribute::Bool(*value),
-        ir::Attribute::Integer(value, _) => Attribute::Int(*value),
-        ir::Attribute::Float(value, _) => Attribute::Float(*value),
-        ir::Attribute::String(text) => Attribute::String(String::from_utf8_lossy(text).into_owned()),
-        ir::Attribute::Symbol(name) => Attribute::String(name.clone()),
-        ir::Attribute::Dictionary(entries) => Attribute::Dictionary(dictionary(entries)),
-        list => match list.as_integers() {
-            Some(integers) => Attribute::IntList(integers),
-            None => Attribute::FloatList(floats(list)?),
-        },
-    })
-}
-
-/// The numbers of a list of floats.
-fn floats(list: &ir::Attribute) -> Option<Vec<f64>> {
-    let (ir::Attribute::DenseArray(literal) | ir::Attribute::Tensor(literal)) = list else {
-        let ir::Attribute::Array(values) = list else { return None };
-        let float =
-            |value: &ir::Attribute| if let ir::Attribute::Float(value, _) = value { Some(*value) } else { None };
-        return values.iter().map(float).collect();
-    };
-    let wide: Vec<f64> = match literal.ty.element {
-        ir::ElementType::F64 => {
-            literal.data.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
-        }
-        ir::ElementType::F32 => {
-            literal.data.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect()
-        }
-        _ => return None,
-    };
-    if !literal.splat {
-        return Some(wide);
-    }
-    // One number may stand for more than there is memory.
-    let count = literal.ty.num_elements().filter(|count| *count <= MAX_LIST)?;
-    Some(vec![*wide.first()?; count])
 }

@@ -9,7 +9,6 @@
 
 mod build;
 mod grid;
-mod inline;
 mod mesh_groups;
 mod once;
 mod op_sharding;
@@ -56,9 +55,9 @@ pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<
              turn its Shardy partitioner off (JAX_USE_SHARDY_PARTITIONER=0)",
         ));
     }
-    let entry = module.entry().ok_or_else(|| CompileError::invalid("the module has no entry function to split"))?;
-    let func = inline::inline(module, entry)?;
-    let plan = plan::Plan::new(module, &func, partitions.max(1))?;
+    let inlined = stablehlo::inline(module, &[]).map_err(|error| CompileError::unsupported(error.to_string()))?;
+    let func = inlined.entry().ok_or_else(|| CompileError::invalid("the module has no entry function to split"))?;
+    let plan = plan::Plan::new(module, func, partitions.max(1))?;
     let split = split::split(module, &plan, replicas)?;
     let of = |spec: &grid::Spec| OpSharding::of(&plan.grid, spec);
     let parameter_shardings: Vec<OpSharding> = func.args().iter().map(|&arg| of(&plan.state(arg).dims)).collect();

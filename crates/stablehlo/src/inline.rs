@@ -1,16 +1,14 @@
 //! A program as one function: calls and composites replaced by what they call.
 
-use ::stablehlo::ir::{Func, Module, Op, OpKind, Region, ValueId, ValueTypes};
-
-use super::entry;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
+use crate::ir::{Func, Module, Op, OpKind, Region, ValueId, ValueTypes};
 
 /// Ops after inlining; more suggests functions that double with every call.
 const MAX_OPS: usize = 1 << 20;
 /// Nesting of calls and regions.
 const MAX_DEPTH: usize = 96;
 
-/// The program with its [entry](super::entry) function alone, where every `call` is replaced by the ops of the function
+/// The program with its [entry](Module::entry) function alone, where every `call` is replaced by the ops of the function
 /// it calls, and every `composite` by those of its decomposition unless its name is one of `keep`: then the op stays, and
 /// so does the function of its decomposition.
 ///
@@ -18,30 +16,30 @@ const MAX_DEPTH: usize = 96;
 /// list of ops begins with this:
 ///
 /// ```
-/// use device_plugin::stablehlo::ir::OpKind;
-/// use device_plugin::{Program, stablehlo};
+/// use stablehlo::ir::OpKind;
 ///
-/// let code = "
-///     func.func private @twice(%a: tensor<f32>) -> tensor<f32> {
-///       %0 = stablehlo.add %a, %a : tensor<f32>
-///       return %0 : tensor<f32>
-///     }
-///     func.func @main(%x: tensor<f32>) -> tensor<f32> {
-///       %0 = func.call @twice(%x) : (tensor<f32>) -> tensor<f32>
-///       return %0 : tensor<f32>
-///     }";
-/// let module = stablehlo::parse(&Program { format: "mlir".to_owned(), code: code.into() })?;
+/// let module = stablehlo::parse(
+///     "func.func private @twice(%a: tensor<f32>) -> tensor<f32> {
+///        %0 = stablehlo.add %a, %a : tensor<f32>
+///        return %0 : tensor<f32>
+///      }
+///      func.func @main(%x: tensor<f32>) -> tensor<f32> {
+///        %0 = func.call @twice(%x) : (tensor<f32>) -> tensor<f32>
+///        return %0 : tensor<f32>
+///      }",
+/// )?;
 /// let module = stablehlo::inline(&module, &[])?;
-/// let ops = &stablehlo::entry(&module)?.body.ops;
+/// let ops = &module.entry().expect("the module has one").body.ops;
 /// assert!(matches!(ops[0].kind, OpKind::Binary(_)) && matches!(ops[1].kind, OpKind::Return));
-/// # Ok::<(), device_plugin::Error>(())
+/// # Ok::<(), stablehlo::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// Those of [`entry`](super::entry); `UNIMPLEMENTED` for calls that nest too deeply or become too many ops.
+/// A module without an entry, and calls that nest too deeply or become too many ops.
 pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
-    let main = entry(module)?;
+    let main =
+        module.entry().ok_or_else(|| Error::new("the module has no function `main`, nor a single public one"))?;
     let mut inliner = Inliner { module, keep, values: ValueTypes::new(), ops: 0, depth: 0, kept: Vec::new() };
     let body = inliner.region(main, &main.body, &mut vec![None; main.values.len()])?;
     let mut funcs = vec![Func { body, values: inliner.values, ..main.clone() }];
@@ -97,7 +95,7 @@ impl<'m> Inliner<'m> {
     fn ops(&mut self, func: &'m Func, from: &'m [Op], map: &mut Map, to: &mut Vec<Op>) -> Result<()> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(Error::unimplemented(format!("calls and regions nested more than {MAX_DEPTH} deep")));
+            return Err(Error::new(format!("calls and regions nested more than {MAX_DEPTH} deep")));
         }
         for op in from {
             self.ops += 1;
@@ -119,7 +117,7 @@ impl<'m> Inliner<'m> {
             if let Some(callee) = callee {
                 let results = self.call(callee, &operands, to)?;
                 if results.len() != op.results.len() {
-                    return Err(Error::invalid_argument(format!(
+                    return Err(Error::new(format!(
                         "function `{callee}` returns {} values, and its caller wants {}",
                         results.len(),
                         op.results.len()
@@ -149,7 +147,7 @@ impl<'m> Inliner<'m> {
     fn call(&mut self, callee: &str, operands: &[ValueId], to: &mut Vec<Op>) -> Result<Vec<ValueId>> {
         let func = self.module.func(callee).ok_or_else(|| unknown(callee))?;
         if func.args().len() != operands.len() {
-            return Err(Error::invalid_argument(format!(
+            return Err(Error::new(format!(
                 "function `{callee}` takes {} arguments, and its caller gives {}",
                 func.args().len(),
                 operands.len()
@@ -160,7 +158,7 @@ impl<'m> Inliner<'m> {
             name(&mut map, *argument, *operand)?;
         }
         let body = func.body.ops.split_last();
-        let (last, ops) = body.ok_or_else(|| Error::invalid_argument(format!("function `{callee}` has no return")))?;
+        let (last, ops) = body.ok_or_else(|| Error::new(format!("function `{callee}` has no return")))?;
         self.ops(func, ops, &mut map, to)?;
         last.operands.iter().map(|value| known(&map, *value)).collect()
     }
@@ -176,105 +174,13 @@ fn known(map: &Map, value: ValueId) -> Result<ValueId> {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::invalid_argument(format!("no function is named `{name}`"))
+    Error::new(format!("no function is named `{name}`"))
 }
 
 fn undefined(value: ValueId) -> Error {
-    Error::invalid_argument(format!("value {} is used before it is defined", value.0))
+    Error::new(format!("value {} is used before it is defined", value.0))
 }
 
 fn too_large() -> Error {
-    Error::unimplemented(format!("more than {MAX_OPS} ops after inlining calls"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::stablehlo::parse;
-    use crate::{ErrorCode, Program};
-
-    fn module(text: &str) -> Module {
-        parse(&Program { format: "mlir".to_owned(), code: text.to_owned().into() }).unwrap()
-    }
-
-    /// Names of the ops of a function, those of its regions behind theirs.
-    fn names(ops: &[Op]) -> Vec<String> {
-        let inner = |op: &Op| op.regions.iter().flat_map(|region| names(&region.ops)).collect::<Vec<_>>();
-        ops.iter().flat_map(|op| std::iter::once(op.kind.name()).chain(inner(op))).collect()
-    }
-
-    const NESTED: &str = "module @m {
-        func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
-            %0 = func.call @outer(%x) : (tensor<f32>) -> tensor<f32>
-            %1:2 = stablehlo.while(%a = %0, %b = %x) : tensor<f32>, tensor<f32>
-              cond {
-                %2 = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
-                stablehlo.return %2 : tensor<i1>
-              } do {
-                %3 = func.call @outer(%a) : (tensor<f32>) -> tensor<f32>
-                stablehlo.return %3, %x : tensor<f32>, tensor<f32>
-              }
-            return %1#0, %0 : tensor<f32>, tensor<f32>
-        }
-        func.func private @outer(%y: tensor<f32>) -> tensor<f32> {
-            %0 = func.call @inner(%y, %y) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-            %1 = stablehlo.tanh %0 : tensor<f32>
-            return %1 : tensor<f32>
-        }
-        func.func private @inner(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {
-            %0 = stablehlo.composite \"acme.sum\" %a, %b {decomposition = @sum} : (tensor<f32>, tensor<f32>) -> tensor<f32>
-            return %0 : tensor<f32>
-        }
-        func.func private @sum(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {
-            %0 = stablehlo.add %a, %b : tensor<f32>
-            return %0 : tensor<f32>
-        }
-    }";
-
-    #[test]
-    fn calls_and_composites_become_their_ops_in_regions_too() {
-        let inlined = inline(&module(NESTED), &[]).unwrap();
-        assert_eq!(inlined.funcs.len(), 1);
-        let main = entry(&inlined).unwrap();
-        assert_eq!(
-            names(&main.body.ops).join(" ").replace("stablehlo.", ""),
-            "add tanh while compare return add tanh return return"
-        );
-        // The result is a program like another.
-        ::stablehlo::verify(&inlined).unwrap();
-        let again = module(&inlined.to_string());
-        assert_eq!(names(&entry(&again).unwrap().body.ops), names(&main.body.ops));
-    }
-
-    #[test]
-    fn composites_the_device_knows_stay() {
-        let inlined = inline(&module(NESTED), &["acme.sum"]).unwrap();
-        let funcs: Vec<_> = inlined.funcs.iter().map(|func| func.name.as_str()).collect();
-        assert_eq!(funcs, ["main", "sum"]);
-        let names = names(&entry(&inlined).unwrap().body.ops);
-        assert_eq!(names.iter().filter(|name| *name == "stablehlo.composite").count(), 2, "{names:?}");
-        ::stablehlo::verify(&inlined).unwrap();
-    }
-
-    #[test]
-    fn functions_that_double_are_refused() {
-        let mut text = String::from(
-            "func.func @main(%x: tensor<f32>) -> tensor<f32> {
-            %0 = func.call @f0(%x) : (tensor<f32>) -> tensor<f32>
-            return %0 : tensor<f32>\n}\n",
-        );
-        for level in 0..40 {
-            let next = level + 1;
-            text += &format!(
-                "func.func private @f{level}(%x: tensor<f32>) -> tensor<f32> {{
-                    %0 = func.call @f{next}(%x) : (tensor<f32>) -> tensor<f32>
-                    %1 = func.call @f{next}(%0) : (tensor<f32>) -> tensor<f32>
-                    return %1 : tensor<f32>\n}}\n"
-            );
-        }
-        text += "func.func private @f40(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }";
-        let error = inline(&module(&text), &[]).unwrap_err();
-        assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
-        assert!(error.message().contains("1048576 ops"), "{error}");
-    }
+    Error::new(format!("more than {MAX_OPS} ops after inlining calls"))
 }

@@ -1,0 +1,94 @@
+//! Programs as one function.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+use stablehlo::inline;
+use stablehlo::ir::{Func, Module, Op};
+
+fn module(text: &str) -> Module {
+    stablehlo::parse(text.to_owned()).unwrap()
+}
+
+fn entry(module: &Module) -> &Func {
+    module.entry().unwrap()
+}
+
+/// Names of the ops of a function, those of its regions behind theirs.
+fn names(ops: &[Op]) -> Vec<String> {
+    let inner = |op: &Op| op.regions.iter().flat_map(|region| names(&region.ops)).collect::<Vec<_>>();
+    ops.iter().flat_map(|op| std::iter::once(op.kind.name()).chain(inner(op))).collect()
+}
+
+const NESTED: &str = "module @m {
+    func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+        %0 = func.call @outer(%x) : (tensor<f32>) -> tensor<f32>
+        %1:2 = stablehlo.while(%a = %0, %b = %x) : tensor<f32>, tensor<f32>
+          cond {
+            %2 = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            stablehlo.return %2 : tensor<i1>
+          } do {
+            %3 = func.call @outer(%a) : (tensor<f32>) -> tensor<f32>
+            stablehlo.return %3, %x : tensor<f32>, tensor<f32>
+          }
+        return %1#0, %0 : tensor<f32>, tensor<f32>
+    }
+    func.func private @outer(%y: tensor<f32>) -> tensor<f32> {
+        %0 = func.call @inner(%y, %y) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+        %1 = stablehlo.tanh %0 : tensor<f32>
+        return %1 : tensor<f32>
+    }
+    func.func private @inner(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {
+        %0 = stablehlo.composite \"acme.sum\" %a, %b {decomposition = @sum} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+        return %0 : tensor<f32>
+    }
+    func.func private @sum(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {
+        %0 = stablehlo.add %a, %b : tensor<f32>
+        return %0 : tensor<f32>
+    }
+}";
+
+#[test]
+fn calls_and_composites_become_their_ops_in_regions_too() {
+    let inlined = inline(&module(NESTED), &[]).unwrap();
+    assert_eq!(inlined.funcs.len(), 1);
+    let main = entry(&inlined);
+    assert_eq!(
+        names(&main.body.ops).join(" ").replace("stablehlo.", ""),
+        "add tanh while compare return add tanh return return"
+    );
+    // The result is a program like another.
+    stablehlo::verify(&inlined).unwrap();
+    let again = module(&inlined.to_string());
+    assert_eq!(names(&entry(&again).body.ops), names(&main.body.ops));
+}
+
+#[test]
+fn composites_the_device_knows_stay() {
+    let inlined = inline(&module(NESTED), &["acme.sum"]).unwrap();
+    let funcs: Vec<_> = inlined.funcs.iter().map(|func| func.name.as_str()).collect();
+    assert_eq!(funcs, ["main", "sum"]);
+    let names = names(&entry(&inlined).body.ops);
+    assert_eq!(names.iter().filter(|name| *name == "stablehlo.composite").count(), 2, "{names:?}");
+    stablehlo::verify(&inlined).unwrap();
+}
+
+#[test]
+fn functions_that_double_are_refused() {
+    let mut text = String::from(
+        "func.func @main(%x: tensor<f32>) -> tensor<f32> {
+        %0 = func.call @f0(%x) : (tensor<f32>) -> tensor<f32>
+        return %0 : tensor<f32>\n}\n",
+    );
+    for level in 0..40 {
+        let next = level + 1;
+        text += &format!(
+            "func.func private @f{level}(%x: tensor<f32>) -> tensor<f32> {{
+                %0 = func.call @f{next}(%x) : (tensor<f32>) -> tensor<f32>
+                %1 = func.call @f{next}(%0) : (tensor<f32>) -> tensor<f32>
+                return %1 : tensor<f32>\n}}\n"
+        );
+    }
+    text += "func.func private @f40(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }";
+    let error = inline(&module(&text), &[]).unwrap_err();
+    assert!(error.to_string().contains("1048576 ops"), "{error}");
+}
