@@ -222,3 +222,32 @@ def test_a_profile_shows_the_device(tmp_path):
     profile = b"".join(file.read_bytes() for file in files)
     assert b"/device:CUSTOM:pjrt_cpu:0" in profile
     assert b"PJRT_LoadedExecutable_Execute" in profile
+
+
+def test_outputs_have_memory_of_their_own():
+    x = jnp.arange(1000.0)
+    pointer = x.unsafe_buffer_pointer()
+    copies = [
+        jnp.array(x, copy=True),
+        jax.jit(lambda x: x)(x),
+        *jax.jit(lambda x: (x, x))(x),
+        *jax.jit(lambda x, y: (y, x))(x, jnp.zeros(3))[1:],
+    ]
+    assert len({pointer, *(copy.unsafe_buffer_pointer() for copy in copies)}) == 1 + len(copies)
+    for copy in copies:
+        np.testing.assert_array_equal(copy, np.arange(1000.0))
+    sums = jax.jit(lambda x: (x + 1, x + 1))(x)
+    assert sums[0].unsafe_buffer_pointer() != sums[1].unsafe_buffer_pointer()
+    constant = jax.jit(lambda: jnp.full(1000, 7.0))
+    assert constant().unsafe_buffer_pointer() != (kept := constant()).unsafe_buffer_pointer()
+    assert kept[0] == 7
+
+
+def test_a_donated_argument_is_returned_in_place():
+    x = jnp.arange(1000.0)
+    pointer = x.unsafe_buffer_pointer()
+    y = jax.jit(lambda x: x, donate_argnums=0, keep_unused=True)(x)
+    assert x.is_deleted() and y.unsafe_buffer_pointer() == pointer
+    z = jax.jit(lambda x: x + 1, donate_argnums=0)(y)
+    assert z.unsafe_buffer_pointer() == pointer
+    np.testing.assert_array_equal(z, np.arange(1000.0) + 1)

@@ -310,6 +310,12 @@ pub trait Backend: Sized + Send + Sync + 'static {
 
     /// Runs a program on one device: reads or takes the inputs of the launch and pushes its outputs, in order.
     ///
+    /// Each output has memory of its own. A program that returns an argument returns a copy of it, unless the argument
+    /// is donated ([`Inputs::take`](crate::Inputs::take)); a value that is returned twice is copied once; and a constant
+    /// of the program is copied too. Frameworks rely on this: `jnp.array(x, copy=True)` is such a program, one output
+    /// may be donated while the other is still read, and another library may write to the memory of an output that it
+    /// imported. The SDK cannot see whether two buffers share memory, so a clone of an input must not be pushed.
+    ///
     /// May return before the outputs are computed; then the event completes when they are, and an error it completes
     /// with becomes that of the outputs. Inputs an execution needs after it returns must be cloned or taken.
     ///

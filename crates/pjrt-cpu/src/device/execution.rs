@@ -152,16 +152,21 @@ impl State {
     ) -> Result<Vec<Tensor>> {
         let (pool, host) = (self.memories.device(device), self.memories.host());
         // Memory of the host may not become an output on the device: what is held twice is not overwritten.
-        let _kept: Vec<Tensor> = inputs.iter().filter(|input| input.is_of(host)).cloned().collect();
+        let kept: Vec<Tensor> = inputs.iter().filter(|input| input.is_of(host)).cloned().collect();
         let run = || executable.program().run_in(inputs, pool, member);
         let outputs = if self.deterministic { alone(run) } else { run() };
         let mut outputs = outputs.map_err(|error| run_error(error, device))?;
-        for (index, output) in outputs.iter_mut().enumerate() {
+        drop(kept);
+        // An output has memory of its own: frameworks rely on it, and the importer of a DLPack capsule may write to it.
+        // An argument that was not donated, a constant and another output are held elsewhere too. A donated argument
+        // that is returned twice becomes the first of the two outputs, and the second is the copy.
+        for (index, output) in outputs.iter_mut().enumerate().rev() {
             let on_host = on_host(index);
             // Members of a launch hand their memory around. What leaves the launch is on its own device's account.
-            let is_strange = output.is_of(host) != on_host
+            let must_copy = output.is_shared()
+                || output.is_of(host) != on_host
                 || (member.is_some() && !on_host && self.memories.is_of_another(output, device));
-            if is_strange {
+            if must_copy {
                 let to = if on_host { host } else { pool };
                 *output = output.copy_to(to).map_err(|error| run_error(error, device))?;
             }

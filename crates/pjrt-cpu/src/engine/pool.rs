@@ -263,6 +263,12 @@ impl Buffer {
         self.bytes_mut().ok_or_else(|| RunError::Internal("a shared buffer was to be written".into()))
     }
 
+    /// Whether somebody else holds the bytes, or owns them.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1 || matches!(self.0.storage, Storage::Foreign(_))
+    }
+
     /// Nobody else holds the bytes.
     pub(crate) fn is_unique(&mut self) -> bool {
         Arc::get_mut(&mut self.0).is_some_and(|block| matches!(block.storage, Storage::Lines(_)))

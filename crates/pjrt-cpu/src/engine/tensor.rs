@@ -117,6 +117,12 @@ impl Tensor {
         self.buffer.is_of(pool)
     }
 
+    /// Whether another tensor, a program's constants or another library holds the elements too.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.buffer.is_shared()
+    }
+
     /// The same elements under other extents.
     pub fn reshaped(&self, dims: &[usize]) -> Result<Self, RunError> {
         let ty = checked(self.ty.dtype, dims, self.bytes().len())?;

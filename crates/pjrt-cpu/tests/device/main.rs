@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
+mod aliasing;
 mod asynchrony;
 mod devices;
 mod donation;
