@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import needs_package
 from jax.sharding import SingleDeviceSharding
 
 DEVICES = jax.devices("pjrt_cpu")
@@ -243,6 +244,7 @@ def test_outputs_have_memory_of_their_own():
     assert kept[0] == 7
 
 
+@needs_package
 def test_a_donated_argument_is_returned_in_place():
     x = jnp.arange(1000.0)
     pointer = x.unsafe_buffer_pointer()

@@ -6,7 +6,7 @@ use crate::extensions::Extensions;
 use crate::host::zeroed;
 use crate::program::total_size;
 use crate::{
-    CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo, ForeignMemory, HostArray,
+    CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo, ForeignMemory, HostArray,
     HostDestination, KeyValueStore, Launch, Layout, MemoryInfo, MemoryStats, NamedValue, Placement, ProcessInfo,
     Program, Result, Shape, TopologyInfo, Value,
 };
@@ -275,6 +275,15 @@ pub trait Backend: Sized + Send + Sync + 'static {
         let mut bytes = zeroed(host_size(shape)?)?;
         self.read(buffer, &mut bytes)?;
         self.buffer_from_host(HostArray::new(shape, bytes)?, to)
+    }
+
+    /// The options that a compilation takes by name, in
+    /// [`CompileOptions::env_option_overrides`](crate::CompileOptions::env_option_overrides); `jax.jit` calls them
+    /// `compiler_options`. By default all options are passed on unchecked. A backend that lists its options here leaves
+    /// it to the SDK to refuse unknown names and values of another type, in XLA's words. A backend that takes the
+    /// options of XLA's CPU plugin, or ignores them, starts from [`CompileOptionSchema::xla`].
+    fn compile_options() -> CompileOptionSchema {
+        CompileOptionSchema::any()
     }
 
     /// Compiles a program.

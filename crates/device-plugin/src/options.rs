@@ -5,6 +5,7 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use strsim::levenshtein;
 
 use crate::fault::{Fault, Faults};
 use crate::{NamedValue, Value};
@@ -230,10 +231,10 @@ impl OptionSchema {
     }
 
     fn known(&self, unknown: &str) -> String {
-        let nearest = self.options.iter().min_by_key(|spec| distance(&spec.name, unknown));
+        let nearest = self.options.iter().min_by_key(|spec| levenshtein(&spec.name, unknown));
         match nearest {
             None => "it takes none".to_owned(),
-            Some(near) if distance(&near.name, unknown) <= 2 => format!("did you mean {:?}?", near.name),
+            Some(near) if levenshtein(&near.name, unknown) <= 2 => format!("did you mean {:?}?", near.name),
             Some(_) => {
                 let names: Vec<&str> = self.options.iter().map(|spec| spec.name.as_str()).collect();
                 format!("it takes {}", names.join(", "))
@@ -288,21 +289,6 @@ impl OptionSchema {
             }
         }
     }
-}
-
-/// Levenshtein's distance.
-pub(crate) fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// A value of an option as JSON: text, a number, `true`, or a list of integers.
@@ -468,11 +454,5 @@ mod tests {
         let faults: Vec<String> = broken.faults().iter().map(ToString::to_string).collect();
         assert_eq!(faults.len(), 4, "{faults:?}");
         assert!(faults[1].starts_with("options[1]: the default of \"a\""), "{faults:?}");
-    }
-
-    #[test]
-    fn distances() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "ab"), 2);
     }
 }

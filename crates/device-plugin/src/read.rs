@@ -5,7 +5,6 @@ use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 
 use crate::fault::Fault;
 use crate::manifest::{Hardware, LibraryFile, Manifest};
-use crate::options::distance;
 use crate::process::{EnvRule, OptionRule};
 use crate::{Capabilities, OptionSchema, OptionSpec, ProcessPlan};
 
@@ -62,7 +61,7 @@ pub(crate) fn unknown_field(field: &str) -> Fault {
         "process.options" => fields::<OptionRule>(),
         _ => &[],
     };
-    let near = known.iter().map(|known| (distance(known, name), known)).min();
+    let near = known.iter().map(|known| (strsim::levenshtein(known, name), known)).min();
     Fault::new(
         field,
         match near {

@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 
 use device_plugin::extensions::{Extensions, Profile};
 use device_plugin::{
-    Backend, CompileOptions, Compiled, CompiledMemoryStats, CreateOptions, DeviceInfo, Error, Event, ExecutableInfo,
+    Backend, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, CreateOptions, DeviceInfo, Error, Event, ExecutableInfo,
     ForeignMemory, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program, Result, Shape,
     TopologyInfo,
 };
@@ -165,6 +165,11 @@ impl Backend for CpuBackend {
     fn copy(&self, buffer: &CpuBuffer, _: &Shape, to: Placement) -> Result<CpuBuffer> {
         let pool = self.state.memories.of(to).clone();
         self.state.derive(buffer, move |tensor| tensor.copy_to(&pool).map_err(|error| run_error(error, to.device)))
+    }
+
+    /// Frameworks pass XLA's options, which tune what this compiler does not have.
+    fn compile_options() -> CompileOptionSchema {
+        CompileOptionSchema::xla()
     }
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {

@@ -4,6 +4,7 @@
 
 mod aliasing;
 mod asynchrony;
+mod compile_options;
 mod devices;
 mod donation;
 mod ffi;

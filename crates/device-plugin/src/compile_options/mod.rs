@@ -1,0 +1,239 @@
+//! The options of a compilation by name: what `jax.jit` calls `compiler_options`.
+
+use std::borrow::Cow;
+
+use pjrt_types::{CompileOptions, OptionOverride};
+
+use crate::{Error, Result};
+
+/// The fields of XLA's `DebugOptions`, one in a line behind its type, as the protocol descriptors in jaxlib 0.5.3, 0.10.2
+/// and 0.12.0.1 list them, and the four options that JAX passes to XLA's effort settings.
+const XLA: &str = include_str!("xla.txt");
+
+/// The options by name that a backend takes, for
+/// [`Backend::compile_options`](crate::Backend::compile_options).
+///
+/// ```
+/// use device_plugin::{CompileOptionSchema, CompileOptionType, CompileOptions, OptionOverride};
+///
+/// let schema = CompileOptionSchema::only([("example_tile_size", CompileOptionType::Int64)]);
+/// let mut options = CompileOptions::default();
+/// options.env_option_overrides.insert("example_tile_sise".to_owned(), OptionOverride::Int64(64));
+/// assert_eq!(
+///     schema.check(&options).unwrap_err().message(),
+///     "No such compile option: 'example_tile_sise'; did you mean 'example_tile_size'?",
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompileOptionSchema {
+    /// Whether options pass that are not listed.
+    open: bool,
+    options: Vec<(Cow<'static, str>, CompileOptionType)>,
+}
+
+/// Type of an option. As in XLA, text that spells a value of the type is accepted too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CompileOptionType {
+    /// `true` or `false`.
+    Bool,
+    /// A 64-bit integer.
+    Int64,
+    /// A number.
+    Double,
+    /// Text.
+    String,
+    /// Any value: an enumeration, which is given by name or number, or a list.
+    Any,
+}
+
+impl CompileOptionType {
+    /// The type's name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Int64 => "int64",
+            Self::Double => "double",
+            Self::String => "string",
+            Self::Any => "any",
+        }
+    }
+
+    fn of_name(name: &str) -> Self {
+        let all = [Self::Bool, Self::Int64, Self::Double, Self::String];
+        all.into_iter().find(|ty| ty.name() == name).unwrap_or(Self::Any)
+    }
+
+    fn accepts(self, value: &OptionOverride) -> bool {
+        match (self, value) {
+            (Self::Any, _)
+            | (Self::Bool, OptionOverride::Bool(_))
+            | (Self::Int64 | Self::Double, OptionOverride::Int64(_))
+            | (Self::Double, OptionOverride::Double(_))
+            | (Self::String, OptionOverride::String(_)) => true,
+            (Self::Bool, OptionOverride::String(text)) => matches!(&**text, "true" | "false" | "True" | "False"),
+            (Self::Int64, OptionOverride::String(text)) => text.trim().parse::<i64>().is_ok(),
+            (Self::Double, OptionOverride::String(text)) => text.trim().parse::<f64>().is_ok(),
+            _ => false,
+        }
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Bool => "give true or false",
+            Self::Int64 => "give an integer",
+            Self::Double => "give a number",
+            Self::String | Self::Any => "give text",
+        }
+    }
+}
+
+impl Default for CompileOptionSchema {
+    fn default() -> Self {
+        Self::any()
+    }
+}
+
+impl CompileOptionSchema {
+    /// Every option passes.
+    pub fn any() -> Self {
+        Self { open: true, options: Vec::new() }
+    }
+
+    /// These options and no others.
+    pub fn only<N: Into<Cow<'static, str>>>(options: impl IntoIterator<Item = (N, CompileOptionType)>) -> Self {
+        let options = options.into_iter().map(|(name, ty)| (name.into(), ty)).collect();
+        Self { open: false, options }
+    }
+
+    /// The options that XLA's own CPU and GPU plugins take: the fields of `DebugOptions`, such as
+    /// `xla_embed_ir_in_executable`, and `exec_time_optimization_effort`, `memory_fitting_effort`, `optimization_level`
+    /// and `memory_fitting_level`. JAX users pass these whatever the platform is.
+    pub fn xla() -> Self {
+        let options = XLA.lines().filter_map(|line| line.split_once(' '));
+        Self::only(options.map(|(ty, name)| (name, CompileOptionType::of_name(ty))))
+    }
+
+    /// Adds an option.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<Cow<'static, str>>, ty: CompileOptionType) -> Self {
+        self.options.push((name.into(), ty));
+        self
+    }
+
+    /// Checks the options that a framework passed by name.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` for an unknown name, with the nearest known one, and for a value of another type. The messages
+    /// begin like XLA's, for programs that look for those.
+    pub fn check(&self, options: &CompileOptions) -> Result<()> {
+        for (name, value) in &options.env_option_overrides {
+            match self.options.iter().find(|(known, _)| known == name) {
+                Some((_, ty)) if ty.accepts(value) => {}
+                Some((_, ty)) => {
+                    let (type_name, remedy) = (ty.name(), ty.remedy());
+                    return Err(Error::invalid_argument(format!(
+                        "While setting option {name}, '{}' is not a valid {type_name} value; {remedy}",
+                        text(value)
+                    )));
+                }
+                None if self.open => {}
+                None => return Err(Error::invalid_argument(format!("No such compile option: '{name}'{}", self.hint(name)))),
+            }
+        }
+        Ok(())
+    }
+
+    /// The known option that an unknown one may have been meant to be.
+    fn hint(&self, unknown: &str) -> String {
+        let distances = self.options.iter().map(|(name, _)| (strsim::levenshtein(name, unknown), name));
+        match distances.min() {
+            Some((distance, near)) if distance <= 2 + unknown.len() / 10 => format!("; did you mean '{near}'?"),
+            None => "; this plugin takes none".to_owned(),
+            Some(_) if self.options.len() <= 16 => {
+                let names: Vec<&str> = self.options.iter().map(|(name, _)| &**name).collect();
+                format!("; this plugin takes {}", names.join(", "))
+            }
+            Some(_) => String::new(),
+        }
+    }
+}
+
+fn text(value: &OptionOverride) -> Cow<'_, str> {
+    match value {
+        OptionOverride::String(text) => text.into(),
+        OptionOverride::Bool(value) => value.to_string().into(),
+        OptionOverride::Int64(value) => value.to_string().into(),
+        OptionOverride::Double(value) => value.to_string().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(schema: &CompileOptionSchema, name: &str, value: OptionOverride) -> Result<(), String> {
+        let overrides = [(name.to_owned(), value)].into();
+        let options = CompileOptions { env_option_overrides: overrides, ..CompileOptions::default() };
+        schema.check(&options).map_err(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn options_of_xla_are_known() {
+        use OptionOverride::{Bool, Double, Int64, String as Text};
+        let xla = CompileOptionSchema::xla();
+        assert!(xla.options.len() > 300 && !xla.options.iter().any(|(name, _)| name.is_empty()));
+        for (name, value) in [
+            ("xla_embed_ir_in_executable", Bool(true)),
+            ("xla_embed_ir_in_executable", Text("False".to_owned())),
+            ("xla_dump_max_hlo_modules", Int64(200)),
+            ("xla_dump_max_hlo_modules", Text("200".to_owned())),
+            ("xla_gpu_auto_spmd_partitioning_memory_budget_ratio", Double(0.5)),
+            ("xla_gpu_auto_spmd_partitioning_memory_budget_ratio", Int64(1)),
+            ("xla_dump_to", Text("/tmp".to_owned())),
+            ("xla_gpu_enable_command_buffer", Text("FUSION".to_owned())),
+            ("exec_time_optimization_effort", Double(0.0)),
+            ("optimization_level", Int64(19)),
+            ("optimization_level", Text("O1".to_owned())),
+            ("memory_fitting_level", Int64(9)),
+        ] {
+            assert_eq!(check(&xla, name, value), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_refused() {
+        let xla = CompileOptionSchema::xla();
+        let unknown = |schema: &CompileOptionSchema, name| check(schema, name, OptionOverride::Bool(true)).unwrap_err();
+        assert_eq!(unknown(&xla, "invalid_key"), "No such compile option: 'invalid_key'");
+        assert_eq!(
+            unknown(&xla, "xla_embed_ir_in_executble"),
+            "No such compile option: 'xla_embed_ir_in_executble'; did you mean 'xla_embed_ir_in_executable'?"
+        );
+        let own = CompileOptionSchema::only([("tile", CompileOptionType::Int64)]).with("fuse", CompileOptionType::Bool);
+        assert_eq!(unknown(&own, "unrelated"), "No such compile option: 'unrelated'; this plugin takes tile, fuse");
+        let none = CompileOptionSchema::only::<&str>([]);
+        assert_eq!(unknown(&none, "tile"), "No such compile option: 'tile'; this plugin takes none");
+        assert_eq!(check(&CompileOptionSchema::any(), "tile", OptionOverride::Bool(true)), Ok(()));
+    }
+
+    #[test]
+    fn values_of_another_type_are_refused() {
+        let xla = CompileOptionSchema::xla();
+        let text = |text: &str| OptionOverride::String(text.to_owned());
+        assert_eq!(
+            check(&xla, "xla_embed_ir_in_executable", text("invalid_value")).unwrap_err(),
+            "While setting option xla_embed_ir_in_executable, 'invalid_value' is not a valid bool value; give true or false"
+        );
+        for (name, value) in [
+            ("xla_embed_ir_in_executable", OptionOverride::Int64(1)),
+            ("xla_dump_max_hlo_modules", OptionOverride::Double(1.5)),
+            ("xla_dump_max_hlo_modules", text("many")),
+            ("xla_dump_to", OptionOverride::Bool(true)),
+            ("exec_time_optimization_effort", text("much")),
+        ] {
+            assert!(check(&xla, name, value).unwrap_err().starts_with(&format!("While setting option {name}, ")));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+"""What `compiler_options` of `jax.jit` does: options of XLA are accepted, others refused in XLA's words."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+
+def run(options):
+    return jax.jit(lambda x: jnp.sqrt(x**2) + 1.0, compiler_options=options)(1.0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {
+            "xla_embed_ir_in_executable": True,
+            "xla_dump_max_hlo_modules": 200,
+            "xla_gpu_auto_spmd_partitioning_memory_budget_ratio": 0.5,
+        },
+        {"exec_time_optimization_effort": 0.0, "memory_fitting_effort": 0.5},
+        {"xla_cpu_enable_fast_math": "true"},
+    ],
+)
+def test_options_of_xla_are_accepted(options):
+    assert run(options) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"invalid_key": "invalid_value"}, "No such compile option: 'invalid_key'"),
+        ({"exec_time_compilation_effort": 0.0}, "No such compile option"),
+        ({"xla_embed_ir_in_executble": True}, "did you mean 'xla_embed_ir_in_executable'"),
+        ({"xla_embed_ir_in_executable": "invalid_value"}, "is not a valid bool value."),
+    ],
+)
+def test_other_options_are_refused(options, message):
+    with pytest.raises(Exception, match=message) as raised:
+        run(options)
+    assert "INVALID_ARGUMENT" in str(raised.value)
+    assert run(None) == 2
