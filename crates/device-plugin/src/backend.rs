@@ -6,9 +6,9 @@ use crate::extensions::Extensions;
 use crate::host::zeroed;
 use crate::program::total_size;
 use crate::{
-    CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo, ForeignMemory, HostArray,
-    HostDestination, KeyValueStore, Launch, Layout, MemoryInfo, MemoryStats, NamedValue, Placement, ProcessInfo,
-    Program, Result, Shape, TopologyInfo, Value,
+    CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo,
+    ForeignMemory, HostArray, HostDestination, KeyValueStore, Launch, Layout, MemoryInfo, MemoryStats, NamedValue,
+    Placement, ProcessInfo, Program, Result, Shape, TopologyInfo, Value,
 };
 
 /// A device, or a group of devices driven together.

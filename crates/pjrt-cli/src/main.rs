@@ -17,6 +17,8 @@ mod doctor;
 mod env;
 mod header;
 mod inspect;
+#[cfg(unix)]
+mod interrupt;
 mod list;
 mod new;
 mod npy;
@@ -99,7 +101,7 @@ fn main() -> ExitCode {
     let command = Cli::parse().command;
     let json = command.json();
     let result = match command {
-        Command::Run(args) => run::run(&args).map(Report::from),
+        Command::Run(args) => run::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Devices(args) => devices::run(&args).map(Report::from),
         Command::List(args) => list::run(&args).map(Report::from),

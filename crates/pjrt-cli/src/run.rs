@@ -5,13 +5,18 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pjrt::{
-    Buffer, Client, CompileOptions, Device, DeviceAssignment, Error, ErrorCode, HostArray, LoadedExecutable, Program,
-    Value,
+    Buffer, Client, CompileOptions, Device, DeviceAssignment, Error, ErrorCode, ExecuteOptions, HostArray, Input,
+    LoadedExecutable, Program, Value,
 };
 use serde_json::json;
 
+#[cfg(unix)]
+use crate::interrupt::{LAUNCH_ID, Watch};
 use crate::open::ClientArgs;
-use crate::{array, npy};
+use crate::{Report, array, npy};
+
+#[cfg(not(unix))]
+const LAUNCH_ID: i32 = 1;
 
 /// Elements of an output that are printed; `--json` and `--output` give all.
 const PREVIEW: usize = 16;
@@ -46,26 +51,51 @@ struct Outcome {
     execute: Duration,
 }
 
-pub(crate) fn run(args: &Args) -> Result<String, String> {
+pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let program = fs::read(&args.program).map_err(|error| format!("{}: {error}", args.program.display()))?;
     let inputs = args.inputs.iter().map(|text| array::from_argument(text)).collect::<Result<Vec<_>, _>>()?;
     let client = args.client.client()?;
-    let outcome = on(&client, args, program, inputs)?;
+    let device = device(&client, args.device)?;
+    #[cfg(unix)]
+    let watch = Watch::new(&device).map_err(|error| format!("handling of Ctrl-C: {error}"))?;
+    let outcome = on(&client, &device, args, program, inputs);
+    drop(device);
+    #[cfg(unix)]
+    let interrupted = watch.release();
+    // The device is free before anything is said.
+    drop(client);
+    #[cfg(unix)]
+    if let Some(code) = interrupted {
+        eprintln!("pjrt: interrupted");
+        return Ok(Report { text: String::new(), code });
+    }
+    let outcome = outcome?;
     if let Some(folder) = &args.output {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         for (index, output) in outcome.outputs.iter().enumerate() {
             npy::write(&folder.join(format!("out{index}.npy")), output)?;
         }
     }
-    Ok(if args.json { as_json(&outcome) } else { as_text(args, &outcome) })
+    Ok(if args.json { as_json(&outcome) } else { as_text(args, &outcome) }.into())
 }
 
-fn on(client: &Client, args: &Args, program: Vec<u8>, inputs: Vec<HostArray>) -> Result<Outcome, String> {
+/// The addressable device of that index.
+fn device(client: &Client, index: usize) -> Result<Device, String> {
+    let mut devices = client.addressable_devices().map_err(|error| error.to_string())?;
+    if index < devices.len() {
+        return Ok(devices.swap_remove(index));
+    }
+    Err(format!("--device {index}: the client has {} addressable devices, numbered from 0", devices.len()))
+}
+
+fn on(
+    client: &Client,
+    device: &Device,
+    args: &Args,
+    program: Vec<u8>,
+    inputs: Vec<HostArray>,
+) -> Result<Outcome, String> {
     let text = |error: Error| error.to_string();
-    let devices = client.addressable_devices().map_err(text)?;
-    let device = devices.get(args.device).ok_or_else(|| {
-        format!("--device {}: the client has {} addressable devices, numbered from 0", args.device, devices.len())
-    })?;
     let options = compile_options(device).map_err(text)?;
     let start = Instant::now();
     let executable =
@@ -110,12 +140,14 @@ fn compile_options(device: &Device) -> Result<CompileOptions, Error> {
 
 /// Median time of the executions, each awaited, and the outputs of the last.
 fn execute(executable: &LoadedExecutable, inputs: &[Buffer], repeat: u32) -> Result<(Duration, Vec<HostArray>), Error> {
-    let inputs: Vec<&Buffer> = inputs.iter().collect();
+    // By its id a run can be stopped.
+    let options = ExecuteOptions { launch_id: LAUNCH_ID, ..ExecuteOptions::default() };
     let mut times = Vec::new();
     let mut outputs = Vec::new();
     for _ in 0..repeat {
+        let given: Vec<_> = inputs.iter().map(Input::from).collect();
         let start = Instant::now();
-        outputs = executable.execute(&inputs)?;
+        outputs = executable.execute_with(given, &options)?.outputs;
         for output in &outputs {
             output.wait()?;
         }

@@ -42,7 +42,7 @@ fn launch(program: &Program, inputs: &[Tensor]) -> Duration {
     thread::scope(|scope| {
         for (member, input) in members.into_iter().zip(inputs) {
             scope.spawn(move || {
-                let outputs = program.run_in(vec![input.clone()], Pool::global(), Some(&member));
+                let outputs = program.run_in(vec![input.clone()], Pool::global(), Some(&member), None);
                 black_box(outputs.expect("a member runs"));
             });
         }

@@ -122,7 +122,7 @@ fn launch(program: &Program, mut inputs: Vec<Vec<Tensor>>) -> Vec<Result<Vec<Ten
     }
     let members = World::new(program.settings().replicas, program.settings().partitions).members();
     std::thread::scope(|scope| {
-        let run = |(given, member)| scope.spawn(move || program.run_in(given, Pool::global(), Some(&member)));
+        let run = |(given, member)| scope.spawn(move || program.run_in(given, Pool::global(), Some(&member), None));
         let threads: Vec<_> = inputs.into_iter().zip(members).map(run).collect();
         threads.into_iter().map(|thread| thread.join().expect("no member panics").map_err(|e| e.to_string())).collect()
     })

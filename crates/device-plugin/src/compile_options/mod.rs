@@ -139,7 +139,12 @@ impl CompileOptionSchema {
                     )));
                 }
                 None if self.open => {}
-                None => return Err(Error::invalid_argument(format!("No such compile option: '{name}'{}", self.hint(name)))),
+                None => {
+                    return Err(Error::invalid_argument(format!(
+                        "No such compile option: '{name}'{}",
+                        self.hint(name)
+                    )));
+                }
             }
         }
         Ok(())

@@ -5,9 +5,9 @@ use std::thread::available_parallelism;
 
 use device_plugin::extensions::{Extensions, Profile};
 use device_plugin::{
-    Backend, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, CreateOptions, DeviceInfo, Error, Event, ExecutableInfo,
-    ForeignMemory, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program, Result, Shape,
-    TopologyInfo,
+    Backend, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, CreateOptions, DeviceInfo, Error,
+    Event, ExecutableInfo, ForeignMemory, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program,
+    Result, Shape, TopologyInfo,
 };
 
 use super::buffer::{CpuBuffer, Lent};
@@ -55,7 +55,7 @@ impl CpuBackend {
 
 impl Drop for CpuBackend {
     fn drop(&mut self) {
-        self.state.workers.close();
+        self.state.close();
     }
 }
 
@@ -173,6 +173,8 @@ impl Backend for CpuBackend {
     }
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
+        // It may compute constants on several threads.
+        self.state.workers.check_process()?;
         compile(program, options)
     }
 
@@ -188,10 +190,10 @@ impl Backend for CpuBackend {
         self.state.execute_all(executable, launches)
     }
 
-    /// An execution that has begun ends before it fails, since it uses what the framework gave it until then; one that
-    /// ran within the call that launched it has ended.
+    /// An execution that has begun ends after the step that is under way, and then fails. One of a short program ran
+    /// within the call that launched it, and has ended.
     fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
-        Ok(self.state.running.poison(device, launch_id, error))
+        Ok(self.state.running.poison(device, launch_id, &error))
     }
 
     fn cost_analysis(executable: &CpuExecutable) -> Result<Vec<NamedValue>> {

@@ -23,6 +23,7 @@ pub struct CpuExecutable {
     cost: Cost,
     footprint: Footprint,
     is_quick: bool,
+    has_side_effects: bool,
 }
 
 impl CpuExecutable {
@@ -36,6 +37,11 @@ impl CpuExecutable {
     #[inline]
     pub(crate) fn is_quick(&self) -> bool {
         self.is_quick
+    }
+
+    /// Whether somebody may see that a run took place, besides those who have its outputs.
+    pub(crate) fn has_side_effects(&self) -> bool {
+        self.has_side_effects
     }
 
     /// Costs by the names XLA gives them.
@@ -96,7 +102,13 @@ pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Resul
     let shares = if settings.use_spmd { settings.partitions } else { 1 };
     let (cost, footprint) = (cost(module).shared(bytes(shares)), compiled.footprint());
     let work = cost.flops + TRANSCENDENTAL * cost.transcendentals + bytes(footprint.accessed);
-    let executable = CpuExecutable { cost, footprint, is_quick: !footprint.loops && work <= QUICK, program: compiled };
+    let executable = CpuExecutable {
+        cost,
+        footprint,
+        is_quick: !footprint.loops && work <= QUICK,
+        has_side_effects: compiled.has_side_effects(),
+        program: compiled,
+    };
     let info = info(&executable.program, entry, &parameters, &outputs)?;
     Ok(Compiled { executable, info })
 }

@@ -2,27 +2,31 @@
 //! threads as soon as the inputs are there.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use device_plugin::ffi::ExecuteContext;
-use device_plugin::{Error, Event, Launch, Result};
+use device_plugin::{Error, ErrorCode, Event, Launch, Result};
 
 use super::backend::CpuBackend;
 use super::buffer::{CpuBuffer, Promise};
 use super::compile::CpuExecutable;
 use super::ffi;
 use super::memory::{Memories, is_host, run_error};
-use super::running::{Running, Ticket};
+use super::running::{Running, Target, Ticket};
 use super::workers::{Job, Workers};
-use crate::engine::{Member, Tensor, World, alone};
+use crate::engine::{Member, Stop, Tensor, World, alone};
 
 /// What executions need of their client. Those under way keep it.
 pub(crate) struct State {
     pub(crate) memories: Memories,
     pub(crate) workers: Arc<Workers>,
     pub(crate) deterministic: bool,
-    /// Executions that went to a thread.
+    /// Executions that take a while: those that went to a thread, or have a loop.
     pub(crate) running: Arc<Running>,
 }
+
+/// How long a client that ends waits for executions that do more than compute outputs, before it stops them.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// One execution on one device, with its inputs taken from the framework.
 struct Execution {
@@ -63,18 +67,27 @@ impl State {
         }
         let is_ready = || (0..launch.inputs.len()).all(|index| launch.inputs[index].pending().is_none());
         if (executable.is_quick() || self.deterministic) && is_ready() {
-            let count = launch.inputs.len();
-            let input = |index| take(launch, index).into_tensor();
-            let inputs = (0..count).map(input).collect::<Result<Vec<_>>>()?;
-            let on_host = |index| launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory));
-            let compute = || self.compute(executable, launch.device, inputs, member.as_ref(), on_host);
-            let outputs = ffi::within(launch.options.context(), compute)?;
+            let outputs = match executable.is_quick() {
+                true => self.compute_here(executable, launch, member.as_ref(), None)?,
+                // What may never end is among those that can be stopped, although the caller waits for it here.
+                false => {
+                    let (event, ticket) = self.running.add(target(executable, launch, member.as_ref()));
+                    let mut outputs = Vec::new();
+                    ticket.run(|stop| {
+                        outputs = self.compute_here(executable, launch, member.as_ref(), Some(stop))?;
+                        Ok(())
+                    });
+                    event.wait()?;
+                    outputs
+                }
+            };
             for output in outputs {
                 launch.outputs.push(output.into())?;
             }
             return Ok(Event::ready());
         }
-        let (event, ticket) = self.running.add(launch.device, launch.options.launch_id);
+        self.workers.check_process()?;
+        let (event, ticket) = self.running.add(target(executable, launch, member.as_ref()));
         let execution = Execution::new(self, executable, launch, member, &event)?;
         let inputs = execution.pending();
         let (workers, job) = (Arc::clone(&self.workers), execution.job(ticket));
@@ -98,11 +111,12 @@ impl State {
             let each = launches.iter_mut().zip(members);
             return each.map(|(launch, member)| self.start(executable, launch, Some(member))).collect();
         }
+        self.workers.check_process()?;
         let mut events = Vec::with_capacity(launches.len());
         let mut inputs = Vec::new();
         let mut jobs = Vec::with_capacity(launches.len());
         for (launch, member) in launches.iter_mut().zip(members) {
-            let (event, ticket) = self.running.add(launch.device, launch.options.launch_id);
+            let (event, ticket) = self.running.add(target(executable, launch, Some(&member)));
             let execution = Execution::new(self, executable, launch, Some(member), &event)?;
             inputs.extend(execution.pending());
             jobs.push((launch.device, execution.job(ticket)));
@@ -140,6 +154,42 @@ impl State {
         Ok(promise.into())
     }
 
+    /// Ends the executions and the threads of a client that is destroyed.
+    ///
+    /// Nobody has a buffer, an executable or the client any more. An execution that only computes outputs has nothing
+    /// left to do, so it is stopped, or its loop might never end. One that calls back is seen by others: it may take as
+    /// long as [`GRACE`] before it is stopped too, at the end of the step that is under way.
+    pub(crate) fn close(&self) {
+        // In a fork nothing runs, and nothing ever ends.
+        if self.workers.check_process().is_ok() {
+            let gone = |what: &str| Error::new(ErrorCode::CANCELLED, format!("the client was destroyed {what}"));
+            self.running.stop_all(false, &gone("while the program ran"));
+            // A thread of the client cannot wait for the execution that it runs.
+            if !self.workers.is_own_thread() && !self.running.wait_until_none(GRACE) {
+                let patience = GRACE.as_secs();
+                self.running.stop_all(true, &gone(&format!("{patience} s ago, and the program still ran")));
+            }
+        }
+        self.workers.close();
+    }
+
+    /// Runs a program to its end on the caller's thread.
+    #[inline]
+    fn compute_here(
+        &self,
+        executable: &CpuExecutable,
+        launch: &mut Launch<'_, CpuBackend>,
+        member: Option<&Member>,
+        stop: Option<&Stop>,
+    ) -> Result<Vec<Tensor>> {
+        let count = launch.inputs.len();
+        let input = |index| take(launch, index).into_tensor();
+        let inputs = (0..count).map(input).collect::<Result<Vec<_>>>()?;
+        let on_host = |index| launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory));
+        let compute = || self.compute(executable, launch.device, inputs, (member, stop), on_host);
+        ffi::within(launch.options.context(), compute)
+    }
+
     /// Runs a program to its end.
     #[inline]
     fn compute(
@@ -147,13 +197,13 @@ impl State {
         executable: &CpuExecutable,
         device: usize,
         inputs: Vec<Tensor>,
-        member: Option<&Member>,
+        (member, stop): (Option<&Member>, Option<&Stop>),
         on_host: impl Fn(usize) -> bool,
     ) -> Result<Vec<Tensor>> {
         let (pool, host) = (self.memories.device(device), self.memories.host());
         // Memory of the host may not become an output on the device: what is held twice is not overwritten.
         let kept: Vec<Tensor> = inputs.iter().filter(|input| input.is_of(host)).cloned().collect();
-        let run = || executable.program().run_in(inputs, pool, member);
+        let run = || executable.program().run_in(inputs, pool, member, stop);
         let outputs = if self.deterministic { alone(run) } else { run() };
         let mut outputs = outputs.map_err(|error| run_error(error, device))?;
         drop(kept);
@@ -204,10 +254,10 @@ impl Execution {
     }
 
     fn job(self, ticket: Ticket) -> Job {
-        Box::new(move || ticket.run(move || self.run()))
+        Box::new(move || ticket.run(move |stop| self.run(stop)))
     }
 
-    fn run(self) -> Result<()> {
+    fn run(self, stop: &Stop) -> Result<()> {
         let Self { state, executable, device, inputs, member, context, on_host, outputs } = self;
         let inputs = inputs.into_iter().map(CpuBuffer::into_tensor).collect::<Result<Vec<_>>>();
         let inputs = inputs.inspect_err(|error| {
@@ -215,12 +265,23 @@ impl Execution {
                 member.fail(&format!("its input failed: {}", error.message()));
             }
         })?;
-        let compute = || state.compute(&executable, device, inputs, member.as_ref(), |index| on_host[index]);
+        let compute =
+            || state.compute(&executable, device, inputs, (member.as_ref(), Some(stop)), |index| on_host[index]);
         let made = ffi::within(context.as_ref(), compute)?;
         for (promise, output) in outputs.into_iter().zip(made) {
             promise.keep(output);
         }
         Ok(())
+    }
+}
+
+/// An execution among those that have not ended.
+fn target(executable: &CpuExecutable, launch: &Launch<'_, CpuBackend>, member: Option<&Member>) -> Target {
+    Target {
+        device: launch.device,
+        launch_id: launch.options.launch_id,
+        has_side_effects: executable.has_side_effects(),
+        world: member.map(|member| Arc::clone(member.world())),
     }
 }
 

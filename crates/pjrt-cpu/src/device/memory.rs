@@ -106,7 +106,7 @@ pub(crate) fn run_error(error: RunError, device: usize) -> Error {
             config::LIMIT,
             config::LIMIT_VARIABLE,
         )),
-        RunError::Launch(_) => Error::new(ErrorCode::ABORTED, error.to_string()),
+        RunError::Launch(_) | RunError::Stopped => Error::new(ErrorCode::ABORTED, error.to_string()),
         _ => Error::internal(error.to_string()),
     }
 }

@@ -1,23 +1,44 @@
-//! Executions that have not ended, so that a framework can fail them: when a peer they belong together with is gone.
+//! Executions that have not ended, so that they can be made to: by the framework, when a peer is gone, or with their
+//! client.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use device_plugin::{Completer, Error, Event, Result};
 
+use crate::engine::{Stop, World};
+
 /// Executions that have not ended, in the order they were launched in.
 #[derive(Default)]
-pub(crate) struct Running(Mutex<Executions>);
+pub(crate) struct Running {
+    executions: Mutex<Executions>,
+    /// An execution ended while somebody waited for that.
+    ended: Condvar,
+}
 
 #[derive(Default)]
 struct Executions {
     next: u64,
     all: BTreeMap<u64, Entry>,
+    /// Threads in [`Running::wait_until_none`].
+    waiting: usize,
+}
+
+/// What an execution is told apart by, and stopped with.
+#[derive(Default)]
+pub(crate) struct Target {
+    pub(crate) device: usize,
+    pub(crate) launch_id: i32,
+    /// Whether it does something besides computing its outputs.
+    pub(crate) has_side_effects: bool,
+    /// Where it may wait for others.
+    pub(crate) world: Option<Arc<World>>,
 }
 
 struct Entry {
-    device: usize,
-    launch_id: i32,
+    target: Target,
+    stop: Stop,
     phase: Phase,
 }
 
@@ -28,38 +49,94 @@ enum Phase {
     Started(Option<Error>),
 }
 
+/// An execution that is to end, once the lock is given back.
+struct Stopped {
+    completer: Option<Completer>,
+    world: Option<Arc<World>>,
+    error: Error,
+}
+
+impl Entry {
+    fn is_failed(&self) -> bool {
+        matches!(self.phase, Phase::Started(Some(_)))
+    }
+
+    /// Notes the error, and asks the execution to end.
+    fn stop(&mut self, error: &Error) -> Stopped {
+        self.stop.request();
+        let completer = match std::mem::replace(&mut self.phase, Phase::Started(Some(error.clone()))) {
+            Phase::Started(_) => None,
+            Phase::Waiting(completer) => Some(completer),
+        };
+        Stopped { completer, world: self.target.world.clone(), error: error.clone() }
+    }
+}
+
+impl Stopped {
+    /// Lets those go who wait for the execution. Callbacks run here.
+    fn tell(self) {
+        if let Some(world) = self.world {
+            world.stop(self.error.message());
+        }
+        if let Some(completer) = self.completer {
+            completer.complete(Err(self.error));
+        }
+    }
+}
+
 impl Running {
     fn lock(&self) -> MutexGuard<'_, Executions> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.executions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes an execution, whose event is ready when it has run, was poisoned, or is dropped.
-    pub(crate) fn add(self: &Arc<Self>, device: usize, launch_id: i32) -> (Event, Ticket) {
+    pub(crate) fn add(self: &Arc<Self>, target: Target) -> (Event, Ticket) {
         let (event, completer) = Event::pending();
+        let stop = Stop::new();
         let mut executions = self.lock();
         let number = executions.next;
         executions.next += 1;
-        executions.all.insert(number, Entry { device, launch_id, phase: Phase::Waiting(completer) });
-        (event, Ticket { running: Arc::clone(self), number })
+        executions.all.insert(number, Entry { target, stop: stop.clone(), phase: Phase::Waiting(completer) });
+        (event, Ticket { running: Arc::clone(self), number, stop })
     }
 
     /// Fails the earliest execution with that id on that device that has not ended and was not failed before; false
-    /// when there is none.
-    pub(crate) fn poison(&self, device: usize, launch_id: i32, error: Error) -> bool {
-        let mut executions = self.lock();
-        let is_it = |entry: &&mut Entry| {
-            (entry.device, entry.launch_id) == (device, launch_id) && !matches!(entry.phase, Phase::Started(Some(_)))
+    /// when there is none. One that has begun ends after the step that is under way.
+    pub(crate) fn poison(&self, device: usize, launch_id: i32, error: &Error) -> bool {
+        let stopped = {
+            let mut executions = self.lock();
+            let is_it = |entry: &&mut Entry| {
+                (entry.target.device, entry.target.launch_id) == (device, launch_id) && !entry.is_failed()
+            };
+            executions.all.values_mut().find(is_it).map(|entry| entry.stop(error))
         };
-        let Some(entry) = executions.all.values_mut().find(is_it) else { return false };
-        match std::mem::replace(&mut entry.phase, Phase::Started(Some(error.clone()))) {
-            Phase::Started(_) => {}
-            Phase::Waiting(completer) => {
-                // Callbacks run without the lock.
-                drop(executions);
-                completer.complete(Err(error));
-            }
+        let found = stopped.is_some();
+        stopped.into_iter().for_each(Stopped::tell);
+        found
+    }
+
+    /// Fails all executions, or those without side effects.
+    pub(crate) fn stop_all(&self, with_side_effects: bool, error: &Error) {
+        let stopped: Vec<_> = {
+            let mut executions = self.lock();
+            let is_meant =
+                |entry: &&mut Entry| !entry.is_failed() && (with_side_effects || !entry.target.has_side_effects);
+            executions.all.values_mut().filter(is_meant).map(|entry| entry.stop(error)).collect()
+        };
+        stopped.into_iter().for_each(Stopped::tell);
+    }
+
+    /// Waits until all executions have ended; false if that takes longer.
+    pub(crate) fn wait_until_none(&self, longest: Duration) -> bool {
+        let start = Instant::now();
+        let mut executions = self.lock();
+        executions.waiting += 1;
+        while !executions.all.is_empty() {
+            let Some(left) = longest.checked_sub(start.elapsed()) else { break };
+            executions = self.ended.wait_timeout(executions, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        true
+        executions.waiting -= 1;
+        executions.all.is_empty()
     }
 }
 
@@ -67,11 +144,13 @@ impl Running {
 pub(crate) struct Ticket {
     running: Arc<Running>,
     number: u64,
+    stop: Stop,
 }
 
 impl Ticket {
-    /// Runs the execution and makes its event ready, unless it was poisoned before.
-    pub(crate) fn run(self, work: impl FnOnce() -> Result<()>) {
+    /// Runs the execution and makes its event ready, unless it was poisoned before. The work ends early once it is asked
+    /// to stop.
+    pub(crate) fn run(self, work: impl FnOnce(&Stop) -> Result<()>) {
         let begun = {
             let mut executions = self.running.lock();
             let phase = executions.all.get_mut(&self.number).map(|entry| &mut entry.phase);
@@ -82,7 +161,7 @@ impl Ticket {
         };
         let Some(Phase::Waiting(completer)) = begun else { return };
         completer.run(move || {
-            let result = work();
+            let result = work(&self.stop);
             match self.running.lock().all.get_mut(&self.number).map(|entry| &mut entry.phase) {
                 Some(Phase::Started(Some(error))) => Err(error.clone()),
                 _ => result,
@@ -93,7 +172,13 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let entry = self.running.lock().all.remove(&self.number);
+        let (entry, is_awaited) = {
+            let mut executions = self.running.lock();
+            (executions.all.remove(&self.number), executions.waiting > 0 && executions.all.is_empty())
+        };
+        if is_awaited {
+            self.running.ended.notify_all();
+        }
         // What has not begun will not: its completer says so, without the lock.
         drop(entry);
     }
@@ -109,44 +194,81 @@ mod tests {
         Error::new(ErrorCode::ABORTED, "a peer is gone")
     }
 
+    fn on(device: usize, launch_id: i32) -> Target {
+        Target { device, launch_id, ..Target::default() }
+    }
+
     #[test]
     fn the_earliest_of_that_id_on_that_device_fails() {
         let running = Arc::new(Running::default());
-        let (first, one) = running.add(0, 7);
-        let (second, two) = running.add(0, 7);
-        let (other, three) = running.add(1, 7);
-        assert!(!running.poison(0, 8, error()) && !running.poison(2, 7, error()));
-        assert!(running.poison(0, 7, error()));
+        let (first, one) = running.add(on(0, 7));
+        let (second, two) = running.add(on(0, 7));
+        let (other, three) = running.add(on(1, 7));
+        assert!(!running.poison(0, 8, &error()) && !running.poison(2, 7, &error()));
+        assert!(running.poison(0, 7, &error()));
         assert_eq!(first.result(), Some(Err(error())));
         assert!(second.result().is_none() && other.result().is_none());
-        one.run(|| panic!("it does not run any more"));
-        three.run(|| Ok(()));
+        one.run(|_| panic!("it does not run any more"));
+        three.run(|stop| {
+            assert!(!stop.is_requested());
+            Ok(())
+        });
         assert_eq!(other.result(), Some(Ok(())));
-        assert!(running.poison(0, 7, error()));
-        assert!(!running.poison(0, 7, error()), "once each");
-        two.run(|| panic!("it does not run any more"));
+        assert!(running.poison(0, 7, &error()));
+        assert!(!running.poison(0, 7, &error()), "once each");
+        two.run(|_| panic!("it does not run any more"));
         assert!(running.lock().all.is_empty());
     }
 
     #[test]
-    fn what_runs_ends_before_it_fails() {
+    fn what_runs_is_asked_to_stop_and_fails_when_it_has() {
         let running = Arc::new(Running::default());
-        let (event, ticket) = running.add(0, 1);
+        let (event, ticket) = running.add(on(0, 1));
         let within = (Arc::clone(&running), event.clone());
-        ticket.run(move || {
-            assert!(within.0.poison(0, 1, error()));
-            assert!(!within.0.poison(0, 1, error()), "once each");
+        ticket.run(move |stop| {
+            assert!(!stop.is_requested());
+            assert!(within.0.poison(0, 1, &error()));
+            assert!(stop.is_requested());
+            assert!(!within.0.poison(0, 1, &error()), "once each");
             assert!(!within.1.is_ready(), "it uses what it was given");
             Ok(())
         });
         assert_eq!(event.result(), Some(Err(error())));
-        let (event, ticket) = running.add(0, 1);
-        ticket.run(|| panic!("on purpose"));
+        let (event, ticket) = running.add(on(0, 1));
+        ticket.run(|_| panic!("on purpose"));
         assert_eq!(event.result().unwrap().unwrap_err().code(), ErrorCode::INTERNAL);
-        let (event, ticket) = running.add(0, 1);
+        let (event, ticket) = running.add(on(0, 1));
         drop(ticket);
         assert_eq!(event.result().unwrap().unwrap_err().code(), ErrorCode::CANCELLED);
-        assert!(!running.poison(0, 1, error()));
+        assert!(!running.poison(0, 1, &error()));
         assert!(running.lock().all.is_empty());
+    }
+
+    #[test]
+    fn executions_with_side_effects_are_stopped_last() {
+        let running = Arc::new(Running::default());
+        let (pure, one) = running.add(on(0, 1));
+        let (effectful, two) = running.add(Target { has_side_effects: true, ..on(0, 2) });
+        running.stop_all(false, &error());
+        assert_eq!((pure.result(), effectful.result()), (Some(Err(error())), None));
+        assert!(!running.wait_until_none(Duration::ZERO));
+        running.stop_all(true, &error());
+        assert_eq!(effectful.result(), Some(Err(error())));
+        drop((one, two));
+        assert!(running.wait_until_none(Duration::ZERO));
+    }
+
+    #[test]
+    fn waiting_ends_with_the_last_execution() {
+        let running = Arc::new(Running::default());
+        let (_, ticket) = running.add(on(0, 1));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| running.wait_until_none(Duration::from_secs(600)));
+            while running.lock().waiting == 0 {
+                std::thread::yield_now();
+            }
+            drop(ticket);
+            assert!(waiting.join().unwrap());
+        });
     }
 }

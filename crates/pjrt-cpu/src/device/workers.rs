@@ -7,6 +7,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use device_plugin::{Error, Result};
+
 /// Something to run. It contains its own panics.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
@@ -20,6 +22,8 @@ pub(crate) struct Workers {
     wake: Condvar,
     /// By device.
     members: Mutex<Vec<Option<Member>>>,
+    /// The process the threads are of.
+    process: u32,
 }
 
 #[derive(Default)]
@@ -70,7 +74,33 @@ impl Workers {
             queue: Mutex::default(),
             wake: Condvar::new(),
             members: Mutex::new((0..devices).map(|_| None).collect()),
+            process: std::process::id(),
         })
+    }
+
+    /// Whether work can be handed to the threads: a process that was forked has none of them. It asks the system, which
+    /// takes about as long as an allocation, so it is for work that takes longer.
+    ///
+    /// # Errors
+    ///
+    /// `FAILED_PRECONDITION` in a process that was forked after the client was made.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.process {
+            return Ok(());
+        }
+        Err(Error::failed_precondition(format!(
+            "this process was forked after the client was made in process {}, and has none of its threads; create \
+             clients in the child, or start it by other means than fork (Python: multiprocessing's method \"spawn\")",
+            self.process
+        )))
+    }
+
+    /// Whether the caller is one of the threads.
+    pub(crate) fn is_own_thread(&self) -> bool {
+        let this = std::thread::current().id();
+        let is_this = |thread: &JoinHandle<()>| thread.thread().id() == this;
+        lock(&self.queue).threads.iter().any(is_this)
+            || lock(&self.members).iter().flatten().any(|member| is_this(&member.thread))
     }
 
     /// Runs a job that waits for nothing, on one of the threads: in the order of submission, several at a time. After
@@ -157,8 +187,12 @@ impl Workers {
             queue.closed = true;
             std::mem::take(&mut queue.threads)
         };
-        self.wake.notify_all();
         let members = std::mem::take(&mut *lock(&self.members));
+        if self.check_process().is_err() {
+            // The handles are of threads that this process does not have: there is nobody to wait for.
+            return std::mem::forget((threads, members));
+        }
+        self.wake.notify_all();
         let members = members.into_iter().flatten().map(|member| {
             drop(member.jobs);
             member.thread
@@ -269,6 +303,22 @@ mod tests {
         for _ in 0..2 {
             receiver.recv_timeout(std::time::Duration::from_secs(60)).expect("the second launch ran");
         }
+    }
+
+    #[test]
+    fn a_forked_process_is_refused_and_waits_for_nobody() {
+        let workers = Workers::new(1, 1);
+        assert!(workers.check_process().is_ok());
+        let mut workers = Arc::into_inner(workers).unwrap();
+        workers.process += 1;
+        let workers = Arc::new(workers);
+        let error = workers.check_process().unwrap_err();
+        assert!(error.message().contains("forked") && error.message().contains("spawn"), "{error}");
+        // It never ends, as a thread of another process.
+        let (end, ended) = channel::<()>();
+        workers.launch(vec![(0, Box::new(move || assert!(ended.recv().is_err())))]).unwrap();
+        workers.close();
+        drop(end);
     }
 
     #[test]

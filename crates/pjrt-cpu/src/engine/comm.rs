@@ -100,6 +100,13 @@ impl World {
         self.changed.notify_all();
     }
 
+    /// Ends the launch: members that wait for others, now or later, get an error that says `why`. Members that compute
+    /// go on until they meet somebody; [`Stop`](super::Stop) ends them.
+    pub fn stop(&self, why: &str) {
+        let mut state = self.lock();
+        self.fail(&mut state, || why.to_owned());
+    }
+
     fn name(&self, id: usize) -> String {
         format!("member {id} (replica {}, partition {})", id / self.partitions, id % self.partitions)
     }

@@ -132,6 +132,8 @@ pub enum RunError {
     },
     /// Another member of the launch failed, or left this one waiting for ever.
     Launch(String),
+    /// [`Stop`](super::Stop) ended it.
+    Stopped,
     /// A rule of the engine was broken; please report it.
     Internal(String),
 }
@@ -148,6 +150,7 @@ impl fmt::Display for RunError {
                 write!(f, "out of memory: {wanted} bytes wanted, {in_use} of at most {limit} bytes in use")
             }
             RunError::Launch(message) => write!(f, "the launch failed: {message}"),
+            RunError::Stopped => f.write_str("the run was stopped before its end"),
             RunError::Internal(message) => write!(f, "internal error of the CPU engine: {message}"),
         }
     }

@@ -28,6 +28,7 @@ mod rows;
 mod scans;
 mod settings;
 mod simplify;
+mod stop;
 mod stored;
 mod tensor;
 mod tile;
@@ -47,6 +48,7 @@ pub use par::alone;
 pub use pool::{Pool, PoolUsage};
 pub use program::{Parameter, Program};
 pub use settings::{CompileSettings, Order};
+pub use stop::Stop;
 pub use tensor::Tensor;
 
 use crate::spmd;

@@ -11,6 +11,7 @@ use super::kernels::Kernel;
 use super::kernels::collective::Collective;
 use super::pool::{Buffer, Pool};
 use super::settings::CompileSettings;
+use super::stop::Stop;
 use super::tensor::Tensor;
 use super::tile::TileProgram;
 use crate::spmd::OpSharding;
@@ -55,6 +56,17 @@ pub(crate) enum Select {
 pub(crate) struct Block {
     pub(crate) steps: Vec<Step>,
     pub(crate) results: Vec<Arg>,
+}
+
+impl Block {
+    fn has_side_effects(&self) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Tile { .. } | Step::Collective { .. } => false,
+            Step::Kernel { kernel, .. } => kernel.has_side_effect(),
+            Step::While { cond, body, .. } => cond.has_side_effects() || body.has_side_effects(),
+            Step::Case { branches, .. } => branches.iter().any(Self::has_side_effects),
+        })
+    }
 }
 
 /// A parameter of a program.
@@ -128,6 +140,11 @@ impl Program {
         self.collectives > 0
     }
 
+    /// Whether a run does something besides computing its outputs: a custom call that says so.
+    pub fn has_side_effects(&self) -> bool {
+        self.block.has_side_effects()
+    }
+
     /// How each parameter is spread over partitions; `None` for a program that was not split.
     pub fn parameter_shardings(&self) -> Option<&[OpSharding]> {
         self.shardings.as_ref().map(|s| &s.parameters[..])
@@ -151,7 +168,7 @@ impl Program {
 
     /// Runs the program alone. An input no other [`Tensor`] shares may be overwritten: to keep one, pass a clone.
     pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RunError> {
-        self.run_in(inputs, &self.pool, None)
+        self.run_in(inputs, &self.pool, None, None)
     }
 
     /// Runs the program as one member of a launch, with buffers of `pool`: inputs and outputs are those of this
@@ -160,8 +177,16 @@ impl Program {
     ///
     /// The run ends the member's part in the launch, whichever way it ends; an error releases the others. Members
     /// wait for one another here: each runs on a thread of its own.
-    pub fn run_in(&self, inputs: Vec<Tensor>, pool: &Pool, member: Option<&Member>) -> Result<Vec<Tensor>, RunError> {
-        let result = self.run_as(inputs, pool, member);
+    ///
+    /// A run that may take long is given a way to `stop` it; without one a program whose loop never ends runs for ever.
+    pub fn run_in(
+        &self,
+        inputs: Vec<Tensor>,
+        pool: &Pool,
+        member: Option<&Member>,
+        stop: Option<&Stop>,
+    ) -> Result<Vec<Tensor>, RunError> {
+        let result = self.run_as(inputs, pool, member, stop);
         let Some(member) = member else { return result };
         match &result {
             Ok(_) => member.finish(),
@@ -170,7 +195,13 @@ impl Program {
         result
     }
 
-    fn run_as(&self, inputs: Vec<Tensor>, pool: &Pool, member: Option<&Member>) -> Result<Vec<Tensor>, RunError> {
+    fn run_as(
+        &self,
+        inputs: Vec<Tensor>,
+        pool: &Pool,
+        member: Option<&Member>,
+        stop: Option<&Stop>,
+    ) -> Result<Vec<Tensor>, RunError> {
         let want = (self.settings.replicas, self.settings.partitions);
         let got = member.map_or((1, 1), |member| (member.world().replicas(), member.world().partitions()));
         if self.collectives > 0 && want != got {
@@ -183,7 +214,7 @@ impl Program {
             let (want, got) = (self.parameters.len(), inputs.len());
             return Err(RunError::Input(format!("program `{}` takes {want} inputs, {got} were given", self.name)));
         }
-        let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool, member };
+        let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool, member, stop };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
             // Where a dimension of one element stands makes no difference to the bytes.
             if input.ty() != &parameter.ty && !is_stored_as(input.ty(), &parameter.ty) {
@@ -232,7 +263,7 @@ pub(crate) fn run_block(
     inputs: Vec<Buffer>,
     pool: &Pool,
 ) -> Result<Vec<Buffer>, RunError> {
-    let mut env = Env { consts, slots: inputs.into_iter().map(Some).collect(), pool, member: None };
+    let mut env = Env { consts, slots: inputs.into_iter().map(Some).collect(), pool, member: None, stop: None };
     env.slots.resize(slots, None);
     env.run(block)?;
     block.results.iter().map(|&result| env.take(result)).collect()
@@ -245,6 +276,8 @@ struct Env<'p> {
     pool: &'p Pool,
     /// None in a world of one.
     member: Option<&'p Member>,
+    /// None for what ends soon.
+    stop: Option<&'p Stop>,
 }
 
 fn empty(slot: u32) -> RunError {
@@ -275,6 +308,7 @@ impl Env<'_> {
 
     fn run(&mut self, block: &Block) -> Result<(), RunError> {
         for step in &block.steps {
+            Stop::check(self.stop)?;
             match step {
                 Step::Tile { program, n, args, outs, free } => {
                     self.tile(program, *n, args, outs)?;
@@ -450,6 +484,8 @@ impl Env<'_> {
             values.push(self.take(arg)?);
         }
         loop {
+            // A loop may have no steps.
+            Stop::check(self.stop)?;
             for (&slot, value) in carried.iter().zip(values.drain(..)) {
                 self.slots[slot as usize] = Some(value);
             }

@@ -140,7 +140,8 @@ fn long_program_returns_copies_too() {
     let client = client(1);
     let x = array(&client, 2.0);
     let n = client.buffer_from_host(&[10i32], &[]).unwrap();
-    let text = "func.func @main(%x: tensor<1024xf32>, %n: tensor<i32>) -> (tensor<1024xf32>, tensor<i32>, tensor<i32>) {
+    let text =
+        "func.func @main(%x: tensor<1024xf32>, %n: tensor<i32>) -> (tensor<1024xf32>, tensor<i32>, tensor<i32>) {
       %zero = stablehlo.constant dense<0> : tensor<i32>
       %one = stablehlo.constant dense<1> : tensor<i32>
       %r = stablehlo.while(%i = %zero) : tensor<i32>

@@ -4,6 +4,7 @@
 
 mod aliasing;
 mod asynchrony;
+mod cancel;
 mod compile_options;
 mod devices;
 mod donation;

@@ -23,7 +23,7 @@ fn launch(program: &Program, inputs: impl Fn(usize) -> Vec<Tensor> + Sync) -> Ve
     thread::scope(|scope| {
         let inputs = &inputs;
         let run = |(id, member): (usize, Member)| {
-            scope.spawn(move || program.run_in(inputs(id), Pool::global(), Some(&member)))
+            scope.spawn(move || program.run_in(inputs(id), Pool::global(), Some(&member), None))
         };
         let threads: Vec<_> = members.into_iter().enumerate().map(run).collect();
         threads.into_iter().map(|t| t.join().expect("no member panics")).collect()
@@ -301,7 +301,7 @@ fn a_dropped_member_releases_the_others() {
     let world = World::new(1, 2);
     let mut members = world.members();
     drop(members.pop());
-    let error = program.run_in(vec![tensor(DType::I32, &[], &[1])], Pool::global(), members.first()).unwrap_err();
+    let error = program.run_in(vec![tensor(DType::I32, &[], &[1])], Pool::global(), members.first(), None).unwrap_err();
     assert!(error.to_string().contains("was dropped before its run ended"), "{error}");
 }
 

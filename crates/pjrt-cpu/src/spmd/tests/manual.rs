@@ -20,7 +20,7 @@ fn launch(
             let program = &program;
             scope.spawn(move || {
                 let member: crate::engine::Member = member;
-                program.run_in(inputs(id), Pool::global(), Some(&member)).expect("a member runs").remove(0)
+                program.run_in(inputs(id), Pool::global(), Some(&member), None).expect("a member runs").remove(0)
             })
         };
         let threads: Vec<_> = world.members().into_iter().enumerate().map(run).collect();

@@ -121,7 +121,7 @@ fn same(text: &str) -> Program {
             let four = &four;
             scope.spawn(move || {
                 let member: crate::engine::Member = member;
-                four.run_in(inputs, Pool::global(), Some(&member)).expect("a member runs")
+                four.run_in(inputs, Pool::global(), Some(&member), None).expect("a member runs")
             })
         };
         let threads: Vec<_> = world.members().into_iter().zip(per_member).map(run).collect();

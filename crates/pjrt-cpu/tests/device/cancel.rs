@@ -1,0 +1,196 @@
+//! Executions that never end by themselves.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use pjrt::{
+    Client, ClientOptions, CompileOptions, ErrorCode, ExecuteOptions, Execution, Input, LoadedExecutable, Program,
+};
+use pjrt_cpu::ffi;
+
+use crate::{INCREMENT, client, compile, plugin};
+
+/// Counts for ever.
+const ENDLESS: &str = "
+func.func @main(%x: tensor<i32>) -> tensor<i32> {
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %true = stablehlo.constant dense<true> : tensor<i1>
+  %r = stablehlo.while(%i = %x) : tensor<i32>
+    cond { stablehlo.return %true : tensor<i1> }
+    do { %j = stablehlo.add %i, %one : tensor<i32>
+         stablehlo.return %j : tensor<i32> }
+  return %r : tensor<i32>
+}";
+
+fn options(launch_id: i32) -> ExecuteOptions {
+    ExecuteOptions { launch_id, ..ExecuteOptions::default() }
+}
+
+fn launch(client: &Client, program: &LoadedExecutable, launch_id: i32) -> Execution {
+    let x = client.buffer_from_host(&[0i32], &[]).unwrap();
+    program.execute_with([Input::Donate(x)], &options(launch_id)).unwrap()
+}
+
+/// The client still computes.
+fn works(client: &Client) {
+    let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
+    assert_eq!(compile(client, INCREMENT).execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap(), [2.0; 4]);
+}
+
+fn ends_by_poison(text: &str) {
+    let client = client(1);
+    let device = client.default_device().unwrap();
+    let endless = compile(&client, text);
+    let execution = launch(&client, &endless, 5);
+    let next = endless.execute_with([Input::from(&execution.outputs[0])], &options(6)).unwrap();
+    assert!(!execution.done.is_ready().unwrap());
+    assert!(device.poison_execution(5, ErrorCode::UNAVAILABLE, "a peer is gone").unwrap());
+    let error = execution.done.wait().unwrap_err();
+    assert_eq!((error.code(), error.message().contains("a peer is gone")), (ErrorCode::UNAVAILABLE, true));
+    assert_eq!(execution.outputs[0].to_host::<i32>().unwrap_err().code(), ErrorCode::UNAVAILABLE);
+    assert_eq!(next.done.wait().unwrap_err().code(), ErrorCode::UNAVAILABLE, "it was to begin with that output");
+    works(&client);
+}
+
+#[test]
+fn poison_ends_endless_loop() {
+    ends_by_poison(ENDLESS);
+}
+
+#[test]
+fn poison_ends_loop_without_steps() {
+    ends_by_poison(&ENDLESS.replace("%j = stablehlo.add %i, %one : tensor<i32>", "").replace("return %j", "return %i"));
+}
+
+#[test]
+fn poison_ends_execution_on_callers_thread() {
+    let client = plugin().client(&ClientOptions::new().with("deterministic", true)).unwrap();
+    let device = client.default_device().unwrap();
+    let endless = compile(&client, ENDLESS);
+    let x = client.buffer_from_host(&[0i32], &[]).unwrap();
+    std::thread::scope(|scope| {
+        let caller = scope.spawn(|| endless.execute_with([Input::from(&x)], &options(5)).map(drop).unwrap_err());
+        while !device.poison_execution(5, ErrorCode::UNAVAILABLE, "a peer is gone").unwrap() {
+            std::thread::yield_now();
+        }
+        assert_eq!(caller.join().unwrap().code(), ErrorCode::UNAVAILABLE);
+    });
+    works(&client);
+}
+
+#[test]
+fn client_ends_during_endless_loop() {
+    for devices in [1, 3] {
+        let client = client(devices);
+        let endless = compile(&client, ENDLESS);
+        let executions: Vec<_> = (0..3).map(|id| launch(&client, &endless, id)).collect();
+        drop((executions, endless, client));
+    }
+}
+
+/// The second replica counts for ever, the first waits for it in a collective.
+const DEADLOCK: &str = r#"
+func.func @main(%x: tensor<i32>) -> tensor<i32> {
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %id = stablehlo.replica_id : tensor<ui32>
+  %n = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+  %r = stablehlo.while(%i = %x) : tensor<i32>
+    cond { %p = stablehlo.compare EQ, %n, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+           stablehlo.return %p : tensor<i1> }
+    do { %j = stablehlo.add %i, %one : tensor<i32>
+         stablehlo.return %j : tensor<i32> }
+  %0 = "stablehlo.all_reduce"(%r) ({
+    ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+      %1 = stablehlo.add %a, %b : tensor<i32>
+      stablehlo.return %1 : tensor<i32>
+  }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<i32>) -> tensor<i32>
+  return %0 : tensor<i32>
+}"#;
+
+fn deadlock(client: &Client) -> (LoadedExecutable, pjrt::ShardedExecution) {
+    let options = CompileOptions { num_replicas: 2, ..CompileOptions::default() };
+    let program = client.compile(&Program::mlir(DEADLOCK), &options).unwrap();
+    let input = |device: &pjrt::Device| vec![Input::Donate(client.buffer_from_host_to(&[0i32], &[], device).unwrap())];
+    let inputs = program.addressable_devices().iter().map(input).collect();
+    let launched = program.execute_sharded(inputs, &self::options(9)).unwrap();
+    (program, launched)
+}
+
+#[test]
+fn poison_ends_deadlocked_collective() {
+    let client = client(2);
+    let (_program, launched) = deadlock(&client);
+    for (at, code) in [(0, ErrorCode::UNAVAILABLE), (1, ErrorCode::DATA_LOSS)] {
+        let device = &client.addressable_devices().unwrap()[at];
+        assert!(device.poison_execution(9, code, "a peer is gone").unwrap());
+        assert_eq!(launched.done[at].wait().unwrap_err().code(), code);
+    }
+    works(&client);
+}
+
+#[test]
+fn client_ends_during_deadlocked_collective() {
+    let client = client(2);
+    let (program, launched) = deadlock(&client);
+    drop((program, launched, client));
+}
+
+/// Calls `step` twice, which says that it has side effects.
+const EFFECTS: &str = "
+func.func @main(%x: tensor<f32>) -> tensor<f32> {
+  %0 = stablehlo.custom_call @cancel.step(%x) {has_side_effect = true} : (tensor<f32>) -> tensor<f32>
+  %1 = stablehlo.custom_call @cancel.step(%0) {has_side_effect = true} : (tensor<f32>) -> tensor<f32>
+  %big = stablehlo.broadcast_in_dim %1, dims = [] : (tensor<f32>) -> tensor<512x512xf32>
+  %2 = stablehlo.dot_general %big, %big, contracting_dims = [1] x [0]
+    : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [0, 1]
+    : (tensor<512x512xf32>, tensor<f32>) -> tensor<f32>
+  return %3 : tensor<f32>
+}";
+
+#[test]
+fn side_effects_outlive_the_client() {
+    type Gate = (Sender<()>, Receiver<()>);
+    static GATE: Mutex<Option<Gate>> = Mutex::new(None);
+    static STEPS: AtomicUsize = AtomicUsize::new(0);
+    ffi::register("cancel.step", |_| {
+        if let Some((begun, gate)) = GATE.lock().unwrap().take() {
+            begun.send(()).unwrap();
+            gate.recv().unwrap();
+        }
+        STEPS.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    })
+    .unwrap();
+    let ((begin, begun), (open, gate)) = (channel(), channel());
+    *GATE.lock().unwrap() = Some((begin, gate));
+    let client = client(1);
+    let program = compile(&client, EFFECTS);
+    let x = client.buffer_from_host(&[1.0f32], &[]).unwrap();
+    let execution = program.execute_with([Input::Donate(x)], &options(1)).unwrap();
+    begun.recv().unwrap();
+    std::thread::scope(|scope| {
+        let ending = scope.spawn(move || drop((execution, program, client)));
+        open.send(()).unwrap();
+        ending.join().unwrap();
+    });
+    assert_eq!(STEPS.load(Ordering::Relaxed), 2);
+}
+
+/// What the program holds is free again, however the execution ended.
+#[test]
+fn stopped_execution_gives_its_memory_back() {
+    let client = client(1);
+    let device = client.default_device().unwrap();
+    let endless = compile(&client, ENDLESS);
+    let execution = launch(&client, &endless, 1);
+    assert!(device.poison_execution(1, ErrorCode::ABORTED, "enough").unwrap());
+    execution.done.wait().unwrap_err();
+    drop(execution);
+    // Another thread may be about to drop the argument.
+    while device.memory_stats().unwrap().bytes_in_use > 0 {
+        std::thread::yield_now();
+    }
+}
