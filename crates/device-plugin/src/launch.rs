@@ -4,8 +4,8 @@ use std::ops::Index;
 use std::sync::Arc;
 
 use crate::abi::buffer_handle::Uses;
-use crate::abi::execute::OutputList;
 use crate::abi::output_callbacks::OutputCallbacks;
+use crate::abi::output_list::OutputList;
 use crate::ffi::ExecuteContext;
 use crate::{Backend, Error, HostChannels, Placement, Result, Shape};
 

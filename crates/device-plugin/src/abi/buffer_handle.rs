@@ -27,8 +27,6 @@ pub(crate) struct BufferHandle<B: Backend> {
     /// References that other libraries hold on the memory; each is also a use.
     external: AtomicU32,
     pub(crate) ready: Event,
-    /// Whether the value comes only with `ready`.
-    late: bool,
     /// After the value, which is dropped first.
     pub(crate) client: Link<Client<B>>,
     pub(crate) placement: Placement,
@@ -38,7 +36,7 @@ pub(crate) struct BufferHandle<B: Backend> {
 /// The backend's part of a buffer.
 pub(crate) enum Value<B: Backend> {
     Now(B::Buffer),
-    /// Set before the buffer's event is ready.
+    /// Set before the buffer's event is ready, unless that fails.
     Later(Arc<OnceLock<B::Buffer>>),
     Gone,
 }
@@ -63,7 +61,10 @@ impl<B: Backend> Value<B> {
     fn into_buffer(self) -> Option<B::Buffer> {
         match self {
             Self::Now(value) => Some(value),
-            Self::Later(value) => value.get().cloned(),
+            Self::Later(value) => match Arc::try_unwrap(value) {
+                Ok(value) => value.into_inner(),
+                Err(shared) => shared.get().cloned(),
+            },
             Self::Gone => None,
         }
     }
@@ -115,17 +116,27 @@ impl<B: Backend> BufferHandle<B> {
         placement: Placement,
         ready: Event,
     ) -> *mut PJRT_Buffer {
-        let handle = pool::new(|| Self {
+        Self::new(client, value, form, placement, ready).as_ptr().cast()
+    }
+
+    /// A buffer with one use, that of whoever calls [`BufferHandle::destroy`].
+    #[inline]
+    pub(crate) fn new(
+        client: impl Into<Link<Client<B>>>,
+        value: Value<B>,
+        form: &Form,
+        placement: Placement,
+        ready: Event,
+    ) -> NonNull<Self> {
+        pool::new(|| Self {
             state: AtomicUsize::new(1),
-            late: matches!(value, Value::Later(_)),
             value: UnsafeCell::new(value),
             external: AtomicU32::new(0),
             ready,
             client: client.into(),
             placement,
             form: form.clone(),
-        });
-        handle.as_ptr().cast()
+        })
     }
 
     /// Takes back a buffer that nobody but the framework's array knows.
@@ -139,6 +150,20 @@ impl<B: Backend> BufferHandle<B> {
             // SAFETY: the caller's contract.
             unsafe { pool::free(handle) };
         }
+    }
+
+    /// The value of a buffer that a launch has just made. Frees the handle.
+    ///
+    /// # Safety
+    ///
+    /// As for [`BufferHandle::take_back`].
+    pub(crate) unsafe fn into_value(buffer: *mut PJRT_Buffer) -> Option<B::Buffer> {
+        let handle = NonNull::new(buffer.cast::<Self>())?;
+        // SAFETY: the caller's contract: nobody uses the value.
+        let value = unsafe { handle.as_ref().take_value() };
+        // SAFETY: the caller's contract.
+        unsafe { pool::free(handle) };
+        value.into_buffer()
     }
 
     /// The array as the backend knows it.
@@ -245,25 +270,12 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// A use added by [`BufferHandle::acquire`] outlives the reference.
+    /// A use added by [`BufferHandle::acquire`] outlives the reference, or a pin that shows the buffer and did so
+    /// before it was deleted.
     #[inline]
-    unsafe fn value(&self) -> &Value<B> {
+    pub(crate) unsafe fn value(&self) -> &Value<B> {
         // SAFETY: the use keeps the value from being taken or dropped.
         unsafe { &*self.value.get() }
-    }
-
-    /// Waits until the buffer can be given to the backend: until it is ready, or not at all where the device keeps
-    /// the order itself.
-    #[inline]
-    pub(crate) fn wait(&self) -> Result<()> {
-        if self.ready.is_born_ready() {
-            return Ok(());
-        }
-        match self.ready.result() {
-            Some(result) => result,
-            None if B::QUEUED && !self.late => Ok(()),
-            None => self.ready.wait(),
-        }
     }
 
     /// Takes the value of an argument, which deletes the buffer. None when it was deleted before.

@@ -6,11 +6,13 @@ use pjrt_sys::{PJRT_Buffer_MemoryLayout, PJRT_Device, PJRT_Memory};
 
 use crate::abi::buffer_handle::Left;
 use crate::abi::counted::{Accounted, Counted, Ref};
+use crate::abi::deferred_launch::DeferredLaunches;
 use crate::abi::device::Device;
 use crate::abi::dma::Mappings;
 use crate::abi::empty_buffer::Alias;
 use crate::abi::extents::Known;
 use crate::abi::form::Form;
+use crate::abi::launching::Order;
 use crate::abi::ledger::Ledger;
 use crate::abi::lists::Pointers;
 use crate::abi::memory::Memory;
@@ -34,6 +36,10 @@ pub(crate) struct Client<B: Backend> {
     pub(crate) ledger: Arc<Ledger>,
     /// Deleted buffers that executions may still use.
     pub(crate) left: Left<B>,
+    /// Launches whose arguments are still to come.
+    pub(crate) deferred: DeferredLaunches<B>,
+    /// The order of launches on several devices.
+    pub(crate) order: Order,
     pub(crate) mappings: Mappings,
     /// Buffers that wait for the framework to name the one whose data they take.
     pub(crate) aliases: Tokens<Alias<B>>,
@@ -108,6 +114,8 @@ impl<B: Backend> Client<B> {
             memory_handles,
             ledger: Ledger::new(),
             left: Left::new(),
+            deferred: DeferredLaunches::default(),
+            order: Order::default(),
             mappings: Mappings::default(),
             aliases: Tokens::new(),
             extents: Known::default(),

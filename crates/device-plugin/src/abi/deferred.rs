@@ -67,18 +67,18 @@ entries! {
                 Ok(data) => data,
                 Err(error) => {
                     drop_contained((client, value));
-                    return completer.complete(Err(error));
+                    return completer.settle(Err(error));
                 }
             };
             // SAFETY: V3, the framework gave the memory for this copy until its event.
             let mut to = unsafe { Destination::new(data, range.len()) };
-            ready.on_ready(move |ready| {
+            ready.on_ready_away(move |ready| {
                 let result = ready.clone().and_then(|()| {
                     // SAFETY: V3, the event of the call is completed after this.
                     contain(|| read_range(&client.backend, &value, &shape, range, unsafe { to.slice() }?))
                 });
                 drop_contained((client, value));
-                completer.complete(result.map_err(|error| error.named("PJRT_Buffer_CopyRawToHostFuture")));
+                completer.settle(result.map_err(|error| error.named("PJRT_Buffer_CopyRawToHostFuture")));
             });
         });
         args.future_ready_callback = Some(destination_known);
@@ -99,7 +99,7 @@ entries! {
                 drop_contained(value);
                 late.set(Err(error));
             }
-            Ok(_) => ready.on_ready(move |ready| {
+            Ok(_) => ready.on_ready_away(move |ready| {
                 late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
                 drop_contained(value);
             }),

@@ -18,7 +18,11 @@ entries! {
         let error = unsafe { raw::error_with_payload(
             (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
         ) }?;
-        args.poisoned = device.client::<P>()?.backend.poison(device.index, args.launch_id, error)?.into();
+        let client = device.client::<P>()?;
+        // The backend does not know of launches that wait for their arguments.
+        let poisoned = client.deferred.poison(device.index, args.launch_id, &error)
+            || client.backend.poison(device.index, args.launch_id, error)?;
+        args.poisoned = poisoned.into();
         Ok(())
     }
 

@@ -1,8 +1,6 @@
 //! Buffers that begin without data: uninitialized ones, ones that carry an error, and ones whose data another buffer
 //! will bring.
 
-use std::sync::Arc;
-
 use pjrt_sys::PJRT_Buffer;
 
 use crate::abi::buffer_handle::{BufferHandle, Value};
@@ -29,7 +27,7 @@ impl<B: Backend> Alias<B> {
         if buffer.placement.memory != self.placement.memory {
             return Err(Error::argument("buffer is in another memory than its alias"));
         }
-        if matches!(buffer.hold()?.value(), Value::Later(value) if Arc::ptr_eq(value, self.late.value())) {
+        if matches!(buffer.hold()?.value(), Value::Later(value) if self.late.is_of(value)) {
             return Err(Error::argument("buffer is the alias itself"));
         }
         Ok(())
@@ -112,7 +110,7 @@ entries! {
             }
         };
         let mut late = alias.late;
-        ready.on_ready(move |ready| {
+        ready.on_ready_away(move |ready| {
             late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
             drop_contained(value);
         });

@@ -9,7 +9,7 @@ use pjrt_sys::{PJRT_Event, PJRT_Event_OnReadyCallback};
 use crate::abi::entry::entries;
 use crate::abi::error::into_raw as error_into_raw;
 use crate::abi::raw::status;
-use crate::event::Pending;
+use crate::event::{Pending, Waiting};
 use crate::{Error, Event, Result};
 
 /// Its address is every event that is ready without an error: nothing to allocate, count or free.
@@ -121,7 +121,7 @@ entries! {
             EventRef::State(event) => {
                 // The callback may destroy the event, and with it the handle.
                 let state = Arc::clone(&event.state);
-                state.on_ready(Box::new(move |result| callback.call(result)));
+                state.when_ready(Waiting::Away(Box::new(move |result| callback.call(result))));
             }
         }
         Ok(())

@@ -52,7 +52,7 @@ pub(crate) struct Executable<B: Backend> {
     readable: OnceLock<Option<Program>>,
 }
 
-/// What a `PJRT_LoadedExecutable*` points to: a program on the devices of a client.
+/// What a `PJRT_LoadedExecutable*` points to, counted: a program on the devices of a client. Deferred launches keep it.
 pub(crate) struct LoadedExecutable<B: Backend> {
     pub(crate) executable: Arc<Executable<B>>,
     pub(crate) client: Ref<Client<B>>,
@@ -194,7 +194,7 @@ impl<B: Backend> Executable<B> {
 
     /// Gives the framework a form on the devices of a client, which it destroys.
     pub(crate) fn load(self: Arc<Self>, client: &Counted<Client<B>>) -> Result<*mut PJRT_LoadedExecutable> {
-        Ok(Box::into_raw(Box::new(LoadedExecutable::new(self, client)?)).cast())
+        Ok(Arc::into_raw(Arc::new(LoadedExecutable::new(self, client)?)).cast_mut().cast())
     }
 }
 

@@ -1,119 +1,30 @@
 //! `PJRT_LoadedExecutable_Execute`.
 
 use std::borrow::Cow;
-use std::time::Instant;
+use std::sync::Arc;
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execute_Args, Slot, slot};
 
-use crate::abi::buffer_handle::{BufferHandle, Uses, Value, check_donated, deleted};
+use crate::abi::buffer_handle::{BufferHandle, check_donated, deleted};
 use crate::abi::client_state::Client;
 use crate::abi::counted::Counted;
-use crate::abi::entry::{contain, entries};
+use crate::abi::deferred_launch::{Results, defer};
+use crate::abi::entry::entries;
 use crate::abi::event::into_raw;
 use crate::abi::executable_state::LoadedExecutable;
 use crate::abi::execute_options::{Options, read_all, read_callbacks, read_options};
 use crate::abi::form::Form;
 use crate::abi::host_channel::Callbacks;
-use crate::abi::ledger::Pin;
-use crate::abi::{raw, recorded};
+use crate::abi::launching::{Afterwards, Launches, Special, bits, expect_complete, finish, prepare};
+use crate::abi::{arrival, raw, recorded};
 use crate::profiler;
-use crate::{
-    Backend, DevicePlugin, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result,
-    Shape,
-};
-
-/// Where the outputs of an execution go: the framework's array. Until it is finished the outputs are destroyed when it
-/// is dropped, and the array holds nulls.
-pub(crate) struct OutputList<'a, B: Backend> {
-    executable: &'a LoadedExecutable<B>,
-    /// Noted that all outputs are made.
-    pin: &'a Pin,
-    placements: &'a [Placement],
-    list: &'a mut [*mut PJRT_Buffer],
-    produced: usize,
-    /// Whether the framework has the outputs.
-    finished: bool,
-}
-
-// SAFETY: the list is a destination that the framework leaves alone during the call (V3), and the handles in it are not
-// yet shared.
-unsafe impl<B: Backend> Send for OutputList<'_, B> {}
-
-impl<'a, B: Backend> OutputList<'a, B> {
-    #[inline]
-    pub(crate) fn is_complete(&self) -> bool {
-        self.produced == self.list.len()
-    }
-
-    /// How many outputs there are, and how many there will be.
-    pub(crate) fn progress(&self) -> (usize, usize) {
-        (self.produced, self.list.len())
-    }
-
-    pub(crate) fn shapes(&self) -> &'a [Shape] {
-        &self.executable.executable.info.outputs
-    }
-
-    pub(crate) fn placement(&self, index: usize) -> Option<Placement> {
-        self.placements.get(index).copied()
-    }
-
-    /// Adds an output; false when there is no place for it.
-    #[inline]
-    pub(crate) fn push(&mut self, buffer: B::Buffer) -> bool {
-        let at = self.produced;
-        let (Some(slot), Some(form), Some(placement)) =
-            (self.list.get_mut(at), self.executable.output_forms.get(at), self.placements.get(at))
-        else {
-            return false;
-        };
-        // SAFETY: the pin noted as many outputs as there are places, and those not made are taken back on drop.
-        let client = unsafe { self.executable.client.link_output() };
-        *slot = BufferHandle::give(client, Value::Now(buffer), form, *placement, Event::ready());
-        self.produced += 1;
-        true
-    }
-
-    #[cold]
-    fn take_back(&mut self) {
-        for slot in &mut self.list[..self.produced] {
-            let handle = std::mem::replace(slot, std::ptr::null_mut());
-            // The backend may have panicked, and its buffers may do so as they go.
-            let _ = contain(|| {
-                // SAFETY: made by `push`, and nobody else knows it.
-                unsafe { BufferHandle::<B>::take_back(handle) };
-                Ok(())
-            });
-        }
-        self.pin.unmade(self.list.len() - self.produced);
-    }
-
-    /// Leaves the outputs to the framework; they are ready when `event` is.
-    #[inline(always)]
-    fn finish(&mut self, event: &Event) {
-        if !event.is_born_ready() {
-            for handle in self.list[..self.produced].iter().copied() {
-                // SAFETY: made by `push`, and nobody else knows it yet.
-                let buffer = unsafe { &mut *handle.cast::<BufferHandle<B>>() };
-                buffer.ready = event.clone();
-            }
-        }
-        self.finished = true;
-    }
-}
-
-impl<B: Backend> Drop for OutputList<'_, B> {
-    #[inline]
-    fn drop(&mut self) {
-        if !self.finished {
-            self.take_back();
-        }
-    }
-}
+use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placement, Result};
 
 /// What holds for all launches of one call.
 struct Call<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
+    /// The same as the framework has it: a counted reference.
+    counted: *const LoadedExecutable<B>,
     /// For each device its list of arguments, of which there are as many as parameters; empty when there are none.
     argument_lists: &'a [*const *mut PJRT_Buffer],
     /// For each device its list of outputs; empty when there are none.
@@ -123,13 +34,13 @@ struct Call<'a, B: Backend> {
     launch_id: i32,
 }
 
-/// What few calls have.
-struct Special {
+/// What few calls ask for.
+struct Request {
     options: ExecuteOptions,
     /// Callbacks to send and receive.
     callbacks: Option<Callbacks>,
-    /// Name of the plugin and begin of the call, while a profile runs.
-    profiled: Option<(&'static str, Instant)>,
+    /// Name of the plugin, while a profile runs.
+    profiled: Option<&'static str>,
 }
 
 impl<'a, B: Backend> Call<'a, B> {
@@ -157,10 +68,11 @@ impl<'a, B: Backend> Call<'a, B> {
         unsafe { raw::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
     }
 
-    /// Checks the arguments of one device.
+    /// Checks the arguments of one device, and tells whether all of them are ready.
     #[inline(always)]
-    fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<()> {
+    fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
         let client = &*self.executable.client;
+        let mut ready = true;
         for (index, (handle, form)) in handles.iter().zip(&self.executable.parameter_forms).enumerate() {
             if !fits(handle, form, device, client) {
                 return Err(misfit(index, handle, form, device, client));
@@ -168,38 +80,14 @@ impl<'a, B: Backend> Call<'a, B> {
             if !handle.is_usable() {
                 return Err(deleted().context(format_args!("argument {index}")));
             }
-            handle.wait().map_err(|error| error.context(format_args!("argument {index} failed")))?;
+            if !handle.ready.is_born_ready() {
+                ready &= arrival::is_ready(index, handle)?;
+            }
         }
         if !self.donated.is_empty() {
             check_donated(handles, self.donated)?;
         }
-        Ok(())
-    }
-
-    /// Prepares the launch on one device.
-    ///
-    /// # Safety
-    ///
-    /// The arguments passed the check after the pin showed their bits.
-    #[inline(always)]
-    unsafe fn launch<'b>(
-        &self,
-        pin: &'b Pin,
-        device: usize,
-        placements: &'b [Placement],
-        handles: &'b [&'b BufferHandle<B>],
-        list: &'b mut [*mut PJRT_Buffer],
-        (options, channels): (ExecuteOptions, HostChannels),
-    ) -> Launch<'b, B>
-    where
-        'a: 'b,
-    {
-        let executable = self.executable;
-        // SAFETY: the caller's contract: none was deleted, and one that is given up is no other argument.
-        let uses = unsafe { Uses::new(handles, pin, self.donated) };
-        pin.make(placements.len());
-        let outputs = Outputs::new(OutputList { executable, pin, placements, list, produced: 0, finished: false });
-        Launch { inputs: Inputs::new(uses), outputs, device, options, channels }
+        Ok(ready)
     }
 
     /// Runs on one device a program without channels.
@@ -212,89 +100,73 @@ impl<'a, B: Backend> Call<'a, B> {
         let executable = self.executable;
         // SAFETY: the caller's contract.
         let handles = unsafe { self.arguments(0) }?;
-        // SAFETY: the caller's contract.
-        let list = unsafe { self.outputs(0) }?;
-        let _afterwards = Afterwards(&executable.client);
-        let pin = executable.client.ledger.pin(bits(handles));
-        self.check(device, handles)?;
-        let usual = (ExecuteOptions::new(self.launch_id), HostChannels::default());
-        // SAFETY: checked, and shown by the pin.
-        let mut launch = unsafe { self.launch(&pin, device, placements, handles, list, usual) };
-        let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
-        expect_complete(&launch)?;
-        finish(&mut launch, &event);
-        if let Some(slot) = events.first_mut() {
-            *slot = into_raw(event);
+        {
+            // SAFETY: the caller's contract.
+            let list = unsafe { self.outputs(0) }?;
+            let _afterwards = Afterwards(&executable.client);
+            let pin = executable.client.ledger.pin(bits(handles));
+            if self.check(device, handles)? {
+                let usual = (ExecuteOptions::new(self.launch_id), HostChannels::default());
+                let (place, arguments) = ((device, placements), (handles, self.donated));
+                // SAFETY: checked, and shown by the pin.
+                let mut launch = unsafe { prepare(executable, &pin, place, arguments, list, usual) };
+                let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
+                expect_complete(&launch)?;
+                finish(&mut launch, &event);
+                if let Some(slot) = events.first_mut() {
+                    *slot = into_raw(event);
+                }
+                return Ok(());
+            }
         }
-        Ok(())
+        let request = Request { options: ExecuteOptions::new(self.launch_id), callbacks: None, profiled: None };
+        // SAFETY: the caller's contract.
+        unsafe { self.run_all(&[device], &[placements], events, request) }
     }
 
-    /// Runs on these devices, whatever the program.
+    /// Runs on these devices, whatever the program and its arguments.
     ///
     /// # Safety
     ///
-    /// V2 and V3 for the lists.
+    /// V2 and V3 for the lists, and V1 to V4 for the callbacks.
     #[inline(never)]
     unsafe fn run_all(
         &self,
         devices: &[usize],
         placements: &[&[Placement]],
         events: &mut [*mut PJRT_Event],
-        special: &Special,
+        request: Request,
     ) -> Result<()> {
         let executable = self.executable;
         // SAFETY: the caller's contract.
         let handles = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
+        // SAFETY: the caller's contract.
+        let lists = (0..devices.len()).map(|at| unsafe { self.outputs(at) }).collect::<Result<Vec<_>>>()?;
         let _afterwards = Afterwards(&executable.client);
         let pin = executable.client.ledger.pin(handles.iter().fold(0, |all, handles| all | bits(handles)));
-        let open = |at| match &special.callbacks {
-            None => Ok(None),
-            // SAFETY: the caller's contract.
-            Some(callbacks) => unsafe { callbacks.open(at, devices.len()) }.map(Some),
-        };
-        let opened = (0..devices.len()).map(open).collect::<Result<Vec<_>>>()?;
-        let outputs = special.options.output_callbacks().open();
-        let mut launches = Vec::with_capacity(devices.len());
-        for (at, device) in devices.iter().enumerate() {
-            // SAFETY: the caller's contract.
-            let list = unsafe { self.outputs(at) }?;
-            self.check(*device, handles[at])?;
-            let channels = opened[at].as_ref().map_or_else(HostChannels::default, |opened| opened.channels.clone());
-            let special = (special.options.clone(), channels);
+        for (device, handles) in devices.iter().zip(&handles) {
+            self.check(*device, handles)?;
+        }
+        let Request { options, callbacks, profiled } = request;
+        // SAFETY: the caller's contract.
+        let special = unsafe { Special::open(options, callbacks, profiled, devices.len()) }?;
+        let launches = Launches { executable, devices, placements, donated: self.donated, is_deferred: false };
+        // SAFETY: checked, and shown by the pin.
+        if let Some(missing) = unsafe { arrival::missing(&handles) }? {
+            // SAFETY: V2, the framework destroys the executable neither before nor during its call.
+            unsafe { Arc::increment_strong_count(self.counted) };
+            // SAFETY: the reference was added above.
+            let executable = unsafe { Arc::from_raw(self.counted) };
+            let results = Results { lists, events };
             // SAFETY: checked, and shown by the pin.
-            launches.push(unsafe { self.launch(&pin, *device, placements[at], handles[at], list, special) });
+            unsafe { defer(executable, &launches, (&pin, &handles), results, special, &missing) };
+            return Ok(());
         }
-        let done = match launches.as_mut_slice() {
-            [launch] => vec![executable.client.backend.execute(&executable.compiled, launch)?],
-            launches => executable.client.backend.execute_all(&executable.compiled, launches)?,
-        };
-        if done.len() != launches.len() {
-            let (events, launches) = (done.len(), launches.len());
-            return Err(Error::internal(format!("the backend returned {events} events of {launches} launches")));
-        }
-        for launch in &launches {
-            expect_complete(launch)?;
-        }
-        if let Some((plugin, begun)) = special.profiled {
-            for (device, event) in devices.iter().zip(&done) {
-                let (device, name) = (*device, executable.executable.info.name.clone());
-                event.on_ready(move |_| {
-                    profiler::device_activity(Some(begun), plugin, (device, "executions"), name, Vec::new());
-                });
-            }
-        }
-        // The framework's callbacks are over before any of its events is ready.
-        let outputs = outputs.map(|outputs| outputs.hand_over(&done));
-        for (at, ((launch, event), opened)) in launches.iter_mut().zip(done).zip(opened).enumerate() {
-            let event = match &outputs {
-                None => event,
-                Some(outputs) => Event::all([event, outputs.clone()]),
-            };
-            let event = opened.map_or(event.clone(), |opened| opened.hand_over(&event));
-            finish(launch, &event);
-            if let Some(slot) = events.get_mut(at) {
-                *slot = into_raw(event);
-            }
+        let arguments = arrival::pending(&handles)?;
+        // SAFETY: checked, and shown by the pin.
+        let done = unsafe { launches.start(&pin, &handles, lists, special, &arguments) }?;
+        for (slot, event) in events.iter_mut().zip(done) {
+            *slot = into_raw(event);
         }
         Ok(())
     }
@@ -318,11 +190,11 @@ impl<'a, B: Backend> Call<'a, B> {
         let options = unsafe { read_all(args.options) }?;
         // SAFETY: the caller's contract.
         let callbacks = if talks { Some(unsafe { read_callbacks(args.options) }?) } else { None };
-        let mut special = Special { options, callbacks, profiled: None };
+        let mut request = Request { options, callbacks, profiled: None };
         let mut span = profiler::span(slot::PJRT_LoadedExecutable_Execute::NAME).of(P::NAME);
         let _scope = profiler::scope();
-        if let Some(begun) = profiler::begun() {
-            special.profiled = Some((P::NAME, begun));
+        if profiler::is_recording() {
+            request.profiled = Some(P::NAME);
             span.note("program", self.executable.executable.info.name.as_str());
             // SAFETY: the caller's contract.
             if let Some(context) = unsafe { recorded::context_id::<slot::PJRT_LoadedExecutable_Execute>(args) } {
@@ -330,7 +202,7 @@ impl<'a, B: Backend> Call<'a, B> {
             }
         }
         // SAFETY: the caller's contract.
-        unsafe { self.run_all(devices, placements, events, &special) }
+        unsafe { self.run_all(devices, placements, events, request) }
     }
 }
 
@@ -359,24 +231,6 @@ unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> 
     }
     // SAFETY: V2 and V5: buffers that are not null are references to such handles, which last for the call.
     unsafe { raw::slice(list.as_ptr().cast::<&BufferHandle<B>>(), len, "argument_lists[i]") }
-}
-
-/// What shows the arguments.
-#[inline]
-fn bits<B: Backend>(handles: &[&BufferHandle<B>]) -> u64 {
-    handles.iter().fold(0, |all, handle| all | handle.bit())
-}
-
-/// Drops, once a call no longer shows its arguments, the values of those that others deleted meanwhile.
-struct Afterwards<'a, B: Backend>(&'a Client<B>);
-
-impl<B: Backend> Drop for Afterwards<'_, B> {
-    #[inline]
-    fn drop(&mut self) {
-        if !self.0.left.is_empty() {
-            self.0.left.drop_unused(self.0);
-        }
-    }
 }
 
 /// Whether an argument is what the program was compiled for.
@@ -408,25 +262,6 @@ fn misfit<B: Backend>(
             client.device_id(device),
         )
     })
-}
-
-/// Checks that the backend made all outputs.
-#[inline(always)]
-fn expect_complete<B: Backend>(launch: &Launch<'_, B>) -> Result<()> {
-    if launch.outputs.is_complete() { Ok(()) } else { Err(incomplete(launch)) }
-}
-
-#[cold]
-fn incomplete<B: Backend>(launch: &Launch<'_, B>) -> Error {
-    let (made, all) = launch.outputs.progress();
-    Error::internal(format!("the backend returned {made} outputs of a program with {all}"))
-}
-
-/// Leaves the outputs to the framework and deletes what it donated.
-#[inline(always)]
-fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) {
-    launch.inputs.uses().delete_donated();
-    launch.outputs.list_mut().finish(event);
 }
 
 entries! {
@@ -475,7 +310,8 @@ entries! {
         } else {
             &[]
         };
-        let call = Call { executable, argument_lists, output_lists, donated, launch_id };
+        let counted = args.executable.cast_const().cast();
+        let call = Call { executable, counted, argument_lists, output_lists, donated, launch_id };
         let [device] = *devices else {
             let placements: Vec<_> = executable.placements.iter().map(Vec::as_slice).collect();
             // SAFETY: V1 to V4.

@@ -8,6 +8,9 @@ use crate::abi::raw;
 use crate::{Completer, Event, Result};
 
 /// Memory of the framework that a buffer uses in place. Read as a slice of bytes.
+///
+/// Dropping the last clone gives the memory back, and runs the framework's callback on that thread. So do not drop it
+/// on a thread on which a driver forbids calls into it.
 #[derive(Clone)]
 pub struct HostAlias(Arc<Lent>);
 
@@ -26,7 +29,7 @@ unsafe impl Sync for Lent {}
 impl Drop for Lent {
     fn drop(&mut self) {
         if let Some(done) = self.done.take() {
-            done.complete(Ok(()));
+            done.settle(Ok(()));
         }
     }
 }

@@ -431,7 +431,7 @@ entries! {
         if let Err((mut piece, error)) = stream.add(piece)
             && let Some(done) = piece.done.take()
         {
-            done.complete(Err(error));
+            done.settle(Err(error));
         }
         args.transfer_complete = into_raw(event);
         Ok(())

@@ -60,14 +60,14 @@ pub(crate) fn read<B: Backend>(
     let (event, completer) = Event::pending();
     match buffer.ready.result() {
         Some(Ok(())) => begin(&buffer.client, held.value(), memory, completer, done),
-        Some(Err(error)) => completer.complete(Err(error)),
+        Some(Err(error)) => completer.settle(Err(error)),
         None => {
             // The framework may destroy the buffer before it is ready.
             let (client, value) = (buffer.client.share(), held.value().clone());
-            buffer.ready.on_ready(move |ready| {
+            buffer.ready.on_ready_away(move |ready| {
                 match ready {
                     Ok(()) => begin(&client, &value, memory, completer, done),
-                    Err(error) => completer.complete(Err(error.clone())),
+                    Err(error) => completer.settle(Err(error.clone())),
                 }
                 drop_contained((client, value));
             });
@@ -92,7 +92,7 @@ fn begin<B: Backend>(
             if result.is_ok() {
                 done();
             }
-            completer.complete(result);
+            completer.settle(result);
         });
     };
     match begun {

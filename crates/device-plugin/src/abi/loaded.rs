@@ -10,7 +10,7 @@ entries! {
     PJRT_LoadedExecutable_Destroy(args) {
         if !args.executable.is_null() {
             // SAFETY: V2, this came from `Executable::load` and is given up.
-            drop(unsafe { Box::from_raw(args.executable.cast::<LoadedExecutable<P::Backend>>()) });
+            drop(unsafe { Arc::from_raw(args.executable.cast_const().cast::<LoadedExecutable<P::Backend>>()) });
         }
         Ok(())
     }

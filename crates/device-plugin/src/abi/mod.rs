@@ -28,6 +28,7 @@
 //! - **V9** Pages: an execution shows its arguments in its thread's page before it looks whether they are deleted; who
 //!   deletes one looks at all pages afterwards. Outputs are counted there, too (`ledger`).
 
+mod arrival;
 mod buffer;
 pub(crate) mod buffer_handle;
 pub mod capabilities;
@@ -37,6 +38,7 @@ mod counted;
 #[cfg(test)]
 mod counted_tests;
 mod deferred;
+mod deferred_launch;
 pub mod descriptor;
 mod device;
 mod device_control;
@@ -47,7 +49,7 @@ mod error;
 mod event;
 mod executable;
 mod executable_state;
-pub(crate) mod execute;
+mod execute;
 mod execute_context;
 mod execute_options;
 mod extents;
@@ -59,6 +61,7 @@ pub(crate) mod host_alias;
 pub(crate) mod host_channel;
 pub(crate) mod host_destination;
 pub(crate) mod key_value;
+mod launching;
 mod layouts;
 mod ledger;
 mod lists;
@@ -66,6 +69,7 @@ mod loaded;
 mod memory;
 mod memory_descriptions;
 pub(crate) mod output_callbacks;
+pub(crate) mod output_list;
 mod plugin;
 mod pool;
 mod profiler;
@@ -77,6 +81,7 @@ mod shardings;
 mod streams;
 mod sync;
 mod table;
+pub(crate) mod threads;
 mod tokens;
 mod topology;
 mod transfer;

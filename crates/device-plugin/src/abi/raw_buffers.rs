@@ -127,11 +127,11 @@ impl<B: Backend> RawBuffer<B> {
                 let (event, completer) = Event::pending();
                 // The framework may destroy the alias before the buffer is ready.
                 let (client, value) = (self.client.share(), self.value.clone());
-                self.ready.on_ready(move |ready| {
+                self.ready.on_ready_away(move |ready| {
                     let work = || work(&client.backend, value.available()?);
                     let result = ready.clone().and_then(|()| contain(work));
                     drop_contained((value, client));
-                    completer.complete(result);
+                    completer.settle(result);
                 });
                 event
             }

@@ -48,7 +48,11 @@ entries! {
     PJRT_Wait_Until_Buffer_Ready_On_Stream(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
         let held = buffer.hold()?;
-        buffer.wait()?;
+        // The call has no event, so it waits for the buffer as XLA does, unless the device keeps the order itself. A
+        // value that does not exist yet can be given to nobody.
+        if !P::Backend::QUEUED || held.value().get().is_none() {
+            buffer.ready.wait()?;
+        }
         let value = held.value().available()?;
         (functions::<P::Backend>()?.wait)(&buffer.client.backend, Stream(args.stream), value)
     }

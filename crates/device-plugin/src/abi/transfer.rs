@@ -102,10 +102,10 @@ fn when_ready<B: Backend>(
             let (event, completer) = Event::pending();
             // The framework may destroy the buffer before it is ready.
             let (client, value) = (buffer.client.share(), held.value().clone());
-            buffer.ready.on_ready(move |ready| {
+            buffer.ready.on_ready_away(move |ready| {
                 let result = ready.clone().and_then(|()| contain(|| work(&client, &value)));
                 drop_contained((client, value));
-                completer.complete(result);
+                completer.settle(result);
             });
             Ok(event)
         }
@@ -122,15 +122,15 @@ fn derive<B: Backend>(
 ) -> Result<*mut PJRT_Buffer> {
     let client = &buffer.client;
     let held = buffer.hold()?;
-    if buffer.ready.is_ready() {
-        buffer.wait()?;
+    if let Some(ready) = buffer.ready.result() {
+        ready?;
         let new = make(&client.backend, held.value().available()?)?;
         let ready = client.backend.ready(&new);
         return Ok(BufferHandle::give(client.share(), Value::Now(new), form, to, ready));
     }
     let (handle, mut late) = Late::new(client, form, to);
     let (client, value) = (client.share(), held.value().clone());
-    buffer.ready.on_ready(move |ready| {
+    buffer.ready.on_ready_away(move |ready| {
         let make = || {
             let new = make(&client.backend, value.available()?)?;
             let ready = client.backend.ready(&new);
@@ -148,58 +148,56 @@ fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT
     derive(buffer, &buffer.form, to, move |backend, value| backend.copy(value, &shape, to))
 }
 
-/// The maker's end of a buffer whose value comes later.
-pub(crate) struct Late<B: Backend> {
-    value: Arc<OnceLock<B::Buffer>>,
-    completer: Option<Completer>,
-}
+/// The maker's end of a buffer whose value comes later: where the value goes, and the buffer's completer. Empty once the
+/// buffer is ready or somebody else has taken this over, so that nothing keeps a value that the framework deletes.
+pub(crate) struct Late<B: Backend>(Option<(Arc<OnceLock<B::Buffer>>, Completer)>);
 
 impl<B: Backend> Late<B> {
     /// A buffer for the framework, and the means to give it a value.
     pub(crate) fn new(client: &Counted<Client<B>>, form: &Form, to: Placement) -> (*mut PJRT_Buffer, Self) {
-        let value = Arc::new(OnceLock::new());
+        let place = Arc::new(OnceLock::new());
         let (ready, completer) = Event::pending();
-        let handle = BufferHandle::give(client.share(), Value::Later(Arc::clone(&value)), form, to, ready);
-        (handle, Self { value, completer: Some(completer) })
+        let handle = BufferHandle::give(client.share(), Value::Later(Arc::clone(&place)), form, to, ready);
+        (handle, Self(Some((place, completer))))
     }
 
-    /// Where the value will be.
-    pub(crate) fn value(&self) -> &Arc<OnceLock<B::Buffer>> {
-        &self.value
+    /// Whether the value will be that one.
+    pub(crate) fn is_of(&self, value: &Arc<OnceLock<B::Buffer>>) -> bool {
+        self.0.as_ref().is_some_and(|(place, _)| Arc::ptr_eq(place, value))
     }
 
     /// Whether the buffer waits for its value.
     pub(crate) fn is_open(&self) -> bool {
-        self.completer.is_some()
+        self.0.is_some()
     }
 
     /// Takes the duty over, so that it can be done without a lock.
     pub(crate) fn take(&mut self) -> Self {
-        Self { value: Arc::clone(&self.value), completer: self.completer.take() }
+        Self(self.0.take())
     }
 
     /// Gives the buffer a value that the backend has just made and when that is ready, or its error.
     pub(crate) fn made(&mut self, result: Result<(B::Buffer, Event)>) {
-        let Some(completer) = self.completer.take() else { return };
+        let Some((place, completer)) = self.0.take() else { return };
         match result {
             Ok((value, ready)) => {
-                drop(self.value.set(value));
+                drop(place.set(value));
+                // Whoever uses the buffer next may want to be the only one.
+                drop_contained(place);
                 // Of most backends the compiler knows it.
                 if ready.is_born_ready() {
-                    completer.complete(Ok(()));
+                    completer.settle(Ok(()));
                 } else {
-                    ready.on_ready(move |ready| completer.complete(ready.clone()));
+                    ready.on_ready(move |ready| completer.settle(ready.clone()));
                 }
             }
-            Err(error) => completer.complete(Err(error)),
+            Err(error) => completer.settle(Err(error)),
         }
     }
 
     /// Gives the buffer its value or its error; the first call counts.
     pub(crate) fn set(&mut self, result: Result<B::Buffer>) {
-        if let Some(completer) = self.completer.take() {
-            completer.complete(result.map(|value| drop(self.value.set(value))));
-        }
+        self.made(result.map(|value| (value, Event::ready())));
     }
 }
 

@@ -17,7 +17,7 @@ use crate::abi::raw::handles;
 use crate::abi::transfer::Late;
 use crate::host::zeroed;
 use crate::strided::Strided;
-use crate::{Backend, Error, Event, HostArray, Placement, Result};
+use crate::{Backend, Error, ErrorCode, Event, HostArray, Placement, Result};
 
 /// What a `PJRT_AsyncHostToDeviceTransferManager*` points to.
 pub(crate) struct Manager<B: Backend> {
@@ -129,6 +129,12 @@ impl<B: Backend> Drop for Manager<B> {
     fn drop(&mut self) {
         for buffer in &mut self.buffers {
             let buffer = buffer.get_mut().unwrap_or_else(PoisonError::into_inner);
+            // Does nothing if the data is complete.
+            drop_contained(buffer.started.take());
+            buffer.late.set(Err(Error::new(
+                ErrorCode::CANCELLED,
+                "the transfer manager was destroyed before it was given all data of the buffer",
+            )));
             if let Some(handle) = buffer.handle.take() {
                 // A destructor of the vendor's that panics leaves the other buffers to be destroyed.
                 let _ = contain(|| {

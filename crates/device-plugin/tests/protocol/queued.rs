@@ -2,8 +2,7 @@
 //! told of a buffer only when it is there.
 
 use std::collections::VecDeque;
-use std::ptr::null_mut;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use device_plugin::*;
 use pjrt_sys::*;
@@ -26,6 +25,7 @@ type Cell = Arc<OnceLock<Vec<u8>>>;
 type Work = Box<dyn FnOnce() + Send>;
 /// What the device is to do; the tests let it.
 static QUEUE: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
+static SUBMITTED: Condvar = Condvar::new();
 /// The queue is that of one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -35,6 +35,12 @@ fn alone() -> MutexGuard<'static, ()> {
 
 fn submit(work: impl FnOnce() + Send + 'static) {
     QUEUE.lock().unwrap().push_back(Box::new(work));
+    SUBMITTED.notify_all();
+}
+
+/// Waits until there is work: launches that were deferred come from threads of the SDK.
+fn await_work() {
+    drop(SUBMITTED.wait_while(QUEUE.lock().unwrap(), |queue| queue.is_empty()).unwrap());
 }
 
 /// Does the first piece of work; false when there is none.
@@ -45,7 +51,7 @@ fn step() -> bool {
 
 impl Backend for Board {
     type Buffer = Cell;
-    type Executable = ();
+    type Executable = String;
 
     const QUEUED: bool = true;
 
@@ -93,20 +99,29 @@ impl Backend for Board {
         Ok(made)
     }
 
-    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
-        let shape = Shape::new(ElementType::U8, [2]);
-        Ok(Compiled { executable: (), info: ExecutableInfo::new("next", [shape.clone()], [shape]) })
+    fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<String>> {
+        let (shape, text) = (Shape::new(ElementType::U8, [2]), String::from_utf8(program.code.to_vec()).unwrap());
+        Ok(Compiled { executable: text, info: ExecutableInfo::new("next", [shape.clone()], [shape]) })
     }
 
-    /// Adds one to each byte, in its turn.
-    fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+    /// Adds one to each byte, in its turn. `fail` leaves garbage and fails then, and `early` says that it is done at once.
+    fn execute(&self, program: &Arc<String>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         let (from, made) = (launch.inputs[0].clone(), Cell::default());
         launch.outputs.push(Arc::clone(&made))?;
+        if **program == "early" {
+            let _ = made.set(vec![0, 0]);
+            return Ok(Event::ready());
+        }
         let (event, completer) = Event::pending();
+        let fails = **program == "fail";
         submit(move || {
+            if fails {
+                let _ = made.set(vec![0, 0]);
+                return completer.complete_here(Err(Error::new(ErrorCode::DATA_LOSS, "lost")));
+            }
             let bytes = from.get().expect("executed before its turn");
             let _ = made.set(bytes.iter().map(|byte| byte + 1).collect());
-            completer.complete(Ok(()));
+            completer.complete_here(Ok(()));
         });
         Ok(event)
     }
@@ -191,23 +206,65 @@ fn executions_are_given_what_is_under_way_and_wait_for_copies_of_it() {
     // Nobody waits for the first execution here.
     let (outputs, event) = plugin().execute(world.program, &[world.output], 1).unwrap();
     let copy = world.copy(0).unwrap();
-    let (program, argument) = (world.program.expose_provenance(), copy.expose_provenance());
-    let third = std::thread::scope(|scope| {
-        let third = scope.spawn(move || {
-            let program = std::ptr::with_exposed_provenance_mut(program);
-            let argument = std::ptr::with_exposed_provenance_mut(argument);
-            let (outputs, event) = plugin().execute(program, &[argument], 1).unwrap();
-            plugin().destroy_event(event);
-            outputs[0].expose_provenance()
-        });
-        assert!(step(), "the first execution makes the copy, which the third one waits for");
-        std::ptr::with_exposed_provenance_mut(third.join().unwrap())
-    });
-    while step() {}
+    // Nor for the copy: the launch is deferred.
+    let (third, third_event) = plugin().execute(world.program, &[copy], 1).unwrap();
+    assert!(step(), "the first execution, which makes the copy");
+    assert!(step(), "the second execution");
+    await_work();
+    assert!(step(), "the third execution");
+    plugin().wait(third_event).unwrap();
+    let third = third[0];
     plugin().wait(event).unwrap();
     assert_eq!(plugin().read(outputs[0]).unwrap(), [5, 6]);
     assert_eq!(plugin().read(third).unwrap(), [5, 6]);
-    assert_ne!(third, null_mut());
     plugin().destroy(&[outputs[0], copy, third]);
+    world.end();
+}
+
+/// A launch is given an input that fails later: what it makes of that is garbage.
+#[test]
+fn an_input_that_fails_later_fails_the_outputs() {
+    let _alone = alone();
+    let client = plugin().client(&[]).unwrap();
+    let [fail, next, early] = ["fail", "", "early"].map(|code| plugin().compile(client, code).unwrap());
+    let input = plugin().put(client, &Shape::new(ElementType::U8, [2]), &[3, 4], 0).unwrap();
+    let (lost, lost_event) = plugin().execute(fail, &[input], 1).unwrap();
+    // One is done in its turn, another one before its input, and one depends on both.
+    let (second, second_event) = plugin().execute(next, &[lost[0]], 1).unwrap();
+    let (third, third_event) = plugin().execute(early, &[lost[0]], 1).unwrap();
+    let (fourth, fourth_event) = plugin().execute(next, &[second[0]], 1).unwrap();
+    assert!(![second_event, third_event, fourth_event].into_iter().any(|event| plugin().is_ready(event)));
+    while step() {}
+    assert_eq!(plugin().wait(lost_event).unwrap_err().message, "lost");
+    for (buffer, event, message) in [
+        (second[0], second_event, "argument 0 failed: lost"),
+        (third[0], third_event, "argument 0 failed: lost"),
+        (fourth[0], fourth_event, "argument 0 failed: argument 0 failed: lost"),
+    ] {
+        let fault = plugin().wait(event).unwrap_err();
+        assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::DATA_LOSS, message));
+        assert_eq!(plugin().read(buffer).unwrap_err(), fault);
+        assert!(plugin().execute(next, &[buffer], 1).unwrap_err().message.contains("lost"));
+    }
+    plugin().destroy(&[input, lost[0], second[0], third[0], fourth[0]]);
+    [fail, next, early].into_iter().for_each(|program| plugin().destroy_loaded(program));
+    plugin().destroy_client(client);
+}
+
+/// A launch that has failed has ended, whatever its inputs do.
+#[test]
+fn a_launch_that_fails_does_not_wait_for_its_inputs() {
+    let _alone = alone();
+    let world = World::new();
+    let fail = plugin().compile(world.client, "fail").unwrap();
+    let (outputs, event) = plugin().execute(fail, &[world.output], 1).unwrap();
+    // Out of order, as a device does that ends the launch because of something else.
+    let work = QUEUE.lock().unwrap().pop_back().unwrap();
+    work();
+    assert_eq!(plugin().wait(event).unwrap_err().message, "lost");
+    assert!(!plugin().is_ready(world.event));
+    assert!(step());
+    plugin().destroy(&outputs);
+    plugin().destroy_loaded(fail);
     world.end();
 }

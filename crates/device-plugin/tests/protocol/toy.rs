@@ -87,13 +87,13 @@ impl Drop for Tracked {
 /// Executions that end only when they are poisoned.
 static ENDLESS: Mutex<Vec<(usize, i32, Completer)>> = Mutex::new(Vec::new());
 
-/// Drops an execution that never ends.
+/// Gives up on an execution that never ends.
 pub fn give_up(launch_id: i32) {
     let mut running = ENDLESS.lock().unwrap();
     let at = running.iter().position(|run| run.1 == launch_id).expect("no such execution");
     let run = running.remove(at);
     drop(running);
-    drop(run);
+    run.2.complete_here(Err(Error::new(ErrorCode::CANCELLED, "the toy gives up")));
 }
 
 /// Channels of executions that may have ended, by their gates.
@@ -128,7 +128,7 @@ fn with_gate<T>(name: &str, then: impl FnOnce(&mut (Event, Option<Completer>)) -
 /// Lets the programs that wait at the gate go on.
 pub fn open_gate(name: &str) {
     let completer = with_gate(name, |gate| gate.1.take());
-    completer.expect("the gate is open").complete(Ok(()));
+    completer.expect("the gate is open").complete_here(Ok(()));
 }
 
 /// Waits until the gate is open.
@@ -313,7 +313,7 @@ impl Backend for ToyDevice {
         let Some(at) = running.iter().position(|run| (run.0, run.1) == (device, launch_id)) else { return Ok(false) };
         let (.., completer) = running.remove(at);
         drop(running);
-        completer.complete(Err(error));
+        completer.complete_here(Err(error));
         Ok(true)
     }
 

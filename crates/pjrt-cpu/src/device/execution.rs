@@ -146,7 +146,7 @@ impl State {
         let (promise, from) = (Promise::new(event), buffer.clone());
         let kept = Arc::clone(&promise);
         pending.on_ready(move |_| {
-            completer.run(move || {
+            completer.run_here(move || {
                 kept.keep(make(from.tensor()?)?);
                 Ok(())
             });

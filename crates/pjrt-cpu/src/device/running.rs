@@ -79,7 +79,7 @@ impl Stopped {
             world.stop(self.error.message());
         }
         if let Some(completer) = self.completer {
-            completer.complete(Err(self.error));
+            completer.complete_here(Err(self.error));
         }
     }
 }
@@ -160,7 +160,7 @@ impl Ticket {
             })
         };
         let Some(Phase::Waiting(completer)) = begun else { return };
-        completer.run(move || {
+        completer.run_here(move || {
             let result = work(&self.stop);
             match self.running.lock().all.get_mut(&self.number).map(|entry| &mut entry.phase) {
                 Some(Phase::Started(Some(error))) => Err(error.clone()),

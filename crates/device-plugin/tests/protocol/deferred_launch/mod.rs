@@ -1,0 +1,458 @@
+//! Launches whose arguments are still to come: the call returns at once, and the program runs when they are there.
+
+mod device;
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use device_plugin::{Error, ErrorCode};
+use pjrt_sys::*;
+
+use crate::framework::{Buffer, execute_options};
+use device::World;
+
+/// Runs a test on a device that keeps the order of its work itself, and on one that does not.
+macro_rules! on_both_devices {
+    ($($(#[$meta:meta])* fn $name:ident($world:ident) $body:block)*) => {
+        $($(#[$meta])* #[test] fn $name() {
+            fn test($world: World) $body
+            test(World::new::<false>(stringify!($name)));
+            test(World::new::<true>(stringify!($name)));
+        })*
+    };
+}
+
+fn alias(world: &World) -> (Buffer, *mut PJRT_FulfillAliasBufferCallback) {
+    let (shape, memory) = (crate::framework::pair(), world.framework.memories(world.client)[0]);
+    let args = world.framework.ask::<slot::PJRT_Client_CreateAliasBuffer>(|args| {
+        (args.client, args.memory, args.shape_layout) = (world.client, memory, null_mut());
+        args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
+        (args.shape_dims, args.shape_num_dims) = (shape.dimensions.as_ptr(), 1);
+    });
+    let args = args.unwrap();
+    (args.alias_buffer, args.fulfill_alias_buffer_cb)
+}
+
+fn fulfill(world: &World, token: *mut PJRT_FulfillAliasBufferCallback, with: Buffer) {
+    let fulfill = world.framework.ask::<slot::PJRT_Client_FulfillAliasBuffer>(|args| {
+        (args.client, args.buffer, args.fulfill_alias_buffer_cb) = (world.client, with, token);
+        args.status_code = PJRT_Error_Code(0);
+    });
+    fulfill.map(drop).unwrap();
+}
+
+on_both_devices! {
+    fn runs_when_a_transfer_ends(world) {
+        let (plugin, add) = (world.framework, world.compile("add 2"));
+        let there = plugin.ints(world.client, &[1, 2]);
+        let (manager, arriving) = world.arriving(0);
+        let (output, event) = world.run(add, &[arriving, there]);
+        assert!(!plugin.is_ready(event) && !world.is_ready(output));
+        assert!(world.log.look(|state| state.begun.is_empty()));
+        world.send(manager, [10, 20]);
+        plugin.wait(event).unwrap();
+        assert_eq!(plugin.read_ints(output).unwrap(), [11, 22]);
+        assert_eq!(plugin.read_ints(arriving).unwrap(), [10, 20]);
+        // The thread that sent the data had nothing to do with it, and the options came along.
+        let begun = world.log.look(|state| state.begun.clone());
+        assert_eq!(begun.len(), 1);
+        assert!(begun[0].0 == "add 7" && begun[0].1 != std::thread::current().id(), "{begun:?}");
+        plugin.destroy(&[there, arriving, output]);
+        plugin.destroy_loaded(add);
+        world.destroy_manager(manager);
+        world.end();
+    }
+
+    fn runs_when_an_alias_is_fulfilled(world) {
+        let (plugin, add) = (world.framework, world.compile("add 2"));
+        let there = plugin.ints(world.client, &[1, 2]);
+        let (alias, token) = alias(&world);
+        let (output, event) = world.run(add, &[alias, alias]);
+        assert!(!plugin.is_ready(event));
+        fulfill(&world, token, there);
+        plugin.wait(event).unwrap();
+        assert_eq!(plugin.read_ints(output).unwrap(), [2, 4]);
+        plugin.destroy(&[there, alias, output]);
+        plugin.destroy_loaded(add);
+        world.end();
+    }
+
+    fn chains(world) {
+        const LENGTH: usize = 300;
+        let (plugin, add) = (world.framework, world.compile("add 2"));
+        let one = plugin.ints(world.client, &[1, 0]);
+        let (manager, arriving) = world.arriving(0);
+        let mut last = arriving;
+        for _ in 0..LENGTH {
+            let (output, event) = world.run(add, &[last, one]);
+            plugin.destroy_event(event);
+            plugin.destroy(&[last]);
+            last = output;
+        }
+        assert!(!world.is_ready(last));
+        world.send(manager, [0, 5]);
+        assert_eq!(plugin.read_ints(last).unwrap(), [LENGTH as i32, 5]);
+        plugin.destroy(&[one, last]);
+        plugin.destroy_loaded(add);
+        world.destroy_manager(manager);
+        world.end();
+    }
+
+    fn keeps_nothing_else_waiting(world) {
+        let (plugin, add, hold) = (world.framework, world.compile("add 1"), world.compile("hold 1"));
+        let (never, stuck) = world.arriving(0);
+        let (first, for_first) = world.arriving(0);
+        let (second, for_second) = world.arriving(0);
+        let (waits, waits_event) = world.run(add, &[stuck]);
+        let (holds, holds_event) = world.run(hold, &[for_first]);
+        let (goes_on, goes_on_event) = world.run(add, &[for_second]);
+        // An ordinary launch, beside one that never begins.
+        let there = plugin.ints(world.client, &[1, 2]);
+        let (output, event) = world.run(add, &[there]);
+        plugin.wait(event).unwrap();
+        // A deferred one, beside one that blocks within the backend.
+        world.send(first, [1, 1]);
+        world.log.wait(|state| state.begun.iter().any(|(name, _)| name.starts_with("hold")));
+        world.send(second, [3, 4]);
+        plugin.wait(goes_on_event).unwrap();
+        assert_eq!(plugin.read_ints(goes_on).unwrap(), [3, 4]);
+        assert!(!plugin.is_ready(holds_event) && !plugin.is_ready(waits_event));
+        world.log.release();
+        plugin.wait(holds_event).unwrap();
+        world.destroy_manager(never);
+        assert_eq!(plugin.wait(waits_event).unwrap_err().code, ErrorCode::CANCELLED);
+        plugin.destroy(&[stuck, for_first, for_second, waits, holds, goes_on, there, output]);
+        [add, hold].into_iter().for_each(|program| plugin.destroy_loaded(program));
+        [first, second].into_iter().for_each(|manager| world.destroy_manager(manager));
+        world.end();
+    }
+
+    fn donated_arguments_are_given_up_at_once(world) {
+        let (plugin, add) = (world.framework, world.compile("add 2 donate"));
+        let there = plugin.ints(world.client, &[1, 2]);
+        let (manager, arriving) = world.arriving(0);
+        let (output, event) = world.run(add, &[arriving, there]);
+        assert!(plugin.is_deleted(arriving) && plugin.is_deleted(there));
+        let again = plugin.execute(add, &[arriving, there], 1).unwrap_err();
+        assert!(again.message.contains("argument 0: the buffer was deleted or donated"), "{again:?}");
+        plugin.destroy(&[arriving, there]);
+        world.send(manager, [10, 20]);
+        plugin.wait(event).unwrap();
+        assert_eq!(plugin.read_ints(output).unwrap(), [11, 22]);
+        // The memory of both could become the output's, and is free.
+        assert_eq!(world.log.look(|state| (state.in_place, state.values)), (2, 1));
+        let (manager_2, twice) = world.arriving(0);
+        let fault = plugin.execute(add, &[twice, twice], 1).unwrap_err();
+        assert!(fault.message.contains("argument 0 is donated and also argument 1"), "{fault:?}");
+        assert!(!plugin.is_deleted(twice), "a refused call changes nothing");
+        plugin.destroy(&[output, twice]);
+        plugin.destroy_loaded(add);
+        [manager, manager_2].into_iter().for_each(|manager| world.destroy_manager(manager));
+        world.end();
+    }
+
+    fn arguments_may_be_deleted_and_destroyed(world) {
+        let (plugin, add) = (world.framework, world.compile("add 2"));
+        let there = plugin.ints(world.client, &[1, 2]);
+        let (manager, arriving) = world.arriving(0);
+        let (output, event) = world.run(add, &[arriving, there]);
+        plugin.delete(there);
+        plugin.delete(arriving);
+        plugin.destroy(&[arriving, there]);
+        plugin.destroy_loaded(add);
+        world.send(manager, [10, 20]);
+        plugin.wait(event).unwrap();
+        assert_eq!(plugin.read_ints(output).unwrap(), [11, 22]);
+        plugin.destroy(&[output]);
+        world.destroy_manager(manager);
+        world.end();
+    }
+
+    fn an_argument_that_fails_poisons_the_outputs(world) {
+        const LENGTH: usize = 5_000;
+        let (plugin, add) = (world.framework, world.compile("add 2"));
+        let (manager, arriving) = world.arriving(0);
+        let (never, stuck) = world.arriving(0);
+        // One failure is enough, whatever becomes of the other argument.
+        let (output, event) = world.run(add, &[stuck, arriving]);
+        let mut last = output;
+        let mut all = vec![output];
+        for _ in 0..LENGTH {
+            let (next, event) = world.run(add, &[last, last]);
+            plugin.destroy_event(event);
+            all.push(next);
+            last = next;
+        }
+        world.fail(manager);
+        let fault = plugin.wait(event).unwrap_err();
+        assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::DATA_LOSS, "argument 1 failed: the disk is gone"));
+        assert_eq!(plugin.read_ints(output).unwrap_err(), fault);
+        let fault = plugin.read_ints(last).unwrap_err();
+        assert!(fault.message.ends_with("argument 0 failed: argument 1 failed: the disk is gone"));
+        assert!(world.log.look(|state| state.begun.is_empty()), "the backend is not asked");
+        // What failed before the call is the call's error.
+        let fault = plugin.execute(add, &[output, stuck], 1).unwrap_err();
+        assert!(fault.message.starts_with("argument 0 failed: argument 1 failed"), "{fault:?}");
+        plugin.destroy(&all);
+        plugin.destroy(&[arriving, stuck]);
+        plugin.destroy_loaded(add);
+        [manager, never].into_iter().for_each(|manager| world.destroy_manager(manager));
+        world.end();
+    }
+
+    fn errors_and_panics_of_the_backend_are_the_outputs(world) {
+        let plugin = world.framework;
+        for (program, code, message) in [
+            ("fail 1 donate", ErrorCode::RESOURCE_EXHAUSTED, "the device is tired"),
+            ("panic 1", ErrorCode::INTERNAL, "PJRT_LoadedExecutable_Execute: the plugin panicked: a kernel panics"),
+            ("few 1", ErrorCode::INTERNAL, "the backend returned 0 outputs of a program with 1"),
+        ] {
+            let program = world.compile(program);
+            let (manager, arriving) = world.arriving(0);
+            let (output, event) = world.run(program, &[arriving]);
+            world.send(manager, [1, 2]);
+            let fault = plugin.wait(event).unwrap_err();
+            assert_eq!((fault.code, fault.message.as_str()), (code, message));
+            assert_eq!(plugin.read_ints(output).unwrap_err(), fault);
+            plugin.destroy(&[arriving, output]);
+            plugin.destroy_loaded(program);
+            world.destroy_manager(manager);
+        }
+        world.end();
+    }
+
+    fn an_asynchronous_program_goes_on_afterwards(world) {
+        let (plugin, begins, add) = (world.framework, world.compile("async 1"), world.compile("add 1"));
+        for result in [Ok(()), Err(Error::internal("a cable"))] {
+            let (manager, arriving) = world.arriving(0);
+            let (output, event) = world.run(begins, &[arriving]);
+            let (next, next_event) = world.run(add, &[output]);
+            let mut bytes = [0u8; 8];
+            let read = plugin.read_into(next, bytes.as_mut_ptr(), 8).unwrap().0;
+            world.send(manager, [1, 2]);
+            world.log.wait(|state| !state.running.is_empty());
+            assert!(!plugin.is_ready(event) && !plugin.is_ready(next_event) && !plugin.is_ready(read));
+            world.log.finish(result.clone());
+            let same = |answer: Result<(), crate::framework::Fault>| match &result {
+                Ok(()) => assert_eq!(answer, Ok(())),
+                Err(error) => assert!(answer.unwrap_err().message.ends_with(error.message())),
+            };
+            same(plugin.wait(event));
+            same(plugin.wait(next_event));
+            same(plugin.wait(read));
+            assert_eq!(bytes[0], if result.is_ok() { 7 } else { 0 });
+            plugin.destroy(&[arriving, output, next]);
+            world.destroy_manager(manager);
+        }
+        [begins, add].into_iter().for_each(|program| plugin.destroy_loaded(program));
+        world.end();
+    }
+
+    fn programs_without_outputs_run(world) {
+        let (plugin, none) = (world.framework, world.compile("none 1"));
+        let (manager, arriving) = world.arriving(0);
+        let (_, event) = plugin.execute(none, &[arriving], 0).unwrap();
+        assert!(!plugin.is_ready(event));
+        world.send(manager, [1, 2]);
+        plugin.wait(event).unwrap();
+        // Nobody need ask for the event.
+        let options = execute_options(&[]);
+        let (manager_2, arriving_2) = world.arriving(0);
+        let (list, outputs) = ([arriving_2], [null_mut()]);
+        let lists = [list.as_ptr()];
+        let run = plugin.ask::<slot::PJRT_LoadedExecutable_Execute>(|args| {
+            (args.executable, args.options) = (none, (&raw const options).cast_mut());
+            (args.argument_lists, args.num_devices, args.num_args) = (lists.as_ptr(), 1, 1);
+            (args.output_lists, args.device_complete_events) = (outputs.as_ptr(), null_mut());
+            args.execute_device = null_mut();
+        });
+        run.map(drop).unwrap();
+        world.send(manager_2, [1, 2]);
+        world.log.wait(|state| state.begun.len() == 2);
+        plugin.destroy(&[arriving, arriving_2]);
+        plugin.destroy_loaded(none);
+        [manager, manager_2].into_iter().for_each(|manager| world.destroy_manager(manager));
+        world.end();
+    }
+
+    fn all_devices_of_a_call_wait_together(world) {
+        let (plugin, ring) = (world.framework, world.compile_for_both("ring 1"));
+        for fails in [false, true] {
+            let (first, here) = world.arriving(0);
+            let (second, there) = world.arriving(1);
+            let (outputs, events) = world.run_on_both(ring, [here, there]).unwrap();
+            let before = world.log.look(|state| state.begun.len());
+            world.send(first, [1, 2]);
+            assert!(events.iter().all(|event| !plugin.is_ready(*event)));
+            assert_eq!(world.log.look(|state| state.begun.len()), before);
+            if fails {
+                world.fail(second);
+            } else {
+                world.send(second, [10, 20]);
+            }
+            for (event, output) in events.into_iter().zip(outputs) {
+                let (done, read) = (plugin.wait(event), plugin.read_ints(output));
+                if fails {
+                    assert_eq!(done.as_ref().unwrap_err().message, "argument 0 failed: the disk is gone");
+                    assert_eq!(read.unwrap_err(), done.unwrap_err());
+                } else {
+                    assert_eq!((done, read.unwrap()), (Ok(()), vec![11, 22]));
+                }
+            }
+            plugin.destroy(&outputs);
+            plugin.destroy(&[here, there]);
+            [first, second].into_iter().for_each(|manager| world.destroy_manager(manager));
+        }
+        plugin.destroy_loaded(ring);
+        world.end();
+    }
+
+    fn poisoning_ends_the_wait(world) {
+        let (plugin, add) = (world.framework, world.compile("add 1"));
+        let device = plugin.devices(world.client)[0];
+        let poison = |launch_id| {
+            let poison = plugin.ask::<slot::PJRT_Device_PoisonExecution>(|args| {
+                (args.device, args.launch_id, args.error_code) = (device, launch_id, PJRT_Error_Code(10));
+                (args.error_message, args.error_message_size) = (c"a peer is gone".as_ptr(), 14);
+                args.num_payload = 0;
+            });
+            poison.map(|args| args.poisoned.get())
+        };
+        let (manager, arriving) = world.arriving(0);
+        let (output, event) = world.run(add, &[arriving]);
+        assert_eq!(poison(8).unwrap_err().code, ErrorCode::UNIMPLEMENTED, "the backend's answer for others");
+        assert!(poison(7).unwrap());
+        let fault = plugin.wait(event).unwrap_err();
+        assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::ABORTED, "a peer is gone"));
+        assert_eq!(poison(7).unwrap_err().code, ErrorCode::UNIMPLEMENTED, "once");
+        world.send(manager, [1, 2]);
+        assert!(world.log.look(|state| state.begun.is_empty()));
+        plugin.destroy(&[arriving, output]);
+        plugin.destroy_loaded(add);
+        world.destroy_manager(manager);
+        world.end();
+    }
+
+    fn an_alias_that_is_never_fulfilled_ends_with_the_client(world) {
+        let (plugin, add) = (world.framework, world.compile("add 1"));
+        let (alias, _) = alias(&world);
+        let (output, event) = world.run(add, &[alias]);
+        plugin.destroy_client(world.client);
+        assert_eq!(plugin.wait(event).unwrap_err().code, ErrorCode::CANCELLED);
+        plugin.destroy(&[alias, output]);
+        plugin.destroy_loaded(add);
+        world.log.wait(|state| state.closed && state.values == 0);
+    }
+
+    fn callbacks_of_the_call_live_as_long_as_the_launch(world) {
+        let plugin = world.framework;
+        for fails in [false, true] {
+            let send = world.compile("send 1");
+            let (manager, arriving) = world.arriving(0);
+            let mut came: Vec<u8> = Vec::new();
+            let mut event = null_mut();
+            let mut output = null_mut();
+            {
+                // Everything the call points to is gone when it returns, but for the callback's own argument.
+                let user_arg = (&raw mut came).cast();
+                let mut info = PJRT_SendCallbackInfo { channel_id: 2, user_arg, send_callback: Some(take) };
+                let mut sends = [&raw mut info];
+                let mut options = execute_options(&[]);
+                (options.send_callbacks, options.num_send_ops) = (sends.as_mut_ptr(), 1);
+                let list = [arriving];
+                let (lists, outputs) = ([list.as_ptr()], [&raw mut output]);
+                let run = plugin.ask::<slot::PJRT_LoadedExecutable_Execute>(|args| {
+                    (args.executable, args.options) = (send, &raw mut options);
+                    (args.argument_lists, args.num_devices, args.num_args) = (lists.as_ptr(), 1, 1);
+                    (args.output_lists, args.device_complete_events) = (outputs.as_ptr(), &raw mut event);
+                    args.execute_device = null_mut();
+                });
+                run.map(drop).unwrap();
+                // As bad as what another call makes of this memory.
+                (sends, options.num_send_ops) = ([null_mut()], usize::MAX);
+                std::hint::black_box((&mut info, &mut sends, &mut options));
+            }
+            if fails {
+                world.fail(manager);
+                assert_eq!(plugin.wait(event).unwrap_err().code, ErrorCode::DATA_LOSS);
+                assert!(came.is_empty());
+            } else {
+                world.send(manager, [1, 2]);
+                plugin.wait(event).unwrap();
+                assert_eq!(came, [1, 2]);
+            }
+            plugin.destroy(&[arriving, output]);
+            plugin.destroy_loaded(send);
+            world.destroy_manager(manager);
+        }
+        world.end();
+    }
+}
+
+unsafe extern "C" fn take(
+    chunk: *mut PJRT_Chunk,
+    _: *mut PJRT_CallbackError,
+    _: usize,
+    _: Bool,
+    came: *mut c_void,
+) -> *mut PJRT_Error {
+    unsafe {
+        let chunk = &*chunk;
+        let data = crate::framework::slice(chunk.data.cast::<u8>(), chunk.size);
+        (*came.cast::<Vec<u8>>()).extend_from_slice(data);
+        chunk.deleter.unwrap()(chunk.data, chunk.deleter_arg);
+    }
+    null_mut()
+}
+
+/// Objects are destroyed in every order while a launch waits for data that comes, fails, or never comes.
+#[test]
+fn objects_may_be_destroyed_in_any_order() {
+    fn test(world: World, order: usize) {
+        let (plugin, add) = (world.framework, world.compile("add 2 donate"));
+        let there = plugin.ints(world.client, &[1, 2]);
+        let (manager, arriving) = world.arriving(0);
+        let (output, event) = world.run(add, &[arriving, there]);
+        match order % 3 {
+            0 => world.send(manager, [1, 1]),
+            1 => world.fail(manager),
+            _ => {}
+        }
+        let (mut left, mut rest) = (vec![0, 1, 2, 3, 4], order / 3);
+        while !left.is_empty() {
+            let at = rest % left.len();
+            rest /= left.len();
+            match left.remove(at) {
+                0 => plugin.destroy_client(world.client),
+                1 => plugin.destroy_loaded(add),
+                2 => plugin.destroy(&[arriving, there, output]),
+                3 => plugin.destroy_event(event),
+                _ => world.destroy_manager(manager),
+            }
+        }
+        world.log.wait(|state| state.closed && state.values == 0);
+    }
+    for order in 0..360 {
+        test(World::new::<false>(&format!("order {order}")), order);
+        test(World::new::<true>(&format!("order {order}")), order);
+    }
+}
+
+/// The launch does not begin on the stack of the call that brings its data.
+#[test]
+fn does_not_run_on_the_thread_that_brings_the_data() {
+    let world = World::new::<false>("on another thread");
+    let (plugin, hold) = (world.framework, world.compile("hold 1"));
+    let (manager, arriving) = world.arriving(0);
+    let (output, event) = world.run(hold, &[arriving]);
+    // The program blocks until it is released, which only this thread does, after it sent the data.
+    world.send(manager, [1, 2]);
+    world.log.wait(|state| !state.begun.is_empty());
+    assert!(!plugin.is_ready(event));
+    world.log.release();
+    plugin.wait(event).unwrap();
+    plugin.destroy(&[arriving, output]);
+    plugin.destroy_loaded(hold);
+    world.destroy_manager(manager);
+    world.end();
+}

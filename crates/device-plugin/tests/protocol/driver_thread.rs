@@ -1,0 +1,280 @@
+//! Events that a driver completes on a thread of its own, on which nobody may call the driver.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use device_plugin::extensions::{Extensions, RawBuffers};
+use device_plugin::*;
+use pjrt_sys::*;
+
+use crate::framework::{Buffer, Framework, garbage, pair};
+
+struct Driven;
+
+impl DevicePlugin for Driven {
+    const NAME: &'static str = "driven";
+    type Backend = Device;
+}
+
+thread_local! {
+    static IS_DRIVERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Methods that were called on a driver's thread.
+static VIOLATIONS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+fn check(method: &'static str) {
+    if IS_DRIVERS.get() {
+        VIOLATIONS.lock().unwrap().push(method);
+    }
+}
+
+/// Memory of the device, which the driver frees.
+struct Memory(OnceLock<Vec<u8>>);
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        check("free");
+    }
+}
+
+struct Handle(Arc<Memory>);
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        check("retain");
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        check("release");
+    }
+}
+
+impl Handle {
+    fn bytes(&self) -> &[u8] {
+        self.0.0.get().expect("used before it was there")
+    }
+}
+
+/// Work that the driver has not done yet.
+type Work = (Arc<Memory>, Completer);
+
+struct Device {
+    work: Sender<Work>,
+}
+
+/// The work of the client that was made last.
+static WORK: Mutex<Option<Receiver<Work>>> = Mutex::new(None);
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        check("close");
+    }
+}
+
+impl Backend for Device {
+    type Buffer = Handle;
+    type Executable = ();
+
+    const EXTENSIONS: Extensions<Self> = Extensions::none().raw_buffers();
+
+    fn create(_: &CreateOptions) -> Result<Self> {
+        let (work, receiver) = channel();
+        *WORK.lock().unwrap() = Some(receiver);
+        Ok(Self { work })
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        vec![DeviceInfo::new(0, "Driven"), DeviceInfo::new(1, "Driven")]
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Handle> {
+        check("buffer_from_host");
+        Ok(Handle(Arc::new(Memory(OnceLock::from(host.into_bytes())))))
+    }
+
+    fn ready(&self, _: &Handle) -> Event {
+        check("ready");
+        Event::ready()
+    }
+
+    fn read(&self, buffer: &Handle, to: &mut [u8]) -> Result<()> {
+        check("read");
+        to.copy_from_slice(buffer.bytes());
+        Ok(())
+    }
+
+    fn bitcast(&self, buffer: &Handle, _: &Shape, _: &Shape, _: Placement) -> Result<Handle> {
+        check("bitcast");
+        Ok(buffer.clone())
+    }
+
+    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+        Ok(Compiled { executable: (), info: ExecutableInfo::new("echo", [pair()], [pair()]) })
+    }
+
+    /// The driver writes what it will be told.
+    fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        check("execute");
+        let made = Arc::new(Memory(OnceLock::new()));
+        launch.outputs.push(Handle(Arc::clone(&made)))?;
+        let (event, completer) = Event::pending();
+        self.work.send((made, completer)).expect("the test listens");
+        Ok(event)
+    }
+}
+
+impl RawBuffers for Device {
+    fn write_raw(&self, _: &Handle, _: usize, _: &[u8]) -> Result<()> {
+        check("write_raw");
+        Ok(())
+    }
+
+    fn read_raw(&self, buffer: &Handle, offset: usize, to: &mut [u8]) -> Result<()> {
+        check("read_raw");
+        to.copy_from_slice(&buffer.bytes()[offset..offset + to.len()]);
+        Ok(())
+    }
+}
+
+fn plugin() -> Framework {
+    Framework(api::<Driven>())
+}
+
+/// Does something on a thread of the driver's.
+fn on_driver_thread(work: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            IS_DRIVERS.set(true);
+            work();
+        });
+    });
+}
+
+/// What a callback of the framework does.
+struct Called {
+    buffer: Buffer,
+    said: Sender<bool>,
+}
+
+/// Destroys a buffer, as a framework may in a callback, and says whether this is a driver's thread.
+unsafe extern "C" fn destroys(error: *mut PJRT_Error, called: *mut c_void) {
+    let called = unsafe { Box::from_raw(called.cast::<Called>()) };
+    let _ = plugin().check(error);
+    plugin().destroy(&[called.buffer]);
+    called.said.send(IS_DRIVERS.get()).unwrap();
+}
+
+/// One execution whose output is asked for in every way there is before the driver has done it.
+fn test(end: fn(Completer), succeeds: bool) {
+    let client = plugin().client(&[]).unwrap();
+    let work = WORK.lock().unwrap().take().unwrap();
+    let echo = plugin().compile(client, "").unwrap();
+    let input = plugin().ints(client, &[1, 2]);
+    let (outputs, event) = plugin().execute(echo, &[input], 1).unwrap();
+    let output = outputs[0];
+    let mut to = [[0u8; 8]; 3];
+    let [read_to, raw_to, late_to] = &mut to;
+    let read = plugin().read_into(output, read_to.as_mut_ptr(), 8).unwrap().0;
+    let raw = plugin().ask::<slot::PJRT_Buffer_CopyRawToHost>(|args| {
+        (args.buffer, args.dst, args.offset, args.transfer_size) = (output, raw_to.as_mut_ptr().cast(), 0, 8);
+    });
+    let late = plugin().ask::<slot::PJRT_Buffer_CopyRawToHostFuture>(|args| {
+        (args.buffer, args.offset, args.transfer_size) = (output, 0, 8);
+    });
+    let late = late.unwrap();
+    let mut told = garbage::<PJRT_Buffer_CopyRawToHostFuture_Callback_Args>();
+    (told.callback_data, told.dst) = (late.callback_data, late_to.as_mut_ptr().cast());
+    told.error_code = PJRT_Error_Code(0);
+    unsafe { late.future_ready_callback.unwrap()(&raw mut told) };
+    let device = plugin().devices(client)[1];
+    let copy = plugin().ask::<slot::PJRT_Buffer_CopyToDevice>(|args| {
+        (args.buffer, args.dst_device) = (output, device);
+    });
+    let shape = pair();
+    let cast = plugin().ask::<slot::PJRT_Buffer_Bitcast>(|args| {
+        (args.buffer, args.device_layout) = (output, null_mut());
+        args.element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
+        (args.dims, args.num_dims) = (shape.dimensions.as_ptr(), 1);
+    });
+    let (copy, cast) = (copy.unwrap().dst_buffer, cast.unwrap().out_buffer);
+    // A deferred launch, and one that waits for that.
+    let (next, next_event) = plugin().execute(echo, &[output], 1).unwrap();
+    let (last, last_event) = plugin().execute(echo, &[next[0]], 1).unwrap();
+    let (said, says) = channel();
+    let called = Called { buffer: cast, said };
+    let ready = plugin().ready_event(cast);
+    plugin().on_ready(ready, destroys, Box::into_raw(Box::new(called)).cast()).unwrap();
+    plugin().destroy_event(ready);
+    // Nobody but what waits has the output.
+    plugin().destroy(&[input, output]);
+    let run = |succeeds: bool, end: fn(Completer)| {
+        let (made, completer) = work.recv().unwrap();
+        if succeeds {
+            made.0.set(vec![5, 0, 0, 0, 6, 0, 0, 0]).unwrap();
+        }
+        // The driver has no reference to memory that the framework gave up.
+        drop(made);
+        on_driver_thread(move || end(completer));
+    };
+    run(succeeds, end);
+    let events = [event, read, raw.unwrap().event, late.event];
+    for event in events {
+        assert_eq!(plugin().wait(event).is_ok(), succeeds);
+    }
+    assert!(!says.recv().unwrap(), "a callback of the framework ran on the driver's thread");
+    if succeeds {
+        run(true, |completer| completer.complete(Ok(())));
+        run(true, |completer| completer.complete(Ok(())));
+        assert_eq!(to, [[5, 0, 0, 0, 6, 0, 0, 0]; 3]);
+    }
+    for event in [next_event, last_event] {
+        assert_eq!(plugin().wait(event).is_ok(), succeeds);
+    }
+    assert_eq!(plugin().read(copy).is_ok(), succeeds);
+    plugin().destroy(&[copy, next[0], last[0]]);
+    plugin().destroy_loaded(echo);
+    plugin().destroy_client(client);
+    let violations = VIOLATIONS.lock().unwrap();
+    assert!(violations.is_empty(), "called on the driver's thread: {violations:?}");
+}
+
+/// Everything is destroyed but a read that waits, so that its end is the end of the client.
+fn test_last(end: fn(Completer)) {
+    let client = plugin().client(&[]).unwrap();
+    let work = WORK.lock().unwrap().take().unwrap();
+    let echo = plugin().compile(client, "").unwrap();
+    let input = plugin().ints(client, &[1, 2]);
+    let (outputs, event) = plugin().execute(echo, &[input], 1).unwrap();
+    let mut to = [0u8; 8];
+    let read = plugin().read_into(outputs[0], to.as_mut_ptr(), 8).unwrap().0;
+    plugin().destroy(&[input, outputs[0]]);
+    plugin().destroy_loaded(echo);
+    plugin().destroy_client(client);
+    plugin().destroy_event(event);
+    let (made, completer) = work.recv().unwrap();
+    made.0.set(vec![7; 8]).unwrap();
+    drop(made);
+    on_driver_thread(move || end(completer));
+    let _ = plugin().wait(read);
+    assert!(work.recv().is_err(), "the backend is gone");
+    let violations = VIOLATIONS.lock().unwrap();
+    assert!(violations.is_empty(), "called on the driver's thread: {violations:?}");
+}
+
+/// One test: the work is that of one client at a time.
+#[test]
+fn nobody_calls_the_backend_there() {
+    test(|completer| completer.complete(Ok(())), true);
+    test(|completer| completer.run(|| Ok(())), true);
+    test(|completer| completer.complete(Err(Error::internal("a cable"))), false);
+    test(drop, false);
+    test_last(|completer| completer.complete(Ok(())));
+    test_last(drop);
+}
