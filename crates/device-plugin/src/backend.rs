@@ -13,9 +13,23 @@ use crate::{
 
 /// A device, or a group of devices driven together.
 ///
-/// Methods are called from any thread and overlap; those that work on one buffer or executable get it shared. `read` and
-/// `copy` of a buffer that is not ready are called on the thread that makes it ready, so they must not wait there for
-/// work that this thread is to do later. A panic in a method becomes an `INTERNAL` error of the call.
+/// # Threads
+///
+/// Methods are called from any thread and overlap; those that work on one buffer or executable get it shared. Most calls
+/// come from a thread of the framework. The SDK has threads of its own for work that has to wait: one calls `execute`
+/// when the last argument of a deferred launch is ready, another one `read` and `copy` when their buffer is. No method is
+/// called on a thread that completes an event with [`Completer::complete`](crate::Completer::complete), which may
+/// therefore be a driver's callback. A panic in a method becomes an `INTERNAL` error of the call.
+///
+/// # Drop
+///
+/// **Finish all work before `drop` returns.** The SDK drops the backend when the framework has destroyed the client and
+/// everything made of it, also while programs run, on any thread, and possibly when the process is about to end. Wait for
+/// the device's queues, for the driver's callbacks and for your threads. A driver that still works while the process
+/// unloads it crashes. Waiting is safe: nothing of the SDK waits for the thread that drops the backend. Events may be
+/// left pending only by dropping their completers, which fails them.
+///
+/// A backend need not know of deferred launches: each holds the client, so none is left when the backend is dropped.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no device: it does not implement `device_plugin::Backend`",
     label = "no backend",
@@ -31,11 +45,22 @@ pub trait Backend: Sized + Send + Sync + 'static {
     type Executable: Send + Sync + 'static;
 
     /// Whether the device runs work in the order of submission, so that `execute` may be given buffers whose event is
-    /// still pending. By default the SDK waits for the buffers first, and the framework's call with it.
+    /// still pending.
     ///
-    /// `read`, `copy`, `bitcast` and the functions of raw buffers get buffers that are ready, whatever is said here:
-    /// they return no event by which to fail later, or to say when memory is there. So a copy of what is under way is
-    /// made when that is ready, and an execution with the copy waits until it is made.
+    /// By default it is given buffers that are ready. If one is not when the framework launches the program, the call
+    /// returns all the same. The SDK makes the outputs, holds the arguments, and calls `execute` on a thread of its own
+    /// when the last one is ready. If an argument fails, the outputs fail with its error and `execute` is not called.
+    /// Launches that were deferred begin in the order in which their arguments become ready, so programs of different
+    /// launches that wait for each other on the device need a backend that keeps the order itself.
+    ///
+    /// With `true` the SDK adds the events of the arguments to the one that `execute` returns: if an argument fails
+    /// later, the outputs fail with its error. So the device may compute with the contents of an input that failed, and
+    /// must only not be harmed by them. A launch is deferred here, too, if the value of an argument does not exist yet,
+    /// such as that of a buffer whose data the framework is still to send.
+    ///
+    /// `read`, `copy`, `bitcast` and the functions of raw buffers get buffers that are ready in any case: they return no
+    /// event by which to fail later, or to say when memory is there. So a copy of what is under way is made when that is
+    /// ready.
     const QUEUED: bool = false;
 
     /// Whether the backend has a [`Backend::begin_read`] of its own.
@@ -330,11 +355,15 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// What can be told at once; the outputs then do not exist.
+    /// What can be told at once; the outputs then do not exist. It is the error of the framework's call, or of the
+    /// outputs if the launch was deferred.
     fn execute(&self, executable: &Arc<Self::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event>;
 
     /// Runs a program on several devices at once: one launch for each device it was compiled for, in the order of the
     /// device assignment. Returns one event for each.
+    ///
+    /// Calls from several threads of the framework overlap. A backend whose programs meet holds a lock for the whole
+    /// call, so that the queues of all devices get launches in one order. Deferred launches never overlap with others.
     ///
     /// # Errors
     ///
@@ -347,7 +376,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     }
 
     /// Fails the earliest execution on a device with that launch id that is not finished: its event completes with the
-    /// error. False when there is none.
+    /// error. False when there is none. Launches that the SDK has deferred it fails by itself.
     ///
     /// # Errors
     ///

@@ -85,7 +85,12 @@ pub trait DevicePlugin: 'static {
         Ownership::Shared
     }
 
-    /// Called once, after the last client is gone and before the process ends or the plugin is unloaded.
+    /// Releases what the clients of the process share, such as a context of the driver. Called by this SDK's registry
+    /// after the last client is gone, before the process ends or the plugin is forgotten. JAX and PyTorch/XLA do not
+    /// call it.
+    ///
+    /// It is not the place to finish work: that belongs to the destructor of the [`Backend`], which every framework
+    /// reaches that destroys its client.
     fn shutdown() {}
 
     /// Adds to the manifest what is said nowhere else: names for people, hardware, priority.

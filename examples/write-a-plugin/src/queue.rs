@@ -1,28 +1,71 @@
 //! Work of a device, in order.
 
 use std::sync::mpsc::{Sender, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use device_plugin::{Error, Result};
 
 // ANCHOR: queue
-/// A thread that does the work of one device in the order of its submission. It ends when the queue is dropped, after
-/// the work that is left.
-pub struct Queue(Sender<Box<dyn FnOnce() + Send>>);
+/// A thread that does the work of one device in the order of its submission. Dropping the queue waits until the thread
+/// has done all of it and has ended.
+pub struct Queue {
+    sender: Option<Sender<Work>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+type Work = Box<dyn FnOnce() + Send>;
 
 impl Queue {
     /// Starts the thread of a device.
     pub fn start(device: usize) -> Result<Self> {
-        let (sender, receiver) = channel::<Box<dyn FnOnce() + Send>>();
+        let (sender, receiver) = channel::<Work>();
         let thread = thread::Builder::new().name(format!("board {device}"));
         let started = thread.spawn(move || receiver.into_iter().for_each(|work| work()));
-        started.map_err(|error| Error::resource_exhausted(format!("a thread for device {device}: {error}")))?;
-        Ok(Self(sender))
+        let started =
+            started.map_err(|error| Error::resource_exhausted(format!("a thread for device {device}: {error}")))?;
+        Ok(Self { sender: Some(sender), thread: Some(started) })
     }
 
-    /// Adds work, which is not to panic: that ends the thread, and the events of all that waits tell so.
+    /// Adds work, which must not panic: a panic ends the thread, and the events of all work that waits report it.
     pub fn submit(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
-        self.0.send(Box::new(work)).map_err(|_| Error::internal("the device's thread has ended"))
+        let sent = self.sender.as_ref().map(|sender| sender.send(Box::new(work)));
+        sent.and_then(|sent| sent.ok()).ok_or_else(|| Error::internal("the device's thread has ended"))
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // The thread ends when there is no sender and no work left.
+        drop(self.sender.take());
+        if let Some(thread) = self.thread.take() {
+            // It fails if the work panicked, which the events of the work have reported.
+            let _ = thread.join();
+        }
     }
 }
 // ANCHOR_END: queue
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_dropped_queue_has_done_its_work() {
+        for _ in 0..100 {
+            let (queue, done) = (Queue::start(0).expect("a thread"), Arc::new(AtomicUsize::new(0)));
+            for _ in 0..100 {
+                let done = Arc::clone(&done);
+                let work = move || {
+                    thread::yield_now();
+                    done.fetch_add(1, Ordering::Relaxed);
+                };
+                queue.submit(work).expect("the thread runs");
+            }
+            drop(queue);
+            assert_eq!(done.load(Ordering::Relaxed), 100);
+        }
+    }
+}

@@ -130,6 +130,50 @@ fn step_5_asynchronous_execution() {
     assert_eq!(x.to_host::<f32>().unwrap(), [100.0, 101.0, 102.0, 103.0]);
 }
 
+/// Leaves a chain of programs to the client, some on the device's queue and some that wait for these.
+fn leave_work(client: &Client) -> Buffer {
+    let (program, mut x) = (add_one(client), four(client));
+    for _ in 0..50 {
+        x = program.execute(&[&x]).unwrap().remove(0);
+    }
+    x
+}
+
+#[test]
+fn step_5_clients_end_with_work_pending() {
+    for _ in 0..50 {
+        let client = client(&[]);
+        drop(leave_work(&client));
+        drop(client);
+    }
+}
+
+#[test]
+fn step_5_processes_end_with_work_pending() {
+    const CHILD: &str = "BOARD_TEST_CHILD";
+    match std::env::var(CHILD).as_deref() {
+        Ok("drop") => {
+            let client = client(&[]);
+            drop((leave_work(&client), client));
+            std::process::exit(0);
+        }
+        Ok("keep") => {
+            let client = client(&[]);
+            std::mem::forget((leave_work(&client), client));
+            std::process::exit(0);
+        }
+        _ => {}
+    }
+    for end in ["drop", "keep"] {
+        for _ in 0..10 {
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            child.args(["--exact", "step_5_processes_end_with_work_pending"]).env(CHILD, end);
+            let output = child.output().unwrap();
+            assert!(output.status.success(), "{end}: {}: {output:?}", output.status);
+        }
+    }
+}
+
 #[test]
 fn step_6_donation() {
     let client = client(&[]);

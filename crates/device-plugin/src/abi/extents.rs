@@ -30,10 +30,9 @@ impl Known {
     }
 }
 
-fn ask<B: Backend>(buffer: &BufferHandle<B>) -> Result<Extents> {
-    let held = buffer.hold()?;
-    let shape = buffer.form.shape();
-    let given = buffer.client.backend.dynamic_dimensions(held.value().available()?, &shape);
+/// The extents of a value that is ready.
+fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Extents> {
+    let given = backend.dynamic_dimensions(value, shape);
     let mut extents = Extents { unpadded: shape.dimensions.clone(), dynamic: Vec::with_capacity(given.len()) };
     for (dimension, extent) in given {
         let bound = extents.unpadded.get_mut(dimension).filter(|_| !extents.dynamic.contains(&dimension));
@@ -62,13 +61,25 @@ pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Exte
         return Ok(found);
     }
     buffer.ready.wait()?;
-    let extents = Arc::new(ask(buffer)?);
+    let held = buffer.hold()?;
+    let extents = Arc::new(ask(&buffer.client.backend, held.value().available()?, &buffer.form.shape())?);
     let mut all = known.lock();
     // Another thread may have asked meanwhile, and given out its answer.
     Ok(Some(find(&all).unwrap_or_else(|| {
         all.push((address, Arc::clone(&extents)));
         extents
     })))
+}
+
+/// Whether a buffer's extents are known only when it is ready, which it is not.
+pub(crate) fn are_open<B: Backend>(buffer: &BufferHandle<B>) -> bool {
+    B::DYNAMIC && buffer.form.stored().is_none() && !buffer.ready.is_ready()
+}
+
+/// The form that a value of that shape has, now that it is ready.
+pub(crate) fn form_of<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Form> {
+    let extents = ask(backend, value, shape)?;
+    Ok(Form::row_major(&Shape::new(shape.element_type, extents.unpadded)))
 }
 
 /// What reading a buffer gives: its form, or the one it turned out to have. A buffer that failed says so when it is read.

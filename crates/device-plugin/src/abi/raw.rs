@@ -384,6 +384,36 @@ pub(crate) unsafe fn host_layout(layout: *const PJRT_Buffer_MemoryLayout, form: 
     })
 }
 
+/// A layout of host memory that outlives the call it came with.
+pub(crate) enum HostLayout {
+    RowMajor,
+    Order(Vec<i64>),
+    Strides(Vec<i64>),
+}
+
+impl HostLayout {
+    /// # Safety
+    ///
+    /// V3 for the struct, as the header declares it.
+    pub(crate) unsafe fn read(layout: *const PJRT_Buffer_MemoryLayout) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        Ok(match unsafe { given(layout, false) }? {
+            None => Self::RowMajor,
+            Some(Given::Order(order, _)) => Self::Order(order.to_vec()),
+            Some(Given::Strides(strides)) => Self::Strides(strides.to_vec()),
+        })
+    }
+
+    /// Host memory of that layout, walked in the order of the device; `None` if both are row-major.
+    pub(crate) fn of(&self, form: &Form) -> Result<Option<Strided>> {
+        Ok(match self {
+            Self::RowMajor => None,
+            Self::Order(order) => Some(form.ordered(order)?),
+            Self::Strides(strides) => Some(form.strided(strides)?),
+        })
+    }
+}
+
 /// How a framework wants an array laid out on the device; none for a null `layout`.
 ///
 /// # Safety

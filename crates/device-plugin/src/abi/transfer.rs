@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args};
+use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args, Slot, slot};
 
 use crate::abi::buffer_handle::{BufferHandle, Value};
 use crate::abi::client_state::Client;
@@ -83,6 +83,34 @@ fn read<B: Backend>(
         }
     }
     Ok(())
+}
+
+/// Checks where an array of that shape goes, and returns the number of bytes that the destination needs.
+fn expect_room(layout: Option<&Strided>, shape: &Shape) -> Result<usize> {
+    if layout.is_some_and(|layout| layout.before > 0) {
+        return Err(Error::unimplemented("negative strides of host_layout").unnamed());
+    }
+    Ok(layout.map_or(shape.host_size().unwrap_or(0), |layout| layout.span))
+}
+
+fn too_small(given: usize, shape: &Shape, size: usize) -> Error {
+    Error::argument(format!("dst_size is {given}, but {shape} needs {size} bytes"))
+}
+
+/// Reads a buffer whose extents were not known when the framework asked for it; returns the number of bytes.
+fn read_as<B: Backend>(
+    backend: &B,
+    value: &Value<B>,
+    form: &Form,
+    layout: &raw::HostLayout,
+    to: &mut [u8],
+) -> Result<usize> {
+    let (layout, shape) = (layout.of(form)?, form.shape());
+    let size = expect_room(layout.as_ref(), &shape)?;
+    let room = to.len();
+    let to = to.get_mut(..size).ok_or_else(|| too_small(room, &shape, size))?;
+    read(backend, value, &shape, layout.as_ref(), to)?;
+    Ok(size)
 }
 
 /// Runs `work` on the value of a buffer once that is ready, now or on the thread that makes it ready, and gives the
@@ -313,14 +341,27 @@ entries! {
 
     PJRT_Buffer_ToHostBuffer(args, src) {
         let src: &BufferHandle<P::Backend> = src;
+        if extents::are_open(src) && !args.dst.is_null() {
+            // SAFETY: V3.
+            let layout = unsafe { raw::HostLayout::read(args.host_layout) }?;
+            let mut to = Destination { data: args.dst.cast(), size: args.dst_size };
+            let (shape, from) = (src.form.shape(), src.placement);
+            args.event = into_raw(when_ready(src, move |client, value| {
+                let begun = profiler::begun();
+                let form = extents::form_of(&client.backend, value.available()?, &shape)?;
+                // SAFETY: V3, the event of the call is completed after this.
+                let size = read_as(&client.backend, value, &form, &layout, unsafe { to.slice() }?)
+                    .map_err(|error| error.named(slot::PJRT_Buffer_ToHostBuffer::NAME))?;
+                transferred::<P>(begun, from, "device to host", size);
+                Ok(())
+            })?);
+            return Ok(());
+        }
         let form = extents::readable(src);
         let shape = form.stored_shape();
         // SAFETY: V3.
         let layout = unsafe { raw::host_layout(args.host_layout, &form) }?;
-        if layout.as_ref().is_some_and(|layout| layout.before > 0) {
-            return Err(Error::unimplemented("negative strides of host_layout").unnamed());
-        }
-        let size = layout.as_ref().map_or(shape.host_size().unwrap_or(0), |layout| layout.span);
+        let size = expect_room(layout.as_ref(), &shape)?;
         args.event = null_mut();
         if args.dst.is_null() {
             if src.is_deleted() {
@@ -330,7 +371,7 @@ entries! {
             return Ok(());
         }
         if args.dst_size < size {
-            return Err(Error::argument(format!("dst_size is {}, but {shape} needs {size} bytes", args.dst_size)));
+            return Err(too_small(args.dst_size, &shape, size));
         }
         let mut to = Destination { data: args.dst.cast(), size };
         let from = src.placement;

@@ -253,3 +253,37 @@ fn an_array_is_as_long_as_its_program_found() {
     pieces().destroy_loaded(program);
     pieces().destroy_client(client);
 }
+
+#[test]
+fn an_array_of_unknown_length_is_read_when_it_is_there() {
+    let _alone = alone();
+    let client = pieces().client(&[]).unwrap();
+    let program = pieces().compile(client, "any").unwrap();
+    for (room, order) in [(8, None), (8, Some([0i64, 1])), (3, None)] {
+        let (manager, input) = arriving(client);
+        let (outputs, event) = pieces().execute(program, &[input], 1).unwrap();
+        let mut out = [9u8; 8];
+        let read = {
+            // The layout is gone when the data comes.
+            let mut order = order;
+            let mut layout = order.as_mut().map(|order| tiled(order));
+            let read = pieces().ask::<slot::PJRT_Buffer_ToHostBuffer>(|args| {
+                (args.src, args.dst, args.dst_size) = (outputs[0], out.as_mut_ptr().cast(), room);
+                args.host_layout = layout.as_mut().map_or(std::ptr::null_mut(), |layout| &raw mut *layout);
+            });
+            read.unwrap().event
+        };
+        assert!(!pieces().is_ready(read));
+        send(manager, 0, &[1, 2, 3, 4, 0, 0, 5, 6], true).unwrap();
+        pieces().wait(event).unwrap();
+        match (pieces().wait(read), order) {
+            (Err(fault), _) => assert!(room == 3 && fault.message.contains("needs 4 bytes"), "{fault:?}"),
+            (Ok(()), None) => assert_eq!(out, [1, 2, 3, 4, 9, 9, 9, 9]),
+            (Ok(()), Some(_)) => assert_eq!(out, [1, 3, 2, 4, 9, 9, 9, 9]),
+        }
+        destroy(manager);
+        pieces().destroy(&[input, outputs[0]]);
+    }
+    pieces().destroy_loaded(program);
+    pieces().destroy_client(client);
+}

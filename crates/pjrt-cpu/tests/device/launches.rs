@@ -28,7 +28,7 @@ fn replicas_run_on_their_own() {
     assert_eq!(run(&client, &program), [[1.0; 4], [2.0; 4], [3.0; 4], [4.0; 4]]);
 }
 
-const ALL_REDUCE: &str = r#"
+pub(crate) const ALL_REDUCE: &str = r#"
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = "stablehlo.all_reduce"(%x) ({
     ^bb0(%a: tensor<f32>, %b: tensor<f32>):

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
 mod aliasing;
+mod arriving;
 mod asynchrony;
 mod cancel;
 mod compile_options;
