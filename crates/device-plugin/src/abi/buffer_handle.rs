@@ -159,8 +159,10 @@ impl<B: Backend> BufferHandle<B> {
     /// As for [`BufferHandle::take_back`].
     pub(crate) unsafe fn into_value(buffer: *mut PJRT_Buffer) -> Option<B::Buffer> {
         let handle = NonNull::new(buffer.cast::<Self>())?;
+        // SAFETY: the caller's contract.
+        let this = unsafe { handle.as_ref() };
         // SAFETY: the caller's contract: nobody uses the value.
-        let value = unsafe { handle.as_ref().take_value() };
+        let value = unsafe { this.take_value() };
         // SAFETY: the caller's contract.
         unsafe { pool::free(handle) };
         value.into_buffer()

@@ -81,14 +81,16 @@ impl World {
             (args.client, args.program) = (client, &raw const program);
             (args.compile_options, args.compile_options_size) = (options.as_ptr().cast(), options.len());
         });
-        let memories = ask::<slot::PJRT_Client_AddressableMemories>(|args| args.client = client).unwrap();
+        let known = ask::<slot::PJRT_Client_AddressableDevices>(|args| args.client = client).unwrap();
         let arriving = |at: usize| {
             let dims = [4i64];
             let mut spec = PJRT_ShapeSpec::new();
             (spec.dims, spec.num_dims) = (dims.as_ptr(), 1);
             spec.element_type = PJRT_Buffer_Type(ElementType::F32.as_raw());
+            let device = unsafe { *known.addressable_devices.add(at) };
+            let memory = ask::<slot::PJRT_Device_DefaultMemory>(|args| args.device = device).unwrap().memory;
             let made = ask::<slot::PJRT_Client_CreateBuffersForAsyncHostToDevice>(|args| {
-                (args.client, args.memory) = (client, unsafe { *memories.addressable_memories.add(at) });
+                (args.client, args.memory) = (client, memory);
                 (args.shape_specs, args.num_shape_specs) = (&raw mut spec, 1);
             });
             let manager = made.unwrap().transfer_manager;
