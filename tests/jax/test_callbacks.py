@@ -1,6 +1,6 @@
 """Callbacks into Python and handlers of custom calls, on a device whose package registers them; donation."""
 
-import gc
+import contextlib
 import os
 import subprocess
 import sys
@@ -170,19 +170,6 @@ def test_callbacks_that_use_jax_and_many_threads():
     assert results == {i: [float(np.cumsum(x + i).sum())] * 5 for i in range(8)}
 
 
-def test_callbacks_go_with_their_programs():
-    from pjrt_plugin_pjrt_cpu import jax_callbacks
-
-    f = jax.jit(lambda x: jax.pure_callback(lambda x: np.asarray(x), like(x), x))
-    before = len(jax_callbacks._callbacks)
-    assert float(f(np.float32(3))) == 3
-    assert len(jax_callbacks._callbacks) == before + 1
-    del f
-    jax.clear_caches()
-    gc.collect()
-    assert len(jax_callbacks._callbacks) <= before
-
-
 def test_checkify_and_debug_nans():
     from jax.experimental import checkify
 
@@ -194,6 +181,40 @@ def test_checkify_and_debug_nans():
 
     assert f(1.0)[0].get() is None
     assert "x is -1" in f(-1.0)[0].get()
+
+
+def test_a_check_that_is_not_functionalized():
+    from jax.experimental import checkify
+
+    def f(x):
+        checkify.check(x > 0, "x is {}", x)
+        return x
+
+    with pytest.raises(ValueError, match="not functionalized"):
+        jax.jit(f)(1.0)
+
+    def g(x):
+        checkify.debug_check(x > 0, "x is {}", x)
+        return x
+
+    assert jax.jit(g)(-1.0) == -1.0
+    with runtime_errors(True):
+        assert jax.jit(f)(2.0) == 2.0
+        with pytest.raises(Exception, match="x is -3"):
+            jax.block_until_ready(jax.jit(f)(-3.0))
+            jax.effects_barrier()
+    with contextlib.suppress(Exception):
+        jax.effects_barrier()
+
+
+@contextlib.contextmanager
+def runtime_errors(enabled):
+    """Lets checks that are not functionalized fail when the program runs, by a callback."""
+    jax.config.update("jax_experimental_unsafe_xla_runtime_errors", enabled)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_experimental_unsafe_xla_runtime_errors", not enabled)
 
 
 SCRIPT = """
@@ -285,6 +306,17 @@ def test_donation_of_what_is_used_twice_or_kept():
     w = g(z)
     # Whoever looks at the memory keeps what was there.
     assert set(view) == {1.0} and set(np.asarray(w)) == {2.0}
+
+
+def test_donated_arrays_replicated_on_several_devices_are_deleted():
+    replicated = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices("pjrt_cpu")), "x"), jax.sharding.PartitionSpec())
+    double = jax.jit(lambda x: x * 2, in_shardings=replicated, donate_argnums=0)
+    on_one = jnp.arange(16)
+    on_all = jax.device_put(np.arange(16), replicated)
+    for x in (on_one, on_all):
+        y = double(x)
+        assert x.is_deleted() and len(y.devices()) == 4
+        np.testing.assert_array_equal(np.asarray(y), 2 * np.arange(16))
 
 
 def test_the_package_has_nothing_to_note_about_this_jax():

@@ -126,7 +126,8 @@ def test_a_donated_array_becomes_the_result(donation):
 def test_statistics_of_memory():
     device = DEVICES[3]
     before = device.memory_stats()
-    assert before["bytes_limit"] > 0
+    # Four devices share the machine's memory.
+    assert 0 < 4 * before["bytes_reservable_limit"] <= before["bytes_limit"]
     x = jax.jit(lambda: jnp.ones((256, 1024), jnp.float32), out_shardings=in_memory("device", device))()
     x.block_until_ready()
     stats = device.memory_stats()

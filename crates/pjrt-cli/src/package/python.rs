@@ -19,6 +19,7 @@ const COMMON: &[(&str, &str)] = &[
 const JAX: &[(&str, &str)] = &[
     ("jax_plugin.py", include_str!("python/jax_plugin.py")),
     ("jax_callbacks.py", include_str!("python/jax_callbacks.py")),
+    ("jax_ffi.py", include_str!("python/jax_ffi.py")),
     ("jax_lowerings.py", include_str!("python/jax_lowerings.py")),
 ];
 /// The vendor's own module for JAX.

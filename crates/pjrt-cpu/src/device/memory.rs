@@ -19,6 +19,8 @@ pub(crate) struct Memories {
     host: Pool,
     /// Bytes a device may use, as statistics tell it.
     limit: Option<usize>,
+    /// Bytes a device may reserve while all others reserve as much: its own limit, or its share of the machine's memory.
+    reservable: Option<usize>,
 }
 
 /// The memories, as frameworks list them: those of a device one after another.
@@ -36,8 +38,10 @@ impl Memories {
     pub(crate) fn new(config: &Config) -> Self {
         let kept = KEPT / config.devices;
         let pool = |_| Pool::limited(kept, config.memory_limit);
-        let limit = config.memory_limit.or_else(machine_memory);
-        Self { devices: (0..config.devices).map(pool).collect(), host: Pool::new(KEPT_ON_HOST), limit }
+        let machine = machine_memory();
+        let limit = config.memory_limit.or(machine);
+        let reservable = config.memory_limit.or(machine.map(|bytes| bytes / config.devices));
+        Self { devices: (0..config.devices).map(pool).collect(), host: Pool::new(KEPT_ON_HOST), limit, reservable }
     }
 
     /// The pool of a device.
@@ -73,6 +77,7 @@ impl Memories {
             num_allocs: Some(i64::try_from(usage.allocations).unwrap_or(i64::MAX)),
             largest_alloc_size: Some(bytes(usage.largest)),
             bytes_limit: self.limit.map(bytes),
+            bytes_reservable_limit: self.reservable.map(bytes),
             pool_bytes: Some(bytes(usage.in_use.saturating_add(pool.held()))),
             ..MemoryStats::default()
         })

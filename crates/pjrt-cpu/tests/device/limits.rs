@@ -31,6 +31,7 @@ fn statistics_follow_the_buffers() {
     let device = client.devices().unwrap().remove(0);
     let stats = device.memory_stats().unwrap();
     assert_eq!((stats.bytes_in_use, stats.num_allocs, stats.bytes_limit), (0, Some(0), Some(16 << 20)));
+    assert_eq!(stats.bytes_reservable_limit, Some(16 << 20));
     let small = client.buffer_from_host(&[0u8; 100], &[100]).unwrap();
     let large = client.buffer_from_host(&[0u8; 8192], &[8192]).unwrap();
     drop(large);

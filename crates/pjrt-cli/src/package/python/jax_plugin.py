@@ -10,7 +10,7 @@ import logging
 from typing import Any, Callable, Dict, List
 
 from . import FOLDER, MANIFEST, NAME, capabilities, disabled_by, library_path, options, platform_names, process, shutdown
-from . import jax_callbacks, jax_lowerings
+from . import jax_callbacks, jax_ffi, jax_lowerings
 
 logger = logging.getLogger(__name__)
 
@@ -149,9 +149,9 @@ def _tell_capabilities() -> None:
     if lapack:
         _expect("LAPACK's routines", jax_lowerings.lapack, lapack.split(), NAME, _warn)
     if told.get("features", {}).get("custom_calls.ffi"):
-        _expect("handlers of custom calls", jax_callbacks.targets, _xla_client())
+        _expect("handlers of custom calls", jax_ffi.forward_registrations, _xla_client())
         if told.get("host_callbacks"):
-            _expect("callbacks", jax_callbacks.callbacks, [NAME], _warn)
+            _expect("callbacks", jax_callbacks.enable, [NAME], _warn)
     elif told.get("host_callbacks"):
         _note("host_callbacks", "JAX's own work on its platforms alone; the plugin calls no handlers (custom_calls.ffi)")
     # The vendor's own, the last word.
