@@ -132,21 +132,41 @@ except RuntimeError as error:
     assert shown == ["the PJRT plugin example is disabled by EXAMPLE_DISABLE"]
 
 
-def test_names_with_underscores_are_found(torch_environment, cpu_wheel):
-    # PyTorch/XLA looks for what stands before the first underscore.
+def test_a_name_with_an_underscore(torch_environment, cpu_wheel):
+    # PyTorch/XLA looks for what stands before the first underscore of PJRT_DEVICE. A name without one is found as it is.
     torch_environment.install(cpu_wheel)
     code = """
+import os
 from torch_xla.experimental import plugins
 plugins.register_installed_plugins()
 registry = plugins._plugin_registry
-print(sorted(registry), registry['PJRT'] is registry['PJRT_CPU'])
+print(sorted(registry))
 from torch_xla._internal import utils
 print(utils.parse_xla_device('PJRT_CPU:12'))
-registry['PJRT'].configure_multiprocess(0, 1)
-print([utils.parse_xla_device(name) for name in ('PJRT_CPU:12', 'TPU:3', 'x:1')])
+cut = os.environ['PJRT_DEVICE'].split('_')[0]
+registry[cut].configure_multiprocess(1, 2)
+# The plugin may be asked by its other name than it was configured by.
+print([registry[name]._topology() == registry[cut]._topology() for name in ('PJRT_CPU', 'PJRTCPU')])
+print([utils.parse_xla_device(name) for name in ('PJRT_CPU:12', 'PJRTCPU:1', 'TPU:3', 'x:1')])
 """
-    printed = torch_environment.output(code, PJRT_DEVICE="PJRT_CPU").splitlines()
-    assert printed == ["['PJRT', 'PJRT_CPU'] True", "None", "[('PJRT_CPU', 12), ('TPU', 3), None]"]
+    for device in ("PJRT_CPU", "PJRTCPU"):
+        printed = torch_environment.output(code, PJRT_DEVICE=device).splitlines()
+        parsed = "[('PJRT_CPU', 12), ('PJRTCPU', 1), ('TPU', 3), None]"
+        assert printed == ["['PJRT', 'PJRTCPU', 'PJRT_CPU']", "None", "[True, True]", parsed]
+
+
+@pytest.mark.parametrize("formats, value", [(["mlir"], "1"), (["mlir", "hlo"], None), (["hlo", "mlir"], None)])
+def test_hlo_is_sent_to_devices_that_read_it(formats, value, torch_environment, make_wheel):
+    # PyTorch/XLA's conversion to StableHLO drops the donation of arguments.
+    torch_environment.install(make_wheel(CPU, name="example", capabilities={"program_formats": formats}))
+    code = START + "plugin.library_path(); show(*variables('XLA_STABLEHLO_COMPILE'))"
+    assert json.loads(torch_environment.output(code)) == [value]
+
+
+def test_the_cpu_device_gets_hlo(torch_environment, cpu_wheel):
+    torch_environment.install(cpu_wheel)
+    code = START.replace("EXAMPLE", "PJRTCPU") + "plugin.library_path(); show(*variables('XLA_STABLEHLO_COMPILE'))"
+    assert json.loads(torch_environment.output(code)) == [None]
 
 
 def test_nothing_but_the_standard_library(torch_environment, cpu_wheel):

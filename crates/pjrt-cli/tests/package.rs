@@ -55,6 +55,8 @@ fn a_wheel_holds_what_pip_and_the_frameworks_look_for() {
         "pjrt_plugin_example-1.2.0rc1.dist-info/entry_points.txt",
         "pjrt_plugin_example/__init__.py",
         "pjrt_plugin_example/jax_callbacks.py",
+        "pjrt_plugin_example/jax_export.py",
+        "pjrt_plugin_example/jax_ffi.py",
         "pjrt_plugin_example/jax_lowerings.py",
         "pjrt_plugin_example/jax_plugin.py",
         "pjrt_plugin_example/libexample.so",

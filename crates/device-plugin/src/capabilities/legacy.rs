@@ -118,10 +118,11 @@ pub const VARIABLES: &[LegacyVariable] = &[
         field: "program_formats",
         variable: "XLA_STABLEHLO_COMPILE",
         platforms: &[],
-        // PyTorch/XLA sends HLO or StableHLO, and HLO unless told otherwise: the first of the two in the list.
+        // PyTorch/XLA sends HLO unless the variable is set. Prefer HLO wherever the device reads it, even if the device
+        // prefers StableHLO: PyTorch/XLA's conversion to StableHLO drops the donation of arguments.
         value: |capabilities| {
-            let sent = |format: &&ProgramFormat| matches!(format, ProgramFormat::Hlo | ProgramFormat::Mlir);
-            flag(capabilities.program_formats.as_slice().iter().find(sent) == Some(&ProgramFormat::Mlir))
+            let formats = capabilities.program_formats.as_slice();
+            flag(formats.contains(&ProgramFormat::Mlir) && !formats.contains(&ProgramFormat::Hlo))
         },
     },
     LegacyVariable {
@@ -212,7 +213,7 @@ mod tests {
             .int64(Int64Policy::Remapped)
             .bf16(Bf16Policy::Downcast)
             .layout(LayoutPolicy::tiled([two, two], 1.5))
-            .program_formats(ProgramFormats::preferring(ProgramFormat::Mlir).or(ProgramFormat::Hlo))
+            .program_formats(ProgramFormats::preferring(ProgramFormat::Mlir))
             .dynamic_shapes(DynamicShapes::Unbounded)
             .donation(true)
             .build();
@@ -240,5 +241,6 @@ mod tests {
         };
         assert_eq!(formats(&[ProgramFormat::HloWithConfig, ProgramFormat::Mlir]), 1);
         assert_eq!(formats(&[ProgramFormat::HloWithConfig, ProgramFormat::Hlo, ProgramFormat::Mlir]), 0);
+        assert_eq!(formats(&[ProgramFormat::Mlir, ProgramFormat::Hlo]), 0, "HLO keeps donation");
     }
 }

@@ -124,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
         line!(out, "JAX          JAX_PLATFORMS={name} python -c 'import jax; print(jax.devices())'");
     }
     if frameworks.torch_xla {
-        let device = name.to_uppercase();
+        let device = python::torch_xla_device(&manifest);
         line!(out, "PyTorch/XLA  PJRT_DEVICE={device} python -c 'import torch_xla; print(torch_xla.devices())'");
     }
     Ok(out)

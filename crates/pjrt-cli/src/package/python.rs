@@ -19,6 +19,7 @@ const COMMON: &[(&str, &str)] = &[
 const JAX: &[(&str, &str)] = &[
     ("jax_plugin.py", include_str!("python/jax_plugin.py")),
     ("jax_callbacks.py", include_str!("python/jax_callbacks.py")),
+    ("jax_export.py", include_str!("python/jax_export.py")),
     ("jax_ffi.py", include_str!("python/jax_ffi.py")),
     ("jax_lowerings.py", include_str!("python/jax_lowerings.py")),
 ];
@@ -65,6 +66,12 @@ pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<S
     files
 }
 
+/// The value of `PJRT_DEVICE` that selects the plugin. PyTorch/XLA cuts the value at its first underscore in some places, so
+/// this name has none. The plugin's own name in capital letters selects it, too.
+pub(crate) fn torch_xla_device(manifest: &Manifest) -> String {
+    manifest.name.replace('_', "").to_ascii_uppercase()
+}
+
 /// What PyTorch/XLA honours by environment variables, and what it does not honour at all.
 fn torch_xla(manifest: &Manifest) -> String {
     let (capabilities, platform) = (&manifest.capabilities, &manifest.name);
@@ -85,7 +92,12 @@ pub(crate) fn entry_points(manifest: &Manifest, frameworks: Frameworks) -> Strin
         text.push_str(&format!("[jax_plugins]\n{name} = jax_plugins.{name}\n\n"));
     }
     if frameworks.torch_xla {
-        text.push_str(&format!("[torch_xla.plugins]\n{name} = {package}.torch_xla_plugin:Plugin\n\n"));
+        let device = torch_xla_device(manifest).to_ascii_lowercase();
+        text.push_str("[torch_xla.plugins]\n");
+        for name in std::iter::once(name).chain((device != *name).then_some(&device)) {
+            text.push_str(&format!("{name} = {package}.torch_xla_plugin:Plugin\n"));
+        }
+        text.push('\n');
     }
     text
 }

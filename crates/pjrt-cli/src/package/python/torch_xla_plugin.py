@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import re
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from torch_xla.experimental import plugins
 
@@ -28,7 +28,7 @@ class Plugin(plugins.DevicePlugin):
 
     def __init__(self) -> None:
         super().__init__()
-        # PyTorch/XLA cuts PJRT_DEVICE at its first underscore before it looks for the plugin that sets up a process.
+        # Where a process is set up, PyTorch/XLA cuts PJRT_DEVICE at its first underscore and looks for a plugin of that name.
         device = NAME.upper()
         registry = getattr(plugins, "_plugin_registry", {})
         if os.environ.get("PJRT_DEVICE", "").upper() == device:
@@ -76,11 +76,12 @@ class Plugin(plugins.DevicePlugin):
         """Whether the processes need a key-value store that they share."""
         return process.needs_coordinator(_PLAN, self._topology())
 
-    # The place of this process: as PyTorch/XLA set it up, or as torchrun says.
-    _place = None
+    # The place of this process, as PyTorch/XLA set it up. It belongs to the class, because PyTorch/XLA makes an object for
+    # each name of the plugin and may ask another one than it configured.
+    _place: Optional[process.Topology] = None
 
     def _configure(self, topology: process.Topology) -> None:
-        self._place = topology
+        Plugin._place = topology
         _read_any_device_name()
         process.resolve(_PLAN, topology).apply()
 
