@@ -7,6 +7,7 @@
 //! The way of a program, file by file: `lower` (StableHLO to `graph`), `fuse` and `emit` (graph to steps),
 //! `program` (running them), with `elementwise` and `kernels` holding the loops.
 
+mod asynchronous;
 mod chains;
 mod comm;
 pub mod custom_calls;
@@ -69,6 +70,8 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program, CompileError>
 /// Compiles a program for the members of a [`World`], whose constants come from `pool`. With several partitions and
 /// [`CompileSettings::use_spmd`] the program is split by its sharding annotations first.
 pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
+    let synchronous = asynchronous::written_out(module)?;
+    let module = synchronous.as_ref().unwrap_or(module);
     if !settings.use_spmd || (settings.partitions <= 1 && !spmd::has_manual_parts(module)) {
         let mut program = compile_one(module, settings, pool)?;
         program.readable = settings.has_orders().then(|| readable(module.clone(), settings));

@@ -1,4 +1,4 @@
-//! Building the program of one partition: values, constants, collectives, and changing how a value is cut.
+//! Building the program of one partition: values, constants and collectives.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use stablehlo::ir::{
     Attribute, Attributes, Binary, ElementType, Literal, LocationId, Op, OpKind, Region, TensorType, Type, ValueId,
 };
 
-use super::grid::{Axis, Grid, Spec};
+use super::grid::{Axis, Grid};
 use crate::engine::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
@@ -14,7 +14,7 @@ type Result<T> = std::result::Result<T, CompileError>;
 /// The function under construction.
 pub(super) struct Builder<'g> {
     pub(super) grid: &'g Grid,
-    replicas: usize,
+    pub(super) replicas: usize,
     pub(super) values: Vec<Type>,
     /// Ops of the regions being built, innermost last.
     blocks: Vec<Vec<Op>>,
@@ -28,7 +28,7 @@ pub(super) struct Builder<'g> {
 }
 
 /// An integer too large for the IR.
-fn size(n: usize) -> Result<i64> {
+pub(super) fn size(n: usize) -> Result<i64> {
     i64::try_from(n).map_err(|_| CompileError::unsupported(format!("an extent of {n}")))
 }
 
@@ -128,7 +128,7 @@ impl<'g> Builder<'g> {
         Ok(value)
     }
 
-    fn binary(&mut self, op: Binary, a: ValueId, b: ValueId) -> Result<ValueId> {
+    pub(super) fn binary(&mut self, op: Binary, a: ValueId, b: ValueId) -> Result<ValueId> {
         self.early(OpKind::Binary(op), &[a, b])
     }
 
@@ -230,7 +230,7 @@ impl<'g> Builder<'g> {
         self.add_with(kind, &[value], ty, vec![region])
     }
 
-    fn all_gather(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
+    pub(super) fn all_gather(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         ty.shape[d] *= size(self.grid.parts(axes))?;
         let kind = self.collective("all_gather", axes, &[("all_gather_dim", d)], true)?;
@@ -244,7 +244,19 @@ impl<'g> Builder<'g> {
         self.add(kind, &[value], ty)
     }
 
-    fn all_to_all(&mut self, value: ValueId, axes: &[Axis], split: usize, concat: usize) -> Result<ValueId> {
+    /// The value of that partition.
+    pub(super) fn broadcast_from(&mut self, value: ValueId, partition: usize) -> Result<ValueId> {
+        let ty = self.tensor(value)?.clone();
+        let others = (0..self.grid.order.len()).filter(|&other| other != partition);
+        let group = std::iter::once(partition).chain(others).collect();
+        let attributes = vec![
+            ("channel_id".into(), Attribute::Integer(1, ElementType::I64)),
+            ("replica_groups".into(), id_matrix(&[group])?),
+        ];
+        self.add(OpKind::Other { name: "stablehlo.collective_broadcast".into(), attributes }, &[value], ty)
+    }
+
+    pub(super) fn all_to_all(&mut self, value: ValueId, axes: &[Axis], split: usize, concat: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let parts = self.grid.parts(axes);
         ty.shape[split] /= size(parts)?;
@@ -252,58 +264,6 @@ impl<'g> Builder<'g> {
         let dims = [("split_dimension", split), ("concat_dimension", concat), ("split_count", parts)];
         let kind = self.collective("all_to_all", axes, &dims, false)?;
         self.add(kind, &[value], ty)
-    }
-
-    /// This partition's part of dimension `d` among those the axes make.
-    fn part(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
-        let mut ty = self.tensor(value)?.clone();
-        ty.shape[d] /= size(self.grid.parts(axes))?;
-        let extent = usize::try_from(ty.shape[d]).unwrap_or(0);
-        let (coordinate, extent, zero) = (self.coordinate(axes)?, self.number(extent)?, self.number(0)?);
-        let start = self.binary(Binary::Multiply, coordinate, extent)?;
-        let starts = (0..ty.rank()).map(|at| if at == d { start } else { zero });
-        let operands: Vec<ValueId> = std::iter::once(value).chain(starts).collect();
-        self.add(OpKind::DynamicSlice { slice_sizes: ty.shape.clone() }, &operands, ty)
-    }
-
-    /// A value cut as `from`, cut as `to`.
-    pub(super) fn reshard(&mut self, mut value: ValueId, from: &Spec, to: &Spec) -> Result<ValueId> {
-        let mut now = from.clone();
-        // What moves from one dimension to another need never be whole anywhere.
-        for i in 0..now.len() {
-            let keep = common(&now[i], &to[i]);
-            let axes = now[i][keep..].to_vec();
-            let takes = |j: &usize| {
-                *j != i
-                    && to[*j].strip_prefix(&now[*j][..]).is_some_and(|rest| !axes.is_empty() && rest.starts_with(&axes))
-            };
-            let Some(j) = (0..now.len()).find(takes) else { continue };
-            value = self.all_to_all(value, &axes, j, i)?;
-            now[i].truncate(keep);
-            now[j].extend(axes);
-        }
-        // Cut first what can be cut, so that less is sent.
-        value = self.cut(value, &mut now, to, false)?;
-        for d in 0..now.len() {
-            let keep = common(&now[d], &to[d]);
-            if keep < now[d].len() {
-                let axes = now[d].split_off(keep);
-                value = self.all_gather(value, &axes, d)?;
-            }
-        }
-        self.cut(value, &mut now, to, true)
-    }
-
-    /// Cuts dimensions of which `to` is a finer cut, along axes that cut nothing yet.
-    fn cut(&mut self, mut value: ValueId, now: &mut Spec, to: &Spec, all: bool) -> Result<ValueId> {
-        for d in 0..now.len() {
-            let Some(axes) = to[d].strip_prefix(&now[d][..]).filter(|axes| !axes.is_empty()) else { continue };
-            if all || !now.iter().flatten().any(|axis| axes.contains(axis)) {
-                value = self.part(value, axes, d)?;
-                now[d].extend(axes);
-            }
-        }
-        Ok(value)
     }
 }
 
@@ -315,9 +275,4 @@ pub(super) fn id_matrix(groups: &[Vec<usize>]) -> Result<Attribute> {
     }
     let ty = TensorType::new([size(groups.len())?, size(groups.first().map_or(0, Vec::len))?], ElementType::I64);
     Ok(Attribute::Tensor(Literal { ty, data: numbers.into(), splat: false }))
-}
-
-/// Length of the common prefix.
-fn common(a: &[Axis], b: &[Axis]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

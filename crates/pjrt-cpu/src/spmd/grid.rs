@@ -65,6 +65,8 @@ pub(super) struct Grid {
     pub(super) order: Vec<usize>,
     /// Digits of each axis of each mesh.
     meshes: HashMap<String, Vec<(String, Vec<Axis>)>>,
+    /// The device of each mesh that has one device and no axes.
+    singles: HashMap<String, usize>,
     /// Digits of each tile dimension of each tiling.
     tilings: HashMap<Tiling, Vec<Vec<Axis>>>,
 }
@@ -88,12 +90,16 @@ impl Grid {
         let mut layouts: Vec<Layout> = Vec::new();
         let mut named: HashMap<String, (usize, WrittenMesh)> = HashMap::new();
         let mut tiled: HashMap<Tiling, usize> = HashMap::new();
+        let mut singles = HashMap::new();
         let mut parts: Vec<(usize, usize, Digit)> = Vec::new();
         for written in annotations {
             match written {
                 Written::Axes { mesh: name, dims, .. } => {
                     if !named.contains_key(name) {
                         let mesh = find_mesh(name, meshes)?;
+                        if let (true, &[device]) = (mesh.axes.is_empty(), &mesh.devices[..]) {
+                            singles.insert(name.clone(), device);
+                        }
                         let layout = layout_of(name, &mesh, partitions)?;
                         named.insert(name.clone(), (layouts.len(), mesh));
                         layouts.push(layout);
@@ -123,7 +129,7 @@ impl Grid {
                         layouts.len() - 1
                     });
                 }
-                Written::Replicated | Written::Manual | Written::Maximal => {}
+                Written::Replicated | Written::Manual | Written::Maximal(_) => {}
             }
         }
         for layout in &layouts {
@@ -194,7 +200,7 @@ impl Grid {
         };
         let meshes = named.into_iter().map(name).collect();
         let tilings = tiled.into_iter().map(|(key, layout)| (key, axes_of(layout))).collect();
-        Ok(Self { sizes: digits.iter().map(|d| d.1).collect(), order, meshes, tilings })
+        Ok(Self { sizes: digits.iter().map(|d| d.1).collect(), order, meshes, singles, tilings })
     }
 
     /// All axes.
@@ -205,6 +211,12 @@ impl Grid {
     /// Number of parts the axes make.
     pub(super) fn parts(&self, axes: &[Axis]) -> usize {
         axes.iter().map(|&a| self.sizes[usize::from(a)]).product()
+    }
+
+    /// Extent of each part of a dimension cut along the axes. The last parts are padded where the extent is not a
+    /// multiple of their number.
+    pub(super) fn local(&self, extent: usize, axes: &[Axis]) -> usize {
+        extent.div_ceil(self.parts(axes).max(1))
     }
 
     /// Distance between places whose digit differs by one.
@@ -243,6 +255,27 @@ impl Grid {
         self.meshes.get(mesh).is_some_and(Vec::is_empty)
     }
 
+    /// The device that a mesh without axes names.
+    fn single(&self, mesh: &str) -> Option<usize> {
+        self.singles.get(mesh).copied()
+    }
+
+    /// The device that alone has a value annotated like that.
+    pub(super) fn only_device(&self, written: &Written) -> Result<Option<usize>> {
+        let device = match written {
+            Written::Maximal(device) => Some(*device),
+            Written::Axes { mesh, dims, .. } if dims.is_empty() => self.single(mesh),
+            _ => None,
+        };
+        let partitions = self.order.len();
+        match device {
+            Some(device) if device >= partitions => Err(CompileError::invalid(format!(
+                "a value on device {device} in a program for {partitions} partitions"
+            ))),
+            _ => Ok(device),
+        }
+    }
+
     /// The axes of a mesh's axis.
     pub(super) fn axis(&self, mesh: &str, name: &str) -> Option<&[Axis]> {
         self.meshes.get(mesh)?.iter().find(|(n, _)| n == name).map(|(_, axes)| &axes[..])
@@ -255,11 +288,12 @@ impl Grid {
             CompileError::invalid(format!("a sharding of {count} dimensions for a tensor of {rank}: {written:?}"))
         };
         match written {
-            Written::Replicated => Ok(closed(vec![Vec::new(); rank])),
-            Written::Manual => Ok(Sharding { manual: self.all(), ..closed(vec![Vec::new(); rank]) }),
-            Written::Maximal => {
-                Err(CompileError::unsupported("a value on one device only (maximal sharding); replicate or shard it"))
+            // A value that one device must have may be on all of them.
+            Written::Replicated | Written::Maximal(_) => Ok(closed(vec![Vec::new(); rank])),
+            Written::Axes { mesh, dims, .. } if dims.is_empty() && self.single(mesh).is_some() => {
+                Ok(closed(vec![Vec::new(); rank]))
             }
+            Written::Manual => Ok(Sharding { manual: self.all(), ..closed(vec![Vec::new(); rank]) }),
             Written::Axes { unreduced: true, .. } => {
                 Err(CompileError::unsupported("a sharding with unreduced axes; reduce the value first"))
             }

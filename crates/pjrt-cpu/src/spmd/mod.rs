@@ -12,7 +12,10 @@ mod grid;
 mod mesh_groups;
 mod once;
 mod op_sharding;
+mod outside;
 mod plan;
+mod reshard;
+mod round_trip;
 mod rules;
 mod split;
 mod written;
@@ -20,7 +23,7 @@ mod written;
 #[cfg(test)]
 mod tests;
 
-use stablehlo::ir::{Attribute, Attributes, Module, OpKind, Region};
+use stablehlo::ir::{Attribute, Attributes, Module, OpKind, Region, ValueId};
 
 use crate::engine::CompileError;
 pub(crate) use mesh_groups::mesh_groups;
@@ -43,24 +46,18 @@ pub struct Partitioned {
 /// Arguments without an annotation are whole on every device; results without one are as the program leaves them.
 /// An error names the op, or the annotation, that cannot be split.
 pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<Partitioned, CompileError> {
-    let round_trip = module.attributes.iter().any(|(name, value)| match value {
-        Attribute::Dictionary(entries) => {
-            name == "mhlo.frontend_attributes" && entries.iter().any(|(name, _)| name == "xla.sdy.meshes")
-        }
-        _ => false,
-    });
-    if round_trip {
-        return Err(CompileError::unsupported(
-            "Shardy's annotations as strings, which clients send for StableHLO before 1.11; use a newer client, or \
-             turn its Shardy partitioner off (JAX_USE_SHARDY_PARTITIONER=0)",
-        ));
-    }
+    let shardy = round_trip::as_attributes(module)?;
+    let module = shardy.as_ref().unwrap_or(module);
     let inlined = stablehlo::inline(module, &[]).map_err(|error| CompileError::unsupported(error.to_string()))?;
     let func = inlined.entry().ok_or_else(|| CompileError::invalid("the module has no entry function to split"))?;
     let plan = plan::Plan::new(module, func, partitions.max(1))?;
     let split = split::split(module, &plan, replicas)?;
     let of = |spec: &grid::Spec| OpSharding::of(&plan.grid, spec);
-    let parameter_shardings: Vec<OpSharding> = func.args().iter().map(|&arg| of(&plan.state(arg).dims)).collect();
+    let parameter = |arg: &ValueId| match plan.holders.get(arg) {
+        Some(&partition) => OpSharding::Maximal { partition: i64::try_from(partition).unwrap_or(i64::MAX) },
+        None => of(&plan.state(*arg).dims),
+    };
+    let parameter_shardings: Vec<OpSharding> = func.args().iter().map(parameter).collect();
     let output_shardings: Vec<OpSharding> = plan.outputs.iter().map(|state| of(&state.dims)).collect();
     let mut attributes = module.attributes.clone();
     attributes.extend(spoken(&parameter_shardings, &output_shardings));
@@ -98,6 +95,7 @@ pub(crate) fn has_manual_parts(module: &Module) -> bool {
     fn inside(region: &Region) -> bool {
         region.ops.iter().any(|op| {
             matches!(&op.kind, OpKind::Other { name, .. } if name == "sdy.manual_computation")
+                || matches!(&op.kind, OpKind::Call { callee } if callee.starts_with(round_trip::MANUAL_BODY))
                 || op.regions.iter().any(inside)
         })
     }

@@ -12,7 +12,13 @@ use super::grid::{Axis, Grid, Spec};
 pub enum OpSharding {
     /// Every partition holds all of it.
     Replicated,
-    /// Each dimension is cut into equal parts.
+    /// One partition holds it; what the others hold does not matter.
+    Maximal {
+        /// That partition.
+        partition: i64,
+    },
+    /// Each dimension is cut into equal parts. If its extent is not a multiple of their number, the extent of a part is
+    /// rounded up and the last parts are padded.
     Tiled {
         /// Parts along each dimension, then, if `replicated_last`, the number of copies of each part.
         tiles: Vec<i64>,
@@ -38,6 +44,7 @@ struct OpShardingProto {
 
 /// XLA's numbers of `OpSharding.Type`.
 const REPLICATED: i32 = 0;
+const MAXIMAL: i32 = 1;
 const OTHER: i32 = 3;
 
 impl OpSharding {
@@ -61,6 +68,12 @@ impl OpSharding {
     pub fn to_proto(&self) -> Vec<u8> {
         let message = match self {
             Self::Replicated => OpShardingProto { kind: REPLICATED, ..OpShardingProto::default() },
+            Self::Maximal { partition } => OpShardingProto {
+                kind: MAXIMAL,
+                tile_assignment_dimensions: vec![1],
+                tile_assignment_devices: vec![*partition],
+                replicate_on_last_tile_dim: false,
+            },
             Self::Tiled { tiles, partitions, replicated_last } => OpShardingProto {
                 kind: OTHER,
                 tile_assignment_dimensions: tiles.clone(),
@@ -75,7 +88,11 @@ impl OpSharding {
 /// XLA's text form, as `mhlo.sharding` holds it.
 impl fmt::Display for OpSharding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Tiled { tiles, partitions, replicated_last } = self else { return f.write_str("{replicated}") };
+        let (tiles, partitions, replicated_last) = match self {
+            Self::Replicated => return f.write_str("{replicated}"),
+            Self::Maximal { partition } => return write!(f, "{{maximal device={partition}}}"),
+            Self::Tiled { tiles, partitions, replicated_last } => (tiles, partitions, replicated_last),
+        };
         let list = |numbers: &[i64]| numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
         let last = if *replicated_last { " last_tile_dim_replicate" } else { "" };
         write!(f, "{{devices=[{}]{}{last}}}", list(tiles), list(partitions))
@@ -90,6 +107,9 @@ mod tests {
     fn written_as_xla_reads_it() {
         assert_eq!(OpSharding::Replicated.to_proto(), b"");
         assert_eq!(OpSharding::Replicated.to_string(), "{replicated}");
+        let maximal = OpSharding::Maximal { partition: 3 };
+        assert_eq!(maximal.to_string(), "{maximal device=3}");
+        assert_eq!(maximal.to_proto(), [8, 1, 26, 1, 1, 34, 1, 3]);
         let tiled = OpSharding::Tiled { tiles: vec![2, 1, 2], partitions: vec![0, 2, 1, 3], replicated_last: true };
         assert_eq!(tiled.to_string(), "{devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}");
         assert_eq!(tiled.to_proto(), [8, 3, 26, 3, 2, 1, 2, 34, 4, 0, 2, 1, 3, 48, 1]);

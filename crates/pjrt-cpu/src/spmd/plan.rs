@@ -18,7 +18,19 @@ pub(super) struct State {
     open: Vec<bool>,
     /// Axes along which each device has a value of its own.
     pub(super) manual: AxisSet,
-    extents: Vec<usize>,
+    pub(super) extents: Vec<usize>,
+    /// Only annotations may cut it unevenly: whoever sees the value from outside did not ask for padding.
+    even: bool,
+}
+
+/// What becomes of an annotation that cuts a dimension unevenly.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Uneven {
+    /// The last parts are padded.
+    Padded,
+    /// The same, but axes that make no part smaller are dropped.
+    Useful,
+    Refused,
 }
 
 /// What an op is for partitioning.
@@ -64,6 +76,8 @@ pub(super) struct Plan<'m> {
     /// argument of the region; and the axes of each dimension that are manual.
     pub(super) borders: HashMap<ValueId, Border>,
     pub(super) outputs: Vec<State>,
+    /// The partition that alone is passed an argument.
+    pub(super) holders: HashMap<ValueId, usize>,
     constants: HashMap<ValueId, &'m Literal>,
 }
 
@@ -84,7 +98,7 @@ impl Constants for Plan<'_> {
 
 /// States that are cut together.
 enum Edge {
-    Rule { sizes: Vec<usize>, tensors: Vec<(usize, Mapping)> },
+    Rule { sizes: Vec<usize>, alone: Vec<bool>, tensors: Vec<(usize, Mapping)> },
     Border { outer: usize, inner: usize, prefix: Spec },
 }
 
@@ -174,7 +188,15 @@ impl<'m> Plan<'m> {
         })?;
         let grid = Grid::new(partitions, &meshes(module)?, &annotations)?;
         let states = func.values.iter().map(State::of).collect();
-        let mut plan = Self { func, grid, states, borders: HashMap::new(), outputs: Vec::new(), constants };
+        let mut plan = Self {
+            func,
+            grid,
+            states,
+            borders: HashMap::new(),
+            outputs: Vec::new(),
+            holders: HashMap::new(),
+            constants,
+        };
         plan.arguments()?;
         let mut edges = Vec::new();
         plan.region(&func.body, AxisSet::default(), &mut edges, &mut |op, error| at(op)(error))?;
@@ -192,8 +214,8 @@ impl<'m> Plan<'m> {
         &self.states[border.outer]
     }
 
-    /// Cuts a state as an annotation says. Dimensions that cannot be cut evenly are cut less, where that is allowed.
-    fn annotate(&mut self, at: usize, sharding: Sharding, exact: bool) -> Result<()> {
+    /// Cuts a state as an annotation says.
+    fn annotate(&mut self, at: usize, sharding: Sharding, uneven: Uneven) -> Result<()> {
         let state = &mut self.states[at];
         let mut used = AxisSet::default();
         for (d, axes) in sharding.dims.iter().enumerate() {
@@ -202,13 +224,17 @@ impl<'m> Plan<'m> {
             }
             used.add(axes);
             let mut axes = axes.clone();
-            while !state.extents[d].is_multiple_of(self.grid.parts(&axes)) {
-                if exact {
-                    let (extent, parts) = (state.extents[d], self.grid.parts(&axes));
-                    return Err(CompileError::unsupported(format!(
-                        "dimension {d} of extent {extent} cut into {parts} parts; make it a multiple of {parts}"
-                    )));
-                }
+            let (extent, parts) = (state.extents[d], self.grid.parts(&axes));
+            if uneven == Uneven::Refused && !extent.is_multiple_of(parts) {
+                return Err(CompileError::unsupported(format!(
+                    "dimension {d} of extent {extent} cut into {parts} parts in a manual computation; make it a \
+                     multiple of {parts}"
+                )));
+            }
+            while uneven == Uneven::Useful
+                && let Some((_, less)) = axes.split_last()
+                && self.grid.local(extent, less) == self.grid.local(extent, &axes)
+            {
                 axes.pop();
             }
             state.dims[d] = axes;
@@ -230,9 +256,13 @@ impl<'m> Plan<'m> {
             let sharding = self.grid.sharding(&written, self.states[at].dims.len());
             let named = |e: CompileError| e.at(|| format!("argument {i} of function `{}`", self.func.name));
             let sharding = sharding.map_err(named)?;
+            if let Some(device) = self.grid.only_device(&written).map_err(named)? {
+                self.holders.insert(arg, device);
+            }
             let func = self.func;
-            self.annotate(at, sharding, true)
+            self.annotate(at, sharding, Uneven::Padded)
                 .map_err(|e| e.at(|| format!("argument {i} of function `{}`", func.name)))?;
+            self.states[at].even = true;
         }
         Ok(())
     }
@@ -242,10 +272,11 @@ impl<'m> Plan<'m> {
         let mut outputs = Vec::with_capacity(returned.len());
         for (i, &value) in returned.iter().enumerate() {
             let at = self.add(&self.func.values[value.0 as usize]);
+            self.states[at].even = true;
             if let Some(written) = self.func.result_attributes.get(i).map_or(Ok(None), of_value)? {
                 let func = self.func;
                 let sharding = self.grid.sharding(&written, self.states[at].dims.len());
-                let sharding = sharding.and_then(|s| self.annotate(at, s, true));
+                let sharding = sharding.and_then(|s| self.annotate(at, s, Uneven::Padded));
                 sharding.map_err(|e| e.at(|| format!("result {i} of function `{}`", func.name)))?;
             }
             self.link(&[value], Some(at), edges);
@@ -257,7 +288,7 @@ impl<'m> Plan<'m> {
     /// The annotation says that one device makes the value, as frameworks write at calls into the host.
     fn is_one_device(&self, written: &Written) -> bool {
         match written {
-            Written::Maximal => true,
+            Written::Maximal(_) => true,
             Written::Axes { mesh, dims, .. } => dims.is_empty() && self.grid.has_no_axes(mesh),
             _ => false,
         }
@@ -272,7 +303,7 @@ impl<'m> Plan<'m> {
     fn link(&self, values: &[ValueId], also: Option<usize>, edges: &mut Vec<Edge>) {
         let (sizes, mapping) = Rule::link(self.func, values);
         let tensors = values.iter().map(|v| v.0 as usize).chain(also).map(|at| (at, mapping.clone())).collect();
-        edges.push(Edge::Rule { sizes, tensors });
+        edges.push(Edge::Rule { alone: vec![true; sizes.len()], sizes, tensors });
     }
 
     fn region(
@@ -319,7 +350,7 @@ impl<'m> Plan<'m> {
                     let result = result.0 as usize;
                     let mut sharding = self.grid.sharding(written, self.states[result].dims.len())?;
                     open_dims(op, &mut sharding);
-                    self.annotate(result, sharding, false)?;
+                    self.annotate(result, sharding, Uneven::Useful)?;
                 }
             }
             Role::FullToShard => {
@@ -331,6 +362,7 @@ impl<'m> Plan<'m> {
                 let outer = full.0 as usize;
                 let prefix = prefix(&self.states[outer].dims, set)?;
                 self.states[shard.0 as usize].manual = inherited.union(set);
+                self.states[outer].even = true;
                 self.borders.insert(shard, Border { outer, prefix: prefix.clone() });
                 edges.push(Edge::Border { outer, inner: shard.0 as usize, prefix });
             }
@@ -342,7 +374,8 @@ impl<'m> Plan<'m> {
                 open_dims(op, &mut sharding);
                 let prefix = prefix(&sharding.dims, self.state(shard).manual)?;
                 self.states[outer].manual = manual;
-                self.annotate(outer, sharding, true)?;
+                self.annotate(outer, sharding, Uneven::Padded)?;
+                self.states[outer].even = true;
                 self.borders.insert(full, Border { outer, prefix: prefix.clone() });
                 edges.push(Edge::Border { outer, inner: shard.0 as usize, prefix });
             }
@@ -370,14 +403,14 @@ impl<'m> Plan<'m> {
                     };
                     let mut tensors = of(&op.results, rule.results);
                     tensors.extend(of(&op.operands, rule.operands));
-                    edges.push(Edge::Rule { sizes: rule.sizes, tensors });
+                    edges.push(Edge::Rule { sizes: rule.sizes, alone: rule.alone, tensors });
                     for (written, &result) in of_op(op)?.iter().zip(&op.results) {
                         if self.is_one_device(written) {
                             continue;
                         }
                         let result = result.0 as usize;
                         let sharding = self.grid.sharding(written, self.states[result].dims.len())?;
-                        self.annotate(result, sharding, false)?;
+                        self.annotate(result, sharding, Uneven::Useful)?;
                     }
                 }
             },
@@ -454,7 +487,8 @@ impl<'m> Plan<'m> {
             let outer = self.add(&self.func.values[operand.0 as usize]);
             let sharding = self.grid.sharding(written, self.states[outer].dims.len())?;
             let prefix = prefix(&sharding.dims, set)?;
-            self.annotate(outer, sharding, true)?;
+            self.annotate(outer, sharding, Uneven::Refused)?;
+            self.states[outer].even = true;
             self.states[outer].manual = manual;
             self.link(&[operand], Some(outer), edges);
             self.borders.insert(arg, Border { outer, prefix: prefix.clone() });
@@ -466,7 +500,8 @@ impl<'m> Plan<'m> {
             let outer = result.0 as usize;
             let sharding = self.grid.sharding(written, self.states[outer].dims.len())?;
             let prefix = prefix(&sharding.dims, set)?;
-            self.annotate(outer, sharding, true)?;
+            self.annotate(outer, sharding, Uneven::Refused)?;
+            self.states[outer].even = true;
             self.borders.insert(result, Border { outer, prefix: prefix.clone() });
             edges.push(Edge::Border { outer, inner: end.0 as usize, prefix });
         }
@@ -492,11 +527,11 @@ impl<'m> Plan<'m> {
     fn along(&mut self, edge: &Edge) -> bool {
         let mut changed = false;
         match edge {
-            Edge::Rule { sizes, tensors } => {
+            Edge::Rule { sizes, alone, tensors } => {
                 let mut best: Vec<Vec<Axis>> = vec![Vec::new(); sizes.len()];
                 for (at, mapping) in tensors {
                     for (axes, factors) in self.states[*at].dims.iter().zip(mapping) {
-                        for (factor, axes) in project(&self.grid, axes, factors, sizes) {
+                        for (factor, axes) in project(&self.grid, axes, factors, sizes, alone) {
                             if axes.len() > best[factor].len() {
                                 best[factor] = axes;
                             }
@@ -522,7 +557,7 @@ impl<'m> Plan<'m> {
         changed
     }
 
-    /// Adds axes to an open dimension as far as they are free and cut it evenly.
+    /// Adds axes to an open dimension as far as they are free and cut it evenly, or into smaller parts.
     fn extend(&mut self, at: usize, d: usize, axes: &[Axis]) -> bool {
         let state = &self.states[at];
         let current = &state.dims[d];
@@ -531,10 +566,11 @@ impl<'m> Plan<'m> {
         }
         let mut used = state.manual;
         state.dims.iter().for_each(|axes| used.add(axes));
+        let local = |count: usize| self.grid.local(state.extents[d], &axes[..count]);
         let fits = |count: &usize| {
             let added = &axes[current.len()..*count];
-            added.iter().all(|&a| !used.contains(a))
-                && state.extents[d].is_multiple_of(self.grid.parts(&axes[..*count]))
+            let even = state.extents[d].is_multiple_of(self.grid.parts(&axes[..*count]));
+            added.iter().all(|&a| !used.contains(a)) && (even || !state.even && local(*count) < local(count - 1))
         };
         let count = (current.len() + 1..=axes.len()).take_while(fits).last();
         if let Some(count) = count {
@@ -551,7 +587,7 @@ impl State {
             _ => Vec::new(),
         };
         let rank = extents.len();
-        Self { dims: vec![Vec::new(); rank], open: vec![true; rank], manual: AxisSet::default(), extents }
+        Self { dims: vec![Vec::new(); rank], open: vec![true; rank], extents, ..Self::default() }
     }
 }
 
@@ -581,7 +617,18 @@ fn prefix(dims: &Spec, manual: AxisSet) -> Result<Spec> {
 }
 
 /// What the axes of a dimension are for each of its factors.
-pub(super) fn project(grid: &Grid, axes: &[Axis], factors: &[usize], sizes: &[usize]) -> Vec<(usize, Vec<Axis>)> {
+pub(super) fn project(
+    grid: &Grid,
+    axes: &[Axis],
+    factors: &[usize],
+    sizes: &[usize],
+    alone: &[bool],
+) -> Vec<(usize, Vec<Axis>)> {
+    if let &[factor] = factors
+        && alone[factor]
+    {
+        return vec![(factor, axes.to_vec())];
+    }
     let mut rest = axes;
     let mut found = Vec::with_capacity(factors.len());
     for &factor in factors {
@@ -631,6 +678,9 @@ pub(super) fn manual_of(plan: &Plan<'_>, op: &Op) -> AxisSet {
 
 /// The extents of a value when it is cut like that.
 pub(super) fn local_shape(grid: &Grid, func: &Func, value: ValueId, spec: &Spec) -> Vec<i64> {
-    let cut = |(&extent, axes): (&i64, &Vec<Axis>)| extent / i64::try_from(grid.parts(axes)).unwrap_or(1).max(1);
+    let cut = |(&extent, axes): (&i64, &Vec<Axis>)| {
+        let local = usize::try_from(extent).ok().and_then(|extent| i64::try_from(grid.local(extent, axes)).ok());
+        local.unwrap_or(extent)
+    };
     shape(func, value).iter().zip(spec).map(cut).collect()
 }

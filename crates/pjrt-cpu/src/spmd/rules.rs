@@ -2,6 +2,7 @@
 //!
 //! An op is described by factors: independent loops of its computation. A dimension lists the factors it is made of,
 //! major first; one that lists none must be whole wherever the op runs. A factor that no result has is summed over.
+//! A factor that makes up whole dimensions may be cut into parts of which the last are padded.
 
 use stablehlo::ir::{Attribute, Attributes, Binary, Func, Literal, Op, OpKind, TensorType, Type, ValueId};
 
@@ -14,6 +15,8 @@ pub(super) struct Rule {
     pub(super) sizes: Vec<usize>,
     /// Factors over which results are reduced.
     pub(super) reduced: Vec<bool>,
+    /// Factors that are the only one of each of their dimensions.
+    pub(super) alone: Vec<bool>,
     pub(super) operands: Vec<Mapping>,
     pub(super) results: Vec<Mapping>,
 }
@@ -68,6 +71,20 @@ impl Rule {
             };
             let (operands, results) = (at(&self.operands), at(&self.results));
             self.join(size, &operands, &results);
+        }
+    }
+
+    fn find_alone(&mut self, func: &Func, op: &Op) {
+        self.alone = vec![true; self.sizes.len()];
+        for (mappings, values) in [(&self.operands, &op.operands), (&self.results, &op.results)] {
+            for (mapping, &value) in mappings.iter().zip(values) {
+                for (factors, &size) in mapping.iter().zip(shape(func, value)) {
+                    let covers = |factor: usize| factors.len() == 1 && self.sizes[factor] == extent(size);
+                    for &factor in factors.iter().filter(|&&factor| !covers(factor)) {
+                        self.alone[factor] = false;
+                    }
+                }
+            }
         }
     }
 
@@ -255,6 +272,7 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
     for (factor, _) in rule.sizes.clone().iter().enumerate().filter(|(_, size)| **size == 0) {
         rule.operands.iter_mut().chain(&mut rule.results).flatten().for_each(|dim| dim.retain(|&f| f != factor));
     }
+    rule.find_alone(func, op);
     rule
 }
 

@@ -9,7 +9,8 @@ use stablehlo::ir::{
 use super::build::{Builder, id_matrix};
 use super::grid::{Axis, Grid, Spec};
 use super::mesh_groups::mesh_groups;
-use super::plan::{Plan, Role, join, local_shape, manual_of, project, role};
+use super::outside::is_cross_partition;
+use super::plan::{Border, Plan, Role, join, local_shape, manual_of, project, role};
 use super::rules::{Mapping, Rule, reducer, rule};
 use crate::engine::{CompileError, place};
 
@@ -51,6 +52,11 @@ pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result
     for &arg in func.args() {
         args.push(splitter.declare(arg, plan.state(arg).dims.clone())?);
     }
+    for &arg in func.args() {
+        if let (Some(&holder), Some(form)) = (plan.holders.get(&arg), &mut splitter.forms[arg.0 as usize]) {
+            form.value = splitter.build.broadcast_from(form.value, holder)?;
+        }
+    }
     let (last, ops) = func.body.ops.split_last().ok_or_else(|| CompileError::invalid("a function without ops"))?;
     splitter.ops(ops)?;
     let mut operands = Vec::with_capacity(last.operands.len());
@@ -89,7 +95,7 @@ impl<'m> Splitter<'_, 'm> {
     }
 
     /// A new value for an old one cut like that, made by nobody yet.
-    fn declare(&mut self, old: ValueId, spec: Spec) -> Result<ValueId> {
+    pub(super) fn declare(&mut self, old: ValueId, spec: Spec) -> Result<ValueId> {
         let ty = self.local_type(old, &spec);
         let value = self.build.value(ty)?;
         self.forms[old.0 as usize] = Some(Form { value, spec });
@@ -121,7 +127,7 @@ impl<'m> Splitter<'_, 'm> {
         if let Some(&value) = self.scopes.iter().rev().find_map(|scope| scope.get(&key)) {
             return Ok(value);
         }
-        let value = self.build.reshard(form.value, &form.spec, spec)?;
+        let value = self.build.reshard(form.value, &self.plan.state(old).extents, &form.spec, spec)?;
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(key, value);
         }
@@ -180,6 +186,7 @@ impl<'m> Splitter<'_, 'm> {
     fn enter(&mut self, operand: ValueId, arg: ValueId) -> Result<()> {
         let border = self.plan.borders.get(&arg).ok_or_else(|| CompileError::invalid("a border without a plan"))?;
         let outer = self.plan.outer(border).dims.clone();
+        self.check_border(border, &outer)?;
         let value = self.get(operand, &outer)?;
         let free = outer.iter().zip(&border.prefix).map(|(axes, prefix)| axes[prefix.len()..].to_vec()).collect();
         self.same(value, arg, free)
@@ -188,9 +195,26 @@ impl<'m> Splitter<'_, 'm> {
     fn leave(&mut self, end: ValueId, result: ValueId) -> Result<()> {
         let border = self.plan.borders.get(&result).ok_or_else(|| CompileError::invalid("a border without a plan"))?;
         let outer = self.plan.outer(border).dims.clone();
+        self.check_border(border, &outer)?;
         let free = outer.iter().zip(&border.prefix).map(|(axes, prefix)| axes[prefix.len()..].to_vec()).collect();
         let value = self.get(end, &free)?;
         self.same(value, result, outer)
+    }
+
+    /// Along a dimension that is manual in part, the parts of each device's own must not share a padding.
+    fn check_border(&self, border: &Border, outer: &Spec) -> Result<()> {
+        let extents = &self.plan.outer(border).extents;
+        for (d, (axes, prefix)) in outer.iter().zip(&border.prefix).enumerate() {
+            let mixed = !prefix.is_empty() && prefix.len() < axes.len();
+            if mixed && !extents[d].is_multiple_of(self.grid.parts(axes)) {
+                let (extent, parts) = (extents[d], self.grid.parts(axes));
+                return Err(CompileError::unsupported(format!(
+                    "dimension {d} of extent {extent} cut into {parts} parts along axes of which only some are manual; \
+                     make it a multiple of {parts}"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// `old` is the new `value`, which must have its type.
@@ -212,18 +236,8 @@ impl<'m> Splitter<'_, 'm> {
             }
             OpKind::Other { name, .. } if name == "sdy.sharding_group" => Ok(()),
             OpKind::Other { name, .. } => {
-                let manual = manual_of(self.plan, op);
-                let is_collective = matches!(
-                    name.as_str(),
-                    "stablehlo.all_reduce"
-                        | "stablehlo.all_gather"
-                        | "stablehlo.all_to_all"
-                        | "stablehlo.reduce_scatter"
-                        | "stablehlo.collective_permute"
-                        | "stablehlo.collective_broadcast"
-                );
-                if is_collective && manual.is_empty() {
-                    return Err(CompileError::unsupported(format!("{name} outside of a manual part of the program")));
+                if self.manual == 0 && manual_of(self.plan, op).is_empty() && is_cross_partition(op) {
+                    return self.collective_outside(op);
                 }
                 if name.starts_with("sdy.") {
                     return Err(CompileError::unsupported(format!(
@@ -231,6 +245,11 @@ impl<'m> Splitter<'_, 'm> {
                     )));
                 }
                 self.generic(op)
+            }
+            OpKind::CustomCall { call_target_name, .. }
+                if call_target_name == "ragged_all_to_all" && manual_of(self.plan, op).is_empty() =>
+            {
+                self.collective_outside(op)
             }
             OpKind::CustomCall { has_side_effect: true, .. } if self.is_for_all(op)? => self.once(op),
             OpKind::Constant(literal) => self.constant(op, literal),
@@ -255,7 +274,7 @@ impl<'m> Splitter<'_, 'm> {
         let mut candidates: Vec<(usize, Vec<Axis>, usize)> = Vec::new();
         let mut weigh = |mapping: &Mapping, spec: &Spec, bytes: usize| {
             for (axes, factors) in spec.iter().zip(mapping) {
-                for (factor, axes) in project(self.grid, axes, factors, &rule.sizes) {
+                for (factor, axes) in project(self.grid, axes, factors, &rule.sizes, &rule.alone) {
                     match candidates.iter_mut().find(|c| c.0 == factor && c.1 == axes) {
                         _ if axes.is_empty() => {}
                         Some(known) => known.2 = known.2.saturating_add(bytes),
@@ -304,7 +323,7 @@ impl<'m> Splitter<'_, 'm> {
         }
     }
 
-    fn spec(&self, rule: &Rule, mapping: &Mapping, cut: &[Vec<Axis>]) -> Spec {
+    pub(super) fn spec(&self, rule: &Rule, mapping: &Mapping, cut: &[Vec<Axis>]) -> Spec {
         mapping.iter().map(|factors| join(self.grid, factors, &rule.sizes, cut)).collect()
     }
 
@@ -317,6 +336,7 @@ impl<'m> Splitter<'_, 'm> {
             let spec = self.spec(&rule, mapping, &cut);
             operands.push(self.get(value, &spec)?);
         }
+        self.mask(op, &rule, &cut, &mut operands)?;
         let mut results = Vec::with_capacity(op.results.len());
         let mut specs = Vec::with_capacity(op.results.len());
         for (mapping, &value) in rule.results.iter().zip(&op.results) {
@@ -344,10 +364,39 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
+    /// Overwrites padding that the op would reduce along with the elements.
+    fn mask(&mut self, op: &Op, rule: &Rule, cut: &[Vec<Axis>], operands: &mut [ValueId]) -> Result<()> {
+        for (i, mapping) in rule.operands.iter().enumerate() {
+            for (d, factors) in mapping.iter().enumerate() {
+                let &[factor] = &factors[..] else { continue };
+                let (extent, axes) = (rule.sizes[factor], &cut[factor]);
+                if !rule.reduced[factor] || extent.is_multiple_of(self.grid.parts(axes)) {
+                    continue;
+                }
+                let fill = match (&op.kind, &operands[..]) {
+                    // A reduction is cut only if its initial value may be combined any number of times.
+                    (OpKind::Reduce { .. }, &[_, init]) => init,
+                    (OpKind::Reduce { .. }, _) => {
+                        return Err(CompileError::invalid("a reduction of several operands that is cut"));
+                    }
+                    _ => {
+                        let element = self.build.tensor(operands[i])?.element;
+                        self.build.zero(element)?
+                    }
+                };
+                operands[i] = self.build.masked(operands[i], d, extent, axes, fill)?;
+            }
+        }
+        Ok(())
+    }
+
     /// A result of which every partition has a summand: in full, or the part the plan wants at once.
     fn reduced(&mut self, old: ValueId, new: ValueId, spec: Spec, op: Binary, axes: &[Axis]) -> Result<Form> {
-        let wanted = &self.plan.state(old).dims;
-        let scattered = |d: &usize| wanted[*d].strip_prefix(&spec[*d][..]).is_some_and(|rest| rest.starts_with(axes));
+        let (wanted, extents) = (&self.plan.state(old).dims, &self.plan.state(old).extents);
+        let scattered = |d: &usize| {
+            wanted[*d].strip_prefix(&spec[*d][..]).is_some_and(|rest| rest.starts_with(axes))
+                && self.grid.nests(extents[*d], &spec[*d], axes)
+        };
         if let Some(d) = (0..spec.len()).find(scattered) {
             let value = self.build.reduce_scatter(new, op, axes, d)?;
             let mut spec = spec;
@@ -358,7 +407,7 @@ impl<'m> Splitter<'_, 'm> {
     }
 
     /// The op's attributes for parts of tensors.
-    fn localized(&self, op: &Op, operands: &[ValueId], results: &[ValueId]) -> Result<OpKind> {
+    pub(super) fn localized(&self, op: &Op, operands: &[ValueId], results: &[ValueId]) -> Result<OpKind> {
         let global = |i: usize| self.func().ty(op.operands[i]).as_tensor().map_or(&[][..], |ty| &ty.shape[..]);
         Ok(match &op.kind {
             OpKind::Slice { start_indices, limit_indices, strides } => {
@@ -447,7 +496,7 @@ impl<'m> Splitter<'_, 'm> {
     }
 
     /// A region whose values are scalars, which are never cut.
-    fn scalar_region(&mut self, region: &'m Region) -> Result<Region> {
+    pub(super) fn scalar_region(&mut self, region: &'m Region) -> Result<Region> {
         self.nested(|s| {
             let args = region.args.iter().map(|&arg| s.declare(arg, s.whole_of(arg))).collect::<Result<_>>()?;
             for op in &region.ops {

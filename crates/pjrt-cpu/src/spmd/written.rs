@@ -25,8 +25,8 @@ pub(super) enum Written {
     Replicated,
     /// The value is each device's own.
     Manual,
-    /// One device has it.
-    Maximal,
+    /// The device of that number has it.
+    Maximal(usize),
 }
 
 /// The axes of one dimension, major first.
@@ -197,12 +197,15 @@ impl<'a> Reader<'a> {
     /// `{devices=[2,2]<=[4]}` and its relatives.
     fn tiles(&mut self) -> Result<Written> {
         self.expect("{")?;
-        for (word, written) in
-            [("replicated", Written::Replicated), ("manual", Written::Manual), ("maximal", Written::Maximal)]
-        {
+        for (word, written) in [("replicated", Written::Replicated), ("manual", Written::Manual)] {
             if self.eat(word) {
                 return Ok(written);
             }
+        }
+        if self.eat("maximal") {
+            self.expect("device")?;
+            self.expect("=")?;
+            return self.number().map(Written::Maximal);
         }
         self.expect("devices")?;
         self.expect("=")?;
@@ -392,6 +395,7 @@ mod tests {
     fn gspmd() {
         assert_eq!(tiles("{replicated}").unwrap(), Written::Replicated);
         assert_eq!(tiles("{manual}").unwrap(), Written::Manual);
+        assert_eq!(tiles("{maximal device=2}").unwrap(), Written::Maximal(2));
         assert_eq!(
             tiles("{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}").unwrap(),
             Written::Tiles { tiles: vec![2, 1, 2], devices: vec![0, 2, 1, 3], last: vec![false] }

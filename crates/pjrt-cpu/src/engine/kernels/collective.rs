@@ -10,6 +10,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::Kernel;
 use super::combine::Body;
+use super::ragged_exchange::RaggedAllToAll;
 use super::shape::Concatenate;
 use crate::engine::comm::Member;
 use crate::engine::dtype::with_size;
@@ -44,6 +45,7 @@ pub(crate) enum Kind {
         chunks: Vec<usize>,
     },
     AllToAll(Vec<AllToAll>),
+    RaggedAllToAll(RaggedAllToAll),
     /// The flattened id each member receives from.
     Permute {
         sources: Vec<Option<usize>>,
@@ -128,6 +130,11 @@ impl Collective {
                     outs.push(out);
                 }
                 Ok(outs)
+            }
+            Kind::RaggedAllToAll(exchange) => {
+                let mut out = pool.alloc(bytes[0])?;
+                exchange.run(&met.brought, place, out.write()?)?;
+                Ok(vec![out])
             }
             Kind::Permute { sources } => match sources.get(member.id()).copied().flatten() {
                 Some(source) => {

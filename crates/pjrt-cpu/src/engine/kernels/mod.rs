@@ -13,6 +13,7 @@ pub(crate) mod index;
 pub(crate) mod lapack;
 pub(crate) mod linalg;
 pub(crate) mod map;
+pub(crate) mod ragged_exchange;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod rng;

@@ -53,7 +53,12 @@ impl<'m> Cx<'_, 'm> {
         self.meeting(kind, Vec::new(), &[], vec![ty])
     }
 
-    fn meeting(&mut self, kind: Kind, groups: Groups, ins: &[V], types: Vec<TensorType>) -> Result<()> {
+    pub(super) fn meeting(&mut self, kind: Kind, groups: Groups, ins: &[V], types: Vec<TensorType>) -> Result<()> {
+        let results = self.meet(kind, groups, ins, types)?;
+        self.finish(results)
+    }
+
+    fn meet(&mut self, kind: Kind, groups: Groups, ins: &[V], types: Vec<TensorType>) -> Result<Vec<Tv>> {
         let mut of: Vec<Option<Arc<[usize]>>> = vec![None; self.members()];
         for group in groups {
             let group: Arc<[usize]> = group.into();
@@ -63,10 +68,13 @@ impl<'m> Cx<'_, 'm> {
                 self.ensure(fits, || format!("member {id} is in two groups, or not in the launch"))?;
             }
         }
-        let everybody = of.iter().all(Option::is_some);
+        let alone = of.iter().position(Option::is_none);
         let meets = !matches!(kind, Kind::PartitionId | Kind::ReplicaId);
         if meets && !matches!(kind, Kind::Permute { .. } | Kind::Broadcast { .. } | Kind::Reduce { .. }) {
-            self.ensure(everybody, || "the groups do not cover all members".to_owned())?;
+            self.ensure(alone.is_none(), || {
+                let members = self.members();
+                format!("member {} of the launch's {members} is in no group", alone.unwrap_or_default())
+            })?;
         }
         let id = self.l.collectives;
         self.l.collectives += u32::from(meets);
@@ -74,21 +82,26 @@ impl<'m> Cx<'_, 'm> {
         let outs: Vec<V> = types.iter().map(|ty| self.l.value(ty)).collect();
         let collective = Box::new(Collective { id, groups: of, kind });
         self.out.push(Node { op: Op::Collective(collective), ins, outs: outs.clone() });
-        self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
+        Ok(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
     }
 
     fn members(&self) -> usize {
         self.l.settings.replicas.max(1).saturating_mul(self.l.settings.partitions.max(1))
     }
 
+    /// How many ids a scope has, and what they number.
+    fn ids(&self, scope: &Scope) -> (usize, &'static str) {
+        match scope {
+            Scope::CrossReplica | Scope::CrossReplicaAndPartition => (self.l.settings.replicas.max(1), "replicas"),
+            Scope::CrossPartition => (self.l.settings.partitions.max(1), "partitions"),
+            Scope::FlattenedIds => (self.members(), "members"),
+        }
+    }
+
     /// The groups of flattened ids that lists of numbers stand for.
     fn resolve(&self, lists: &Groups, scope: &Scope) -> Result<Groups> {
         let (replicas, partitions) = (self.l.settings.replicas.max(1), self.l.settings.partitions.max(1));
-        let (count, what) = match scope {
-            Scope::CrossReplica | Scope::CrossReplicaAndPartition => (replicas, "replicas"),
-            Scope::CrossPartition => (partitions, "partitions"),
-            Scope::FlattenedIds => (self.members(), "members"),
-        };
+        let (count, what) = self.ids(scope);
         for &id in lists.iter().flatten() {
             if id >= count {
                 return Err(self.invalid(format!("a group names {id} where the launch has {count} {what}")));
@@ -111,7 +124,10 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// The groups of an op that has `channel_id` and, where `global` says so, `use_global_device_ids`.
-    fn groups(&self, a: &Named<'_>, global: bool) -> Result<(Groups, usize)> {
+    ///
+    /// A group of which the launch has no member is ignored: programs name groups that meet elsewhere. Where each
+    /// group is one member, those of no group are groups of one, as XLA removes such collectives.
+    pub(super) fn groups(&self, a: &Named<'_>, global: bool, covers: bool) -> Result<(Groups, usize)> {
         let channel = a.int("channel_id")? > 0;
         let scope = match (channel, global && a.int("use_global_device_ids")? != 0) {
             (true, true) => Scope::FlattenedIds,
@@ -125,21 +141,23 @@ impl<'m> Cx<'_, 'm> {
             _ => a.matrix("replica_groups")?,
         };
         if lists.iter().all(Vec::is_empty) {
-            let count = match scope {
-                Scope::CrossPartition => self.l.settings.partitions.max(1),
-                Scope::FlattenedIds => self.members(),
-                Scope::CrossReplica | Scope::CrossReplicaAndPartition => self.l.settings.replicas.max(1),
-            };
-            lists = vec![(0..count).collect()];
+            lists = vec![(0..self.ids(&scope).0).collect()];
         }
         lists.retain(|list| !list.is_empty());
+        let (count, single) = (self.ids(&scope).0, lists.iter().all(|list| list.len() == 1));
+        lists.retain(|list| list.iter().any(|&id| id < count));
+        if single && covers {
+            let others: Groups =
+                (0..count).filter(|id| !lists.iter().flatten().any(|x| x == id)).map(|id| vec![id]).collect();
+            lists.extend(others);
+        }
         let groups = self.resolve(&lists, &scope)?;
         let size = groups.first().map_or(1, Vec::len);
         Ok((groups, size))
     }
 
     /// All groups have `size` members.
-    fn even(&self, groups: &Groups, size: usize) -> Result<()> {
+    pub(super) fn even(&self, groups: &Groups, size: usize) -> Result<()> {
         self.ensure(groups.iter().all(|g| g.len() == size), || "groups of different sizes".to_owned())
     }
 
@@ -157,22 +175,34 @@ impl<'m> Cx<'_, 'm> {
 
     fn all_reduce(&mut self, a: &Named<'_>) -> Result<()> {
         let operands = self.operands()?;
-        let first = operands.first().ok_or_else(|| self.invalid("has no operands"))?.clone();
-        if operands.iter().any(|x| x.ty.dtype != first.ty.dtype) {
-            return Err(CompileError::unsupported("all_reduce of tensors of several element types"));
-        }
-        let (groups, _) = self.groups(a, true)?;
+        self.ensure(!operands.is_empty(), || "has no operands".to_owned())?;
+        let (groups, _) = self.groups(a, true, true)?;
         let region = self.body()?;
-        let mut ins: Vec<V> = operands.iter().map(|x| x.v).collect();
-        let body = self.reducer(region, first.ty.dtype, &mut ins)?;
-        let sizes = vec![first.ty.dtype.size(); operands.len()];
-        let types = operands.into_iter().map(|x| x.ty).collect();
-        self.meeting(Kind::AllReduce { sizes, body }, groups, &ins, types)
+        let mixed = operands.iter().any(|x| x.ty.dtype != operands[0].ty.dtype);
+        if mixed && combine(region).is_none() {
+            return Err(CompileError::unsupported(
+                "all_reduce of tensors of several element types by a function other than one sum, product, maximum, \
+                 minimum or bitwise operation",
+            ));
+        }
+        // One meeting for the tensors of each element type.
+        let mut results: Vec<Option<Tv>> = vec![None; operands.len()];
+        while let Some(first) = results.iter().position(Option::is_none) {
+            let dtype = operands[first].ty.dtype;
+            let chosen: Vec<usize> = (first..operands.len()).filter(|&i| operands[i].ty.dtype == dtype).collect();
+            let mut ins: Vec<V> = chosen.iter().map(|&i| operands[i].v).collect();
+            let body = self.reducer(region, dtype, &mut ins)?;
+            let sizes = vec![dtype.size(); chosen.len()];
+            let types = chosen.iter().map(|&i| operands[i].ty.clone()).collect();
+            let met = self.meet(Kind::AllReduce { sizes, body }, groups.clone(), &ins, types)?;
+            chosen.into_iter().zip(met).for_each(|(i, tv)| results[i] = Some(tv));
+        }
+        self.finish(results.into_iter().flatten().collect())
     }
 
     fn reduce_scatter(&mut self, a: &Named<'_>) -> Result<()> {
         let [x] = self.take()?;
-        let (groups, size) = self.groups(a, true)?;
+        let (groups, size) = self.groups(a, true, true)?;
         self.even(&groups, size)?;
         let d = self.dimension(a, "scatter_dimension", &x.ty)?;
         self.ensure(x.ty.dims[d] % size == 0, || format!("dimension {d} of {} among {size} members", x.ty))?;
@@ -193,7 +223,7 @@ impl<'m> Cx<'_, 'm> {
 
     fn all_gather(&mut self, a: &Named<'_>) -> Result<()> {
         let operands = self.operands()?;
-        let (groups, size) = self.groups(a, true)?;
+        let (groups, size) = self.groups(a, true, true)?;
         self.even(&groups, size)?;
         let (mut chunks, mut types) = (Vec::new(), Vec::new());
         for x in &operands {
@@ -209,7 +239,7 @@ impl<'m> Cx<'_, 'm> {
 
     fn all_to_all(&mut self, a: &Named<'_>) -> Result<()> {
         let operands = self.operands()?;
-        let (groups, size) = self.groups(a, false)?;
+        let (groups, size) = self.groups(a, false, true)?;
         self.even(&groups, size)?;
         let count = a.int("split_count")?;
         self.ensure(usize::try_from(count) == Ok(size), || format!("split_count = {count} in groups of {size}"))?;
@@ -274,7 +304,7 @@ impl<'m> Cx<'_, 'm> {
 
     fn collective_broadcast(&mut self, a: &Named<'_>) -> Result<()> {
         let (operands, root) = self.rooted(a)?;
-        let (groups, _) = self.groups(a, false)?;
+        let (groups, _) = self.groups(a, false, false)?;
         let ins: Vec<V> = operands.iter().map(|x| x.v).chain(root).collect();
         let kind = Kind::Broadcast { rooted: root.is_some() };
         self.meeting(kind, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
@@ -287,7 +317,7 @@ impl<'m> Cx<'_, 'm> {
             return Err(CompileError::unsupported("collective_reduce of tensors of several element types"));
         }
         // Unlike those of `all_reduce`, groups with a channel are of partitions unless they say otherwise.
-        let (groups, _) = self.groups(a, a.int("use_global_device_ids")? != 0)?;
+        let (groups, _) = self.groups(a, a.int("use_global_device_ids")? != 0, false)?;
         let region = self.body()?;
         let mut ins: Vec<V> = operands.iter().map(|x| x.v).collect();
         let body = self.reducer(region, first.ty.dtype, &mut ins)?;
@@ -305,9 +335,9 @@ impl<'m> Cx<'_, 'm> {
 }
 
 /// The raw attributes of a collective.
-struct Named<'m> {
-    cx: String,
-    attributes: &'m Attributes,
+pub(super) struct Named<'m> {
+    pub(super) cx: String,
+    pub(super) attributes: &'m Attributes,
 }
 
 impl<'m> Named<'m> {

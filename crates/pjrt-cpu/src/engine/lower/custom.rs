@@ -49,6 +49,7 @@ impl<'m> Cx<'_, 'm> {
             "ProductOfElementaryHouseholderReflectors" => self.householder_product(),
             "Eigh" => self.eigh(),
             "ApproxTopK" => self.approx_top_k(),
+            "ragged_all_to_all" => self.ragged_all_to_all(),
             // Keeps what it reads from being dropped before programs reach a device.
             "dce_sink" => self.finish(Vec::new()),
             "TopK" | "mhlo.topk" => self.top_k(),

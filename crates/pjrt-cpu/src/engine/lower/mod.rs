@@ -15,6 +15,7 @@ mod name;
 mod normalization;
 mod other;
 mod ragged;
+mod ragged_exchange;
 mod random;
 mod reduce;
 mod region;

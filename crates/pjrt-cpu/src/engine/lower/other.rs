@@ -36,9 +36,6 @@ impl<'m> Cx<'_, 'm> {
             "infeed" | "outfeed" | "send" | "recv" => Err(CompileError::unsupported(format!(
                 "{name}: this device has no host queues; pass values as arguments and results, or through a custom_call"
             ))),
-            "async_start" | "async_done" => {
-                Err(CompileError::unsupported(format!("{name}: use the op itself, which is as asynchronous here")))
-            }
             _ => return None,
         })
     }

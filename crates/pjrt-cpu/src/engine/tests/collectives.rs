@@ -8,7 +8,7 @@ use super::tensor;
 use crate::engine::{CompileSettings, DType, Member, Pool, Program, RunError, Tensor, World, compile_with};
 
 /// A program of one function `main` for a world of that size.
-fn program(replicas: usize, partitions: usize, parameters: &str, results: &str, body: &str) -> Program {
+pub(super) fn program(replicas: usize, partitions: usize, parameters: &str, results: &str, body: &str) -> Program {
     let text = format!("func.func @main({parameters}) -> ({results}) {{\n{body}\n}}");
     let module = stablehlo::parse(text).expect("the test's program parses");
     let mut settings = CompileSettings::new(replicas, partitions);
@@ -17,7 +17,10 @@ fn program(replicas: usize, partitions: usize, parameters: &str, results: &str, 
 }
 
 /// Runs a program on all members of a world; `inputs(flattened id)` are a member's own.
-fn launch(program: &Program, inputs: impl Fn(usize) -> Vec<Tensor> + Sync) -> Vec<Result<Vec<Tensor>, RunError>> {
+pub(super) fn launch(
+    program: &Program,
+    inputs: impl Fn(usize) -> Vec<Tensor> + Sync,
+) -> Vec<Result<Vec<Tensor>, RunError>> {
     let world = World::new(program.settings().replicas, program.settings().partitions);
     let members: Vec<Member> = world.members();
     thread::scope(|scope| {
@@ -31,14 +34,14 @@ fn launch(program: &Program, inputs: impl Fn(usize) -> Vec<Tensor> + Sync) -> Ve
 }
 
 /// The only result of every member.
-fn results<T: Pod>(program: &Program, inputs: impl Fn(usize) -> Vec<Tensor> + Sync) -> Vec<Vec<T>> {
+pub(super) fn results<T: Pod>(program: &Program, inputs: impl Fn(usize) -> Vec<Tensor> + Sync) -> Vec<Vec<T>> {
     let outputs = launch(program, inputs);
     let one = |o: Result<Vec<Tensor>, RunError>| o.expect("a member runs")[0].as_slice().expect("elements").to_vec();
     outputs.into_iter().map(one).collect()
 }
 
 /// The attributes of groups in one of the specification's ways to number their members.
-fn groups(list: &str, channel: bool, global: bool) -> String {
+pub(super) fn groups(list: &str, channel: bool, global: bool) -> String {
     let rows = list.matches('[').count() - 1;
     let columns = list.split(']').next().map_or(0, |row| row.split(',').count());
     let channel = if channel { "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, " } else { "" };
@@ -46,7 +49,7 @@ fn groups(list: &str, channel: bool, global: bool) -> String {
     format!("{channel}replica_groups = dense<{list}> : tensor<{rows}x{columns}xi64>{global}")
 }
 
-fn all_reduce(op: &str, element: &str, n: usize, groups: &str) -> String {
+pub(super) fn all_reduce(op: &str, element: &str, n: usize, groups: &str) -> String {
     format!(
         "%0 = \"stablehlo.all_reduce\"(%x) <{{{groups}}}> ({{
           ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):

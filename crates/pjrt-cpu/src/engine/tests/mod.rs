@@ -7,6 +7,7 @@ mod custom_calls;
 mod dynamic;
 mod errors;
 mod fusion;
+mod groups;
 mod memory;
 mod narrow;
 mod products;

@@ -6,7 +6,7 @@ use super::{module, sample};
 use crate::engine::{CompileErrorKind, CompileSettings, DType, Pool, Tensor, World, compile_with};
 
 /// Runs a program whose inputs are given per device.
-fn launch(
+pub(super) fn launch(
     text: &str,
     replicas: usize,
     partitions: usize,
@@ -28,7 +28,7 @@ fn launch(
     })
 }
 
-fn numbers(tensors: &[Tensor]) -> Vec<Vec<f32>> {
+pub(super) fn numbers(tensors: &[Tensor]) -> Vec<Vec<f32>> {
     tensors.iter().map(|t| t.as_slice().expect("floats").to_vec()).collect()
 }
 
@@ -151,10 +151,15 @@ fn what_cannot_be_split_is_named() {
         error.to_string()
     };
     let uneven = refused(
-        "func.func @main(%a: tensor<5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}]>}) -> tensor<5xf32> { return %a : tensor<5xf32> }",
+        "func.func @main(%a: tensor<5xf32>) -> tensor<5xf32> {
+          %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{\"x\"}]>] out_shardings=[<@mesh, [{\"x\"}]>]
+            manual_axes={\"x\"} (%p: tensor<3xf32>) {
+            sdy.return %p : tensor<3xf32>
+          } : (tensor<5xf32>) -> tensor<5xf32>
+          return %0 : tensor<5xf32>
+        }",
     );
-    assert!(uneven.contains("dimension 0 of extent 5 cut into 2 parts; make it a multiple of 2"), "{uneven}");
-    assert!(uneven.contains("argument 0 of function `main`"), "{uneven}");
+    assert!(uneven.contains("dimension 0 of extent 5 cut into 2 parts in a manual computation"), "{uneven}");
     let id = refused(
         "func.func @main() -> tensor<ui32> {
           %0 = stablehlo.partition_id : tensor<ui32>
@@ -164,7 +169,7 @@ fn what_cannot_be_split_is_named() {
     assert!(id.contains("result 0 of function `main` differs between devices"), "{id}");
     let outside = refused(
         "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-          %0 = \"stablehlo.collective_permute\"(%a) <{source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32> loc(\"mine.py\":3:7)
+          %0 = \"stablehlo.collective_permute\"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32> loc(\"mine.py\":3:7)
           return %0 : tensor<4xf32>
         }",
     );
@@ -185,7 +190,7 @@ fn what_cannot_be_split_is_named() {
 }
 
 #[test]
-fn a_constraint_that_does_not_divide_cuts_less() {
+fn a_constraint_may_cut_unevenly() {
     let text =
         "func.func @main(%a: tensor<6x5xf32>) -> (tensor<6x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
           %0 = sdy.sharding_constraint %a <@mesh, [{\"x\", \"y\"}, {}]> : tensor<6x5xf32>

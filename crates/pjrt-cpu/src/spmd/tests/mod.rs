@@ -1,7 +1,11 @@
 //! Programs split over several devices, compared with the same programs on one.
 
 mod manual;
+mod maximal;
+mod outside;
+mod round_trip;
 mod traffic;
+mod uneven;
 
 use std::thread;
 
@@ -46,7 +50,9 @@ struct Tiles {
 impl Tiles {
     fn of(sharding: &OpSharding, rank: usize) -> Self {
         match sharding {
-            OpSharding::Replicated => Self { tiles: vec![1; rank], holders: vec![(0..4).collect()] },
+            OpSharding::Replicated | OpSharding::Maximal { .. } => {
+                Self { tiles: vec![1; rank], holders: vec![(0..4).collect()] }
+            }
             OpSharding::Tiled { tiles, partitions, .. } => {
                 let tiles: Vec<usize> = tiles[..rank].iter().map(|&t| usize::try_from(t).unwrap()).collect();
                 let copies = 4 / tiles.iter().product::<usize>();
@@ -63,7 +69,7 @@ impl Tiles {
         for whole in 0..n {
             let (mut rest, mut part, mut within, mut parts, mut size) = (whole, 0, 0, 1, 1);
             for (&dim, &tiles) in dims.iter().zip(&self.tiles).rev() {
-                let (at, local) = (rest % dim, dim / tiles);
+                let (at, local) = (rest % dim, dim.div_ceil(tiles));
                 part += at / local * parts;
                 within += at % local * size;
                 (rest, parts, size) = (rest / dim, parts * tiles, size * local);
@@ -74,8 +80,9 @@ impl Tiles {
 
     fn cut(&self, whole: &Tensor) -> Vec<Tensor> {
         let size = whole.dtype().size();
-        let dims: Vec<usize> = whole.dims().iter().zip(&self.tiles).map(|(d, t)| d / t).collect();
-        let mut parts = vec![vec![0u8; dims.iter().product::<usize>() * size]; self.holders.len()];
+        let dims: Vec<usize> = whole.dims().iter().zip(&self.tiles).map(|(d, &t)| d.div_ceil(t)).collect();
+        // Padding that must not be seen: as floats these bytes are not numbers.
+        let mut parts = vec![vec![0xffu8; dims.iter().product::<usize>() * size]; self.holders.len()];
         self.for_each(whole.dims(), |part, from, to| {
             parts[part][to * size..(to + 1) * size].copy_from_slice(&whole.bytes()[from * size..(from + 1) * size]);
         });
@@ -87,16 +94,12 @@ impl Tiles {
     /// The whole, if all copies of each part agree.
     fn join(&self, parts: &[Tensor], dims: &[usize]) -> Vec<u8> {
         let size = parts[0].dtype().size();
-        for holders in &self.holders {
-            assert!(
-                holders.iter().all(|&h| parts[h].bytes() == parts[holders[0]].bytes()),
-                "copies differ: {holders:?}"
-            );
-        }
         let mut whole = vec![0; dims.iter().product::<usize>() * size];
         self.for_each(dims, |part, to, from| {
-            let bytes = parts[self.holders[part][0]].bytes();
-            whole[to * size..(to + 1) * size].copy_from_slice(&bytes[from * size..(from + 1) * size]);
+            let element = |holder: usize| &parts[holder].bytes()[from * size..(from + 1) * size];
+            let holders = &self.holders[part];
+            assert!(holders.iter().all(|&h| element(h) == element(holders[0])), "copies differ: {holders:?}");
+            whole[to * size..(to + 1) * size].copy_from_slice(element(holders[0]));
         });
         whole
     }

@@ -15,7 +15,7 @@ fn count(region: &Region, found: &mut Vec<String>) {
 }
 
 /// The collectives of the split program, in order, after it was seen to compute the same.
-fn collectives(text: &str) -> Vec<String> {
+pub(super) fn collectives(text: &str) -> Vec<String> {
     same(text);
     let split = partition(&module(text), 1, 4).expect("the test's program is split");
     let mut found = Vec::new();

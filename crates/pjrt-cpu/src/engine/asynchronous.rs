@@ -1,0 +1,78 @@
+//! `async_start` and `async_done` replaced by the op that is started, before a program is partitioned or lowered.
+//!
+//! The op runs where it is started. A launch may run it later, up to `async_done`, but does not have to.
+
+use std::collections::HashMap;
+
+use stablehlo::ir::{Module, Op, OpKind, Region, ValueId};
+
+use super::error::CompileError;
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+fn is(op: &Op, wanted: &str) -> bool {
+    matches!(&op.kind, OpKind::Other { name, .. } if name == wanted)
+}
+
+fn starts(region: &Region) -> bool {
+    region.ops.iter().any(|op| is(op, "stablehlo.async_start") || op.regions.iter().any(starts))
+}
+
+/// The program without asynchronous ops; `None` if it has none. The module has passed the verifier.
+pub(super) fn written_out(module: &Module) -> Result<Option<Module>> {
+    if !module.funcs.iter().any(|f| starts(&f.body)) {
+        return Ok(None);
+    }
+    let mut module = module.clone();
+    for func in module.funcs.iter_mut().filter(|f| starts(&f.body)) {
+        Rewrite::default().region(&mut func.body)?;
+    }
+    Ok(Some(module))
+}
+
+#[derive(Default)]
+struct Rewrite {
+    /// The value that takes the place of another.
+    same: HashMap<ValueId, ValueId>,
+    /// The results of the op that each future stands for.
+    futures: HashMap<ValueId, Vec<ValueId>>,
+}
+
+impl Rewrite {
+    fn region(&mut self, region: &mut Region) -> Result<()> {
+        for mut op in std::mem::take(&mut region.ops) {
+            for operand in &mut op.operands {
+                *operand = self.same.get(operand).copied().unwrap_or(*operand);
+            }
+            if is(&op, "stablehlo.async_start") {
+                region.ops.push(self.started(op)?);
+                continue;
+            }
+            if is(&op, "stablehlo.async_done") {
+                let made = op.operands.first().and_then(|future| self.futures.get(future));
+                let made = made.ok_or_else(|| {
+                    CompileError::unsupported(
+                        "stablehlo.async_done of a future that was not started in the same function",
+                    )
+                })?;
+                self.same.extend(op.results.iter().copied().zip(made.iter().copied()));
+                continue;
+            }
+            op.regions.iter_mut().try_for_each(|region| self.region(region))?;
+            region.ops.push(op);
+        }
+        Ok(())
+    }
+
+    /// The op inside of an `async_start`.
+    fn started(&mut self, op: Op) -> Result<Op> {
+        let wrong = || CompileError::invalid("stablehlo.async_start has one region of one op and a return");
+        let [mut region] = <[Region; 1]>::try_from(op.regions).map_err(|_| wrong())?;
+        self.same.extend(region.args.iter().copied().zip(op.operands.iter().copied()));
+        self.region(&mut region)?;
+        let [inner, end] = <[Op; 2]>::try_from(region.ops).map_err(|_| wrong())?;
+        let &[future] = &op.results[..] else { return Err(wrong()) };
+        self.futures.insert(future, end.operands.to_vec());
+        Ok(inner)
+    }
+}

@@ -1,0 +1,60 @@
+//! `ragged_all_to_all`: members exchange runs of rows whose places and lengths are known only at run time.
+
+use bytemuck::pod_read_unaligned;
+
+use crate::engine::error::RunError;
+use crate::engine::pool::Buffer;
+
+/// Inputs of each member, in this order.
+const OPERAND: usize = 0;
+const OUTPUT: usize = 1;
+const INPUT_OFFSETS: usize = 2;
+const SEND_SIZES: usize = 3;
+const OUTPUT_OFFSETS: usize = 4;
+
+/// The exchange. Offsets and sizes are `i64` and count rows.
+pub(crate) struct RaggedAllToAll {
+    /// Bytes of a row.
+    pub(crate) row: usize,
+    /// Runs that each member sends to each.
+    pub(crate) runs: usize,
+}
+
+impl RaggedAllToAll {
+    /// Writes what the member at `place` of the group receives over its own output.
+    pub(crate) fn run(&self, brought: &[Vec<Buffer>], place: usize, out: &mut [u8]) -> Result<(), RunError> {
+        out.copy_from_slice(brought[place][OUTPUT].bytes());
+        for (sender, inputs) in brought.iter().enumerate() {
+            let number = |input: usize, at: usize| -> i64 {
+                inputs[input].bytes().as_chunks::<8>().0.get(at).map_or(-1, |bytes| pod_read_unaligned(bytes))
+            };
+            for at in place * self.runs..(place + 1) * self.runs {
+                let (from, size, to) = (number(INPUT_OFFSETS, at), number(SEND_SIZES, at), number(OUTPUT_OFFSETS, at));
+                let operand = inputs[OPERAND].bytes();
+                let (Some(read), Some(written)) =
+                    (self.range(from, size, operand.len()), self.range(to, size, out.len()))
+                else {
+                    return Err(RunError::Input(format!(
+                        "ragged_all_to_all: member {sender} of the group sends {size} rows from its row {from} to row {to} \
+                         of member {place}, but the operand has {} rows and the output {}",
+                        operand.len() / self.row.max(1),
+                        out.len() / self.row.max(1)
+                    )));
+                };
+                out[written].copy_from_slice(&operand[read]);
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of that many rows, if a tensor of `bytes` has them.
+    fn range(&self, first: i64, rows: i64, bytes: usize) -> Option<std::ops::Range<usize>> {
+        let rows = usize::try_from(rows).ok()?;
+        if rows == 0 {
+            return Some(0..0);
+        }
+        let start = usize::try_from(first).ok()?.checked_mul(self.row)?;
+        let end = rows.checked_mul(self.row)?.checked_add(start)?;
+        (end <= bytes).then_some(start..end)
+    }
+}

@@ -1,0 +1,43 @@
+//! The custom call `ragged_all_to_all`, which JAX makes for the collective of that name.
+
+use stablehlo::ir::{Attribute, OpKind};
+
+use super::collective::Named;
+use super::{Cx, Result};
+use crate::engine::dtype::DType;
+use crate::engine::graph::V;
+use crate::engine::kernels::collective::Kind;
+use crate::engine::kernels::ragged_exchange::RaggedAllToAll;
+
+impl Cx<'_, '_> {
+    pub(super) fn ragged_all_to_all(&mut self) -> Result<()> {
+        let OpKind::CustomCall { backend_config: Attribute::Dictionary(attributes), .. } = &self.op.kind else {
+            return Err(self.invalid("backend_config must be a dictionary with `replica_groups`"));
+        };
+        let attributes = Named { cx: "ragged_all_to_all".to_owned(), attributes };
+        let (groups, size) = self.groups(&attributes, false, true)?;
+        self.even(&groups, size)?;
+        let operands = self.operands()?;
+        let [operand, output, numbers @ ..] = &operands[..] else {
+            return Err(self.invalid(format!("takes 6 operands, {} are given", operands.len())));
+        };
+        self.ensure(numbers.len() == 4, || format!("takes 6 operands, {} are given", operands.len()))?;
+        let (x, y) = (&operand.ty, &output.ty);
+        let alike = x.dtype == y.dtype && x.rank() > 0 && x.rank() == y.rank() && x.dims[1..] == y.dims[1..];
+        self.ensure(alike, || format!("rows of a {x} for a {y}"))?;
+        let count = numbers[0].ty.dims.first().copied().unwrap_or(0);
+        for numbers in numbers {
+            let ty = &numbers.ty;
+            let fits = ty.rank() == 1 && ty.dims[0] == count && count % size == 0;
+            self.ensure(fits, || format!("offsets and sizes in a {ty} for groups of {size} members"))?;
+        }
+        let mut ins: Vec<V> = vec![operand.v, output.v];
+        let row = x.dims[1..].iter().product::<usize>() * x.dtype.size();
+        // What is received is known from what is sent.
+        for numbers in &numbers[..3] {
+            ins.push(self.converted(numbers.clone(), DType::I64)?.v);
+        }
+        let kind = Kind::RaggedAllToAll(RaggedAllToAll { row, runs: count / size });
+        self.meeting(kind, groups, &ins, vec![y.clone()])
+    }
+}

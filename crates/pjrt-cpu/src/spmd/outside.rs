@@ -1,0 +1,74 @@
+//! Collectives between partitions in parts of a program that are written for all devices together.
+//!
+//! There a value is one value, whatever device holds it. Such a collective meets as written, each partition bringing the
+//! whole value, if every partition then has the same result.
+
+use stablehlo::ir::{Attribute, Attributes, Op, OpKind};
+
+use super::split::Splitter;
+use crate::engine::CompileError;
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
+    attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+}
+
+/// The op is a collective in which partitions meet. One without a channel is between replicas: each partition has its
+/// own, of its parts.
+pub(super) fn is_cross_partition(op: &Op) -> bool {
+    let OpKind::Other { name, attributes } = &op.kind else { return false };
+    let is_collective = matches!(
+        name.as_str(),
+        "stablehlo.all_reduce"
+            | "stablehlo.all_gather"
+            | "stablehlo.all_to_all"
+            | "stablehlo.reduce_scatter"
+            | "stablehlo.collective_permute"
+            | "stablehlo.collective_broadcast"
+            | "stablehlo.collective_reduce"
+    );
+    is_collective && find(attributes, "channel_id").and_then(Attribute::as_integer).is_some_and(|id| id > 0)
+}
+
+impl<'m> Splitter<'_, 'm> {
+    pub(super) fn collective_outside(&mut self, op: &'m Op) -> Result<()> {
+        let name = op.kind.name();
+        if !self.is_same_everywhere(op) {
+            return Err(CompileError::unsupported(format!(
+                "{name} outside of a manual part of the program, with results that may differ between partitions; use \
+                 it inside of shard_map"
+            )));
+        }
+        let mut operands = Vec::with_capacity(op.operands.len());
+        for &operand in &op.operands {
+            let whole = self.whole(operand)?;
+            operands.push(self.get(operand, &whole)?);
+        }
+        let results = op.results.iter().map(|&v| self.declare(v, vec![Vec::new(); self.plan.state(v).dims.len()]));
+        let results: Vec<_> = results.collect::<Result<_>>()?;
+        let kind = self.localized(op, &operands, &results)?;
+        let regions = op.regions.iter().map(|r| self.scalar_region(r)).collect::<Result<_>>()?;
+        self.build.push(Op { kind, operands: operands.into(), results: results.into(), regions, ..op.clone() });
+        Ok(())
+    }
+
+    /// Groups of one size that bring the same values have the same result.
+    fn is_same_everywhere(&self, op: &Op) -> bool {
+        let OpKind::Other { name, attributes } = &op.kind else { return false };
+        if !matches!(name.as_str(), "stablehlo.all_reduce" | "stablehlo.all_gather") {
+            return false;
+        }
+        let global = match find(attributes, "use_global_device_ids") {
+            Some(Attribute::Bool(value)) => *value,
+            value => value.is_some(),
+        };
+        let Some(Attribute::Tensor(groups)) = find(attributes, "replica_groups") else {
+            return self.build.replicas == 1;
+        };
+        // Numbers of -1 fill up shorter groups.
+        let alike = groups.integers().is_some_and(|ids| !ids.contains(&-1));
+        let rows = groups.ty.shape.first().copied().unwrap_or(0);
+        alike && (self.build.replicas == 1 || !global || rows <= 1)
+    }
+}

@@ -1,0 +1,169 @@
+//! Changing how a value is cut.
+//!
+//! The parts of a dimension all have the same extent: that of the whole divided by their number, rounded up. Where the
+//! division is not exact, the last parts end in padding, whose elements may have any value. Ops may compute with
+//! padding but must not let it reach other elements: [`Builder::masked`] overwrites it before a reduction, and
+//! [`Builder::reshard`] drops it whenever a dimension becomes whole.
+
+use stablehlo::ir::{
+    Binary, ComparisonDirection, ComparisonType, Dims, ElementType, Literal, OpKind, TensorType, ValueId,
+};
+
+use super::build::{Builder, size};
+use super::grid::{Axis, Grid, Spec};
+use crate::engine::CompileError;
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+impl Grid {
+    /// Whether the parts along `outer` consist of whole parts along `outer` and `inner`. Otherwise a change between
+    /// the two moves elements from one `outer` part to another.
+    pub(super) fn nests(&self, extent: usize, outer: &[Axis], inner: &[Axis]) -> bool {
+        self.local(extent, outer).is_multiple_of(self.parts(inner))
+    }
+}
+
+impl Builder<'_> {
+    /// Cuts a value of these global extents as `to` instead of `from`.
+    pub(super) fn reshard(&mut self, mut value: ValueId, extents: &[usize], from: &Spec, to: &Spec) -> Result<ValueId> {
+        let grid = self.grid;
+        let mut now = from.clone();
+        // Axes that move from one dimension to another are exchanged directly, without gathering the value.
+        for i in 0..now.len() {
+            let keep = common(&now[i], &to[i]);
+            let axes = now[i][keep..].to_vec();
+            let takes = |j: &usize| {
+                *j != i
+                    && to[*j].strip_prefix(&now[*j][..]).is_some_and(|rest| !axes.is_empty() && rest.starts_with(&axes))
+                    && grid.nests(extents[*j], &now[*j], &axes)
+            };
+            if !grid.nests(extents[i], &now[i][..keep], &axes) {
+                continue;
+            }
+            let Some(j) = (0..now.len()).find(takes) else { continue };
+            value = self.all_to_all(value, &axes, j, i)?;
+            now[i].truncate(keep);
+            now[j].extend(axes);
+        }
+        // Cut first what can be cut, so that less is sent.
+        value = self.cut(value, extents, &mut now, to, false)?;
+        for d in 0..now.len() {
+            if now[d] == to[d] {
+                continue;
+            }
+            let fits = |keep: &usize| {
+                let outer = &now[d][..*keep];
+                grid.nests(extents[d], outer, &now[d][*keep..]) && grid.nests(extents[d], outer, &to[d][*keep..])
+            };
+            let keep = (0..=common(&now[d], &to[d])).rev().find(fits).unwrap_or(0);
+            if keep < now[d].len() {
+                let axes = now[d].split_off(keep);
+                value = self.all_gather(value, &axes, d)?;
+                if keep == 0 {
+                    value = self.without_padding(value, d, extents[d])?;
+                }
+            }
+        }
+        self.cut(value, extents, &mut now, to, true)
+    }
+
+    /// Cuts dimensions of which `to` is a finer cut, along axes that cut nothing yet.
+    fn cut(&mut self, mut value: ValueId, extents: &[usize], now: &mut Spec, to: &Spec, all: bool) -> Result<ValueId> {
+        for d in 0..now.len() {
+            let Some(axes) = to[d].strip_prefix(&now[d][..]).filter(|axes| !axes.is_empty()) else { continue };
+            let fits = now[d].is_empty() || self.grid.nests(extents[d], &now[d], axes);
+            if fits && (all || !now.iter().flatten().any(|axis| axes.contains(axis))) {
+                value = self.part(value, axes, d)?;
+                now[d].extend(axes);
+            }
+        }
+        Ok(value)
+    }
+
+    /// This partition's part of dimension `d` among those the axes make.
+    fn part(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
+        let mut ty = self.tensor(value)?.clone();
+        let whole = usize::try_from(ty.shape[d]).unwrap_or(0);
+        let extent = self.grid.local(whole, axes);
+        let value = self.with_padding(value, d, extent.saturating_mul(self.grid.parts(axes)))?;
+        ty.shape[d] = size(extent)?;
+        let (coordinate, extent, zero) = (self.coordinate(axes)?, self.number(extent)?, self.number(0)?);
+        let start = self.binary(Binary::Multiply, coordinate, extent)?;
+        let starts = (0..ty.rank()).map(|at| if at == d { start } else { zero });
+        let operands: Vec<ValueId> = std::iter::once(value).chain(starts).collect();
+        self.add(OpKind::DynamicSlice { slice_sizes: ty.shape.clone() }, &operands, ty)
+    }
+
+    /// Pads the end of dimension `d` up to `extent`.
+    fn with_padding(&mut self, value: ValueId, d: usize, extent: usize) -> Result<ValueId> {
+        let mut ty = self.tensor(value)?.clone();
+        let padding = size(extent)? - ty.shape[d];
+        if padding == 0 {
+            return Ok(value);
+        }
+        let zero = self.zero(ty.element)?;
+        ty.shape[d] += padding;
+        let none = vec![0; ty.rank()];
+        let mut high = none.clone();
+        high[d] = padding;
+        let kind = OpKind::Pad { edge_padding_low: none.clone(), edge_padding_high: high, interior_padding: none };
+        self.add(kind, &[value, zero], ty)
+    }
+
+    /// The first `extent` elements of dimension `d`.
+    fn without_padding(&mut self, value: ValueId, d: usize, extent: usize) -> Result<ValueId> {
+        let mut ty = self.tensor(value)?.clone();
+        let extent = size(extent)?;
+        if ty.shape[d] == extent {
+            return Ok(value);
+        }
+        ty.shape[d] = extent;
+        let kind = OpKind::Slice {
+            start_indices: vec![0; ty.rank()],
+            limit_indices: ty.shape.clone(),
+            strides: vec![1; ty.rank()],
+        };
+        self.add(kind, &[value], ty)
+    }
+
+    /// The value with the scalar `fill` in the padding of dimension `d`, which has `extent` elements and is cut along
+    /// `axes`.
+    pub(super) fn masked(
+        &mut self,
+        value: ValueId,
+        d: usize,
+        extent: usize,
+        axes: &[Axis],
+        fill: ValueId,
+    ) -> Result<ValueId> {
+        let ty = self.tensor(value)?.clone();
+        let everywhere = || OpKind::BroadcastInDim { broadcast_dimensions: Dims::new() };
+        let line = TensorType::new([ty.shape[d]], ElementType::Ui32);
+        let local = self.number(usize::try_from(ty.shape[d]).unwrap_or(0))?;
+        let (coordinate, extent) = (self.coordinate(axes)?, self.number(extent)?);
+        let start = self.binary(Binary::Multiply, coordinate, local)?;
+        let start = self.add(everywhere(), &[start], line.clone())?;
+        let end = self.add(everywhere(), &[extent], line.clone())?;
+        let numbers = self.add(OpKind::Iota { iota_dimension: 0 }, &[], line.clone())?;
+        let numbers = self.add(OpKind::Binary(Binary::Add), &[numbers, start], line.clone())?;
+        let compare = OpKind::Compare { direction: ComparisonDirection::Lt, compare_type: ComparisonType::Unsigned };
+        let inside = self.add(compare, &[numbers, end], TensorType { element: ElementType::Bool, ..line })?;
+        let spread = OpKind::BroadcastInDim { broadcast_dimensions: [d].into_iter().collect() };
+        let inside = self.add(spread, &[inside], TensorType { element: ElementType::Bool, ..ty.clone() })?;
+        let fill = self.add(everywhere(), &[fill], ty.clone())?;
+        self.add(OpKind::Select, &[inside, value, fill], ty)
+    }
+
+    /// A scalar whose bytes are all zero.
+    pub(super) fn zero(&mut self, element: ElementType) -> Result<ValueId> {
+        let ty = TensorType::new([], element);
+        let size = ty.byte_size().ok_or_else(|| CompileError::unsupported(format!("the value zero as a {ty}")))?;
+        let literal = Literal { ty: ty.clone(), data: vec![0; size].into(), splat: false };
+        self.add(OpKind::Constant(literal), &[], ty)
+    }
+}
+
+/// Length of the common prefix.
+fn common(a: &[Axis], b: &[Axis]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}

@@ -1,0 +1,50 @@
+//! Values that one device has.
+
+use super::manual::{launch, numbers};
+use super::module;
+use crate::engine::{DType, Tensor};
+use crate::spmd::{OpSharding, partition};
+
+/// Arguments that differ between devices, though only that of partition 2 counts.
+fn own(id: usize) -> Vec<Tensor> {
+    let first = [1.0f32, 10.0, 100.0, 1000.0][id];
+    vec![Tensor::from_slice(DType::F32, &[2], &[first, first * 2.0]).expect("an argument")]
+}
+
+#[test]
+fn an_argument_comes_from_the_device_that_has_it() {
+    let gspmd = "func.func @main(%a: tensor<2xf32> {mhlo.sharding = \"{maximal device=2}\"}) -> tensor<2xf32> {
+          %0 = stablehlo.negate %a : tensor<2xf32>
+          return %0 : tensor<2xf32>
+        }";
+    let shardy = "sdy.mesh @two = <[], device_ids=[2]>
+        func.func @main(%a: tensor<2xf32> {sdy.sharding = #sdy.sharding<@two, []>}) -> tensor<2xf32> {
+          %0 = stablehlo.negate %a : tensor<2xf32>
+          return %0 : tensor<2xf32>
+        }";
+    for text in [gspmd, shardy] {
+        assert_eq!(numbers(&launch(text, 1, 4, &own)), vec![[-100.0, -200.0]; 4], "{text}");
+        let split = partition(&module(text), 1, 4).unwrap();
+        assert_eq!(split.parameter_shardings, [OpSharding::Maximal { partition: 2 }]);
+    }
+}
+
+#[test]
+fn results_and_values_inside_are_on_every_device() {
+    let text = "sdy.mesh @one = <[], device_ids=[1]>
+        func.func @main(%a: tensor<2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) -> (tensor<2xf32> {sdy.sharding = #sdy.sharding<@one, []>}) {
+          %0 = sdy.sharding_constraint %a <@one, []> : tensor<2xf32>
+          %1 = stablehlo.custom_call @Sharding(%0) {backend_config = \"\", mhlo.sharding = \"{maximal device=3}\"} : (tensor<2xf32>) -> tensor<2xf32>
+          %2 = stablehlo.add %1, %1 : tensor<2xf32>
+          return %2 : tensor<2xf32>
+        }";
+    let same = |_: usize| own(0);
+    assert_eq!(numbers(&launch(text, 1, 4, &same)), vec![[2.0, 4.0]; 4]);
+}
+
+#[test]
+fn a_device_that_is_not_there_is_named() {
+    let text = "func.func @main(%a: tensor<2xf32> {mhlo.sharding = \"{maximal device=4}\"}) -> tensor<2xf32> { return %a : tensor<2xf32> }";
+    let error = partition(&module(text), 1, 4).unwrap_err().to_string();
+    assert!(error.contains("device 4 in a program for 4 partitions"), "{error}");
+}
