@@ -22,8 +22,6 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(params=["shardy", "gspmd"], autouse=True)
 def partitioner(request):
-    if request.param == "shardy" and jax.__version_info__ < (0, 6):
-        pytest.skip("SKIPPED: this JAX sends Shardy's annotations as strings, which the device refuses by name")
     before = jax.config.jax_use_shardy_partitioner
     jax.config.update("jax_use_shardy_partitioner", request.param == "shardy")
     jax.clear_caches()
@@ -306,6 +304,30 @@ def test_partly_manual_shard_map():
         return jax.jit(f)(put(mesh, a, "x", "y"))
 
     both(build)
+
+
+def test_ragged_all_to_all():
+    if not hasattr(jax.lax, "ragged_all_to_all"):
+        pytest.skip("SKIPPED: this JAX has no ragged_all_to_all")
+    mesh = mesh_of(OURS, (4,), ("x",))
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(0, 4, (4, 4)).astype(np.int32)  # by sender and receiver
+    starts = np.cumsum(sizes, axis=1) - sizes
+    places = np.cumsum(sizes, axis=0) - sizes
+    operand = rng.integers(0, 100, (4, 16, 3)).astype(np.float32)
+    want = np.full((4, 20, 3), -1, np.float32)
+    for i in range(4):
+        for j in range(4):
+            n = sizes[i, j]
+            want[j, places[i, j] : places[i, j] + n] = operand[i, starts[i, j] : starts[i, j] + n]
+
+    def f(operand, output, starts, sizes, places, received):
+        lists = [a[0] for a in (operand, output, starts, sizes, places, received)]
+        return jax.lax.ragged_all_to_all(*lists, axis_name="x")[None]
+
+    arguments = (operand, np.full((4, 20, 3), -1, np.float32), starts, sizes, places, sizes.T.copy())
+    got = jax.jit(smap(f, mesh, (P("x"),) * 6, P("x")))(*(put(mesh, a, "x") for a in arguments))
+    np.testing.assert_array_equal(np.asarray(got), want)
 
 
 def test_pmap():

@@ -13,8 +13,6 @@ R = np.random.default_rng(3)
 
 @pytest.fixture(params=["shardy", "gspmd"], autouse=True)
 def partitioner(request):
-    if request.param == "shardy" and jax.__version_info__ < (0, 6):
-        pytest.skip("SKIPPED: this JAX sends Shardy's annotations as strings, which the device refuses by name")
     before = jax.config.jax_use_shardy_partitioner
     jax.config.update("jax_use_shardy_partitioner", request.param == "shardy")
     yield request.param
@@ -152,6 +150,31 @@ def test_meshes_of_some_devices(count):
     mesh = Mesh(np.array(OURS[::-1][:count]), ("x",))
     a = f32(6, 6)
     agrees(lambda a: (a @ a.T, a.sum(0), jnp.sort(a, 0)), [a], [("x",)], mesh=mesh)
+
+
+def test_uneven_shardings_inside_a_program():
+    mesh = Mesh(np.array(OURS[:4]).reshape(2, 2), ("x", "y"))
+    cut = lambda x, *spec: jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P(*spec)))
+    a, w = f32(10, 7), f32(7, 3)
+
+    def function(x, w, constrain):
+        x = constrain(x, ("x", "y"), None)
+        y = jnp.tanh(x @ constrain(w, "x", "y"))
+        y = constrain(y, "y", "x")
+        z = constrain(jnp.sort(x, axis=0), None, ("y", "x"))
+        return y, y.sum(0), x.max(), x.prod(0), jax.nn.softmax(z, axis=0), jnp.cumsum(x, 0), jnp.argmax(x, 0)
+
+    def with_gradients(x, w, constrain):
+        loss = lambda x, w: sum(leaf.sum() for leaf in function(x, w, constrain)[:5])
+        return function(x, w, constrain), jax.grad(loss, (0, 1))(x, w)
+
+    with jax.default_device(OURS[0]):
+        want = jax.tree.leaves(jax.jit(lambda x, w: with_gradients(x, w, lambda x, *_: x))(a, w))
+        whole = [jax.device_put(x, NamedSharding(mesh, P())) for x in (a, w)]
+        got = jax.tree.leaves(jax.jit(lambda x, w: with_gradients(x, w, cut))(*whole))
+    assert len(want) == len(got) == 9
+    for x, y in zip(got, want):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-4, atol=1e-4)
 
 
 def test_donated_arrays_that_are_cut():
