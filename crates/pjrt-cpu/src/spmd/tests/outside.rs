@@ -25,7 +25,8 @@ fn run(body: &str, result: &str) -> Result<Vec<Vec<f32>>, String> {
                 let program = &program;
                 scope.spawn(move || {
                     let part = Tensor::from_slice(DType::F32, &[1], &[x]).expect("a part");
-                    let outputs = program.run_in(vec![part], Pool::global(), Some(&member)).expect("a member runs");
+                    let outputs =
+                        program.run_in(vec![part], Pool::global(), Some(&member), None).expect("a member runs");
                     outputs[0].as_slice().expect("floats").to_vec()
                 })
             })
