@@ -50,14 +50,25 @@ pub(crate) fn run(cpu: &Path, traced: &Path, package: &Path, all: bool) -> Vec<R
 
 /// Unpacks the wheel that `pjrt package` makes of the CPU plugin, and gives the folder.
 pub(crate) fn package(cpu: &Path) -> Result<PathBuf, Error> {
+    package_in("tests/jax-package", cpu, None)
+}
+
+/// Unpacks the wheel that `pjrt package` makes of a plugin in a folder of cargo's target folder, and returns the folder with
+/// its content.
+pub(crate) fn package_in(folder: &str, library: &Path, manifest: Option<&Path>) -> Result<PathBuf, Error> {
     sh::run(sh::cargo().args(["build", "-p", "pjrt-cli"]))?;
-    let folder = sh::target().join("tests/jax-package");
+    let folder = sh::target().join(folder);
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
     let wheels = folder.join("wheels");
     let pjrt = sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX));
-    sh::run(Command::new(pjrt).arg("package").arg("--library").arg(cpu).arg("--out").arg(&wheels).arg("--no-torch"))?;
+    let mut package = Command::new(pjrt);
+    package.arg("package").arg("--library").arg(library).arg("--out").arg(&wheels).arg("--no-torch");
+    if let Some(manifest) = manifest {
+        package.arg("--manifest").arg(manifest);
+    }
+    sh::run(&mut package)?;
     let wheel = fs::read_dir(&wheels)?.next().ok_or("`pjrt package` wrote no wheel")??.path();
     let content = folder.join("content");
     sh::run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&content))?;

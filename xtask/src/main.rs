@@ -8,6 +8,7 @@ mod codegen;
 mod exports;
 mod header;
 mod jax;
+mod jax_tests;
 mod package;
 mod plugin_header;
 mod python;
@@ -36,6 +37,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   plugins             fetch the real XLA CPU plugins and print their paths
   test [--all]        run every test, with the real plugins, JAX and the C++ compiler where they can be had: of JAX the
                       oldest and the newest version, with --all those between too
+  jax-tests --jax-checkout PATH [OPTION]... [FILE]...
+                      run JAX's own test files on a plugin and compare with an earlier run or a reference; see --help
   vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
   size                the same library, built from nothing, with the time that takes
   tidy                check the repository's walls: dependencies, unsafe code, file lengths
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         ["plugins"] => plugins(),
         ["test"] => test::run(false),
         ["test", "--all"] => test::run(true),
+        ["jax-tests", args @ ..] => jax_tests::run(args),
         ["vendor"] => vendor(),
         ["size"] => vendor::size(),
         ["tidy"] => tidy::run(),

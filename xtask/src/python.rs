@@ -32,20 +32,33 @@ impl Jax {
 
     /// The environment's Python; the environment is made first where there is none yet.
     pub(crate) fn python(&self) -> Result<PathBuf, Error> {
-        let folder = sh::root().join(format!("target/venv-jax-{}", self.version));
+        self.environment(&format!("target/venv-jax-{}", self.version), &[&self.requirements()])
+    }
+
+    /// The Python of an environment that also holds what JAX's own tests need.
+    pub(crate) fn python_for_its_tests(&self) -> Result<PathBuf, Error> {
+        let files = [self.requirements(), "xtask/jax_tests/requirements.txt".to_owned()];
+        self.environment(&format!("target/venv-jax-tests-{}", self.version), &[&files[0], &files[1]])
+    }
+
+    fn environment(&self, folder: &str, requirements: &[&str]) -> Result<PathBuf, Error> {
+        let folder = sh::root().join(folder);
         let python = folder.join("bin/python");
         let done = folder.join(".requirements");
-        let requirements = sh::root().join(self.requirements());
-        let wanted = fs::read_to_string(&requirements)?;
+        let texts = requirements.iter().map(|file| fs::read_to_string(sh::root().join(file)));
+        let wanted = texts.collect::<Result<String, _>>()?;
         if python.exists() && fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
             return Ok(python);
         }
         let base = self.base()?;
-        eprintln!("creating a Python environment from {}", self.requirements());
+        eprintln!("creating a Python environment from {}", requirements.join(" and "));
         sh::output(Command::new(base).args(["-m", "venv", "--clear"]).arg(&folder))?;
         let mut pip = Command::new(&python);
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r"]);
-        sh::output(pip.arg(&requirements))?;
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]);
+        for file in requirements {
+            pip.arg("-r").arg(sh::root().join(file));
+        }
+        sh::output(&mut pip)?;
         fs::write(&done, wanted)?;
         Ok(python)
     }

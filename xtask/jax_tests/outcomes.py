@@ -1,0 +1,85 @@
+"""The outcomes of a run: as JSON, compared with an earlier run, and compared with a reference."""
+
+import json
+import pathlib
+
+FORMAT = 1
+#: Outcomes of a case that ran, or tried to, without passing.
+BAD = ("failed", "crashed", "timeout")
+
+
+def read(path):
+    """Reads a file of outcomes; raises `ValueError` with the remedy if it is not one."""
+    try:
+        outcomes = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    if not isinstance(outcomes, dict) or outcomes.get("format") != FORMAT:
+        raise ValueError(f"{path}: not outcomes in format {FORMAT}; write the file anew with --output")
+    return outcomes
+
+
+def write(path, outcomes):
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(outcomes, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def cases_of(files):
+    """Every case of `files`, as `(file, case)`, with its record."""
+    return {(file, case): record for file, cases in files.items() for case, record in cases.items()}
+
+
+def counts(cases):
+    """How many cases have each outcome."""
+    found = {}
+    for record in cases.values():
+        found[record["outcome"]] = found.get(record["outcome"], 0) + 1
+    return found
+
+
+def compare(before, now):
+    """Cases that passed before and do not pass now, and cases that pass now and did not before.
+
+    A case that is skipped now is a regression only if it passed before. A case without an earlier outcome is a regression if
+    it is bad. Files that were not run now are left out; a case that is missing from a file that was run is a regression.
+    """
+    regressions, progress = {}, {}
+    earlier = {key: record for key, record in cases_of(before).items() if key[0] in now}
+    current = cases_of(now)
+    for key in sorted(earlier.keys() | current.keys()):
+        was = earlier.get(key, {}).get("outcome")
+        record = current.get(key, {"outcome": "missing", "reason": "the file no longer has this case"})
+        is_now = record["outcome"]
+        if is_now == "passed":
+            if was in BAD:
+                progress[key] = {**record, "was": was}
+        elif was == "passed" or (was not in BAD and is_now in BAD):
+            regressions[key] = {**record, "was": was or "not run"}
+    return regressions, progress
+
+
+def only_on_reference(now, reference):
+    """Cases that do not pass now, and pass on the reference."""
+    passed = {key for key, record in cases_of(reference).items() if record["outcome"] == "passed"}
+    return {key: record for key, record in cases_of(now).items() if record["outcome"] in BAD and key in passed}
+
+
+def listing(title, cases):
+    lines = [f"{title}: {len(cases)}"]
+    for (file, case), record in cases.items():
+        was = f", was {record['was']}" if "was" in record else ""
+        reason = f": {record['reason']}" if record.get("reason") else ""
+        lines.append(f"  {file} {case}: {record['outcome']}{was}{reason}")
+    return "\n".join(lines)
+
+
+def table(files):
+    """The outcomes of each file, as text."""
+    names = ("passed", *BAD, "skipped")
+    rows = [("file", *names)]
+    rows += [(file, *(str(counts(cases).get(name, 0)) for name in names)) for file, cases in sorted(files.items())]
+    total = counts(cases_of(files))
+    rows.append(("total", *(str(total.get(name, 0)) for name in names)))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(names) + 1)]
+    return "\n".join(" ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:]))]) for row in rows)

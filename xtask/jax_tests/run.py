@@ -1,0 +1,322 @@
+"""Runs test files of JAX on a PJRT plugin, case by case, and survives cases that crash or hang.
+
+Each file runs in a worker process. If the worker crashes, or a case takes longer than allowed, that case gets the outcome
+`crashed` or `timeout`, and a new worker runs the cases after it. The outcomes are written as JSON, which a later run compares
+itself with (`--baseline`). With `--reference`, the cases that did not pass run again on JAX's own CPU or on another plugin.
+
+`cargo xtask jax-tests` makes the environment and calls this program. It needs nothing but the standard library itself.
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import outcomes
+
+WORKER = pathlib.Path(__file__).resolve().with_name("worker.py")
+#: Seconds for importing a test file, which may compile programs.
+IMPORT_SECONDS = 600
+#: Names of outcomes that belong to a whole file.
+IMPORT, EXIT = "(import)", "(exit)"
+
+
+class Target:
+    """What tests run on: a name, and the variables that select it."""
+
+    def __init__(self, name, variables, device_under_test):
+        self.name, self.variables, self.device_under_test = name, variables, device_under_test
+
+    def environment(self):
+        dropped = ("JAX_", "PJRT_", "XLA_FLAGS", "PYTHONPATH")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+        return {**inherited, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **self.variables}
+
+
+class Worker:
+    """A process that runs cases of a file, and the pipe it reports through."""
+
+    def __init__(self, target, file, names, options, log):
+        reports, writer = os.pipe()
+        given = {
+            "file": str(file),
+            "names": names,
+            "pattern": options.filter,
+            "device_under_test": target.device_under_test,
+            "reports": writer,
+        }
+        command = [options.python, str(WORKER), json.dumps(given)]
+        # A session of its own, so that processes which a test starts end with it.
+        self.process = subprocess.Popen(
+            command, env=target.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            pass_fds=[writer], start_new_session=True, cwd=options.scratch,
+        )
+        os.close(writer)
+        self.reports, self.buffer = reports, b""
+
+    def report(self, seconds):
+        """The next report; `None` if the worker has ended. Raises `TimeoutError`."""
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self.buffer:
+            ready, _, _ = select.select([self.reports], [], [], max(0, deadline - time.monotonic()))
+            if not ready:
+                raise TimeoutError
+            part = os.read(self.reports, 1 << 16)
+            if not part:
+                return None
+            self.buffer += part
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return json.loads(line)
+
+    def end(self, seconds=0.0):
+        """Waits for the worker, kills what is left of it after that time, and returns how it ended; `None` for well."""
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            status = None
+            # The fault handler writes the stack of each thread to the log.
+            self.process.send_signal(signal.SIGABRT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(10)
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        os.close(self.reports)
+        if status is None:
+            return f"still running after {seconds:g} s"
+        if status < 0:
+            return f"signal {-status} ({signal.Signals(-status).name})"
+        return None if status == 0 else f"exit status {status}"
+
+
+def run_file(target, file, options, names=None):
+    """Runs the cases of a file, all or those of the given names, and returns the record of each."""
+    records, remaining = {}, names
+    log_path = options.logs / target.name / f"{file.stem}.log"
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    with log_path.open("wb") as log:
+        while True:
+            worker = Worker(target, file, remaining, options, log)
+            listed, fault = follow(worker, records, options)
+            if listed is None:
+                if fault is not None:
+                    records[IMPORT] = {key: fault[key] for key in ("outcome", "reason", "seconds")}
+                break
+            remaining = [name for name in listed if name not in records]
+            if fault is None:
+                break
+            if fault.get("case") is None:
+                # The worker ended between cases or after the last one. Blame the file, and never try that twice.
+                records[EXIT] = {"outcome": fault["outcome"], "reason": fault["reason"], "seconds": 0}
+                for name in remaining:
+                    records[name] = {"outcome": "crashed", "reason": f"not reached: {fault['reason']}", "seconds": 0}
+                break
+            if not remaining:
+                break
+    return records
+
+
+def overdue(listed, current, records, options):
+    """Records that the current case took too long, and returns the fault."""
+    allowed = IMPORT_SECONDS if listed is None else options.timeout
+    record = {"outcome": "timeout", "reason": f"longer than {allowed:g} s", "seconds": allowed}
+    if current is not None:
+        records[current] = record
+    return {**record, "case": current}
+
+
+def follow(worker, records, options):
+    """Records what a worker reports. Returns the cases it has, and how it failed, if it did."""
+    listed, current = None, None
+    while True:
+        try:
+            report = worker.report(IMPORT_SECONDS if listed is None else options.timeout)
+        except TimeoutError:
+            if worker.process.poll() is not None:
+                # The worker is gone. A process that it started still holds the pipe.
+                report = None
+            else:
+                worker.end()
+                return listed, overdue(listed, current, records, options)
+        if report is None:
+            how = worker.end(options.timeout)
+            record = {"outcome": "crashed", "reason": how or "the process ended by itself", "seconds": 0}
+            if current is not None:
+                records[current] = record
+            return listed, {**record, "case": current}
+        if "cases" in report:
+            listed = report["cases"]
+        elif "start" in report:
+            current = report["start"]
+        elif "stop" in report:
+            records[report["stop"]] = {key: report[key] for key in ("outcome", "reason", "seconds")}
+            current = None
+        elif "skipped_file" in report or "broken_file" in report:
+            worker.end(options.timeout)
+            skipped = report.get("skipped_file")
+            outcome, reason = ("failed", report["broken_file"]) if skipped is None else ("skipped", skipped)
+            return None, {"outcome": outcome, "reason": reason, "seconds": 0}
+        elif "end" in report:
+            how = worker.end(options.timeout)
+            # The cases have passed or failed. What is left to report is a process that does not exit cleanly.
+            fault = how and {"outcome": "crashed", "reason": f"when the process exited: {how}", "case": None}
+            return listed, fault
+
+
+def run_all(target, jobs, options):
+    """Runs files, given as `(file, names)`, and returns their records by the file's name."""
+    files = {}
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        running = {pool.submit(run_file, target, file, options, names): file for file, names in jobs}
+        for done in concurrent.futures.as_completed(running):
+            name = running[done].name
+            files[name] = done.result()
+            found = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.counts(files[name]).items()))
+            print(f"{target.name}: {name}: {found or 'no cases'}", flush=True)
+    return files
+
+
+def tests_of(options):
+    folder = options.jax_checkout / "tests"
+    if not folder.is_dir():
+        raise SystemExit(f"--jax-checkout {options.jax_checkout}: no folder `tests`; give a checkout of JAX's repository")
+    if not options.files:
+        return sorted(folder.glob("*_test.py"))
+    files = []
+    for name in options.files:
+        file = folder / (name if name.endswith(".py") else f"{name}.py")
+        if not file.is_file():
+            raise SystemExit(f"{file}: no such file")
+        files.append(file)
+    return files
+
+
+def common_variables(options):
+    """Variables for every target."""
+    count = f"--xla_force_host_platform_device_count={options.devices}"
+    return {
+        "JAX_NUM_GENERATED_CASES": str(options.cases),
+        "JAX_SKIP_SLOW_TESTS": "0" if options.slow else "1",
+        "XLA_FLAGS": count,
+        **dict(options.env),
+    }
+
+
+def target_of(options):
+    """The plugin under test."""
+    variables = {"PJRT_CPU_DEVICES": str(options.devices), "JAX_PLATFORMS": f"{options.name},cpu", **common_variables(options)}
+    if options.package:
+        variables["PYTHONPATH"] = str(options.package)
+    else:
+        variables["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"{options.name}:{options.library}"
+    return Target(options.name, variables, options.device_under_test)
+
+
+def reference_of(options):
+    """JAX's own CPU, or another plugin without a package."""
+    if options.reference == "cpu":
+        return Target("reference-cpu", {"JAX_PLATFORMS": "cpu", **common_variables(options)}, options.device_under_test)
+    config = options.logs / "reference.json"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    created = {"cpu_device_count": options.devices} if options.reference_has_device_count else {}
+    config.write_text(json.dumps({"library_path": options.reference, "create_options": created}))
+    variables = {"PJRT_NAMES_AND_LIBRARY_PATHS": f"reference:{config}", "JAX_PLATFORMS": "reference"}
+    return Target("reference-plugin", {**common_variables(options), **variables}, options.device_under_test)
+
+
+def variable(text):
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not VARIABLE=VALUE")
+    return name, value
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="jax-tests", description="Runs JAX's own test files on a PJRT plugin.")
+    parser.add_argument("files", nargs="*", help="names of files in the checkout's `tests`, such as array_test; default: all")
+    parser.add_argument("--jax-checkout", type=pathlib.Path, required=True, help="a checkout of JAX's repository")
+    parser.add_argument("--library", required=True, help="the plugin's library")
+    parser.add_argument("--name", default="pjrt_cpu", help="the plugin's platform name (default: %(default)s)")
+    parser.add_argument("--package", type=pathlib.Path, help="a folder with the content of the plugin's wheel")
+    parser.add_argument("--devices", type=int, default=1, help="number of devices (default: %(default)s)")
+    parser.add_argument("--env", type=variable, action="append", default=[], metavar="VARIABLE=VALUE", help="set for the tests")
+    parser.add_argument("--device-under-test", metavar="NAME", help="the platform whose tests JAX selects, such as cpu")
+    parser.add_argument("--filter", metavar="REGEX", help="run the cases whose `Class.method` matches")
+    parser.add_argument("--cases", type=int, default=1, help="generated cases per test (default: %(default)s)")
+    parser.add_argument("--slow", action="store_true", help="run tests that JAX marks as slow")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds for one case (default: %(default)g)")
+    parser.add_argument("--jobs", type=int, default=1, help="files to run at once (default: %(default)s)")
+    parser.add_argument("--output", type=pathlib.Path, required=True, help="the JSON file to write")
+    parser.add_argument("--baseline", type=pathlib.Path, help="outcomes of an earlier run to compare with")
+    parser.add_argument("--reference", metavar="cpu|LIBRARY", help="run the cases that did not pass on this, too")
+    parser.add_argument("--reference-has-device-count", action="store_true", help="the reference has XLA's cpu_device_count")
+    parser.add_argument("--python", default=sys.executable, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.filter:
+        try:
+            re.compile(options.filter)
+        except re.error as error:
+            parser.error(f"--filter {options.filter}: {error}")
+    return options
+
+
+def main(arguments):
+    options = parse(arguments)
+    options.logs = options.output.resolve().with_suffix(".logs")
+    options.scratch = options.logs / "scratch"
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    files = tests_of(options)
+    try:
+        baseline = outcomes.read(options.baseline)["files"] if options.baseline else None
+    except ValueError as error:
+        raise SystemExit(f"--baseline {error}") from None
+    now = run_all(target_of(options), [(file, None) for file in files], options)
+    if not any(now.values()):
+        raise SystemExit("no case ran: the files have none" + (f" that matches --filter {options.filter}" if options.filter else ""))
+    result = {
+        "format": outcomes.FORMAT,
+        "name": options.name,
+        "library": str(options.library),
+        "with_package": options.package is not None,
+        "devices": options.devices,
+        "cases": options.cases,
+        "files": now,
+    }
+    bad = {key: record for key, record in outcomes.cases_of(now).items() if record["outcome"] in outcomes.BAD}
+    if options.reference and bad:
+        names = {}
+        for file, case in bad:
+            names.setdefault(file, []).append(case)
+        # A file that could not be imported runs as a whole.
+        jobs = [(file, None if IMPORT in names[file.name] else names[file.name]) for file in files if file.name in names]
+        result["reference"] = {"library": options.reference, "files": run_all(reference_of(options), jobs, options)}
+    outcomes.write(options.output, result)
+    print(f"\n{outcomes.table(now)}\n")
+    print(outcomes.listing("not passed", bad))
+    if "reference" in result:
+        print(outcomes.listing("of these, passed on the reference", outcomes.only_on_reference(now, result["reference"]["files"])))
+    print(f"outcomes: {options.output}\nlogs: {options.logs}")
+    if baseline is None:
+        return 1 if bad else 0
+    if options.filter:
+        # Cases that the filter left out are not missing.
+        matches = re.compile(options.filter).search
+        baseline = {file: {case: r for case, r in cases.items() if matches(case)} for file, cases in baseline.items()}
+    regressions, progress = outcomes.compare(baseline, now)
+    print(outcomes.listing("progress since the baseline", progress))
+    print(outcomes.listing("regressions since the baseline", regressions))
+    return 1 if regressions else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,116 @@
+"""Tests of the runner, on files with cases that pass, fail, crash and hang. Needs the standard library alone."""
+
+import contextlib
+import io
+import pathlib
+import tempfile
+import unittest
+
+import outcomes
+import run
+
+FAKE = pathlib.Path(__file__).resolve().with_name("fake")
+
+
+class RunTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.status, cls.printed, cls.found = cls.run_it("first")
+
+    @classmethod
+    def run_it(cls, name, *arguments):
+        output = pathlib.Path(cls.folder.name) / f"{name}.json"
+        common = ["--jax-checkout", str(FAKE), "--library", "libnone.so", "--output", str(output), "--timeout", "10"]
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            status = run.main([*common, "--jobs", "4", "--env", "ODD_VARIABLE=7", *arguments])
+        return status, printed.getvalue(), outcomes.read(output)
+
+    def records(self, file):
+        return {case: (record["outcome"], record["reason"]) for case, record in self.found["files"][file].items()}
+
+    def test_each_case_has_its_outcome(self):
+        self.assertEqual(
+            self.records("odd_test.py"),
+            {
+                "OddTest.test_01_passes": ("passed", ""),
+                "OddTest.test_02_fails": ("failed", "AssertionError: 1 != 2 : the reason why"),
+                "OddTest.test_03_crashes": ("crashed", "signal 11 (SIGSEGV)"),
+                "OddTest.test_04_is_skipped": ("skipped", "not on this device"),
+                "OddTest.test_05_hangs": ("timeout", "longer than 10 s"),
+                "OddTest.test_06_has_subtests": ("failed", "(i=2) AssertionError: 2 == 2"),
+                "OddTest.test_07_fails_as_expected": ("passed", ""),
+                "OddTest.test_08_passes_unexpectedly": ("failed", "passed, although it is marked as an expected failure"),
+                "OddTest.test_09_exits": ("crashed", "exit status 3"),
+                "OddTest.test_10_passes_after_all": ("passed", ""),
+                "FixtureTest.test_never_runs": ("failed", "setUpClass (odd_test.FixtureTest): ValueError: no fixture"),
+                "SkippedTest.test_is_skipped": ("skipped", "a class nobody runs"),
+            },
+        )
+
+    def test_each_file_has_its_outcome(self):
+        self.assertEqual(self.records("broken_test.py"), {"(import)": ("failed", "ImportError: a module that is not installed")})
+        self.assertEqual(self.records("absent_test.py"), {"(import)": ("skipped", "not on this system")})
+        aborted = ("crashed", "when the process exited: signal 6 (SIGABRT)")
+        self.assertEqual(self.records("exit_test.py"), {"ExitTest.test_passes": ("passed", ""), "(exit)": aborted})
+
+    def test_logs_hold_what_the_cases_printed(self):
+        log = (pathlib.Path(self.folder.name) / "first.logs" / "pjrt_cpu" / "odd_test.log").read_text(errors="replace")
+        self.assertIn("the reason why", log)
+        # The stack of the case that hung.
+        self.assertIn("test_05_hangs", log)
+
+    def test_failures_without_a_baseline_are_an_error(self):
+        self.assertEqual(self.status, 1)
+        self.assertIn("OddTest.test_02_fails: failed: AssertionError: 1 != 2 : the reason why", self.printed)
+
+    def test_known_failures_are_not_an_error_with_a_baseline(self):
+        baseline = str(pathlib.Path(self.folder.name) / "first.json")
+        arguments = ["odd_test", "--filter", "test_0[124]|test_10"]
+        status, printed, _ = self.run_it("known", *arguments, "--baseline", baseline)
+        self.assertEqual(status, 0, printed)
+        self.assertIn("regressions since the baseline: 0", printed)
+        # The last of two values holds, and now a case fails that passed.
+        status, printed, _ = self.run_it("worse", *arguments, "--env", "ODD_VARIABLE=8", "--baseline", baseline)
+        self.assertEqual(status, 1, printed)
+        self.assertIn("regressions since the baseline: 1\n  odd_test.py OddTest.test_10_passes_after_all: failed, was passed", printed)
+        worse = str(pathlib.Path(self.folder.name) / "worse.json")
+        status, printed, _ = self.run_it("better", *arguments, "--baseline", worse)
+        self.assertEqual(status, 0, printed)
+        self.assertIn("progress since the baseline: 1\n  odd_test.py OddTest.test_10_passes_after_all: passed, was failed", printed)
+
+    def test_failures_run_on_the_reference(self):
+        # A variable of the plugin under test is not one of the reference's.
+        _, printed, found = self.run_it("reference", "odd_test", "--filter", "test_0[12]", "--reference", "cpu")
+        ran = found["reference"]["files"]
+        self.assertEqual([(file, list(cases)) for file, cases in ran.items()], [("odd_test.py", ["OddTest.test_02_fails"])])
+        self.assertIn("of these, passed on the reference: 0", printed)
+
+    def test_what_is_not_there_is_an_error_with_a_remedy(self):
+        with self.assertRaisesRegex(SystemExit, "no_such_test.py: no such file"):
+            self.run_it("wrong", "no_such_test")
+        with self.assertRaisesRegex(SystemExit, "no case ran: .* --filter nothing"):
+            self.run_it("wrong", "odd_test", "--filter", "nothing")
+        with self.assertRaisesRegex(SystemExit, "--baseline .*nothing.json: "):
+            self.run_it("wrong", "odd_test", "--baseline", "nothing.json")
+
+
+class OutcomesTest(unittest.TestCase):
+    def test_comparison_with_an_earlier_run(self):
+        of = lambda **cases: {"a_test.py": {case: {"outcome": outcome, "reason": ""} for case, outcome in cases.items()}}
+        before = {**of(a="passed", b="failed", c="passed", d="skipped", e="passed", f="failed"), "b_test.py": {}}
+        now = of(a="crashed", b="passed", c="passed", d="failed", f="timeout", g="failed", h="passed")
+        regressions, progress = outcomes.compare(before, now)
+        self.assertEqual([case for _, case in regressions], ["a", "d", "e", "g"])
+        self.assertEqual(regressions["a_test.py", "e"]["outcome"], "missing")
+        self.assertEqual([case for _, case in progress], ["b"])
+
+    def test_comparison_with_a_reference(self):
+        of = lambda **cases: {"a_test.py": {case: {"outcome": outcome, "reason": ""} for case, outcome in cases.items()}}
+        only = outcomes.only_on_reference(of(a="failed", b="failed", c="passed", d="timeout"), of(a="passed", b="failed", d="skipped"))
+        self.assertEqual(list(only), [("a_test.py", "a")])
+
+
+if __name__ == "__main__":
+    unittest.main()

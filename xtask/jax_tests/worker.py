@@ -1,0 +1,143 @@
+"""Runs the cases of one test file and reports each as it starts and ends. Started by `run.py`, which survives it.
+
+The only argument is JSON: the file, the names of the cases to run (all if null), a regular expression that names must match,
+what `jax._src.test_util.device_under_test` shall return (JAX's own answer if null), and the file descriptor for reports.
+Each report is a line of JSON.
+"""
+
+import faulthandler
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import sys
+import time
+import traceback
+import unittest
+
+
+def short_name(case):
+    """`Class.method`."""
+    return ".".join(case.id().split(".")[-2:])
+
+
+def reason_of(error):
+    """The type and first line of an exception, as a reader would quote them."""
+    lines = "".join(traceback.format_exception_only(error[0], error[1])).strip().splitlines()
+    return (lines[0] if lines else error[0].__name__)[:400]
+
+
+class Reporter(unittest.TestResult):
+    """Sends the outcome of each case."""
+
+    def __init__(self, send, cases):
+        super().__init__()
+        self.send = send
+        self.waiting = {short_name(case): case for case in cases}
+        self.outcome = ("passed", "")
+        self.started = 0.0
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.outcome, self.started = ("passed", ""), time.monotonic()
+        self.waiting.pop(short_name(test), None)
+        self.send({"start": short_name(test)})
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        outcome, reason = self.outcome
+        seconds = round(time.monotonic() - self.started, 3)
+        self.send({"stop": short_name(test), "outcome": outcome, "reason": reason, "seconds": seconds})
+
+    def _set(self, test, outcome, reason, error=None):
+        if error is not None:
+            traceback.print_exception(*error)
+        if isinstance(test, unittest.TestCase) or hasattr(test, "test_case"):
+            # The first failure of several subtests stands.
+            if self.outcome[0] != "failed":
+                self.outcome = (outcome, reason)
+            return
+        # A fixture of a class or module, named as in `setUpClass (module.Class)`: its cases do not run.
+        match = re.search(r"\((?:.*\.)?(\w+)\)", str(test))
+        name = match.group(1) if match else ""
+        for case in list(self.waiting):
+            if case.startswith(f"{name}.") or str(test).startswith("setUpModule"):
+                del self.waiting[case]
+                self.send({"start": case})
+                self.send({"stop": case, "outcome": outcome, "reason": f"{test}: {reason}", "seconds": 0})
+
+    def addError(self, test, err):
+        self._set(test, "failed", reason_of(err), err)
+
+    addFailure = addError
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            self._set(test, "failed", f"{subtest._subDescription()} {reason_of(err)}", err)
+
+    def addSkip(self, test, reason):
+        self._set(test, "skipped", reason[:400])
+
+    def addUnexpectedSuccess(self, test):
+        self._set(test, "failed", "passed, although it is marked as an expected failure")
+
+
+def flatten(suite):
+    for item in suite:
+        if isinstance(item, unittest.TestSuite):
+            yield from flatten(item)
+        else:
+            yield item
+
+
+def load(path, device_under_test):
+    """Imports the file as `python FILE` would, without running it."""
+    sys.argv = [str(path)]
+    sys.path.insert(0, str(path.parent))
+    if device_under_test is not None:
+        from jax._src import test_util
+
+        test_util.device_under_test = lambda: device_under_test
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    flags = sys.modules.get("absl.flags")
+    if flags is not None and not flags.FLAGS.is_parsed():
+        flags.FLAGS(sys.argv)
+    return module
+
+
+def main():
+    given = json.loads(sys.argv[1])
+    faulthandler.enable()
+    pipe = os.fdopen(given["reports"], "w", buffering=1)
+
+    def send(report):
+        pipe.write(json.dumps(report) + "\n")
+        pipe.flush()
+
+    try:
+        module = load(pathlib.Path(given["file"]).resolve(), given["device_under_test"])
+        cases = list(flatten(unittest.TestLoader().loadTestsFromModule(module)))
+    except unittest.SkipTest as skip:
+        send({"skipped_file": str(skip)[:400]})
+        return
+    except BaseException:
+        traceback.print_exc()
+        send({"broken_file": reason_of(sys.exc_info())})
+        return
+    if given["pattern"]:
+        cases = [case for case in cases if re.search(given["pattern"], short_name(case))]
+    if given["names"] is not None:
+        wanted = set(given["names"])
+        cases = [case for case in cases if short_name(case) in wanted]
+    send({"cases": [short_name(case) for case in cases]})
+    reporter = Reporter(send, cases)
+    unittest.TestSuite(cases).run(reporter)
+    send({"end": True})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+//! `cargo xtask jax-tests`: JAX's own test files on a plugin.
+//!
+//! The tests come from a checkout of JAX's repository; JAX itself from the package registry, in the version of the checkout.
+//! `xtask/jax_tests/run.py` runs them. This module makes what it needs: the environment, the plugin's wheel, the reference.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::package::PLUGINS;
+use crate::python::JAX;
+use crate::{Error, jax, sh};
+
+pub(crate) const USAGE: &str = "usage: cargo xtask jax-tests --jax-checkout PATH [OPTION]... [FILE]...
+
+Runs test files of JAX case by case, and survives cases that crash or hang. FILE is the name of a file in the checkout's
+`tests`, such as array_test; without one all run.
+
+  --jax-checkout PATH   a checkout of JAX's repository, of a version in tests/jax/requirements-*.txt
+  --library FILE        the plugin's library (default: the CPU plugin as last built, release before debug)
+  --manifest FILE       the plugin's manifest, for its wheel (default: the library's own description)
+  --name NAME           the plugin's platform name (default: pjrt_cpu)
+  --bare                without the wheel's package, by PJRT_NAMES_AND_LIBRARY_PATHS
+  --devices N           number of devices, for the CPU plugin and the references (default: 1)
+  --env VARIABLE=VALUE  set for the tests, for instance to select another plugin's devices; may be repeated
+  --device-under-test NAME
+                        the platform whose tests JAX selects: with `cpu`, those it skips on platforms it does not know
+  --filter REGEX        only cases whose `Class.method` matches
+  --cases N             generated cases per test (default: 1); --slow runs tests that JAX marks as slow
+  --timeout SECONDS     for one case (default: 120)
+  --jobs N              files to run at once (default: 1)
+  --reference cpu|xla|FILE
+                        run what did not pass on JAX's own CPU, XLA's CPU plugin or another plugin, too
+  --output FILE         the outcomes as JSON (default: target/jax-tests/outcomes.json); logs lie beside it
+  --baseline FILE       the outcomes of an earlier run: lists regressions and progress
+
+Exit status: with --baseline 1 if a case regressed; without, 1 if a case did not pass.
+";
+
+/// What is decided here. The runner gets the rest as it is.
+#[derive(Debug, Default, PartialEq)]
+struct Given {
+    checkout: PathBuf,
+    library: Option<PathBuf>,
+    manifest: Option<PathBuf>,
+    reference: Option<String>,
+    bare: bool,
+    has_output: bool,
+    rest: Vec<String>,
+}
+
+impl Given {
+    fn parse(args: &[&str]) -> Result<Self, Error> {
+        let mut given = Self::default();
+        let mut args = args.iter();
+        while let Some(&arg) = args.next() {
+            let (option, attached) = match arg.split_once('=') {
+                Some((option, value)) if option.starts_with("--") => (option, Some(value)),
+                _ => (arg, None),
+            };
+            let mut value = || {
+                let value = attached.or_else(|| args.next().copied());
+                value.ok_or_else(|| format!("{option} needs a value\n\n{USAGE}"))
+            };
+            match option {
+                "--jax-checkout" => given.checkout = value()?.into(),
+                "--library" => given.library = Some(value()?.into()),
+                "--manifest" => given.manifest = Some(value()?.into()),
+                "--reference" => given.reference = Some(value()?.to_owned()),
+                "--bare" => given.bare = true,
+                _ => {
+                    given.has_output |= option == "--output";
+                    given.rest.push(arg.to_owned());
+                }
+            }
+        }
+        if given.checkout.as_os_str().is_empty() {
+            return Err(format!("--jax-checkout is missing\n\n{USAGE}").into());
+        }
+        if given.bare && given.manifest.is_some() {
+            return Err("--manifest is for the wheel's package, which --bare leaves out: drop one of them".into());
+        }
+        Ok(given)
+    }
+}
+
+pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
+    if args.contains(&"--help") {
+        print!("{USAGE}");
+        return Ok(());
+    }
+    let given = Given::parse(args)?;
+    let version = version_of(&given.checkout)?;
+    let jax = JAX.iter().find(|jax| jax.version == version).ok_or_else(|| {
+        let known: Vec<&str> = JAX.iter().map(|jax| jax.version).collect();
+        format!(
+            "--jax-checkout {}: it is of JAX {version}; check out one of {}",
+            given.checkout.display(),
+            known.join(", ")
+        )
+    })?;
+    let python = jax.python_for_its_tests()?;
+    let library = match &given.library {
+        Some(library) => library.canonicalize().map_err(|error| format!("--library {}: {error}", library.display()))?,
+        None => built()?,
+    };
+    let mut runner = Command::new(&python);
+    runner.arg(sh::root().join("xtask/jax_tests/run.py"));
+    runner.arg("--jax-checkout").arg(given.checkout.canonicalize()?).arg("--library").arg(&library);
+    if !given.bare {
+        runner.arg("--package").arg(jax::package_in("jax-tests/package", &library, given.manifest.as_deref())?);
+    }
+    match given.reference.as_deref() {
+        Some("xla") => {
+            let newest = PLUGINS.last().ok_or("there is no XLA CPU plugin to fetch")?;
+            runner.arg("--reference").arg(newest.path()?).arg("--reference-has-device-count");
+        }
+        Some(other) => drop(runner.args(["--reference", other])),
+        None => {}
+    }
+    if !given.has_output {
+        runner.arg("--output").arg(sh::target().join("jax-tests/outcomes.json"));
+    }
+    let status = runner.args(&given.rest).status().map_err(|error| format!("{}: {error}", python.display()))?;
+    if status.success() { Ok(()) } else { Err("cases of JAX's tests did not pass; see above".into()) }
+}
+
+/// The CPU plugin as it was last built.
+fn built() -> Result<PathBuf, Error> {
+    let name = format!("{}pjrt_plugin_cpu{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let candidates = ["release", "debug"].map(|profile| sh::target().join(profile).join(&name));
+    candidates.into_iter().find(|path| path.is_file()).ok_or_else(|| {
+        "the CPU plugin is not built: run `cargo build --release -p pjrt-cpu-plugin`, or name a plugin with --library"
+            .into()
+    })
+}
+
+/// The version of a checkout of JAX's repository, such as `0.10.2`.
+fn version_of(checkout: &Path) -> Result<String, Error> {
+    let file = checkout.join("jax/version.py");
+    let text =
+        std::fs::read_to_string(&file).map_err(|error| format!("--jax-checkout: {}: {error}", file.display()))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("_version = "));
+    let version = line.map(|version| version.trim().trim_matches(['"', '\'']).to_owned());
+    version.ok_or_else(|| format!("--jax-checkout: {}: it has no line `_version = \"...\"`", file.display()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_for_the_runner_are_passed_on() {
+        let given =
+            ["--jax-checkout=jax", "array_test", "--bare", "--filter", "^A", "--output=x.json", "--reference", "xla"];
+        let given = Given::parse(&given).unwrap();
+        assert_eq!(given.rest, ["array_test", "--filter", "^A", "--output=x.json"]);
+        assert!(given.bare && given.has_output && given.checkout == Path::new("jax"));
+        assert_eq!(given.reference.as_deref(), Some("xla"));
+    }
+
+    #[test]
+    fn faulty_arguments_are_refused() {
+        let refused = |args: &[&str]| Given::parse(args).unwrap_err().to_string();
+        assert!(refused(&["array_test"]).starts_with("--jax-checkout is missing"));
+        assert!(refused(&["--jax-checkout"]).starts_with("--jax-checkout needs a value"));
+        assert!(refused(&["--jax-checkout", "x", "--bare", "--manifest", "y"]).contains("drop one of them"));
+    }
+
+    #[test]
+    fn the_runner_passes_its_tests() {
+        let mut tests = Command::new("python3");
+        tests.arg("test_run.py").current_dir(sh::root().join("xtask/jax_tests")).env("PYTHONDONTWRITEBYTECODE", "1");
+        match tests.output() {
+            Err(error) => println!("SKIPPED the runner of JAX's tests: python3: {error}"),
+            Ok(done) => assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr)),
+        }
+    }
+}
