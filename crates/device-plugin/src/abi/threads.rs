@@ -23,6 +23,8 @@ pub(crate) struct Threads {
 }
 
 struct State {
+    /// The process that has the threads; 0 before the first job. A fork has none of them.
+    process: u32,
     jobs: VecDeque<Job>,
     /// Threads that wait for a job, with those that were woken for one and have not taken it yet.
     idle: usize,
@@ -46,7 +48,7 @@ const STACK: usize = 8 << 20;
 
 impl Threads {
     const fn new(name: &'static str, most: usize) -> Self {
-        let state = State { jobs: VecDeque::new(), idle: 0, count: 0 };
+        let state = State { process: 0, jobs: VecDeque::new(), idle: 0, count: 0 };
         Self { name, most, state: Mutex::new(state), wake: Condvar::new() }
     }
 
@@ -62,6 +64,13 @@ impl Threads {
     /// Gives the job back if the system has no thread for it and there is none that could take it later.
     pub(crate) fn submit(&'static self, job: Job) -> Result<(), Job> {
         let mut state = self.lock();
+        let process = std::process::id();
+        if state.process != process {
+            // What waits here in a fork is the parent's to do. It is not dropped either, because it belongs to objects
+            // that the parent uses.
+            std::mem::forget(std::mem::take(&mut state.jobs));
+            (state.process, state.idle, state.count) = (process, 0, 0);
+        }
         state.jobs.push_back(job);
         if state.idle >= state.jobs.len() {
             drop(state);

@@ -346,6 +346,11 @@ impl Backend for Device {
         Ok(Buffer::new(buffer.0.0.clone()))
     }
 
+    fn compile_options() -> CompileOptionSchema {
+        enter_or_panic("compile_options");
+        CompileOptionSchema::any()
+    }
+
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<Program_>> {
         enter("compile")?;
         compiled(program)

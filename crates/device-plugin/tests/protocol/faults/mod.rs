@@ -336,6 +336,10 @@ const INFALLIBLE: &[Case] = &[
         asked
     }),
     ("default_layout", "PJRT_Client_BufferFromHostBuffer", |w| w.put().map(|buffer| plugin().destroy(&[buffer]))),
+    ("compile_options", "PJRT_Client_Compile", |w| {
+        plugin().destroy_loaded(plugin().compile(w.client, "1")?);
+        Ok(())
+    }),
     ("host_bytes", "PJRT_Buffer_CopyRawToHost", |w| {
         let mut byte = 0u8;
         let args = plugin().ask::<slot::PJRT_Buffer_CopyRawToHost>(|args| {
