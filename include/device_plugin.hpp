@@ -1,11 +1,13 @@
 // C++17 over include/device_plugin.h: objects that free themselves, errors as exceptions, text as std::string_view.
 //
 // Nothing here but inline calls of the C interface, so that the library stays usable by any compiler. Every class moves
-// and does not copy; `clone` makes a second handle where there is one. Destructors do not throw. A std::string_view and a
-// reference that a member function returns belong to the object it was called on, and live as long.
+// and does not copy; `clone` makes a second handle where there is one. Destructors do not throw.
 //
-// To pass options on to PJRT_Client_Create, include XLA's pjrt_c_api.h before this file: `Options::to_pjrt` is then
-// declared.
+// A std::string_view that a member function returns belongs to the object it was called on, and lives as long. Such a
+// function cannot be called on a temporary object: `auto name = registry.find("cpu").name();` does not compile. Keep the
+// object in a variable first.
+//
+// To pass options on to PJRT_Client_Create, include device_plugin_pjrt.hpp.
 #ifndef DEVICE_PLUGIN_HPP
 #define DEVICE_PLUGIN_HPP
 
@@ -21,6 +23,16 @@
 #include <vector>
 
 #include "device_plugin.h"
+
+// Lets Clang warn about a pointer that outlives the object it was asked of.
+#if defined(__has_cpp_attribute)
+#if __has_cpp_attribute(clang::lifetimebound)
+#define DEVICE_PLUGIN_LIFETIMEBOUND [[clang::lifetimebound]]
+#endif
+#endif
+#ifndef DEVICE_PLUGIN_LIFETIMEBOUND
+#define DEVICE_PLUGIN_LIFETIMEBOUND
+#endif
 
 namespace device_plugin {
 
@@ -92,14 +104,16 @@ void run(F call) {
 // Version of the library in use.
 inline std::string_view version() noexcept { return view(dp_version()); }
 
-// What the devices of a plugin can do and want. It belongs to the plugin it was asked of.
+// What the devices of a plugin can do and want. It keeps the plugin's handle alive that the struct belongs to.
 class Capabilities {
 public:
-    explicit Capabilities(const dp_capabilities* raw) noexcept : raw_(raw) {}
+    // `owner` keeps the struct alive; without one, it belongs to somebody else and must outlive this object.
+    explicit Capabilities(const dp_capabilities* raw, std::shared_ptr<const dp_plugin> owner = nullptr) noexcept
+        : raw_(raw), owner_(std::move(owner)) {}
 
     // The struct. A library older than the header leaves out the fields beyond its `struct_size`; the functions below
     // use fields that every version has.
-    const dp_capabilities* get() const noexcept { return raw_; }
+    const dp_capabilities* get() const noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return raw_; }
 
     // Whether a gather along a dimension of that many elements is better lowered densely, as a product with a one-hot
     // matrix.
@@ -141,6 +155,7 @@ public:
 
 private:
     const dp_capabilities* raw_;
+    std::shared_ptr<const dp_plugin> owner_;
 };
 
 // Options of a client.
@@ -150,13 +165,13 @@ public:
     // Takes an object of the C interface over.
     explicit Options(dp_options* raw) noexcept : handle_(raw) {}
 
-    Options& set(const std::string& name, const std::string& value) {
+    Options& set(const std::string& name, const std::string& value) & {
         detail::run([&](dp_error** error) {
             return dp_options_set_string(get(), name.c_str(), value.c_str(), error);
         });
         return *this;
     }
-    Options& set(const std::string& name, const char* value) {
+    Options& set(const std::string& name, const char* value) & {
         detail::run([&](dp_error** error) { return dp_options_set_string(get(), name.c_str(), value, error); });
         return *this;
     }
@@ -164,82 +179,48 @@ public:
     template <typename T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool> &&
                                                (sizeof(T) < sizeof(std::int64_t) || std::is_signed_v<T>),
                                            int> = 0>
-    Options& set(const std::string& name, T value) {
+    Options& set(const std::string& name, T value) & {
         detail::run([&](dp_error** error) {
             return dp_options_set_int64(get(), name.c_str(), static_cast<std::int64_t>(value), error);
         });
         return *this;
     }
-    Options& set(const std::string& name, const std::vector<std::int64_t>& value) {
+    Options& set(const std::string& name, const std::vector<std::int64_t>& value) & {
         detail::run([&](dp_error** error) {
             return dp_options_set_int64_list(get(), name.c_str(), value.data(), value.size(), error);
         });
         return *this;
     }
-    Options& set(const std::string& name, float value) {
+    Options& set(const std::string& name, float value) & {
         detail::run([&](dp_error** error) { return dp_options_set_float(get(), name.c_str(), value, error); });
         return *this;
     }
     // PJRT knows no double: the nearest float is passed on.
-    Options& set(const std::string& name, double value) { return set(name, static_cast<float>(value)); }
-    Options& set(const std::string& name, bool value) {
+    Options& set(const std::string& name, double value) & { return set(name, static_cast<float>(value)); }
+    Options& set(const std::string& name, bool value) & {
         detail::run([&](dp_error** error) { return dp_options_set_bool(get(), name.c_str(), value, error); });
         return *this;
     }
 
+    // The same for a temporary object, which gives itself on.
+    template <typename T>
+    Options set(const std::string& name, const T& value) && {
+        set(name, value);
+        return std::move(*this);
+    }
+
     std::size_t size() const noexcept { return dp_options_count(get()); }
     // The option at an index; its text and list belong to the options.
-    dp_option at(std::size_t index) const {
+    dp_option at(std::size_t index) const&& = delete;
+    dp_option at(std::size_t index) const& {
         dp_option option{};
         option.struct_size = sizeof(option);
         detail::run([&](dp_error** error) { return dp_options_at(get(), index, &option, error); });
         return option;
     }
 
-#if defined(XLA_PJRT_C_PJRT_C_API_H_)
-    // The options as PJRT_Client_Create takes them; they point into this object.
-    std::vector<PJRT_NamedValue> to_pjrt() const {
-        std::vector<PJRT_NamedValue> values;
-        values.reserve(size());
-        for (std::size_t i = 0; i < size(); ++i) {
-            const dp_option option = at(i);
-            PJRT_NamedValue value{};
-            value.struct_size = PJRT_NamedValue_STRUCT_SIZE;
-            value.name = option.name.data;
-            value.name_size = option.name.size;
-            value.value_size = 1;
-            switch (option.type) {
-                case DP_VALUE_STRING:
-                    value.type = PJRT_NamedValue_kString;
-                    value.string_value = option.string_value.data;
-                    value.value_size = option.string_value.size;
-                    break;
-                case DP_VALUE_INT64:
-                    value.type = PJRT_NamedValue_kInt64;
-                    value.int64_value = option.int64_value;
-                    break;
-                case DP_VALUE_INT64_LIST:
-                    value.type = PJRT_NamedValue_kInt64List;
-                    value.int64_array_value = option.int64_list;
-                    value.value_size = option.int64_list_size;
-                    break;
-                case DP_VALUE_FLOAT:
-                    value.type = PJRT_NamedValue_kFloat;
-                    value.float_value = option.float_value;
-                    break;
-                default:
-                    value.type = PJRT_NamedValue_kBool;
-                    value.bool_value = option.bool_value;
-                    break;
-            }
-            values.push_back(value);
-        }
-        return values;
-    }
-#endif
-
-    dp_options* get() noexcept { return handle_.get(); }
-    const dp_options* get() const noexcept { return handle_.get(); }
+    dp_options* get() noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return handle_.get(); }
+    const dp_options* get() const noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return handle_.get(); }
 
 private:
     detail::Handle<dp_options, dp_options_free> handle_;
@@ -254,7 +235,7 @@ public:
             [](dp_topology** out, dp_error** error) { return dp_topology_detect(out, error); }));
     }
 
-    const dp_topology* get() const noexcept { return handle_.get(); }
+    const dp_topology* get() const noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return handle_.get(); }
     const dp_topology* operator->() const noexcept { return handle_.get(); }
 
 private:
@@ -268,7 +249,8 @@ public:
     explicit Plan(dp_plan* raw) noexcept : handle_(raw) {}
 
     // The variables, also those that stay as they are; their text belongs to the plan.
-    std::vector<dp_plan_step> steps() const {
+    std::vector<dp_plan_step> steps() const&& = delete;
+    std::vector<dp_plan_step> steps() const& {
         std::vector<dp_plan_step> steps(dp_plan_count(get()));
         for (std::size_t i = 0; i < steps.size(); ++i) {
             steps[i].struct_size = sizeof(dp_plan_step);
@@ -277,16 +259,21 @@ public:
         return steps;
     }
     // `host:port` of the coordinator, where clients need one.
-    std::optional<std::string_view> coordinator() const noexcept { return optional_view(dp_plan_coordinator(get())); }
-    std::string_view json() const noexcept { return view(dp_plan_json(get())); }
+    std::optional<std::string_view> coordinator() const&& = delete;
+    std::optional<std::string_view> coordinator() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND {
+        return optional_view(dp_plan_coordinator(get()));
+    }
+    std::string_view json() const&& = delete;
+    std::string_view json() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return view(dp_plan_json(get())); }
     // A table for people.
-    std::string_view to_string() const noexcept { return view(dp_plan_to_string(get())); }
+    std::string_view to_string() const&& = delete;
+    std::string_view to_string() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return view(dp_plan_to_string(get())); }
     // Sets the variables in this process. At the start of the program only, before it has threads.
     void apply() const {
         detail::run([&](dp_error** error) { return dp_plan_apply(get(), error); });
     }
 
-    const dp_plan* get() const noexcept { return handle_.get(); }
+    const dp_plan* get() const noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return handle_.get(); }
 
 private:
     detail::Handle<dp_plan, dp_plan_free> handle_;
@@ -301,16 +288,18 @@ public:
     bool no() const noexcept { return dp_support_answer(get()) == DP_SUPPORT_NO; }
     bool maybe() const noexcept { return dp_support_answer(get()) == DP_SUPPORT_MAYBE; }
     // Why not, or what it depends on; the text belongs to the answer.
-    std::vector<std::string_view> reasons() const {
+    std::vector<std::string_view> reasons() const&& = delete;
+    std::vector<std::string_view> reasons() const& {
         std::vector<std::string_view> reasons;
         for (std::size_t i = 0; i < dp_support_reason_count(get()); ++i) {
             reasons.push_back(view(dp_support_reason_at(get(), i)));
         }
         return reasons;
     }
-    std::string_view json() const noexcept { return view(dp_support_json(get())); }
+    std::string_view json() const&& = delete;
+    std::string_view json() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return view(dp_support_json(get())); }
 
-    const dp_support* get() const noexcept { return handle_.get(); }
+    const dp_support* get() const noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return handle_.get(); }
 
 private:
     detail::Handle<dp_support, dp_support_free> handle_;
@@ -336,18 +325,27 @@ public:
             [&](dp_plugin** out, dp_error** error) { return dp_plugin_clone(get(), out, error); }));
     }
 
-    std::string_view name() const noexcept { return view(dp_plugin_name(get())); }
-    std::vector<std::string_view> aliases() const {
+    std::string_view name() const&& = delete;
+    std::string_view name() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return view(dp_plugin_name(get())); }
+    std::vector<std::string_view> aliases() const&& = delete;
+    std::vector<std::string_view> aliases() const& {
         std::vector<std::string_view> names;
         for (std::size_t i = 0; i < dp_plugin_alias_count(get()); ++i) names.push_back(view(dp_plugin_alias_at(get(), i)));
         return names;
     }
     bool answers_to(const std::string& name) const noexcept { return dp_plugin_answers_to(get(), name.c_str()); }
     // The library's path; none for a plugin within the program.
-    std::optional<std::string_view> path() const noexcept { return optional_view(dp_plugin_path(get())); }
-    std::string_view provenance() const noexcept { return view(dp_plugin_provenance(get())); }
+    std::optional<std::string_view> path() const&& = delete;
+    std::optional<std::string_view> path() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND {
+        return optional_view(dp_plugin_path(get()));
+    }
+    std::string_view provenance() const&& = delete;
+    std::string_view provenance() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND {
+        return view(dp_plugin_provenance(get()));
+    }
     // Why it cannot be used; empty for one that can.
-    std::vector<std::string_view> refusals() const {
+    std::vector<std::string_view> refusals() const&& = delete;
+    std::vector<std::string_view> refusals() const& {
         std::vector<std::string_view> reasons;
         for (std::size_t i = 0; i < dp_plugin_refusal_count(get()); ++i) {
             reasons.push_back(view(dp_plugin_refusal_at(get(), i)));
@@ -360,17 +358,28 @@ public:
     bool is_experimental() const noexcept { return dp_plugin_is_experimental(get()); }
     // `DP_HARDWARE_PRESENT` and so on.
     dp_presence hardware() const noexcept { return dp_plugin_hardware(get()); }
-    std::string_view hardware_evidence() const noexcept { return view(dp_plugin_hardware_evidence(get())); }
+    std::string_view hardware_evidence() const&& = delete;
+    std::string_view hardware_evidence() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND {
+        return view(dp_plugin_hardware_evidence(get()));
+    }
     // `DP_OWNERSHIP_SHARED` and so on.
     dp_ownership ownership() const noexcept { return dp_plugin_ownership(get()); }
-    std::string_view manifest_json() const noexcept { return view(dp_plugin_manifest_json(get())); }
-    std::string_view capabilities_json() const noexcept { return view(dp_plugin_capabilities_json(get())); }
+    std::string_view manifest_json() const&& = delete;
+    std::string_view manifest_json() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND {
+        return view(dp_plugin_manifest_json(get()));
+    }
+    std::string_view capabilities_json() const&& = delete;
+    std::string_view capabilities_json() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND {
+        return view(dp_plugin_capabilities_json(get()));
+    }
     Capabilities capabilities() const {
+        // The struct belongs to the handle it is asked of, so a second one is kept with it.
+        std::shared_ptr<dp_plugin> owner(clone().handle_.release(), dp_plugin_free);
         const dp_capabilities* made = nullptr;
         dp_error* error = nullptr;
-        const dp_code code = dp_plugin_capabilities(get(), &made, &error);
+        const dp_code code = dp_plugin_capabilities(owner.get(), &made, &error);
         detail::check(code, error);
-        return Capabilities(made);
+        return Capabilities(made, std::move(owner));
     }
 
     // What the plugin needs of a process at that place; nullptr is a process alone.
@@ -415,7 +424,7 @@ public:
         }));
     }
 
-    const dp_plugin* get() const noexcept { return handle_.get(); }
+    const dp_plugin* get() const noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return handle_.get(); }
 
 private:
     detail::Handle<dp_plugin, dp_plugin_free> handle_;
@@ -433,32 +442,39 @@ public:
         }));
     }
 
-    Discovery& variable(const std::string& name, const std::string& value) {
+    Discovery& variable(const std::string& name, const std::string& value) & {
         detail::run([&](dp_error** error) {
             return dp_discovery_set_variable(handle_.get(), name.c_str(), value.c_str(), error);
         });
         return *this;
     }
-    Discovery& home(const std::string& folder) {
+    Discovery& home(const std::string& folder) & {
         detail::run([&](dp_error** error) { return dp_discovery_set_home(handle_.get(), folder.c_str(), error); });
         return *this;
     }
-    Discovery& python(bool read) {
+    Discovery& python(bool read) & {
         detail::run([&](dp_error** error) { return dp_discovery_set_python(handle_.get(), read, error); });
         return *this;
     }
-    Discovery& conventional(bool search) {
+    Discovery& conventional(bool search) & {
         detail::run([&](dp_error** error) { return dp_discovery_set_conventional(handle_.get(), search, error); });
         return *this;
     }
 
     // Whether whole libraries are read to compare them with the sha256 of their manifests.
-    Discovery& verify_sha256(bool verify) {
+    Discovery& verify_sha256(bool verify) & {
         detail::run([&](dp_error** error) { return dp_discovery_set_verify_sha256(handle_.get(), verify, error); });
         return *this;
     }
 
-    const dp_discovery* get() const noexcept { return handle_.get(); }
+    // The same for a temporary object, which gives itself on.
+    Discovery variable(const std::string& name, const std::string& value) && { return std::move(variable(name, value)); }
+    Discovery home(const std::string& folder) && { return std::move(home(folder)); }
+    Discovery python(bool read) && { return std::move(python(read)); }
+    Discovery conventional(bool search) && { return std::move(conventional(search)); }
+    Discovery verify_sha256(bool verify) && { return std::move(verify_sha256(verify)); }
+
+    const dp_discovery* get() const noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return handle_.get(); }
 
 private:
     explicit Discovery(dp_discovery* raw) noexcept : handle_(raw) {}
@@ -471,32 +487,39 @@ public:
     Policy() : handle_(dp_policy_new()) {}
 
     // A plugin of that name or kind, such as "gpu", where no wish before fits.
-    Policy& prefer(const std::string& name) {
+    Policy& prefer(const std::string& name) & {
         detail::run([&](dp_error** error) { return dp_policy_prefer(handle_.get(), name.c_str(), error); });
         return *this;
     }
     // Exactly that plugin, where no wish before fits.
-    Policy& fallback(const std::string& name) {
+    Policy& fallback(const std::string& name) & {
         detail::run([&](dp_error** error) { return dp_policy_fallback(handle_.get(), name.c_str(), error); });
         return *this;
     }
     // Any plugin, where no wish before fits.
-    Policy& any() {
+    Policy& any() & {
         detail::run([&](dp_error** error) { return dp_policy_any(handle_.get(), error); });
         return *this;
     }
     // Whether PJRT_DEVICE and JAX_PLATFORMS decide where the user set them.
-    Policy& environment(bool decides) {
+    Policy& environment(bool decides) & {
         detail::run([&](dp_error** error) { return dp_policy_set_environment(handle_.get(), decides, error); });
         return *this;
     }
     // Whether plugins that their makers call experimental are considered.
-    Policy& experimental(bool considered) {
+    Policy& experimental(bool considered) & {
         detail::run([&](dp_error** error) { return dp_policy_set_experimental(handle_.get(), considered, error); });
         return *this;
     }
 
-    const dp_policy* get() const noexcept { return handle_.get(); }
+    // The same for a temporary object, which gives itself on.
+    Policy prefer(const std::string& name) && { return std::move(prefer(name)); }
+    Policy fallback(const std::string& name) && { return std::move(fallback(name)); }
+    Policy any() && { return std::move(any()); }
+    Policy environment(bool decides) && { return std::move(environment(decides)); }
+    Policy experimental(bool considered) && { return std::move(experimental(considered)); }
+
+    const dp_policy* get() const noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return handle_.get(); }
 
 private:
     detail::Handle<dp_policy, dp_policy_free> handle_;
@@ -590,7 +613,7 @@ public:
         detail::run([&](dp_error** error) { return dp_registry_remove(get(), plugin.get(), error); });
     }
 
-    const dp_registry* get() const noexcept { return handle_.get(); }
+    const dp_registry* get() const noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return handle_.get(); }
 
 private:
     struct Raw {

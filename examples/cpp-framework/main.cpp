@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "pjrt.hpp"
-// After PJRT's header, which `Options::to_pjrt` needs.
 #include "device_plugin.hpp"
+#include "device_plugin_pjrt.hpp"
 #include "lowering.hpp"
+#include "pjrt.hpp"
 
 namespace dp = device_plugin;
 
@@ -66,7 +66,7 @@ static bool run(const dp::Plugin& plugin) {
     const dp::Options options = plugin.client_options(nullptr, &plan);
     const dp::Lease lease = plugin.acquire("cpp_framework");
 
-    const pjrt::Client client = pjrt::create(api, options.to_pjrt());
+    const pjrt::Client client = pjrt::create(api, dp::to_pjrt(options));
     PJRT_Device* device = pjrt::first_device(api, client);
     const pjrt::Executable program = pjrt::compile(api, client, lower(e, lowering));
 

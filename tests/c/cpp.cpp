@@ -5,10 +5,11 @@
 #include <type_traits>
 #include <utility>
 
-#ifdef WITH_PJRT
-#include "xla/pjrt/c/pjrt_c_api.h"
-#endif
+// In either order: the second header finds XLA's by itself.
 #include "device_plugin.hpp"
+#ifdef WITH_PJRT
+#include "device_plugin_pjrt.hpp"
+#endif
 
 namespace dp = device_plugin;
 
@@ -79,7 +80,19 @@ int main() {
     const dp::Capabilities unknown = plain.capabilities();
     CHECK(!unknown.gathers_densely(1) && !unknown.scatters_densely(1, 1) && !unknown.autocast_kind());
     CHECK(unknown.preferred_program_format() == DP_PROGRAM_FORMAT_HLO && unknown.accepts(DP_PROGRAM_FORMAT_MLIR));
-    CHECK(own.select(dp::Policy().prefer("gpu")).name() == "toy");
+    const dp::Plugin selected = own.select(dp::Policy().prefer("gpu"));
+    CHECK(selected.name() == "toy");
+
+    // What is asked of a temporary plugin keeps what it needs, and a temporary builder gives itself on.
+    const dp::Capabilities kept = own.find("toy").capabilities();
+    CHECK(kept.gathers_densely(80) && kept.get()->dense_scatter_factor == 4);
+    const dp::Capabilities second = kept;
+    CHECK(second.get() == kept.get() && second.preferred_program_format() == DP_PROGRAM_FORMAT_MLIR);
+    const dp::Policy& policy = dp::Policy().prefer("gpu").environment(false).experimental(true);
+    const dp::Plugin again = own.select(policy);
+    CHECK(again.name() == "toy");
+    const dp::Options& chained = dp::Options().set("i", 3).set("s", "text");
+    CHECK(chained.size() == 2 && chained.at(0).int64_value == 3);
 
     dp::Options given;
     given.set("s", "text").set("i", 3).set("l", std::vector<std::int64_t>{1, 2}).set("f", 0.5f).set("b", true);
@@ -92,7 +105,7 @@ int main() {
     for (std::size_t i = 1; i < numbers.size(); ++i) CHECK(numbers.at(i).int64_value == 3);
     CHECK(failure([&] { numbers.set("none", static_cast<const char*>(nullptr)); }).code() == DP_INVALID_ARGUMENT);
 #ifdef WITH_PJRT
-    const std::vector<PJRT_NamedValue> values = resolved.to_pjrt();
+    const std::vector<PJRT_NamedValue> values = dp::to_pjrt(resolved);
     CHECK(values.size() == 5 && values[0].type == PJRT_NamedValue_kString && values[0].value_size == 4);
     CHECK(values[2].type == PJRT_NamedValue_kInt64List && values[2].value_size == 2 && values[2].int64_array_value[1] == 2);
     CHECK(values[3].float_value == 0.5f && values[4].type == PJRT_NamedValue_kBool && values[4].bool_value);

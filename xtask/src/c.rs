@@ -31,7 +31,9 @@ pub(crate) fn run(headers: Option<&Path>, plugins: &[PathBuf]) -> Result<Outcome
     fs::create_dir_all(&home)?;
 
     outcome.check("the shared library exports dp_* only", exports(&library));
+    lifetimes(&mut outcome, &library, headers);
     sanitized(&mut outcome, &folder.join("sanitized"), &library, headers, &home);
+    embedding(&mut outcome, &folder, &library);
     pkg_config(&mut outcome, &folder, &library, &home);
     let minimal = folder.join("c-minimal");
     outcome.check(
@@ -138,7 +140,7 @@ fn sanitized(outcome: &mut Outcome, build: &Path, library: &Installed, headers: 
     if let Some(headers) = headers {
         options.push(("PJRT_INCLUDE_DIR", headers.as_os_str()));
     } else {
-        outcome.skip("tests/c/cpp.cpp, Options::to_pjrt: it needs the PJRT headers");
+        outcome.skip("tests/c/cpp.cpp, to_pjrt: it needs the PJRT headers");
     }
     if let Err(error) = cmake(&sh::root().join("tests/c"), build, library, &options) {
         outcome.check("tests/c builds", Err(error));
@@ -151,6 +153,68 @@ fn sanitized(outcome: &mut Outcome, build: &Path, library: &Installed, headers: 
             outcome.check(&format!("tests/c/{test} ({kind} library, sanitizers {sanitizers:?})"), ran);
         }
     }
+}
+
+/// Cases of `tests/c/lifetimes.cpp`; the last needs the PJRT headers.
+const CASES: usize = 9;
+
+/// Calls that would leave a dangling pointer do not compile.
+fn lifetimes(outcome: &mut Outcome, library: &Installed, headers: Option<&Path>) {
+    for compiler in ["c++", "clang++"] {
+        if !present(compiler) {
+            outcome.skip(&format!("tests/c/lifetimes.cpp with {compiler}: there is no `{compiler}`"));
+            continue;
+        }
+        for case in 0..=CASES {
+            if case == CASES && headers.is_none() {
+                outcome.skip(&format!("tests/c/lifetimes.cpp, case {case}: it needs the PJRT headers"));
+                continue;
+            }
+            let mut compile = Command::new(compiler);
+            compile.args(["-std=c++17", "-fsyntax-only", &format!("-DCASE={case}")]);
+            compile.arg("-I").arg(library.prefix.join("include")).arg(sh::root().join("tests/c/lifetimes.cpp"));
+            if let Some(headers) = headers {
+                compile.arg("-DWITH_PJRT").arg("-isystem").arg(headers);
+            }
+            let result = match (case, sh::stderr(&mut compile)) {
+                (0, Err(error)) => Err(error),
+                (0, Ok(_)) => Ok(()),
+                (_, Err(error)) => expect(&error.to_string(), "deleted"),
+                (_, Ok(_)) => Err("it compiles, and its result points into an object that is gone".into()),
+            };
+            outcome.check(&format!("tests/c/lifetimes.cpp, case {case}, {compiler}"), result);
+        }
+    }
+}
+
+/// A shared library that contains the static one exports nothing of it, whether CMake or pkg-config says how to link.
+fn embedding(outcome: &mut Outcome, folder: &Path, library: &Installed) {
+    if !cfg!(target_os = "linux") {
+        return outcome.skip("exports of a library that contains the static one: looked at on Linux only");
+    }
+    let only_own = |path: &Path| {
+        let exported = c_library::exports(path)?;
+        if exported == ["embedding_version"] {
+            return Ok(());
+        }
+        let some: Vec<&str> = exported.iter().take(5).map(String::as_str).collect();
+        Err(format!("it exports {} symbols: {} ...", exported.len(), some.join(", ")).into())
+    };
+    outcome.check(
+        "exports of a library with the archive in it, CMake",
+        only_own(&folder.join("sanitized/libembedding.so")),
+    );
+    if !present("pkg-config") {
+        return outcome.skip("exports of a library with the archive in it, pkg-config: there is no `pkg-config`");
+    }
+    let path = folder.join("libembedding.so");
+    let linked = flags(library, true).and_then(|flags| {
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC"]).arg(sh::root().join("tests/c/embedding.c")).arg("-o").arg(&path).args(flags);
+        sh::output(&mut cc)?;
+        only_own(&path)
+    });
+    outcome.check("exports of a library with the archive in it, pkg-config", linked);
 }
 
 fn has_sanitizers(folder: &Path) -> bool {

@@ -59,13 +59,13 @@ pub(crate) fn install(prefix: Option<PathBuf>, release: bool) -> Result<Installe
     }
     install_shared(&built, &lib, &version)?;
     copy(&built.join(format!("lib{NAME}.a")), &lib.join(format!("lib{NAME}.a")))?;
-    for header in ["device_plugin.h", "device_plugin.hpp"] {
+    for header in ["device_plugin.h", "device_plugin.hpp", "device_plugin_pjrt.hpp"] {
         copy(&sh::root().join("include").join(header), &include.join(header))?;
     }
     let shared = format!("-L${{libdir}} -l{NAME}");
     fs::write(lib.join("pkgconfig").join(format!("{NAME}.pc")), pkg_config(&version, &shared, &private_libs))?;
     // By its path, because of `-l` the linker takes the shared library where both are there.
-    let archive = format!("${{libdir}}/lib{NAME}.a {}", private_libs.join(" "));
+    let archive = format!("{}${{libdir}}/lib{NAME}.a {}", hiding(), private_libs.join(" "));
     fs::write(lib.join("pkgconfig").join(format!("{NAME}-static.pc")), pkg_config(&version, &archive, &[]))?;
     fs::write(cmake.join("PluginRegistryConfig.cmake"), cmake_config(&private_libs))?;
     fs::write(cmake.join("PluginRegistryConfigVersion.cmake"), cmake_version(&version))?;
@@ -152,6 +152,12 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// The linker option that keeps the archive's symbols private to a shared library that contains it, with a space behind;
+/// empty where the linker has none. Without it, such a library exports every function of Rust's that the archive holds.
+fn hiding() -> String {
+    if cfg!(target_os = "linux") { format!("-Wl,--exclude-libs,lib{NAME}.a ") } else { String::new() }
+}
+
 fn pkg_config(version: &str, libs: &str, private_libs: &[String]) -> String {
     format!(
         "# Found from the place of this file, so that the folder can be moved.
@@ -185,6 +191,7 @@ if(NOT TARGET PluginRegistry::plugin_registry)
   set_target_properties(PluginRegistry::plugin_registry_static PROPERTIES
     IMPORTED_LOCATION \"${{_plugin_registry_prefix}}/lib/lib{NAME}.a\"
     INTERFACE_INCLUDE_DIRECTORIES \"${{_plugin_registry_prefix}}/include\"
+    INTERFACE_LINK_OPTIONS \"{}\"
     INTERFACE_LINK_LIBRARIES \"{}\")
   add_library(PluginRegistry::cpp INTERFACE IMPORTED)
   set_target_properties(PluginRegistry::cpp PROPERTIES
@@ -193,6 +200,7 @@ if(NOT TARGET PluginRegistry::plugin_registry)
 endif()
 unset(_plugin_registry_prefix)
 ",
+        hiding().trim_end(),
         private_libs.join(";")
     )
 }

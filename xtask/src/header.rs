@@ -24,7 +24,7 @@ const HEADERS: &[Header] = &[Header {
         "crates/device-plugin/src/abi/capabilities/mod.rs",
         "crates/device-plugin/src/abi/capabilities/constants.rs",
         "crates/device-plugin/src/abi/descriptor/mod.rs",
-        "crates/plugin-registry/src/c_api",
+        "crates/plugin-registry/src/c_api/mod.rs",
     ],
     preamble: "/*
  * Finding, choosing and loading PJRT plugins from C and C++: the interface of libplugin_registry.

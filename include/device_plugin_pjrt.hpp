@@ -1,0 +1,70 @@
+// Options of include/device_plugin.hpp as XLA's PJRT_Client_Create takes them.
+//
+// This header needs XLA's pjrt_c_api.h. It takes the one that was included before it, or finds it as
+// `xla/pjrt/c/pjrt_c_api.h` or `pjrt_c_api.h`. GCC refuses XLA's header with -Wpedantic: compile without that option.
+#ifndef DEVICE_PLUGIN_PJRT_HPP
+#define DEVICE_PLUGIN_PJRT_HPP
+
+#include <cstddef>
+#include <vector>
+
+#ifndef XLA_PJRT_C_PJRT_C_API_H_
+#if __has_include("xla/pjrt/c/pjrt_c_api.h")
+#include "xla/pjrt/c/pjrt_c_api.h"
+#elif __has_include("pjrt_c_api.h")
+#include "pjrt_c_api.h"
+#else
+#error "device_plugin_pjrt.hpp needs XLA's pjrt_c_api.h; add its folder to the include path"
+#endif
+#endif
+
+#include "device_plugin.hpp"
+
+namespace device_plugin {
+
+// The options as PJRT_Client_Create takes them. Their names, texts and lists belong to `options`, which must live as long.
+inline std::vector<PJRT_NamedValue> to_pjrt(const Options& options) {
+    std::vector<PJRT_NamedValue> values;
+    values.reserve(options.size());
+    for (std::size_t i = 0; i < options.size(); ++i) {
+        const dp_option option = options.at(i);
+        PJRT_NamedValue value{};
+        value.struct_size = PJRT_NamedValue_STRUCT_SIZE;
+        value.name = option.name.data;
+        value.name_size = option.name.size;
+        value.value_size = 1;
+        switch (option.type) {
+            case DP_VALUE_STRING:
+                value.type = PJRT_NamedValue_kString;
+                value.string_value = option.string_value.data;
+                value.value_size = option.string_value.size;
+                break;
+            case DP_VALUE_INT64:
+                value.type = PJRT_NamedValue_kInt64;
+                value.int64_value = option.int64_value;
+                break;
+            case DP_VALUE_INT64_LIST:
+                value.type = PJRT_NamedValue_kInt64List;
+                value.int64_array_value = option.int64_list;
+                value.value_size = option.int64_list_size;
+                break;
+            case DP_VALUE_FLOAT:
+                value.type = PJRT_NamedValue_kFloat;
+                value.float_value = option.float_value;
+                break;
+            default:
+                value.type = PJRT_NamedValue_kBool;
+                value.bool_value = option.bool_value;
+                break;
+        }
+        values.push_back(value);
+    }
+    return values;
+}
+
+// The values would point into options that are gone.
+std::vector<PJRT_NamedValue> to_pjrt(const Options&& options) = delete;
+
+}  // namespace device_plugin
+
+#endif  // DEVICE_PLUGIN_PJRT_HPP

@@ -1,0 +1,8 @@
+/* A shared library that contains the static one. It must export this function only. */
+#include "device_plugin.h"
+
+uint32_t embedding_version(void);
+
+uint32_t embedding_version(void) {
+    return dp_abi_version();
+}
