@@ -233,6 +233,21 @@ pub(crate) fn is_attribute(op: &str, attribute: &str) -> bool {
     versions(op).any(|row| row.2.contains(&attribute))
 }
 
+/// Whether the portable artifact has an op of that name that has neither attributes nor a kind of its own.
+pub(crate) fn is_plain(op: &str) -> bool {
+    const PLAIN: [&str; 8] = [
+        "async_done",
+        "async_start",
+        "dynamic_pad",
+        "dynamic_reshape",
+        "real_dynamic_slice",
+        "trace",
+        "uniform_dequantize",
+        "uniform_quantize",
+    ];
+    PLAIN.contains(&op)
+}
+
 /// The rows of an op.
 fn versions(op: &str) -> impl Iterator<Item = &'static (&'static str, u32, &'static [&'static str])> {
     let start = VHLO.partition_point(|row| row.0 < op);

@@ -3,10 +3,12 @@
 //! Attributes come under the portable artifact's names. An absent attribute takes the specification's default, which
 //! also upgrades artifacts of versions that did not have it yet.
 
+use bytes::Bytes;
+
 use crate::attributes::{Named, enumeration, int, is_none_type, sorted};
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::Code;
+use crate::ops::{Code, is_op};
 
 /// One op before it is typed.
 pub(crate) struct Raw<'a> {
@@ -156,7 +158,7 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
             OpKind::CustomCall {
                 call_target_name: a.text("call_target_name")?,
                 has_side_effect: a.flag("has_side_effect")?,
-                backend_config: a.find("backend_config").cloned().unwrap_or(Attribute::String(bytes::Bytes::new())),
+                backend_config: a.find("backend_config").cloned().unwrap_or(Attribute::String(Bytes::new())),
                 // The specification's API_VERSION_ORIGINAL.
                 api_version: a.int_or("api_version", 1)?,
             }
@@ -167,7 +169,7 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
         Code::CreateToken => OpKind::CreateToken,
         Code::AfterAll => OpKind::AfterAll,
         Code::Return => OpKind::Return,
-        Code::Other => OpKind::Other { name: raw.name.to_owned(), attributes: other(raw) },
+        Code::Other => OpKind::Other { name: raw.name.to_owned(), attributes: other(raw)? },
     };
     Ok((kind, extra))
 }
@@ -392,11 +394,30 @@ fn window(a: Named<'_>, rank: usize) -> Result<Window> {
 
 /// Raw attributes of an op without a kind of its own. Those of StableHLO ops are brought to one form, so that a
 /// device meets the same whichever way the program came: artifact names, sorted, with defaults, index lists as arrays.
-fn other(raw: &Raw<'_>) -> Attributes {
+fn other(raw: &Raw<'_>) -> Result<Attributes> {
     let mut attributes: Attributes =
         raw.attributes.0.iter().map(|&(name, value)| (name.to_owned(), value.clone())).collect();
-    let Some(name) = raw.name.strip_prefix("stablehlo.") else { return attributes };
+    let Some(name) = raw.name.strip_prefix("stablehlo.").filter(|name| is_op(name)) else { return Ok(attributes) };
+    let numbering = matches!(name, "dynamic_gather" | "dynamic_conv");
     for (attribute, value) in &mut attributes {
+        match attribute.as_str() {
+            "use_global_device_ids" | "has_dynamic_root" | "is_host_transfer" | "indices_are_sorted" => {
+                *value = Attribute::Bool(raw.attributes.flag(attribute)?);
+            }
+            "channel_id" | "channel_type" | "feature_group_count" | "batch_group_count" => {
+                *value = int(raw.attributes.int_or(attribute, 0)?);
+            }
+            // The numbering of dimensions is printed as one attribute.
+            name if numbering && (name.ends_with("_dimension") || name == "index_vector_dim") => {
+                raw.attributes.dim(attribute)?;
+            }
+            name if numbering
+                && (name.ends_with("_dims") || name.ends_with("_dimensions") || name == "start_index_map") =>
+            {
+                raw.attributes.dims::<Vec<usize>>(attribute)?;
+            }
+            _ => {}
+        }
         if let Attribute::Tensor(literal) | Attribute::DenseArray(literal) = value
             && literal.ty.rank() == 1
             && matches!(literal.ty.element, ElementType::I64 | ElementType::Bool)
@@ -419,7 +440,7 @@ fn other(raw: &Raw<'_>) -> Attributes {
         attributes
             .retain(|(name, value)| name != "padding" || value.as_integers().is_none_or(|p| p.iter().any(|&v| v != 0)));
     }
-    sorted(&attributes).into_iter().cloned().collect()
+    Ok(sorted(&attributes).into_iter().cloned().collect())
 }
 
 fn defaults(name: &str) -> Vec<(&'static str, Attribute)> {
@@ -442,6 +463,10 @@ fn defaults(name: &str) -> Vec<(&'static str, Attribute)> {
             off("indices_are_sorted"),
         ],
         "send" | "recv" => vec![off("is_host_transfer"), ("channel_type", int(0))],
+        "dynamic_conv" => vec![("batch_group_count", int(1)), ("feature_group_count", int(1))],
+        "torch_index_select" => vec![("batch_dims", int(0))],
+        "infeed" => vec![("infeed_config", Attribute::String(Bytes::new()))],
+        "outfeed" => vec![("outfeed_config", Attribute::String(Bytes::new()))],
         "rng" => vec![("rng_distribution", enumeration("rng_distribution", "UNIFORM"))],
         _ => Vec::new(),
     }

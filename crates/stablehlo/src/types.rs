@@ -3,7 +3,9 @@
 use std::fmt;
 
 use crate::attributes::type_weight;
+use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes, DYNAMIC, ElementType, TensorType, Type, Version};
+use crate::verify::all_compatible;
 
 /// Every element type, its StableHLO name, its width in bits.
 const ELEMENTS: [(ElementType, &str, u32); 32] = {
@@ -290,6 +292,22 @@ pub(crate) fn declaration(
     }
     attributes.extend(discardable);
     attributes
+}
+
+/// The results a function is declared with, given its declared type and what its body takes and returns. They may be
+/// open where those of the body are known.
+pub(crate) fn declared_results(declared: &Type, inputs: &[Type], returned: Vec<Type>) -> Result<Vec<Type>> {
+    let actual = function_text(inputs, &returned);
+    let Type::Other(text) = declared else {
+        return Err(Error::new(format!("is declared as {declared} but its body is {actual}")));
+    };
+    if *text == actual {
+        return Ok(returned);
+    }
+    match crate::text::function_type(text) {
+        Some((takes, results)) if takes == inputs && all_compatible(&returned, &results) => Ok(results),
+        _ => Err(Error::new(format!("is declared as {declared} but its body is {actual}"))),
+    }
 }
 
 /// Keeps a visibility that the `public` field of a function does not tell.

@@ -277,7 +277,9 @@ impl<'a> Tables<'a> {
     fn integer(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
         let ty = self.child_type(cursor, depth)?;
         let (width, element) = match &ty {
-            Ty::Element(element) => (element.bit_width(), Some(*element)),
+            Ty::Element(element) if element.is_integer() || *element == ElementType::Bool => {
+                (element.bit_width(), Some(*element))
+            }
             Ty::Value(Type::Other(text)) => {
                 let width = text.trim_start_matches(['s', 'u', 'i']).parse().ok();
                 (width.ok_or_else(|| cursor.error(format!("an integer of type {text}")))?, None)

@@ -2,9 +2,11 @@
 
 use super::cursor::Cursor;
 use super::walk::{Head, Scope, Walk, finished, symbol};
+use crate::attributes::type_weight;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::types::{declaration, function_text, keep_visibility};
+use crate::types::{declaration, declared_results, keep_visibility};
+use crate::verify::all_compatible;
 
 /// The attributes of a function.
 struct FuncAttributes {
@@ -99,7 +101,7 @@ impl<'a> Walk<'a> {
         };
         let types = |ids: &[ValueId]| ids.iter().map(|v| scope.values[v.0 as usize].clone()).collect::<Vec<_>>();
         let (inputs, results) = (types(&body.args), types(operands));
-        self.declared(head, &f, &inputs, &results)?;
+        let results = self.declared(head, &f, &inputs, results)?;
         let (arg_attributes, result_attributes) =
             (f.lists("arg_attrs", inputs.len())?, f.lists("res_attrs", results.len())?);
         let mut attributes = f.discardable;
@@ -118,21 +120,26 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// A function has the type it is declared with.
-    fn declared(&mut self, head: &Head, f: &FuncAttributes, inputs: &[Type], results: &[Type]) -> Result<()> {
-        let text = match f.ty {
-            Some(ty) if self.tables.function_type(head.offset, ty)? == Some((inputs, results)) => return Ok(()),
-            Some(ty) => self.tables.type_at(head.offset, ty, 0)?.into_type(),
-            None => match f.find("function_type") {
-                Some(Attribute::Type(declared)) => declared.clone(),
-                _ => return Err(Error::new("attribute `function_type` must be a type")),
-            },
-        };
-        // Elsewhere function types are kept as text.
-        let actual = function_text(inputs, results);
-        match text {
-            Type::Other(declared) if declared == actual => Ok(()),
-            declared => Err(Error::new(format!("is declared as {declared} but its body is {actual}"))),
+    /// The results a function is declared with, which may be open where those of its body are known.
+    fn declared(&mut self, head: &Head, f: &FuncAttributes, inputs: &[Type], results: Vec<Type>) -> Result<Vec<Type>> {
+        match (f.ty, f.find("function_type")) {
+            (Some(ty), _) => {
+                match self.tables.function_type(head.offset, ty)? {
+                    Some((takes, declared)) if takes == inputs && declared == results => return Ok(results),
+                    Some((takes, declared)) if takes == inputs && all_compatible(&results, declared) => {
+                        let weight = declared.iter().map(type_weight).sum();
+                        let declared = declared.to_vec();
+                        self.tables.charge(head.offset, weight)?;
+                        return Ok(declared);
+                    }
+                    _ => {}
+                }
+                let declared = self.tables.type_at(head.offset, ty, 0)?.into_type();
+                declared_results(&declared, inputs, results)
+            }
+            // Elsewhere function types are kept as text.
+            (None, Some(Attribute::Type(declared))) => declared_results(declared, inputs, results),
+            _ => Err(Error::new("attribute `function_type` must be a type")),
         }
     }
 

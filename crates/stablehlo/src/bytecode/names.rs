@@ -2,7 +2,7 @@
 
 use super::container::Container;
 use crate::error::{Error, Result};
-use crate::ops::{Code, shardy_attributes, vhlo_attributes};
+use crate::ops::{Code, is_plain, shardy_attributes, vhlo_attributes};
 
 /// Newest version of any op; one more would add attributes under names not known here.
 const NEWEST_OP: u32 = 2;
@@ -59,21 +59,26 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
                 // A search for one character is quicker than one for a string.
                 let split = versioned.rsplit_once('v').and_then(|(base, v)| Some((base.strip_suffix('_')?, v)));
                 let split = split.and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
-                let (base, version) = split.unwrap_or((versioned, 1));
+                let Some((base, version)) = split else { return Err(unknown(container, full)) };
                 if version > NEWEST_OP {
                     return Err(Error::new(format!(
                         "{full} in an artifact of {} is newer than this reader",
                         container.producer
                     )));
                 }
-                Name {
-                    full: ["stablehlo.", base].concat(),
-                    role: Role::Op,
-                    code: Code::from_name(base),
-                    attributes: vhlo_attributes(base, version),
-                    vhlo: true,
+                let (code, attributes) = (Code::from_name(base), vhlo_attributes(base, version));
+                // Ops without attributes are not in the table.
+                let plain = version == 1 && (code != Code::Other || is_plain(base));
+                if attributes.is_none() && !plain {
+                    return Err(unknown(container, full));
                 }
+                Name { full: ["stablehlo.", base].concat(), role: Role::Op, code, attributes, vhlo: true }
             }
         },
     })
+}
+
+#[cold]
+fn unknown(container: &Container<'_>, full: &str) -> Error {
+    Error::new(format!("unknown op {full} in an artifact of {}", container.producer))
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::words;
 use crate::attributes::{enumeration, int};
 use crate::ir::*;
+use crate::ops::is_op;
 
 /// An op's attributes: its own ones, and the discardable ones.
 pub(super) fn attributes(op: &Op) -> (Attributes, Attributes) {
@@ -295,7 +296,9 @@ pub(super) fn custom_call(kind: &OpKind) -> Named {
 
 /// The attributes of an op without a kind of its own, which the readers keep under the artifact's names.
 fn of_other(name: &str, attributes: &Attributes) -> Attributes {
-    let Some(base) = name.strip_prefix("stablehlo.") else { return attributes.clone() };
+    let Some(base) = name.strip_prefix("stablehlo.").filter(|base| is_op(base)) else {
+        return attributes.clone();
+    };
     let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
     let number = |name: &str| find(name).and_then(Attribute::as_integer).unwrap_or(0);
     let list = |name: &str| {
@@ -314,6 +317,9 @@ fn of_other(name: &str, attributes: &Attributes) -> Attributes {
             "is_host_transfer" | "indices_are_sorted" if off => continue,
             "known_expanding_dimensions" | "known_nonexpanding_dimensions" if empty => continue,
             "source_target_pairs" if empty && base != "collective_permute" => continue,
+            "infeed_config" | "outfeed_config" if matches!(value, Attribute::String(text) if text.is_empty()) => {
+                continue;
+            }
             "layout" if matches!(value, Attribute::Array(items) if items.is_empty()) => continue,
             "window_strides" | "lhs_dilation" | "rhs_dilation" | "window_reversal"
                 if default_window(attribute, value) =>

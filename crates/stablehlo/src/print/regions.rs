@@ -153,7 +153,9 @@ impl Printer<'_> {
     pub(super) fn shardy_region_op(&mut self, func: &Func, op: &Op, name: &str, attributes: &Attributes) -> bool {
         let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, a)| a);
         let inside = |name: &str, prefix: &str| match find(name) {
-            Some(Attribute::Other(text)) => text.strip_prefix(prefix)?.strip_suffix('>'),
+            Some(Attribute::Other(text)) => {
+                text.strip_prefix(prefix)?.strip_suffix('>').filter(|text| crate::text::is_bracketed(text))
+            }
             _ => None,
         };
         let inputs = inside("in_shardings", "#sdy.sharding_per_value<");

@@ -25,6 +25,12 @@ impl<'a> Parser<'a> {
         attribute
     }
 
+    /// The attribute that this parser's text is, without white space around it.
+    pub(super) fn whole_attribute(mut self) -> Result<Attribute> {
+        let attribute = self.attribute()?;
+        if self.pos == self.text.len() { Ok(attribute) } else { Err(self.expected("the end of the attribute")) }
+    }
+
     fn string_attribute(&mut self) -> Result<Attribute> {
         let string = self.string()?;
         if self.peek() == b':' && !self.looking_at("::") {
@@ -74,8 +80,13 @@ impl<'a> Parser<'a> {
         let start = self.pos;
         let name = self.sigil(b'#', "an attribute")?;
         if self.here() == b'<' {
-            self.angle_body()?;
-            return Ok(Attribute::Other(self.text[start..self.pos].to_owned()));
+            return match name.strip_prefix("stablehlo.") {
+                Some(name) => self.structured_attribute(name),
+                None => {
+                    self.angle_body()?;
+                    Ok(Attribute::Other(self.text[start..self.pos].to_owned()))
+                }
+            };
         }
         let Some(attribute) = self.attribute_aliases.get(name) else {
             return Ok(Attribute::Other(self.text[start..self.pos].to_owned()));

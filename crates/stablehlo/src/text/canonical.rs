@@ -5,7 +5,7 @@ use super::parser::Parser;
 use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes};
-use crate::ops::{Code, is_attribute, is_op};
+use crate::ops::{Code, is_attribute, is_op, is_plain};
 
 /// Splits an op's attributes into its own, under the artifact's names, and discardable ones.
 ///
@@ -18,10 +18,13 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     };
     let mut own = Attributes::with_capacity(listed.len());
     let mut discardable = Attributes::new();
-    let known = code_of(name) != Code::Other || is_op(base);
+    let known = code_of(name) != Code::Other || is_op(base) || is_plain(base);
     let listed = listed.into_iter().map(|entry| (entry, !known));
     for ((attribute, value), own_anyway) in listed.chain(rest.into_iter().map(|entry| (entry, false))) {
         match attribute.as_str() {
+            // An op not known here has no attributes with a meaning known here.
+            _ if !known && own_anyway => own.push((attribute, value)),
+            _ if !known => discardable.push((attribute, value)),
             "operandSegmentSizes" | "resultSegmentSizes" | "operand_segment_sizes" | "result_segment_sizes" => {}
             "dimension_numbers" if matches!(base, "convolution" | "dynamic_conv") => {
                 let text = body(&value)?;
@@ -30,10 +33,13 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
                     None => convolution(text)?,
                 });
             }
-            "dimension_numbers" | "dot_dimension_numbers" | "scatter_dimension_numbers" => {
+            "dimension_numbers" if matches!(base, "gather" | "dynamic_gather") => {
                 own.extend(Parser::new(body(&value)?).fields()?)
             }
-            "channel_handle" => {
+            "dot_dimension_numbers" | "scatter_dimension_numbers" if matches!(base, "dot_general" | "scatter") => {
+                own.extend(Parser::new(body(&value)?).fields()?)
+            }
+            "channel_handle" if is_attribute(base, "channel_id") => {
                 for (field, value) in Parser::new(body(&value)?).fields()? {
                     match field.as_str() {
                         "handle" => own.push(("channel_id".to_owned(), value)),
@@ -47,13 +53,16 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
             }
             "algorithm" if base == "dot_general" => own.push((attribute, value)),
             // Unit attributes are booleans in artifacts.
-            "use_global_device_ids" | "has_dynamic_root" | "is_host_transfer" => {
+            "use_global_device_ids" | "has_dynamic_root" | "is_host_transfer" if is_attribute(base, &attribute) => {
                 own.push((attribute, if value == Attribute::Unit { Attribute::Bool(true) } else { value }));
             }
-            // What an op not known here lists as its own is.
-            _ if own_anyway || is_attribute(base, &attribute) => own.push((attribute, value)),
+            _ if is_attribute(base, &attribute) => own.push((attribute, value)),
             _ => discardable.push((attribute, value)),
         }
+    }
+    if let Some((_, (name, _))) = own.iter().enumerate().find(|(i, (name, _))| own[..*i].iter().any(|(n, _)| n == name))
+    {
+        return Err(Error::new(format!("attribute `{name}` is given twice")));
     }
     Ok((own, discardable))
 }

@@ -12,12 +12,13 @@ mod parser;
 mod pretty;
 mod regions;
 mod scope;
+mod structured;
 mod types;
 
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::ir::{Attributes, Module, Type};
+use crate::ir::{Attribute, Attributes, Module, Type};
 use crate::types::Ty;
 
 /// Reads a text program.
@@ -41,6 +42,16 @@ pub(crate) fn function_type(text: &str) -> Option<(Vec<Type>, Vec<Type>)> {
 /// The type given as text; `None` if it is none.
 pub(crate) fn whole_type(text: &str) -> Option<Ty> {
     parser::Parser::new(text).whole_type().ok()
+}
+
+/// The attribute given as text; `None` if it is none.
+pub(crate) fn whole_attribute(text: &str) -> Option<Attribute> {
+    parser::Parser::new(text).whole_attribute().ok()
+}
+
+/// Whether text is one pair of brackets and what they enclose, as Shardy's own forms take it.
+pub(crate) fn is_bracketed(text: &str) -> bool {
+    parser::Parser::new(text).bracketed()
 }
 
 /// The fields of a structured attribute, given the text between its brackets.

@@ -8,7 +8,7 @@ use super::parser::Parser;
 use super::scope::Scope;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::types::{declaration, function_text, keep_visibility};
+use crate::types::{declaration, declared_results, function_text, keep_visibility};
 
 impl<'a> Parser<'a> {
     /// The whole program.
@@ -123,7 +123,16 @@ impl<'a> Parser<'a> {
 
     /// Reads the blobs of the `{-# ... #-}` section, which stands after the constants that name them.
     fn find_resources(&mut self) -> Result<()> {
-        let Some(start) = self.text.rfind("{-#") else { return Ok(()) };
+        // Strings may hold the mark, too, but they do not begin a line.
+        let mut end = self.text.len();
+        let section = self.text.rsplit('\n').find_map(|line| {
+            let start = end - line.len();
+            end = start.saturating_sub(1);
+            let rest = line.trim_start();
+            let rest = rest.strip_prefix('}').map_or(rest, str::trim_start);
+            rest.starts_with("{-#").then(|| start + line.len() - rest.len())
+        });
+        let Some(start) = section else { return Ok(()) };
         let mut inner = Parser::new(self.text);
         inner.pos = start + 3;
         inner.resource_entries(&mut self.resources, 0)
@@ -320,7 +329,7 @@ impl<'a> Parser<'a> {
     /// A module or function in generic form: `"func.func"() <{...}> ({...}) : () -> ()`.
     fn generic_top_level(&mut self, module: &mut Module, outermost: bool) -> Result<()> {
         let start = self.pos;
-        let name = String::from_utf8_lossy(self.raw_string()?).into_owned();
+        let name = self.op_name()?.to_owned();
         self.list("(", ")", |p| Err::<(), _>(p.expected("`)`")))?;
         let properties = if self.eat("<") { self.generic_properties()? } else { Attributes::new() };
         match name.as_str() {
@@ -466,14 +475,10 @@ fn generic_func(
     }
     let visibility = text(&own, "sym_visibility");
     keep_visibility(visibility.as_deref(), &mut attributes);
-    let actual = function_text(&inputs, &results);
-    match own.iter().find(|(name, _)| name == "function_type") {
-        Some((_, Attribute::Type(Type::Other(declared)))) if *declared == actual => {}
-        Some((_, Attribute::Type(declared))) => {
-            return Err(Error::new(format!("is declared as {declared} but its body is {actual}")));
-        }
+    let results = match own.iter().find(|(name, _)| name == "function_type") {
+        Some((_, Attribute::Type(declared))) => declared_results(declared, &inputs, results)?,
         _ => return Err(Error::new("attribute `function_type` must be a type")),
-    }
+    };
     let lists = |name: &str, count: usize| {
         let mut lists = Vec::with_capacity(count);
         if let Some((_, Attribute::Array(items))) = own.iter().find(|(n, _)| n == name) {

@@ -112,15 +112,24 @@ impl<'a> Parser<'a> {
 
     /// `"name"(operands) <{properties}> ({regions}) {attributes} : (T) -> T`.
     pub(super) fn generic_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
-        self.ws();
-        let start = self.pos + 1;
-        let length = self.raw_string()?.len();
-        op.called(canonical_name(&self.text[start..start + length]));
+        op.called(canonical_name(self.op_name()?));
         self.generic_start(scope, op).map_err(|e| e.with_op(&op.name))?;
         if self.peek() == b'(' {
             self.generic_regions(scope, op)?;
         }
         self.generic_end(op).map_err(|e| e.with_op(&op.name))
+    }
+
+    /// The name of an op in quotes. It has no escapes.
+    pub(super) fn op_name(&mut self) -> Result<&'a str> {
+        self.ws();
+        let start = self.pos + 1;
+        let length = self.raw_string()?.len();
+        let name = &self.text[start..start + length];
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') {
+            return Err(Error::at(start, format!("{name:?} is not the name of an op")));
+        }
+        Ok(name)
     }
 
     fn generic_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {

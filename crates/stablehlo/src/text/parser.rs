@@ -62,6 +62,11 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// This parser as deep as another one is, for a part of its text.
+    pub(super) fn within(self, outer: &Parser<'_>) -> Self {
+        Self { depth: outer.depth, ..self }
+    }
+
     /// An error here.
     #[cold]
     pub(super) fn error(&self, message: impl Into<String>) -> Error {

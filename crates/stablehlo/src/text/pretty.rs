@@ -216,8 +216,8 @@ impl<'a> Parser<'a> {
                 if self.peek() != b'<' {
                     return Err(self.expected("`<`"));
                 }
-                let algorithm = format!("#stablehlo.dot_algorithm{}", self.angle_body()?);
-                op.list("algorithm", Attribute::Other(algorithm));
+                let algorithm = self.structured_attribute("dot_algorithm")?;
+                op.list("algorithm", algorithm);
                 return Ok(());
             }
             ("algorithm", "rng_bit_generator") => return self.enumerated(op, "rng_algorithm", "rng_algorithm"),

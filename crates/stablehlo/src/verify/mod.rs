@@ -6,6 +6,7 @@
 //! element types. A rule is added by adding an arm there.
 
 mod asynchronous;
+mod attributes;
 mod calls;
 mod chlo;
 mod constants;
@@ -34,6 +35,9 @@ const FULL: bool = cfg!(feature = "text");
 
 /// Checks a module. [`parse`](crate::parse) has done so already; this is for modules built or changed by hand.
 pub fn verify(module: &Module) -> Result<()> {
+    if FULL {
+        attributes::module(module)?;
+    }
     let mut calls = Vec::with_capacity(module.funcs.len());
     for func in &module.funcs {
         calls.push(verify_func(module, func).map_err(|e| e.with_func(&func.name))?);
@@ -135,6 +139,9 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
     let (attributes, results) = (func.result_attributes.len(), func.results.len());
     ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
     func.values.distinct().try_for_each(shapes::verify_type).map_err(|e| made_by(module, func, e))?;
+    if FULL {
+        attributes::func(func).map_err(|e| e.with_location(module.location(func.location)))?;
+    }
     let constants = Constants::default();
     let mut walk = Walk {
         constants: &constants,
@@ -229,7 +236,7 @@ pub(super) fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
 }
 
 /// [`compatible`] for lists.
-pub(super) fn all_compatible<'a>(a: impl IntoIterator<Item = &'a Type>, b: impl IntoIterator<Item = &'a Type>) -> bool {
+pub(crate) fn all_compatible<'a>(a: impl IntoIterator<Item = &'a Type>, b: impl IntoIterator<Item = &'a Type>) -> bool {
     let (mut a, mut b) = (a.into_iter(), b.into_iter());
     loop {
         match (a.next(), b.next()) {
@@ -268,6 +275,7 @@ struct Walk<'a, 'c> {
 impl<'a> Walk<'a, '_> {
     fn region(&mut self, region: &'a Region, depth: usize) -> Result<()> {
         ensure!(depth <= MAX_NESTING, "regions nest deeper than {MAX_NESTING}");
+        ensure!(region.args.is_empty() || !region.ops.is_empty(), "a region with arguments must end in a return");
         let mark = self.scope.len();
         for &value in &region.args {
             self.define(value)?;
@@ -345,6 +353,7 @@ impl<'a> Walk<'a, '_> {
         if !FULL {
             return Ok(());
         }
+        attributes::op(op)?;
         quantized::verify(&site)?;
         words::verify(&site)?;
         custom_call::verify(&site)?;

@@ -273,7 +273,7 @@ impl Encoder {
             match part.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
                 Some(("mesh", value)) => {
                     mesh = Some(match value.strip_prefix('@') {
-                        Some(name) => self.vhlo_string(name.trim_matches('"').as_bytes()),
+                        Some(name) => self.vhlo_string(texts::string(name).as_bytes()),
                         None => self.vhlo_text_attribute(value)?,
                     });
                 }
@@ -295,10 +295,10 @@ impl Encoder {
 
     /// `name = "x", sub_axis_info = (1)2`.
     fn vhlo_axis_ref(&mut self, body: &str) -> Result<usize> {
-        let (mut name, mut sub) = ("", None);
+        let (mut name, mut sub) = (String::new(), None);
         for part in texts::split(body) {
             match part.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
-                Some(("name", value)) => name = value.trim_matches('"'),
+                Some(("name", value)) => name = texts::string(value),
                 Some(("sub_axis_info", value)) => {
                     let numbers = value.strip_prefix('(').and_then(|rest| rest.split_once(')'));
                     let numbers = numbers.and_then(|(pre, size)| Some((pre.parse().ok()?, size.parse().ok()?)));

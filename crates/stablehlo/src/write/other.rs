@@ -6,19 +6,7 @@ use super::needs;
 use super::ops::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::vhlo_attributes;
-
-/// Ops of StableHLO that have no attributes and no kind of their own.
-const PLAIN: [&str; 8] = [
-    "async_done",
-    "async_start",
-    "dynamic_pad",
-    "dynamic_reshape",
-    "real_dynamic_slice",
-    "trace",
-    "uniform_dequantize",
-    "uniform_quantize",
-];
+use crate::ops::{is_plain, vhlo_attributes};
 
 impl Encoder {
     /// The attributes of an op whose attributes are kept raw; whether it has its second form.
@@ -44,7 +32,7 @@ impl Encoder {
         let second = self.has_second(base, extra)?;
         let names = match vhlo_attributes(base, if second { 2 } else { 1 }) {
             Some(names) => names,
-            None if PLAIN.contains(&base) => &[],
+            None if is_plain(base) => &[],
             None => {
                 return Err(Error::new(format!("no portable artifact of StableHLO {} holds this op", self.version)));
             }

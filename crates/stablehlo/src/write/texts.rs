@@ -1,6 +1,6 @@
 //! Taking apart the types and attributes this crate keeps as text.
 
-use crate::ir::{DYNAMIC, ElementType};
+use crate::ir::{Attribute, DYNAMIC, ElementType};
 
 /// A tensor or buffer type in parts.
 pub(super) struct Tensor<'a> {
@@ -57,6 +57,14 @@ pub(super) fn split(text: &str) -> Vec<&str> {
         parts.push(last);
     }
     parts
+}
+
+/// A name, in quotes or without.
+pub(super) fn string(text: &str) -> String {
+    match crate::text::whole_attribute(text) {
+        Some(Attribute::String(name)) => String::from_utf8_lossy(&name).into_owned(),
+        _ => text.to_owned(),
+    }
 }
 
 /// The inside of `#stablehlo.name<...>`.

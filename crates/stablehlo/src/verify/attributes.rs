@@ -1,0 +1,141 @@
+//! What is kept as text must be text of that kind: the printer writes it as it stands, and a reader of the printed
+//! program must come to the same attribute.
+
+use std::collections::HashSet;
+
+use super::ensure;
+use crate::error::{Error, Result};
+use crate::ir::*;
+use crate::ops::is_attribute;
+use crate::print::is_own;
+
+/// Checks the attributes of a module and of what stands beside its functions.
+pub(super) fn module(module: &Module) -> Result<()> {
+    dictionary(&module.attributes)?;
+    for (name, attributes) in &module.symbols {
+        dictionary(attributes).and_then(|()| symbol(name, attributes)).map_err(|e| e.with_op(name))?;
+    }
+    Ok(())
+}
+
+/// Checks the attributes of a function, of its arguments and of its results.
+pub(super) fn func(func: &Func) -> Result<()> {
+    dictionary(&func.attributes)?;
+    func.arg_attributes.iter().chain(&func.result_attributes).try_for_each(dictionary)
+}
+
+/// Checks the attributes of an op.
+pub(super) fn op(op: &Op) -> Result<()> {
+    dictionary(&op.attributes)?;
+    for (name, value) in &op.attributes {
+        if is_own(&op.kind, name) {
+            own(name, value)?;
+        } else {
+            ensure!(!is_of_op(&op.kind, name), "attribute `{name}` is the op's own and cannot be discardable too");
+        }
+    }
+    match &op.kind {
+        OpKind::Other { attributes, .. } => {
+            let twice = op.attributes.iter().find(|(name, _)| attributes.iter().any(|(own, _)| own == name));
+            ensure!(twice.is_none(), "attribute `{}` is given twice", twice.map_or("", |(name, _)| name));
+            dictionary(attributes)
+        }
+        OpKind::Composite { composite_attributes, .. } => dictionary(composite_attributes),
+        OpKind::CustomCall { backend_config, .. } => attribute(backend_config),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the form of an attribute of the op's own that has no field in its kind.
+fn own(name: &str, value: &Attribute) -> Result<()> {
+    let structured = |prefix: &str| matches!(value, Attribute::Other(text) if text.starts_with(prefix));
+    let (sound, form) = match name {
+        "result_accuracy" => {
+            (structured("#stablehlo.result_accuracy<"), "of the form `#stablehlo.result_accuracy<...>`")
+        }
+        "algorithm" => (structured("#stablehlo.dot_algorithm<"), "of the form `#stablehlo.dot_algorithm<...>`"),
+        "version" => (matches!(value, Attribute::Integer(..)), "an integer"),
+        _ => (matches!(value, Attribute::Array(_)), "a list"),
+    };
+    ensure!(sound, "attribute `{name}` must be {form}");
+    Ok(())
+}
+
+/// Whether an op has an attribute of that name, in the artifact's spelling or in that of text.
+fn is_of_op(kind: &OpKind, name: &str) -> bool {
+    let full = kind.name();
+    let Some(base) = full.strip_prefix("stablehlo.") else { return false };
+    is_attribute(base, name)
+        || match name {
+            "channel_handle" => is_attribute(base, "channel_id"),
+            "dimension_numbers" => matches!(base, "convolution" | "dynamic_conv" | "gather" | "dynamic_gather"),
+            "dot_dimension_numbers" => base == "dot_general",
+            "scatter_dimension_numbers" => base == "scatter",
+            _ => false,
+        }
+}
+
+/// A mesh and a declaration have the attributes that their forms hold.
+fn symbol(name: &str, attributes: &Attributes) -> Result<()> {
+    let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
+    let has_name = matches!(find("sym_name"), Some(Attribute::String(name)) if std::str::from_utf8(name).is_ok());
+    match name {
+        "sdy.mesh" => {
+            let is_mesh = match find("mesh") {
+                Some(Attribute::Other(text)) => text.starts_with("#sdy.mesh<"),
+                mesh => mesh.is_none(),
+            };
+            ensure!(is_mesh, "attribute `mesh` must be of the form `#sdy.mesh<[...]>`");
+            ensure!(has_name, "attribute `sym_name` must be a string");
+        }
+        "func.func" => {
+            ensure!(has_name, "attribute `sym_name` must be a string");
+            let visible = match find("sym_visibility") {
+                None => true,
+                Some(visibility) => matches!(visibility.as_str(), Some("public" | "private" | "nested")),
+            };
+            ensure!(visible, "attribute `sym_visibility` must be `public`, `private` or `nested`");
+            let typed = match find("function_type") {
+                Some(Attribute::Type(Type::Other(text))) => crate::text::function_type(text).is_some(),
+                _ => false,
+            };
+            ensure!(typed, "attribute `function_type` must be a function type");
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn dictionary(entries: &Attributes) -> Result<()> {
+    let twice = if entries.len() < 16 {
+        entries.iter().enumerate().find(|(i, (name, _))| entries[..*i].iter().any(|(n, _)| n == name)).map(|(_, e)| e)
+    } else {
+        let mut seen = HashSet::with_capacity(entries.len());
+        entries.iter().find(|(name, _)| !seen.insert(name))
+    };
+    if let Some((name, _)) = twice {
+        return Err(Error::new(format!("attribute `{name}` is given twice")));
+    }
+    entries.iter().try_for_each(|(name, value)| attribute(value).map_err(|e| e.in_attribute(name)))
+}
+
+fn attribute(value: &Attribute) -> Result<()> {
+    match value {
+        Attribute::Array(items) => items.iter().try_for_each(attribute),
+        Attribute::Dictionary(entries) => dictionary(entries),
+        Attribute::Type(ty) => own_type(ty),
+        Attribute::Other(text) => match crate::text::whole_attribute(text) {
+            Some(Attribute::Other(same)) if same == *text => Ok(()),
+            _ => Err(Error::new(format!("`{text}` is not an attribute as MLIR writes it"))),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn own_type(ty: &Type) -> Result<()> {
+    let Type::Other(text) = ty else { return Ok(()) };
+    match crate::text::whole_type(text) {
+        Some(same) if same.clone().into_type() == *ty => Ok(()),
+        _ => Err(Error::new(format!("`{text}` is not a type as MLIR writes it"))),
+    }
+}

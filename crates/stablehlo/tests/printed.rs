@@ -1,0 +1,193 @@
+//! Programs that fuzzing found: each is refused with a reason, or printed and written and read again as the same program.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
+use std::path::Path;
+
+use stablehlo::ir::{Module, Version};
+use stablehlo::{PrintOptions, parse, write};
+
+fn read(text: &str) -> Module {
+    parse(text.to_owned()).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// Checks that a module survives printing in both forms and writing in both the newest version and the oldest that holds it.
+fn survives(module: &Module) {
+    let text = module.to_string();
+    let mut generic = PrintOptions::default();
+    generic.generic = true;
+    assert_eq!(read(&text).to_string(), text);
+    assert_eq!(read(&module.print(&generic)).print(&generic), module.print(&generic));
+    assert_eq!(read(&module.print(&generic)).to_string(), text);
+    let mut written = 0;
+    for version in [Version::NEWEST, Version(1, 9, 0), Version(1, 0, 0), Version::OLDEST] {
+        let Ok(artifact) = write(module, version) else { continue };
+        written += 1;
+        let again = parse(artifact).unwrap_or_else(|e| panic!("written at {version}: {e}\n{text}"));
+        assert_eq!(again.to_string(), text, "written at {version}");
+    }
+    assert!(written > 0 || write(module, Version::NEWEST).is_err());
+}
+
+fn refused(text: &str, why: &str) {
+    let error = parse(text.to_owned()).expect_err(text);
+    assert!(error.message().contains(why), "{error}\n{text}");
+}
+
+/// A function with one op on a vector.
+fn with_op(op: &str) -> String {
+    format!("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n  {op}\n  return %x : tensor<4xf32>\n}}")
+}
+
+#[test]
+fn unknown_ops_keep_attributes_that_others_spell_differently() {
+    for attributes in ["{use_global_device_ids = true}", "<{use_global_device_ids}> {channel_handle = 1 : i64}"] {
+        let op = format!("%0 = \"stablehlo.ald_gather\"(%x) {attributes} : (tensor<4xf32>) -> tensor<4xf32>");
+        survives(&read(&with_op(&op)));
+    }
+}
+
+#[test]
+fn discardable_attributes_may_have_names_of_other_ops() {
+    for attribute in ["use_global_device_ids = 1 : i32", "dot_dimension_numbers = 1 : i64", "channel_handle = \"x\""] {
+        let op = format!("%0 = stablehlo.custom_call @f(%x) {{{attribute}}} : (tensor<4xf32>) -> tensor<4xf32>");
+        survives(&read(&with_op(&op)));
+    }
+}
+
+#[test]
+fn functions_may_be_declared_with_open_extents() {
+    let module = read(
+        "func.func @main() -> tensor<?xf16> {
+  %0 = stablehlo.constant dense<1.0> : tensor<3xf16>
+  return %0 : tensor<3xf16>
+}",
+    );
+    assert!(module.to_string().contains("-> tensor<?xf16>"), "{module}");
+    survives(&module);
+    let generic = "\"func.func\"() <{function_type = () -> tensor<?xf16>, sym_name = \"main\"}> ({
+  %0 = \"stablehlo.constant\"() <{value = dense<1.0> : tensor<3xf32>}> : () -> tensor<3xf32>
+  \"func.return\"(%0) : (tensor<3xf32>) -> ()
+}) : () -> ()";
+    refused(generic, "is declared as () -> tensor<?xf16> but its body is () -> tensor<3xf32>");
+}
+
+#[test]
+fn structured_attributes_have_one_spelling() {
+    let call = |alias: &str| {
+        with_op(&format!(
+            "%0 = stablehlo.custom_call @f(%x) {{output_operand_aliases = [#stablehlo.output_operand_alias<{alias}>]}} : \
+             (tensor<4xf32>) -> tensor<4xf32>"
+        ))
+    };
+    let module = read(&call("output_tuple_indices=[ ],  operand_index = 0,operand_tuple_indices = []"));
+    let spelt = "<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>";
+    assert!(module.to_string().contains(spelt), "{module}");
+    survives(&module);
+    refused(&call("output_tuple_indices = [], operande_dnix = 1, operand_tuple_indices = []"), "`operand_index`");
+
+    let dot = |count: &str| {
+        format!(
+            "func.func @main(%x: tensor<4xf32>) -> tensor<f32> {{
+  %0 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0], algorithm = <lhs_precision_type = f32, \
+             rhs_precision_type = f32, accumulation_type = f32, lhs_component_count = {count}, rhs_component_count = 1, \
+             num_primitive_operations = 1, allow_imprecise_accumulation = false> : (tensor<4xf32>, tensor<4xf32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}}"
+        )
+    };
+    assert_eq!(read(&dot("  1")).to_string(), read(&dot("1")).to_string());
+    survives(&read(&dot("  1")));
+
+    let accuracy =
+        |text: &str| with_op(&format!("%0 = stablehlo.exponential %x {{result_accuracy = {text}}} : tensor<4xf32>"));
+    survives(&read(&accuracy(
+        "#stablehlo.result_accuracy<atol = 0.5, ulps=2,mode = #stablehlo.result_accuracy_mode<TOLERANCE>>",
+    )));
+    refused(&accuracy("{a = 1 : i32}"), "`result_accuracy` must be of the form");
+}
+
+#[test]
+fn strings_may_hold_the_mark_of_the_resource_section() {
+    survives(&read(&with_op("%0 = stablehlo.abs %x {a = \"{-#\", b = \"#-}\"} : tensor<4xf32>")));
+}
+
+#[test]
+fn absent_configurations_are_empty_ones() {
+    let outfeed = |config: &str| {
+        format!(
+            "func.func @main(%x: tensor<f32>, %t: !stablehlo.token) -> !stablehlo.token {{
+  %0 = \"stablehlo.outfeed\"(%x, %t){config} : (tensor<f32>, !stablehlo.token) -> !stablehlo.token
+  return %0 : !stablehlo.token
+}}"
+        )
+    };
+    survives(&read(&outfeed("")));
+    survives(&read(&outfeed(" {outfeed_config = \"here\"}")));
+    assert_eq!(read(&outfeed(" {outfeed_config = \"\"}")).to_string(), read(&outfeed("")).to_string());
+}
+
+/// A golden artifact with one byte changed.
+fn with_byte(at: usize, byte: u8) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/manual.1.17.0.bc");
+    let mut artifact = std::fs::read(path).unwrap();
+    assert_ne!(artifact[at], byte);
+    artifact[at] = byte;
+    artifact
+}
+
+#[test]
+fn a_manual_computation_of_other_attributes_has_the_generic_form() {
+    let text = parse(with_byte(298, 0x1B)).unwrap().to_string();
+    assert!(text.contains("\"sdy.manual_computation\"("), "{text}");
+    assert_eq!(read(&text).to_string(), text);
+}
+
+#[test]
+fn artifacts_that_cannot_be_printed_are_refused() {
+    for (artifact, why) in [
+        // A mesh whose name is another attribute.
+        (with_byte(387, 0x05), "attribute `sym_name` must be a string"),
+        // A list of axes in the place of a number.
+        (with_byte(200, 0x51), "`{\"x\"}` is not an attribute as MLIR writes it"),
+    ] {
+        let error = parse(artifact).unwrap_err();
+        assert!(error.message().contains(why), "{error}");
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/while_loop.1.17.0.bc");
+    let mut artifact = std::fs::read(path).unwrap();
+    let at = artifact.windows(8).position(|window| window == b"while_v1").unwrap();
+    for (name, full) in [(b"whale_v1", "vhlo.whale_v1"), (b"while_v0", "vhlo.while_v0"), (b"while_w1", "vhlo.while_w1")]
+    {
+        artifact[at..at + 8].copy_from_slice(name);
+        let error = parse(artifact.clone()).unwrap_err();
+        assert!(error.message().contains(&format!("unknown op {full}")), "{error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_printed_is_refused() {
+    refused(
+        &with_op("%0 = stablehlo.abs %x {a = 1 : i32, a = 2 : i32} : tensor<4xf32>"),
+        "attribute `a` is given twice",
+    );
+    refused(
+        &with_op(
+            "%0 = \"stablehlo.transpose\"(%x) <{permutation = [0]}> {permutation = [0]} : (tensor<4xf32>) -> tensor<4xf32>",
+        ),
+        "attribute `permutation` is given twice",
+    );
+    refused(&with_op("\"a.\\00b\"() : () -> ()"), "is not the name of an op");
+    refused("\"sdy.mesh\"() {mesh = 1 : i32, sym_name = \"m\"} : () -> ()", "attribute `mesh` must be of the form");
+    refused("\"sdy.mesh\"() {stablehlo.mesh = {axes = []}} : () -> ()", "attribute `sym_name` must be a string");
+    refused("\"func.func\"() <{function_type = () -> ()}> ({}) : () -> ()", "attribute `sym_name` must be a string");
+    refused(
+        &with_op("\"a.b\"() ({\n^bb0(%y: tensor<f32>):\n}) : () -> ()"),
+        "a region with arguments must end in a return",
+    );
+    refused(
+        &with_op(
+            "%0 = \"stablehlo.all_gather\"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<0> : tensor<1x1xi64>, use_global_device_ids = 7 : i64}> : (tensor<4xf32>) -> tensor<4xf32>",
+        ),
+        "attribute `use_global_device_ids` must be a boolean",
+    );
+}
