@@ -3,8 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|text: &str| {
-    if let Err(error) = stablehlo::parse(text.to_owned()) {
-        assert!(!error.to_string().is_empty());
-    }
-});
+fuzz_target!(|bytes: &[u8]| device_plugin_fuzz::report(bytes, device_plugin_fuzz::text(bytes)));

@@ -6,6 +6,7 @@ mod c;
 mod c_library;
 mod codegen;
 mod exports;
+mod fuzz;
 mod header;
 mod jax;
 mod jax_tests;
@@ -30,6 +31,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                       library; --check as above
   asan                run tests of both sides under the address and leak sanitizers (needs a nightly compiler)
   exports             build the shared libraries and check what they export, need and do as they are loaded
+  fuzz [--seconds N] [TARGET ...]
+                      run the fuzz targets for N seconds each (10), under libFuzzer on the stable toolchain
   c-tests             build libplugin_registry, and run the tests and examples in C and C++
   c-library [--prefix DIR] [--release]
                       build libplugin_registry and install it with headers, pkg-config and CMake files
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         ["c-library", args @ ..] => c_library::run(args),
         ["asan"] => asan::Nightly::find().and_then(|nightly| nightly.test(|_| {})),
         ["exports"] => exports::elf().and_then(exports::run).map(|checked| println!("{checked} libraries")),
+        ["fuzz", args @ ..] => fuzz::arguments(args),
         ["c-tests"] => c_tests(),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(),

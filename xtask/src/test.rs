@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::package::PLUGINS;
-use crate::{Error, asan, c, codegen, exports, jax, python, sh, vendor};
+use crate::{Error, asan, c, codegen, exports, fuzz, jax, python, sh, vendor};
 
 /// What was run and what was not.
 #[derive(Default)]
@@ -67,6 +67,12 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
         report.skipped.extend(outcome.skipped);
     });
     report.check("C and C++", outcome);
+
+    step("fuzz targets of the program readers");
+    if report.part("fuzz targets under libFuzzer", fuzz::available()).is_some() {
+        let outcome = fuzz::run(10, &[]).map(|targets| report.passed += targets);
+        report.check("cargo xtask fuzz", outcome);
+    }
 
     step("what the shared libraries export");
     if let Some(libraries) = report.part("symbols of the shared libraries", exports::elf()) {

@@ -1,0 +1,156 @@
+//! `cargo xtask fuzz`: the fuzz targets under libFuzzer, on the stable toolchain, without sanitizers: the crates they reach
+//! have no unsafe code.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Error, sh};
+
+/// A fuzz target, and the files in the repository that fuzzing starts from, by their extensions.
+const TARGETS: [(&str, &[&str]); 4] =
+    [("bytecode", &["bc"]), ("text", &["mlir"]), ("hlo", &["hlo"]), ("round_trip", &["bc", "mlir"])];
+
+/// Larger files slow fuzzing down more than they add.
+const LARGEST_SEED: u64 = 6_000;
+
+/// Seconds for each target unless the arguments say otherwise.
+const SECONDS: u32 = 10;
+
+/// Options for the compiler: count which code an input reaches, as libFuzzer expects it.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// The arguments of the task: `[--seconds N] [TARGET ...]`.
+pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
+    let (mut seconds, mut only) = (SECONDS, Vec::new());
+    let mut args = args.iter();
+    while let Some(&arg) = args.next() {
+        if arg == "--seconds" {
+            seconds = args.next().ok_or("--seconds needs a number")?.parse()?;
+        } else if TARGETS.iter().any(|(name, _)| *name == arg) {
+            only.push(arg);
+        } else {
+            let names: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+            return Err(format!("fuzz: unknown argument {arg}; the targets are {}", names.join(", ")).into());
+        }
+    }
+    run(seconds, &only).map(|passed| println!("{passed} fuzz targets without a finding"))
+}
+
+/// Whether the targets can be built here.
+pub(crate) fn available() -> Result<(), Error> {
+    if !cfg!(all(target_os = "linux", target_env = "gnu")) {
+        return Err("libFuzzer is built and run on Linux".into());
+    }
+    sh::output(Command::new("c++").arg("--version"))
+        .map(drop)
+        .map_err(|_| "there is no `c++` to build libFuzzer; install a C++ compiler".into())
+}
+
+/// Builds all targets and runs those named, or all, for some seconds each. Returns how many were run.
+pub(crate) fn run(seconds: u32, only: &[&str]) -> Result<u64, Error> {
+    available()?;
+    let target = sh::target().join("fuzz");
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut build = sh::cargo();
+    build.args([
+        "build",
+        "--quiet",
+        "--release",
+        "--locked",
+        "--manifest-path",
+        "fuzz/Cargo.toml",
+        "--target",
+        &triple,
+    ]);
+    build.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", COVERAGE).env_remove("CARGO_ENCODED_RUSTFLAGS");
+    sh::run(&mut build)?;
+    let mut passed = 0;
+    for (name, extensions) in TARGETS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
+        let folder = target.join("run").join(name);
+        let (seeds, found) = (folder.join("seeds"), folder.join("found"));
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(&found)?;
+        let count = copy_seeds(extensions, &seeds)?;
+        if count == 0 {
+            return Err(format!("fuzz target {name}: there is no file to start from").into());
+        }
+        let mut fuzz = Command::new(target.join(&triple).join("release").join(name));
+        // New inputs are kept in the first folder, the one that holds findings has a name of its own.
+        fuzz.arg(&seeds).arg(format!("-max_total_time={seconds}")).args(["-seed=1", "-timeout=60"]);
+        fuzz.arg(format!("-artifact_prefix={}/", found.display()));
+        // What the fuzzer says matters only when it finds something.
+        let said = sh::stderr(&mut fuzz).map_err(|error| finding(name, &found, &error))?;
+        let done = said.lines().rfind(|line| line.starts_with("Done ")).unwrap_or("Done 0 runs");
+        println!("fuzz target {name}: {count} seeds, {}", done.trim_start_matches("Done "));
+        if sh::number_before(done.trim_start_matches("Done "), " runs") == 0 {
+            return Err(format!("fuzz target {name} ran no input:\n{said}").into());
+        }
+        passed += 1;
+    }
+    Ok(passed)
+}
+
+/// What to do with a finding.
+fn finding(name: &str, found: &Path, error: &Error) -> Error {
+    let text = error.to_string();
+    let start = text.find("panicked at").or_else(|| text.find("ERROR: libFuzzer")).unwrap_or(0);
+    let excerpt: Vec<&str> = text[start..].lines().take(12).collect();
+    format!(
+        "fuzz target {name} found an input, saved in {}:\n{}\nadd it to the tests of crates/stablehlo when it is fixed",
+        found.display(),
+        excerpt.join("\n")
+    )
+    .into()
+}
+
+/// Copies the repository's programs of these extensions; says how many.
+fn copy_seeds(extensions: &[&str], to: &Path) -> Result<usize, Error> {
+    fs::create_dir_all(to)?;
+    let mut folders: Vec<PathBuf> = ["crates", "examples"].iter().map(|name| sh::root().join(name)).collect();
+    let mut count = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let (path, metadata) = (entry.path(), entry.metadata()?);
+            if metadata.is_dir() {
+                if path.file_name() != Some("target".as_ref()) {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|e| extensions.iter().any(|wanted| e == *wanted))
+                && (metadata.len() <= LARGEST_SEED || extensions == ["hlo"])
+            {
+                fs::copy(&path, to.join(format!("{count}")))?;
+                count += 1;
+            }
+        }
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_is_run() {
+        let mut files: Vec<String> = fs::read_dir(sh::root().join("fuzz/fuzz_targets"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        files.sort();
+        let mut names: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        assert_eq!(files, names);
+    }
+
+    #[test]
+    fn unknown_targets_are_named() {
+        let error = arguments(&["bytecod"]).unwrap_err().to_string();
+        assert!(error.contains("bytecod") && error.contains("round_trip"), "{error}");
+    }
+}
