@@ -206,11 +206,11 @@ impl CompileOptions {
         bytes
     }
 
-    /// Reads a serialized `CompileOptionsProto`; no bytes at all are the defaults.
+    /// Reads a serialized `CompileOptionsProto`; no bytes at all are the defaults, and absent counts are 1.
     ///
     /// # Errors
     ///
-    /// Bytes that are no such message, or a device assignment that contradicts itself.
+    /// Bytes that are not such a message, negative counts, or a device assignment that contradicts itself.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let proto =
             CompileOptionsProto::decode(bytes).map_err(|error| DecodeError(format!("compile options: {error}")))?;
@@ -220,6 +220,11 @@ impl CompileOptions {
             num_partitions: 1,
             ..ExecutableBuildOptionsProto::default()
         });
+        for (name, count) in [("num_replicas", build.num_replicas), ("num_partitions", build.num_partitions)] {
+            if count < 0 {
+                return Err(DecodeError(format!("compile options: {name} is {count}; it must be positive")));
+            }
+        }
         // One by one: collecting would sort first, with code of its own.
         let mut overrides = BTreeMap::new();
         for (name, value) in proto.env_option_overrides {

@@ -5,23 +5,28 @@ use std::ffi::{c_char, c_int};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pjrt_sys::*;
 use pjrt_types::{CompileOptions, DeviceAssignment};
 
-use crate::api::Api;
+use crate::api::{Api, in_callback};
 use crate::device::Device;
+use crate::envelope::Identity;
 use crate::error::Error;
 use crate::executable::Executable;
+use crate::exit;
 use crate::handle::{Detached, Foreign, Handle, Owned, Owner};
+use crate::in_flight::InFlight;
 use crate::key_value::Store;
 use crate::loaded_executable::LoadedExecutable;
 use crate::memory::Memory;
 use crate::named_value;
-use crate::options::{ClientOptions, encode};
+use crate::options::{ClientOptions, MAX_DEVICES, check_client, encode, encode_raw};
 use crate::plugin::{Plugin, PluginInner};
 use crate::program::Program;
 use crate::read;
+use crate::serialized::{SerializedExecutable, identity};
 use crate::topology::{Parent, TopologyDescription};
 
 /// A plugin's devices, held by this process. Clones are the same client, which is destroyed when its last buffer,
@@ -33,6 +38,8 @@ pub(crate) struct ClientInner {
     parts: Detached<Parts>,
     /// First addressable device; where data goes when nothing else is said.
     default_device: Option<Foreign<NonNull<PJRT_Device>>>,
+    /// Whether runs are asked for an event and counted.
+    tracks_runs: bool,
 }
 
 struct Parts {
@@ -53,10 +60,20 @@ impl ClientInner {
     pub(crate) fn raw(&self) -> &Handle<PJRT_Client, Arc<PluginInner>> {
         &self.parts.raw
     }
+
+    pub(crate) fn in_flight(&self) -> &Arc<InFlight> {
+        self.parts.in_flight()
+    }
+
+    #[inline]
+    pub(crate) fn tracks_runs(&self) -> bool {
+        self.tracks_runs
+    }
 }
 
 impl Client {
     pub(crate) fn create(plugin: &Plugin, options: &ClientOptions) -> Result<Self, Error> {
+        check_client(&options.values)?;
         let values = named_value::raw(&options.values);
         let store = options.store.clone().map(Store::new);
         let mut args = PJRT_Client_Create_Args::new();
@@ -74,8 +91,10 @@ impl Client {
         let raw = unsafe { Owned::new(raw, plugin.inner().clone()) };
         let devices = raw.query::<slot::PJRT_Client_AddressableDevices>()?;
         let default_device = devices.first().and_then(|device| NonNull::new(*device)).map(Foreign);
-        let parts = Detached::new(Parts { raw, _store: store, _kept: options.kept.clone() });
-        Ok(Self(Arc::new(ClientInner { parts, default_device })))
+        let in_flight = Arc::new(InFlight::default());
+        exit::watch(&in_flight);
+        let parts = Detached::new(Parts { raw, _store: store, _kept: options.kept.clone() }, in_flight);
+        Ok(Self(Arc::new(ClientInner { parts, default_device, tracks_runs: options.tracked_runs })))
     }
 
     pub(crate) fn inner(&self) -> &Arc<ClientInner> {
@@ -93,6 +112,73 @@ impl Client {
 
     pub(crate) fn api(&self) -> &Api {
         self.0.raw().api()
+    }
+
+    /// Waits until what this client and its objects started has ended: copies to the host, callbacks, futures that were
+    /// polled, execute contexts, and runs if the client was made with
+    /// [`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs). Host memory that is lent to a live
+    /// buffer is not waited for. What other threads start meanwhile is.
+    ///
+    /// # Errors
+    ///
+    /// An error of kind [`Timeout`](crate::ErrorKind::Timeout) if operations are still pending after `timeout`; they go
+    /// on. Calls from within a callback, which would wait for themselves.
+    pub fn synchronize(&self, timeout: Duration) -> Result<(), Error> {
+        self.settle(deadline(timeout), timeout)
+    }
+
+    fn settle(&self, until: Instant, timeout: Duration) -> Result<(), Error> {
+        if in_callback() {
+            return Err(Error::invalid(
+                "a callback cannot wait for its own client; wait on another thread, after the callback returned",
+            ));
+        }
+        match self.0.in_flight().wait(until) {
+            0 => Ok(()),
+            left => Err(Error::timeout(format!(
+                "{left} operations of the client are still pending after {timeout:?}; wait longer, or find out what they \
+                 wait for"
+            ))),
+        }
+    }
+
+    /// Finishes with the client: waits as [`Client::synchronize`] does, then destroys it. XLA's plugins wait for their
+    /// runs when a client is destroyed, so this ends also those that are not tracked.
+    ///
+    /// Drop the client's buffers, executables, devices, events and other clones first. Call this before the process
+    /// ends, and a plugin has nothing under way by then.
+    ///
+    /// # Errors
+    ///
+    /// - Of kind [`Timeout`](crate::ErrorKind::Timeout) if operations are still pending after `timeout`, or the plugin
+    ///   is still destroying the client, which it goes on with.
+    /// - Of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if there are other handles, which keep the
+    ///   client alive, and for calls from within a callback.
+    pub fn shutdown(self, timeout: Duration) -> Result<(), Error> {
+        let until = deadline(timeout);
+        self.settle(until, timeout)?;
+        let in_flight = self.0.in_flight().clone();
+        let others = Arc::strong_count(&self.0).saturating_sub(1);
+        let Some(inner) = Arc::into_inner(self.0) else {
+            return Err(Error::invalid(format!(
+                "the client is kept alive by {others} other handles; drop its buffers, executables, devices and clones \
+                 first"
+            )));
+        };
+        // A plugin may take as long as it likes, so another thread waits for it.
+        let ticket = in_flight.ticket();
+        let destroy = move || {
+            drop(inner);
+            drop(ticket);
+        };
+        if let Err(error) = std::thread::Builder::new().name("pjrt-destroy".to_owned()).spawn(destroy) {
+            // The closure was dropped, and the client with it, on this thread.
+            tracing::debug!(%error, "a client was destroyed without a thread of its own");
+        }
+        match in_flight.wait(until) {
+            0 => Ok(()),
+            _ => Err(Error::timeout(format!("the plugin is still destroying the client after {timeout:?}"))),
+        }
     }
 
     /// Kind of platform, such as `cpu` or `tpu`.
@@ -225,20 +311,29 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Numbers of replicas and partitions that are not positive or exceed 32 bits together, and what the plugin
-    /// reports: programs it cannot read, operations it lacks, options it refuses.
+    /// Before the plugin is asked, because XLA's plugins end the process on these numbers: fewer than one replica or
+    /// partition, more than 2^20 of them together, a device ordinal outside -1 to 2^31 - 1, a device assignment of other
+    /// counts or with an id outside 0 to 2^31 - 1. Otherwise what the plugin reports: programs it cannot read, operations
+    /// it lacks, options it refuses.
     #[doc(alias = "PJRT_Client_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable, Error> {
-        self.compile_with_raw_options(program, &encode(options)?)
+        self.compile_encoded(program, &encode(options)?)
     }
 
     /// Compiles a program with options given as a serialized `CompileOptionsProto`, for options that
-    /// [`CompileOptions`] does not name. The plugin gets them as they are, and XLA's end the process on some values.
+    /// [`CompileOptions`] does not name.
+    ///
+    /// The options are read and checked as those of [`Client::compile`] are, and absent counts are set to 1. Fields
+    /// without a place in [`CompileOptions`] reach the plugin unchanged.
     ///
     /// # Errors
     ///
-    /// As for [`Client::compile`].
+    /// No bytes at all, bytes that are not such a message, and as for [`Client::compile`].
     pub fn compile_with_raw_options(&self, program: &Program, options: &[u8]) -> Result<LoadedExecutable, Error> {
+        self.compile_encoded(program, &encode_raw(options)?)
+    }
+
+    fn compile_encoded(&self, program: &Program, options: &[u8]) -> Result<LoadedExecutable, Error> {
         let program = program.raw();
         let mut args = PJRT_Client_Compile_Args::new();
         args.client = self.0.raw().as_ptr();
@@ -277,18 +372,40 @@ impl Client {
         unsafe { LoadedExecutable::new(args.loaded_executable, self, slot::PJRT_Client_Load::NAME) }
     }
 
-    /// Loads what [`Executable::serialize`] gave, in this process or another with the same version of the plugin.
+    /// Loads what [`Executable::serialize`] gave, in this process or another with the same build of the plugin.
     ///
     /// # Errors
     ///
-    /// What the plugin reports, such as bytes of another version.
+    /// An executable that another plugin, or another build of it, serialized; the error names what differs. Otherwise
+    /// what the plugin reports.
     #[doc(alias = "PJRT_Executable_DeserializeAndLoad")]
-    pub fn deserialize_and_load(&self, bytes: &[u8]) -> Result<LoadedExecutable, Error> {
+    pub fn deserialize_and_load(&self, executable: &SerializedExecutable) -> Result<LoadedExecutable, Error> {
+        executable.check(&self.identity())?;
+        // SAFETY: P2: the envelope shows that this build of the plugin made the bytes.
+        unsafe { self.deserialize_and_load_unchecked(executable.payload()) }
+    }
+
+    /// What tells this client's plugin from others, for serialized executables.
+    pub(crate) fn identity(&self) -> Identity {
+        identity(&self.plugin(), self.platform_name().ok(), self.platform_version().ok())
+    }
+
+    /// Loads bytes of `PJRT_Executable_Serialize` that have no envelope, such as those another framework stored.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports. Many plugins do not check the bytes: XLA's run whatever machine code they hold.
+    ///
+    /// # Safety
+    ///
+    /// Contract P2 of `docs/safety.md`: this build of the plugin serialized an executable into exactly these bytes, on a
+    /// machine whose code this one can run, or the plugin is known to refuse every other input.
+    pub unsafe fn deserialize_and_load_unchecked(&self, bytes: &[u8]) -> Result<LoadedExecutable, Error> {
         let mut args = PJRT_Executable_DeserializeAndLoad_Args::new();
         args.client = self.0.raw().as_ptr();
         args.serialized_executable = bytes.as_ptr().cast::<c_char>();
         args.serialized_executable_size = bytes.len();
-        // SAFETY: C2: the client is live; the bytes live through the call.
+        // SAFETY: C2, P2: the client is live; the bytes live through the call and are an executable of the plugin's.
         unsafe { self.api().call::<slot::PJRT_Executable_DeserializeAndLoad>(&mut args) }?;
         let name = slot::PJRT_Executable_DeserializeAndLoad::NAME;
         // SAFETY: C3: the plugin made the executable for us.
@@ -299,15 +416,21 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the plugin reports, such as more replicas and partitions than devices.
+    /// Counts that are 0 or more than 2^20 together, and what the plugin reports, such as more replicas and partitions
+    /// than devices.
     #[doc(alias = "PJRT_Client_DefaultDeviceAssignment")]
     pub fn default_device_assignment(
         &self,
         num_replicas: usize,
         num_partitions: usize,
     ) -> Result<DeviceAssignment, Error> {
-        let wrong = || Error::invalid(format!("{num_replicas} replicas of {num_partitions} partitions"));
-        let count = num_replicas.checked_mul(num_partitions).filter(|n| (1..=1 << 24).contains(n)).ok_or_else(wrong)?;
+        let wrong = || {
+            Error::invalid(format!(
+                "{num_replicas} replicas of {num_partitions} partitions; there must be 1 to {MAX_DEVICES} together"
+            ))
+        };
+        let fits = |count: &usize| u32::try_from(*count).is_ok_and(|count| (1..=MAX_DEVICES).contains(&count));
+        let count = num_replicas.checked_mul(num_partitions).filter(fits).ok_or_else(wrong)?;
         let mut devices: Vec<c_int> = vec![0; count];
         let mut args = PJRT_Client_DefaultDeviceAssignment_Args::new();
         args.client = self.0.raw().as_ptr();
@@ -320,6 +443,12 @@ impl Client {
         let devices = devices.into_iter().map(i64::from).collect();
         DeviceAssignment::new(num_replicas, num_partitions, devices).ok_or_else(wrong)
     }
+}
+
+fn deadline(timeout: Duration) -> Instant {
+    let now = Instant::now();
+    // Decades from now for a time that no clock holds.
+    now.checked_add(timeout).unwrap_or(now + Duration::from_secs(1 << 30))
 }
 
 /// The same client.

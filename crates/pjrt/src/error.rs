@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Plugin,
     /// The plugin's answer breaks the interface's rules.
     Malformed,
+    /// Operations had not ended within the time the caller gave.
+    Timeout,
 }
 
 /// An error of this crate; owns its memory and outlives the plugin's objects.
@@ -76,6 +78,11 @@ impl Error {
     #[cold]
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, ErrorCode::INVALID_ARGUMENT, None, message.into())
+    }
+
+    #[cold]
+    pub(crate) fn timeout(message: String) -> Self {
+        Self::new(ErrorKind::Timeout, ErrorCode::DEADLINE_EXCEEDED, None, message)
     }
 
     #[cold]

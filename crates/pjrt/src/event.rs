@@ -15,6 +15,7 @@ use crate::api::contain;
 use crate::client::ClientInner;
 use crate::error::Error;
 use crate::handle::{Owned, Owner};
+use crate::in_flight::Ticket;
 
 /// The end of something asynchronous: a transfer, an execution, a buffer becoming ready.
 ///
@@ -35,6 +36,8 @@ struct Pending {
     /// Not every plugin survives that its client is destroyed while something is under way.
     client: Arc<ClientInner>,
     callback: Callback,
+    /// Dropped last: who waits for the client's operations finds the callback and what it held gone.
+    ticket: Option<Ticket>,
 }
 
 impl Event {
@@ -85,13 +88,14 @@ impl Event {
     /// What the plugin reports about the registration; the callback is then dropped without running.
     #[doc(alias = "PJRT_Event_OnReady")]
     pub fn on_ready(&self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) -> Result<(), Error> {
-        self.register(Box::new(callback)).map_err(|(error, _)| error)
+        self.register(Box::new(callback), true).map_err(|(error, _)| error)
     }
 
-    /// Registers a callback, or gives it back.
-    fn register(&self, callback: Callback) -> Result<(), (Error, Callback)> {
+    /// Registers a callback, or gives it back. A counted one is waited for by `Client::synchronize`.
+    fn register(&self, callback: Callback, counted: bool) -> Result<(), (Error, Callback)> {
         let client = self.raw.owner().clone();
-        let pending = Box::into_raw(Box::new(Pending { client, callback }));
+        let ticket = counted.then(|| client.in_flight().ticket());
+        let pending = Box::into_raw(Box::new(Pending { client, callback, ticket }));
         let mut args = PJRT_Event_OnReady_Args::new();
         args.event = self.raw.as_ptr();
         args.callback = Some(on_ready);
@@ -107,8 +111,29 @@ impl Event {
 
     /// Keeps `held` alive until the operation has ended, and runs `then` with its outcome.
     pub(crate) fn hold<T: Send + 'static>(&self, held: T, then: impl FnOnce(T, Result<(), Error>) + Send + 'static) {
+        self.keep(held, then, true);
+    }
+
+    /// As [`Event::hold`], for what the plugin may use as long as another object lives.
+    pub(crate) fn lend<T: Send + 'static>(&self, held: T, then: impl FnOnce(T, Result<(), Error>) + Send + 'static) {
+        self.keep(held, then, false);
+    }
+
+    /// Counts the operation among the client's until it has ended.
+    pub(crate) fn track(&self) {
+        if let Err((error, _)) = self.register(Box::new(|_| ()), true) {
+            tracing::debug!(%error, "a run is not tracked");
+        }
+    }
+
+    fn keep<T: Send + 'static>(
+        &self,
+        held: T,
+        then: impl FnOnce(T, Result<(), Error>) + Send + 'static,
+        counted: bool,
+    ) {
         let callback: Callback = Box::new(move |result| then(held, result));
-        if let Err((_, callback)) = self.register(callback) {
+        if let Err((_, callback)) = self.register(callback, counted) {
             // No callbacks in this plugin; wait here instead.
             match self.settle() {
                 Ok(result) => contain(move || callback(result)),
@@ -150,7 +175,7 @@ impl Event {
 /// `PJRT_Event_OnReadyCallback`.
 unsafe extern "C" fn on_ready(error: *mut PJRT_Error, user_arg: *mut c_void) {
     // SAFETY: C6: the argument is the box of `Event::register`, given to at most one call.
-    let Pending { client, callback } = *unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
+    let Pending { client, callback, ticket } = *unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
     let held = client.clone();
     contain(move || {
         let result = if error.is_null() {
@@ -162,6 +187,7 @@ unsafe extern "C" fn on_ready(error: *mut PJRT_Error, user_arg: *mut c_void) {
         callback(result);
     });
     contain(move || drop(held));
+    drop(ticket);
 }
 
 /// The operation's outcome; an event that was dropped is no longer waited for.

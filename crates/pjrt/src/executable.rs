@@ -6,10 +6,13 @@ use std::fmt;
 use pjrt_sys::*;
 use pjrt_types::{CompileOptions, ElementType, NamedValue, Shape};
 
+use crate::client::Client;
 use crate::error::Error;
 use crate::handle::{Handle, Owned};
+use crate::plugin::Plugin;
 use crate::query::serialized;
 use crate::read::{self, Malformed};
+use crate::serialized::{SerializedExecutable, identity};
 use crate::topology::Parent;
 
 /// A compiled program: what can be said about it, and its serialized form.
@@ -211,20 +214,25 @@ impl Executable {
     }
 
     /// The executable as bytes, for [`Client::deserialize_and_load`](crate::Client::deserialize_and_load) with the
-    /// same version of the plugin.
+    /// same build of the plugin, in this process or another.
     ///
     /// # Errors
     ///
     /// What the plugin reports.
     #[doc(alias = "PJRT_Executable_Serialize")]
-    pub fn serialize(&self) -> Result<Vec<u8>, Error> {
+    pub fn serialize(&self) -> Result<SerializedExecutable, Error> {
         type Function = slot::PJRT_Executable_Serialize;
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
+        let (owner, deleter) = (args.serialized_executable, args.serialized_executable_deleter);
         // SAFETY: the call gave all four.
-        unsafe {
-            serialized(Function::NAME, bytes, len, args.serialized_executable, args.serialized_executable_deleter)
-        }
+        let payload = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
+        let identity = match self.0.owner() {
+            Parent::Client(client) => Client::from_inner(client.clone()).identity(),
+            // A topology may have another platform version than the client that loads the executable.
+            Parent::Topology(topology) => identity(&Plugin::from_inner(topology.owner().clone()), None, None),
+        };
+        SerializedExecutable::new(identity, &payload)
     }
 
     /// The options it was compiled with.

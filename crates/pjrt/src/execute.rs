@@ -230,11 +230,15 @@ impl LoadedExecutable {
         let launch = Launch { num_args, keep, options };
         let mut outputs = Pointers::null(self.num_outputs());
         let mut event = [ptr::null_mut::<PJRT_Event>()];
-        let events = if options.is_some() { &mut event[..] } else { &mut [] };
+        let tracked = self.handle().owner().tracks_runs();
+        let events = if options.is_some() || tracked { &mut event[..] } else { &mut [] };
         // SAFETY: `check` has seen every argument, and the list has as many as `launch` says.
         unsafe { self.launch(&launch, &[arguments.as_mut().as_ptr()], &[outputs.as_mut().as_mut_ptr()], events) }?;
         // SAFETY: C3: the plugin made the event for us.
         let done = NonNull::new(event[0]).map(|raw| unsafe { Event::new(raw, self.handle().owner().clone()) });
+        if tracked && let Some(done) = &done {
+            done.track();
+        }
         if let Some(options) = options {
             // Whatever the plugin answered besides, the run may be using the context.
             options.keep_context(done.as_ref());
@@ -289,6 +293,9 @@ impl LoadedExecutable {
             }
         }
         execution.done.iter().for_each(|run| options.keep_context(Some(run)));
+        if self.handle().owner().tracks_runs() {
+            execution.done.iter().for_each(Event::track);
+        }
         for (list, device) in outputs.iter_mut().zip(devices) {
             // SAFETY: the plugin filled the list.
             match unsafe { self.take_outputs(list, *device) } {

@@ -1,6 +1,6 @@
 //! Pointers to a plugin's objects: who keeps them alive, who destroys them, and why threads may share them.
 //!
-//! The only `Drop` and the only `unsafe impl Send` and `Sync` of the crate are here.
+//! The only `Drop` that calls a plugin and the only `unsafe impl Send` and `Sync` of the crate are here.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -11,6 +11,7 @@ use pjrt_sys::*;
 
 use crate::api::{self, Api};
 use crate::error::Error;
+use crate::in_flight::InFlight;
 
 /// A value made of raw pointers into a plugin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -159,11 +160,19 @@ impl<T: Destroy<O>, O: Owner> Drop for Owned<T, O> {
 }
 
 /// A client and what it uses, let go together, and never by a thread the client waits for when it is destroyed.
-pub(crate) struct Detached<T: Send + 'static>(ManuallyDrop<T>);
+pub(crate) struct Detached<T: Send + 'static> {
+    value: ManuallyDrop<T>,
+    in_flight: Arc<InFlight>,
+}
 
 impl<T: Send + 'static> Detached<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self(ManuallyDrop::new(value))
+    /// `in_flight` counts the destruction where another thread does it.
+    pub(crate) fn new(value: T, in_flight: Arc<InFlight>) -> Self {
+        Self { value: ManuallyDrop::new(value), in_flight }
+    }
+
+    pub(crate) fn in_flight(&self) -> &Arc<InFlight> {
+        &self.in_flight
     }
 }
 
@@ -171,21 +180,26 @@ impl<T: Send + 'static> std::ops::Deref for Detached<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.0
+        &self.value
     }
 }
 
 impl<T: Send + 'static> Drop for Detached<T> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and not used afterwards.
-        let value = unsafe { ManuallyDrop::take(&mut self.0) };
+        let value = unsafe { ManuallyDrop::take(&mut self.value) };
         if !api::in_callback() {
             return drop(value);
         }
         // The last handle went in a callback, perhaps on a thread of the client's, which cannot wait for itself.
         let value = ManuallyDrop::new(value);
+        let ticket = self.in_flight.ticket();
         let thread = std::thread::Builder::new().name("pjrt-destroy".to_owned());
-        if let Err(error) = thread.spawn(move || drop(ManuallyDrop::into_inner(value))) {
+        let destroy = move || {
+            drop(ManuallyDrop::into_inner(value));
+            drop(ticket);
+        };
+        if let Err(error) = thread.spawn(destroy) {
             tracing::warn!(%error, "a client is leaked, for want of a thread that could destroy it");
         }
     }

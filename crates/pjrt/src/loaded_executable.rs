@@ -11,6 +11,7 @@ use crate::client::{Client, ClientInner};
 use crate::device::Device;
 use crate::error::Error;
 use crate::executable::Executable;
+use crate::exit;
 use crate::extensions::Layouts;
 use crate::handle::{Handle, Owned};
 use crate::hlo;
@@ -89,6 +90,10 @@ impl LoadedExecutable {
         let name = slot::PJRT_LoadedExecutable_AddressableDevices::NAME;
         let devices = Device::list(client.inner(), devices, name)?;
         let parameters = parameters(client, &executable);
+        if !client.inner().in_flight().compiled.swap(true, Ordering::Relaxed) {
+            // Compilers make static objects when they are first used.
+            exit::guard();
+        }
         Ok(Self { raw, executable, num_outputs, devices, parameters, deleted: AtomicBool::new(false) })
     }
 

@@ -14,6 +14,7 @@ pub struct ClientOptions {
     pub(crate) values: Vec<NamedValue>,
     pub(crate) store: Option<Arc<dyn KeyValueStore>>,
     pub(crate) kept: Vec<Arc<dyn Any + Send + Sync>>,
+    pub(crate) tracked_runs: bool,
 }
 
 impl ClientOptions {
@@ -52,6 +53,16 @@ impl ClientOptions {
         self
     }
 
+    /// Lets [`Client::synchronize`](crate::Client::synchronize) and the end of the process wait for runs, too: also for
+    /// one whose outputs and event were dropped. Each run then asks the plugin for an event and registers a callback,
+    /// which costs a fraction of a microsecond. Without it, wait for a run's outputs, or use
+    /// [`Client::shutdown`](crate::Client::shutdown).
+    #[must_use]
+    pub fn with_tracked_runs(mut self) -> Self {
+        self.tracked_runs = true;
+        self
+    }
+
     /// The store, where one was given.
     pub fn key_value_store(&self) -> Option<&Arc<dyn KeyValueStore>> {
         self.store.as_ref()
@@ -78,40 +89,146 @@ impl Extend<NamedValue> for ClientOptions {
     }
 }
 
+/// Most replicas and partitions of one program together. No machine comes near it, and XLA's plugins allocate memory in
+/// proportion before they compare the number with that of their devices.
+pub(crate) const MAX_DEVICES: u32 = 1 << 20;
+/// Most devices that XLA's CPU plugins are asked to make of the host, each of which gets threads and memory.
+const MAX_CPU_DEVICES: i64 = 4096;
+/// The option of XLA's CPU plugins for that number.
+const CPU_DEVICE_COUNT: &str = "cpu_device_count";
+
 /// The serialized options, unless they have numbers that XLA's plugins end the process over.
 pub(crate) fn encode(options: &CompileOptions) -> Result<Vec<u8>, Error> {
-    let (replicas, partitions) = (options.num_replicas, options.num_partitions);
-    let limit = i64::from(i32::MAX);
-    for (name, count) in [("num_replicas", replicas), ("num_partitions", partitions)] {
-        if !(1..=limit).contains(&count) {
-            return Err(Error::invalid(format!("{name} is {count}; it must be from 1 to {limit}")));
-        }
-    }
-    // Neither exceeds 31 bits, so their product fits.
-    if replicas * partitions > limit {
-        let message = format!("{replicas} replicas of {partitions} partitions are more than {limit} devices");
+    check(options)?;
+    Ok(options.encode())
+}
+
+/// As [`encode`], for options that are serialized already. XLA's plugins end the process where counts are absent, which
+/// they are from no bytes at all.
+pub(crate) fn encode_raw(options: &[u8]) -> Result<Vec<u8>, Error> {
+    if options.is_empty() {
+        let message = "the compile options are empty; for the defaults, pass `CompileOptions::default().encode()`";
         return Err(Error::invalid(message));
     }
-    Ok(options.encode())
+    let options = CompileOptions::decode(options).map_err(|error| Error::invalid(error.to_string()))?;
+    encode(&options)
+}
+
+fn check(options: &CompileOptions) -> Result<(), Error> {
+    let within = |name: &str, number: i64, low: i64, high: i64| {
+        if (low..=high).contains(&number) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("{name} is {number}; it must be from {low} to {high}")))
+    };
+    let (replicas, partitions) = (options.num_replicas, options.num_partitions);
+    within("device_ordinal", options.device_ordinal, -1, i64::from(i32::MAX))?;
+    within("num_replicas", replicas, 1, i64::from(MAX_DEVICES))?;
+    within("num_partitions", partitions, 1, i64::from(MAX_DEVICES))?;
+    // Neither exceeds 21 bits, so their product fits.
+    if replicas * partitions > i64::from(MAX_DEVICES) {
+        let message = format!("{replicas} replicas of {partitions} partitions are more than {MAX_DEVICES} devices");
+        return Err(Error::invalid(message));
+    }
+    let Some(assignment) = &options.device_assignment else { return Ok(()) };
+    let counts = [assignment.num_replicas(), assignment.num_partitions()].map(|count| i64::try_from(count).ok());
+    if counts != [Some(replicas), Some(partitions)] {
+        return Err(Error::invalid(format!(
+            "device_assignment is for {} replicas of {} partitions, but the options are for {replicas} of {partitions}; \
+             give both the same counts",
+            assignment.num_replicas(),
+            assignment.num_partitions()
+        )));
+    }
+    let ids = assignment.devices().iter();
+    ids.copied().try_for_each(|id| within("an id of device_assignment", id, 0, i64::from(i32::MAX)))
+}
+
+/// Refuses options of a client that XLA's CPU plugins end the process over.
+pub(crate) fn check_client(options: &[NamedValue]) -> Result<(), Error> {
+    for NamedValue { value, .. } in options.iter().filter(|option| option.name == CPU_DEVICE_COUNT) {
+        if !matches!(value, Value::Int64(count) if (1..=MAX_CPU_DEVICES).contains(count)) {
+            let ty = value.type_name();
+            return Err(Error::invalid(format!(
+                "option {CPU_DEVICE_COUNT} is {value} ({ty}); it must be an int64 from 1 to {MAX_CPU_DEVICES}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use pjrt_types::DeviceAssignment;
+
     use super::*;
 
+    fn refusal(options: &CompileOptions) -> String {
+        encode(options).unwrap_err().to_string()
+    }
+
     #[test]
-    fn numbers_of_devices_are_checked() {
-        let check = |num_replicas, num_partitions| {
-            encode(&CompileOptions { num_replicas, num_partitions, ..CompileOptions::default() })
-        };
-        for (replicas, partitions) in [(1, 1), (1 << 15, 1 << 15), (i64::from(i32::MAX), 1)] {
-            assert!(check(replicas, partitions).is_ok());
+    fn counts_of_devices() {
+        let with =
+            |num_replicas, num_partitions| CompileOptions { num_replicas, num_partitions, ..CompileOptions::default() };
+        for (replicas, partitions) in [(1, 1), (1 << 10, 1 << 10), (1 << 20, 1)] {
+            assert!(encode(&with(replicas, partitions)).is_ok());
         }
-        assert_eq!(check(0, 1).unwrap_err().to_string(), "num_replicas is 0; it must be from 1 to 2147483647");
-        assert_eq!(check(1, -1).unwrap_err().to_string(), "num_partitions is -1; it must be from 1 to 2147483647");
-        assert!(check(i64::MAX, i64::MAX).is_err());
-        assert!(check(1 << 31, 1).is_err());
-        let error = check(1 << 16, 1 << 16).unwrap_err().to_string();
-        assert_eq!(error, "65536 replicas of 65536 partitions are more than 2147483647 devices");
+        assert_eq!(refusal(&with(0, 1)), "num_replicas is 0; it must be from 1 to 1048576");
+        assert_eq!(refusal(&with(1, -1)), "num_partitions is -1; it must be from 1 to 1048576");
+        assert_eq!(refusal(&with(2_147_483_647, 1)), "num_replicas is 2147483647; it must be from 1 to 1048576");
+        assert_eq!(refusal(&with(1 << 11, 1 << 10)), "2048 replicas of 1024 partitions are more than 1048576 devices");
+        assert!(encode(&with(i64::MAX, i64::MAX)).is_err());
+    }
+
+    #[test]
+    fn device_ordinals() {
+        let with = |device_ordinal| CompileOptions { device_ordinal, ..CompileOptions::default() };
+        for ordinal in [-1, 0, i64::from(i32::MAX)] {
+            assert!(encode(&with(ordinal)).is_ok());
+        }
+        assert_eq!(refusal(&with(-5)), "device_ordinal is -5; it must be from -1 to 2147483647");
+        assert!(encode(&with(i64::MAX)).is_err());
+    }
+
+    #[test]
+    fn device_assignments() {
+        let with = |num_replicas, ids: &[i64]| CompileOptions {
+            num_replicas,
+            device_assignment: DeviceAssignment::new(ids.len(), 1, ids.to_vec()),
+            ..CompileOptions::default()
+        };
+        assert!(encode(&with(2, &[0, 7])).is_ok());
+        let expected = "an id of device_assignment is -1; it must be from 0 to 2147483647";
+        assert_eq!(refusal(&with(2, &[0, -1])), expected);
+        assert!(encode(&with(1, &[i64::MAX])).is_err());
+        let error = refusal(&with(1, &[0, 1]));
+        assert!(error.contains("2 replicas of 1 partitions, but the options are for 1 of 1"), "{error}");
+    }
+
+    #[test]
+    fn raw_options() {
+        assert!(encode_raw(&CompileOptions::default().encode()).is_ok());
+        assert!(encode_raw(&[]).unwrap_err().message().contains("CompileOptions::default().encode()"));
+        assert!(encode_raw(&[0xff; 9]).is_err());
+        let broken = CompileOptions { device_ordinal: -5, ..CompileOptions::default() };
+        assert!(encode_raw(&broken.encode()).is_err());
+        let broken = CompileOptions { num_replicas: -5, ..CompileOptions::default() };
+        assert!(encode_raw(&broken.encode()).is_err());
+        // Only `compile_portable_executable`: XLA's plugins end the process over the absent counts.
+        let sent = CompileOptions::decode(&encode_raw(&[0x20, 1]).unwrap()).unwrap();
+        assert!(sent.compile_portable_executable && sent.num_replicas == 1);
+    }
+
+    #[test]
+    fn cpu_device_counts() {
+        let check = |value: Value| check_client(&[NamedValue::new("cpu_device_count", value)]);
+        assert!(check(4.into()).is_ok() && check(4096.into()).is_ok());
+        for value in [Value::from(-1), 0.into(), 100_000.into(), "4".into(), true.into(), 4.0.into(), [4].into()] {
+            assert!(check(value.clone()).is_err(), "{value}");
+        }
+        let expected = "option cpu_device_count is -1 (int64); it must be an int64 from 1 to 4096";
+        assert_eq!(check((-1).into()).unwrap_err().to_string(), expected);
+        assert!(check_client(&[NamedValue::new("other", -1)]).is_ok());
     }
 }

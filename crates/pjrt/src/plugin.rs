@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::fmt;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pjrt_sys::*;
 use pjrt_types::{ApiVersion, NamedValue};
+use sha2::{Digest, Sha256};
 
 use crate::api::{Api, ExtensionNode};
 use crate::client::Client;
@@ -28,6 +31,14 @@ pub(crate) struct PluginInner {
     path: Option<PathBuf>,
     library: Option<Mapped>,
     extensions: Vec<ExtensionNode>,
+    /// Tells the file apart from other builds of the plugin.
+    fingerprint: Option<String>,
+}
+
+impl PluginInner {
+    pub(crate) fn fingerprint(&self) -> Option<&str> {
+        self.fingerprint.as_deref()
+    }
 }
 
 impl Owner for PluginInner {
@@ -149,8 +160,9 @@ impl Plugin {
                 done.map_err(|error| fail(LoadErrorKind::Initialize(error)))?;
             }
             let extensions = api.extensions();
+            let fingerprint = path.as_deref().and_then(fingerprint);
             tracing::debug!(version = %api.version(), path = ?path, "plugin initialized");
-            Ok(Self(Arc::new(PluginInner { api, path, library, extensions })))
+            Ok(Self(Arc::new(PluginInner { api, path, library, extensions, fingerprint })))
         };
         loaded.get_or_init(initialize).clone()
     }
@@ -262,6 +274,24 @@ impl Plugin {
     pub(crate) fn from_inner(inner: Arc<PluginInner>) -> Self {
         Self(inner)
     }
+}
+
+/// Bytes read from each end of a plugin's file.
+const ENDS: usize = 64 << 10;
+
+/// Tells the builds of a plugin apart by the size of the file and a hash of its ends, which hold its headers and tables.
+/// Reading all of a file of hundreds of megabytes would cost more than loading it.
+fn fingerprint(path: &Path) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    let size = file.metadata().ok()?.len();
+    let mut hash = Sha256::new();
+    let mut ends = Vec::with_capacity(2 * ENDS);
+    (&mut file).take(ENDS as u64).read_to_end(&mut ends).ok()?;
+    file.seek(SeekFrom::Start(size.saturating_sub(ENDS as u64))).ok()?;
+    file.take(ENDS as u64).read_to_end(&mut ends).ok()?;
+    hash.update(&ends);
+    let hash: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    Some(format!("{size} bytes, {hash}"))
 }
 
 /// The same plugin.

@@ -18,6 +18,7 @@ use crate::plugin::{Plugin, PluginInner};
 use crate::program::Program;
 use crate::query::serialized;
 use crate::read;
+use crate::serialized::{SerializedTopology, identity};
 
 /// What keeps an object alive that may belong to a client or to a topology.
 #[derive(Clone)]
@@ -82,13 +83,29 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// What the plugin reports.
+    /// A topology that another plugin or another build of it serialized, and what the plugin reports.
     #[doc(alias = "PJRT_TopologyDescription_Deserialize")]
-    pub fn deserialize(plugin: &Plugin, bytes: &[u8]) -> Result<Self, Error> {
+    pub fn deserialize(plugin: &Plugin, topology: &SerializedTopology) -> Result<Self, Error> {
+        topology.check(&identity(plugin, None, None))?;
+        // SAFETY: P3: the envelope shows that this build of the plugin made the bytes.
+        unsafe { Self::deserialize_unchecked(plugin, topology.payload()) }
+    }
+
+    /// Reads bytes of `PJRT_TopologyDescription_Serialize` that have no envelope, such as those another framework stored.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin reports.
+    ///
+    /// # Safety
+    ///
+    /// Contract P3 of `docs/safety.md`: this build of the plugin serialized a topology into exactly these bytes, or the
+    /// plugin is known to refuse every other input.
+    pub unsafe fn deserialize_unchecked(plugin: &Plugin, bytes: &[u8]) -> Result<Self, Error> {
         let mut args = PJRT_TopologyDescription_Deserialize_Args::new();
         args.serialized_topology = bytes.as_ptr().cast::<c_char>();
         args.serialized_topology_size = bytes.len();
-        // SAFETY: C2: the bytes live through the call.
+        // SAFETY: C2, P3: the bytes live through the call and are a topology of the plugin's.
         unsafe { plugin.api().call::<slot::PJRT_TopologyDescription_Deserialize>(&mut args) }?;
         // SAFETY: C3: the plugin made the topology for us.
         unsafe { Self::owned(args.topology, plugin, slot::PJRT_TopologyDescription_Deserialize::NAME) }
@@ -131,18 +148,25 @@ impl TopologyDescription {
         list.iter().map(one).collect()
     }
 
-    /// The topology as bytes, for keys of caches and for [`TopologyDescription::deserialize`].
+    /// The topology as bytes, for [`TopologyDescription::deserialize`] with the same build of the plugin. For the key of a
+    /// cache, use [`SerializedTopology::payload`] or [`TopologyDescription::fingerprint`].
     ///
     /// # Errors
     ///
     /// What the plugin reports.
     #[doc(alias = "PJRT_TopologyDescription_Serialize")]
-    pub fn serialize(&self) -> Result<Vec<u8>, Error> {
+    pub fn serialize(&self) -> Result<SerializedTopology, Error> {
         type Function = slot::PJRT_TopologyDescription_Serialize;
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
+        let (owner, deleter) = (args.serialized_topology, args.serialized_topology_deleter);
         // SAFETY: the call gave all four.
-        unsafe { serialized(Function::NAME, bytes, len, args.serialized_topology, args.serialized_topology_deleter) }
+        let payload = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
+        let plugin = match self.0.owner() {
+            Parent::Client(client) => client.raw().owner(),
+            Parent::Topology(topology) => topology.owner(),
+        };
+        SerializedTopology::new(identity(&Plugin::from_inner(plugin.clone()), None, None), &payload)
     }
 
     /// What the plugin says about the topology.

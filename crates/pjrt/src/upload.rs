@@ -12,6 +12,7 @@ use crate::device::Device;
 use crate::element;
 use crate::error::Error;
 use crate::event::Event;
+use crate::handle::Foreign;
 use crate::memory::Memory;
 use crate::read;
 
@@ -122,18 +123,36 @@ impl Client {
         dims: &[i64],
         placement: impl Into<Placement<'a>>,
     ) -> Result<Buffer, Error> {
-        // A fixed address, for data that holds its elements itself.
-        let data = Box::new(data);
-        let elements: &[T] = (*data).as_ref();
-        let shape = shape_of::<T>(elements.len(), dims)?;
-        let host = HostData { data: bytemuck::cast_slice(elements).as_ptr(), shape: &shape, byte_strides: &[] };
-        // SAFETY: the data is borrowed nowhere else, and `hold` keeps it until the event is ready.
-        let sent = unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement.into()) };
-        let (buffer, done) = sent?;
-        if let Some(done) = done {
-            done.hold(data, |data, _| drop(data));
+        // A fixed address, for data that holds its elements itself, and a raw pointer: moving a `Box` would assert that
+        // nobody else uses its contents, which the plugin reads.
+        let owned = Foreign(Box::into_raw(Box::new(data)));
+        let give_back = |owned: Foreign<*mut D>| {
+            // SAFETY: this is the box from above; of the calls below, one is made.
+            drop(unsafe { Box::from_raw(owned.0) });
+        };
+        // SAFETY: the box is not given back before the last use of this.
+        let elements: &[T] = unsafe { &*owned.0 }.as_ref();
+        let sent = shape_of::<T>(elements.len(), dims).and_then(|shape| {
+            let host = HostData { data: bytemuck::cast_slice(elements).as_ptr(), shape: &shape, byte_strides: &[] };
+            // SAFETY: the data is given back when the event is ready, and nobody writes it before.
+            unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement.into()) }
+        });
+        match sent {
+            // C5: the plugin is not reading the data after the call.
+            Err(error) => {
+                give_back(owned);
+                Err(error)
+            }
+            Ok((buffer, None)) => {
+                give_back(owned);
+                buffer
+            }
+            Ok((buffer, Some(done))) => {
+                // The plugin may use the memory as long as the buffer lives, so nobody should wait for this.
+                done.lend(owned, move |owned, _| give_back(owned));
+                buffer
+            }
         }
-        buffer
     }
 
     /// A buffer that holds an error instead of contents: whatever uses it fails with that error.

@@ -8,7 +8,9 @@ mod block_on;
 mod real;
 
 use block_on::block_on;
-use pjrt::{CompileOptions, DeviceAssignment, ErrorKind, ExecuteOptions, Input, Placement, Program};
+use pjrt::{
+    CompileOptions, DeviceAssignment, ErrorKind, ExecuteOptions, Input, Placement, Program, SerializedExecutable,
+};
 use real::{compile, each_client, each_plugin};
 
 const AXPY: &str = "
@@ -225,7 +227,6 @@ fn bad_programs_are_errors_with_the_plugins_words() {
             let error = client.compile(&Program::mlir(AXPY), &options).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         }
-        assert!(client.deserialize_and_load(b"nothing that was serialized").is_err());
         assert!(client.lookup_device(12345).is_err());
     });
 }
@@ -234,8 +235,18 @@ fn bad_programs_are_errors_with_the_plugins_words() {
 fn executables_are_serialized_and_outlive_their_client() {
     each_plugin("serialize", |plugin| {
         let client = plugin.client(&pjrt::ClientOptions::new()).unwrap();
-        let bytes = compile(&client, AXPY).executable().serialize().unwrap();
-        let axpy = client.deserialize_and_load(&bytes).unwrap();
+        let stored = compile(&client, AXPY).executable().serialize().unwrap().into_bytes();
+        let mut altered = stored.clone();
+        altered[stored.len() / 2] ^= 1;
+        assert!(SerializedExecutable::from_bytes(altered).is_err());
+        let serialized = SerializedExecutable::from_bytes(stored).unwrap();
+        each_client("serialize (the other)", |other| {
+            let Err(error) = other.deserialize_and_load(&serialized) else {
+                return assert_eq!(other.plugin(), *plugin);
+            };
+            assert!(error.message().contains("can only be read by the plugin that made it"), "{error}");
+        });
+        let axpy = client.deserialize_and_load(&serialized).unwrap();
         let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
         let a = client.buffer_from_host(&[3.0f32], &[]).unwrap();
         drop(client);
@@ -266,7 +277,10 @@ fn metadata_is_an_answer_or_unsupported() {
         ok("topology", client.topology().and_then(|topology| topology.platform_name()));
         ok("topology attributes", client.topology().and_then(|topology| topology.attributes()));
         ok("topology fingerprint", client.topology().and_then(|topology| topology.fingerprint()));
-        ok("topology bytes", client.topology().and_then(|topology| topology.serialize()).map(|bytes| bytes.len()));
+        ok(
+            "topology bytes",
+            client.topology().and_then(|topology| topology.serialize()).map(|bytes| bytes.payload().len()),
+        );
         ok("topology devices", client.topology().and_then(|topology| topology.device_descriptions()).map(|d| d.len()));
         assert_eq!(client.process_index().unwrap(), 0);
         assert_eq!(client.default_device_assignment(2, 1).unwrap().devices().len(), 2);

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Instant;
 
 use device_plugin::{Descriptor, Library, StaticApi};
 use pjrt::Plugin;
@@ -19,7 +19,9 @@ use crate::error::Error;
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// Clients that registries made of it and that are alive.
-    clients: AtomicUsize,
+    clients: Mutex<usize>,
+    /// Signalled when the last of them is gone.
+    alone: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +46,9 @@ pub(crate) struct Use {
 /// A client that is alive.
 #[derive(Debug)]
 pub(crate) struct Guest {
-    used: Arc<Use>,
+    shared: Arc<Shared>,
+    /// Taken when it is dropped.
+    used: Option<Arc<Use>>,
 }
 
 impl Shared {
@@ -99,7 +103,23 @@ impl Shared {
     }
 
     pub(crate) fn clients(&self) -> usize {
-        self.clients.load(Ordering::Acquire)
+        *self.counted()
+    }
+
+    /// Waits until no client is left, or the time is up. Returns how many there still are.
+    pub(crate) fn wait_for_clients(&self, until: Instant) -> usize {
+        let mut clients = self.counted();
+        loop {
+            let rest = until.saturating_duration_since(Instant::now());
+            if *clients == 0 || rest.is_zero() {
+                return *clients;
+            }
+            clients = self.alone.wait_timeout(clients, rest).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn counted(&self) -> MutexGuard<'_, usize> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -175,14 +195,20 @@ impl Use {
 
     /// Counts a client, until the guest is dropped.
     pub(crate) fn admit(self: &Arc<Self>) -> Guest {
-        self.shared.clients.fetch_add(1, Ordering::AcqRel);
-        Guest { used: self.clone() }
+        *self.shared.counted() += 1;
+        Guest { shared: self.shared.clone(), used: Some(self.clone()) }
     }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        self.used.shared.clients.fetch_sub(1, Ordering::AcqRel);
+        // First, so that whoever waits for the last client runs the shutdown hooks, or finds that they have run.
+        drop(self.used.take());
+        let mut clients = self.shared.counted();
+        *clients -= 1;
+        if *clients == 0 {
+            self.shared.alone.notify_all();
+        }
     }
 }
 

@@ -16,6 +16,7 @@ pub use setup::{LoadOptions, Outstanding, ProcessEnvironment};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
 
 use device_plugin::{Descriptor, DevicePlugin, Manifest};
 
@@ -397,7 +398,23 @@ impl PluginRegistry {
 
     /// Ends the registry's use of its plugins: all handles are stale, and each plugin is shut down when its last
     /// client is gone, now where it has none. The plugins that have clients are returned, with how many.
+    ///
+    /// Call this, or [`Self::shutdown_within`], before the process ends: plugins may crash if they still have work then.
     pub fn shutdown(&self) -> Vec<(String, usize)> {
+        self.shutdown_until(Instant::now())
+    }
+
+    /// Ends the registry's use of its plugins as [`Self::shutdown`] does, and waits up to `timeout` for their clients to
+    /// be destroyed. [`Client::shutdown`](pjrt::Client::shutdown) destroys one, after it waited for its operations; so does
+    /// dropping its last handle on another thread. The plugins that still have clients are returned, with how many; each
+    /// is shut down after its last.
+    pub fn shutdown_within(&self, timeout: Duration) -> Vec<(String, usize)> {
+        let now = Instant::now();
+        // Decades from now for a time that no clock holds.
+        self.shutdown_until(now.checked_add(timeout).unwrap_or(now + Duration::from_secs(1 << 30)))
+    }
+
+    fn shutdown_until(&self, until: Instant) -> Vec<(String, usize)> {
         let mut state = self.write();
         let mut ended = Vec::new();
         for slot in &mut state.slots {
@@ -411,7 +428,7 @@ impl PluginRegistry {
         drop(state);
         let mut waiting = Vec::new();
         for (name, used) in ended {
-            let clients = used.shared().clients();
+            let clients = used.shared().wait_for_clients(until);
             if clients > 0 {
                 waiting.push((name, clients));
             }

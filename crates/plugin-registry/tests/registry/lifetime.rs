@@ -1,6 +1,7 @@
 //! Shutting plugins down: once, after the last client.
 
 use std::fs;
+use std::time::Duration;
 
 use device_plugin::{OptionSchema, OptionSpec, OptionType};
 use pjrt::ClientOptions;
@@ -10,12 +11,14 @@ use crate::fakes::{Count, closing_plugin, fake, folder, registry};
 
 static DROPPED: Count = Count::new();
 static ENDED: Count = Count::new();
+static AWAITED: Count = Count::new();
 static UNLOADED: Count = Count::new();
 static SHARED: Count = Count::new();
 
 fake! {
     Dropped "dropped" { fn shutdown() { DROPPED.add(); } }
     Ended "ended" { fn shutdown() { ENDED.add(); } }
+    Awaited "awaited" { fn shutdown() { AWAITED.add(); } }
     Unloaded "unloaded" { fn shutdown() { UNLOADED.add(); } }
     Shared "shared" { fn shutdown() { SHARED.add(); } }
     Panics "panics" { fn shutdown() { panic!("of the test"); } }
@@ -56,6 +59,19 @@ fn the_hook_runs_at_shutdown_or_after_the_last_client() {
     assert_eq!(registry.shutdown(), []);
     drop((registry, loaded));
     assert_eq!(ENDED.get(), 1);
+}
+
+#[test]
+fn shutdown_waits_for_clients_up_to_a_deadline() {
+    let registry = registry("awaited");
+    let loaded = registry.register::<Awaited>().unwrap().load().unwrap();
+    let client = loaded.client(&ClientOptions::new()).unwrap();
+    let other = registry.clone();
+    let waiting = std::thread::spawn(move || other.shutdown_within(Duration::from_secs(600)));
+    client.shutdown(Duration::from_secs(600)).unwrap();
+    assert_eq!(waiting.join().unwrap(), []);
+    assert_eq!(AWAITED.get(), 1, "the hook has run");
+    assert_eq!(registry.shutdown_within(Duration::ZERO), []);
 }
 
 #[test]

@@ -1,0 +1,241 @@
+//! The envelope around bytes that only the plugin that made them may read: identity, length, checksum.
+//!
+//! All integers are little-endian:
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 8 | [`MAGIC`] |
+//! | 4 | version of the envelope, [`VERSION`] |
+//! | 4 | number of the [`Kind`] |
+//! | 8 | length of the identity |
+//! | 8 | length of the payload |
+//! | … | identity: a name and a value for each item, each with its length in 4 bytes before it |
+//! | … | payload: the plugin's own bytes |
+//! | 32 | SHA-256 of everything before |
+
+use std::ops::Range;
+
+use sha2::{Digest, Sha256};
+
+use crate::error::Error;
+
+/// Like PNG's, so that a transfer that changes line ends or drops the eighth bit is noticed.
+const MAGIC: [u8; 8] = *b"\x89PJX\r\n\x1a\n";
+const VERSION: u32 = 1;
+const HEADER: usize = 32;
+const CHECKSUM: usize = 32;
+
+/// What is in an envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Executable = 1,
+    Topology = 2,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Executable => "a serialized executable",
+            Self::Topology => "a serialized topology",
+        }
+    }
+
+    /// What to do about bytes that cannot be used.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Executable => "compile the program again",
+            Self::Topology => "serialize the topology again",
+        }
+    }
+}
+
+/// What tells one build of a plugin from another: names and values.
+pub(crate) type Identity = Vec<(String, String)>;
+
+/// Bytes in their envelope, whose form, lengths and checksum were checked.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Sealed {
+    kind: Kind,
+    bytes: Vec<u8>,
+    identity: Identity,
+    payload: Range<usize>,
+}
+
+impl Sealed {
+    pub(crate) fn new(kind: Kind, identity: Identity, payload: &[u8]) -> Result<Self, Error> {
+        let mut items = Vec::new();
+        for text in identity.iter().flat_map(|(name, value)| [name, value]) {
+            let too_long = |_| Error::invalid("an attribute of the plugin is longer than 4 GiB");
+            items.extend(u32::try_from(text.len()).map_err(too_long)?.to_le_bytes());
+            items.extend(text.as_bytes());
+        }
+        let mut bytes = Vec::with_capacity(HEADER + items.len() + payload.len() + CHECKSUM);
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend((kind as u32).to_le_bytes());
+        bytes.extend((items.len() as u64).to_le_bytes());
+        bytes.extend((payload.len() as u64).to_le_bytes());
+        bytes.extend(&items);
+        let start = bytes.len();
+        bytes.extend(payload);
+        let payload = start..bytes.len();
+        let checksum = Sha256::digest(&bytes);
+        bytes.extend(checksum);
+        Ok(Self { kind, bytes, identity, payload })
+    }
+
+    pub(crate) fn open(kind: Kind, bytes: Vec<u8>) -> Result<Self, Error> {
+        let fail = |what: String| {
+            let (name, remedy) = (kind.name(), kind.remedy());
+            Error::invalid(format!("{what}, so the bytes are not {name} that can be used; {remedy}"))
+        };
+        let Some(header) = bytes.first_chunk::<HEADER>().filter(|header| header.starts_with(&MAGIC)) else {
+            return Err(fail("the bytes do not begin as this library's envelope does".to_owned()));
+        };
+        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        if word(8) != VERSION {
+            return Err(fail(format!("the envelope has version {}, and this build reads version {VERSION}", word(8))));
+        }
+        if word(12) != kind as u32 {
+            return Err(fail(format!("the envelope holds contents of kind {}, not {}", word(12), kind as u32)));
+        }
+        let (found, start, end) = (bytes.len(), long(16), long(24));
+        let start = usize::try_from(start).ok().and_then(|identity| identity.checked_add(HEADER));
+        let end = usize::try_from(end).ok().zip(start).and_then(|(payload, start)| payload.checked_add(start));
+        let total = end.and_then(|end| end.checked_add(CHECKSUM));
+        let (Some(start), Some(end), Some(total)) = (start, end, total) else {
+            return Err(fail("the lengths in the header are larger than memory".to_owned()));
+        };
+        if found != total {
+            return Err(fail(format!("there are {found} bytes, but the header announces {total}")));
+        }
+        if *Sha256::digest(&bytes[..end]) != bytes[end..] {
+            return Err(fail("the checksum does not match the contents, which were altered".to_owned()));
+        }
+        let identity = read_identity(&bytes[HEADER..start]);
+        let identity = identity.ok_or_else(|| fail("the identity of the plugin cannot be read".to_owned()))?;
+        Ok(Self { kind, bytes, identity, payload: start..end })
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.bytes[self.payload.clone()]
+    }
+
+    pub(crate) fn identity(&self) -> &[(String, String)] {
+        &self.identity
+    }
+
+    /// Refuses contents of another plugin than the one described.
+    ///
+    /// An item that only one side has is compared where the reader is expected to know it: `optional` names those that
+    /// the writer could not always tell.
+    pub(crate) fn check(&self, reader: &[(String, String)], optional: &[&str]) -> Result<(), Error> {
+        let find = |items: &[(String, String)], name: &str| {
+            items.iter().find(|(item, _)| item == name).map(|(_, value)| value.clone())
+        };
+        let names = self.identity.iter().chain(reader).map(|(name, _)| name);
+        let mut differences: Vec<String> = Vec::new();
+        for name in names {
+            let (theirs, ours) = (find(&self.identity, name), find(reader, name));
+            let unknown = optional.contains(&name.as_str()) && (theirs.is_none() || ours.is_none());
+            if theirs == ours || unknown {
+                continue;
+            }
+            let show = |value: Option<String>| value.map_or("absent".to_owned(), |value| format!("{value:?}"));
+            let difference = format!("{name} was {}, and this plugin's is {}", show(theirs), show(ours));
+            if !differences.contains(&difference) {
+                differences.push(difference);
+            }
+        }
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let (name, remedy) = (self.kind.name(), self.kind.remedy());
+        Err(Error::invalid(format!(
+            "{name} can only be read by the plugin that made it: {}; {remedy} with this plugin",
+            differences.join("; ")
+        )))
+    }
+}
+
+fn read_identity(mut bytes: &[u8]) -> Option<Identity> {
+    let mut next = || {
+        let (len, rest) = bytes.split_first_chunk::<4>()?;
+        let (text, rest) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
+        bytes = rest;
+        String::from_utf8(text.to_vec()).ok().map(|text| (text, rest.is_empty()))
+    };
+    let mut identity = Vec::new();
+    loop {
+        let (name, _) = next()?;
+        let (value, last) = next()?;
+        identity.push((name, value));
+        if last {
+            return Some(identity);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(version: &str) -> Identity {
+        [("platform", "cpu"), ("version", version)].map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+    }
+
+    fn sealed() -> Sealed {
+        Sealed::new(Kind::Executable, identity("1"), b"payload").unwrap()
+    }
+
+    #[test]
+    fn contents_come_back() {
+        let bytes = sealed().into_bytes();
+        let opened = Sealed::open(Kind::Executable, bytes.clone()).unwrap();
+        assert_eq!((opened.payload(), opened.identity()), (&b"payload"[..], &identity("1")[..]));
+        assert_eq!(opened.bytes(), bytes);
+        assert!(opened.check(&identity("1"), &[]).is_ok());
+    }
+
+    #[test]
+    fn every_altered_bit_and_every_other_length_is_refused() {
+        let bytes = sealed().into_bytes();
+        for at in 0..bytes.len() * 8 {
+            let mut altered = bytes.clone();
+            altered[at / 8] ^= 1 << (at % 8);
+            assert!(Sealed::open(Kind::Executable, altered).is_err(), "bit {at}");
+        }
+        for len in 0..bytes.len() {
+            assert!(Sealed::open(Kind::Executable, bytes[..len].to_vec()).is_err(), "{len} bytes");
+        }
+        let longer = [&bytes[..], b"x"].concat();
+        let error = Sealed::open(Kind::Executable, longer).map(drop).unwrap_err().to_string();
+        assert!(error.contains("the header announces") && error.ends_with("compile the program again"), "{error}");
+    }
+
+    #[test]
+    fn another_kind_is_refused() {
+        let error = Sealed::open(Kind::Topology, sealed().into_bytes()).map(drop).unwrap_err();
+        assert!(error.message().contains("contents of kind 1, not 2"), "{error}");
+    }
+
+    #[test]
+    fn differences_are_named() {
+        let error = sealed().check(&identity("2"), &[]).unwrap_err().to_string();
+        assert!(error.contains("version was \"1\", and this plugin's is \"2\""), "{error}");
+        assert!(!error.contains("platform"), "{error}");
+        let error = sealed().check(&identity("1")[..1], &[]).unwrap_err().to_string();
+        assert!(error.contains("version was \"1\", and this plugin's is absent"), "{error}");
+        assert!(sealed().check(&identity("1")[..1], &["version"]).is_ok());
+        assert!(sealed().check(&identity("2"), &["version"]).is_err());
+    }
+}

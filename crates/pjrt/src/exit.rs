@@ -1,0 +1,75 @@
+//! The end of the process: plugins crash when their threads run while their static objects are destroyed.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use crate::api::{contain, in_callback};
+use crate::in_flight::InFlight;
+
+/// Longest time the process's end is delayed, in milliseconds.
+static LIMIT: AtomicU64 = AtomicU64::new(5000);
+/// The process that registered the guard. A forked child has none of the threads that would end the operations.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// What the clients of this process have under way.
+static CLIENTS: Mutex<Vec<Weak<InFlight>>> = Mutex::new(Vec::new());
+
+unsafe extern "C" {
+    /// C's `atexit`.
+    fn atexit(callback: extern "C" fn()) -> c_int;
+}
+
+/// Sets how long the end of the process waits, at most, for pending operations of clients that are alive; 5 seconds
+/// unless set. [`Duration::ZERO`] switches the wait off.
+///
+/// When the process calls `exit`, as it does when `main` returns, this crate waits for what
+/// [`Client::synchronize`](crate::Client::synchronize) waits for, because XLA's plugins may crash when a callback or a
+/// transfer ends while the process does. It waits once for all clients together, destroys nothing, and does not wait in
+/// a forked child or where a callback ends the process. Call [`Client::shutdown`](crate::Client::shutdown) first to
+/// learn whether the operations ended.
+pub fn set_exit_wait(limit: Duration) {
+    LIMIT.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Relaxed);
+}
+
+/// Makes the process's end wait for a client's operations.
+pub(crate) fn watch(in_flight: &Arc<InFlight>) {
+    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    clients.retain(|client| client.strong_count() > 0);
+    clients.push(Arc::downgrade(in_flight));
+    drop(clients);
+    guard();
+}
+
+/// Registers the wait so that it precedes whatever has been registered so far: exit handlers and destructors of static
+/// objects run in the reverse of their order. Where a plugin adds some later, this is called again.
+pub(crate) fn guard() {
+    PROCESS.store(std::process::id(), Relaxed);
+    // SAFETY: the function has the type that C asks for and stays mapped: `atexit` calls the handlers of a library that
+    // is unloaded before it is.
+    let refused = unsafe { atexit(at_exit) } != 0;
+    if refused {
+        tracing::warn!("no exit handler could be registered; operations that are pending at exit may crash the plugin");
+    }
+}
+
+extern "C" fn at_exit() {
+    // A thread that is a callback's would wait for itself.
+    if in_callback() || PROCESS.load(Relaxed) != std::process::id() {
+        return;
+    }
+    contain(|| {
+        let limit = Duration::from_millis(LIMIT.load(Relaxed));
+        let now = Instant::now();
+        // Years from now for a limit that no clock holds.
+        let until = now.checked_add(limit).unwrap_or(now + Duration::from_secs(1 << 30));
+        let clients = std::mem::take(&mut *CLIENTS.lock().unwrap_or_else(PoisonError::into_inner));
+        for client in &clients {
+            if let Some(client) = client.upgrade() {
+                client.wait(until);
+            }
+        }
+        // For the handlers that were registered before this one: there may be operations again by then.
+        CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).extend(clients);
+    });
+}

@@ -1,0 +1,94 @@
+//! Counts what a client has under way, so that its end can be waited for.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// The operations of one client whose end the plugin has yet to report.
+#[derive(Default)]
+pub(crate) struct InFlight {
+    count: AtomicUsize,
+    /// Threads in [`InFlight::wait`]. Nobody is notified while it is 0, so that counting takes no lock.
+    waiters: AtomicUsize,
+    lock: Mutex<()>,
+    ended: Condvar,
+    /// Whether the exit guard was registered once more after the client compiled something.
+    pub(crate) compiled: AtomicBool,
+}
+
+/// An operation under way, until this is dropped.
+pub(crate) struct Ticket(Arc<InFlight>);
+
+impl InFlight {
+    pub(crate) fn ticket(self: &Arc<Self>) -> Ticket {
+        self.count.fetch_add(1, SeqCst);
+        Ticket(self.clone())
+    }
+
+    /// Waits until no operation is under way. Returns how many still are when the time is up.
+    pub(crate) fn wait(&self, until: Instant) -> usize {
+        // The order matters: either a ticket that ends sees this waiter, or the waiter sees that the ticket ended.
+        self.waiters.fetch_add(1, SeqCst);
+        let mut guard = self.lock();
+        let left = loop {
+            let count = self.count.load(SeqCst);
+            let rest = until.saturating_duration_since(Instant::now());
+            if count == 0 || rest.is_zero() {
+                break count;
+            }
+            guard = self.ended.wait_timeout(guard, rest).unwrap_or_else(PoisonError::into_inner).0;
+        };
+        drop(guard);
+        self.waiters.fetch_sub(1, SeqCst);
+        left
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.0.count.fetch_sub(1, SeqCst) == 1 && self.0.waiters.load(SeqCst) > 0 {
+            // With the lock, so that a waiter is either before its check or asleep.
+            let guard = self.0.lock();
+            self.0.ended.notify_all();
+            drop(guard);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn far() -> Instant {
+        Instant::now() + Duration::from_secs(600)
+    }
+
+    #[test]
+    fn nothing_under_way_is_no_wait() {
+        assert_eq!(Arc::new(InFlight::default()).wait(Instant::now()), 0);
+    }
+
+    #[test]
+    fn a_deadline_ends_the_wait() {
+        let in_flight = Arc::new(InFlight::default());
+        let (_one, _two) = (in_flight.ticket(), in_flight.ticket());
+        assert_eq!(in_flight.wait(Instant::now()), 2);
+    }
+
+    #[test]
+    fn the_last_ticket_ends_the_wait() {
+        for _ in 0..1000 {
+            let in_flight = Arc::new(InFlight::default());
+            let tickets = [in_flight.ticket(), in_flight.ticket()];
+            let threads = tickets.map(|ticket| std::thread::spawn(move || drop(ticket)));
+            assert_eq!(in_flight.wait(far()), 0);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        }
+    }
+}

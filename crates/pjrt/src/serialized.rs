@@ -1,0 +1,104 @@
+//! Serialized executables and topologies, in an envelope that names the plugin that made them.
+
+use std::fmt;
+
+use crate::envelope::{Identity, Kind, Sealed};
+use crate::error::Error;
+use crate::plugin::Plugin;
+
+/// Items of an identity that only a client knows, and not every topology.
+const OPTIONAL: [&str; 2] = [PLATFORM, PLATFORM_VERSION];
+const PLATFORM: &str = "platform";
+const PLATFORM_VERSION: &str = "platform version";
+
+/// The identity of a plugin, with the platform's name and version where they are known.
+pub(crate) fn identity(plugin: &Plugin, platform: Option<String>, version: Option<String>) -> Identity {
+    let mut identity = vec![
+        ("API version".to_owned(), plugin.api_version().to_string()),
+        ("machine".to_owned(), format!("{} {}", std::env::consts::OS, std::env::consts::ARCH)),
+    ];
+    let mut add = |name: &str, value: Option<String>| identity.extend(value.map(|value| (name.to_owned(), value)));
+    add(PLATFORM, platform);
+    add(PLATFORM_VERSION, version);
+    add("library", plugin.inner().fingerprint().map(str::to_owned));
+    let mut attributes = plugin.attributes().unwrap_or_default();
+    attributes.sort_by(|a, b| a.name.cmp(&b.name));
+    identity.extend(attributes.into_iter().map(|item| (format!("attribute {}", item.name), item.value.to_string())));
+    identity
+}
+
+macro_rules! serialized {
+    ($(#[$doc:meta])* $name:ident, $kind:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq)]
+        pub struct $name(Sealed);
+
+        impl $name {
+            pub(crate) fn new(identity: Identity, payload: &[u8]) -> Result<Self, Error> {
+                Sealed::new($kind, identity, payload).map(Self)
+            }
+
+            /// Reads what [`Self::as_bytes`] gave, which may have been stored or sent.
+            ///
+            /// # Errors
+            ///
+            /// Bytes that are not such an envelope, of another version of the envelope, of another length than it
+            /// announces, or that do not match its checksum.
+            pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, Error> {
+                Sealed::open($kind, bytes.into()).map(Self)
+            }
+
+            /// The envelope: what to store or send.
+            pub fn as_bytes(&self) -> &[u8] {
+                self.0.bytes()
+            }
+
+            /// The envelope, without a copy.
+            pub fn into_bytes(self) -> Vec<u8> {
+                self.0.into_bytes()
+            }
+
+            /// The plugin's own bytes, as the C function gave them.
+            pub fn payload(&self) -> &[u8] {
+                self.0.payload()
+            }
+
+            /// Names and values that identify the plugin: API version, platform, library, attributes.
+            pub fn identity(&self) -> &[(String, String)] {
+                self.0.identity()
+            }
+
+            pub(crate) fn check(&self, reader: &Identity) -> Result<(), Error> {
+                self.0.check(reader, &OPTIONAL)
+            }
+        }
+
+        impl AsRef<[u8]> for $name {
+            fn as_ref(&self) -> &[u8] {
+                self.as_bytes()
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut debug = f.debug_struct(stringify!($name));
+                debug.field("identity", &self.identity()).field("payload_bytes", &self.payload().len()).finish()
+            }
+        }
+    };
+}
+
+serialized! {
+    /// A serialized executable: the plugin's bytes in an envelope that names the plugin, with a checksum.
+    ///
+    /// It holds machine code. The checksum finds accidents, such as a file that was cut or a cache shared by two builds
+    /// of a plugin. It is not a signature: whoever can write the place where the bytes are kept can make the process run
+    /// any code (contract P2 of `docs/safety.md`).
+    SerializedExecutable, Kind::Executable
+}
+
+serialized! {
+    /// A serialized topology: the plugin's bytes in an envelope that names the plugin, with a checksum, which finds
+    /// accidents and is not a signature.
+    SerializedTopology, Kind::Topology
+}

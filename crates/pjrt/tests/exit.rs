@@ -1,0 +1,278 @@
+//! The end of a client and of the process while operations are pending.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+#[path = "common/fake.rs"]
+mod fake;
+#[path = "common/real.rs"]
+mod real;
+
+use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use fake::{Fake, plugin_of, table};
+use pjrt::{Client, ClientOptions, CompileOptions, ErrorKind, LoadedExecutable, Placement, Plugin, Program};
+use pjrt_sys::{PJRT_Client_Destroy_Args, PJRT_Error};
+use real::each_plugin;
+
+const NOW: Duration = Duration::ZERO;
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(600);
+/// What a child process of these tests is to do.
+const CHILD: &str = "PJRT_EXIT_CHILD";
+
+fn program(client: &Client) -> LoadedExecutable {
+    client.compile(&Program::mlir(""), &CompileOptions::default()).unwrap()
+}
+
+fn manual(options: impl FnOnce(ClientOptions) -> ClientOptions) -> (&'static Fake, Client) {
+    let fake = Fake::new();
+    let client = fake::plugin().client(&options(fake.options())).unwrap();
+    fake.manual.store(true, std::sync::atomic::Ordering::SeqCst);
+    (fake, client)
+}
+
+mod synchronize {
+    use super::*;
+
+    #[test]
+    fn waits_for_callbacks_and_copies() {
+        let (fake, client) = manual(|options| options);
+        assert!(client.synchronize(NOW).is_ok(), "nothing is under way");
+        let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
+        buffer.ready_event().unwrap().on_ready(|_| ()).unwrap();
+        drop(buffer.to_host_async::<u8>().unwrap());
+        let error = client.synchronize(NOW).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        assert!(error.message().starts_with("2 operations of the client are still pending"), "{error}");
+        fake.finish();
+        client.synchronize(LONG).unwrap();
+    }
+
+    #[test]
+    fn waits_for_runs_if_they_are_tracked() {
+        for tracked in [false, true] {
+            let (fake, client) = manual(|options| if tracked { options.with_tracked_runs() } else { options });
+            let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
+            drop(program(&client).execute(&[&buffer]).unwrap());
+            assert_eq!(client.synchronize(NOW).is_err(), tracked);
+            fake.finish();
+            client.synchronize(LONG).unwrap();
+        }
+    }
+
+    #[test]
+    fn does_not_wait_for_lent_memory() {
+        let (fake, client) = manual(|options| options);
+        let buffer = client.buffer_from_owned::<u8, _>(vec![1], &[1], Placement::Default).unwrap();
+        client.synchronize(NOW).unwrap();
+        fake.finish();
+        drop(buffer);
+    }
+
+    #[test]
+    fn is_refused_within_a_callback() {
+        let client = Fake::new().client();
+        let event = client.buffer_from_host(&[1u8], &[1]).unwrap().ready_event().unwrap();
+        let (sender, receiver) = channel();
+        event.on_ready(move |_| sender.send(client.synchronize(LONG)).unwrap()).unwrap();
+        assert!(receiver.recv().unwrap().unwrap_err().message().contains("a callback cannot wait"));
+    }
+}
+
+mod shutdown {
+    use super::*;
+
+    #[test]
+    fn destroys_the_last_handle() {
+        let fake = Fake::new();
+        fake.client().shutdown(LONG).unwrap();
+        assert_eq!(*fake.destroyed.lock().unwrap(), ["client"]);
+    }
+
+    #[test]
+    fn names_other_handles() {
+        let client = Fake::new().client();
+        let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
+        let error = client.shutdown(LONG).unwrap_err();
+        assert!(error.message().contains("kept alive by 1 other handles"), "{error}");
+        buffer.client();
+    }
+
+    #[test]
+    fn a_plugin_that_does_not_come_back_is_left_behind() {
+        static RELEASE: Mutex<Option<Receiver<()>>> = Mutex::new(None);
+        unsafe extern "C" fn destroy(args: *mut PJRT_Client_Destroy_Args) -> *mut PJRT_Error {
+            let receiver = RELEASE.lock().unwrap().take().unwrap();
+            receiver.recv().unwrap();
+            // SAFETY: the caller's arguments.
+            unsafe { table().PJRT_Client_Destroy.unwrap()(args) }
+        }
+        let (sender, receiver): (Sender<()>, _) = channel();
+        *RELEASE.lock().unwrap() = Some(receiver);
+        let mut table = table();
+        table.PJRT_Client_Destroy = Some(destroy);
+        let fake = Fake::new();
+        let client = fake.client_of(&plugin_of(table).unwrap());
+        let error = client.shutdown(NOW).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        assert!(error.message().contains("still destroying"), "{error}");
+        sender.send(()).unwrap();
+        assert!(fake.all_gone());
+    }
+}
+
+/// Runs a test of this program once more in a process of its own.
+fn child(test: &str, what: &str) -> (bool, String) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let output = command.args(["--exact", test, "--nocapture"]).env(CHILD, what).output().unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output.status.success(), format!("{}: {text}", output.status))
+}
+
+mod process {
+    use super::*;
+
+    unsafe extern "C" {
+        fn atexit(callback: extern "C" fn()) -> std::ffi::c_int;
+    }
+
+    #[test]
+    fn ends_after_its_callbacks() {
+        static EXITING: OnceLock<Sender<()>> = OnceLock::new();
+        extern "C" fn exiting() {
+            EXITING.get().unwrap().send(()).unwrap();
+        }
+        if std::env::var_os(CHILD).is_none() {
+            let (success, text) = child("process::ends_after_its_callbacks", "fake");
+            assert!(success && text.contains("the callback ran"), "{text}");
+            return;
+        }
+        let (fake, client) = manual(|options| options);
+        let event = client.buffer_from_host(&[1u8], &[1]).unwrap().ready_event().unwrap();
+        event.on_ready(|_| println!("the callback ran")).unwrap();
+        let (sender, receiver) = channel();
+        EXITING.set(sender).unwrap();
+        // SAFETY: the function is part of the program. Registered last, it runs first.
+        assert_eq!(unsafe { atexit(exiting) }, 0);
+        std::thread::spawn(move || {
+            receiver.recv().unwrap();
+            fake.finish();
+        });
+        std::process::exit(0);
+    }
+
+    #[test]
+    fn ends_when_the_time_is_up() {
+        if std::env::var_os(CHILD).is_none() {
+            let (success, text) = child("process::ends_when_the_time_is_up", "fake");
+            assert!(success && !text.contains("the callback ran"), "{text}");
+            return;
+        }
+        pjrt::set_exit_wait(NOW);
+        let (_, client) = manual(|options| options);
+        let event = client.buffer_from_host(&[1u8], &[1]).unwrap().ready_event().unwrap();
+        event.on_ready(|_| println!("the callback ran")).unwrap();
+        std::process::exit(0);
+    }
+
+    const WAYS: [&str; 6] = ["on_ready", "to_host_async", "static", "forget", "exit", "shutdown"];
+
+    #[test]
+    fn real_plugins_survive_the_end_with_work_pending() {
+        if let Ok(what) = std::env::var(CHILD) {
+            let (way, path) = what.split_once(':').unwrap();
+            return pending(way, path);
+        }
+        each_plugin("real_plugins_survive_the_end_with_work_pending", |plugin| {
+            let path = plugin.path().unwrap().to_str().unwrap();
+            for way in WAYS {
+                for round in 0..4 {
+                    let what = format!("{way}:{path}");
+                    let (success, text) = child("process::real_plugins_survive_the_end_with_work_pending", &what);
+                    assert!(success, "{what}, round {round}: {text}");
+                }
+            }
+        });
+    }
+
+    /// Ends this process with work pending.
+    fn pending(way: &str, path: &str) {
+        const SQUARE: &str = "
+        func.func @main(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
+          %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+            : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+          return %0 : tensor<512x512xf32>
+        }";
+        // SAFETY: whoever runs the tests vouches for the plugins they name.
+        let plugin = unsafe { Plugin::load(path) }.unwrap();
+        let client = plugin.client(&ClientOptions::new().with_tracked_runs()).unwrap();
+        let square = client.compile(&Program::mlir(SQUARE), &CompileOptions::default()).unwrap();
+        let mut x = client.buffer_from_host(&vec![0.001f32; 512 * 512], &[512, 512]).unwrap();
+        for _ in 0..10 {
+            x = square.execute(&[&x]).unwrap().pop().unwrap();
+        }
+        match way {
+            "on_ready" => x.ready_event().unwrap().on_ready(|_| ()).unwrap(),
+            "to_host_async" => drop(x.to_host_async::<f32>().unwrap()),
+            "static" => {
+                static KEPT: OnceLock<(Client, pjrt::Buffer)> = OnceLock::new();
+                assert!(KEPT.set((client, x)).is_ok());
+            }
+            "forget" => std::mem::forget((client, x)),
+            "exit" => {}
+            _ => {
+                drop((square, x));
+                client.shutdown(LONG).unwrap();
+            }
+        }
+        std::process::exit(0);
+    }
+}
+
+mod limits {
+    use pjrt::DeviceAssignment;
+
+    use super::*;
+
+    /// The largest numbers that are let through give an answer, and do not end the process.
+    #[test]
+    fn real_plugins_survive_the_numbers_that_pass() {
+        if let Ok(path) = std::env::var(CHILD) {
+            // SAFETY: whoever runs the tests vouches for the plugins they name.
+            let plugin = unsafe { Plugin::load(path) }.unwrap();
+            return ask(&plugin);
+        }
+        each_plugin("real_plugins_survive_the_numbers_that_pass", |plugin| {
+            let path = plugin.path().unwrap().to_str().unwrap();
+            let (success, text) = child("limits::real_plugins_survive_the_numbers_that_pass", path);
+            assert!(success && text.contains("all were answered"), "{path}: {text}");
+        });
+    }
+
+    fn ask(plugin: &Plugin) {
+        let client = plugin.client(&ClientOptions::new().with("cpu_device_count", 2)).unwrap();
+        let program = Program::mlir(
+            "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }".to_owned().into_bytes(),
+        );
+        let options = CompileOptions::default;
+        let assigned = |id| DeviceAssignment::new(1, 1, vec![id]);
+        for options in [
+            CompileOptions { device_ordinal: i64::from(i32::MAX), ..options() },
+            CompileOptions { device_ordinal: 2, ..options() },
+            CompileOptions { device_assignment: assigned(i64::from(i32::MAX)), ..options() },
+            CompileOptions { num_replicas: 1 << 20, ..options() },
+            CompileOptions { num_partitions: 1 << 20, ..options() },
+            CompileOptions { num_replicas: 1 << 10, num_partitions: 1 << 10, ..options() },
+        ] {
+            println!("{options:?}");
+            let answer = client.compile(&program, &options);
+            println!("{:?}", answer.map(drop).map_err(|error| error.to_string()));
+        }
+        println!("{:?}", client.compile_with_raw_options(&program, &[0x20, 1]).map(drop));
+        println!("{:?}", client.default_device_assignment(1 << 20, 1).map(drop));
+        println!("all were answered");
+    }
+}
