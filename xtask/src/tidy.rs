@@ -20,6 +20,8 @@ const WALLS: &[(&str, &str)] = &[
     ("stablehlo", "pjrt-sys"),
     ("stablehlo", "pjrt-types"),
     ("pjrt", "bindgen"),
+    // Only with the feature `hazards`.
+    ("pjrt", "stablehlo"),
     ("device-plugin", "bindgen"),
     ("pjrt-cpu", "libloading"),
 ];

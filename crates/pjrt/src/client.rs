@@ -334,6 +334,8 @@ impl Client {
     }
 
     fn compile_encoded(&self, program: &Program, options: &[u8]) -> Result<LoadedExecutable, Error> {
+        #[cfg(feature = "hazards")]
+        crate::hazards::check(program)?;
         let program = program.raw();
         let mut args = PJRT_Client_Compile_Args::new();
         args.client = self.0.raw().as_ptr();

@@ -46,6 +46,8 @@ mod execute_context;
 mod exit;
 pub mod extensions;
 mod handle;
+#[cfg(feature = "hazards")]
+mod hazards;
 mod hlo;
 mod host_array;
 mod in_flight;

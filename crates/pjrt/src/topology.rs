@@ -197,6 +197,8 @@ impl TopologyDescription {
     #[doc(alias = "PJRT_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Executable, Error> {
         let options = encode(options)?;
+        #[cfg(feature = "hazards")]
+        crate::hazards::check(program)?;
         let program = program.raw();
         let mut args = PJRT_Compile_Args::new();
         args.topology = self.0.as_ptr();

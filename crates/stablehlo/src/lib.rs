@@ -48,6 +48,7 @@ mod attributes;
 mod bytecode;
 mod error;
 mod float;
+pub mod hazards;
 #[cfg(feature = "hlo")]
 mod hlo;
 mod inline;

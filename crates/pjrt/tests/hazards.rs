@@ -1,0 +1,74 @@
+//! Programs that XLA's plugins do not survive never reach a plugin.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+#[path = "common/fake.rs"]
+mod fake;
+#[path = "common/real.rs"]
+mod real;
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+use fake::{Fake, plugin_of, table};
+use pjrt::{Client, CompileOptions, ErrorKind, Program};
+use pjrt_sys::{PJRT_Client_Compile_Args, PJRT_Error};
+use real::each_client;
+
+const TOP_K: &str = "func.func @main(%x: tensor<8xf32>) -> (tensor<2xf32>, tensor<2xi32>) {
+  %0:2 = stablehlo.custom_call @TopK(%x) {api_version = 1 : i32} : (tensor<8xf32>) -> (tensor<2xf32>, tensor<2xi32>)
+  return %0#0, %0#1 : tensor<2xf32>, tensor<2xi32>
+}";
+
+fn dimension_size(size: i64) -> String {
+    format!(
+        "func.func @main(%x: tensor<8xf32>) -> tensor<?xf32, #stablehlo.bounds<8>> {{
+  %n = stablehlo.constant dense<{size}> : tensor<i32>
+  %0 = \"stablehlo.set_dimension_size\"(%x, %n) <{{dimension = 0 : i64}}>
+    : (tensor<8xf32>, tensor<i32>) -> tensor<?xf32, #stablehlo.bounds<8>>
+  return %0 : tensor<?xf32, #stablehlo.bounds<8>>
+}}"
+    )
+}
+
+fn refused(client: &Client) {
+    for (program, expected) in [
+        (dimension_size(9), "stablehlo.set_dimension_size has the size 9; it must be from 0 to 8"),
+        (dimension_size(-1), "stablehlo.set_dimension_size has the size -1; it must be from 0 to 8"),
+        (TOP_K.to_owned(), "stablehlo.custom_call @TopK has api_version 1"),
+    ] {
+        let error = client.compile(&Program::mlir(program), &CompileOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.message().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn hazards_never_reach_the_plugin() {
+    static COMPILED: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn compile(_: *mut PJRT_Client_Compile_Args) -> *mut PJRT_Error {
+        COMPILED.fetch_add(1, SeqCst);
+        null_mut()
+    }
+    let mut table = table();
+    table.PJRT_Client_Compile = Some(compile);
+    let client = Fake::new().client_of(&plugin_of(table).unwrap());
+    refused(&client);
+    assert_eq!(COMPILED.load(SeqCst), 0, "the plugin was asked");
+    // What cannot be read is for the plugin to judge.
+    let unread = client.compile(&Program::mlir("TopK, but not a program"), &CompileOptions::default());
+    assert_eq!(unread.map(drop).unwrap_err().kind(), ErrorKind::Malformed);
+    assert_eq!(COMPILED.load(SeqCst), 1);
+}
+
+#[test]
+fn real_plugins_are_not_ended() {
+    each_client("real_plugins_are_not_ended", |client| {
+        refused(client);
+        // Other sizes pass.
+        let program = Program::mlir(dimension_size(3));
+        if let Err(error) = client.compile(&program, &CompileOptions::default()) {
+            assert_ne!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        }
+    });
+}

@@ -1,0 +1,122 @@
+//! Programs that are known to end or corrupt the process of XLA's plugins.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::ir::*;
+
+/// Something in a program that XLA's plugins do not survive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Hazard {
+    /// `set_dimension_size` with a constant size that the dimension cannot have. XLA reads outside the buffer, or ends the
+    /// process.
+    DimensionSize {
+        /// Function that holds the op.
+        func: String,
+        /// The constant.
+        size: i64,
+        /// Extent of the dimension.
+        bound: i64,
+    },
+    /// `custom_call @TopK` with `api_version = 1` and without a comparator. XLA ends the process.
+    TopK {
+        /// Function that holds the op.
+        func: String,
+    },
+}
+
+impl fmt::Display for Hazard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DimensionSize { func, size, bound } => write!(
+                f,
+                "function {func}: stablehlo.set_dimension_size has the size {size}; it must be from 0 to {bound}, the \
+                 extent of the dimension"
+            ),
+            Self::TopK { func } => write!(
+                f,
+                "function {func}: stablehlo.custom_call @TopK has api_version 1 and no comparator in \
+                 called_computations; use chlo.top_k, or a sort and a slice"
+            ),
+        }
+    }
+}
+
+/// Whether a program in any form may hold a hazard. Names are spelled out in text, in portable artifacts and in HLO, so a
+/// program without them need not be read.
+pub fn may_have_hazards(program: &[u8]) -> bool {
+    [&b"set_dimension_size"[..], b"set-dimension-size", b"TopK"].iter().any(|name| contains(program, name))
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    let Some(first) = needle.first() else { return true };
+    let mut rest = haystack;
+    while let Some(at) = rest.iter().position(|byte| byte == first) {
+        if rest[at..].starts_with(needle) {
+            return true;
+        }
+        rest = &rest[at + 1..];
+    }
+    false
+}
+
+/// The hazards that can be seen in a program without running it.
+pub fn hazards(module: &Module) -> Vec<Hazard> {
+    module.funcs.iter().flat_map(of_func).collect()
+}
+
+fn of_func(func: &Func) -> Vec<Hazard> {
+    let mut found = Vec::new();
+    let mut sizes = HashMap::new();
+    // An outer value is defined before the region that uses it, so regions are walked in program order.
+    walk(&func.body, &mut |op| match &op.kind {
+        OpKind::Constant(literal) if literal.ty.shape.is_empty() => {
+            if let (Some(values), Some(result)) = (literal.integers(), op.results.first()) {
+                sizes.extend(values.first().map(|size| (*result, *size)));
+            }
+        }
+        OpKind::Convert | OpKind::Reshape => {
+            if let (Some(operand), Some(result)) = (op.operands.first(), op.results.first())
+                && let Some(size) = sizes.get(operand).copied()
+            {
+                sizes.insert(*result, size);
+            }
+        }
+        OpKind::Other { name, attributes } if name == "stablehlo.set_dimension_size" => {
+            found.extend(dimension_size(func, op, attributes, &sizes));
+        }
+        OpKind::CustomCall { call_target_name, api_version: 1, .. } if call_target_name == "TopK" => {
+            let comparator = op.attributes.iter().any(|(name, value)| {
+                name == "called_computations" && !matches!(value, Attribute::Array(list) if list.is_empty())
+            });
+            if !comparator {
+                found.push(Hazard::TopK { func: func.name.clone() });
+            }
+        }
+        _ => {}
+    });
+    found
+}
+
+fn walk<'a>(region: &'a Region, visit: &mut impl FnMut(&'a Op)) {
+    for op in &region.ops {
+        visit(op);
+        // As deep as the reader lets regions nest.
+        op.regions.iter().for_each(|region| walk(region, visit));
+    }
+}
+
+fn dimension_size(func: &Func, op: &Op, attributes: &Attributes, sizes: &HashMap<ValueId, i64>) -> Option<Hazard> {
+    let dimension = attributes.iter().find_map(|(name, value)| match value {
+        Attribute::Integer(dimension, _) if name == "dimension" => usize::try_from(*dimension).ok(),
+        _ => None,
+    })?;
+    let Type::Tensor(tensor) = func.ty(*op.operands.first()?) else { return None };
+    let bound = *tensor.shape.get(dimension)?;
+    let size = *sizes.get(op.operands.get(1)?)?;
+    if bound == DYNAMIC || (0..=bound).contains(&size) {
+        return None;
+    }
+    Some(Hazard::DimensionSize { func: func.name.clone(), size, bound })
+}

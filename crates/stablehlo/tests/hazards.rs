@@ -1,0 +1,58 @@
+//! Programs that XLA's plugins do not survive are recognized.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+use stablehlo::hazards::{Hazard, hazards, may_have_hazards};
+
+fn of(program: &str) -> Vec<Hazard> {
+    let artifact = stablehlo::write(&stablehlo::parse(program.to_owned()).unwrap(), "1.9.0".parse().unwrap()).unwrap();
+    let found = hazards(&stablehlo::parse(program.to_owned()).unwrap());
+    assert_eq!(found, hazards(&stablehlo::parse(artifact.clone()).unwrap()), "text and artifact differ");
+    assert_eq!(may_have_hazards(program.as_bytes()), may_have_hazards(&artifact));
+    assert!(found.is_empty() || may_have_hazards(&artifact));
+    found
+}
+
+fn dimension_size(size: i64) -> Vec<Hazard> {
+    of(&format!(
+        "func.func @main(%x: tensor<8xf32>) -> tensor<?xf32, #stablehlo.bounds<8>> {{
+  %n = stablehlo.constant dense<{size}> : tensor<i32>
+  %0 = \"stablehlo.set_dimension_size\"(%x, %n) <{{dimension = 0 : i64}}>
+    : (tensor<8xf32>, tensor<i32>) -> tensor<?xf32, #stablehlo.bounds<8>>
+  return %0 : tensor<?xf32, #stablehlo.bounds<8>>
+}}"
+    ))
+}
+
+#[test]
+fn sizes_outside_the_dimension() {
+    for size in [0, 3, 8] {
+        assert_eq!(dimension_size(size), []);
+    }
+    for size in [-1, 9] {
+        assert_eq!(dimension_size(size), [Hazard::DimensionSize { func: "main".to_owned(), size, bound: 8 }]);
+    }
+    let text = dimension_size(9)[0].to_string();
+    assert!(text.contains("has the size 9; it must be from 0 to 8"), "{text}");
+}
+
+#[test]
+fn top_k_without_a_comparator() {
+    let call = |version: u32| {
+        of(&format!(
+            "func.func @main(%x: tensor<8xf32>) -> tensor<2xf32> {{
+  %0 = stablehlo.custom_call @TopK(%x) {{api_version = {version} : i32}} : (tensor<8xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}}"
+        ))
+    };
+    assert_eq!(call(1), [Hazard::TopK { func: "main".to_owned() }]);
+    assert_eq!(call(2), []);
+}
+
+#[test]
+fn other_programs_are_not_read() {
+    assert!(!may_have_hazards(b"func.func @main() { return }"));
+    assert!(!may_have_hazards(b"TopTo"));
+    assert!(may_have_hazards(b"TTopK"));
+}
