@@ -1,6 +1,7 @@
 //! Bytes that the plugin trusts: what reaches it, and what is refused before.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
+#![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
 
 #[path = "common/fake.rs"]
 mod fake;
