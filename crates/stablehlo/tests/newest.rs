@@ -78,6 +78,7 @@ fn what_fuzzing_found_stays_found() {
         ("quantized_storage_of_63_bits.bc", ""),
         ("type_of_no_text.bc", "is not a type"),
         ("tensor_of_tensors.bc", "a tensor of tensor<"),
+        ("op_without_a_dialect.bc", "unknown op vhlo in an artifact"),
         ("value_of_an_element_type.bc", "unknown op vhlo.!nd_v1"),
     ] {
         let error = parse(std::fs::read(tests().join("broken").join(name)).unwrap()).expect_err(name);

@@ -53,6 +53,8 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
                 container.producer
             )));
         }
+        // Text reads a name without a dialect as one of StableHLO's.
+        _ if !full.contains('.') => return Err(unknown(container, full)),
         _ => match full.strip_prefix("vhlo.") {
             None => other(Role::Op, Code::Other),
             Some(versioned) => {
