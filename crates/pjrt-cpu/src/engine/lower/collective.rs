@@ -201,9 +201,18 @@ impl<'m> Cx<'_, 'm> {
     }
 
     fn reduce_scatter(&mut self, a: &Named<'_>) -> Result<()> {
-        let [x] = self.take()?;
+        let operands = self.operands()?;
         let (groups, size) = self.groups(a, true, true)?;
         self.even(&groups, size)?;
+        let mut results = Vec::with_capacity(operands.len());
+        for x in operands {
+            results.extend(self.scattered(a, x, groups.clone(), size)?);
+        }
+        self.finish(results)
+    }
+
+    /// One of the tensors of a `reduce_scatter`.
+    fn scattered(&mut self, a: &Named<'_>, x: Tv, groups: Groups, size: usize) -> Result<Vec<Tv>> {
         let d = self.dimension(a, "scatter_dimension", &x.ty)?;
         self.ensure(x.ty.dims[d] % size == 0, || format!("dimension {d} of {} among {size} members", x.ty))?;
         let mut dims = x.ty.dims.to_vec();
@@ -218,7 +227,7 @@ impl<'m> Cx<'_, 'm> {
             size: x.ty.dtype.size(),
             body,
         });
-        self.meeting(kind, groups, &ins, vec![ty])
+        self.meet(kind, groups, &ins, vec![ty])
     }
 
     fn all_gather(&mut self, a: &Named<'_>) -> Result<()> {

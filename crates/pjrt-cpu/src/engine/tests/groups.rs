@@ -117,6 +117,27 @@ fn all_reduce_of_several_element_types() {
     }
 }
 
+#[test]
+fn reduce_scatter_of_several_tensors() {
+    let body = format!(
+        "%0:2 = \"stablehlo.reduce_scatter\"(%x, %y) <{{scatter_dimension = 0 : i64, {}}}> ({{
+          ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+            %s = stablehlo.add %a, %b : tensor<i32>
+            stablehlo.return %s : tensor<i32>
+        }}) : (tensor<4xi32>, tensor<2xi32>) -> (tensor<2xi32>, tensor<1xi32>)
+        return %0#0, %0#1 : tensor<2xi32>, tensor<1xi32>",
+        groups("[[0, 1]]", true, true)
+    );
+    let program = program(1, 2, "%x: tensor<4xi32>, %y: tensor<2xi32>", "tensor<2xi32>, tensor<1xi32>", &body);
+    let outputs =
+        launch(&program, |_| vec![tensor(DType::I32, &[4], &[1i32, 2, 3, 4]), tensor(DType::I32, &[2], &[10i32, 20])]);
+    for (outputs, (x, y)) in outputs.into_iter().zip([([2, 4], [20]), ([6, 8], [40])]) {
+        let outputs = outputs.unwrap();
+        assert_eq!(outputs[0].as_slice::<i32>().unwrap(), x);
+        assert_eq!(outputs[1].as_slice::<i32>().unwrap(), y);
+    }
+}
+
 mod ragged_all_to_all {
     use super::*;
 
