@@ -142,7 +142,7 @@ impl LockFolder {
             use std::os::unix::fs::MetadataExt;
             // Somebody else could have made it first, with links in it to lead our writes astray.
             let found = fs::symlink_metadata(&self.path)?;
-            let owner = effective_user().unwrap_or(found.uid());
+            let owner = rustix::process::geteuid().as_raw();
             if !found.is_dir() || found.uid() != owner || found.mode() & 0o022 != 0 {
                 let why = "the folder is not this user's, or others can write to it; name another in PJRT_LOCK_DIR";
                 return Err(io::Error::other(why));
@@ -152,19 +152,14 @@ impl LockFolder {
     }
 }
 
-/// The effective user, where the system tells.
+/// The effective user.
 #[cfg(unix)]
-fn effective_user() -> Option<u32> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    // The real one, then the effective one.
-    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?.parse().ok()
+fn user() -> String {
+    rustix::process::geteuid().as_raw().to_string()
 }
 
+#[cfg(not(unix))]
 fn user() -> String {
-    #[cfg(unix)]
-    if let Some(user) = effective_user() {
-        return user.to_string();
-    }
     "user".to_owned()
 }
 

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use pjrt::Plugin;
 
-use crate::discovery::{Discovery, is_library_name};
+use crate::discovery::{Discovery, Refusal, check_trusted, is_library_name};
 use crate::registry::record::has_folder;
 use crate::{Error, PluginEntry, PluginRegistry, Policy};
 
@@ -18,6 +18,8 @@ pub fn names() -> Vec<String> {
 /// Opens a plugin by name or by the path of its shared library: one linked into the program (`cpu`, the embedded
 /// device), else a file where the text is the path of one (with a folder, or with the ending of a shared library), else
 /// one found on this machine. Opening it again gives the same plugin.
+///
+/// A process with elevated privileges opens only files that nobody but root can change.
 ///
 /// # Errors
 ///
@@ -43,6 +45,10 @@ pub fn find(name: &str) -> Result<PluginEntry, Error> {
     // No plugin's name has a separator: who writes one means a file, and is told when there is none.
     let path = Path::new(name);
     if is_file_name(name) && (path.exists() || path.components().nth(1).is_some()) {
+        let refusals: Vec<Refusal> = check_trusted(path).err().into_iter().collect();
+        if !refusals.is_empty() {
+            return Err(Error::Refused { name: name.to_owned(), refusals });
+        }
         return opened.register_library(name, None);
     }
     Ok(PluginRegistry::global().select(&policy)?)

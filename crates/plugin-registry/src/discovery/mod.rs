@@ -167,6 +167,19 @@ impl Discovery {
     }
 }
 
+/// Checks that a process with elevated privileges may load a file that its user named: only root can change it and the
+/// folders above it. Other processes may load any file.
+///
+/// # Errors
+///
+/// [`Refusal::InsecureLocation`].
+pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
+    if !privileges::elevated() {
+        return Ok(());
+    }
+    trust::insecure(path).map_or(Ok(()), Err)
+}
+
 /// Compares the content of a library with the sha256 a manifest promises (hexadecimal, any case).
 ///
 /// # Errors

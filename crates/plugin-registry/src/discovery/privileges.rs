@@ -1,73 +1,91 @@
 //! Whether this process has more privileges than the user who started it.
 
-use std::fs;
-
-/// Entry of the auxiliary vector that tells of a secure execution.
-const AT_SECURE: usize = 23;
-
-/// Whether the kernel marked this process for secure execution, or its real and effective user or group differ.
+/// Returns whether the kernel marked this process for secure execution, or its real and effective ids differ.
 ///
-/// On Linux this reads `/proc/self/auxv` and `/proc/self/status`; where neither can be read, the answer is yes,
-/// because the safe answer costs only convenience. On other systems the answer is no.
+/// A process is marked when it runs a set-user-ID or set-group-ID program, or one with file capabilities. A system
+/// that cannot answer counts as a yes, because a wrong yes only costs convenience.
 pub(crate) fn elevated() -> bool {
-    if !cfg!(target_os = "linux") {
-        return false;
-    }
-    let secure = fs::read("/proc/self/auxv").ok().and_then(|vector| at_secure(&vector));
-    let differs = fs::read_to_string("/proc/self/status").ok().and_then(|status| ids_differ(&status));
-    match (secure, differs) {
-        (None, None) => true,
-        (secure, differs) => secure.unwrap_or(false) || differs.unwrap_or(false),
-    }
+    ids_differ() || marked_secure()
 }
 
-/// The value of `AT_SECURE` in an auxiliary vector: pairs of machine words.
-fn at_secure(vector: &[u8]) -> Option<bool> {
-    const WORD: usize = size_of::<usize>();
-    vector.chunks_exact(2 * WORD).find_map(|pair| {
-        let word = |bytes: &[u8]| bytes.try_into().ok().map(usize::from_ne_bytes);
-        let (key, value) = pair.split_at(WORD);
-        (word(key)? == AT_SECURE).then(|| word(value).is_some_and(|value| value != 0))
-    })
+/// Whether the effective user or group is not the real one. A process can change its ids after the kernel marked it.
+#[cfg(unix)]
+fn ids_differ() -> bool {
+    use rustix::process::{getegid, geteuid, getgid, getuid};
+    getuid() != geteuid() || getgid() != getegid()
 }
 
-/// Whether the real and effective ids differ, for users or groups.
-fn ids_differ(status: &str) -> Option<bool> {
-    let differs = |label: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(label))?;
-        let mut ids = line.split_whitespace();
-        Some(ids.next()? != ids.next()?)
-    };
-    Some(differs("Uid:")? || differs("Gid:")?)
+#[cfg(not(unix))]
+fn ids_differ() -> bool {
+    false
+}
+
+/// The kernel's own mark, from the auxiliary vector. `/proc/self/auxv` holds the same, but a process with file
+/// capabilities may not open it.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn marked_secure() -> bool {
+    // The C library answers 0 for an entry that is missing. The kernel writes both entries or neither.
+    let vector_is_readable = auxiliary(libc::AT_PAGESZ) != 0;
+    auxiliary(libc::AT_SECURE) != 0 || !vector_is_readable
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn auxiliary(entry: libc::c_ulong) -> libc::c_ulong {
+    // SAFETY: R4: `getauxval` takes any number and only reads memory that the C library owns.
+    unsafe { libc::getauxval(entry) }
+}
+
+#[cfg(any(
+    target_vendor = "apple",
+    target_os = "freebsd",
+    target_os = "netbsd",
+    target_os = "openbsd",
+    target_os = "dragonfly"
+))]
+fn marked_secure() -> bool {
+    // SAFETY: R4: `issetugid` takes nothing and has no failure.
+    unsafe { libc::issetugid() != 0 }
+}
+
+/// Windows has no programs that run with more rights than their caller gave them without asking.
+#[cfg(windows)]
+fn marked_secure() -> bool {
+    false
+}
+
+/// No known way to ask.
+#[cfg(not(any(
+    windows,
+    target_os = "linux",
+    target_os = "android",
+    target_vendor = "apple",
+    target_os = "freebsd",
+    target_os = "netbsd",
+    target_os = "openbsd",
+    target_os = "dragonfly"
+)))]
+fn marked_secure() -> bool {
+    true
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn vector(pairs: &[(usize, usize)]) -> Vec<u8> {
-        pairs.iter().flat_map(|(key, value)| [key.to_ne_bytes(), value.to_ne_bytes()].concat()).collect()
-    }
-
     #[test]
-    fn reads_the_auxiliary_vector() {
-        assert_eq!(at_secure(&vector(&[(6, 4096), (AT_SECURE, 0), (0, 0)])), Some(false));
-        assert_eq!(at_secure(&vector(&[(6, 4096), (AT_SECURE, 1), (0, 0)])), Some(true));
-        assert_eq!(at_secure(&vector(&[(6, AT_SECURE)])), None);
-        assert_eq!(at_secure(&[1, 2, 3]), None);
-    }
-
-    #[test]
-    fn compares_ids() {
-        assert_eq!(ids_differ("Name:\tx\nUid:\t1\t1\t1\t1\nGid:\t2\t2\t2\t2\n"), Some(false));
-        assert_eq!(ids_differ("Uid:\t1000\t0\t0\t0\nGid:\t2\t2\t2\t2\n"), Some(true));
-        assert_eq!(ids_differ("Uid:\t1\t1\t1\t1\nGid:\t2\t0\t2\t2\n"), Some(true));
-        assert_eq!(ids_differ(""), None);
+    fn an_ordinary_process_is_not_elevated() {
+        assert!(!elevated());
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_test_has_no_elevated_privileges() {
-        assert!(!elevated());
+    fn the_answer_is_the_kernels() {
+        const WORD: usize = size_of::<usize>();
+        // A test process may read its own vector, so both ways must agree.
+        let vector = std::fs::read("/proc/self/auxv").unwrap();
+        let word = |bytes: &[u8]| usize::from_ne_bytes(bytes.try_into().unwrap());
+        let mut pairs = vector.chunks_exact(2 * WORD).map(|pair| (word(&pair[..WORD]), word(&pair[WORD..])));
+        let secure = pairs.find(|(key, _)| *key == usize::try_from(libc::AT_SECURE).unwrap());
+        assert_eq!(secure.map(|(_, value)| value != 0), Some(marked_secure()));
     }
 }

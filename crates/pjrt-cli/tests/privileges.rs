@@ -1,0 +1,118 @@
+//! The command with elevated privileges, run by an ordinary user: nothing that user names is loaded.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// An ordinary user, who need not exist.
+const NOBODY: &str = "65534";
+
+/// A folder that the user may enter, with a copy of the command and a plugin library of the user's own.
+struct Setup {
+    folder: PathBuf,
+    library: PathBuf,
+    command: PathBuf,
+}
+
+/// Gives why a test cannot run.
+fn setup(test: &str) -> Result<Setup, String> {
+    for (program, package) in [("setcap", "libcap2-bin"), ("setpriv", "util-linux")] {
+        if Command::new(program).arg("--version").output().is_err() && Command::new(program).arg("-h").output().is_err()
+        {
+            return Err(format!("{program} is missing: install {package}"));
+        }
+    }
+    let user = Command::new("id").arg("-u").output().unwrap().stdout;
+    if user.trim_ascii() != b"0" {
+        return Err("only root can make a command with elevated privileges".to_owned());
+    }
+    // The build's folder may be closed to other users.
+    let folder = std::env::temp_dir().join(format!("pjrt-privileges-{test}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = std::env::current_exe().unwrap();
+    let target = program.parent().and_then(Path::parent).unwrap();
+    let (library, command) = (folder.join("libmine.so"), folder.join("pjrt"));
+    fs::copy(target.join("examples/libodd_plugin.so"), &library).unwrap();
+    std::os::unix::fs::chown(&library, Some(65534), Some(65534)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_pjrt"), &command).unwrap();
+    fs::set_permissions(&command, fs::Permissions::from_mode(0o755)).unwrap();
+    Ok(Setup { folder, library, command })
+}
+
+impl Setup {
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"]).arg(&self.command).args(args);
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("PJRT_PLUGIN_PATH", &self.library);
+        command.current_dir("/").output().unwrap()
+    }
+
+    /// What the command says of the library that the user named in a variable, and of one named on the command line.
+    fn answers(&self) -> (String, String) {
+        let listed = self.run(&["list", "--all", "--json"]);
+        assert!(listed.status.success(), "{listed:?}");
+        let named = self.run(&["inspect", "-p", self.library.to_str().unwrap()]);
+        let said =
+            |output: Output| String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        (said(listed), said(named))
+    }
+
+    fn refuses_the_users_library(&self) {
+        let (listed, named) = self.answers();
+        assert!(!listed.contains("libmine.so"), "{listed}");
+        assert!(
+            listed.contains("PJRT_PLUGIN_PATH: ignored, because this process runs with elevated privileges"),
+            "{listed}"
+        );
+        assert!(named.contains("does not belong to root, and this process runs with elevated privileges"), "{named}");
+        assert!(!named.contains("API version"), "{named}");
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn an_ordinary_copy_takes_the_users_library() {
+    let setup = match setup("ordinary") {
+        Ok(setup) => setup,
+        Err(reason) => return println!("SKIPPED an_ordinary_copy_takes_the_users_library: {reason}"),
+    };
+    let (listed, named) = setup.answers();
+    assert!(listed.contains("libmine.so"), "{listed}");
+    assert!(named.contains("API version"), "{named}");
+}
+
+#[test]
+fn a_copy_with_file_capabilities_refuses_the_users_library() {
+    let setup = match setup("setcap") {
+        Ok(setup) => setup,
+        Err(reason) => {
+            return println!("SKIPPED a_copy_with_file_capabilities_refuses_the_users_library: {reason}");
+        }
+    };
+    let set = Command::new("setcap").arg("cap_net_raw+ep").arg(&setup.command).output().unwrap();
+    if !set.status.success() {
+        let reason = String::from_utf8_lossy(&set.stderr).into_owned();
+        return println!("SKIPPED a_copy_with_file_capabilities_refuses_the_users_library: {}", reason.trim());
+    }
+    setup.refuses_the_users_library();
+}
+
+#[test]
+fn a_set_user_id_copy_refuses_the_users_library() {
+    let setup = match setup("setuid") {
+        Ok(setup) => setup,
+        Err(reason) => return println!("SKIPPED a_set_user_id_copy_refuses_the_users_library: {reason}"),
+    };
+    fs::set_permissions(&setup.command, fs::Permissions::from_mode(0o4755)).unwrap();
+    setup.refuses_the_users_library();
+}
