@@ -1,5 +1,6 @@
 //! The devices behind the C table.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -36,8 +37,8 @@ fn device_infos(count: usize) -> Vec<DeviceInfo> {
     (0..).take(count).map(|id| DeviceInfo::new(id, KIND)).collect()
 }
 
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }
 
 impl CpuBackend {

@@ -5,6 +5,7 @@ use device_plugin::{
 };
 use stablehlo::ir::{Attribute, Attributes, Func, Module};
 
+use super::config::readable;
 use super::cost::{Cost, cost};
 use super::layouts::Layouts;
 use super::memory::KINDS;
@@ -15,6 +16,9 @@ use crate::spmd::OpSharding;
 const QUICK: f64 = 262_144.0;
 /// Operations that a transcendental function takes.
 const TRANSCENDENTAL: f64 = 16.0;
+
+/// Most bytes that can exist in one process.
+const MOST_BYTES: usize = isize::MAX.unsigned_abs();
 
 /// A compiled program.
 #[derive(Debug)]
@@ -101,6 +105,13 @@ pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Resul
     // The module is that of all partitions together where they share the work.
     let shares = if settings.use_spmd { settings.partitions } else { 1 };
     let (cost, footprint) = (cost(module).shared(bytes(shares)), compiled.footprint());
+    if footprint.total > MOST_BYTES {
+        return Err(Error::resource_exhausted(format!(
+            "a run of the program takes {}, and an address space holds {}: make its arrays smaller",
+            readable(footprint.total),
+            readable(MOST_BYTES)
+        )));
+    }
     let work = cost.flops + TRANSCENDENTAL * cost.transcendentals + bytes(footprint.accessed);
     let executable = CpuExecutable {
         cost,

@@ -1,5 +1,7 @@
 //! What a client is told: options, and variables of the environment where an option is not given.
 
+use std::ffi::OsString;
+
 use device_plugin::{CreateOptions, Error, OptionSchema, OptionSpec, OptionType, Result, Value};
 
 /// Number of devices.
@@ -56,16 +58,21 @@ pub(crate) fn schema() -> OptionSchema {
 
 impl Config {
     /// Reads the options, and the variables of those that are not given.
-    pub(crate) fn new(options: &CreateOptions, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+    pub(crate) fn new(options: &CreateOptions, variable: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
         options.expect_only(&[DEVICES, DEVICES_ALIAS, LIMIT, DETERMINISTIC])?;
-        let value = |name: &str, variable_name: &str| {
-            let option = options.get(name).map(|value| (format!("option {name}"), value.clone()));
-            let variable = || Some((variable_name.to_owned(), Value::String(variable(variable_name)?)));
-            option.or_else(variable)
+        let value = |name: &str, variable_name: &str| -> Result<Option<(String, Value)>> {
+            if let Some(value) = options.get(name) {
+                return Ok(Some((format!("option {name}"), value.clone())));
+            }
+            let Some(value) = variable(variable_name) else { return Ok(None) };
+            let text = value.into_string().map_err(|bytes| {
+                Error::invalid_argument(format!("{variable_name} is {bytes:?}: it must be UTF-8 text"))
+            })?;
+            Ok(Some((variable_name.to_owned(), Value::String(text))))
         };
         let devices = match (options.get(DEVICES), options.get(DEVICES_ALIAS)) {
-            (None, Some(_)) => value(DEVICES_ALIAS, DEVICES_VARIABLE),
-            _ => value(DEVICES, DEVICES_VARIABLE),
+            (None, Some(_)) => value(DEVICES_ALIAS, DEVICES_VARIABLE)?,
+            _ => value(DEVICES, DEVICES_VARIABLE)?,
         };
         let devices = devices.map_or(Ok(1), |(name, value)| device_count(&name, &value))?;
         if let Some(alias) = options.get(DEVICES_ALIAS)
@@ -75,7 +82,8 @@ impl Config {
                 "option {DEVICES_ALIAS} is {alias}, and option {DEVICES} is {devices}: give one of them"
             )));
         }
-        let memory_limit = value(LIMIT, LIMIT_VARIABLE).map(|(name, value)| memory_limit(&name, &value)).transpose()?;
+        let memory_limit =
+            value(LIMIT, LIMIT_VARIABLE)?.map(|(name, value)| memory_limit(&name, &value)).transpose()?;
         let deterministic = options.get(DETERMINISTIC).map_or(Ok(false), |value| truth(DETERMINISTIC, value))?;
         Ok(Self { devices, memory_limit, deterministic })
     }
@@ -168,7 +176,7 @@ mod tests {
     fn config(options: &[(&str, Value)], variables: &[(&str, &str)]) -> Result<Config> {
         let options: Vec<_> = options.iter().map(|(name, value)| NamedValue::new(*name, value.clone())).collect();
         Config::new(&CreateOptions::new(options), |name| {
-            variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned())
+            variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).into())
         })
     }
 
@@ -205,6 +213,22 @@ mod tests {
         }
         assert!(message(&[("deterministic", 3.into())], &[]).contains("true or false"));
         assert!(message(&[("devices", 3.into())], &[]).contains("known are device_count"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_variable_that_is_not_utf8_is_an_error_that_names_it() {
+        use std::os::unix::ffi::OsStringExt;
+        for wrong in [DEVICES_VARIABLE, LIMIT_VARIABLE] {
+            let variable = |name: &str| (name == wrong).then(|| OsString::from_vec(b"4\xff".to_vec()));
+            let error = Config::new(&CreateOptions::new(Vec::new()), variable).unwrap_err();
+            let text = error.message();
+            assert!(text.starts_with(wrong) && text.ends_with("it must be UTF-8 text"), "{text}");
+        }
+        // An option comes before the variable, which then is not read.
+        let options = CreateOptions::new(vec![NamedValue::new(DEVICES, 2)]);
+        let variable = |name: &str| (name == DEVICES_VARIABLE).then(|| OsString::from_vec(vec![0xff]));
+        assert_eq!(Config::new(&options, variable).unwrap().devices, 2);
     }
 
     #[test]

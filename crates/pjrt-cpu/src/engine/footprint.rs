@@ -2,12 +2,15 @@
 
 use super::program::{Arg, Block, Out, Program, Step};
 
-/// Memory of one run, in bytes. Kernels that need room for themselves are not asked.
+/// Memory of one run, in bytes. Sums beyond `usize::MAX` are `usize::MAX`: a program may name larger arrays than any
+/// memory holds. Kernels that need room for themselves are not asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Footprint {
     /// The most that is allocated at a time beyond what the run returns.
     pub temporary: usize,
+    /// The most that is in use at a time: the parameters, and all that is allocated.
+    pub total: usize,
     /// Read and written, with each loop run once and each branch counted.
     pub accessed: usize,
     /// Whether the program has a loop, so that a run may take many times that long.
@@ -20,36 +23,50 @@ impl Program {
         let mut slots = vec![Slot::default(); self.slots];
         for (slot, parameter) in slots.iter_mut().zip(&self.parameters) {
             let own = parameter.donor || parameter.alias_output.is_some();
-            *slot = Slot { bytes: parameter.ty.bytes(), own, allocated: 0 };
+            *slot = Slot { bytes: wide(parameter.ty.bytes()), own, allocated: 0 };
         }
-        let consts = self.consts.iter().map(|constant| constant.bytes().len()).collect();
-        let mut walk = Walk { slots, consts, live: 0, peak: 0, found: Footprint::default() };
+        let consts = self.consts.iter().map(|constant| wide(constant.bytes().len())).collect();
+        let mut walk = Walk { slots, consts, live: 0, peak: 0, accessed: 0, loops: false };
         walk.block(&self.block);
         // What is still allocated in the end is returned.
-        Footprint { temporary: walk.peak - walk.live, ..walk.found }
+        let saturated = |bytes: u128| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let parameters: u128 = self.parameters.iter().map(|parameter| wide(parameter.ty.bytes())).sum();
+        Footprint {
+            temporary: saturated(walk.peak - walk.live),
+            total: saturated(parameters + walk.peak),
+            accessed: saturated(walk.accessed),
+            loops: walk.loops,
+        }
     }
+}
+
+/// A size in the type of sums, which no number of arrays overflows.
+fn wide(bytes: usize) -> u128 {
+    // Lossless on every target; there is no `From`, for targets yet to come.
+    bytes as u128
 }
 
 /// What a slot holds.
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    bytes: usize,
+    bytes: u128,
     /// Whether a step may write it.
     own: bool,
     /// Bytes the run allocated for it: none for parameters.
-    allocated: usize,
+    allocated: u128,
 }
 
 struct Walk {
     slots: Vec<Slot>,
-    consts: Vec<usize>,
-    live: usize,
-    peak: usize,
-    found: Footprint,
+    consts: Vec<u128>,
+    live: u128,
+    peak: u128,
+    accessed: u128,
+    loops: bool,
 }
 
 impl Walk {
-    fn bytes(&self, arg: Arg) -> usize {
+    fn bytes(&self, arg: Arg) -> u128 {
         match arg {
             Arg::Slot(slot) | Arg::Last(slot) => self.slots[slot as usize].bytes,
             Arg::Const(constant) => self.consts[constant as usize],
@@ -61,7 +78,7 @@ impl Walk {
         self.live -= slot.allocated;
     }
 
-    fn allocate(&mut self, bytes: usize) -> Slot {
+    fn allocate(&mut self, bytes: u128) -> Slot {
         self.live += bytes;
         self.peak = self.peak.max(self.live);
         Slot { bytes, own: true, allocated: bytes }
@@ -81,9 +98,9 @@ impl Walk {
     }
 
     fn step(&mut self, args: &[Arg], outs: &[Out]) {
-        let read: usize = args.iter().map(|&arg| self.bytes(arg)).sum();
-        let written: usize = outs.iter().map(|out| out.bytes).sum();
-        self.found.accessed = self.found.accessed.saturating_add(read + written);
+        let read: u128 = args.iter().map(|&arg| self.bytes(arg)).sum();
+        let written: u128 = outs.iter().map(|out| wide(out.bytes)).sum();
+        self.accessed += read + written;
         let mut made = Vec::with_capacity(outs.len());
         for out in outs {
             let stolen = match out.from.map(|from| args[usize::from(from)]) {
@@ -92,8 +109,8 @@ impl Walk {
                 }
                 _ => None,
             };
-            let slot = stolen.map(|slot| Slot { bytes: out.bytes, ..slot });
-            made.push(slot.unwrap_or_else(|| self.allocate(out.bytes)));
+            let slot = stolen.map(|slot| Slot { bytes: wide(out.bytes), ..slot });
+            made.push(slot.unwrap_or_else(|| self.allocate(wide(out.bytes))));
         }
         for (out, slot) in outs.iter().zip(made) {
             self.store(out.slot, slot);
@@ -118,14 +135,14 @@ impl Walk {
                     self.free(free);
                 }
                 Step::While { args, carried, cond, body, outs, free } => {
-                    self.found.loops = true;
+                    self.loops = true;
                     let values: Vec<Slot> = args.iter().map(|&arg| self.take(arg)).collect();
                     for (&slot, value) in carried.iter().zip(values) {
                         self.store(slot, value);
                     }
                     self.block(cond);
                     let preds = self.results(cond);
-                    self.live -= preds.iter().map(|pred| pred.allocated).sum::<usize>();
+                    self.live -= preds.iter().map(|pred| pred.allocated).sum::<u128>();
                     self.block(body);
                     let values = self.results(body);
                     for (&slot, value) in carried.iter().zip(values) {

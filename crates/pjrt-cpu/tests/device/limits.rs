@@ -65,3 +65,21 @@ fn temporaries_count() {
     assert_eq!(stats.bytes_in_use, (1 << 20) + 2048);
     assert!(stats.peak_bytes_in_use.unwrap() >= 2 << 20, "{stats:?}");
 }
+
+/// Two arrays that exist each for itself, and not together: their sizes overflow when they are added.
+#[test]
+fn a_program_larger_than_an_address_space_is_refused_when_it_is_compiled() {
+    let client = plugin().client(&ClientOptions::new()).unwrap();
+    let huge = "tensor<9223372036854775807xi8>";
+    let text = format!(
+        "func.func @main(%x: {huge}, %y: {huge}, %z: {huge}) -> {huge} {{
+          %0 = stablehlo.add %x, %y : {huge}
+          %1 = stablehlo.multiply %0, %z : {huge}
+          %2 = stablehlo.reverse %1, dims = [0] : {huge}
+          return %2 : {huge}
+        }}"
+    );
+    let error = client.compile(&pjrt::Program::mlir(text), &pjrt::CompileOptions::default()).map(drop).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED, "{error}");
+    assert!(error.message().contains("an address space holds"), "{error}");
+}
