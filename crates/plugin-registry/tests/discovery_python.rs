@@ -380,3 +380,22 @@ fn eggs_editable_installations_and_manifests_in_wheels() {
     let meta = named(&found, "meta");
     assert!(meta.is_usable() && meta.manifest.is_some(), "{meta:?}");
 }
+
+/// Hostile, but small on the disk: each entry point once cost a pass over the whole record.
+#[test]
+fn entry_points_of_one_distribution_are_bounded_and_share_its_record() {
+    let machine = venv("py-many");
+    let points: String = (0..500).map(|i| format!("p{i} = acme.m{i}\n")).collect();
+    let files = [("acme/__init__.py", Text("")), ("acme/libacme_pjrt.so", plugin())];
+    machine.wheel(SITE, "acme", "1.0", &files, &format!("[jax_plugins]\n{points}"));
+    let record = machine.path(&format!("{SITE}/acme-1.0.dist-info/RECORD"));
+    let lines: String = (0..50_000).map(|i| format!("acme/data/{i}.py,,\n")).collect();
+    std::fs::write(&record, std::fs::read_to_string(&record).unwrap() + &lines).unwrap();
+    let found = found(&machine);
+    let notes: Vec<_> = found.notes.iter().filter(|note| note.about.starts_with("acme 1.0")).collect();
+    assert_eq!(notes.len(), 1, "{:#?}", found.notes);
+    assert_eq!(notes[0].message, "announces 500 plugins by entry points; the first 256 are looked at");
+    // One library, announced by every entry point that is looked at.
+    assert_eq!(found.candidates.len(), 1);
+    assert_eq!(found.candidates[0].provenances().count(), 256);
+}

@@ -1,5 +1,6 @@
 //! An installed distribution: `*.dist-info` and `*.egg-info`, read as files.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use crate::discovery::folder;
@@ -23,6 +24,14 @@ pub(super) struct Distribution {
     pub(super) metadata: PathBuf,
     /// The search path entry it lies in.
     pub(super) site: PathBuf,
+    /// What was read of it so far. Entry points share it: the record may be long.
+    read: Read,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Read {
+    libraries: OnceCell<Vec<PathBuf>>,
+    requires: OnceCell<Vec<String>>,
 }
 
 /// An entry point.
@@ -84,6 +93,7 @@ impl Distribution {
             version: version.map(str::to_owned),
             metadata: site.join(entry),
             site: site.to_owned(),
+            read: Read::default(),
         })
     }
 
@@ -109,17 +119,24 @@ impl Distribution {
         list.lines().filter(|line| !line.is_empty()).map(|line| plain(&self.metadata.join(line))).collect()
     }
 
-    /// The shared libraries among its files, sorted.
-    pub(super) fn libraries(&self) -> Vec<PathBuf> {
-        let mut files: Vec<PathBuf> = self.files();
-        files.retain(|file| folder::is_library_name(folder::name(file)));
-        let mut files: Vec<PathBuf> = files.iter().map(|file| plain(file)).collect();
-        files.sort();
-        files
+    /// The shared libraries among its files, sorted, each once. The record is read the first time.
+    pub(super) fn libraries(&self) -> &[PathBuf] {
+        self.read.libraries.get_or_init(|| {
+            let mut files: Vec<PathBuf> = self.files();
+            files.retain(|file| folder::is_library_name(folder::name(file)));
+            let mut files: Vec<PathBuf> = files.iter().map(|file| plain(file)).collect();
+            files.sort();
+            files.dedup();
+            files
+        })
     }
 
     /// Normalized names of the distributions it requires, also under conditions: only what is installed matters.
-    pub(super) fn requires(&self) -> Vec<String> {
+    pub(super) fn requires(&self) -> &[String] {
+        self.read.requires.get_or_init(|| self.read_requires())
+    }
+
+    fn read_requires(&self) -> Vec<String> {
         let metadata = ["METADATA", "PKG-INFO"].iter().find_map(|file| read(&self.metadata.join(file)));
         let mut names = Vec::new();
         // The headers end at the first empty line.
@@ -154,7 +171,7 @@ fn add_requirement(names: &mut Vec<String>, requirement: &str) {
     let requirement = requirement.trim();
     let end = requirement.find(|c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.')));
     let name = normalize(&requirement[..end.unwrap_or(requirement.len())]);
-    if !name.is_empty() && names.len() < MOST_REQUIRED && !names.contains(&name) {
+    if names.len() < MOST_REQUIRED && !name.is_empty() && !names.contains(&name) {
         names.push(name);
     }
 }
@@ -232,6 +249,19 @@ mod tests {
         let points = parse_entry_points(text, &["jax_plugins", "torch_xla.plugins"]);
         let plain: Vec<_> = points.iter().map(|p| (p.name.as_str(), p.value.as_str(), p.module())).collect();
         assert_eq!(plain, [("mine", "jax_plugins.mine", "jax_plugins.mine"), ("two", "a.b:C", "a.b")]);
+    }
+
+    #[test]
+    fn a_record_is_read_once() {
+        let site = std::env::temp_dir().join(format!("pjrt-record-{}", std::process::id()));
+        let metadata = site.join("x-1.dist-info");
+        std::fs::create_dir_all(&metadata).unwrap();
+        std::fs::write(metadata.join("RECORD"), "x/b.so,,\nx/a.so,,\nx/a.so,,\nx/c.py,,\n").unwrap();
+        let distribution = Distribution::of(&site, "x-1.dist-info").unwrap();
+        let libraries = [site.join("x/a.so"), site.join("x/b.so")];
+        assert_eq!(distribution.libraries(), libraries);
+        std::fs::remove_dir_all(&site).unwrap();
+        assert_eq!(distribution.libraries(), libraries);
     }
 
     #[test]

@@ -29,6 +29,8 @@ use super::refusal::Refusal;
 const GROUPS: &[&str] = &["jax_plugins", "torch_xla.plugins", "xla_plugins"];
 /// Namespace packages whose modules are plugins.
 const NAMESPACES: &[&str] = &["jax_plugins", "xla_plugins"];
+/// Most entry points of one distribution that are looked at. Real ones have one or two.
+const MOST_ENTRY_POINTS: usize = 256;
 /// Largest module source that is scanned, in bytes.
 const LARGEST_SOURCE: u64 = 1 << 20;
 
@@ -37,6 +39,8 @@ struct Installed {
     environment: PythonEnvironment,
     /// In order of search, each normalized name once.
     distributions: Vec<Distribution>,
+    /// Places in that list, by the name.
+    by_name: HashMap<String, usize>,
     /// Later distributions of a name, by the name.
     shadowed: HashMap<String, Vec<String>>,
 }
@@ -50,6 +54,8 @@ struct Libraries {
     others: Vec<PathBuf>,
     /// Where was looked.
     searched: Vec<PathBuf>,
+    /// All of them.
+    met: HashSet<PathBuf>,
     /// The distribution that holds them, where it is not the one that announces them.
     distribution: Option<String>,
 }
@@ -83,7 +89,15 @@ impl Collector<'_> {
 
     fn entry_points(&mut self, installed: &Installed, met: &mut HashSet<String>) {
         for distribution in &installed.distributions {
-            for point in distribution.entry_points(GROUPS) {
+            let points = distribution.entry_points(GROUPS);
+            if points.len() > MOST_ENTRY_POINTS {
+                let message = format!(
+                    "announces {} plugins by entry points; the first {MOST_ENTRY_POINTS} are looked at",
+                    points.len()
+                );
+                self.note(distribution.describe(), message);
+            }
+            for point in points.into_iter().take(MOST_ENTRY_POINTS) {
                 let key = format!("{} {} {} {}", distribution.metadata.display(), point.group, point.name, point.value);
                 if !met.insert(key) {
                     continue;
@@ -100,6 +114,7 @@ impl Collector<'_> {
     }
 
     fn namespaces(&mut self, installed: &Installed, met: &mut HashSet<String>) {
+        let mut modules: Vec<(String, PathBuf)> = Vec::new();
         for namespace in NAMESPACES {
             let (folders, hidden) = module::namespace(&installed.environment, namespace);
             for hidden in hidden {
@@ -112,12 +127,15 @@ impl Collector<'_> {
                     let (module, _) = module::find(&installed.environment, &dotted);
                     // A module of an earlier folder hides it, and was met there.
                     let Some(module) = module.filter(|module| met.insert(module_key(&module.source))) else { continue };
-                    let owner = installed.distributions.iter().find(|d| d.files().contains(&module.source));
-                    let announcement = PythonAnnouncement::Namespace { module: dotted.clone() };
-                    let announced = Announced { distribution: owner, announcement, module: Some(&dotted) };
-                    self.announced(installed, &announced);
+                    modules.push((dotted, module.source));
                 }
             }
+        }
+        let owners = installed.owners(modules.iter().map(|(_, source)| source.as_path()));
+        for (dotted, source) in &modules {
+            let announcement = PythonAnnouncement::Namespace { module: dotted.clone() };
+            let distribution = owners.get(source.as_path()).copied();
+            self.announced(installed, &Announced { distribution, announcement, module: Some(dotted) });
         }
     }
 
@@ -158,7 +176,7 @@ impl Collector<'_> {
         let (module, hidden) = module::find(&installed.environment, dotted);
         let mut libraries = Libraries::default();
         if let Some(package) = module.as_ref().and_then(|module| module.package.as_ref()) {
-            self.sort_out(module::libraries(package), &mut libraries);
+            self.sort_out(&module::libraries(package), &mut libraries);
             libraries.searched.push(package.clone());
         }
         if let Some(distribution) = announced.distribution {
@@ -168,9 +186,7 @@ impl Collector<'_> {
             }
             if libraries.plugins.is_empty() {
                 for required in distribution.requires() {
-                    let Some(other) = installed.distributions.iter().find(|d| d.normalized == required) else {
-                        continue;
-                    };
+                    let Some(other) = installed.distribution(required) else { continue };
                     let mut theirs = Libraries::default();
                     self.sort_out(other.libraries(), &mut theirs);
                     libraries.searched.push(other.metadata.join("RECORD"));
@@ -193,13 +209,11 @@ impl Collector<'_> {
     }
 
     /// Parts libraries by whether they export `GetPjrtApi`. One that cannot be read is no plugin that was found.
-    fn sort_out(&self, files: Vec<PathBuf>, libraries: &mut Libraries) {
-        for file in files {
-            let plugin = matches!(&*self.libraries.inspect(&file), Ok(facts) if facts.exports.get_pjrt_api);
+    fn sort_out(&self, files: &[PathBuf], libraries: &mut Libraries) {
+        for file in files.iter().filter(|file| libraries.met.insert((*file).clone())) {
+            let plugin = matches!(&*self.libraries.inspect(file), Ok(facts) if facts.exports.get_pjrt_api);
             let list = if plugin { &mut libraries.plugins } else { &mut libraries.others };
-            if !list.contains(&file) {
-                list.push(file);
-            }
+            list.push(file.clone());
         }
     }
 
@@ -300,7 +314,29 @@ impl Installed {
                 }
             }
         }
-        Self { environment, distributions, shadowed }
+        Self { environment, distributions, by_name, shadowed }
+    }
+
+    /// The distribution of a normalized name.
+    fn distribution(&self, name: &str) -> Option<&Distribution> {
+        self.by_name.get(name).and_then(|&index| self.distributions.get(index))
+    }
+
+    /// The distributions that installed these files. Each record is read once, however many files are asked for.
+    fn owners<'a>(&'a self, files: impl Iterator<Item = &'a Path>) -> HashMap<PathBuf, &'a Distribution> {
+        let mut wanted: HashSet<&Path> = files.collect();
+        let mut owners = HashMap::new();
+        for distribution in &self.distributions {
+            if wanted.is_empty() {
+                break;
+            }
+            for file in distribution.files() {
+                if wanted.remove(file.as_path()) {
+                    owners.insert(file, distribution);
+                }
+            }
+        }
+        owners
     }
 
     fn provenance(
