@@ -135,6 +135,9 @@ impl Descriptor {
     /// error.
     #[cfg(feature = "stablehlo")]
     pub fn supports(&self, program: &Program, effort: Effort) -> Result<Support> {
+        if let Some(no) = self.manifest.refuses_version(program) {
+            return Ok(no);
+        }
         let own = contain(|| self.hooks.supports(program, effort).transpose());
         match own.map_err(|error| error.context(format!("supports of {}", self.manifest.name)))? {
             Some(support) => Ok(support),

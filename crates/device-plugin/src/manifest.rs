@@ -16,6 +16,9 @@ pub const FORMAT_VERSION: &str = "1.0";
 
 /// Name of a manifest that lies beside a plugin's library.
 pub const FILE_NAME: &str = "pjrt_plugin.json";
+/// Most bytes of a plugin's name, aliases and platform names. Names become parts of the names of files, Python modules,
+/// environment variables and C symbols.
+pub const MAX_NAME_LENGTH: usize = 64;
 
 /// Everything a framework can know of a plugin without loading it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -253,6 +256,12 @@ impl Manifest {
                 fault(format!("aliases[{index}]"), format!("{alias:?} names the plugin already: leave it out"));
             }
         }
+        for (index, name) in self.platform_names.iter().enumerate() {
+            if name.len() > MAX_NAME_LENGTH {
+                let message = format!("has {} bytes: write a name of at most {MAX_NAME_LENGTH}", name.len());
+                fault(format!("platform_names[{index}]"), message);
+            }
+        }
         for (index, file) in self.library.iter().enumerate() {
             if file.path.as_os_str().is_empty() {
                 fault(format!("library[{index}].path"), "write the file's path".to_owned());
@@ -338,6 +347,9 @@ fn check_node(node: &str) -> Result<(), String> {
 /// Whether frameworks can know a plugin by that name.
 pub(crate) const fn is_name(name: &str) -> bool {
     let bytes = name.as_bytes();
+    if bytes.len() > MAX_NAME_LENGTH {
+        return false;
+    }
     let mut index = 0;
     while index < bytes.len() {
         match bytes[index] {
@@ -353,6 +365,10 @@ pub(crate) const fn is_name(name: &str) -> bool {
 fn check_name(name: &str) -> Result<(), String> {
     if is_name(name) {
         return Ok(());
+    }
+    if name.len() > MAX_NAME_LENGTH {
+        let start: String = name.chars().take(16).collect();
+        return Err(format!("{start:?}... has {} bytes: write a name of at most {MAX_NAME_LENGTH}", name.len()));
     }
     Err(format!("{name:?} is no name: write a lower-case letter, then lower-case letters, digits and underscores"))
 }
@@ -397,6 +413,22 @@ mod tests {
         for node in ["", "x", "/**/x", "/dev/**", "/*/*/x", "/dev/../home/*", "/d?v/x"] {
             assert!(check_node(node).is_err(), "{node}");
         }
+    }
+
+    #[test]
+    fn names_have_a_greatest_length() {
+        let with = |name: &str| {
+            let mut manifest = Manifest::new(name);
+            manifest.aliases.push(format!("{name}b"));
+            manifest.platform_names.push(name.to_uppercase());
+            manifest.validate()
+        };
+        assert_eq!(with(&"a".repeat(MAX_NAME_LENGTH - 1)), Ok(()));
+        let faults = with(&"a".repeat(100_000)).unwrap_err();
+        let fields: Vec<&str> = faults.all().iter().map(|fault| fault.field.as_str()).collect();
+        assert_eq!(fields, ["name", "aliases[0]", "platform_names[0]"]);
+        let text = faults.to_string();
+        assert!(text.contains("has 100000 bytes: write a name of at most 64") && text.len() < 1000, "{text}");
     }
 
     #[test]

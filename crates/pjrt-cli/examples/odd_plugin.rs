@@ -1,6 +1,8 @@
 //! A plugin that misbehaves as `ODD_PLUGIN` says, for the tests of `pjrt doctor`.
 #![forbid(unsafe_code)]
 
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +45,20 @@ fn hang() -> ! {
     }
 }
 
+/// Starts processes that would live on: one in this process's group, one in a session of its own. They and this process
+/// hold the pipe `ODD_PIPE` open, whose reader sees when the last of them has ended.
+fn start_children() {
+    let path = std::env::var_os("ODD_PIPE").expect("the test names a pipe");
+    let mut pipe = std::fs::File::options().write(true).open(path).expect("the pipe opens");
+    for program in [&["sleep", "1000"][..], &["setsid", "--fork", "sleep", "1000"]] {
+        let copy = pipe.try_clone().expect("a second handle");
+        let started = Command::new(program[0]).args(&program[1..]).stdin(Stdio::null()).stdout(copy).spawn();
+        started.expect("the program starts");
+    }
+    writeln!(pipe, "ready").expect("the pipe has a reader");
+    std::mem::forget(pipe);
+}
+
 /// A device in host memory, without programs.
 pub struct OddDevice;
 
@@ -58,6 +74,14 @@ impl Backend for OddDevice {
             }
             "exit" => std::process::exit(0),
             "hang" => hang(),
+            "children" => {
+                start_children();
+                Ok(Self)
+            }
+            "children_hang" => {
+                start_children();
+                hang()
+            }
             "panic" => panic!("of the test"),
             "noise" => {
                 for line in 0..200_000 {

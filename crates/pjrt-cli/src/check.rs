@@ -1,31 +1,34 @@
 //! `pjrt check`.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use device_plugin::support::{Effort, Support};
-use device_plugin::{Manifest, Program};
+use device_plugin::Manifest;
+use device_plugin::support::{Effort, Reason, Support};
 use plugin_registry::PluginEntry;
 use serde_json::json;
 
 use crate::Report;
 use crate::child::probe;
+use crate::doctor::duration;
 use crate::open::PluginArgs;
+use crate::probe::Task;
+use crate::program::ProgramArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A program.
-    program: PathBuf,
-    /// What the program is: StableHLO (text, or a portable artifact), an `HloModuleProto`, or an `HloModuleProtoWithConfig`.
-    /// By default `hlo` for a file whose name ends in `.hlo`, and else `mlir`.
-    #[arg(long, value_name = "mlir|hlo|hlo_with_config", value_parser = ["mlir", "hlo", "hlo_with_config"])]
-    format: Option<String>,
+    #[command(flatten)]
+    program: ProgramArgs,
     #[command(flatten)]
     plugin: PluginArgs,
     /// How deep to look: at the names of operations, at their attributes, at types, or at all that compiling finds out.
     #[arg(long, short, default_value = "types", value_name = "names|attributes|types|compile")]
     effort: Effort,
+    /// Make a client, in a process of its own, if the plugin can only compile with one. The device must be free.
+    #[arg(long)]
+    with_client: bool,
+    /// How long the plugin may take to compile the program, if that is needed, such as `500ms`, `10s` or `2m`.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    timeout: Duration,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -33,12 +36,9 @@ pub(crate) struct Args {
 
 /// Ends with 0 for yes, 3 for no and 4 for maybe; 1 and 2 are those of a question that could not be answered.
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
-    let code = fs::read(&args.program).map_err(|error| format!("{}: {error}", args.program.display()))?;
-    let hlo = args.program.extension().is_some_and(|extension| extension == "hlo");
-    let format = args.format.clone().unwrap_or_else(|| if hlo { "hlo" } else { "mlir" }.to_owned());
-    let program = Program { format, code: code.into() };
+    let program = args.program.read()?;
     let entry = args.plugin.find()?;
-    let (name, support) = match described(&entry)? {
+    let (name, mut support) = match described(&entry)? {
         Some(manifest) => {
             let support = manifest.supports(&program, args.effort).map_err(|faults| faults.to_string())?;
             (manifest.name, support)
@@ -48,17 +48,54 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
             (entry.name().to_owned(), support)
         }
     };
+    let mut by = args.effort;
+    // A manifest's table does not decide it. Plugins in libraries can be asked to compile it.
+    if matches!(support, Support::Maybe(_))
+        && entry.candidate().library.path().is_some()
+        && entry.candidate().is_usable()
+    {
+        let compiled = compiled(&entry, args, &program.format)?;
+        support = match (support, compiled) {
+            (Support::Maybe(mut reasons), Support::Maybe(more)) => {
+                reasons.extend(more);
+                Support::Maybe(reasons)
+            }
+            (_, decided) => {
+                by = Effort::Compile;
+                decided
+            }
+        };
+    }
     let code = match support {
         Support::Yes => 0,
         Support::No(_) => 3,
         Support::Maybe(_) => 4,
     };
     let text = if args.json {
-        format!("{:#}\n", json!({ "plugin": name, "effort": args.effort, "support": support }))
+        format!("{:#}\n", json!({ "plugin": name, "effort": by, "support": support }))
     } else {
-        format!("{name}, by {}: {support}\n", args.effort)
+        format!("{name}, by {by}: {support}\n")
     };
     Ok(Report { text, code })
+}
+
+/// Whether a library's plugin compiles a program, asked in a process of its own.
+fn compiled(entry: &PluginEntry, args: &Args, format: &str) -> Result<Support, String> {
+    let path = &args.program.path;
+    let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let probe = probe(entry, &Task::Compile { path: &path, format, with_client: args.with_client }, args.timeout)?;
+    if let Some(told) = probe.step("compile") {
+        return serde_json::from_value(told["support"].clone()).map_err(|error| format!("the probe's answer: {error}"));
+    }
+    let failure = probe.failure().unwrap_or_default();
+    let support = match (probe.failed_step(), probe.step("load").and_then(|load| load["error"].as_str())) {
+        (Some("compile"), _) if !probe.timed_out() => {
+            Support::No(vec![Reason::new(format!("compiling it ends the plugin's process: {failure}"))])
+        }
+        (_, Some(error)) => Support::Maybe(vec![Reason::new(format!("the plugin could not be asked: {error}"))]),
+        _ => Support::Maybe(vec![Reason::new(format!("the plugin could not be asked: {failure}"))]),
+    };
+    Ok(support)
 }
 
 /// How long a library may take to say what it is.
@@ -71,7 +108,7 @@ fn described(entry: &PluginEntry) -> Result<Option<Manifest>, String> {
     if candidate.manifest.is_some() || candidate.library.path().is_none() || !candidate.is_usable() {
         return Ok(None);
     }
-    let probe = probe(entry, false, LIMIT)?;
+    let probe = probe(entry, &Task::Load, LIMIT)?;
     let text = probe.step("load").and_then(|loaded| loaded["manifest"].as_str().map(str::to_owned));
     Ok(text.and_then(|text| Manifest::from_json(&text).ok()))
 }

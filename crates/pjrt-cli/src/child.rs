@@ -1,8 +1,8 @@
-//! A probe's child process: started, watched, and ended when it takes too long.
+//! A probe's processes: started, watched, and ended when they take too long. [`guard`](crate::guard) ends them if this
+//! process ends first.
 
-use std::fmt;
 use std::io::{Read, Write};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,10 +11,13 @@ use device_plugin::{EnvPlan, Environment, ProcessTopology};
 use plugin_registry::PluginEntry;
 use serde_json::Value;
 
-use crate::probe::{MARK, request};
+use crate::guard::{apart, words};
+use crate::probe::{MARK, Task, request};
 
 /// How often a child is looked at.
 const PAUSE: Duration = Duration::from_millis(5);
+/// How long the guard may take to end a probe that took too long: a process within a driver ends late.
+const GRACE: Duration = Duration::from_secs(5);
 /// How long the rest of its output is waited for once it ended: something it started may hold the pipe.
 const REST: Duration = Duration::from_millis(500);
 /// Bytes of its output that are kept: a plugin may write without end.
@@ -37,7 +40,7 @@ pub(crate) struct Probe {
 #[derive(Debug)]
 enum End {
     Finished,
-    Exited(ExitStatus),
+    Exited(String),
     TimedOut(Duration),
 }
 
@@ -51,11 +54,16 @@ impl Probe {
     pub(crate) fn failure(&self) -> Option<String> {
         let how = match &self.end {
             End::Finished => return None,
-            End::Exited(status) => format!("the process ended with {}", Ended(*status)),
+            End::Exited(how) => format!("the process ended with {how}"),
             End::TimedOut(limit) => format!("no answer within {limit:?}; the process was ended"),
         };
         let said: Vec<&str> = self.stderr.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
         Some(if said.is_empty() { how } else { format!("{how}: {}", said.join(" / ")) })
+    }
+
+    /// Whether it was ended because it took too long.
+    pub(crate) fn timed_out(&self) -> bool {
+        matches!(self.end, End::TimedOut(_))
     }
 
     /// The step during which the process ended before its time.
@@ -64,56 +72,35 @@ impl Probe {
     }
 }
 
-/// A status in words, with a signal's name.
-struct Ended(ExitStatus);
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[cfg(unix)]
-        if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&self.0) {
-            let name = match signal {
-                4 => "SIGILL",
-                6 => "SIGABRT",
-                8 => "SIGFPE",
-                9 => "SIGKILL",
-                11 => "SIGSEGV",
-                13 => "SIGPIPE",
-                15 => "SIGTERM",
-                5 => "SIGTRAP",
-                _ => return write!(f, "signal {signal}"),
-            };
-            return f.write_str(name);
-        }
-        match self.0.code() {
-            Some(code) => write!(f, "exit code {code}"),
-            None => self.0.fmt(f),
-        }
-    }
-}
-
-/// Loads a plugin in a process of its own, with the set-up of a process alone, and makes a client there if asked.
-pub(crate) fn probe(entry: &PluginEntry, client: bool, limit: Duration) -> Result<Probe, String> {
+/// Loads a plugin in a process of its own, with the set-up of a process alone, and does a task there.
+pub(crate) fn probe(entry: &PluginEntry, task: &Task<'_>, limit: Duration) -> Result<Probe, String> {
     let plan = plan(entry)?;
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(program);
-    command.arg("__probe").envs(plan.for_child());
+    command.arg("__guard").envs(plan.for_child());
+    apart(&mut command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cannot start a process to probe in: {error}"))?;
-    if let Some(mut stdin) = child.stdin.take() {
+    // Open until the probe is over: the guard ends it when this is closed.
+    let mut lifeline = child.stdin.take();
+    if let Some(stdin) = &mut lifeline {
         // A child that reads nothing tells so by how it ends.
-        let _ = stdin.write_all(request(entry, client).as_bytes());
+        let _ = stdin.write_all(request(entry, task).as_bytes());
     }
     let (stdout, stderr) = (child.stdout.take().map(Output::of), child.stderr.take().map(Output::of));
-    let status = wait(&mut child, limit).map_err(|error| format!("cannot watch the probe: {error}"))?;
+    let status = wait(&mut child, limit, lifeline).map_err(|error| format!("cannot watch the probe: {error}"))?;
     let text = |output: Option<Output>| output.map(Output::text).unwrap_or_default();
     let (stdout, stderr) = (text(stdout), text(stderr));
     let mut steps = Vec::new();
     let mut during = None;
     let mut finished = false;
+    let mut ended = None;
     for line in stdout.lines().filter_map(|line| line.strip_prefix(MARK)) {
         let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
         if let Some(begun) = line["begin"].as_str() {
             during = Some(begun.to_owned());
+        } else if let Some(how) = line["ended"].as_str() {
+            ended = Some((how.to_owned(), line["success"] == true));
         } else if line["step"] == "end" {
             finished = true;
         } else {
@@ -121,10 +108,12 @@ pub(crate) fn probe(entry: &PluginEntry, client: bool, limit: Duration) -> Resul
             steps.push(line);
         }
     }
-    let end = match status {
-        None => End::TimedOut(limit),
-        Some(status) if status.success() && finished => End::Finished,
-        Some(status) => End::Exited(status),
+    let end = match (status, ended) {
+        (None, _) => End::TimedOut(limit),
+        (Some(_), Some((_, true))) if finished => End::Finished,
+        (Some(_), Some((how, _))) => End::Exited(how),
+        // The plugin ended the guard, or the guard could not start it.
+        (Some(status), None) => End::Exited(format!("{}, and so did the process that watched it", words(status))),
     };
     if finished && during.is_none() {
         during = Some("exit".to_owned());
@@ -148,15 +137,26 @@ fn shorten(line: &str) -> String {
     }
 }
 
-fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
-    let start = Instant::now();
+/// Waits for the guard. After the limit the lifeline is cut, and the guard has a while to end the probe's processes.
+fn wait(child: &mut Child, limit: Duration, lifeline: Option<ChildStdin>) -> std::io::Result<Option<ExitStatus>> {
+    if let Some(status) = wait_until(child, Instant::now().checked_add(limit))? {
+        return Ok(Some(status));
+    }
+    drop(lifeline);
+    if wait_until(child, Instant::now().checked_add(GRACE))?.is_none() {
+        child.kill()?;
+        child.wait()?;
+    }
+    Ok(None)
+}
+
+/// Waits for a process; without an end, for ever.
+fn wait_until(child: &mut Child, end: Option<Instant>) -> std::io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if start.elapsed() >= limit {
-            child.kill()?;
-            child.wait()?;
+        if end.is_some_and(|end| Instant::now() >= end) {
             return Ok(None);
         }
         std::thread::sleep(PAUSE);

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use plugin_registry::discovery::Refusal;
+use plugin_registry::discovery::{CandidateLibrary, Refusal};
 use plugin_registry::{PluginEntry, PluginRegistry, Presence, Status};
 use serde_json::{Value, json};
 
 use crate::Report;
 use crate::child::{plan, probe};
 use crate::list;
+use crate::probe::Task;
 use crate::table::Table;
 
 #[derive(clap::Args)]
@@ -73,9 +74,11 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Patient {
             let descriptor = if facts.exports.descriptor { ", DevicePlugin_GetDescriptor" } else { "" };
             let exports = if facts.exports.get_pjrt_api { "GetPjrtApi" } else { "no GetPjrtApi" };
             let found = format!("{}, {megabytes} MiB, exports {exports}{descriptor}", targets.join(", "));
-            check("library", Verdict::Ok, found);
+            // The refusal below has the verdict on a library for another system.
+            let foreign = candidate.refusals.iter().any(|refusal| matches!(refusal, Refusal::WrongTarget { .. }));
+            check("library", if foreign { Verdict::Note } else { Verdict::Ok }, found);
         }
-        None if candidate.library.path().is_none() => {
+        None if matches!(candidate.library, CandidateLibrary::Static) => {
             check("library", Verdict::Ok, "linked into this program".to_owned())
         }
         None => {}
@@ -120,7 +123,8 @@ fn try_out(
     timeout: Duration,
     check: &mut impl FnMut(&'static str, Verdict, String),
 ) {
-    let probe = match probe(entry, client, timeout) {
+    let task = if client { Task::Client } else { Task::Load };
+    let probe = match probe(entry, &task, timeout) {
         Ok(probe) => probe,
         Err(error) => return check("probe", Verdict::Fault, error),
     };
@@ -183,7 +187,11 @@ impl Patient {
 
     fn title(&self) -> String {
         let library = self.entry.candidate().library.path();
-        library.map_or_else(|| self.entry.name().to_owned(), |path| format!("{} {}", self.entry.name(), path.display()))
+        let title = match library {
+            Some(path) => format!("{} {}", self.entry.name(), path.display()),
+            None => self.entry.name().to_owned(),
+        };
+        list::shown(&title)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::child::{Probe, probe};
 use crate::doctor::duration;
 use crate::list;
 use crate::open::PluginArgs;
+use crate::probe::Task;
 use crate::table::Table;
 use crate::{Report, list::status};
 
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         // The same words as for a plugin that is opened.
         return Err(entry.load().err().map_or_else(|| "it cannot be used".to_owned(), |error| error.to_string()));
     }
-    let probe = probe(&entry, false, args.timeout)?;
+    let probe = probe(&entry, &Task::Load, args.timeout)?;
     let loaded = probe.step("load");
     let fault = match loaded.map(|loaded| &loaded["error"]) {
         Some(Value::String(error)) => Some(error.clone()),
@@ -67,7 +68,7 @@ fn as_text(entry: &PluginEntry, loaded: Option<&Value>, fault: Option<String>, p
     let mut out = String::new();
     let manifest = manifest(entry, loaded);
     let path = entry.candidate().library.path();
-    line!(out, "plugin {}", path.map_or_else(|| "embedded".to_owned(), |path| path.display().to_string()));
+    line!(out, "plugin {}", path.map_or_else(|| "embedded".to_owned(), |path| list::shown(&path.to_string_lossy())));
     let mut about = Table::plain();
     let mut say = |what: &str, found: String| {
         if !found.is_empty() {

@@ -6,7 +6,8 @@ use plugin_registry::discovery::CandidateLibrary;
 use plugin_registry::{PluginEntry, PluginRegistry, Policy, Presence, Status};
 use serde_json::{Value, json};
 
-use crate::table::Table;
+use crate::escape::one_line;
+use crate::table::{Table, cut};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -73,9 +74,9 @@ fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginE
     let mut out = table.text("");
     if all {
         for entry in refused {
-            line!(out, "\n{}: {}", entry.name(), entry.candidate().provenance);
+            line!(out, "\n{}: {}", shown(entry.name()), shown(&entry.candidate().provenance.to_string()));
             for refusal in &entry.candidate().refusals {
-                line!(out, "  {refusal}");
+                line!(out, "  {}", shown(&refusal.to_string()));
             }
         }
         let notes = registry.notes();
@@ -83,21 +84,27 @@ fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginE
             line!(out, "\nnotes");
         }
         for note in notes {
-            line!(out, "  {}: {}", note.about, note.message);
+            line!(out, "  {}: {}", shown(&note.about), shown(&note.message));
         }
         line!(out, "\nsearched");
         for place in registry.searched() {
             let missing = if place.exists { "" } else { " (does not exist)" };
-            line!(out, "  {}: {}{missing}", place.source, place.path.display());
+            line!(out, "  {}: {}{missing}", place.source, shown(&place.path.to_string_lossy()));
         }
     } else if !refused.is_empty() {
         let more = if refused.len() == 1 { "1 more was".to_owned() } else { format!("{} more were", refused.len()) };
         line!(out, "\n{more} found and cannot be used; `pjrt list --all` says why");
     }
     for hint in registry.hints() {
-        line!(out, "\n{} asks for {}", hint.variable, hint.names.join(","));
+        line!(out, "\n{} asks for {}", hint.variable, shown(&hint.names.join(",")));
     }
     out
+}
+
+/// A text from elsewhere as a part of a line.
+pub(crate) fn shown(text: &str) -> String {
+    const LONGEST: usize = 4096;
+    cut(&one_line(text), LONGEST)
 }
 
 fn others(entry: &PluginEntry) -> Vec<String> {

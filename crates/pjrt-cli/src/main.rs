@@ -15,6 +15,8 @@ mod child;
 mod devices;
 mod doctor;
 mod env;
+mod escape;
+mod guard;
 mod header;
 mod inspect;
 #[cfg(unix)]
@@ -25,6 +27,7 @@ mod npy;
 mod open;
 mod package;
 mod probe;
+mod program;
 mod run;
 mod table;
 
@@ -64,6 +67,9 @@ enum Command {
     New(new::Args),
     /// Write a wheel through which JAX and PyTorch/XLA find a plugin.
     Package(package::Args),
+    /// Start a probe, and end all of it with the command that asked for it.
+    #[command(name = "__guard", hide = true)]
+    Guard(guard::Args),
     /// Load a plugin as `doctor` and `inspect` say on the standard input.
     #[command(name = "__probe", hide = true)]
     Probe(probe::Args),
@@ -80,7 +86,7 @@ impl Command {
             Self::Doctor(args) => args.json,
             Self::Env(args) => args.json,
             Self::Inspect(args) => args.json,
-            Self::Header(_) | Self::New(_) | Self::Package(_) | Self::Probe(_) => false,
+            Self::Header(_) | Self::New(_) | Self::Package(_) | Self::Guard(_) | Self::Probe(_) => false,
         }
     }
 }
@@ -111,14 +117,16 @@ fn main() -> ExitCode {
         Command::Header(args) => header::run(&args).map(Report::from),
         Command::New(args) => new::run(&args).map(Report::from),
         Command::Package(args) => package::run(&args).map(Report::from),
+        Command::Guard(args) => guard::run(&args).map(Report::from),
         Command::Probe(args) => probe::run(&args).map(Report::from),
     };
     let report = result.unwrap_or_else(|reason| {
-        eprintln!("pjrt: {reason}");
+        eprintln!("pjrt: {}", escape::lines(&reason));
         let text = if json { format!("{:#}\n", serde_json::json!({ "error": reason })) } else { String::new() };
         Report { text, code: 1 }
     });
-    match std::io::stdout().write_all(report.text.as_bytes()) {
+    let text = if json { escape::json(&report.text) } else { escape::lines(&report.text) };
+    match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             eprintln!("pjrt: {error}");
             ExitCode::FAILURE

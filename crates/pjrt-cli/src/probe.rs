@@ -8,19 +8,47 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use device_plugin::Manifest;
-use pjrt::{ClientOptions, slot};
+use device_plugin::support::{Reason, Support};
+use pjrt::{ClientOptions, CompileOptions, ErrorCode, ErrorKind, TopologyDescription, slot};
+use plugin_registry::discovery::check_trusted;
 use plugin_registry::{Error, LoadedPlugin, PluginEntry, PluginRegistry, Policy};
 use serde_json::{Value, json};
 
 use crate::devices::values_json;
+use crate::guard::die_with;
+use crate::program;
 
 /// What the lines of the child start with.
 pub(crate) const MARK: &str = "\u{1}pjrt-probe ";
 
+/// What a child does once the plugin is loaded.
+pub(crate) enum Task<'a> {
+    /// Nothing more.
+    Load,
+    /// Makes a client.
+    Client,
+    /// Compiles a program for the topology that the plugin makes by itself.
+    Compile {
+        path: &'a Path,
+        format: &'a str,
+        /// Makes a client if the plugin makes no topology without one.
+        with_client: bool,
+    },
+}
+
 /// What a child is told.
-pub(crate) fn request(entry: &PluginEntry, client: bool) -> String {
+pub(crate) fn request(entry: &PluginEntry, task: &Task<'_>) -> String {
+    let program = match task {
+        Task::Compile { path, format, with_client } => {
+            json!({ "path": path_to_json(path), "format": format, "client": with_client })
+        }
+        _ => Value::Null,
+    };
+    let client = matches!(task, Task::Client);
     let path = entry.candidate().library.path().map(path_to_json);
-    json!({ "name": entry.name(), "path": path, "manifest": entry.manifest().to_json(), "client": client }).to_string()
+    // One line: the guard reads as much.
+    json!({ "name": entry.name(), "path": path, "manifest": entry.manifest().to_json(), "client": client, "program": program }).to_string()
+        + "\n"
 }
 
 /// A path as text, or, where it is no UTF-8, as its bytes.
@@ -43,10 +71,14 @@ fn path_from_json(json: &Value) -> Option<PathBuf> {
 }
 
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// The process that started this one, without which it ends.
+    parent: u32,
+}
 
 /// The child's side.
-pub(crate) fn run(_: &Args) -> Result<String, String> {
+pub(crate) fn run(args: &Args) -> Result<String, String> {
+    die_with(args.parent)?;
     let mut request = String::new();
     std::io::stdin().read_to_string(&mut request).map_err(|error| error.to_string())?;
     let request: Value = serde_json::from_str(&request).map_err(|error| format!("no request for a probe: {error}"))?;
@@ -55,7 +87,8 @@ pub(crate) fn run(_: &Args) -> Result<String, String> {
     Ok(String::new())
 }
 
-fn tell(line: &Value) {
+/// Writes a line for the command that asked.
+pub(crate) fn tell(line: &Value) {
     let mut out = std::io::stdout().lock();
     // Without a reader there is nobody to tell.
     let _ = writeln!(out, "\n{MARK}{line}").and_then(|()| out.flush());
@@ -69,11 +102,18 @@ fn steps(request: &Value) -> Result<(), String> {
         Some(path) => {
             let manifest = Manifest::from_json(request["manifest"].as_str().unwrap_or_default());
             let manifest = manifest.map_err(|faults| faults.to_string())?;
+            // The request comes from whoever started this process.
+            check_trusted(&path).map_err(|refusal| refusal.to_string())?;
             registry.register_library(path, Some(manifest))
         }
     };
     let path = request["path"].as_str();
     let Some(loaded) = step("load", || entry?.load(), |loaded| describe(loaded, path)) else { return Ok(()) };
+    if let Some(path) = path_from_json(&request["program"]["path"]) {
+        tell(&json!({ "begin": "compile" }));
+        let support = compiles(&loaded, &path, &request["program"]);
+        tell(&json!({ "step": "compile", "support": support }));
+    }
     if request["client"] == true {
         let client = step(
             "client",
@@ -115,6 +155,39 @@ fn steps(request: &Value) -> Result<(), String> {
         |()| json!({}),
     );
     Ok(())
+}
+
+/// Whether a program compiles.
+fn compiles(loaded: &LoadedPlugin, path: &Path, request: &Value) -> Support {
+    let maybe = |why: String| Support::Maybe(vec![Reason::new(why)]);
+    let code = match std::fs::read(path) {
+        Ok(code) => code,
+        Err(error) => return maybe(format!("the program {} cannot be read: {error}", path.display())),
+    };
+    let format = request["format"].as_str().unwrap_or_default().to_owned();
+    let (program, options) = (pjrt::Program::new(format, code), CompileOptions::default());
+    let mut about_the_program = vec![ErrorCode::INVALID_ARGUMENT, ErrorCode::UNIMPLEMENTED];
+    // An empty name is the topology of this machine.
+    let compiled = match TopologyDescription::create(loaded.plugin(), "", &[]) {
+        Ok(topology) => {
+            program::compile(loaded.plugin(), &program, |program| topology.compile(program, &options).map(drop))
+        }
+        Err(_) if request["client"] == true => {
+            let client = match loaded.client(&ClientOptions::new()) {
+                Ok(client) => client,
+                Err(error) => return maybe(format!("the plugin makes no client to compile with: {error}")),
+            };
+            // Without a client this may be the compiler; with one it is what the program calls.
+            about_the_program.push(ErrorCode::NOT_FOUND);
+            program::compile(loaded.plugin(), &program, |program| client.compile(program, &options).map(drop))
+        }
+        Err(error) => return maybe(format!("the plugin compiles only with a client (--with-client): {error}")),
+    };
+    let Err(error) = compiled else { return Support::Yes };
+    if error.kind() != ErrorKind::Unsupported && about_the_program.contains(&error.code()) {
+        return Support::No(vec![Reason::new(format!("the plugin does not compile it: {error}"))]);
+    }
+    maybe(format!("the plugin could not compile it here: {error}"))
 }
 
 /// Tells that a step begins, does it, and tells what came of it.

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pjrt::{
-    Buffer, Client, CompileOptions, Device, DeviceAssignment, Error, ErrorCode, ExecuteOptions, HostArray, Input,
-    LoadedExecutable, Program, Value,
+    Buffer, Client, CompileOptions, Device, DeviceAssignment, Error, ExecuteOptions, HostArray, Input,
+    LoadedExecutable, Program,
 };
 use serde_json::json;
 
 #[cfg(unix)]
 use crate::interrupt::{LAUNCH_ID, Watch};
 use crate::open::ClientArgs;
+use crate::program::{self, ProgramArgs};
 use crate::{Report, array, npy};
 
 #[cfg(not(unix))]
@@ -23,8 +24,8 @@ const PREVIEW: usize = 16;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A StableHLO program: text, or a portable artifact.
-    program: PathBuf,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Inputs in order: FILE.npy, FILE.npy:TYPE (for types NumPy lacks), or a literal such as
     /// `f32[2,2]=1,2,3,4` or `f32[4]=0`.
     inputs: Vec<String>,
@@ -52,7 +53,8 @@ struct Outcome {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
-    let program = fs::read(&args.program).map_err(|error| format!("{}: {error}", args.program.display()))?;
+    let program = args.program.read()?;
+    let program = Program::new(program.format, program.code.to_vec());
     let inputs = args.inputs.iter().map(|text| array::from_argument(text)).collect::<Result<Vec<_>, _>>()?;
     let client = args.client.client()?;
     let device = device(&client, args.device)?;
@@ -92,44 +94,19 @@ fn on(
     client: &Client,
     device: &Device,
     args: &Args,
-    program: Vec<u8>,
+    program: Program,
     inputs: Vec<HostArray>,
 ) -> Result<Outcome, String> {
     let text = |error: Error| error.to_string();
     let options = compile_options(device).map_err(text)?;
     let start = Instant::now();
-    let executable =
-        compile(client, program, &options).map_err(|error| format!("{}: {error}", args.program.display()))?;
+    let executable = program::compile(&client.plugin(), &program, |program| client.compile(program, &options))
+        .map_err(|error| format!("{}: {error}", args.program.path.display()))?;
     let compile = start.elapsed();
     let upload = |array: &HostArray| client.buffer_from_bytes(array.bytes(), array.shape(), device);
     let buffers = inputs.iter().map(upload).collect::<Result<Vec<_>, _>>().map_err(text)?;
     let (execute, outputs) = execute(&executable, &buffers, args.repeat).map_err(text)?;
     Ok(Outcome { outputs, compile, execute })
-}
-
-/// The program as it is; where that is text and the plugin does not read text, as the portable artifact frameworks would
-/// send.
-fn compile(client: &Client, program: Vec<u8>, options: &CompileOptions) -> Result<LoadedExecutable, Error> {
-    let result = client.compile(&Program::mlir(program.as_slice()), options);
-    let Err(error) = &result else { return result };
-    if error.code() != ErrorCode::UNIMPLEMENTED || stablehlo::is_artifact(&program) {
-        return result;
-    }
-    match artifact(client, program) {
-        Some(artifact) => client.compile(&Program::mlir(artifact), options),
-        None => result,
-    }
-}
-
-/// A text program for the version of StableHLO the plugin says it reads; none where it says none, or has no such program.
-fn artifact(client: &Client, text: Vec<u8>) -> Option<Vec<u8>> {
-    let attributes = client.plugin().attributes().ok()?;
-    let current = attributes.iter().find(|attribute| attribute.name == "stablehlo_current_version")?;
-    let Value::Int64List(numbers) = &current.value else { return None };
-    let [major, minor, patch] = numbers.as_slice() else { return None };
-    let version = format!("{major}.{minor}.{patch}").parse().ok()?;
-    let module = stablehlo::parse(text).ok()?;
-    stablehlo::write(&module, version).ok()
 }
 
 /// One copy of the program, on that device.

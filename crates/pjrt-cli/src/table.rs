@@ -1,5 +1,12 @@
 //! Tables a person can read.
 
+use crate::escape::one_line;
+
+/// Most characters of a cell that has another one to its right.
+const WIDEST: usize = 64;
+/// Most characters of the last cell of a row.
+const LONGEST: usize = 4096;
+
 /// Rows under a header, each column as wide as its widest cell.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -19,16 +26,19 @@ impl Table {
         self.rows.push(cells.to_vec());
     }
 
-    /// The table, with each line indented.
+    /// The table, with each line indented. A cell is one line without control characters; a long one is cut.
     pub(crate) fn text(&self, indent: &str) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| shown(row)).collect();
+        let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            // Nothing stands to the right of a row's last cell.
+            let cells =
+                rows.iter().filter(|row| column + 1 < row.len() || column == 0).filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let widths: Vec<usize> = (0..columns).map(|column| width(column).min(WIDEST)).collect();
         let mut text = String::new();
-        for row in &self.rows {
+        for row in &rows {
             let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
             let line = format!("{indent}{}", cells.collect::<Vec<_>>().join("  "));
             text.push_str(line.trim_end());
@@ -38,9 +48,41 @@ impl Table {
     }
 }
 
+/// The cells of a row as they are shown.
+fn shown(row: &[String]) -> Vec<String> {
+    let last = row.len().saturating_sub(1);
+    let most = |column| if column == last { LONGEST } else { WIDEST };
+    row.iter().enumerate().map(|(column, cell)| cut(&one_line(cell), most(column))).collect()
+}
+
+/// A text of at most that many characters. An ellipsis marks that there was more.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_cells_are_cut() {
+        let mut table = Table::new(["NAME", "X", "PATH"]);
+        table.row(["a".repeat(100_000), "b".repeat(70_000), "c".repeat(70_000)]);
+        let text = table.text("");
+        let line = text.lines().nth(1).unwrap();
+        assert_eq!(line.chars().count(), WIDEST + 2 + WIDEST + 2 + LONGEST);
+        assert_eq!(line.matches('…').count(), 3);
+    }
+
+    #[test]
+    fn a_cell_is_one_line_without_control_characters() {
+        let mut table = Table::plain();
+        table.row(["a\nb\u{1b}[2J".to_owned(), "c\0".to_owned()]);
+        assert_eq!(table.text(""), "a\\nb\\u{1b}[2J  c\\u{0}\n");
+    }
 
     #[test]
     fn columns_are_aligned() {

@@ -121,3 +121,85 @@ fn what_cannot_be_asked_is_an_error() {
     assert_eq!(code, Some(3), "{text}");
     assert!(text.contains("cannot be read"), "{text}");
 }
+
+/// The version of StableHLO in the head of an artifact counts, whatever its body is.
+#[test]
+fn check_and_run_agree_on_an_artifact_of_a_version_to_come() {
+    let folder = folder("check-version");
+    let module = stablehlo::parse(PROGRAM.as_bytes().to_vec()).unwrap();
+    let mut artifact = stablehlo::write(&module, "1.9.0".parse().unwrap()).unwrap();
+    let head = b"StableHLO_v1.9.0";
+    let at = artifact.windows(head.len()).position(|window| window == head).unwrap();
+    artifact[at + "StableHLO_v".len()] = b'9';
+    fs::write(folder.join("next.mlirbc"), artifact).unwrap();
+    for effort in ["names", "attributes", "types", "compile"] {
+        let (code, text) = answer(&folder, &["next.mlirbc", "--effort", effort]);
+        assert_eq!(code, Some(3), "{effort}: {text}");
+        assert!(text.contains("StableHLO 9.9.0") && text.contains("serialize it for"), "{text}");
+    }
+    let run = Command::new(env!("CARGO_BIN_EXE_pjrt"))
+        .args(["run", "next.mlirbc", "f64[2,2]=1"])
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert!(!run.status.success() && said.contains("StableHLO 9.9.0"), "{said}");
+}
+
+#[test]
+fn check_and_run_agree_on_hlo() {
+    let folder = folder("check-hlo");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stablehlo/tests/data/mlp_step.hlo");
+    let program = program.to_str().unwrap();
+    let (code, text) = answer(&folder, &[program]);
+    assert_eq!(code, Some(0), "{text}");
+    let run = Command::new(env!("CARGO_BIN_EXE_pjrt")).args(["run", program]).output().unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    // It was read and compiled; what is missing are its inputs.
+    assert!(said.contains("parameters, but 0 arguments"), "{said}");
+    fs::write(folder.join("text.hlo"), "HloModule main, entry_computation_layout={()->f32[]}").unwrap();
+    for command in ["check", "run"] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_pjrt")).args([command, "text.hlo"]).current_dir(&folder).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("HLO as text, which is not read"), "{command}: {said}");
+    }
+}
+
+/// Plugins without a table compile the program in a process of their own.
+#[test]
+fn real_plugins_are_asked_to_compile() {
+    let Ok(paths) = std::env::var("PJRT_TEST_PLUGINS") else {
+        println!("SKIPPED real_plugins_are_asked_to_compile: PJRT_TEST_PLUGINS is not set");
+        return;
+    };
+    let folder = folder("check-real");
+    let call = "%0 = stablehlo.custom_call @nobody_has_this(%x) : (tensor<2x2xf64>) -> tensor<2x2xf64>";
+    let text =
+        format!("func.func @main(%x: tensor<2x2xf64>) -> tensor<2x2xf64> {{\n{call}\nreturn %0 : tensor<2x2xf64>\n}}");
+    fs::write(folder.join("call.mlir"), text).unwrap();
+    for path in paths.split(':') {
+        let ask = |program: &str, more: &[&str]| answer(&folder, &[&[program, "-p", path], more].concat());
+        // A plugin that makes no topology without a client says so.
+        let (code, text) = ask("program.mlir", &[]);
+        let decided = code == Some(0) && text.contains("by compile: yes");
+        assert!(decided || code == Some(4) && text.contains("only with a client"), "{path}: {text}");
+        let (code, text) = ask("program.mlir", &["--with-client"]);
+        assert!(code == Some(0) && text.contains("by compile: yes"), "{path}: {text}");
+        let (code, text) = ask("call.mlir", &["--with-client"]);
+        assert!(code == Some(3) || code == Some(4) && text.contains("could not compile it here"), "{path}: {text}");
+        assert!(text.contains("nobody_has_this"), "{path}: {text}");
+    }
+}
+
+#[test]
+fn a_plugin_without_a_topology_says_why_it_may_be() {
+    let folder = folder("check-maybe");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
+    fs::write(folder.join("program.mlir"), PROGRAM.replace("f64", "f32")).unwrap();
+    command.args(["check", "program.mlir", "--effort", "compile", "-p"]).arg(library()).env("ODD_PLUGIN", "");
+    let output = command.current_dir(&folder).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert!(text.contains("a table cannot tell") && text.contains("only with a client"), "{text}");
+}

@@ -307,3 +307,23 @@ fn programs_without_python_find_an_installed_wheel() {
     let manifest = candidate.manifest.as_ref().unwrap();
     assert!(manifest.answers_to("other"), "{manifest:?}");
 }
+
+#[test]
+fn a_name_is_refused_as_for_a_new_plugin() {
+    let folder = Folder::new("names");
+    let library = folder.library("libexample.so", PLUGIN);
+    let manifest = json!({ "format_version": "1.0", "name": "example", "version": "1", "aliases": ["cpu", "other"] });
+    folder.write("pjrt_plugin.json", &manifest.to_string());
+    let said = |args: &[&str]| {
+        let output = pjrt(&[&["package", "--library", library.to_str().unwrap(), "--name"], args].concat());
+        assert!(!output.status.success(), "{args:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for name in ["import", "self", "crate", "fn"] {
+        assert!(said(&[name]).contains("is a word of Rust or Python"), "{name}");
+    }
+    // Not "names the plugin already", which speaks of an alias that the user did not give.
+    assert!(said(&["cpu"]).contains("a platform of JAX's own"));
+    // The name that was an alias is one no longer.
+    folder.package(&["--library", library.to_str().unwrap(), "--name", "other", "--force"]);
+}

@@ -287,3 +287,152 @@ fn errors_are_json_where_json_is_asked_for() {
     }
     assert!(machine.run(&["doctor", "--timeout", "soon"]).status.code() == Some(2));
 }
+
+#[test]
+fn one_long_name_hides_no_other_plugin() {
+    let machine = Machine::new("long");
+    machine.install("odd", &odd_plugin(), |_| {});
+    let long = "a".repeat(100_000);
+    let manifest =
+        format!("{{\"format_version\": \"1.0\", \"name\": \"{long}\", \"library\": {{\"path\": \"x.so\"}}}}");
+    fs::write(machine.folder.join("long.json"), manifest).unwrap();
+    for args in [&["list"][..], &["list", "--all"]] {
+        let output = machine.run(args);
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.lines().any(|line| line.starts_with("odd ")), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() < 10_000));
+    }
+    let all = machine.text(&["list", "--all"]);
+    assert!(all.contains("has 100000 bytes: write a name of at most 64"), "{all}");
+    // The same from variables, which no manifests restrict.
+    for variable in ["PJRT_PLUGIN_PATH", "TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "PJRT_NAMES_AND_LIBRARY_PATHS"] {
+        let value = "b".repeat(70_000) + ":/nowhere/x.so";
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
+        let output = command.args(["list", "--all"]).env(variable, value).output().unwrap();
+        assert!(output.status.success(), "{variable}: {:?}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn no_control_character_of_a_manifest_reaches_the_terminal() {
+    let machine = Machine::new("escapes");
+    let hostile = "x\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}1m\nFORGED";
+    machine.install("odd", &odd_plugin(), |manifest| {
+        manifest.description = hostile.to_owned();
+        manifest.vendor = hostile.to_owned();
+    });
+    machine.install("gone", Path::new(&format!("/tmp/{hostile}.so")), |_| {});
+    machine.install("zero", Path::new("/tmp/a\0b.so"), |_| {});
+    for args in [
+        &["list", "--all"][..],
+        &["list", "--all", "--json"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["inspect", "-p", "odd"],
+        &["inspect", "-p", "gone"],
+        &["inspect", "-p", "zero"],
+        &["env", "-p", "gone"],
+    ] {
+        let output = machine.run(args);
+        let [report, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        for text in [&report, &errors] {
+            let raw = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
+            assert_eq!(raw, None, "{args:?}: {text:?}");
+        }
+        assert!(!report.lines().any(|line| line.starts_with("FORGED")), "{args:?}: {report:?}");
+    }
+}
+
+#[test]
+fn a_library_for_another_system_is_refused_before_it_is_loaded() {
+    let machine = Machine::new("foreign");
+    let library = machine.folder.join("libforeign.so");
+    let mut bytes = fs::read(odd_plugin()).unwrap();
+    // The machine in the header of an ELF file: aarch64, or x86_64 there.
+    let other: u16 = if cfg!(target_arch = "aarch64") { 62 } else { 183 };
+    if bytes[..4] != *b"\x7fELF" {
+        return println!("SKIPPED a_library_for_another_system_is_refused_before_it_is_loaded: not an ELF system");
+    }
+    bytes[18..20].copy_from_slice(&other.to_le_bytes());
+    fs::write(&library, bytes).unwrap();
+    let report = machine.json(&["doctor", "--json", "-p", library.to_str().unwrap()]);
+    let checks = report["plugins"][0]["checks"].as_array().unwrap();
+    let verdict = |check: &str| checks.iter().find(|found| found["check"] == check).map(|found| &found["verdict"]);
+    assert_eq!(verdict("architecture"), Some(&Value::from("fault")), "{report:#}");
+    assert_eq!((verdict("library"), verdict("load")), (Some(&Value::from("note")), None), "{report:#}");
+    let refused = machine.run(&["inspect", "-p", library.to_str().unwrap()]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("aarch64") && said.contains("x86_64"), "{said}");
+}
+
+#[test]
+fn a_package_without_a_library_is_not_linked_in() {
+    let machine = Machine::new("empty");
+    fs::write(machine.folder.join("broken.json"), "{").unwrap();
+    let text = machine.text(&["doctor"]);
+    assert_eq!(text.matches("linked into this program").count(), 1, "{text}");
+}
+
+/// A pipe that the processes of a plugin hold open, and its reader: it reports when they began and when all have ended.
+#[cfg(target_os = "linux")]
+fn watched(machine: &Machine) -> (PathBuf, std::sync::mpsc::Receiver<&'static str>) {
+    use std::io::{BufRead, BufReader, Read};
+    let path = machine.folder.join("pipe");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (tell, told) = std::sync::mpsc::channel();
+    let pipe = path.clone();
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(fs::File::open(pipe).unwrap());
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        tell.send("began").unwrap();
+        reader.read_to_string(&mut line).unwrap();
+        tell.send("ended").unwrap();
+    });
+    (path, told)
+}
+
+/// Far more than anything here takes.
+#[cfg(target_os = "linux")]
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[cfg(target_os = "linux")]
+#[test]
+fn nothing_a_plugin_started_outlives_doctor() {
+    let machine = Machine::new("children");
+    let (pipe, told) = watched(&machine);
+    let output = Command::new(env!("CARGO_BIN_EXE_pjrt"))
+        .args(["doctor", "--timeout", "60s", "-p"])
+        .arg(odd_plugin())
+        .env("ODD_PLUGIN", "children")
+        .env("ODD_PIPE", pipe)
+        .output()
+        .unwrap();
+    assert_eq!(told.recv_timeout(PATIENCE), Ok("began"), "{output:?}");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok("ended"));
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn nothing_a_plugin_started_outlives_a_doctor_that_is_ended() {
+    for signal in ["INT", "TERM", "HUP", "KILL"] {
+        let machine = Machine::new(&format!("ended-{signal}"));
+        let (pipe, told) = watched(&machine);
+        let mut doctor = Command::new(env!("CARGO_BIN_EXE_pjrt"))
+            .args(["doctor", "--timeout", "600s", "-p"])
+            .arg(odd_plugin())
+            .env("ODD_PLUGIN", "children_hang")
+            .env("ODD_PIPE", pipe)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        assert_eq!(told.recv_timeout(PATIENCE), Ok("began"), "{signal}");
+        assert!(told.try_recv().is_err(), "{signal}: the processes ended by themselves");
+        assert!(Command::new("kill").args(["-s", signal, &doctor.id().to_string()]).status().unwrap().success());
+        assert!(!doctor.wait().unwrap().success());
+        assert_eq!(told.recv_timeout(PATIENCE), Ok("ended"), "{signal}");
+    }
+}

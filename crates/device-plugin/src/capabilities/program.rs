@@ -198,6 +198,14 @@ impl StablehloRange {
     }
 }
 
+impl From<StablehloRange> for StablehloVersions {
+    fn from(range: StablehloRange) -> Self {
+        let numbers =
+            |version: StablehloVersion| [i64::from(version.major), i64::from(version.minor), i64::from(version.patch)];
+        Self { current: numbers(range.current), minimum: numbers(range.minimum) }
+    }
+}
+
 impl TryFrom<StablehloVersions> for StablehloRange {
     type Error = Error;
 

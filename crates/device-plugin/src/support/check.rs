@@ -312,12 +312,22 @@ impl Walk<'_> {
 }
 
 impl Manifest {
+    /// The answer for an artifact of a StableHLO version that the plugin does not read: compiling refuses it too.
+    pub(crate) fn refuses_version(&self, program: &Program) -> Option<Support> {
+        let read = self.capabilities.stablehlo.map(Into::into);
+        let error = crate::artifact::check(program, read).err()?;
+        Some(Support::No(vec![Reason::new(error.message())]))
+    }
+
     /// Whether the devices can run a program, as the table says: without a table, nobody knows.
     ///
     /// # Errors
     ///
     /// All that is wrong with the table.
     pub fn supports(&self, program: &Program, effort: Effort) -> Result<Support, Faults> {
+        if let Some(no) = self.refuses_version(program) {
+            return Ok(no);
+        }
         match &self.supported_programs {
             Some(table) => Ok(Checker::new(table)?.program(program, effort)),
             None => Ok(Support::Maybe(vec![Reason::new(format!(

@@ -3,7 +3,7 @@
 //! The project is `examples/minimal-plugin` of this repository under another name, so that what a vendor begins with is
 //! what this repository's own tests run.
 
-mod name;
+pub(crate) mod name;
 mod sdk;
 
 use std::fs;
@@ -74,6 +74,7 @@ strip = \"symbols\"
 
 pub(crate) fn run(args: &Args) -> Result<String, String> {
     let warning = name::check(&args.name)?;
+    name::check_for_jax(&args.name)?;
     let sdk = sdk::of(&args.sdk)?;
     let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     make_folder(&folder)?;

@@ -1,11 +1,9 @@
 //! Which names a plugin can have.
 
+use device_plugin::manifest::MAX_NAME_LENGTH;
 use device_plugin::{Manifest, builtin};
 
 use crate::package::JAX_NAMES;
-
-/// Longest name: it becomes part of the names of files, modules and variables.
-const MAX_LENGTH: usize = 64;
 
 /// Words a crate, module or type cannot be called by: those of Rust, then those of Python that Rust has not.
 const KEYWORDS: &[&str] = &[
@@ -17,8 +15,23 @@ const KEYWORDS: &[&str] = &[
     "nonlocal", "not", "or", "pass", "raise", "with",
 ];
 
+/// Refuses a name that JAX gives to a platform of its own.
+pub(crate) fn check_for_jax(name: &str) -> Result<(), String> {
+    if JAX_NAMES.contains(&name) {
+        return Err(format!(
+            "{name:?} is a platform of JAX's own, so that users who ask for it never get the plugin; choose another \
+             name, such as \"acme_{name}\""
+        ));
+    }
+    Ok(())
+}
+
 /// Refuses a name that does not work somewhere; gives a warning for one that means another plugin, too.
 pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
+    if name.len() > MAX_NAME_LENGTH {
+        let start: String = name.chars().take(16).collect();
+        return Err(format!("{start:?}... has {} letters; write at most {MAX_NAME_LENGTH}", name.len()));
+    }
     if Manifest::new(name).validate().is_err() {
         let meant = suggestion(name);
         let meant = meant.map_or_else(String::new, |meant| format!("; {meant:?} is one"));
@@ -27,20 +40,11 @@ pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
              underscores{meant}"
         ));
     }
-    if name.len() > MAX_LENGTH {
-        return Err(format!("{name:?} has {} letters; write at most {MAX_LENGTH}", name.len()));
-    }
     if name.ends_with('_') || name.contains("__") {
         return Err(format!("{name:?}: Cargo and pip join words by single separators; write single underscores"));
     }
     if KEYWORDS.contains(&name) {
         return Err(format!("{name:?} is a word of Rust or Python; choose another name, such as \"{name}_device\""));
-    }
-    if JAX_NAMES.contains(&name) {
-        return Err(format!(
-            "{name:?} is a platform of JAX's own, so that users who ask for it never get the plugin; choose another \
-             name, such as \"acme_{name}\""
-        ));
     }
     Ok(known(name).map(|owner| {
         format!(
@@ -93,12 +97,13 @@ mod tests {
             ("match", "\"match_device\""),
             ("self", "\"self_device\""),
             ("class", "a word of Rust or Python"),
-            ("gpu", "\"acme_gpu\""),
         ] {
             let error = check(name).unwrap_err();
             assert!(error.contains(said), "{name}: {error}");
         }
         assert!(check(&"a".repeat(65)).unwrap_err().contains("65 letters"));
+        assert!(check_for_jax("gpu").unwrap_err().contains("\"acme_gpu\""));
+        assert_eq!(check_for_jax("acme_gpu"), Ok(()));
     }
 
     #[test]

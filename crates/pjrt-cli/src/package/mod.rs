@@ -14,6 +14,7 @@ use device_plugin::manifest::LibraryFile;
 use device_plugin::support::Checker;
 use device_plugin::{Faults, Manifest};
 
+use crate::new::name;
 use library::Library;
 use python::Frameworks;
 use source::Source;
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     }
     let source = source::find(args)?;
     let library = library::read(&source.library)?;
-    let manifest = manifest(args, &source, &library)?;
+    let manifest = manifest(args, frameworks, &source, &library)?;
     let include = included(&args.include, &source.library)?;
     let version = version::of(args.version.as_deref(), &manifest.version, source.crate_version.as_deref())?;
     let beside: Vec<String> = include.keys().cloned().collect();
@@ -131,11 +132,18 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
 }
 
 /// The manifest as the wheel holds it: of this one library, which lies beside it.
-fn manifest(args: &Args, source: &Source, library: &Library) -> Result<Manifest, String> {
+fn manifest(args: &Args, frameworks: Frameworks, source: &Source, library: &Library) -> Result<Manifest, String> {
     let mut manifest = source.manifest.clone();
     if let Some(name) = &args.name {
         manifest.name.clone_from(name);
+        // The manifest's alias may be the name that was given.
+        manifest.aliases.retain(|alias| alias != name);
     }
+    if frameworks.jax {
+        name::check_for_jax(&manifest.name)
+            .map_err(|error| format!("name: {error}, or leave JAX out with --no-jax"))?;
+    }
+    name::check(&manifest.name).map_err(|error| format!("name: {error}"))?;
     let shown = source.library.display();
     let sha256 = wheel::sha256(&source.library)?;
     let architecture = library.architectures.first().copied().unwrap_or_default();
@@ -167,13 +175,6 @@ fn manifest(args: &Args, source: &Source, library: &Library) -> Result<Manifest,
         let faults = Checker::new(table).err().map_or_else(Vec::new, Faults::into_vec);
         let faults = faults.into_iter().map(|fault| fault.within("supported_programs")).collect();
         Faults::check(faults).map_err(faulty)?;
-    }
-    if !args.no_jax && JAX_NAMES.contains(&manifest.name.as_str()) {
-        let name = &manifest.name;
-        return Err(format!(
-            "name: {name:?} is a platform of JAX's own, so that users who ask for it never get the plugin; choose \
-             another name, such as \"acme_{name}\", or leave JAX out with --no-jax"
-        ));
     }
     Ok(manifest)
 }

@@ -166,7 +166,7 @@ impl<'a> Collector<'a> {
             }
         }
         let host = self.discovery.host;
-        if !facts.targets.contains(&host) {
+        if !host.loads(&facts.targets) {
             let library = facts.targets.clone();
             candidate.refusals.push(Refusal::WrongTarget { path: path.to_owned(), library, host });
         } else if facts.exports.get_pjrt_api {

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use device_plugin::manifest::MAX_NAME_LENGTH;
+
 use super::candidate::{Candidate, CandidateLibrary, NameOrigin};
 use super::collector::{Collector, refused};
 use super::provenance::{Place, Provenance, SourceKind};
@@ -183,6 +185,14 @@ impl Collector<'_> {
         let mut candidate = Candidate::new(CandidateLibrary::Unknown, provenance);
         if let Some((name, origin)) = name {
             candidate.add_name(name, origin);
+            if name.len() > MAX_NAME_LENGTH {
+                let message = format!("the name has {} bytes: write at most {MAX_NAME_LENGTH}", name.len());
+                let variable = match &candidate.provenance.place {
+                    Place::Variable { name, .. } => name.clone(),
+                    _ => String::new(),
+                };
+                candidate.refusals.push(bad_item(&variable, name, &message));
+            }
         }
         match self.library(path) {
             Ok(library) => {

@@ -158,6 +158,9 @@ impl Refusal {
     }
 }
 
+/// Characters of a variable's item that a message shows.
+const SHOWN: usize = 256;
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -234,7 +237,11 @@ impl fmt::Display for Refusal {
             Self::MalformedManifest { path, field, message } => {
                 write!(f, "{}: field {field}: {message}: correct the file", path.display())
             }
-            Self::BadEnvironmentItem { variable, item, message } => write!(f, "{variable}: item {item:?}: {message}"),
+            Self::BadEnvironmentItem { variable, item, message } => {
+                let start: String = item.chars().take(SHOWN).collect();
+                let more = if start.len() < item.len() { "..." } else { "" };
+                write!(f, "{variable}: item {start:?}{more}: {message}")
+            }
             Self::DuplicateName { variable, name, winner } => {
                 write!(
                     f,

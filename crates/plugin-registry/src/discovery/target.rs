@@ -93,6 +93,13 @@ pub struct Target {
 }
 
 impl Target {
+    /// Whether a program for this target can load a library for one of those. A host that is not known here is told
+    /// nothing by the header, so that the loader decides.
+    pub fn loads(&self, library: &[Self]) -> bool {
+        let known = self.os != OperatingSystem::Other && !matches!(self.architecture, Architecture::Other(_));
+        !known || library.contains(self)
+    }
+
     /// What this program was built for.
     pub const fn host() -> Self {
         let os = if cfg!(target_os = "linux") {

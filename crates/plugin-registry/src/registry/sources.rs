@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use device_plugin::manifest::FILE_NAME;
+use device_plugin::manifest::{FILE_NAME, MAX_NAME_LENGTH};
 use device_plugin::{Descriptor, Fault, Faults, Library, Manifest};
 
 use super::record::{Record, Tier, beside, has_folder};
 use super::{PluginEntry, PluginRegistry, Slot};
 use crate::discovery::{
-    Candidate, CandidateLibrary, CandidateName, Discovered, NameOrigin, Place, Provenance, Refusal, SourceKind,
+    Candidate, CandidateLibrary, CandidateName, Discovered, NameOrigin, Place, Provenance, Refusal, SourceKind, Target,
     inspect, read_manifest,
 };
 use crate::error::Error;
@@ -253,6 +253,11 @@ fn look_at(candidate: &mut Candidate) {
             if !facts.exports.get_pjrt_api {
                 candidate.refusals.push(Refusal::NoGetPjrtApi { path: path.to_owned() });
             }
+            let host = Target::host();
+            if !host.loads(&facts.targets) {
+                let (path, library) = (path.to_owned(), facts.targets.clone());
+                candidate.refusals.push(Refusal::WrongTarget { path, library, host });
+            }
             candidate.facts = Some(facts);
         }
         Err(refusal) => candidate.refusals.push(refusal),
@@ -336,9 +341,11 @@ fn manifest_for(candidate: &Candidate) -> Manifest {
     manifest
 }
 
-/// The text as a name of a plugin: lower-case letters, digits and underscores, with a letter first.
+/// The text as a name of a plugin: lower-case letters, digits and underscores, with a letter first. The name of a file or
+/// a module may be longer than a plugin's name, and is cut.
 fn as_name(text: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
-    let name: String = text.chars().map(plain).collect();
-    if name.starts_with(|c: char| c.is_ascii_lowercase()) { name } else { format!("x{name}") }
+    let letter = if text.starts_with(|c: char| c.is_ascii_alphabetic()) { "" } else { "x" };
+    // Each character becomes one byte.
+    letter.chars().chain(text.chars().map(plain)).take(MAX_NAME_LENGTH).collect()
 }

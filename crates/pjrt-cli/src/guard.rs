@@ -1,0 +1,189 @@
+//! The process between a command and a probe. It sees to it that nothing a plugin starts outlives the command.
+//!
+//! `pjrt __guard` starts `pjrt __probe` and waits until that ends, or until its own standard input is closed. The system
+//! closes it when the command ends, whatever ends the command. Then the guard kills what is left. On Linux the guard
+//! adopts processes whose parents ended, so that it also finds those that left the probe's process group and session.
+//! The guard never runs a plugin's code.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::probe::tell;
+
+/// How often the probe is looked at.
+const PAUSE: Duration = Duration::from_millis(5);
+
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+/// Starts a command in a process group of its own, so that the terminal's signals end this process alone, which then
+/// ends that one.
+pub(crate) fn apart(command: &mut Command) {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    #[cfg(not(unix))]
+    let _ = command;
+}
+
+pub(crate) fn run(_: &Args) -> Result<String, String> {
+    system::adopt_orphans();
+    let failed = |error: std::io::Error| format!("cannot guard a probe: {error}");
+    let mut input = BufReader::new(std::io::stdin());
+    let mut request = String::new();
+    input.read_line(&mut request).map_err(failed)?;
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command.arg("__probe").arg(std::process::id().to_string()).stdin(Stdio::piped());
+    apart(&mut command);
+    let mut probe = command.spawn().map_err(failed)?;
+    if let Some(mut stdin) = probe.stdin.take() {
+        // A probe that reads nothing tells so by how it ends.
+        let _ = stdin.write_all(request.as_bytes());
+    }
+    let (open, closed) = channel::<()>();
+    std::thread::spawn(move || {
+        let _open = open;
+        // Nothing more comes; this waits for the end of the other side.
+        let _ = std::io::copy(&mut input, &mut std::io::sink());
+    });
+    let ended = loop {
+        if let Some(status) = probe.try_wait().map_err(failed)? {
+            break Some(status);
+        }
+        if closed.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout) {
+            break None;
+        }
+    };
+    if ended.is_none() {
+        system::end_group(probe.id());
+        // It may have ended by itself meanwhile.
+        let _ = probe.kill();
+        let _ = probe.wait();
+    }
+    system::end_descendants();
+    if let Some(status) = ended {
+        tell(&json!({ "ended": words(status), "success": status.success() }));
+    }
+    Ok(String::new())
+}
+
+/// A status in words, with a signal's name.
+pub(crate) fn words(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        let name = match signal {
+            4 => "SIGILL",
+            5 => "SIGTRAP",
+            6 => "SIGABRT",
+            8 => "SIGFPE",
+            9 => "SIGKILL",
+            11 => "SIGSEGV",
+            13 => "SIGPIPE",
+            15 => "SIGTERM",
+            _ => return format!("signal {signal}"),
+        };
+        return name.to_owned();
+    }
+    status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
+}
+
+/// Has the system kill this process when its parent ends.
+///
+/// # Errors
+///
+/// The parent has ended already.
+pub(crate) fn die_with(parent: u32) -> Result<(), String> {
+    system::die_with(parent)
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::fs;
+
+    use rustix::process::{
+        Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_child_subreaper, set_parent_process_death_signal,
+        waitpid,
+    };
+
+    pub(super) fn adopt_orphans() {
+        // Kernels before 3.4 cannot; then only children are found.
+        let _ = set_child_subreaper(Some(getpid()));
+    }
+
+    /// All of its members are found by [`end_descendants`].
+    pub(super) fn end_group(_: u32) {}
+
+    /// Kills this process's children until there are none. The children of a killed one become this process's own.
+    pub(super) fn end_descendants() {
+        loop {
+            let mut killed = false;
+            for child in children() {
+                // One that belongs to another user by now cannot be killed.
+                if kill_process(child, Signal::KILL).is_ok() {
+                    let _ = waitpid(Some(child), WaitOptions::empty());
+                    killed = true;
+                }
+            }
+            if !killed {
+                return;
+            }
+        }
+    }
+
+    fn children() -> Vec<Pid> {
+        let this = getpid().as_raw_nonzero().get();
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
+        let parent = |process: &i32| {
+            let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+            // The name stands in parentheses and may hold others; state and parent follow.
+            stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<i32>().ok()
+        };
+        numbers.filter(|process| parent(process) == Some(this)).filter_map(Pid::from_raw).collect()
+    }
+
+    pub(super) fn die_with(parent: u32) -> Result<(), String> {
+        let failed = |error: rustix::io::Errno| format!("cannot watch the parent process: {error}");
+        set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
+        // It may have ended before.
+        let now = getppid().and_then(|parent| u32::try_from(parent.as_raw_nonzero().get()).ok());
+        if now == Some(parent) { Ok(()) } else { Err("the parent process ended".to_owned()) }
+    }
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+mod system {
+    use rustix::process::{Pid, Signal, kill_process_group};
+
+    pub(super) fn adopt_orphans() {}
+
+    /// Processes that left the group are not found on this system.
+    pub(super) fn end_group(leader: u32) {
+        if let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
+            // The group may be empty.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    pub(super) fn end_descendants() {}
+
+    pub(super) fn die_with(_: u32) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[cfg(not(unix))]
+mod system {
+    pub(super) fn adopt_orphans() {}
+
+    pub(super) fn end_group(_: u32) {}
+
+    pub(super) fn end_descendants() {}
+
+    pub(super) fn die_with(_: u32) -> Result<(), String> {
+        Ok(())
+    }
+}

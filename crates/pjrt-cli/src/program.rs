@@ -1,0 +1,85 @@
+//! A program in a file, for every command that takes one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use device_plugin::Program;
+use pjrt::{Error, ErrorCode, Plugin, Value};
+
+/// A program and the name of its format.
+#[derive(clap::Args)]
+pub(crate) struct ProgramArgs {
+    /// A program: StableHLO (text, or a portable artifact), or serialized HLO.
+    #[arg(id = "program_file", value_name = "PROGRAM")]
+    pub(crate) path: PathBuf,
+    /// What the program is: StableHLO, an `HloModuleProto`, or an `HloModuleProtoWithConfig`. By default `hlo` for a file
+    /// whose name ends in `.hlo` or `.pb`, and else `mlir`.
+    #[arg(long, value_name = "mlir|hlo|hlo_with_config", value_parser = ["mlir", "hlo", "hlo_with_config"])]
+    format: Option<String>,
+}
+
+impl ProgramArgs {
+    /// Reads the file.
+    pub(crate) fn read(&self) -> Result<Program, String> {
+        let path = self.path.display();
+        let code = fs::read(&self.path).map_err(|error| format!("{path}: {error}"))?;
+        let format = self.format.clone().unwrap_or_else(|| format_of(&self.path, &code).to_owned());
+        if format != "mlir" && code.starts_with(b"HloModule ") {
+            return Err(format!(
+                "{path}: it is HLO as text, which is not read: serialize the module as an `HloModuleProto`"
+            ));
+        }
+        Ok(Program { format, code: code.into() })
+    }
+}
+
+/// The format of a program by its content, and where that does not tell, by its name.
+fn format_of(path: &Path, code: &[u8]) -> &'static str {
+    let named = path.extension().is_some_and(|extension| extension == "hlo" || extension == "pb");
+    if named && !stablehlo::is_artifact(code) { "hlo" } else { "mlir" }
+}
+
+/// Compiles a program as it is. If it is text and the plugin does not read text, compiles the portable artifact that
+/// frameworks would send.
+pub(crate) fn compile<T>(
+    plugin: &Plugin,
+    program: &pjrt::Program,
+    compile: impl Fn(&pjrt::Program) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let result = compile(program);
+    let Err(error) = &result else { return result };
+    let text = program.format() == "mlir" && !stablehlo::is_artifact(program.code());
+    if error.code() != ErrorCode::UNIMPLEMENTED || !text {
+        return result;
+    }
+    match artifact(plugin, program.code().to_vec()) {
+        Some(artifact) => compile(&pjrt::Program::mlir(artifact)),
+        None => result,
+    }
+}
+
+/// A text program as an artifact of the newest version of StableHLO that the plugin reads. Returns `None` if the plugin
+/// does not report a version, or if that version lacks a part of the program.
+fn artifact(plugin: &Plugin, text: Vec<u8>) -> Option<Vec<u8>> {
+    let attributes = plugin.attributes().ok()?;
+    let current = attributes.iter().find(|attribute| attribute.name == "stablehlo_current_version")?;
+    let Value::Int64List(numbers) = &current.value else { return None };
+    let [major, minor, patch] = numbers.as_slice() else { return None };
+    let version = format!("{major}.{minor}.{patch}").parse().ok()?;
+    let module = stablehlo::parse(text).ok()?;
+    stablehlo::write(&module, version).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_is_that_of_the_name_unless_the_content_says_otherwise() {
+        assert_eq!(format_of(Path::new("a.mlir"), b"func.func"), "mlir");
+        assert_eq!(format_of(Path::new("a.hlo"), b"\x0a\x04main"), "hlo");
+        assert_eq!(format_of(Path::new("a.pb"), b"\x0a\x04main"), "hlo");
+        assert_eq!(format_of(Path::new("a.hlo"), b"ML\xefR\x0dStableHLO_v1.9.0\0"), "mlir");
+        assert_eq!(format_of(Path::new("a"), b""), "mlir");
+    }
+}
