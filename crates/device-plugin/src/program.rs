@@ -62,7 +62,7 @@ pub struct ExecutableInfo {
     pub code_size: i64,
     /// Serialized `OpSharding` messages of the parameters, for programs that run on several devices.
     pub parameter_shardings: Option<Vec<Vec<u8>>>,
-    /// The same for the outputs.
+    /// The same for the outputs. A program without outputs has one: the sharding of its empty tuple.
     pub output_shardings: Option<Vec<Vec<u8>>>,
     /// The program after optimization, which frameworks may read: of format `mlir` or `hlo_with_config`. When it is
     /// none, they read the one received; the SDK adds the config to a program of format `hlo`.

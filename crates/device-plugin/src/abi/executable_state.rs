@@ -147,7 +147,8 @@ impl<B: Backend> Executable<B> {
         let output_forms = forms::<B>(topology, &info.outputs, &info.output_layouts, "output")?;
         let parameter_forms = forms::<B>(topology, &info.parameters, &info.parameter_layouts, "parameter")?;
         let shardings = |given: &Option<Vec<Vec<u8>>>, expected: usize, what: &str| match given {
-            Some(given) if given.len() != expected => {
+            // XLA gives the empty tuple of a program without outputs a sharding too, and its clients expect one.
+            Some(given) if given.len() != expected && (given.len(), expected) != (1, 0) => {
                 Err(broken(format!("{} shardings for {expected} {what}s", given.len())))
             }
             given => Ok(given.as_ref().map(|texts| Texts::new(texts.iter().cloned()))),

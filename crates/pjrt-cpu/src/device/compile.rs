@@ -140,7 +140,11 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
     info.output_memory_kinds = memory_kinds(&entry.result_attributes, info.outputs.len(), "result")?;
     let encoded = |shardings: &[OpSharding]| shardings.iter().map(OpSharding::to_proto).collect();
     info.parameter_shardings = program.parameter_shardings().map(encoded);
-    info.output_shardings = program.output_shardings().map(encoded);
+    info.output_shardings = program.output_shardings().map(|shardings| match shardings {
+        // As with XLA, the empty tuple that such a program returns has a sharding of its own.
+        [] => vec![OpSharding::Replicated.to_proto()],
+        shardings => encoded(shardings),
+    });
     // Frameworks that do not know the extensions find shardings and layouts in the program.
     info.optimized = program.readable_program().map(|code| Program { format: "mlir".to_owned(), code });
     Ok(info)

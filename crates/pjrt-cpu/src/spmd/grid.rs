@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::written::{Written, WrittenMesh, inline_mesh, product};
+use super::written::{Subgroup, Written, WrittenAxis, WrittenMesh, inline_mesh, product};
 use crate::engine::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
@@ -15,7 +15,7 @@ type Result<T> = std::result::Result<T, CompileError>;
 pub(super) type Axis = u8;
 
 /// A set of digits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct AxisSet(u64);
 
 impl AxisSet {
@@ -31,8 +31,21 @@ impl AxisSet {
         Self(self.0 | other.0)
     }
 
+    pub(super) fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub(super) fn difference(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     pub(super) fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// The axes in ascending order.
+    pub(super) fn axes(self) -> Vec<Axis> {
+        (0..64).filter(|&axis| self.contains(axis)).collect()
     }
 
     pub(super) fn of(axes: &[Axis]) -> Self {
@@ -52,6 +65,8 @@ pub(super) struct Sharding {
     /// Dimensions that may get more axes.
     pub(super) open: Vec<bool>,
     pub(super) manual: AxisSet,
+    /// Axes along which devices hold summands of the value.
+    pub(super) unreduced: AxisSet,
 }
 
 /// Tile dimensions and the devices in their order.
@@ -94,7 +109,7 @@ impl Grid {
         let mut parts: Vec<(usize, usize, Digit)> = Vec::new();
         for written in annotations {
             match written {
-                Written::Axes { mesh: name, dims, .. } => {
+                Written::Axes { mesh: name, dims, unreduced } => {
                     if !named.contains_key(name) {
                         let mesh = find_mesh(name, meshes)?;
                         if let (true, &[device]) = (mesh.axes.is_empty(), &mesh.devices[..]) {
@@ -105,7 +120,7 @@ impl Grid {
                         layouts.push(layout);
                     }
                     let (layout, mesh) = &named[name];
-                    for axis in dims.iter().flat_map(|d| &d.axes) {
+                    for axis in dims.iter().flat_map(|d| &d.axes).chain(unreduced) {
                         let Some(at) = mesh.axes.iter().position(|(n, _)| *n == axis.name) else {
                             return Err(CompileError::invalid(format!("mesh {name} has no axis {:?}", axis.name)));
                         };
@@ -129,7 +144,7 @@ impl Grid {
                         layouts.len() - 1
                     });
                 }
-                Written::Replicated | Written::Manual | Written::Maximal(_) => {}
+                Written::Replicated | Written::Manual | Written::Maximal(_) | Written::Unreduced => {}
             }
         }
         for layout in &layouts {
@@ -283,7 +298,7 @@ impl Grid {
 
     /// An annotation of a tensor of `rank` dimensions.
     pub(super) fn sharding(&self, written: &Written, rank: usize) -> Result<Sharding> {
-        let closed = |dims: Spec| Sharding { open: vec![false; dims.len()], dims, manual: AxisSet::default() };
+        let closed = |dims: Spec| Sharding { open: vec![false; dims.len()], dims, ..Sharding::default() };
         let wrong = |count: usize| {
             CompileError::invalid(format!("a sharding of {count} dimensions for a tensor of {rank}: {written:?}"))
         };
@@ -294,10 +309,8 @@ impl Grid {
                 Ok(closed(vec![Vec::new(); rank]))
             }
             Written::Manual => Ok(Sharding { manual: self.all(), ..closed(vec![Vec::new(); rank]) }),
-            Written::Axes { unreduced: true, .. } => {
-                Err(CompileError::unsupported("a sharding with unreduced axes; reduce the value first"))
-            }
-            Written::Axes { mesh, dims, .. } => {
+            Written::Unreduced => Ok(Sharding { unreduced: self.all(), ..closed(vec![Vec::new(); rank]) }),
+            Written::Axes { mesh, dims, unreduced } => {
                 if dims.len() != rank {
                     return Err(wrong(dims.len()));
                 }
@@ -305,19 +318,13 @@ impl Grid {
                 for dim in dims {
                     let mut axes = Vec::new();
                     for written in &dim.axes {
-                        let whole = self.axis(mesh, &written.name).unwrap_or_default();
-                        axes.extend(match written.part {
-                            None => whole.to_vec(),
-                            Some((before, size)) => self.part(whole, before, size).ok_or_else(|| {
-                                CompileError::unsupported(format!(
-                                    "part ({before}){size} of axis {:?} of mesh {mesh}",
-                                    written.name
-                                ))
-                            })?,
-                        });
+                        axes.extend(self.digits_of(mesh, written)?);
                     }
                     sharding.dims.push(axes);
                     sharding.open.push(dim.open);
+                }
+                for written in unreduced {
+                    sharding.unreduced.add(&self.digits_of(mesh, written)?);
                 }
                 Ok(sharding)
             }
@@ -329,12 +336,25 @@ impl Grid {
                     return Err(wrong(own));
                 }
                 let mut sharding = closed(axes[..own].to_vec());
-                for (axes, _) in axes[own..].iter().zip(last).filter(|(_, manual)| **manual) {
-                    sharding.manual.add(axes);
+                for (axes, subgroup) in axes[own..].iter().zip(last) {
+                    match subgroup {
+                        Subgroup::Replicated => {}
+                        Subgroup::Manual => sharding.manual.add(axes),
+                        Subgroup::Unreduced => sharding.unreduced.add(axes),
+                    }
                 }
                 Ok(sharding)
             }
         }
+    }
+
+    /// The digits of a mesh's axis, or of the part of one.
+    fn digits_of(&self, mesh: &str, written: &WrittenAxis) -> Result<Vec<Axis>> {
+        let whole = self.axis(mesh, &written.name).unwrap_or_default();
+        let Some((before, size)) = written.part else { return Ok(whole.to_vec()) };
+        self.part(whole, before, size).ok_or_else(|| {
+            CompileError::unsupported(format!("part ({before}){size} of axis {:?} of mesh {mesh}", written.name))
+        })
     }
 
     /// The digits of a part of an axis.

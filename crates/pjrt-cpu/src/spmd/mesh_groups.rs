@@ -15,7 +15,7 @@ pub(crate) fn mesh_groups(text: &str, module: &Module) -> Result<Vec<Vec<usize>>
     let found = meshes.get(&mesh).ok_or_else(|| CompileError::invalid(format!("there is no mesh {mesh}")))?;
     let devices = found.axes.iter().map(|(_, size)| *size).product();
     let dims = vec![WrittenDim { axes, open: false }];
-    let written = Written::Axes { mesh, dims, unreduced: false };
+    let written = Written::Axes { mesh, dims, unreduced: Vec::new() };
     let grid = Grid::new(devices, &meshes, std::slice::from_ref(&written))?;
     let sharding = grid.sharding(&written, 1)?;
     Ok(grid.groups(&sharding.dims[0]))

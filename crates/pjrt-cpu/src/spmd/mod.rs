@@ -9,10 +9,12 @@
 
 mod build;
 mod grid;
+mod linear;
 mod mesh_groups;
 mod once;
 mod op_sharding;
 mod outside;
+mod partial;
 mod plan;
 mod reshard;
 mod round_trip;
@@ -23,7 +25,7 @@ mod written;
 #[cfg(test)]
 mod tests;
 
-use stablehlo::ir::{Attribute, Attributes, Module, OpKind, Region, ValueId};
+use stablehlo::ir::{Attribute, Attributes, Func, Module, OpKind, Region, ValueId};
 
 use crate::engine::CompileError;
 pub(crate) use mesh_groups::mesh_groups;
@@ -33,7 +35,7 @@ pub use op_sharding::OpSharding;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Partitioned {
-    /// Its entry takes and returns the parts; it has no other functions.
+    /// Its entry takes and returns the parts. The other functions are those that custom calls name.
     pub module: Module,
     /// How each parameter is cut.
     pub parameter_shardings: Vec<OpSharding>,
@@ -52,20 +54,23 @@ pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<
     let func = inlined.entry().ok_or_else(|| CompileError::invalid("the module has no entry function to split"))?;
     let plan = plan::Plan::new(module, func, partitions.max(1))?;
     let split = split::split(module, &plan, replicas)?;
-    let of = |spec: &grid::Spec| OpSharding::of(&plan.grid, spec);
+    let of = |state: &plan::State| OpSharding::of(&plan.grid, &state.dims, state.unreduced);
     let parameter = |arg: &ValueId| match plan.holders.get(arg) {
         Some(&partition) => OpSharding::Maximal { partition: i64::try_from(partition).unwrap_or(i64::MAX) },
-        None => of(&plan.state(*arg).dims),
+        None => of(plan.state(*arg)),
     };
     let parameter_shardings: Vec<OpSharding> = func.args().iter().map(parameter).collect();
-    let output_shardings: Vec<OpSharding> = plan.outputs.iter().map(|state| of(&state.dims)).collect();
+    let output_shardings: Vec<OpSharding> = plan.outputs.iter().map(of).collect();
+    let mut helpers = Vec::new();
+    called(&split.body, module, &mut helpers);
+    let funcs = std::iter::once(split).chain(helpers.into_iter().cloned()).collect();
     let mut attributes = module.attributes.clone();
     attributes.extend(spoken(&parameter_shardings, &output_shardings));
     let module = Module {
         name: module.name.clone(),
         attributes,
         version: module.version,
-        funcs: vec![split],
+        funcs,
         locations: module.locations.clone(),
         ..Module::default()
     };
@@ -82,12 +87,27 @@ fn spoken(parameters: &[OpSharding], outputs: &[OpSharding]) -> Attributes {
     let mut attributes = vec![("mhlo.spmd_parameters_shardings".to_owned(), Attribute::Array(list))];
     let texts: Vec<String> = outputs.iter().map(ToString::to_string).collect();
     let output = match &texts[..] {
-        [] => return attributes,
+        // XLA gives the empty tuple, which is the result of such a program, a sharding too.
+        [] => OpSharding::Replicated.to_string(),
         [one] => one.clone(),
         all => format!("{{{}}}", all.join(", ")),
     };
     attributes.push(("mhlo.spmd_output_sharding".to_owned(), string(output)));
     attributes
+}
+
+/// The functions that custom calls in a region name, such as comparators.
+fn called<'m>(region: &Region, module: &'m Module, found: &mut Vec<&'m Func>) {
+    for op in &region.ops {
+        for (_, value) in op.attributes.iter().filter(|(name, _)| name == "called_computations") {
+            let Attribute::Array(names) = value else { continue };
+            for name in names.iter().filter_map(Attribute::as_str) {
+                let func = module.func(name).filter(|func| found.iter().all(|known| known.name != func.name));
+                found.extend(func);
+            }
+        }
+        op.regions.iter().for_each(|region| called(region, module, found));
+    }
 }
 
 /// The program has parts that are each device's own, which only [`partition`] makes plain.

@@ -63,7 +63,7 @@ impl<'m> Splitter<'_, 'm> {
         for (&old, value) in op.results.iter().zip(results) {
             let value = self.build.broadcast(value, &axes)?;
             let spec = vec![Vec::new(); self.build.tensor(value)?.rank()];
-            self.forms[old.0 as usize] = Some(Form { value, spec });
+            self.forms[old.0 as usize] = Some(Form::new(value, spec));
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use prost::Message;
 
-use super::grid::{Axis, Grid, Spec};
+use super::grid::{Axis, AxisSet, Grid, Spec};
 
 /// How an array is spread over the partitions of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,15 +17,20 @@ pub enum OpSharding {
         /// That partition.
         partition: i64,
     },
+    /// Every partition holds a summand of all of it.
+    Unreduced,
     /// Each dimension is cut into equal parts. If its extent is not a multiple of their number, the extent of a part is
     /// rounded up and the last parts are padded.
     Tiled {
-        /// Parts along each dimension, then, if `replicated_last`, the number of copies of each part.
+        /// Parts along each dimension, then, if `replicated_last`, the number of copies of each part, then, if
+        /// `unreduced_last`, the number of summands of each part.
         tiles: Vec<i64>,
         /// The partition that holds each part, row-major over `tiles`.
         partitions: Vec<i64>,
-        /// Whether `tiles` has that last entry.
+        /// Whether `tiles` has the number of copies.
         replicated_last: bool,
+        /// Whether `tiles` has the number of summands.
+        unreduced_last: bool,
     },
 }
 
@@ -40,28 +45,33 @@ struct OpShardingProto {
     tile_assignment_devices: Vec<i64>,
     #[prost(bool, tag = "6")]
     replicate_on_last_tile_dim: bool,
+    #[prost(int32, repeated, tag = "8")]
+    last_tile_dims: Vec<i32>,
 }
 
 /// XLA's numbers of `OpSharding.Type`.
 const REPLICATED: i32 = 0;
 const MAXIMAL: i32 = 1;
 const OTHER: i32 = 3;
+const UNREDUCED: i32 = 6;
 
 impl OpSharding {
     /// What a cut of a tensor is called outside.
-    pub(super) fn of(grid: &Grid, spec: &Spec) -> Self {
-        let axes: Vec<Axis> = spec.iter().flatten().copied().collect();
+    pub(super) fn of(grid: &Grid, spec: &Spec, unreduced: AxisSet) -> Self {
+        let cut: Vec<Axis> = spec.iter().flatten().copied().collect();
+        let summed = unreduced.axes();
+        let copied = grid.all().difference(unreduced).difference(AxisSet::of(&cut)).axes();
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let (parts, all) = (grid.parts(&axes), grid.order.len());
-        if parts <= 1 {
-            return Self::Replicated;
+        let (parts, copies, summands) = (grid.parts(&cut), grid.parts(&copied), grid.parts(&summed));
+        match (parts, copies, summands) {
+            (1, _, 1) => return Self::Replicated,
+            (1, 1, _) => return Self::Unreduced,
+            _ => {}
         }
         let mut tiles: Vec<i64> = spec.iter().map(|axes| number(grid.parts(axes))).collect();
-        if parts < all {
-            tiles.push(number(all / parts));
-        }
-        let partitions = grid.assignment(&axes).into_iter().map(number).collect();
-        Self::Tiled { tiles, partitions, replicated_last: parts < all }
+        tiles.extend([copies, summands].into_iter().filter(|&n| n > 1).map(number));
+        let partitions = grid.assignment(&[cut, copied, summed].concat()).into_iter().map(number).collect();
+        Self::Tiled { tiles, partitions, replicated_last: copies > 1, unreduced_last: summands > 1 }
     }
 
     /// The serialized `xla.OpSharding`, as the Shardings extension hands it out.
@@ -72,13 +82,19 @@ impl OpSharding {
                 kind: MAXIMAL,
                 tile_assignment_dimensions: vec![1],
                 tile_assignment_devices: vec![*partition],
-                replicate_on_last_tile_dim: false,
+                ..OpShardingProto::default()
             },
-            Self::Tiled { tiles, partitions, replicated_last } => OpShardingProto {
+            Self::Unreduced => OpShardingProto { kind: UNREDUCED, ..OpShardingProto::default() },
+            Self::Tiled { tiles, partitions, replicated_last, unreduced_last } => OpShardingProto {
                 kind: OTHER,
                 tile_assignment_dimensions: tiles.clone(),
                 tile_assignment_devices: partitions.clone(),
-                replicate_on_last_tile_dim: *replicated_last,
+                replicate_on_last_tile_dim: *replicated_last && !*unreduced_last,
+                last_tile_dims: match (*replicated_last, *unreduced_last) {
+                    (_, false) => Vec::new(),
+                    (false, true) => vec![UNREDUCED],
+                    (true, true) => vec![REPLICATED, UNREDUCED],
+                },
             },
         };
         message.encode_to_vec()
@@ -88,13 +104,21 @@ impl OpSharding {
 /// XLA's text form, as `mhlo.sharding` holds it.
 impl fmt::Display for OpSharding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (tiles, partitions, replicated_last) = match self {
+        let (tiles, partitions, replicated, unreduced) = match self {
             Self::Replicated => return f.write_str("{replicated}"),
             Self::Maximal { partition } => return write!(f, "{{maximal device={partition}}}"),
-            Self::Tiled { tiles, partitions, replicated_last } => (tiles, partitions, replicated_last),
+            Self::Unreduced => return f.write_str("{unreduced}"),
+            Self::Tiled { tiles, partitions, replicated_last, unreduced_last } => {
+                (tiles, partitions, *replicated_last, *unreduced_last)
+            }
         };
         let list = |numbers: &[i64]| numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
-        let last = if *replicated_last { " last_tile_dim_replicate" } else { "" };
+        let last = match (replicated, unreduced) {
+            (false, false) => "",
+            (true, false) => " last_tile_dim_replicate",
+            (false, true) => " last_tile_dims={unreduced}",
+            (true, true) => " last_tile_dims={replicated, unreduced}",
+        };
         write!(f, "{{devices=[{}]{}{last}}}", list(tiles), list(partitions))
     }
 }
@@ -110,7 +134,18 @@ mod tests {
         let maximal = OpSharding::Maximal { partition: 3 };
         assert_eq!(maximal.to_string(), "{maximal device=3}");
         assert_eq!(maximal.to_proto(), [8, 1, 26, 1, 1, 34, 1, 3]);
-        let tiled = OpSharding::Tiled { tiles: vec![2, 1, 2], partitions: vec![0, 2, 1, 3], replicated_last: true };
+        assert_eq!(OpSharding::Unreduced.to_proto(), [8, 6]);
+        assert_eq!(OpSharding::Unreduced.to_string(), "{unreduced}");
+        let tiled = |unreduced_last: bool| OpSharding::Tiled {
+            tiles: vec![2, 1, 2],
+            partitions: vec![0, 2, 1, 3],
+            replicated_last: !unreduced_last,
+            unreduced_last,
+        };
+        let summed = tiled(true);
+        assert_eq!(summed.to_string(), "{devices=[2,1,2]0,2,1,3 last_tile_dims={unreduced}}");
+        assert_eq!(summed.to_proto(), [8, 3, 26, 3, 2, 1, 2, 34, 4, 0, 2, 1, 3, 66, 1, 6]);
+        let tiled = tiled(false);
         assert_eq!(tiled.to_string(), "{devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}");
         assert_eq!(tiled.to_proto(), [8, 3, 26, 3, 2, 1, 2, 34, 4, 0, 2, 1, 3, 48, 1]);
     }

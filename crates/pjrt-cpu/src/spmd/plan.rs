@@ -18,6 +18,10 @@ pub(super) struct State {
     open: Vec<bool>,
     /// Axes along which each device has a value of its own.
     pub(super) manual: AxisSet,
+    /// Axes along which devices hold summands of the value.
+    pub(super) unreduced: AxisSet,
+    /// Axes along which a user of the value takes summands.
+    pub(super) summed: AxisSet,
     pub(super) extents: Vec<usize>,
     /// Only annotations may cut it unevenly: whoever sees the value from outside did not ask for padding.
     even: bool,
@@ -71,7 +75,7 @@ pub(super) fn role(op: &Op) -> Role {
 pub(super) struct Plan<'m> {
     pub(super) func: &'m Func,
     pub(super) grid: Grid,
-    states: Vec<State>,
+    pub(super) states: Vec<State>,
     /// Operands and results of manual computations as they are cut where they are entered and left, by result or
     /// argument of the region; and the axes of each dimension that are manual.
     pub(super) borders: HashMap<ValueId, Border>,
@@ -93,6 +97,11 @@ pub(super) struct Border {
 impl Constants for Plan<'_> {
     fn constant(&self, value: ValueId) -> Option<&Literal> {
         self.constants.get(&value).copied()
+    }
+
+    fn wanted_sums(&self, value: ValueId) -> AxisSet {
+        let state = self.state(value);
+        state.unreduced.union(state.summed)
     }
 }
 
@@ -132,7 +141,7 @@ pub(super) fn is_manual(op: &Op) -> Result<bool> {
 }
 
 /// The annotations of an op, one per result, or of the operands and results of a manual computation.
-fn of_op(op: &Op) -> Result<Vec<Written>> {
+pub(super) fn of_op(op: &Op) -> Result<Vec<Written>> {
     match (role(op), &op.kind) {
         (Role::Constraint, OpKind::Other { attributes, .. }) => {
             find(attributes, "sharding").and_then(text).map(|text| written::sharding(&text)).into_iter().collect()
@@ -159,7 +168,7 @@ fn missing(name: &str) -> CompileError {
     CompileError::invalid(format!("attribute `{name}` is missing"))
 }
 
-fn for_each_op<'m>(region: &'m Region, f: &mut impl FnMut(&'m Op) -> Result<()>) -> Result<()> {
+pub(super) fn for_each_op<'m>(region: &'m Region, f: &mut impl FnMut(&'m Op) -> Result<()>) -> Result<()> {
     for op in &region.ops {
         f(op)?;
         op.regions.iter().try_for_each(|region| for_each_op(region, f))?;
@@ -198,6 +207,7 @@ impl<'m> Plan<'m> {
             constants,
         };
         plan.arguments()?;
+        plan.note_wanted_sums(&func.body)?;
         let mut edges = Vec::new();
         plan.region(&func.body, AxisSet::default(), &mut edges, &mut |op, error| at(op)(error))?;
         let outputs = plan.results(&mut edges)?;
@@ -217,7 +227,7 @@ impl<'m> Plan<'m> {
     /// Cuts a state as an annotation says.
     fn annotate(&mut self, at: usize, sharding: Sharding, uneven: Uneven) -> Result<()> {
         let state = &mut self.states[at];
-        let mut used = AxisSet::default();
+        let mut used = sharding.unreduced;
         for (d, axes) in sharding.dims.iter().enumerate() {
             if axes.iter().any(|&axis| used.contains(axis)) {
                 return Err(CompileError::invalid("a sharding that uses an axis twice"));
@@ -241,6 +251,7 @@ impl<'m> Plan<'m> {
             state.open[d] = sharding.open[d];
         }
         state.manual = state.manual.union(sharding.manual);
+        state.unreduced = sharding.unreduced;
         Ok(())
     }
 
@@ -341,6 +352,7 @@ impl<'m> Plan<'m> {
                 };
             }
         }
+        self.pass_sums(op, role);
         match role {
             Role::Constraint | Role::Nothing => {
                 for (&x, &y) in op.operands.iter().zip(&op.results) {
@@ -362,6 +374,7 @@ impl<'m> Plan<'m> {
                 let outer = full.0 as usize;
                 let prefix = prefix(&self.states[outer].dims, set)?;
                 self.states[shard.0 as usize].manual = inherited.union(set);
+                self.states[shard.0 as usize].unreduced = self.states[outer].unreduced.difference(set);
                 self.states[outer].even = true;
                 self.borders.insert(shard, Border { outer, prefix: prefix.clone() });
                 edges.push(Edge::Border { outer, inner: shard.0 as usize, prefix });
@@ -391,6 +404,7 @@ impl<'m> Plan<'m> {
                         let all: Vec<ValueId> = ends.chain([result]).collect();
                         let set = all.iter().fold(inherited, |set, &v| set.union(self.state(v).manual));
                         self.states[result.0 as usize].manual = set;
+                        self.states[result.0 as usize].unreduced = self.common_sums(&all[..all.len() - 1]);
                         self.link(&all, None, edges);
                     }
                 }
@@ -428,6 +442,8 @@ impl<'m> Plan<'m> {
         let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop has two regions")) };
         // What the body makes of a value may be a device's own though the first value was not.
         let mut first = edges.len();
+        // A value stays a sum through the loop if every iteration leaves it one.
+        let mut sums: Vec<AxisSet> = op.operands.iter().map(|&init| self.state(init).unreduced).collect();
         for round in 0.. {
             edges.truncate(first);
             first = edges.len();
@@ -436,6 +452,7 @@ impl<'m> Plan<'m> {
                 let set = self.state(init).manual.union(self.states[op.results[i].0 as usize].manual);
                 for &arg in [cond, body].iter().filter_map(|r| r.args.get(i)) {
                     self.states[arg.0 as usize].manual = set;
+                    self.states[arg.0 as usize].unreduced = sums[i];
                 }
             }
             self.region(cond, manual, edges, at)?;
@@ -446,6 +463,10 @@ impl<'m> Plan<'m> {
                 let set = own.union(self.state(end).manual).union(self.state(op.operands[i]).manual);
                 grown |= set != own;
                 self.states[result.0 as usize].manual = set;
+                let kept = sums[i].intersection(self.state(end).unreduced);
+                grown |= kept != sums[i];
+                sums[i] = kept;
+                self.states[result.0 as usize].unreduced = kept;
                 let args = [cond, body].into_iter().filter_map(|r| r.args.get(i).copied());
                 let all: Vec<ValueId> = args.chain([op.operands[i], end, result]).collect();
                 self.link(&all, None, edges);
@@ -490,6 +511,7 @@ impl<'m> Plan<'m> {
             self.annotate(outer, sharding, Uneven::Refused)?;
             self.states[outer].even = true;
             self.states[outer].manual = manual;
+            self.states[arg.0 as usize].unreduced = self.states[outer].unreduced.difference(set);
             self.link(&[operand], Some(outer), edges);
             self.borders.insert(arg, Border { outer, prefix: prefix.clone() });
             edges.push(Edge::Border { outer, inner: arg.0 as usize, prefix });
@@ -564,7 +586,7 @@ impl<'m> Plan<'m> {
         if !state.open[d] || !axes.starts_with(current) || axes.len() == current.len() {
             return false;
         }
-        let mut used = state.manual;
+        let mut used = state.manual.union(state.unreduced).union(state.summed);
         state.dims.iter().for_each(|axes| used.add(axes));
         let local = |count: usize| self.grid.local(state.extents[d], &axes[..count]);
         let fits = |count: &usize| {

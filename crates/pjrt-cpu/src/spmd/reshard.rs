@@ -80,6 +80,12 @@ impl Builder<'_> {
         Ok(value)
     }
 
+    /// Where this partition's part begins among parts of that extent: a ui32 scalar.
+    pub(super) fn start(&mut self, axes: &[Axis], extent: usize) -> Result<ValueId> {
+        let (coordinate, extent) = (self.coordinate(axes)?, self.number(extent)?);
+        self.binary(Binary::Multiply, coordinate, extent)
+    }
+
     /// This partition's part of dimension `d` among those the axes make.
     fn part(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
@@ -87,8 +93,7 @@ impl Builder<'_> {
         let extent = self.grid.local(whole, axes);
         let value = self.with_padding(value, d, extent.saturating_mul(self.grid.parts(axes)))?;
         ty.shape[d] = size(extent)?;
-        let (coordinate, extent, zero) = (self.coordinate(axes)?, self.number(extent)?, self.number(0)?);
-        let start = self.binary(Binary::Multiply, coordinate, extent)?;
+        let (start, zero) = (self.start(axes, extent)?, self.number(0)?);
         let starts = (0..ty.rank()).map(|at| if at == d { start } else { zero });
         let operands: Vec<ValueId> = std::iter::once(value).chain(starts).collect();
         self.add(OpKind::DynamicSlice { slice_sizes: ty.shape.clone() }, &operands, ty)

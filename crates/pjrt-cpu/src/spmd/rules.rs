@@ -6,6 +6,9 @@
 
 use stablehlo::ir::{Attribute, Attributes, Binary, Func, Literal, Op, OpKind, TensorType, Type, ValueId};
 
+use super::grid::{Axis, AxisSet};
+use super::linear::is_scatter_add;
+
 /// The factors of one tensor's dimensions.
 pub(super) type Mapping = Vec<Vec<usize>>;
 
@@ -74,6 +77,11 @@ impl Rule {
         }
     }
 
+    /// The axes along which results are reduced, if factors are cut like that.
+    pub(super) fn reduced_axes(&self, cut: &[Vec<Axis>]) -> Vec<Axis> {
+        (0..cut.len()).filter(|&f| self.reduced[f]).flat_map(|f| cut[f].iter().copied()).collect()
+    }
+
     fn find_alone(&mut self, func: &Func, op: &Op) {
         self.alone = vec![true; self.sizes.len()];
         for (mappings, values) in [(&self.operands, &op.operands), (&self.results, &op.results)] {
@@ -101,6 +109,9 @@ impl Rule {
 pub(super) trait Constants {
     /// The constant a value is.
     fn constant(&self, value: ValueId) -> Option<&Literal>;
+
+    /// The axes along which the value is to be left a sum of what the devices have.
+    fn wanted_sums(&self, value: ValueId) -> AxisSet;
 }
 
 /// The rule of an op; all whole where nothing better is known.
@@ -177,6 +188,8 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
         OpKind::Scatter { dimensions: s, .. } => {
             let count = op.results.len();
             let (x, indices, updates) = (operand(0), operand(count), operand(count + 1));
+            // Updates may be added apart if the sums need not be taken here; otherwise, exchanging them is cheaper.
+            let adds = is_scatter_add(op) && !constants.wanted_sums(op.results[0]).is_empty();
             let window = |d: &usize| !s.inserted_window_dims.contains(d) && !s.input_batching_dims.contains(d);
             let everywhere = |rule: &mut Rule, size, d: usize, update: usize, index: Option<usize>| {
                 let mut places: Vec<(usize, usize)> = (0..count).map(|i| (i, d)).collect();
@@ -194,6 +207,8 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
                 let shared = s.scatter_indices_batching_dims.iter().position(|&d| d == index);
                 if let Some(&d) = shared.and_then(|at| s.input_batching_dims.get(at)) {
                     everywhere(&mut rule, x[d], d, update, Some(index));
+                } else if adds {
+                    rule.join_as(true, indices[index], &[(1, index), (2, update)], &[]);
                 }
             }
         }

@@ -7,11 +7,11 @@ use stablehlo::ir::{
 };
 
 use super::build::{Builder, id_matrix};
-use super::grid::{Axis, Grid, Spec};
+use super::grid::{Axis, AxisSet, Grid, Spec};
 use super::mesh_groups::mesh_groups;
 use super::outside::is_cross_partition;
 use super::plan::{Border, Plan, Role, join, local_shape, manual_of, project, role};
-use super::rules::{Mapping, Rule, reducer, rule};
+use super::rules::{Constants, Mapping, Rule, reducer, rule};
 use crate::engine::{CompileError, place};
 
 type Result<T> = std::result::Result<T, CompileError>;
@@ -21,7 +21,18 @@ type Result<T> = std::result::Result<T, CompileError>;
 pub(super) struct Form {
     pub(super) value: ValueId,
     pub(super) spec: Spec,
+    /// Axes along which the partitions have summands.
+    pub(super) partial: AxisSet,
 }
+
+impl Form {
+    pub(super) fn new(value: ValueId, spec: Spec) -> Self {
+        Self { value, spec, partial: AxisSet::default() }
+    }
+}
+
+/// How a value is cut, and along which axes it is a sum.
+type Cut = (Spec, AxisSet);
 
 pub(super) struct Splitter<'p, 'm> {
     module: &'p Module,
@@ -31,7 +42,7 @@ pub(super) struct Splitter<'p, 'm> {
     /// Every value as the op that makes it leaves it.
     pub(super) forms: Vec<Option<Form>>,
     /// Other forms of values, by the region they were made in, innermost last.
-    scopes: Vec<HashMap<(ValueId, Spec), ValueId>>,
+    scopes: Vec<HashMap<(ValueId, Spec, AxisSet), ValueId>>,
     /// Parts of the program around this op that are each device's own.
     pub(super) manual: usize,
 }
@@ -50,7 +61,7 @@ pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result
     };
     let mut args = Vec::with_capacity(func.args().len());
     for &arg in func.args() {
-        args.push(splitter.declare(arg, plan.state(arg).dims.clone())?);
+        args.push(splitter.declare_as(arg, plan.state(arg).dims.clone(), plan.state(arg).unreduced)?);
     }
     for &arg in func.args() {
         if let (Some(&holder), Some(form)) = (plan.holders.get(&arg), &mut splitter.forms[arg.0 as usize]) {
@@ -68,7 +79,7 @@ pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result
                 func.name
             )));
         }
-        let new = splitter.get(value, &output.dims)?;
+        let new = splitter.get_as(value, &output.dims, output.unreduced)?;
         results.push(splitter.build.values[new.0 as usize].clone());
         operands.push(new);
     }
@@ -96,9 +107,14 @@ impl<'m> Splitter<'_, 'm> {
 
     /// A new value for an old one cut like that, made by nobody yet.
     pub(super) fn declare(&mut self, old: ValueId, spec: Spec) -> Result<ValueId> {
+        self.declare_as(old, spec, AxisSet::default())
+    }
+
+    /// The same, of which each partition has a summand along the axes `partial`.
+    fn declare_as(&mut self, old: ValueId, spec: Spec, partial: AxisSet) -> Result<ValueId> {
         let ty = self.local_type(old, &spec);
         let value = self.build.value(ty)?;
-        self.forms[old.0 as usize] = Some(Form { value, spec });
+        self.forms[old.0 as usize] = Some(Form { value, spec, partial });
         Ok(value)
     }
 
@@ -112,22 +128,28 @@ impl<'m> Splitter<'_, 'm> {
         }
     }
 
-    fn form(&self, old: ValueId) -> Result<&Form> {
+    pub(super) fn form(&self, old: ValueId) -> Result<&Form> {
         let form = self.forms.get(old.0 as usize).and_then(Option::as_ref);
         form.ok_or_else(|| CompileError::invalid(format!("value {} is used before it is defined", old.0)))
     }
 
     /// The value, cut like that.
     pub(super) fn get(&mut self, old: ValueId, spec: &Spec) -> Result<ValueId> {
+        self.get_as(old, spec, AxisSet::default())
+    }
+
+    /// The same, of which each partition has a summand along the axes `partial`.
+    fn get_as(&mut self, old: ValueId, spec: &Spec, partial: AxisSet) -> Result<ValueId> {
         let form = self.form(old)?.clone();
-        if form.spec == *spec {
+        if form.spec == *spec && form.partial == partial {
             return Ok(form.value);
         }
-        let key = (old, spec.clone());
+        let key = (old, spec.clone(), partial);
         if let Some(&value) = self.scopes.iter().rev().find_map(|scope| scope.get(&key)) {
             return Ok(value);
         }
-        let value = self.build.reshard(form.value, &self.plan.state(old).extents, &form.spec, spec)?;
+        let extents = &self.plan.state(old).extents;
+        let value = self.build.convert(form.value, extents, (&form.spec, form.partial), (spec, partial))?;
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(key, value);
         }
@@ -150,9 +172,9 @@ impl<'m> Splitter<'_, 'm> {
         match role(op) {
             Role::Constraint => {
                 for (&x, &y) in op.operands.iter().zip(&op.results) {
-                    let spec = self.plan.state(y).dims.clone();
-                    let value = self.get(x, &spec)?;
-                    self.forms[y.0 as usize] = Some(Form { value, spec });
+                    let (spec, partial) = (self.plan.state(y).dims.clone(), self.plan.state(y).unreduced);
+                    let value = self.get_as(x, &spec, partial)?;
+                    self.forms[y.0 as usize] = Some(Form { value, spec, partial });
                 }
                 Ok(())
             }
@@ -187,9 +209,11 @@ impl<'m> Splitter<'_, 'm> {
         let border = self.plan.borders.get(&arg).ok_or_else(|| CompileError::invalid("a border without a plan"))?;
         let outer = self.plan.outer(border).dims.clone();
         self.check_border(border, &outer)?;
-        let value = self.get(operand, &outer)?;
+        let sums = self.plan.outer(border).unreduced;
+        let value = self.get_as(operand, &outer, sums)?;
         let free = outer.iter().zip(&border.prefix).map(|(axes, prefix)| axes[prefix.len()..].to_vec()).collect();
-        self.same(value, arg, free)
+        // Summands along a manual axis are simply what each device has.
+        self.same(value, arg, free, sums.difference(self.plan.state(arg).manual))
     }
 
     fn leave(&mut self, end: ValueId, result: ValueId) -> Result<()> {
@@ -197,8 +221,9 @@ impl<'m> Splitter<'_, 'm> {
         let outer = self.plan.outer(border).dims.clone();
         self.check_border(border, &outer)?;
         let free = outer.iter().zip(&border.prefix).map(|(axes, prefix)| axes[prefix.len()..].to_vec()).collect();
-        let value = self.get(end, &free)?;
-        self.same(value, result, outer)
+        let sums = self.plan.outer(border).unreduced;
+        let value = self.get_as(end, &free, sums.difference(self.plan.state(end).manual))?;
+        self.same(value, result, outer, sums)
     }
 
     /// Along a dimension that is manual in part, the parts of each device's own must not share a padding.
@@ -218,12 +243,12 @@ impl<'m> Splitter<'_, 'm> {
     }
 
     /// `old` is the new `value`, which must have its type.
-    fn same(&mut self, value: ValueId, old: ValueId, spec: Spec) -> Result<()> {
+    fn same(&mut self, value: ValueId, old: ValueId, spec: Spec, partial: AxisSet) -> Result<()> {
         let (want, got) = (self.local_type(old, &spec), &self.build.values[value.0 as usize]);
         if want != *got {
             return Err(CompileError::invalid(format!("a {got} on each device where a {want} is declared")));
         }
-        self.forms[old.0 as usize] = Some(Form { value, spec });
+        self.forms[old.0 as usize] = Some(Form { value, spec, partial });
         Ok(())
     }
 
@@ -261,7 +286,7 @@ impl<'m> Splitter<'_, 'm> {
                 let ty = TensorType::new([], ElementType::I32);
                 let literal = Literal { ty: ty.clone(), data: size.to_le_bytes().to_vec().into(), splat: false };
                 let value = self.build.add(OpKind::Constant(literal), &[], ty)?;
-                self.forms[op.results[0].0 as usize] = Some(Form { value, spec: Vec::new() });
+                self.forms[op.results[0].0 as usize] = Some(Form::new(value, Vec::new()));
                 Ok(())
             }
             _ => self.generic(op),
@@ -269,8 +294,8 @@ impl<'m> Splitter<'_, 'm> {
     }
 
     /// The axes of each factor: those that spare most of moving operands and results about.
-    fn choose(&self, op: &Op, rule: &Rule) -> Result<Vec<Vec<Axis>>> {
-        let manual = manual_of(self.plan, op);
+    fn choose(&self, op: &Op, rule: &Rule, sums: AxisSet) -> Result<Vec<Vec<Axis>>> {
+        let taken = manual_of(self.plan, op).union(sums);
         let mut candidates: Vec<(usize, Vec<Axis>, usize)> = Vec::new();
         let mut weigh = |mapping: &Mapping, spec: &Spec, bytes: usize| {
             for (axes, factors) in spec.iter().zip(mapping) {
@@ -296,7 +321,7 @@ impl<'m> Splitter<'_, 'm> {
         // The heaviest first; among equals the first named, so that every run chooses alike.
         candidates.sort_by_key(|c| std::cmp::Reverse(c.2));
         let mut cut: Vec<Vec<Axis>> = vec![Vec::new(); rule.sizes.len()];
-        let mut used = manual;
+        let mut used = taken;
         for (factor, axes, _) in candidates {
             let free = axes.iter().take_while(|&&a| !used.contains(a)).count();
             if cut[factor].is_empty() && free > 0 {
@@ -330,26 +355,28 @@ impl<'m> Splitter<'_, 'm> {
     /// An op that each partition runs on its parts.
     fn generic(&mut self, op: &'m Op) -> Result<()> {
         let rule = rule(self.func(), op, self.plan);
-        let cut = self.choose(op, &rule)?;
+        let mut sums = self.sums(op)?;
+        let cut = self.choose(op, &rule, sums.partial)?;
+        let summed = AxisSet::of(&rule.reduced_axes(&cut));
+        sums.leave_to(&cut, summed);
         let mut operands = Vec::with_capacity(op.operands.len());
-        for (mapping, &value) in rule.operands.iter().zip(&op.operands) {
+        for (i, (mapping, &value)) in rule.operands.iter().zip(&op.operands).enumerate() {
             let spec = self.spec(&rule, mapping, &cut);
-            operands.push(self.get(value, &spec)?);
+            let partial = sums.of(i);
+            operands.push(self.get_as(value, &spec, partial)?);
         }
         self.mask(op, &rule, &cut, &mut operands)?;
         let mut results = Vec::with_capacity(op.results.len());
         let mut specs = Vec::with_capacity(op.results.len());
         for (mapping, &value) in rule.results.iter().zip(&op.results) {
             let spec = self.spec(&rule, mapping, &cut);
-            results.push(self.declare(value, spec.clone())?);
+            results.push(self.declare_as(value, spec.clone(), sums.partial)?);
             specs.push(spec);
         }
         let kind = self.localized(op, &operands, &results)?;
         let regions = op.regions.iter().map(|r| self.scalar_region(r)).collect::<Result<_>>()?;
         let new = Op { kind, operands: operands.into(), results: results.clone().into(), regions, ..op.clone() };
         self.build.push(new);
-        let summed: Vec<Axis> =
-            (0..cut.len()).filter(|&f| rule.reduced[f]).flat_map(|f| cut[f].iter().copied()).collect();
         if summed.is_empty() {
             return Ok(());
         }
@@ -358,7 +385,17 @@ impl<'m> Splitter<'_, 'm> {
             _ => Binary::Add,
         };
         for ((&old, new), spec) in op.results.iter().zip(results).zip(specs) {
-            let form = self.reduced(old, new, spec, binary, &summed)?;
+            let kept = match binary {
+                Binary::Add => summed.intersection(self.plan.wanted_sums(old)),
+                _ => AxisSet::default(),
+            };
+            let mut axes = rule.reduced_axes(&cut);
+            axes.retain(|&axis| !kept.contains(axis));
+            let mut form = Form::new(new, spec);
+            if !axes.is_empty() {
+                form = self.reduced(old, form, binary, &axes)?;
+            }
+            form.partial = sums.partial.union(kept);
             self.forms[old.0 as usize] = Some(form);
         }
         Ok(())
@@ -391,7 +428,8 @@ impl<'m> Splitter<'_, 'm> {
     }
 
     /// A result of which every partition has a summand: in full, or the part the plan wants at once.
-    fn reduced(&mut self, old: ValueId, new: ValueId, spec: Spec, op: Binary, axes: &[Axis]) -> Result<Form> {
+    fn reduced(&mut self, old: ValueId, form: Form, op: Binary, axes: &[Axis]) -> Result<Form> {
+        let Form { value: new, spec, .. } = form;
         let (wanted, extents) = (&self.plan.state(old).dims, &self.plan.state(old).extents);
         let scattered = |d: &usize| {
             wanted[*d].strip_prefix(&spec[*d][..]).is_some_and(|rest| rest.starts_with(axes))
@@ -401,9 +439,9 @@ impl<'m> Splitter<'_, 'm> {
             let value = self.build.reduce_scatter(new, op, axes, d)?;
             let mut spec = spec;
             spec[d].extend(axes);
-            return Ok(Form { value, spec });
+            return Ok(Form::new(value, spec));
         }
-        Ok(Form { value: self.build.all_reduce(new, op, axes)?, spec })
+        Ok(Form::new(self.build.all_reduce(new, op, axes)?, spec))
     }
 
     /// The op's attributes for parts of tensors.
@@ -530,15 +568,16 @@ impl<'m> Splitter<'_, 'm> {
     }
 
     /// A region that ends by returning values cut like that.
-    fn control_region(&mut self, region: &'m Region, args: &[Spec], ends: &[Spec]) -> Result<Region> {
+    fn control_region(&mut self, region: &'m Region, args: &[Cut], ends: &[Cut]) -> Result<Region> {
         self.nested(|s| {
-            let args = region.args.iter().zip(args).map(|(&arg, spec)| s.declare(arg, spec.clone()));
+            let args = region.args.iter().zip(args);
+            let args = args.map(|(&arg, (spec, partial))| s.declare_as(arg, spec.clone(), *partial));
             let args = args.collect::<Result<_>>()?;
             let (last, ops) = region.ops.split_last().ok_or_else(|| CompileError::invalid("a region without ops"))?;
             s.ops(ops)?;
             let mut operands = Vec::with_capacity(last.operands.len());
-            for (&value, spec) in last.operands.iter().zip(ends) {
-                operands.push(s.get(value, spec)?);
+            for (&value, (spec, partial)) in last.operands.iter().zip(ends) {
+                operands.push(s.get_as(value, spec, *partial)?);
             }
             let ret = s.build.op(OpKind::Return, operands, Vec::new());
             s.build.push(ret);
@@ -546,27 +585,33 @@ impl<'m> Splitter<'_, 'm> {
         })
     }
 
+    /// How the results of an op are cut, and along which axes they are sums.
+    fn planned(&self, op: &Op) -> Vec<Cut> {
+        op.results.iter().map(|&v| self.plan.state(v)).map(|state| (state.dims.clone(), state.unreduced)).collect()
+    }
+
     fn while_loop(&mut self, op: &'m Op) -> Result<()> {
         let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop has two regions")) };
-        let specs: Vec<Spec> = op.results.iter().map(|&v| self.plan.state(v).dims.clone()).collect();
+        let specs = self.planned(op);
         let mut operands = Vec::with_capacity(specs.len());
-        for (&value, spec) in op.operands.iter().zip(&specs) {
-            operands.push(self.get(value, spec)?);
+        for (&value, (spec, partial)) in op.operands.iter().zip(&specs) {
+            operands.push(self.get_as(value, spec, *partial)?);
         }
-        let cond = self.control_region(cond, &specs, &[Vec::new()])?;
+        let cond = self.control_region(cond, &specs, &[(Vec::new(), AxisSet::default())])?;
         let body = self.control_region(body, &specs, &specs)?;
         self.control(op, operands, vec![cond, body], specs)
     }
 
     fn branches(&mut self, op: &'m Op) -> Result<()> {
-        let specs: Vec<Spec> = op.results.iter().map(|&v| self.plan.state(v).dims.clone()).collect();
+        let specs = self.planned(op);
         let index = self.get(op.operands[0], &Vec::new())?;
         let regions = op.regions.iter().map(|r| self.control_region(r, &[], &specs)).collect::<Result<_>>()?;
         self.control(op, vec![index], regions, specs)
     }
 
-    fn control(&mut self, op: &Op, operands: Vec<ValueId>, regions: Vec<Region>, specs: Vec<Spec>) -> Result<()> {
-        let results = op.results.iter().zip(specs).map(|(&v, spec)| self.declare(v, spec)).collect::<Result<_>>()?;
+    fn control(&mut self, op: &Op, operands: Vec<ValueId>, regions: Vec<Region>, specs: Vec<Cut>) -> Result<()> {
+        let results = op.results.iter().zip(specs);
+        let results = results.map(|(&v, (spec, partial))| self.declare_as(v, spec, partial)).collect::<Result<_>>()?;
         self.build.push(Op { operands: operands.into(), results, regions, ..op.clone() });
         Ok(())
     }

@@ -12,21 +12,34 @@ pub(super) enum Written {
         /// A mesh's symbol, or the text of one that has none.
         mesh: String,
         dims: Vec<WrittenDim>,
-        /// Axes along which the value is a sum still to be taken.
-        unreduced: bool,
+        /// Axes along which the devices hold summands of the value.
+        unreduced: Vec<WrittenAxis>,
     },
     /// `{devices=[2,1,2]<=[4] last_tile_dim_replicate}`.
     Tiles {
         tiles: Vec<usize>,
         devices: Vec<usize>,
-        /// What the tile dimensions beyond the tensor's are: whether each is manual, otherwise replicated.
-        last: Vec<bool>,
+        /// The meaning of each tile dimension beyond the tensor's.
+        last: Vec<Subgroup>,
     },
     Replicated,
+    /// Every device holds a summand of the value.
+    Unreduced,
     /// The value is each device's own.
     Manual,
     /// The device of that number has it.
     Maximal(usize),
+}
+
+/// The relation between devices that differ along a tile dimension which cuts no dimension of the tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Subgroup {
+    /// They hold the same part.
+    Replicated,
+    /// Each has a value of its own.
+    Manual,
+    /// They hold summands of the part.
+    Unreduced,
 }
 
 /// The axes of one dimension, major first.
@@ -180,7 +193,7 @@ impl<'a> Reader<'a> {
         };
         self.expect(",")?;
         let dims = self.list("[", "]", Self::dim)?;
-        let mut unreduced = false;
+        let mut unreduced = Vec::new();
         while self.eat(",") {
             let word = self.take(|c| c != '=' && c != '>').trim();
             if !matches!(word, "replicated" | "unreduced") {
@@ -188,7 +201,9 @@ impl<'a> Reader<'a> {
             }
             self.expect("=")?;
             let axes = self.list("{", "}", Self::axis)?;
-            unreduced |= word == "unreduced" && !axes.is_empty();
+            if word == "unreduced" {
+                unreduced.extend(axes);
+            }
         }
         self.expect(">")?;
         Ok(Written::Axes { mesh, dims, unreduced })
@@ -197,7 +212,9 @@ impl<'a> Reader<'a> {
     /// `{devices=[2,2]<=[4]}` and its relatives.
     fn tiles(&mut self) -> Result<Written> {
         self.expect("{")?;
-        for (word, written) in [("replicated", Written::Replicated), ("manual", Written::Manual)] {
+        for (word, written) in
+            [("replicated", Written::Replicated), ("manual", Written::Manual), ("unreduced", Written::Unreduced)]
+        {
             if self.eat(word) {
                 return Ok(written);
             }
@@ -228,13 +245,14 @@ impl<'a> Reader<'a> {
         };
         let mut last = Vec::new();
         if self.eat("last_tile_dim_replicate") {
-            last.push(false);
+            last.push(Subgroup::Replicated);
         } else if self.eat("last_tile_dims") {
             self.expect("=")?;
             last = self.list("{", "}", |r| match r.take(char::is_alphabetic) {
-                "manual" => Ok(true),
-                "replicated" => Ok(false),
-                _ => r.wrong("`manual` or `replicated`"),
+                "manual" => Ok(Subgroup::Manual),
+                "replicated" => Ok(Subgroup::Replicated),
+                "unreduced" => Ok(Subgroup::Unreduced),
+                _ => r.wrong("`manual`, `replicated` or `unreduced`"),
             })?;
         }
         if count != devices.len() || last.len() > tiles.len() {
@@ -381,11 +399,11 @@ mod tests {
             WrittenDim::default(),
             WrittenDim { axes: vec![], open: true },
         ];
-        assert_eq!(written, Written::Axes { mesh: "@mesh".into(), dims, unreduced: false });
+        assert_eq!(written, Written::Axes { mesh: "@mesh".into(), dims, unreduced: vec![] });
         let list =
             shardings("#sdy.sharding_per_value<[<@m, [{\"x\"}]>, <mesh<[\"x\"=2]>, [], unreduced={\"x\"}>]>").unwrap();
         assert_eq!(list.len(), 2);
-        assert_eq!(list[1], Written::Axes { mesh: "<[\"x\"=2]>".into(), dims: vec![], unreduced: true });
+        assert_eq!(list[1], Written::Axes { mesh: "<[\"x\"=2]>".into(), dims: vec![], unreduced: vec![axis("x")] });
         assert_eq!(manual_axes("#sdy<manual_axes{\"x\", \"y\"}>").unwrap(), ["x", "y"]);
         let error = sharding("#sdy.sharding<@mesh, [{x}]>").unwrap_err().to_string();
         assert!(error.contains("expected `\"` at `x}]>`"), "{error}");
@@ -398,11 +416,20 @@ mod tests {
         assert_eq!(tiles("{maximal device=2}").unwrap(), Written::Maximal(2));
         assert_eq!(
             tiles("{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}").unwrap(),
-            Written::Tiles { tiles: vec![2, 1, 2], devices: vec![0, 2, 1, 3], last: vec![false] }
+            Written::Tiles { tiles: vec![2, 1, 2], devices: vec![0, 2, 1, 3], last: vec![Subgroup::Replicated] }
         );
         assert_eq!(
             tiles("{devices=[1,2,2]0,1,2,3 last_tile_dims={manual, replicated}}").unwrap(),
-            Written::Tiles { tiles: vec![1, 2, 2], devices: vec![0, 1, 2, 3], last: vec![true, false] }
+            Written::Tiles {
+                tiles: vec![1, 2, 2],
+                devices: vec![0, 1, 2, 3],
+                last: vec![Subgroup::Manual, Subgroup::Replicated]
+            }
+        );
+        assert_eq!(tiles("{unreduced}").unwrap(), Written::Unreduced);
+        assert_eq!(
+            tiles("{devices=[2,2]<=[4] last_tile_dims={unreduced}}").unwrap(),
+            Written::Tiles { tiles: vec![2, 2], devices: vec![0, 1, 2, 3], last: vec![Subgroup::Unreduced] }
         );
         assert!(tiles("{devices=[2,2]<=[2,2]T(0,0)}").is_err());
         assert!(tiles("{devices=[2,2]0,1}").is_err());

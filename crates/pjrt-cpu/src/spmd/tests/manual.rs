@@ -175,13 +175,6 @@ fn what_cannot_be_split_is_named() {
     );
     assert!(outside.contains("stablehlo.collective_permute outside of a manual part"), "{outside}");
     assert!(outside.contains("mine.py:3:7"), "{outside}");
-    let unreduced = refused(
-        "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-          %0 = sdy.sharding_constraint %a <@mesh, [{}], unreduced={\"x\"}> : tensor<4xf32>
-          return %0 : tensor<4xf32>
-        }",
-    );
-    assert!(unreduced.contains("unreduced axes"), "{unreduced}");
     let small = refused(
         "sdy.mesh @small = <[\"z\"=2]>
         func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@small, [{\"z\"}]>}) -> tensor<4xf32> { return %a : tensor<4xf32> }",

@@ -6,6 +6,7 @@ mod outside;
 mod round_trip;
 mod traffic;
 mod uneven;
+mod unreduced;
 
 use std::thread;
 
@@ -50,7 +51,7 @@ struct Tiles {
 impl Tiles {
     fn of(sharding: &OpSharding, rank: usize) -> Self {
         match sharding {
-            OpSharding::Replicated | OpSharding::Maximal { .. } => {
+            OpSharding::Replicated | OpSharding::Unreduced | OpSharding::Maximal { .. } => {
                 Self { tiles: vec![1; rank], holders: vec![(0..4).collect()] }
             }
             OpSharding::Tiled { tiles, partitions, .. } => {
@@ -333,6 +334,11 @@ fn loops_branches_and_calls() {
     );
     let program = same(&text);
     // The loop keeps its value cut.
-    let cut = OpSharding::Tiled { tiles: vec![2, 1, 2], partitions: vec![0, 1, 2, 3], replicated_last: true };
+    let cut = OpSharding::Tiled {
+        tiles: vec![2, 1, 2],
+        partitions: vec![0, 1, 2, 3],
+        replicated_last: true,
+        unreduced_last: false,
+    };
     assert_eq!(program.output_shardings().unwrap()[0], cut);
 }

@@ -5,7 +5,7 @@ use stablehlo::ir::{OpKind, Region};
 use super::{N, X, Y, dims, function, module, same};
 use crate::spmd::partition;
 
-fn count(region: &Region, found: &mut Vec<String>) {
+pub(super) fn count(region: &Region, found: &mut Vec<String>) {
     for op in &region.ops {
         if let OpKind::Other { name, .. } = &op.kind {
             found.push(name.strip_prefix("stablehlo.").unwrap_or(name).to_owned());
@@ -23,7 +23,7 @@ pub(super) fn collectives(text: &str) -> Vec<String> {
     found
 }
 
-fn none() -> Vec<String> {
+pub(super) fn none() -> Vec<String> {
     Vec::new()
 }
 

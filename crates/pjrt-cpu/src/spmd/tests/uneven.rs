@@ -164,9 +164,19 @@ fn results_are_padded_only_on_request() {
         (split.output_shardings[0].clone(), split.module.funcs[0].results[0].to_string())
     };
     assert_eq!(output("-"), (OpSharding::Replicated, MATRIX.to_owned()));
-    let tiled = OpSharding::Tiled { tiles: vec![4, 1], partitions: vec![0, 1, 2, 3], replicated_last: false };
+    let tiled = OpSharding::Tiled {
+        tiles: vec![4, 1],
+        partitions: vec![0, 1, 2, 3],
+        replicated_last: false,
+        unreduced_last: false,
+    };
     assert_eq!(output(&dims(&[ALL, N])), (tiled, "tensor<2x6xf32>".to_owned()));
-    let both = OpSharding::Tiled { tiles: vec![2, 2], partitions: vec![0, 1, 2, 3], replicated_last: false };
+    let both = OpSharding::Tiled {
+        tiles: vec![2, 2],
+        partitions: vec![0, 1, 2, 3],
+        replicated_last: false,
+        unreduced_last: false,
+    };
     assert_eq!(output(&dims(&[X, Y])), (both, "tensor<3x3xf32>".to_owned()));
 }
 

@@ -1,0 +1,196 @@
+//! Ops that a sum passes through: applied to each summand, they give the summands of the result.
+
+use stablehlo::ir::{Binary, ElementType, Func, Op, OpKind, Region, Type, Unary, ValueId};
+
+use super::grid::{Axis, AxisSet};
+use super::plan::{Plan, Role, for_each_op, of_op, role};
+use super::rules::{Constants, reducer};
+use super::split::Splitter;
+use crate::engine::CompileError;
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+/// The operands in which an op is linear.
+pub(super) enum Linear {
+    /// In all of these together, as `add` is; the others must be whole.
+    Together(Vec<usize>),
+    /// In each of these while the others are whole, as `multiply` is.
+    Apart(Vec<usize>),
+    None,
+}
+
+/// How sums pass through `op`. Rounding and overflow are left out of account, as they are wherever sums are reordered.
+pub(super) fn linear(func: &Func, op: &Op, constants: &impl Constants) -> Linear {
+    let element = |value: Option<&ValueId>| match value.and_then(|v| func.values.get(v.0 as usize)) {
+        Some(Type::Tensor(ty)) => Some(ty.element),
+        _ => None,
+    };
+    let adds = || reducer(op) == Some(Binary::Add);
+    match &op.kind {
+        OpKind::Unary(Unary::Negate | Unary::Real | Unary::Imag)
+        | OpKind::BroadcastInDim { .. }
+        | OpKind::Reshape
+        | OpKind::Transpose { .. }
+        | OpKind::Slice { .. }
+        | OpKind::DynamicSlice { .. }
+        | OpKind::Gather { .. }
+        | OpKind::Reverse { .. }
+        | OpKind::ReducePrecision { .. } => Linear::Together(vec![0]),
+        OpKind::Convert => match (element(op.operands.first()), element(op.results.first())) {
+            (Some(from), Some(to)) if keeps_sums(from, to) => Linear::Together(vec![0]),
+            _ => Linear::None,
+        },
+        OpKind::Binary(Binary::Add | Binary::Subtract | Binary::Complex)
+        | OpKind::DynamicUpdateSlice
+        | OpKind::Pad { .. } => Linear::Together(vec![0, 1]),
+        OpKind::Concatenate { .. } => Linear::Together((0..op.operands.len()).collect()),
+        OpKind::Select => Linear::Together(vec![1, 2]),
+        OpKind::Binary(Binary::Multiply) | OpKind::DotGeneral { .. } | OpKind::Convolution { .. } => {
+            Linear::Apart(vec![0, 1])
+        }
+        OpKind::Binary(Binary::Divide) => match element(op.results.first()) {
+            Some(element) if !is_exact(element) => Linear::Together(vec![0]),
+            _ => Linear::None,
+        },
+        OpKind::Reduce { .. } | OpKind::ReduceWindow { .. }
+            if op.operands.len() == 2 && adds() && is_zero(constants, op.operands[1]) =>
+        {
+            Linear::Together(vec![0])
+        }
+        OpKind::Scatter { .. } if is_scatter_add(op) => Linear::Together(vec![0, 2]),
+        _ => Linear::None,
+    }
+}
+
+/// The op adds updates of one value.
+pub(super) fn is_scatter_add(op: &Op) -> bool {
+    matches!(op.kind, OpKind::Scatter { .. }) && op.operands.len() == 3 && reducer(op) == Some(Binary::Add)
+}
+
+/// The value is a constant zero, which is a sum of zeros.
+pub(super) fn is_zero(constants: &impl Constants, value: ValueId) -> bool {
+    constants.constant(value).is_some_and(|literal| literal.data.iter().all(|&byte| byte == 0))
+}
+
+fn is_exact(element: ElementType) -> bool {
+    element == ElementType::Bool || element.is_integer()
+}
+
+fn keeps_sums(from: ElementType, to: ElementType) -> bool {
+    to != ElementType::Bool && from != ElementType::Bool && (!is_exact(to) || is_exact(from))
+}
+
+impl<'m> Plan<'m> {
+    /// Notes which values are used as sums, so that the ops that make them do not take the sums.
+    pub(super) fn note_wanted_sums(&mut self, region: &'m Region) -> Result<()> {
+        for_each_op(region, &mut |op| {
+            if let (Role::Constraint, [written, ..], &[operand]) = (role(op), &of_op(op)?[..], &op.operands[..]) {
+                let state = &mut self.states[operand.0 as usize];
+                let axes = self.grid.sharding(written, state.dims.len())?.unreduced;
+                state.summed = state.summed.union(axes);
+            }
+            Ok(())
+        })
+    }
+
+    /// The results of a linear op whose operands are sums are sums, unless an annotation says otherwise.
+    pub(super) fn pass_sums(&mut self, op: &Op, role: Role) {
+        let sums = match (role, &op.kind) {
+            (Role::Nothing, _) => {
+                for (&x, &y) in op.operands.iter().zip(&op.results) {
+                    self.states[y.0 as usize].unreduced = self.state(x).unreduced;
+                }
+                return;
+            }
+            (Role::Plain, OpKind::While | OpKind::If | OpKind::Case) => return,
+            (Role::Plain, _) => match linear(self.func, op, self) {
+                Linear::Together(operands) => {
+                    let values = operands.iter().map(|&i| op.operands[i]);
+                    self.common_sums(&values.collect::<Vec<_>>())
+                }
+                Linear::Apart(operands) => {
+                    let sums = operands.iter().map(|&i| self.state(op.operands[i]).unreduced);
+                    let mut sums = sums.filter(|sum| !sum.is_empty());
+                    match (sums.next(), sums.next()) {
+                        (Some(only), None) => only,
+                        _ => AxisSet::default(),
+                    }
+                }
+                Linear::None => AxisSet::default(),
+            },
+            _ => return,
+        };
+        if let &[result] = &op.results[..] {
+            self.states[result.0 as usize].unreduced = sums;
+        }
+    }
+
+    /// The axes over which all of the values are sums; zero is one over any.
+    pub(super) fn common_sums(&self, values: &[ValueId]) -> AxisSet {
+        let sums = values.iter().filter(|&&value| !is_zero(self, value)).map(|&value| self.state(value).unreduced);
+        sums.reduce(AxisSet::intersection).unwrap_or_default()
+    }
+}
+
+/// How sums pass through one op on each partition.
+pub(super) struct Sums {
+    /// The axes along which the result is a sum because operands are.
+    pub(super) partial: AxisSet,
+    /// The axes along which each operand is to be one.
+    operands: Vec<AxisSet>,
+    /// The operand that the op adds to, and the axes along which the result may be a sum.
+    added_to: Option<(usize, AxisSet)>,
+}
+
+impl Sums {
+    pub(super) fn of(&self, operand: usize) -> AxisSet {
+        self.operands.get(operand).copied().unwrap_or_default()
+    }
+
+    /// Completes the choice once factors are cut. An operand that sums over cut factors are added to counts once only,
+    /// so it has to be a sum over the same axes.
+    pub(super) fn leave_to(&mut self, cut: &[Vec<Axis>], summed: AxisSet) {
+        let Some((operand, wanted)) = self.added_to else { return };
+        let cut = cut.iter().fold(AxisSet::default(), |set, axes| set.union(AxisSet::of(axes)));
+        self.partial = self.partial.union(wanted.difference(cut));
+        self.operands = vec![self.partial; 3];
+        self.operands[1] = AxisSet::default();
+        self.operands[operand] = self.partial.union(summed);
+    }
+}
+
+impl Splitter<'_, '_> {
+    /// Finds the axes along which an op may run on summands of its operands.
+    pub(super) fn sums(&self, op: &Op) -> Result<Sums> {
+        let mut sums = Sums { partial: AxisSet::default(), operands: Vec::new(), added_to: None };
+        let &[result] = &op.results[..] else { return Ok(sums) };
+        let wanted = self.plan.wanted_sums(result);
+        if wanted.is_empty() {
+            return Ok(sums);
+        }
+        let partial = |i: &usize| Ok::<_, CompileError>(self.form(op.operands[*i])?.partial);
+        let (linear, together) = match linear(self.func(), op, self.plan) {
+            Linear::Together(operands) => (operands, true),
+            Linear::Apart(operands) => (operands, false),
+            Linear::None => return Ok(sums),
+        };
+        let all = linear.iter().map(partial).collect::<Result<Vec<_>>>()?;
+        let any = all.iter().copied().fold(AxisSet::default(), AxisSet::union).intersection(wanted);
+        if is_scatter_add(op) {
+            // Factors may be cut along the axes over which only the operand is a sum.
+            sums.partial = all[1].intersection(wanted);
+            sums.added_to = Some((0, any));
+            return Ok(sums);
+        }
+        if !together && all.iter().filter(|sum| !sum.is_empty()).count() > 1 {
+            return Ok(sums);
+        }
+        sums.partial = any;
+        sums.operands = vec![AxisSet::default(); op.operands.len()];
+        for (&i, own) in linear.iter().zip(all) {
+            let as_is = !together || is_zero(self.plan, op.operands[i]);
+            sums.operands[i] = if as_is { own.intersection(any) } else { any };
+        }
+        Ok(sums)
+    }
+}
