@@ -140,13 +140,13 @@ fn sanitized(outcome: &mut Outcome, build: &Path, library: &Installed, headers: 
     if let Some(headers) = headers {
         options.push(("PJRT_INCLUDE_DIR", headers.as_os_str()));
     } else {
-        outcome.skip("tests/c/cpp.cpp, to_pjrt: it needs the PJRT headers");
+        outcome.skip("tests/c/exit.c, and to_pjrt in tests/c/cpp.cpp: they need the PJRT headers");
     }
     if let Err(error) = cmake(&sh::root().join("tests/c"), build, library, &options) {
         outcome.check("tests/c builds", Err(error));
         return;
     }
-    for test in ["options", "registry", "process", "threads", "cpp"] {
+    for test in ["options", "registry", "process", "threads", "exit", "cpp"] {
         for kind in ["shared", "static"] {
             let program = build.join(format!("{test}_{kind}"));
             let ran = sh::output(&mut clean(&program, home)).and_then(|said| expect(&said, " checks"));

@@ -102,6 +102,30 @@ pub trait Backend: Sized + Send + Sync + 'static {
         0
     }
 
+    /// What to do if the process ends while this client exists: frameworks such as PyTorch/XLA never destroy theirs.
+    /// Asked once, when the client is made. By default nothing.
+    ///
+    /// A backend with threads of its own stops them here, or waits until they have no work, because they must not call a
+    /// driver or the framework once the destructors of static objects run. The closure holds what it needs, such as the
+    /// queue, and not the backend, which may be destroyed at the same time.
+    ///
+    /// - **When:** it runs once, in a function that the first client registers with the C library's `atexit`. It runs
+    ///   after `main` returned, or within `exit`, and before the destructors of static objects that were made before the
+    ///   first client. It does not run after `_exit`, `abort` or a signal, not in a process that was forked, and only on
+    ///   Unix: other systems end a process's threads first. If the client is destroyed before, the closure is dropped
+    ///   without being run, and the backend's destructor is what ends its work.
+    /// - **Thread:** the one that ends the process, which may be one of the backend's own, in a callback of the framework.
+    ///   Other threads run on meanwhile, and may still call the plugin.
+    /// - **What it may do:** whatever the backend does on other threads. It should not complete events: that calls the
+    ///   framework's callbacks and wakes its threads, and Python, which has ended by then, ends the process with an error
+    ///   when a thread comes back to it. An event that never becomes ready is harmless. It must return soon: limit each
+    ///   wait to a few seconds.
+    /// - **Afterwards:** the framework may still call, for instance to destroy the client in a destructor of its own. Such
+    ///   calls must return, with an error if need be.
+    fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        None
+    }
+
     /// The devices, addressable or not, in a fixed order; at least one. Asked once.
     fn devices(&self) -> Vec<DeviceInfo>;
 
@@ -348,7 +372,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// is donated ([`Inputs::take`](crate::Inputs::take)); a value that is returned twice is copied once; and a constant
     /// of the program is copied too. Frameworks rely on this: `jnp.array(x, copy=True)` is such a program, one output
     /// may be donated while the other is still read, and another library may write to the memory of an output that it
-    /// imported. The SDK cannot see whether two buffers share memory, so a clone of an input must not be pushed.
+    /// imported. The SDK cannot see whether two buffers share memory, so do not push a clone of an input, unless the memory
+    /// is copied before anybody writes to it and its address is never given out.
     ///
     /// May return before the outputs are computed; then the event completes when they are, and an error it completes
     /// with becomes that of the outputs. Inputs an execution needs after it returns must be cloned or taken.
@@ -377,6 +402,12 @@ pub trait Backend: Sized + Send + Sync + 'static {
 
     /// Fails the earliest execution on a device with that launch id that is not finished: its event completes with the
     /// error. False when there is none. Launches that the SDK has deferred it fails by itself.
+    ///
+    /// This is how a framework, or Ctrl-C in `pjrt run`, ends an execution that would otherwise never end: a loop, or a
+    /// collective whose other members are gone. So an execution that has begun is asked to stop as well: a device of its
+    /// own is reset or its queue aborted, and code on the host looks at a flag in each iteration of a loop. The event
+    /// completes once the execution no longer uses its arguments and outputs. An execution that waits to begin fails at
+    /// once.
     ///
     /// # Errors
     ///

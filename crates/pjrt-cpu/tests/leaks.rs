@@ -52,6 +52,45 @@ fn program(width: usize) -> String {
     )
 }
 
+/// A program unlike all others: of another shape, with another constant, of one of several kinds.
+fn distinct(number: usize) -> (String, usize) {
+    let n = 8 + number % 61;
+    let ty = format!("tensor<{n}x{n}xf32>");
+    let body = match number % 4 {
+        0 => format!("%r = stablehlo.add %x, %c : {ty}"),
+        1 => format!("%r = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : ({ty}, {ty}) -> {ty}"),
+        2 => format!(
+            "%zero = stablehlo.constant dense<0> : tensor<i32>
+             %one = stablehlo.constant dense<1> : tensor<i32>
+             %three = stablehlo.constant dense<3> : tensor<i32>
+             %l:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, {ty}
+               cond {{ %p = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                      stablehlo.return %p : tensor<i1> }}
+               do {{ %b = stablehlo.multiply %a, %c : {ty}
+                    %j = stablehlo.add %i, %one : tensor<i32>
+                    stablehlo.return %j, %b : tensor<i32>, {ty} }}
+             %r = stablehlo.tanh %l#1 : {ty}"
+        ),
+        _ => format!(
+            "%r = \"stablehlo.sort\"(%x) ({{
+               ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+                 %p = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                 stablehlo.return %p : tensor<i1>
+             }}) {{dimension = 0 : i64}} : ({ty}) -> {ty}"
+        ),
+    };
+    let text = format!(
+        "module @program_{number} {{
+           func.func @main(%x: {ty}) -> {ty} {{
+             %c = stablehlo.constant dense<{number}.5> : {ty}
+             {body}
+             return %r : {ty}
+           }}
+         }}"
+    );
+    (text, n)
+}
+
 #[test]
 fn nothing_is_left() {
     let plugin = Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap();
@@ -74,6 +113,14 @@ fn nothing_is_left() {
     });
     flat("errors", 2_000, || {
         assert!(client.compile(&Program::mlir("func.func @main("), &CompileOptions::default()).is_err());
+    });
+    let mut number = 0;
+    flat("distinct programs, compiled and run", 1_000, || {
+        number += 1;
+        let (text, n) = distinct(number);
+        let executable = client.compile(&Program::mlir(text), &CompileOptions::default()).unwrap();
+        let x = client.buffer_from_host(&vec![1.0f32; n * n], &[n as i64, n as i64]).unwrap();
+        executable.execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap();
     });
     let text = program(2);
     flat("programs", 1_000, || {

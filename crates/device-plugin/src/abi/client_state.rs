@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pjrt_sys::{PJRT_Buffer_MemoryLayout, PJRT_Device, PJRT_Memory};
 
+use crate::abi::at_exit::Registration;
 use crate::abi::buffer_handle::Left;
 use crate::abi::counted::{Accounted, Counted, Ref};
 use crate::abi::deferred_launch::DeferredLaunches;
@@ -24,6 +25,8 @@ use crate::{Backend, CreateOptions, DeviceInfo, DevicePlugin, Error, Placement, 
 /// A client: the backend, and the objects that stand for its devices and memories as long as it lives. Buffers and
 /// executables keep it alive, so a framework may destroy them after it.
 pub(crate) struct Client<B: Backend> {
+    /// What to do if the process ends before the client.
+    _at_exit: Registration,
     pub(crate) backend: B,
     pub(crate) process_index: i32,
     pub(crate) topology: Arc<Topology>,
@@ -104,6 +107,7 @@ impl<B: Backend> Client<B> {
             )));
         }
         let client = Ref::new(Self {
+            _at_exit: Registration::new(backend.at_exit()),
             backend,
             process_index,
             topology,

@@ -27,8 +27,14 @@
 //! - **V7** Counting: an object is freed by whoever takes its count to zero, and only then.
 //! - **V9** Pages: an execution shows its arguments in its thread's page before it looks whether they are deleted; who
 //!   deletes one looks at all pages afterwards. Outputs are counted there, too (`ledger`).
+//!
+//! And on this one, which the system upholds:
+//!
+//! - **V10** Code: the library's code stays mapped until the process ends, or until closing the library has run the
+//!   functions that it registered with `atexit`.
 
 mod arrival;
+mod at_exit;
 mod buffer;
 pub(crate) mod buffer_handle;
 pub mod capabilities;

@@ -76,6 +76,16 @@ impl Backend for CpuBackend {
         Ok(Self::new(&Config::new(options, variable)?))
     }
 
+    /// The threads come to rest before the destructors of static objects run.
+    fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        let state = Arc::downgrade(&self.state);
+        Some(Box::new(move || {
+            if let Some(state) = state.upgrade() {
+                state.end_with_process();
+            }
+        }))
+    }
+
     fn platform_version(&self) -> String {
         platform_version()
     }

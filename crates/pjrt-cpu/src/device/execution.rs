@@ -28,6 +28,9 @@ pub(crate) struct State {
 /// How long a client that ends waits for executions that do more than compute outputs, before it stops them.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// How long a process that ends waits for the steps that are under way.
+const LAST_STEP: Duration = Duration::from_secs(5);
+
 /// One execution on one device, with its inputs taken from the framework.
 struct Execution {
     state: Arc<State>,
@@ -71,7 +74,7 @@ impl State {
                 true => self.compute_here(executable, launch, member.as_ref(), None)?,
                 // What may never end is among those that can be stopped, although the caller waits for it here.
                 false => {
-                    let (event, ticket) = self.running.add(target(executable, launch, member.as_ref()));
+                    let (event, ticket) = self.running.add(target(executable, launch, member.as_ref()))?;
                     let mut outputs = Vec::new();
                     ticket.run(|stop| {
                         outputs = self.compute_here(executable, launch, member.as_ref(), Some(stop))?;
@@ -87,7 +90,7 @@ impl State {
             return Ok(Event::ready());
         }
         self.workers.check_process()?;
-        let (event, ticket) = self.running.add(target(executable, launch, member.as_ref()));
+        let (event, ticket) = self.running.add(target(executable, launch, member.as_ref()))?;
         let execution = Execution::new(self, executable, launch, member, &event)?;
         let inputs = execution.pending();
         let (workers, job) = (Arc::clone(&self.workers), execution.job(ticket));
@@ -116,7 +119,7 @@ impl State {
         let mut inputs = Vec::new();
         let mut jobs = Vec::with_capacity(launches.len());
         for (launch, member) in launches.iter_mut().zip(members) {
-            let (event, ticket) = self.running.add(target(executable, launch, Some(&member)));
+            let (event, ticket) = self.running.add(target(executable, launch, Some(&member)))?;
             let execution = Execution::new(self, executable, launch, Some(member), &event)?;
             inputs.extend(execution.pending());
             jobs.push((launch.device, execution.job(ticket)));
@@ -160,17 +163,29 @@ impl State {
     /// left to do, so it is stopped, or its loop might never end. One that calls back is seen by others: it may take as
     /// long as [`GRACE`] before it is stopped too, at the end of the step that is under way.
     pub(crate) fn close(&self) {
-        // In a fork nothing runs, and nothing ever ends.
-        if self.workers.check_process().is_ok() {
-            let gone = |what: &str| Error::new(ErrorCode::CANCELLED, format!("the client was destroyed {what}"));
-            self.running.stop_all(false, &gone("while the program ran"));
-            // A thread of the client cannot wait for the execution that it runs.
-            if !self.workers.is_own_thread() && !self.running.wait_until_none(GRACE) {
-                let patience = GRACE.as_secs();
-                self.running.stop_all(true, &gone(&format!("{patience} s ago, and the program still ran")));
-            }
+        // In a fork nothing runs and nothing ever ends, and at the end of the process the threads are parked.
+        if self.workers.check_process().is_err() || self.running.is_frozen() {
+            return self.workers.abandon();
+        }
+        let gone = |what: &str| Error::new(ErrorCode::CANCELLED, format!("the client was destroyed {what}"));
+        self.running.stop_all(false, &gone("while the program ran"));
+        // A thread of the client cannot wait for the execution that it runs.
+        if !self.workers.is_own_thread() && !self.running.wait_until_none(GRACE) {
+            let patience = GRACE.as_secs();
+            self.running.stop_all(true, &gone(&format!("{patience} s ago, and the program still ran")));
         }
         self.workers.close();
+    }
+
+    /// The process ends while the client exists: its threads come to rest, and call nobody any more.
+    pub(crate) fn end_with_process(&self) {
+        // A fork has none of the threads.
+        if self.workers.check_process().is_ok() {
+            self.running.freeze();
+            if !self.workers.is_own_thread() {
+                self.running.wait_until_none(LAST_STEP);
+            }
+        }
     }
 
     /// Runs a program to its end on the caller's thread.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use device_plugin::{Completer, Error, Event, Result};
+use device_plugin::{Completer, Error, ErrorCode, Event, Result};
 
 use crate::engine::{Stop, World};
 
@@ -23,6 +23,8 @@ struct Executions {
     all: BTreeMap<u64, Entry>,
     /// Threads in [`Running::wait_until_none`].
     waiting: usize,
+    /// The process ends: nothing begins any more, and nobody is told of an end.
+    frozen: bool,
 }
 
 /// What an execution is told apart by, and stopped with.
@@ -47,6 +49,8 @@ enum Phase {
     Waiting(Completer),
     /// It uses what the framework gave it until it ends, with this error if there is one.
     Started(Option<Error>),
+    /// Those who wait for its end are being told.
+    Ended,
 }
 
 /// An execution that is to end, once the lock is given back.
@@ -57,15 +61,16 @@ struct Stopped {
 }
 
 impl Entry {
-    fn is_failed(&self) -> bool {
-        matches!(self.phase, Phase::Started(Some(_)))
+    /// Whether it can still fail: it has not ended, and did not fail before.
+    fn can_fail(&self) -> bool {
+        matches!(self.phase, Phase::Waiting(_) | Phase::Started(None))
     }
 
     /// Notes the error, and asks the execution to end.
     fn stop(&mut self, error: &Error) -> Stopped {
         self.stop.request();
         let completer = match std::mem::replace(&mut self.phase, Phase::Started(Some(error.clone()))) {
-            Phase::Started(_) => None,
+            Phase::Started(_) | Phase::Ended => None,
             Phase::Waiting(completer) => Some(completer),
         };
         Stopped { completer, world: self.target.world.clone(), error: error.clone() }
@@ -90,14 +95,24 @@ impl Running {
     }
 
     /// Notes an execution, whose event is ready when it has run, was poisoned, or is dropped.
-    pub(crate) fn add(self: &Arc<Self>, target: Target) -> (Event, Ticket) {
+    ///
+    /// # Errors
+    ///
+    /// `CANCELLED` once the process ends.
+    pub(crate) fn add(self: &Arc<Self>, target: Target) -> Result<(Event, Ticket)> {
         let (event, completer) = Event::pending();
         let stop = Stop::new();
         let mut executions = self.lock();
+        if executions.frozen {
+            return Err(Error::new(
+                ErrorCode::CANCELLED,
+                "the process ends: no program that takes long is run any more",
+            ));
+        }
         let number = executions.next;
         executions.next += 1;
         executions.all.insert(number, Entry { target, stop: stop.clone(), phase: Phase::Waiting(completer) });
-        (event, Ticket { running: Arc::clone(self), number, stop })
+        Ok((event, Ticket { running: Arc::clone(self), number, stop }))
     }
 
     /// Fails the earliest execution with that id on that device that has not ended and was not failed before; false
@@ -106,7 +121,7 @@ impl Running {
         let stopped = {
             let mut executions = self.lock();
             let is_it = |entry: &&mut Entry| {
-                (entry.target.device, entry.target.launch_id) == (device, launch_id) && !entry.is_failed()
+                (entry.target.device, entry.target.launch_id) == (device, launch_id) && entry.can_fail()
             };
             executions.all.values_mut().find(is_it).map(|entry| entry.stop(error))
         };
@@ -120,13 +135,59 @@ impl Running {
         let stopped: Vec<_> = {
             let mut executions = self.lock();
             let is_meant =
-                |entry: &&mut Entry| !entry.is_failed() && (with_side_effects || !entry.target.has_side_effects);
+                |entry: &&mut Entry| entry.can_fail() && (with_side_effects || !entry.target.has_side_effects);
             executions.all.values_mut().filter(is_meant).map(|entry| entry.stop(error)).collect()
         };
         stopped.into_iter().for_each(Stopped::tell);
     }
 
-    /// Waits until all executions have ended; false if that takes longer.
+    /// Stops all executions for good, and tells nobody: their events never become ready. The framework may be half
+    /// destroyed, and a thread of it that waits for an event must not wake up; Python ends such threads, and with them the
+    /// process.
+    pub(crate) fn freeze(&self) {
+        let mut executions = self.lock();
+        executions.frozen = true;
+        let mut worlds = Vec::new();
+        executions.all.retain(|_, entry| {
+            entry.stop.request();
+            worlds.extend(entry.target.world.clone());
+            // What waits to begin does not, so there is no end to wait for. Its event stays as it is.
+            match std::mem::replace(&mut entry.phase, Phase::Ended) {
+                Phase::Waiting(completer) => {
+                    std::mem::forget(completer);
+                    false
+                }
+                phase => {
+                    entry.phase = phase;
+                    true
+                }
+            }
+        });
+        drop(executions);
+        // Members that wait for others go on, to their end.
+        worlds.iter().for_each(|world| world.stop("the process ends"));
+    }
+
+    /// Whether [`Running::freeze`] was called.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.lock().frozen
+    }
+
+    /// Keeps this thread from telling anybody that its execution has ended, if the process ends.
+    fn park_if_frozen(&self, number: u64) {
+        let mut executions = self.lock();
+        if !executions.frozen {
+            return;
+        }
+        executions.all.remove(&number);
+        drop(executions);
+        self.ended.notify_all();
+        loop {
+            std::thread::park();
+        }
+    }
+
+    /// Waits until all executions have ended, with what waited for that; false if it takes longer.
     pub(crate) fn wait_until_none(&self, longest: Duration) -> bool {
         let start = Instant::now();
         let mut executions = self.lock();
@@ -156,17 +217,21 @@ impl Ticket {
             let phase = executions.all.get_mut(&self.number).map(|entry| &mut entry.phase);
             phase.map(|phase| match phase {
                 Phase::Waiting(_) => std::mem::replace(phase, Phase::Started(None)),
-                Phase::Started(_) => Phase::Started(None),
+                Phase::Started(_) | Phase::Ended => Phase::Ended,
             })
         };
         let Some(Phase::Waiting(completer)) = begun else { return };
-        completer.run_here(move || {
+        completer.run_here(|| {
             let result = work(&self.stop);
-            match self.running.lock().all.get_mut(&self.number).map(|entry| &mut entry.phase) {
-                Some(Phase::Started(Some(error))) => Err(error.clone()),
+            self.running.park_if_frozen(self.number);
+            let mut executions = self.running.lock();
+            let phase = executions.all.get_mut(&self.number).map(|entry| &mut entry.phase);
+            match phase.map(|phase| std::mem::replace(phase, Phase::Ended)) {
+                Some(Phase::Started(Some(error))) => Err(error),
                 _ => result,
             }
         });
+        // The ticket goes after the callbacks, so that a process that ends can wait for them too.
     }
 }
 
@@ -186,8 +251,6 @@ impl Drop for Ticket {
 
 #[cfg(test)]
 mod tests {
-    use device_plugin::ErrorCode;
-
     use super::*;
 
     fn error() -> Error {
@@ -201,9 +264,9 @@ mod tests {
     #[test]
     fn the_earliest_of_that_id_on_that_device_fails() {
         let running = Arc::new(Running::default());
-        let (first, one) = running.add(on(0, 7));
-        let (second, two) = running.add(on(0, 7));
-        let (other, three) = running.add(on(1, 7));
+        let (first, one) = running.add(on(0, 7)).unwrap();
+        let (second, two) = running.add(on(0, 7)).unwrap();
+        let (other, three) = running.add(on(1, 7)).unwrap();
         assert!(!running.poison(0, 8, &error()) && !running.poison(2, 7, &error()));
         assert!(running.poison(0, 7, &error()));
         assert_eq!(first.result(), Some(Err(error())));
@@ -223,7 +286,7 @@ mod tests {
     #[test]
     fn what_runs_is_asked_to_stop_and_fails_when_it_has() {
         let running = Arc::new(Running::default());
-        let (event, ticket) = running.add(on(0, 1));
+        let (event, ticket) = running.add(on(0, 1)).unwrap();
         let within = (Arc::clone(&running), event.clone());
         ticket.run(move |stop| {
             assert!(!stop.is_requested());
@@ -233,11 +296,12 @@ mod tests {
             assert!(!within.1.is_ready(), "it uses what it was given");
             Ok(())
         });
+        assert!(!running.poison(0, 1, &error()), "it has ended");
         assert_eq!(event.result(), Some(Err(error())));
-        let (event, ticket) = running.add(on(0, 1));
+        let (event, ticket) = running.add(on(0, 1)).unwrap();
         ticket.run(|_| panic!("on purpose"));
         assert_eq!(event.result().unwrap().unwrap_err().code(), ErrorCode::INTERNAL);
-        let (event, ticket) = running.add(on(0, 1));
+        let (event, ticket) = running.add(on(0, 1)).unwrap();
         drop(ticket);
         assert_eq!(event.result().unwrap().unwrap_err().code(), ErrorCode::CANCELLED);
         assert!(!running.poison(0, 1, &error()));
@@ -247,8 +311,8 @@ mod tests {
     #[test]
     fn executions_with_side_effects_are_stopped_last() {
         let running = Arc::new(Running::default());
-        let (pure, one) = running.add(on(0, 1));
-        let (effectful, two) = running.add(Target { has_side_effects: true, ..on(0, 2) });
+        let (pure, one) = running.add(on(0, 1)).unwrap();
+        let (effectful, two) = running.add(Target { has_side_effects: true, ..on(0, 2) }).unwrap();
         running.stop_all(false, &error());
         assert_eq!((pure.result(), effectful.result()), (Some(Err(error())), None));
         assert!(!running.wait_until_none(Duration::ZERO));
@@ -259,9 +323,33 @@ mod tests {
     }
 
     #[test]
+    fn nobody_hears_of_executions_that_a_process_takes_with_it() {
+        let running = Arc::new(Running::default());
+        let (waiting, kept) = running.add(on(0, 1)).unwrap();
+        let (started, ticket) = running.add(on(0, 2)).unwrap();
+        let (begin, begun) = std::sync::mpsc::channel();
+        // The thread stays, as the threads of a process that ends do.
+        std::thread::spawn(move || {
+            ticket.run(|stop| {
+                begin.send(()).unwrap();
+                while !stop.is_requested() {
+                    std::thread::yield_now();
+                }
+                Err(error())
+            });
+        });
+        begun.recv().unwrap();
+        running.freeze();
+        assert!(running.wait_until_none(Duration::from_secs(600)));
+        kept.run(|_| panic!("it does not run any more"));
+        assert_eq!((waiting.result(), started.result()), (None, None));
+        assert_eq!(running.add(on(0, 3)).map(drop).unwrap_err().code(), ErrorCode::CANCELLED);
+    }
+
+    #[test]
     fn waiting_ends_with_the_last_execution() {
         let running = Arc::new(Running::default());
-        let (_, ticket) = running.add(on(0, 1));
+        let (_, ticket) = running.add(on(0, 1)).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| running.wait_until_none(Duration::from_secs(600)));
             while running.lock().waiting == 0 {

@@ -182,16 +182,7 @@ impl Workers {
     /// Ends the threads once they have run all that was submitted, and waits for that. One of them may call it: then
     /// they end by themselves, for some may wait for what only the caller's thread will run.
     pub(crate) fn close(&self) {
-        let threads = {
-            let mut queue = lock(&self.queue);
-            queue.closed = true;
-            std::mem::take(&mut queue.threads)
-        };
-        let members = std::mem::take(&mut *lock(&self.members));
-        if self.check_process().is_err() {
-            // The handles are of threads that this process does not have: there is nobody to wait for.
-            return std::mem::forget((threads, members));
-        }
+        let (threads, members) = self.take_threads();
         self.wake.notify_all();
         let members = members.into_iter().flatten().map(|member| {
             drop(member.jobs);
@@ -206,6 +197,22 @@ impl Workers {
             // Jobs contain their panics.
             let _ = thread.join();
         }
+    }
+
+    /// Lets go of the threads, of which none ends any more: in a fork they do not exist, and in a process that ends they
+    /// are parked.
+    pub(crate) fn abandon(&self) {
+        std::mem::forget(self.take_threads());
+    }
+
+    /// Takes no more jobs.
+    fn take_threads(&self) -> (Vec<JoinHandle<()>>, Vec<Option<Member>>) {
+        let threads = {
+            let mut queue = lock(&self.queue);
+            queue.closed = true;
+            std::mem::take(&mut queue.threads)
+        };
+        (threads, std::mem::take(&mut *lock(&self.members)))
     }
 
     /// Number of threads, for tests.
@@ -317,7 +324,7 @@ mod tests {
         // It never ends, as a thread of another process.
         let (end, ended) = channel::<()>();
         workers.launch(vec![(0, Box::new(move || assert!(ended.recv().is_err())))]).unwrap();
-        workers.close();
+        workers.abandon();
         drop(end);
     }
 

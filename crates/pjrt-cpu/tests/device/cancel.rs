@@ -12,7 +12,7 @@ use pjrt_cpu::ffi;
 use crate::{INCREMENT, client, compile, plugin};
 
 /// Counts for ever.
-const ENDLESS: &str = "
+pub(crate) const ENDLESS: &str = "
 func.func @main(%x: tensor<i32>) -> tensor<i32> {
   %one = stablehlo.constant dense<1> : tensor<i32>
   %true = stablehlo.constant dense<true> : tensor<i1>

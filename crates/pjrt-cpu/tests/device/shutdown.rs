@@ -1,6 +1,7 @@
 //! The end of clients and processes.
 
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::asynchrony::under_way;
@@ -58,28 +59,62 @@ fn clients_leave_no_threads() {
                 std::thread::yield_now();
             }
         }
-        _ => child("clients_leave_no_threads", "threads"),
+        _ => drop(child("clients_leave_no_threads", "threads")),
     }
 }
+
+/// Ways to end a process while an endless loop runs, or other work is under way.
+const ENDS: [&str; 7] = ["exit", "return", "callback", "download", "static", "own thread", "finite"];
 
 #[test]
 fn a_process_may_end_while_work_is_in_flight() {
-    match std::env::var(CHILD).as_deref() {
-        Ok("exit") => {
-            let client = client(2);
-            let (execution, _) = under_way(&client);
-            execution.done.on_ready(|_| ()).unwrap();
-            std::process::exit(0);
+    let Ok(end) = std::env::var(CHILD) else {
+        for end in ENDS {
+            // An unlucky moment is rare.
+            for _ in 0..5 {
+                let said = child("a_process_may_end_while_work_is_in_flight", end);
+                assert!(!said.contains("the callback"), "{end}: nobody hears of the end: {said}");
+            }
         }
-        _ => child("a_process_may_end_while_work_is_in_flight", "exit"),
+        return;
+    };
+    static CLIENT: OnceLock<pjrt::Client> = OnceLock::new();
+    let client = client(2);
+    let endless = compile(&client, crate::cancel::ENDLESS);
+    let x = client.buffer_from_host(&[0i32], &[]).unwrap();
+    let execution = endless.execute_with(vec![(&x).into()], &Default::default()).unwrap();
+    assert!(!execution.done.is_ready().unwrap());
+    let say = |_| eprintln!("the callback was called");
+    match &*end {
+        "exit" => execution.done.on_ready(say).unwrap(),
+        "callback" => {
+            execution.done.on_ready(say).unwrap();
+            std::mem::forget((client.clone(), execution));
+        }
+        "download" => std::mem::forget(execution.outputs[0].to_host_async::<i32>().unwrap()),
+        "static" => drop(CLIENT.set(client.clone())),
+        "own thread" => {
+            let (finite, _) = under_way(&client);
+            finite.done.on_ready(|_| std::process::exit(0)).unwrap();
+            std::mem::forget(finite);
+            loop {
+                std::thread::park();
+            }
+        }
+        "finite" => drop(under_way(&client)),
+        // Here everything is dropped, and the process ends by itself.
+        "return" => return,
+        other => panic!("{other:?} is not a way to end"),
     }
+    std::process::exit(0);
 }
 
-/// Runs one test of this program in a process of its own.
-fn child(test: &str, what: &str) {
+/// Runs one test of this program in a process of its own, and gives what it said.
+fn child(test: &str, what: &str) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let name = format!("shutdown::{test}");
     let output = command.args(["--exact", &name, "--nocapture"]).env(CHILD, what).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {text}", output.status);
+    assert!(output.status.success(), "{what}: {}: {text}", output.status);
+    text.into_owned()
 }
