@@ -214,7 +214,7 @@ impl<'m> Cx<'_, 'm> {
     /// One of the tensors of a `reduce_scatter`.
     fn scattered(&mut self, a: &Named<'_>, x: Tv, groups: Groups, size: usize) -> Result<Vec<Tv>> {
         let d = self.dimension(a, "scatter_dimension", &x.ty)?;
-        self.ensure(x.ty.dims[d] % size == 0, || format!("dimension {d} of {} among {size} members", x.ty))?;
+        self.ensure(x.ty.dims[d].is_multiple_of(size), || format!("dimension {d} of {} among {size} members", x.ty))?;
         let mut dims = x.ty.dims.to_vec();
         dims[d] /= size;
         let ty = self.typed(x.ty.dtype, &dims)?;
