@@ -47,6 +47,7 @@ fn hang() -> ! {
 
 /// Starts processes that would live on: one in this process's group, one in a session of its own. They and this process
 /// hold the pipe `ODD_PIPE` open, whose reader sees when the last of them has ended.
+#[allow(clippy::zombie_processes, reason = "the test checks that these processes do not outlive the command")]
 fn start_children() {
     let path = std::env::var_os("ODD_PIPE").expect("the test names a pipe");
     let mut pipe = std::fs::File::options().write(true).open(path).expect("the pipe opens");
