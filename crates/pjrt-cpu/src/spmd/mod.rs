@@ -20,6 +20,7 @@ mod reshard;
 mod round_trip;
 mod rules;
 mod split;
+mod spread;
 mod written;
 
 #[cfg(test)]

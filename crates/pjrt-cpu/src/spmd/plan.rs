@@ -6,6 +6,7 @@ use stablehlo::ir::{Attribute, Attributes, Func, Literal, Module, Op, OpKind, Re
 
 use super::grid::{Axis, AxisSet, Grid, Sharding, Spec};
 use super::rules::{Constants, Mapping, Rule, rule, shape};
+use super::spread::Edge;
 use super::written::{self, Written, WrittenMesh};
 use crate::engine::{CompileError, place};
 
@@ -15,7 +16,7 @@ type Result<T> = std::result::Result<T, CompileError>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     pub(super) dims: Spec,
-    open: Vec<bool>,
+    pub(super) open: Vec<bool>,
     /// Axes along which each device has a value of its own.
     pub(super) manual: AxisSet,
     /// Axes along which devices hold summands of the value.
@@ -24,7 +25,7 @@ pub(super) struct State {
     pub(super) summed: AxisSet,
     pub(super) extents: Vec<usize>,
     /// Only annotations may cut it unevenly: whoever sees the value from outside did not ask for padding.
-    even: bool,
+    pub(super) even: bool,
 }
 
 /// What becomes of an annotation that cuts a dimension unevenly.
@@ -103,12 +104,6 @@ impl Constants for Plan<'_> {
         let state = self.state(value);
         state.unreduced.union(state.summed)
     }
-}
-
-/// States that are cut together.
-enum Edge {
-    Rule { sizes: Vec<usize>, alone: Vec<bool>, tensors: Vec<(usize, Mapping)> },
-    Border { outer: usize, inner: usize, prefix: Spec },
 }
 
 fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
@@ -529,77 +524,6 @@ impl<'m> Plan<'m> {
         }
         Ok(())
     }
-
-    /// Goes forwards and backwards until nothing changes. Every change adds an axis, so it ends.
-    fn spread(&mut self, edges: &[Edge]) {
-        loop {
-            let mut changed = false;
-            for edge in edges {
-                changed |= self.along(edge);
-            }
-            for edge in edges.iter().rev() {
-                changed |= self.along(edge);
-            }
-            if !changed {
-                return;
-            }
-        }
-    }
-
-    fn along(&mut self, edge: &Edge) -> bool {
-        let mut changed = false;
-        match edge {
-            Edge::Rule { sizes, alone, tensors } => {
-                let mut best: Vec<Vec<Axis>> = vec![Vec::new(); sizes.len()];
-                for (at, mapping) in tensors {
-                    for (axes, factors) in self.states[*at].dims.iter().zip(mapping) {
-                        for (factor, axes) in project(&self.grid, axes, factors, sizes, alone) {
-                            if axes.len() > best[factor].len() {
-                                best[factor] = axes;
-                            }
-                        }
-                    }
-                }
-                for (at, mapping) in tensors {
-                    for (d, factors) in mapping.iter().enumerate() {
-                        let axes = join(&self.grid, factors, sizes, &best);
-                        changed |= self.extend(*at, d, &axes);
-                    }
-                }
-            }
-            Edge::Border { outer, inner, prefix } => {
-                for (d, prefix) in prefix.iter().enumerate() {
-                    let axes = [&prefix[..], &self.states[*inner].dims[d]].concat();
-                    changed |= self.extend(*outer, d, &axes);
-                    let free = self.states[*outer].dims[d].get(prefix.len()..).unwrap_or_default().to_vec();
-                    changed |= self.extend(*inner, d, &free);
-                }
-            }
-        }
-        changed
-    }
-
-    /// Adds axes to an open dimension as far as they are free and cut it evenly, or into smaller parts.
-    fn extend(&mut self, at: usize, d: usize, axes: &[Axis]) -> bool {
-        let state = &self.states[at];
-        let current = &state.dims[d];
-        if !state.open[d] || !axes.starts_with(current) || axes.len() == current.len() {
-            return false;
-        }
-        let mut used = state.manual.union(state.unreduced).union(state.summed);
-        state.dims.iter().for_each(|axes| used.add(axes));
-        let local = |count: usize| self.grid.local(state.extents[d], &axes[..count]);
-        let fits = |count: &usize| {
-            let added = &axes[current.len()..*count];
-            let even = state.extents[d].is_multiple_of(self.grid.parts(&axes[..*count]));
-            added.iter().all(|&a| !used.contains(a)) && (even || !state.even && local(*count) < local(count - 1))
-        };
-        let count = (current.len() + 1..=axes.len()).take_while(fits).last();
-        if let Some(count) = count {
-            self.states[at].dims[d] = axes[..count].to_vec();
-        }
-        count.is_some()
-    }
 }
 
 impl State {
@@ -636,47 +560,6 @@ fn prefix(dims: &Spec, manual: AxisSet) -> Result<Spec> {
     dims.iter().map(split).collect::<Option<Spec>>().ok_or_else(|| {
         CompileError::unsupported("a dimension cut along a manual axis inside of one that is not manual")
     })
-}
-
-/// What the axes of a dimension are for each of its factors.
-pub(super) fn project(
-    grid: &Grid,
-    axes: &[Axis],
-    factors: &[usize],
-    sizes: &[usize],
-    alone: &[bool],
-) -> Vec<(usize, Vec<Axis>)> {
-    if let &[factor] = factors
-        && alone[factor]
-    {
-        return vec![(factor, axes.to_vec())];
-    }
-    let mut rest = axes;
-    let mut found = Vec::with_capacity(factors.len());
-    for &factor in factors {
-        let fits = |count: &usize| sizes[factor].is_multiple_of(grid.parts(&rest[..*count]));
-        let count = (0..=rest.len()).take_while(fits).last().unwrap_or(0);
-        let (own, other) = rest.split_at(count);
-        found.push((factor, own.to_vec()));
-        rest = other;
-        // Only the parts of a whole major factor are parts of the next.
-        if grid.parts(own) != sizes[factor] {
-            break;
-        }
-    }
-    found
-}
-
-/// The axes of a dimension whose factors are cut like that.
-pub(super) fn join(grid: &Grid, factors: &[usize], sizes: &[usize], cut: &[Vec<Axis>]) -> Vec<Axis> {
-    let mut axes = Vec::new();
-    for &factor in factors {
-        axes.extend(&cut[factor]);
-        if grid.parts(&cut[factor]) != sizes[factor] {
-            break;
-        }
-    }
-    axes
 }
 
 /// The meshes of the program, by `@name`.

@@ -10,8 +10,9 @@ use super::build::{Builder, id_matrix};
 use super::grid::{Axis, AxisSet, Grid, Spec};
 use super::mesh_groups::mesh_groups;
 use super::outside::is_cross_partition;
-use super::plan::{Border, Plan, Role, join, local_shape, manual_of, project, role};
+use super::plan::{Border, Plan, Role, local_shape, manual_of, role};
 use super::rules::{Constants, Mapping, Rule, reducer, rule};
+use super::spread::{join, project};
 use crate::engine::{CompileError, place};
 
 type Result<T> = std::result::Result<T, CompileError>;

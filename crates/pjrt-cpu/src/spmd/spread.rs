@@ -1,0 +1,125 @@
+//! Propagates shardings along the ops, forwards and backwards, until nothing changes.
+
+use super::grid::{Axis, Grid, Spec};
+use super::plan::Plan;
+use super::rules::Mapping;
+
+/// States that are cut together.
+pub(super) enum Edge {
+    Rule { sizes: Vec<usize>, alone: Vec<bool>, tensors: Vec<(usize, Mapping)> },
+    Border { outer: usize, inner: usize, prefix: Spec },
+}
+
+impl Plan<'_> {
+    /// Goes forwards and backwards until nothing changes. Every change adds an axis, so it ends.
+    pub(super) fn spread(&mut self, edges: &[Edge]) {
+        loop {
+            let mut changed = false;
+            for edge in edges {
+                changed |= self.along(edge);
+            }
+            for edge in edges.iter().rev() {
+                changed |= self.along(edge);
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    fn along(&mut self, edge: &Edge) -> bool {
+        let mut changed = false;
+        match edge {
+            Edge::Rule { sizes, alone, tensors } => {
+                let mut best: Vec<Vec<Axis>> = vec![Vec::new(); sizes.len()];
+                for (at, mapping) in tensors {
+                    for (axes, factors) in self.states[*at].dims.iter().zip(mapping) {
+                        for (factor, axes) in project(&self.grid, axes, factors, sizes, alone) {
+                            if axes.len() > best[factor].len() {
+                                best[factor] = axes;
+                            }
+                        }
+                    }
+                }
+                for (at, mapping) in tensors {
+                    for (d, factors) in mapping.iter().enumerate() {
+                        let axes = join(&self.grid, factors, sizes, &best);
+                        changed |= self.extend(*at, d, &axes);
+                    }
+                }
+            }
+            Edge::Border { outer, inner, prefix } => {
+                for (d, prefix) in prefix.iter().enumerate() {
+                    let axes = [&prefix[..], &self.states[*inner].dims[d]].concat();
+                    changed |= self.extend(*outer, d, &axes);
+                    let free = self.states[*outer].dims[d].get(prefix.len()..).unwrap_or_default().to_vec();
+                    changed |= self.extend(*inner, d, &free);
+                }
+            }
+        }
+        changed
+    }
+
+    /// Adds axes to an open dimension as far as they are free and cut it evenly, or into smaller parts.
+    fn extend(&mut self, at: usize, d: usize, axes: &[Axis]) -> bool {
+        let state = &self.states[at];
+        let current = &state.dims[d];
+        if !state.open[d] || !axes.starts_with(current) || axes.len() == current.len() {
+            return false;
+        }
+        let mut used = state.manual.union(state.unreduced).union(state.summed);
+        state.dims.iter().for_each(|axes| used.add(axes));
+        let local = |count: usize| self.grid.local(state.extents[d], &axes[..count]);
+        let fits = |count: &usize| {
+            let added = &axes[current.len()..*count];
+            let even = state.extents[d].is_multiple_of(self.grid.parts(&axes[..*count]));
+            added.iter().all(|&a| !used.contains(a)) && (even || !state.even && local(*count) < local(count - 1))
+        };
+        let count = (current.len() + 1..=axes.len()).take_while(fits).last();
+        if let Some(count) = count {
+            self.states[at].dims[d] = axes[..count].to_vec();
+        }
+        count.is_some()
+    }
+}
+
+/// What the axes of a dimension are for each of its factors.
+pub(super) fn project(
+    grid: &Grid,
+    axes: &[Axis],
+    factors: &[usize],
+    sizes: &[usize],
+    alone: &[bool],
+) -> Vec<(usize, Vec<Axis>)> {
+    if let &[factor] = factors
+        && alone[factor]
+    {
+        return vec![(factor, axes.to_vec())];
+    }
+    let mut rest = axes;
+    let mut found = Vec::with_capacity(factors.len());
+    for &factor in factors {
+        let fits = |count: &usize| sizes[factor].is_multiple_of(grid.parts(&rest[..*count]));
+        let count = (0..=rest.len()).take_while(fits).last().unwrap_or(0);
+        let (own, other) = rest.split_at(count);
+        found.push((factor, own.to_vec()));
+        rest = other;
+        // Only the parts of a whole major factor are parts of the next.
+        if grid.parts(own) != sizes[factor] {
+            break;
+        }
+    }
+    found
+}
+
+/// The axes of a dimension whose factors are cut like that.
+pub(super) fn join(grid: &Grid, factors: &[usize], sizes: &[usize], cut: &[Vec<Axis>]) -> Vec<Axis> {
+    let mut axes = Vec::new();
+    for &factor in factors {
+        axes.extend(&cut[factor]);
+        if grid.parts(&cut[factor]) != sizes[factor] {
+            break;
+        }
+    }
+    axes
+}
