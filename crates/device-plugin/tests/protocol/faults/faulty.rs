@@ -346,6 +346,11 @@ impl Backend for Device {
         Ok(Buffer::new(buffer.0.0.clone()))
     }
 
+    fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        enter_or_panic("at_exit");
+        None
+    }
+
     fn compile_options() -> CompileOptionSchema {
         enter_or_panic("compile_options");
         CompileOptionSchema::any()

@@ -329,6 +329,7 @@ const INFALLIBLE: &[Case] = &[
     ("devices", "PJRT_Client_Create", FALLIBLE[0].2),
     ("memories", "PJRT_Client_Create", FALLIBLE[0].2),
     ("topology_attributes", "PJRT_Client_Create", FALLIBLE[0].2),
+    ("at_exit", "PJRT_Client_Create", FALLIBLE[0].2),
     ("dynamic_dimensions", "PJRT_Buffer_UnpaddedDimensions", |w| {
         let buffer = w.put()?;
         let asked = plugin().ask::<slot::PJRT_Buffer_UnpaddedDimensions>(|args| args.buffer = buffer).map(drop);
