@@ -57,11 +57,22 @@ struct Registry {
     by_path: HashMap<PathBuf, (Loaded, Mapped, Foreign<*const PJRT_Api>)>,
     /// By address of the table: one file may have several paths.
     by_table: HashMap<usize, Loaded>,
+    /// How often a file was loaded beside another one that had the same path.
+    replacements: usize,
 }
 
 fn registry() -> std::sync::MutexGuard<'static, Registry> {
     static REGISTRY: OnceLock<Mutex<Registry>> = OnceLock::new();
     REGISTRY.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Another spelling of an absolute path: `/folder/././library.so`.
+fn spelled_anew(path: &Path, dots: usize) -> PathBuf {
+    let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else { return path.to_owned() };
+    let mut spelling = folder.to_owned();
+    (0..dots).for_each(|_| spelling.push("."));
+    spelling.push(file);
+    spelling
 }
 
 impl Plugin {
@@ -105,6 +116,41 @@ impl Plugin {
         };
         // SAFETY: this function's contract.
         unsafe { Self::initialize(&loaded, table.0, Some((canonical, library))) }
+    }
+
+    /// Loads the file that is at a path now, beside the one that [`Plugin::load`] loaded from the same path before and
+    /// that has been replaced since. Both stay usable, and `load` goes on to return the first one.
+    ///
+    /// A file that is loaded already gives its plugin again. Linux's dynamic loaders and macOS's tell files apart by device and
+    /// inode. This therefore works for a file that was renamed over the old one, and not for one that was overwritten
+    /// in place.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Plugin::load`].
+    ///
+    /// # Safety
+    ///
+    /// That of [`Plugin::load`].
+    pub unsafe fn load_replacement(path: impl AsRef<Path>) -> Result<Self, LoadError> {
+        let path = path.as_ref();
+        let fail = |kind| LoadError::new(Some(path), kind);
+        let canonical = path.canonicalize().map_err(|error| fail(LoadErrorKind::File(error.to_string())))?;
+        let number = {
+            let mut registry = registry();
+            registry.replacements += 1;
+            registry.replacements
+        };
+        // The loader returns what it loaded under the same spelling before, without looking at the file.
+        let spelling = spelled_anew(&canonical, number);
+        // SAFETY: this function's contract.
+        let (library, table) = unsafe { library::get_pjrt_api(&spelling) }.map_err(fail)?;
+        if table.is_null() {
+            return Err(fail(LoadErrorKind::NullTable));
+        }
+        let loaded = registry().by_table.entry(table.addr()).or_default().clone();
+        // SAFETY: this function's contract.
+        unsafe { Self::initialize(&loaded, table, Some((canonical, library))) }
     }
 
     /// Calls the function by which a library describes itself, without asking it for its table; none where it has no

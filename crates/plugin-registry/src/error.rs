@@ -8,7 +8,7 @@ use device_plugin::Faults;
 
 use crate::discovery::Refusal;
 use crate::lease::{Held, LeaseError};
-use crate::registry::{Outstanding, PluginId};
+use crate::registry::{FileChange, Outstanding, PluginId};
 use crate::select::SelectError;
 
 /// An error of this crate.
@@ -101,6 +101,15 @@ pub enum Error {
     OtherSetup {
         /// The plugin.
         name: String,
+    },
+    /// The library is loaded in this process, and its file has changed since.
+    Replaced {
+        /// The plugin.
+        name: String,
+        /// The library's file.
+        path: PathBuf,
+        /// How the file changed.
+        change: FileChange,
     },
     /// The plugin was shut down, which happens once in a process.
     ShutDown {
@@ -196,6 +205,19 @@ impl fmt::Display for Error {
                 f,
                 "plugin {name} is loaded in this process, set up for another place among processes; a library reads \
                  its set-up once: choose the place before it is first loaded"
+            ),
+            Self::Replaced { name, path, change: FileChange::Replaced } => write!(
+                f,
+                "plugin {name} is loaded in this process, and {} has been replaced by another file since: start \
+                 another process, or choose with LoadOptions::if_replaced to keep the loaded library or to load the \
+                 new one beside it",
+                path.display()
+            ),
+            Self::Replaced { name, path, change: FileChange::Overwritten } => write!(
+                f,
+                "plugin {name} is loaded in this process, and {} has been overwritten in place since, so its code may \
+                 be damaged: start another process, and replace libraries by renaming a new file over them",
+                path.display()
             ),
             Self::ShutDown { name } => {
                 write!(f, "plugin {name} was shut down, which happens once in a process: start another process")

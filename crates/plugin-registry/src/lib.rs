@@ -43,8 +43,8 @@ pub use lease::{Held, Holder, LockFolder};
 pub use open::{find, names, open};
 pub use policy::Policy;
 pub use registry::{
-    ClientLease, LoadOptions, LoadedPlugin, Outstanding, PluginEntry, PluginId, PluginRegistry, ProcessEnvironment,
-    RegistryBuilder, Status,
+    ClientLease, FileChange, IfReplaced, LoadOptions, LoadedPlugin, Outstanding, PluginEntry, PluginId, PluginRegistry,
+    ProcessEnvironment, RegistryBuilder, Status,
 };
 pub use select::SelectError;
 

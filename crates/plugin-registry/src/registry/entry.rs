@@ -142,13 +142,14 @@ impl PluginEntry {
     ///
     /// [`Error::Stale`], [`Error::Disabled`], [`Error::Refused`]; [`Error::Setup`] where the process lacks variables
     /// the plugin needs; [`Error::OtherSetup`] where it was loaded for another place among processes;
-    /// [`Error::ShutDown`]; [`Error::Load`] with what the library's loader or the plugin says.
+    /// [`Error::Replaced`] where its file changed since it was loaded; [`Error::ShutDown`]; [`Error::Load`] with what the library's loader or the plugin says.
     pub fn load_with(&self, options: &LoadOptions<'_>) -> Result<LoadedPlugin, Error> {
         self.registry.check(self.id, self.name())?;
         let descriptor = self.usable()?;
         let source = Source::of(descriptor)?;
         let check = |path: &Path| self.registry.check_file(&self.record, path);
-        let (used, setup, outstanding) = Shared::of(&source).load(&source, descriptor, options, check)?;
+        let (used, setup, outstanding) =
+            Shared::of(&source).newest(options).load(&source, descriptor, options, check)?;
         self.registry.keep(self.id, &self.record, &used)?;
         Ok(LoadedPlugin::new(self.clone(), descriptor, &used, setup, outstanding))
     }

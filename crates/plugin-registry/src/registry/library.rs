@@ -8,8 +8,9 @@ use std::time::Instant;
 use device_plugin::{Descriptor, Library, StaticApi};
 use pjrt::Plugin;
 
+use super::loaded_file::{FileChange, LoadedFile};
 use super::record::{Key, beside, has_folder};
-use super::setup::{LoadOptions, Outstanding, Setup};
+use super::setup::{IfReplaced, LoadOptions, Outstanding, Setup};
 use crate::describe::describe_loaded;
 use crate::discovery::{Discovery, Refusal};
 use crate::error::Error;
@@ -22,14 +23,27 @@ pub(crate) struct Shared {
     clients: Mutex<usize>,
     /// Signalled when the last of them is gone.
     alone: Condvar,
+    /// Whether this is a file that replaced the one that was loaded first.
+    is_replacement: bool,
+    /// The library of the file that replaced this one's, once it is to be loaded.
+    successor: OnceLock<Arc<Shared>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    loaded: Option<(Plugin, Setup)>,
+    loaded: Option<Loaded>,
     current: Weak<Use>,
     /// Its C function to shut it down was called: nothing may use it again.
     ended: bool,
+}
+
+/// A library that was loaded.
+#[derive(Debug)]
+struct Loaded {
+    plugin: Plugin,
+    setup: Setup,
+    /// `None` for a table within the program.
+    file: Option<LoadedFile>,
 }
 
 /// Keeps a loaded plugin from being shut down. One at a time for each library; the registries that loaded it and the
@@ -59,6 +73,24 @@ impl Shared {
         libraries.lock().unwrap_or_else(PoisonError::into_inner).entry(source.key()).or_default().clone()
     }
 
+    /// The library of the newest file that was loaded from this path. If the file was replaced and the options ask for
+    /// the new one, this is its library, which is not loaded yet.
+    pub(crate) fn newest(self: Arc<Self>, options: &LoadOptions<'_>) -> Arc<Self> {
+        let mut newest = self;
+        loop {
+            if let Some(successor) = newest.successor.get() {
+                newest = successor.clone();
+                continue;
+            }
+            let change = newest.state().loaded.as_ref().and_then(Loaded::change);
+            if change != Some(FileChange::Replaced) || options.choice_if_replaced() != IfReplaced::LoadBeside {
+                return newest;
+            }
+            newest =
+                newest.successor.get_or_init(|| Arc::new(Self { is_replacement: true, ..Self::default() })).clone();
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,17 +110,20 @@ impl Shared {
             return Err(Error::ShutDown { name: name.clone() });
         }
         let (plugin, setup, outstanding) = match &state.loaded {
-            Some((plugin, applied)) => {
-                applied.confirm(descriptor, options)?;
-                (plugin.clone(), applied.clone(), Vec::new())
+            Some(loaded) => {
+                loaded.setup.confirm(descriptor, options)?;
+                loaded.expect_unchanged(name, options)?;
+                (loaded.plugin.clone(), loaded.setup.clone(), Vec::new())
             }
             None => {
                 if let Source::File(path) = source {
                     check(path)?;
                 }
                 let (setup, outstanding) = Setup::carry_out(descriptor, options)?;
-                let plugin = source.open()?;
-                state.loaded = Some((plugin.clone(), setup.clone()));
+                // Before the library is loaded: a file that takes its path meanwhile is a change.
+                let file = source.file().and_then(|path| LoadedFile::open(path).ok());
+                let plugin = source.open(self.is_replacement)?;
+                state.loaded = Some(Loaded { plugin: plugin.clone(), setup: setup.clone(), file });
                 (plugin, setup, outstanding)
             }
         };
@@ -120,6 +155,24 @@ impl Shared {
 
     fn counted(&self) -> MutexGuard<'_, usize> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Loaded {
+    fn change(&self) -> Option<FileChange> {
+        self.file.as_ref()?.change()
+    }
+
+    /// Refuses a library whose file changed, unless the options accept that.
+    fn expect_unchanged(&self, name: &str, options: &LoadOptions<'_>) -> Result<(), Error> {
+        let Some((file, change)) = self.file.as_ref().and_then(|file| Some((file, file.change()?))) else {
+            return Ok(());
+        };
+        if options.choice_if_replaced() == IfReplaced::KeepLoaded {
+            tracing::warn!(plugin = %name, path = %file.path().display(), ?change, "the library's file has changed");
+            return Ok(());
+        }
+        Err(Error::Replaced { name: name.to_owned(), path: file.path().to_owned(), change })
     }
 }
 
@@ -160,10 +213,17 @@ impl Source {
         }
     }
 
-    fn open(&self) -> Result<Plugin, pjrt::LoadError> {
+    fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Table(_) => None,
+            Self::File(path) => Some(path),
+        }
+    }
+
+    fn open(&self, is_replacement: bool) -> Result<Plugin, pjrt::LoadError> {
         match self {
             Self::Table(table) => Plugin::from_static(*table),
-            Self::File(path) => load(path),
+            Self::File(path) => load(path, is_replacement),
         }
     }
 }
@@ -174,8 +234,12 @@ fn own_description(plugin: &Plugin) -> Option<Descriptor> {
     own.inspect_err(|error| tracing::warn!(%error, "a library's own description is left out")).ok()?
 }
 
-fn load(path: &Path) -> Result<Plugin, pjrt::LoadError> {
-    // SAFETY: R1: who registered the library, named it or let it be discovered promised C1 to C9 for it.
+fn load(path: &Path, is_replacement: bool) -> Result<Plugin, pjrt::LoadError> {
+    if is_replacement {
+        // SAFETY: R1: who registered the library, named it or let it be discovered promised C1 to C9 for it.
+        return unsafe { Plugin::load_replacement(path) };
+    }
+    // SAFETY: R1: as above.
     unsafe { Plugin::load(path) }
 }
 

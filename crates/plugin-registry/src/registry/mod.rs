@@ -4,6 +4,7 @@ mod entry;
 mod id;
 pub(crate) mod library;
 mod loaded;
+mod loaded_file;
 pub(crate) mod record;
 mod setup;
 mod sources;
@@ -11,7 +12,8 @@ mod sources;
 pub use entry::{PluginEntry, Status};
 pub use id::PluginId;
 pub use loaded::{ClientLease, LoadedPlugin};
-pub use setup::{LoadOptions, Outstanding, ProcessEnvironment};
+pub use loaded_file::FileChange;
+pub use setup::{IfReplaced, LoadOptions, Outstanding, ProcessEnvironment};
 
 use std::fmt;
 use std::path::Path;

@@ -43,6 +43,21 @@ pub struct LoadOptions<'a> {
     topology: Option<ProcessTopology>,
     environment: Option<Environment>,
     process: Option<&'a ProcessEnvironment>,
+    if_replaced: IfReplaced,
+}
+
+/// What to do if a library was loaded in this process, and another file is at its path now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IfReplaced {
+    /// Return [`Error::Replaced`].
+    #[default]
+    Refuse,
+    /// Use the library that is loaded.
+    KeepLoaded,
+    /// Load the new file beside the old one. What uses the old one goes on, and later loads get the new one. A file
+    /// that was overwritten in place cannot be loaded beside itself, and remains an error.
+    LoadBeside,
 }
 
 impl<'a> LoadOptions<'a> {
@@ -63,6 +78,17 @@ impl<'a> LoadOptions<'a> {
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
         self
+    }
+
+    /// Chooses what to do if the library's file was replaced since it was loaded.
+    #[must_use]
+    pub fn if_replaced(mut self, choice: IfReplaced) -> Self {
+        self.if_replaced = choice;
+        self
+    }
+
+    pub(crate) fn choice_if_replaced(&self) -> IfReplaced {
+        self.if_replaced
     }
 
     /// Sets the variables of the plan in this process.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use device_plugin::{OptionSchema, OptionSpec, OptionType};
 use pjrt::ClientOptions;
-use plugin_registry::{Error, Policy};
+use plugin_registry::{Error, FileChange, IfReplaced, LoadOptions, LoadedPlugin, Policy};
 
 use crate::fakes::{Count, closing_plugin, fake, folder, registry};
 
@@ -162,4 +162,47 @@ fn options_are_those_of_the_schema() {
     loaded.client(&ClientOptions::new().with("size", "12")).unwrap();
     let error = loaded.client(&ClientOptions::new().with("siz", 1i64).with("size", true)).unwrap_err().to_string();
     assert!(error.contains("did you mean \"size\"?") && error.contains("of type int64"), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_replaced_library_is_noticed_and_can_be_loaded_beside() {
+    let folder = folder("replaced");
+    let (library, next) = (folder.join("libreplaced.so"), folder.join("next"));
+    // Bytes behind its end make another file of a library, with the same code.
+    let put = |extra: &[u8]| {
+        fs::write(&next, [&fs::read(closing_plugin()).unwrap(), extra].concat()).unwrap();
+        fs::rename(&next, &library).unwrap();
+    };
+    let load = |choice: Option<IfReplaced>| {
+        let registry = registry("replaced-registry");
+        let entry = registry.register_library(&library, None).unwrap();
+        match choice {
+            None => entry.load(),
+            Some(choice) => entry.load_with(&LoadOptions::new().if_replaced(choice)),
+        }
+    };
+    let runs = |loaded: &LoadedPlugin| drop(loaded.client(&ClientOptions::new()).unwrap());
+    put(b"");
+    let first = load(None).unwrap();
+    put(b"");
+    assert_eq!(load(None).unwrap().plugin(), first.plugin(), "the same contents in another file");
+    put(b"new");
+    let error = load(None).unwrap_err();
+    assert!(matches!(&error, Error::Replaced { change: FileChange::Replaced, .. }), "{error}");
+    assert_eq!(load(Some(IfReplaced::KeepLoaded)).unwrap().plugin(), first.plugin());
+    let second = load(Some(IfReplaced::LoadBeside)).unwrap();
+    assert_ne!(second.plugin(), first.plugin());
+    runs(&first);
+    runs(&second);
+    assert_eq!(load(None).unwrap().plugin(), second.plugin(), "the newest library serves who comes later");
+    put(b"newer");
+    assert!(matches!(load(None).unwrap_err(), Error::Replaced { .. }));
+    let third = load(Some(IfReplaced::LoadBeside)).unwrap();
+    assert_ne!(third.plugin(), second.plugin());
+    runs(&third);
+    std::io::Write::write_all(&mut fs::File::options().append(true).open(&library).unwrap(), b"!").unwrap();
+    let error = load(Some(IfReplaced::LoadBeside)).unwrap_err();
+    assert!(matches!(&error, Error::Replaced { change: FileChange::Overwritten, .. }), "{error}");
+    assert!(error.to_string().contains("start another process"), "{error}");
 }

@@ -1,0 +1,116 @@
+//! Whether the file that a library was loaded from is still at its path.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// How a library's file changed after it was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileChange {
+    /// Another file with other contents is at the path.
+    Replaced,
+    /// The loaded file itself was written to. Its code may be partly old and partly new.
+    Overwritten,
+}
+
+/// The file of a loaded library. Its handle keeps the loaded contents readable after another file took its path.
+#[derive(Debug)]
+pub(crate) struct LoadedFile {
+    path: PathBuf,
+    file: File,
+    identity: Identity,
+}
+
+/// What tells files apart without reading them.
+#[derive(Debug, PartialEq, Eq)]
+struct Identity {
+    /// Device and inode; `None` on systems that do not have them.
+    place: Option<(u64, u64)>,
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Identity {
+    fn of(metadata: &Metadata) -> Self {
+        #[cfg(unix)]
+        let place = {
+            use std::os::unix::fs::MetadataExt;
+            Some((metadata.dev(), metadata.ino()))
+        };
+        #[cfg(not(unix))]
+        let place = None;
+        Self { place, bytes: metadata.len(), modified: metadata.modified().ok() }
+    }
+}
+
+impl LoadedFile {
+    /// Opens the file of a library that is about to be loaded.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let identity = Identity::of(&file.metadata()?);
+        Ok(Self { path: path.to_owned(), file, identity })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How the file at the path differs from the loaded one. Returns `None` for the same file, a file with the same
+    /// contents, and a path without a readable file, since there is nothing else to load.
+    pub(crate) fn change(&self) -> Option<FileChange> {
+        let now = File::open(&self.path).ok()?;
+        let identity = Identity::of(&now.metadata().ok()?);
+        if identity == self.identity {
+            return None;
+        }
+        if identity.place.is_some() && identity.place == self.identity.place {
+            return Some(FileChange::Overwritten);
+        }
+        let is_same = identity.bytes == self.identity.bytes && same_contents(&self.file, now).unwrap_or(false);
+        (!is_same).then_some(FileChange::Replaced)
+    }
+}
+
+fn same_contents(mut one: &File, other: File) -> io::Result<bool> {
+    one.seek(SeekFrom::Start(0))?;
+    let (mut one, mut other) = (io::BufReader::new(one), io::BufReader::new(other));
+    let (mut left, mut right) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        let count = one.read(&mut left)?;
+        if count == 0 {
+            return Ok(other.read(&mut right)? == 0);
+        }
+        if other.read_exact(&mut right[..count]).is_err() || left[..count] != right[..count] {
+            return Ok(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn changes_of_a_file_are_told_apart() {
+        let folder = std::env::temp_dir().join(format!("pjrt-loaded-file-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (path, other) = (folder.join("lib.so"), folder.join("other.so"));
+        fs::write(&path, b"first").unwrap();
+        let loaded = LoadedFile::open(&path).unwrap();
+        assert_eq!(loaded.change(), None);
+        fs::write(&other, b"first").unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert_eq!(loaded.change(), None, "another file with the same contents");
+        fs::write(&other, b"other").unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert_eq!(loaded.change(), Some(FileChange::Replaced));
+        let loaded = LoadedFile::open(&path).unwrap();
+        fs::write(&path, b"longer text").unwrap();
+        assert_eq!(loaded.change(), Some(if cfg!(unix) { FileChange::Overwritten } else { FileChange::Replaced }));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(loaded.change(), None);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
