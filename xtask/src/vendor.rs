@@ -13,7 +13,7 @@ use crate::{Error, sh};
 const NAME: &str = "acme_npu";
 /// Largest library, in bytes. Of what there is, a sixth is the reader of portable artifacts, a sixth this SDK, a seventh
 /// unwind tables, and a sixth the backtraces of Rust's standard library.
-const MAX_SIZE: u64 = 1_000_000;
+const MAX_SIZE: u64 = 1_050_000;
 /// Most crates in the library's tree, those of the SDK and those that only the build needs included.
 const MAX_CRATES: usize = 43;
 

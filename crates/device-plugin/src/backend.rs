@@ -328,11 +328,11 @@ pub trait Backend: Sized + Send + Sync + 'static {
 
     /// The options that a compilation takes by name, in
     /// [`CompileOptions::env_option_overrides`](crate::CompileOptions::env_option_overrides); `jax.jit` calls them
-    /// `compiler_options`. By default all options are passed on unchecked. A backend that lists its options here leaves
+    /// `compiler_options`. By default, which is `None`, all options are passed on unchecked. A backend that lists its options here leaves
     /// it to the SDK to refuse unknown names and values of another type, in XLA's words. A backend that takes the
     /// options of XLA's CPU plugin, or ignores them, starts from [`CompileOptionSchema::xla`].
-    fn compile_options() -> CompileOptionSchema {
-        CompileOptionSchema::any()
+    fn compile_options() -> Option<CompileOptionSchema> {
+        None
     }
 
     /// Compiles a program.

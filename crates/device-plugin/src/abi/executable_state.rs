@@ -102,7 +102,9 @@ impl<B: Backend> Executable<B> {
     /// Compiles a program for the devices of a client.
     pub(crate) fn compile(client: &Counted<Client<B>>, program: Program, options: &[u8]) -> Result<Arc<Self>> {
         let source = Source::new(&client.topology, program, options, true)?;
-        B::compile_options().check(&source.parsed)?;
+        if let Some(schema) = B::compile_options() {
+            schema.check(&source.parsed)?;
+        }
         let compiled = client.backend.compile(&source.program, &source.parsed)?;
         Self::new(&client.topology, Some(client.share()), compiled, source)
     }
@@ -110,7 +112,9 @@ impl<B: Backend> Executable<B> {
     /// Compiles a program for devices that need not be present.
     pub(crate) fn compile_for(topology: &Topology, program: Program, options: &[u8]) -> Result<Arc<Self>> {
         let source = Source::new(topology, program, options, false)?;
-        B::compile_options().check(&source.parsed)?;
+        if let Some(schema) = B::compile_options() {
+            schema.check(&source.parsed)?;
+        }
         let compiled = B::compile_for(&topology.info, &source.program, &source.parsed)?;
         Self::new(topology, None, compiled, source)
     }

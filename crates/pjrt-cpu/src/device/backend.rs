@@ -179,8 +179,8 @@ impl Backend for CpuBackend {
     }
 
     /// Frameworks pass XLA's options, which tune what this compiler does not have.
-    fn compile_options() -> CompileOptionSchema {
-        CompileOptionSchema::xla()
+    fn compile_options() -> Option<CompileOptionSchema> {
+        Some(CompileOptionSchema::xla())
     }
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {

@@ -351,9 +351,9 @@ impl Backend for Device {
         None
     }
 
-    fn compile_options() -> CompileOptionSchema {
+    fn compile_options() -> Option<CompileOptionSchema> {
         enter_or_panic("compile_options");
-        CompileOptionSchema::any()
+        Some(CompileOptionSchema::any())
     }
 
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<Program_>> {
