@@ -10,14 +10,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::abi::entry::contain;
 
-/// What a backend does when the process ends.
+/// Runs a backend's exit hook when the process ends.
 pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 
 /// The hooks of clients that exist.
 static HOOKS: Mutex<Hooks> = Mutex::new(Hooks { process: None, next: 0, all: Vec::new() });
 
 struct Hooks {
-    /// The process in which the function is registered. A fork inherits the registration, but none of the threads.
+    /// The process in which the function is registered. A fork inherits the registration but not the threads.
     process: Option<u32>,
     next: u64,
     all: Vec<(u64, Hook)>,
@@ -51,7 +51,7 @@ impl Drop for Registration {
         let mut hooks = lock();
         let hook = hooks.all.iter().position(|(number, _)| *number == self.0).map(|at| hooks.all.remove(at));
         drop(hooks);
-        // What it holds is the vendor's, and goes without the lock.
+        // The hook owns vendor data, so drop it without holding the lock.
         crate::abi::lists::drop_contained(hook);
     }
 }
