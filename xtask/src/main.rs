@@ -44,7 +44,9 @@ const USAGE: &str = "usage: cargo xtask TASK
                       run JAX's own test files on a plugin and compare with an earlier run or a reference; see --help
   vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
   size                the same library, built from nothing, with the time that takes
-  tidy                check the repository's walls: dependencies, unsafe code, file lengths
+  tidy                check dependencies between crates, unsafe code, file lengths and the language of texts.
+                      --language PATH lists all language findings below PATH; --update writes the smaller numbers of
+                      findings to xtask/language-allowance.txt
 ";
 
 fn main() -> ExitCode {
@@ -67,7 +69,7 @@ fn main() -> ExitCode {
         ["jax-tests", args @ ..] => jax_tests::run(args),
         ["vendor"] => vendor(),
         ["size"] => vendor::size(),
-        ["tidy"] => tidy::run(),
+        ["tidy", args @ ..] => tidy::arguments(args),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);

@@ -1,5 +1,9 @@
 //! `cargo xtask tidy`: the repository's walls and habits, checked by reading files.
 
+mod allowance;
+mod language;
+mod prose;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,12 +32,34 @@ const WALLS: &[(&str, &str)] = &[
 /// The file that may load libraries.
 const LOADER: &str = "crates/pjrt/src/library.rs";
 
-pub(crate) fn run() -> Result<(), Error> {
+/// Folders with text that people read.
+const PROSE: &[&str] = &["crates", "xtask", "examples", "fuzz", "tests", "docs", "book/src"];
+/// The file whose strings are examples of bad English.
+const LANGUAGE_RULES: &str = "xtask/src/tidy/language.rs";
+
+/// `cargo xtask tidy`.
+pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
+    match args {
+        [] => run(),
+        ["--update"] => allowance::write(&allowance::read()?, &count(&language("")?)),
+        ["--language", path] => {
+            print(&language(path)?, |_| true);
+            Ok(())
+        }
+        _ => Err("usage: cargo xtask tidy [--update | --language PATH]".into()),
+    }
+}
+
+fn run() -> Result<(), Error> {
     let mut faults = Vec::new();
+    let findings = language("")?;
+    let (allowed, found) = (allowance::read()?, count(&findings));
+    print(&findings, |path| found.get(path) > allowed.get(path));
+    faults.extend(allowance::compare(&allowed, &found));
     let root = sh::root();
     let mut files = Vec::new();
     for folder in ["crates", "xtask", "examples"] {
-        collect(&root.join(folder), &mut files)?;
+        collect(&root.join(folder), &["rs"], &mut files)?;
     }
     for file in &files {
         let text = fs::read_to_string(file)?;
@@ -58,14 +84,59 @@ pub(crate) fn run() -> Result<(), Error> {
     }
     match faults.len() {
         0 => {
-            println!("{} files tidy, {} walls stand", files.len(), WALLS.len());
+            println!("{} source files and {} dependency rules checked", files.len(), WALLS.len());
             Ok(())
         }
         n => Err(format!("{n} faults").into()),
     }
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
+/// A file and its findings.
+type Findings = Vec<(String, Vec<language::Finding>)>;
+
+/// Findings of the language rules in all files whose path starts with a prefix.
+fn language(prefix: &str) -> Result<Findings, Error> {
+    let root = sh::root();
+    let mut files = Vec::new();
+    for folder in PROSE {
+        collect(&root.join(folder), &["rs", "md"], &mut files)?;
+    }
+    for entry in fs::read_dir(&root)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let mut findings = Findings::new();
+    for file in files {
+        let name = file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned();
+        let text = fs::read_to_string(&file)?;
+        if !name.starts_with(prefix) || name == LANGUAGE_RULES || text.starts_with(GENERATED) {
+            continue;
+        }
+        let markdown = file.extension().is_some_and(|extension| extension == "md");
+        let found = language::check(&if markdown { prose::markdown(&text) } else { prose::rust(&text) });
+        if !found.is_empty() {
+            findings.push((name, found));
+        }
+    }
+    Ok(findings)
+}
+
+fn count(findings: &Findings) -> allowance::Counts {
+    findings.iter().map(|(path, findings)| (path.clone(), findings.len())).collect()
+}
+
+fn print(findings: &Findings, shown: impl Fn(&str) -> bool) {
+    for (path, findings) in findings.iter().filter(|(path, _)| shown(path)) {
+        for finding in findings {
+            println!("{path}:{}: {}", finding.line, finding.message);
+        }
+    }
+}
+
+fn collect(folder: &Path, extensions: &[&str], files: &mut Vec<PathBuf>) -> Result<(), Error> {
     if !folder.exists() {
         return Ok(());
     }
@@ -73,9 +144,9 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
         let path = entry?.path();
         if path.is_dir() {
             if path.file_name().is_some_and(|name| name != "target") {
-                collect(&path, files)?;
+                collect(&path, extensions, files)?;
             }
-        } else if path.extension().is_some_and(|ext| ext == "rs") {
+        } else if path.extension().is_some_and(|extension| extensions.iter().any(|wanted| extension == *wanted)) {
             files.push(path);
         }
     }
