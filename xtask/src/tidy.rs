@@ -36,6 +36,8 @@ const LOADER: &str = "crates/pjrt/src/library.rs";
 const PROSE: &[&str] = &["crates", "xtask", "examples", "fuzz", "tests", "docs", "book/src"];
 /// The file whose strings are examples of bad English.
 const LANGUAGE_RULES: &str = "xtask/src/tidy/language.rs";
+/// The book's table of contents, which has titles instead of sentences.
+const TITLES: &str = "book/src/SUMMARY.md";
 
 /// `cargo xtask tidy`.
 pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
@@ -112,7 +114,7 @@ fn language(prefix: &str) -> Result<Findings, Error> {
     for file in files {
         let name = file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned();
         let text = fs::read_to_string(&file)?;
-        if !name.starts_with(prefix) || name == LANGUAGE_RULES || text.starts_with(GENERATED) {
+        if !name.starts_with(prefix) || name == LANGUAGE_RULES || name == TITLES || text.starts_with(GENERATED) {
             continue;
         }
         let markdown = file.extension().is_some_and(|extension| extension == "md");

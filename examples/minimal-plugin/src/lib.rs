@@ -1,7 +1,7 @@
 //! The PJRT plugin `minimal`: a device in host memory that adds 32-bit floats. JAX runs `x + 1` on it.
 //!
-//! Read from top to bottom: who the plugin is, what its device is, how data gets there and back, how a program is
-//! compiled, how it runs. Events, errors, reference counts, strides, layouts and the C table are the SDK's work.
+//! The file reads from top to bottom: the plugin, its device, transfers, compilation, execution. The SDK implements
+//! events, errors, reference counts, strides, layouts and the C table.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -14,36 +14,36 @@ use device_plugin::{
 };
 
 /// The plugin. `export` defines the two C functions of its library: `GetPjrtApi`, which frameworks call, and
-/// `DevicePlugin_GetDescriptor`, which tells what PJRT has no words for.
+/// `DevicePlugin_GetDescriptor`, which describes the plugin beyond PJRT.
 pub struct Plugin;
 
 #[device_plugin(export)]
 impl DevicePlugin for Plugin {
-    /// What users write: `JAX_PLATFORMS=minimal`.
+    /// The name that users write: `JAX_PLATFORMS=minimal`.
     const NAME: &'static str = "minimal";
     type Backend = Device;
 
-    /// What the device can do, and what it wants of frameworks: here, programs in StableHLO.
+    /// Features of the device, and requirements for frameworks. This device reads programs in StableHLO.
     fn capabilities() -> Capabilities {
         Capabilities::builder().program_formats(ProgramFormats::preferring(ProgramFormat::Mlir)).build()
     }
 
-    /// Frameworks write StableHLO of a version the plugin reads.
+    /// Frameworks send StableHLO of a version that the plugin reads.
     fn stablehlo_versions() -> Option<StablehloVersions> {
         Some(stablehlo::VERSIONS)
     }
 
-    /// What `pjrt inspect` and the wheel of `pjrt package` tell people.
+    /// The description for people, in `pjrt inspect` and in the wheel of `pjrt package`.
     fn manifest(mut manifest: Manifest) -> Manifest {
         manifest.description = env!("CARGO_PKG_DESCRIPTION").to_owned();
         manifest
     }
 }
 
-/// The device: one, without a state of its own. A driver's handle would be here.
+/// The only device. It has no state; a driver's handle would be here.
 pub struct Device;
 
-/// A compiled program. Arguments and steps fill a table of values, whose indices these are.
+/// A compiled program. Arguments and steps fill a table of values. The fields contain indices into that table.
 pub struct Executable {
     values: usize,
     arguments: Vec<usize>,
@@ -51,7 +51,7 @@ pub struct Executable {
     outputs: Vec<usize>,
 }
 
-/// How to compute a value: given, the sum of two, or a scalar repeated.
+/// Computes a value: a constant, the sum of two values, or a repeated scalar.
 enum Step {
     Constant(Arc<[f32]>),
     Add(usize, usize),
@@ -72,23 +72,23 @@ impl Backend for Device {
         vec![DeviceInfo::new(0, "minimal")]
     }
 
-    /// To the device. The SDK has made the data dense and row-major.
+    /// Copies data to the device. The SDK has made it dense and row-major.
     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Arc<[f32]>> {
         elements(host.shape())?;
         Ok(floats(host.bytes()))
     }
 
-    /// And back. `to` has the size of the buffer's shape.
+    /// Copies data to the host. `to` has the size of the buffer's shape.
     fn read(&self, buffer: &Arc<[f32]>, to: &mut [u8]) -> Result<()> {
         to.chunks_exact_mut(4).zip(buffer.iter()).for_each(|(to, value)| to.copy_from_slice(&value.to_le_bytes()));
         Ok(())
     }
 
-    /// What the device cannot do is refused here, so that nothing is left to fail when the program runs.
+    /// Rejects programs that the device does not support, so that they do not fail when they run.
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<Executable>> {
         let module = stablehlo::parse(program)?;
         let (info, main) = (stablehlo::info(&module)?, stablehlo::entry(&module)?);
-        // Every value must be one the device can hold: arguments here, the rest below.
+        // The device must be able to hold every value. This checks the arguments; the loop checks other values.
         info.parameters.iter().try_for_each(|shape| elements(shape).map(drop))?;
         let size = |value: &ValueId| elements(&stablehlo::shape(main.ty(*value))?);
         let (mut steps, mut outputs) = (Vec::new(), Vec::new());

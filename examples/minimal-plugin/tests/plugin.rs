@@ -77,7 +77,7 @@ fn what_the_device_cannot_do_is_an_error_that_says_so() {
     let error = refused("tensor<999999999999xf32>", "%y = stablehlo.add %x, %x : tensor<999999999999xf32>");
     assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED);
 
-    let error = compile(&client, "this is no program").unwrap_err();
+    let error = compile(&client, "not a program").unwrap_err();
     assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
 
     let error = client.buffer_from_host(&[1i64], &[1]).unwrap_err();

@@ -1,5 +1,5 @@
-//! The PJRT plugin `board`: a board of devices with memory and a queue each. The book's chapter "Write a plugin" grows
-//! it step by step out of `examples/minimal-plugin`; the lines between `ANCHOR` and `ANCHOR_END` are what it shows.
+//! The PJRT plugin `board`: a board of devices with memory and a queue each. The book's chapter "Write a plugin"
+//! develops it step by step from `examples/minimal-plugin`. It shows the lines between `ANCHOR` and `ANCHOR_END`.
 #![forbid(unsafe_code)]
 
 mod memory;
@@ -44,7 +44,7 @@ impl DevicePlugin for Plugin {
         OptionSchema::only([
             option("devices", OptionType::Int64, "number of devices").with_default(2i64),
             option("memory", OptionType::Int64, "bytes of each device's memory").with_default(1i64 << 20),
-            option("nan_check", OptionType::Int64, "1 makes a program fail that computes a NaN").with_default(0i64),
+            option("nan_check", OptionType::Int64, "1 fails programs that compute a NaN").with_default(0i64),
         ])
     }
     // ANCHOR_END: schema
@@ -54,12 +54,12 @@ impl DevicePlugin for Plugin {
     }
 }
 
-/// Kinds of memory, as frameworks ask for them.
+/// Memory kinds, as frameworks name them.
 const DEVICE: &str = "device";
 const PINNED: &str = "pinned_host";
 
 // ANCHOR: board
-/// A board: devices, each with a memory of its own and a queue of work.
+/// A board of devices. Each device has its own memory and work queue.
 pub struct Board {
     devices: Vec<(Arc<Memory>, Queue)>,
     host: Arc<Memory>,
@@ -76,7 +76,7 @@ impl Backend for Board {
         options.expect_only(&["devices", "memory", "nan_check"])?;
         let within = |name: &str, default: i64, limit: i64| match options.int(name)?.unwrap_or(default) {
             value if (0..=limit).contains(&value) => Ok(usize::try_from(value).unwrap_or_default()),
-            value => Err(Error::invalid_argument(format!("option {name} is {value}, not from 0 to {limit}"))),
+            value => Err(Error::invalid_argument(format!("option {name} is {value}; set it to a number from 0 to {limit}"))),
         };
         let (count, memory) = (within("devices", 2, 64)?.max(1), within("memory", 1 << 20, 1 << 30)?);
         let devices = (0..count).map(|index| Ok((Memory::new(memory), Queue::start(index)?)));
@@ -125,7 +125,7 @@ impl Backend for Board {
     // ANCHOR: compile
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<Executable>> {
         if options.num_partitions != 1 {
-            let message = format!("{} partitions; a program of this device is on one", options.num_partitions);
+            let message = format!("{} partitions; this device supports one", options.num_partitions);
             return Err(Error::unimplemented(message));
         }
         let module = stablehlo::inline(&stablehlo::parse(program)?, &[])?;
@@ -137,7 +137,7 @@ impl Backend for Board {
     // ANCHOR: execute
     fn execute(&self, executable: &Arc<Executable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         let (memory, queue) = &self.devices[launch.device];
-        // A donated buffer is taken, so that its memory can be used again; of others the work keeps a clone.
+        // The work owns donated buffers, so that it can reuse their memory. It holds clones of the others.
         let count = launch.inputs.len();
         let inputs: Vec<Buffer> =
             (0..count).map(|i| launch.inputs.take(i).unwrap_or_else(|| launch.inputs[i].clone())).collect();
@@ -186,7 +186,7 @@ impl Board {
     }
 
     // ANCHOR: placement
-    /// Placements count memories in the order in which `memories` lists them.
+    /// Returns the memory of a placement, which contains an index into the list of `memories`.
     fn memory(&self, to: Placement) -> &Arc<Memory> {
         self.devices.get(to.memory).map_or(&self.host, |(memory, _)| memory)
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use device_plugin::{Error, MemoryStats, Result};
 
 // ANCHOR: memory
-/// The memory of one device: how much there is, and who has it.
+/// The memory of one device, with its limit and its statistics.
 pub struct Memory {
     limit: usize,
     used: Mutex<Used>,
@@ -19,31 +19,31 @@ struct Used {
 }
 
 impl Memory {
-    /// Memory of that many bytes.
+    /// Creates a memory with a limit in bytes.
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, used: Mutex::default() })
     }
 
-    fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Room> {
+    fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let free = self.limit - used.now;
         if bytes > free {
-            return Err(Error::resource_exhausted(format!("{bytes} bytes, of {} only {free} are free", self.limit)));
+            return Err(Error::resource_exhausted(format!("{bytes} bytes needed, {free} of {} are free", self.limit)));
         }
         used.now += bytes;
         used.peak = used.peak.max(used.now);
         used.count += 1;
-        Ok(Room { memory: Arc::clone(self), bytes })
+        Ok(Reservation { memory: Arc::clone(self), bytes })
     }
 }
 
-/// Bytes that are somebody's until this is dropped.
-struct Room {
+/// Bytes of a memory that are in use until this is dropped.
+struct Reservation {
     memory: Arc<Memory>,
     bytes: usize,
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.memory.used.lock().unwrap_or_else(PoisonError::into_inner).now -= self.bytes;
     }
@@ -52,7 +52,7 @@ impl Drop for Room {
 
 // ANCHOR: statistics
 impl Memory {
-    /// What frameworks show of it.
+    /// Returns the statistics that frameworks show.
     pub fn stats(&self) -> MemoryStats {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let number = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -68,28 +68,28 @@ impl Memory {
 // ANCHOR_END: statistics
 
 // ANCHOR: buffer
-/// A buffer: room in a memory, and values, which may come later. Clones are the same buffer.
+/// A buffer: reserved memory, and values that may arrive later. Clones refer to the same buffer.
 #[derive(Clone)]
 pub struct Buffer(Arc<Block>);
 
 struct Block {
-    _room: Room,
+    _reservation: Reservation,
     values: OnceLock<Arc<Vec<f32>>>,
 }
 
 impl Buffer {
-    /// Room for that many elements.
+    /// Reserves memory for a number of elements.
     pub fn reserve(memory: &Arc<Memory>, elements: usize) -> Result<Self> {
-        let room = memory.reserve(elements.saturating_mul(4))?;
-        Ok(Self(Arc::new(Block { _room: room, values: OnceLock::new() })))
+        let reservation = memory.reserve(elements.saturating_mul(4))?;
+        Ok(Self(Arc::new(Block { _reservation: reservation, values: OnceLock::new() })))
     }
 
-    /// Gives the values, once.
+    /// Sets the values, once.
     pub fn fill(&self, values: Arc<Vec<f32>>) -> Result<()> {
         self.0.values.set(values).map_err(|_| Error::internal("a buffer was filled twice"))
     }
 
-    /// The values. The SDK asks for them only when the event of the work that fills the buffer is ready.
+    /// Returns the values. The SDK reads a buffer only after the event of the work that fills it is ready.
     pub fn values(&self) -> Result<&Arc<Vec<f32>>> {
         self.0.values.get().ok_or_else(|| Error::internal("a buffer without values was read"))
     }
@@ -98,7 +98,7 @@ impl Buffer {
 
 // ANCHOR: take
 impl Buffer {
-    /// The values, alone where no clone of the buffer is left: then their memory may be written to.
+    /// Returns the values. If no clone of the buffer exists, the caller is their only owner and may write to them.
     pub fn into_values(self) -> Result<Arc<Vec<f32>>> {
         match Arc::try_unwrap(self.0) {
             Ok(block) => block.values.into_inner().ok_or_else(|| Error::internal("a buffer without values was read")),

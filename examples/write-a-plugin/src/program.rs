@@ -8,7 +8,7 @@ use device_plugin::{ElementType, Error, Result, Shape, stablehlo};
 use super::memory::Buffer;
 
 // ANCHOR: executable
-/// A compiled program: a table of values, and steps that fill it.
+/// A compiled program: steps that fill a table of values.
 pub struct Executable {
     values: usize,
     arguments: Vec<usize>,
@@ -16,19 +16,19 @@ pub struct Executable {
     outputs: Vec<usize>,
 }
 
-/// A step: where its result goes, what it does, and on which values.
+/// One operation, its operands, and the position of its result in the table.
 struct Step {
     to: usize,
     work: Work,
     operands: Vec<usize>,
 }
 
-/// What a step does.
+/// The operation of a step.
 enum Work {
     Constant(Arc<Vec<f32>>),
-    /// The function of each pair of elements, and how many there are.
+    /// A function of each pair of elements, and the number of elements.
     Elementwise(fn(f32, f32) -> f32, usize),
-    /// For each element of the result, the element of the operand it is.
+    /// The index of the operand's element for each element of the result.
     Gather(Vec<usize>),
 }
 // ANCHOR_END: executable
@@ -59,7 +59,7 @@ impl Executable {
     }
 }
 
-/// What an op does; none for one the device does not know.
+/// Returns the operation of a step, or `None` if the device does not support the op.
 fn work(main: &Func, op: &Op) -> Result<Option<Work>> {
     let result = || op.results.first().map_or_else(|| Err(Error::internal("no result")), |to| shape(main, to));
     Ok(Some(match &op.kind {
@@ -82,7 +82,7 @@ fn work(main: &Func, op: &Op) -> Result<Option<Work>> {
         OpKind::BroadcastInDim { broadcast_dimensions } => {
             Work::Gather(sources(&shape(main, &op.operands[0])?, &result()?, broadcast_dimensions)?)
         }
-        // Where a result goes is asked of `launch.outputs`; within a program this device has one memory.
+        // `launch.outputs` has the memory of each result. Within a program this device uses one memory.
         OpKind::CustomCall { call_target_name, .. } if call_target_name == "annotate_device_placement" => {
             Work::Gather((0..elements(&result()?)?).collect())
         }
@@ -115,13 +115,13 @@ fn sources(from: &Shape, to: &Shape, dimensions: &[usize]) -> Result<Vec<usize>>
 }
 
 // ANCHOR: elements
-/// Elements of an array of the device: 32-bit floats, no more than any of its memories holds.
+/// Returns the number of elements of an array of 32-bit floats, at most as many as fit into a memory.
 pub fn elements(shape: &Shape) -> Result<usize> {
     if shape.element_type != ElementType::F32 {
-        return Err(Error::unimplemented(format!("{shape}: this device has only arrays of f32")));
+        return Err(Error::unimplemented(format!("{shape}: this device supports only arrays of f32")));
     }
     let fitting = shape.num_elements().filter(|elements| *elements <= 1 << 28);
-    fitting.ok_or_else(|| Error::resource_exhausted(format!("{shape}: no memory of this device is that large")))
+    fitting.ok_or_else(|| Error::resource_exhausted(format!("{shape}: larger than the memories of this device")))
 }
 // ANCHOR_END: elements
 
@@ -136,7 +136,7 @@ fn index(value: &ValueId) -> usize {
 
 // ANCHOR: run
 impl Executable {
-    /// Runs the program on the values of `inputs` and fills `outputs`; on the device's thread.
+    /// Runs the program on the values of `inputs` and fills `outputs`, on the device's thread.
     pub fn run(&self, inputs: Vec<Buffer>, outputs: &[Buffer], nan_check: bool) -> Result<()> {
         let mut values: Vec<Arc<Vec<f32>>> = vec![Arc::default(); self.values];
         for (argument, input) in self.arguments.iter().zip(inputs) {
@@ -152,12 +152,12 @@ impl Executable {
                 Work::Elementwise(function, _) => {
                     let (a, b) = (step.operands[0], step.operands[1]);
                     let right = Arc::clone(&values[b]);
-                    // The table gives up a value with its last use.
+                    // The last use takes the value out of the table.
                     let mut left = match self.is_last_use(position, a) {
                         true => std::mem::take(&mut values[a]),
                         false => Arc::clone(&values[a]),
                     };
-                    // A value that nobody else has is updated in place: so a donated input becomes the output.
+                    // A value without other references is updated in place, so a donated input becomes the output.
                     Arc::make_mut(&mut left).iter_mut().zip(right.iter()).for_each(|(a, b)| *a = function(*a, *b));
                     left
                 }
@@ -165,7 +165,7 @@ impl Executable {
         }
         for (value, output) in self.outputs.iter().zip(outputs) {
             if nan_check && values[*value].iter().any(|value| value.is_nan()) {
-                return Err(Error::internal("the program computed a NaN, which the option nan_check refuses"));
+                return Err(Error::internal("the program computed a NaN, and the option nan_check is set"));
             }
             output.fill(Arc::clone(&values[*value]))?;
         }
@@ -181,7 +181,7 @@ impl Executable {
 
 // ANCHOR: flops
 impl Executable {
-    /// Operations on floats that a run takes.
+    /// Returns the number of floating-point operations of a run.
     pub fn flops(&self) -> usize {
         let elementwise = self.steps.iter().map(|step| match step.work {
             Work::Elementwise(_, elements) => elements,

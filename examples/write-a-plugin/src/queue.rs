@@ -6,8 +6,8 @@ use std::thread::{self, JoinHandle};
 use device_plugin::{Error, Result};
 
 // ANCHOR: queue
-/// A thread that does the work of one device in the order of its submission. Dropping the queue waits until the thread
-/// has done all of it and has ended.
+/// A thread that runs the work of one device in the order of submission. Dropping the queue waits until the thread
+/// has finished all work and has ended.
 pub struct Queue {
     sender: Option<Sender<Work>>,
     thread: Option<JoinHandle<()>>,
@@ -22,11 +22,11 @@ impl Queue {
         let thread = thread::Builder::new().name(format!("board {device}"));
         let started = thread.spawn(move || receiver.into_iter().for_each(|work| work()));
         let started =
-            started.map_err(|error| Error::resource_exhausted(format!("a thread for device {device}: {error}")))?;
+            started.map_err(|error| Error::resource_exhausted(format!("cannot start a thread for device {device}: {error}")))?;
         Ok(Self { sender: Some(sender), thread: Some(started) })
     }
 
-    /// Adds work, which must not panic: a panic ends the thread, and the events of all work that waits report it.
+    /// Adds work. The work must not panic: a panic ends the thread and fails the events of all queued work.
     pub fn submit(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
         let sent = self.sender.as_ref().map(|sender| sender.send(Box::new(work)));
         sent.and_then(|sent| sent.ok()).ok_or_else(|| Error::internal("the device's thread has ended"))
@@ -35,10 +35,10 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // The thread ends when there is no sender and no work left.
+        // The thread ends when the sender is dropped and the queue is empty.
         drop(self.sender.take());
         if let Some(thread) = self.thread.take() {
-            // It fails if the work panicked, which the events of the work have reported.
+            // The join fails if work panicked. The events of the work have reported this already.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,5 @@
-//! What the book's chapter shows is what is compiled: each block of Rust after `<!-- FILE NAME -->` is the part of the
-//! file between `ANCHOR: NAME` and `ANCHOR_END: NAME`, and each such part is in the chapter.
+//! Compares the book's chapter with the sources. Each block of Rust after `<!-- FILE NAME -->` must equal the part of the
+//! file between `ANCHOR: NAME` and `ANCHOR_END: NAME`, and each such part must be in the chapter.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;

@@ -61,7 +61,7 @@ fn step_2_memories() {
     assert_eq!(moved.to_host::<f32>().unwrap(), [1.0, 2.0]);
     assert_eq!(device.memory_stats().unwrap().bytes_in_use, before + 8);
 
-    // What JAX writes for an output with the memory kind `pinned_host`.
+    // The program that JAX writes for an output with the memory kind `pinned_host`.
     let text = "func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32> {mhlo.memory_kind = \"pinned_host\"}) {
         %0 = stablehlo.add %x, %x : tensor<2xf32>
         %1 = stablehlo.custom_call @annotate_device_placement(%0) {has_side_effect = true,
@@ -88,7 +88,7 @@ fn step_3_transfers() {
     assert_eq!(strided.unwrap().to_host::<f32>().unwrap(), [1.0, 3.0, 2.0, 4.0]);
     let error = client.buffer_from_host(&[0.0f32; 100], &[100]).unwrap_err();
     assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED);
-    assert!(error.to_string().contains("400 bytes, of 64 only"), "{error}");
+    assert!(error.to_string().contains("400 bytes needed"), "{error}");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn step_5_asynchronous_execution() {
     let client = client(&[]);
     let program = add_one(&client);
     let mut x = four(&client);
-    // Nobody waits for an output before it is the next input.
+    // Each output becomes the next input before it is ready.
     for _ in 0..100 {
         x = program.execute(&[&x]).unwrap().remove(0);
     }
@@ -278,7 +278,7 @@ fn step_12_capabilities() {
     let capabilities = board::Plugin::capabilities();
     assert_eq!(capabilities.validate(), Ok(()));
     assert!(board::Plugin::options().options().iter().all(|option| option.default().is_some()));
-    // What it says of its memories is what its devices have.
+    // The declared memory kinds are those of the devices.
     let device = &client(&[]).addressable_devices().unwrap()[0];
     let default = device.default_memory().unwrap().kind().unwrap();
     assert_eq!(capabilities.memory_kinds.default_kind.as_deref(), Some(default.as_str()));
