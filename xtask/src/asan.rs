@@ -16,7 +16,7 @@ use crate::{Error, package, sh};
 /// What is leaked on purpose.
 const SUPPRESSED: &str = "\
 # Descriptions live as long as the process; two threads that make the same one keep the first.
-leak:device_plugin::abi::descriptor::made
+leak:device_plugin::describe::descriptor::from_rust
 # Libraries of plugins stay mapped.
 leak:pjrt::library::get_pjrt_api
 # Nothing ever tells when the plugins of these tests are done with the memory.

@@ -21,9 +21,9 @@ const HEADERS: &[Header] = &[Header {
     path: "include/device_plugin.h",
     config: "crates/plugin-registry/cbindgen.toml",
     sources: &[
-        "crates/device-plugin/src/abi/capabilities/mod.rs",
-        "crates/device-plugin/src/abi/capabilities/constants.rs",
-        "crates/device-plugin/src/abi/descriptor/mod.rs",
+        "crates/device-plugin/src/describe/capabilities/mod.rs",
+        "crates/device-plugin/src/describe/capabilities/constants.rs",
+        "crates/device-plugin/src/describe/descriptor/mod.rs",
         "crates/plugin-registry/src/c_api/mod.rs",
     ],
     preamble: "/*

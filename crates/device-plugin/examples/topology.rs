@@ -8,7 +8,7 @@
 use std::process::ExitCode;
 
 use device_plugin::ProcessPlan;
-use device_plugin::process::{Detection, DeviceShare, Environment, Explicit, ThisHost, known};
+use device_plugin::process::{Detection, DeviceShare, Environment, Explicit, ThisHost, builtin_plans};
 
 fn main() -> ExitCode {
     match run() {
@@ -24,10 +24,10 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let plan = match arguments.next().as_deref() {
         None => ProcessPlan::new(),
-        Some("cuda") => known::cuda(),
-        Some("rocm") => known::rocm(),
-        Some("neuron") => known::neuron(),
-        Some("tpu") => known::tpu(),
+        Some("cuda") => builtin_plans::cuda(),
+        Some("rocm") => builtin_plans::rocm(),
+        Some("neuron") => builtin_plans::neuron(),
+        Some("tpu") => builtin_plans::tpu(),
         Some(file) => serde_json::from_str(&std::fs::read_to_string(file)?)?,
     };
     let mut explicit = Explicit::default();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::extensions::Extensions;
-use crate::host::zeroed;
+use crate::host_array::zeroed;
 use crate::program::total_size;
 use crate::{
     CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo,

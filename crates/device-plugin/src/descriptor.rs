@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::abi::entry::contain;
+use crate::abi::table::entry::contain;
 use crate::capabilities::StablehloRange;
-use crate::fault::{Fault, Faults};
+use crate::diagnostic::{Fault, Faults};
 use crate::{
     Backend, DevicePlugin, Effort, EnvPlan, Environment, Error, Library, Manifest, NamedValue, ProcessTopology,
     Program, Result, Support,

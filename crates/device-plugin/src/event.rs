@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::abi::entry::contain;
-use crate::abi::threads::COMPLETIONS;
+use crate::abi::table::entry::contain;
+use crate::threads::COMPLETIONS;
 use crate::{Error, ErrorCode, Result};
 
 /// Something that becomes ready once, with or without an error.

@@ -3,9 +3,9 @@
 use std::ops::Index;
 use std::sync::Arc;
 
-use crate::abi::buffer_handle::Uses;
-use crate::abi::output_callbacks::OutputCallbacks;
-use crate::abi::output_list::OutputList;
+use crate::abi::lend::output_callbacks::OutputCallbacks;
+use crate::abi::objects::client::buffer::Uses;
+use crate::abi::objects::executable::output_list::OutputList;
 use crate::ffi::ExecuteContext;
 use crate::{Backend, Error, HostChannels, Placement, Result, Shape};
 

@@ -68,27 +68,29 @@
 // The attribute's expansion names this crate, also inside it.
 extern crate self as device_plugin;
 
-#[allow(unsafe_code, reason = "the one place")]
+#[allow(unsafe_code, reason = "the functions of the C table")]
 pub mod abi;
 mod artifact;
 mod backend;
 pub mod builtin;
 pub mod capabilities;
 mod compile_options;
+#[allow(unsafe_code, reason = "reads and writes C structs")]
+pub mod describe;
 mod descriptor;
-mod envelope;
+mod diagnostic;
 mod error;
 mod event;
 pub mod extensions;
-mod fault;
 pub mod ffi;
 pub mod header;
 mod hlo;
-mod host;
+mod host_array;
 mod info;
 mod launch;
 mod library;
 pub mod manifest;
+mod manifest_parse;
 mod no_backend;
 pub mod options;
 mod ownership;
@@ -96,29 +98,30 @@ mod plugin;
 pub mod process;
 pub mod profiler;
 mod program;
-mod read;
-mod registered;
+mod serialized_format;
 #[cfg(feature = "stablehlo")]
 pub mod stablehlo;
+mod static_registration;
 mod strided;
 pub mod support;
+mod threads;
 
 pub use abi::api;
-pub use abi::foreign_memory::ForeignMemory;
-pub use abi::host_alias::HostAlias;
-pub use abi::host_channel::{HostChannels, HostChunk, HostStream};
-pub use abi::host_destination::HostDestination;
-pub use abi::key_value::KeyValueStore;
-pub use abi::output_callbacks::OutputCallbacks;
+pub use abi::lend::foreign_memory::ForeignMemory;
+pub use abi::lend::host_alias::HostAlias;
+pub use abi::lend::host_channel::{HostChannels, HostChunk, HostStream};
+pub use abi::lend::host_destination::HostDestination;
+pub use abi::lend::key_value_store::KeyValueStore;
+pub use abi::lend::output_callbacks::OutputCallbacks;
 pub use backend::{Backend, CreateOptions};
 pub use bytes::Bytes;
 pub use capabilities::{Autocast, Capabilities};
 pub use compile_options::{CompileOptionSchema, CompileOptionType};
 pub use descriptor::{Descriptor, Hooks};
+pub use diagnostic::{Fault, Faults};
 pub use error::{Error, Result};
 pub use event::{Completer, Event};
-pub use fault::{Fault, Faults};
-pub use host::HostArray;
+pub use host_array::HostArray;
 pub use info::{CompiledMemoryStats, DeviceInfo, MemoryInfo, Placement, ProcessInfo, ProcessState, TopologyInfo};
 pub use launch::{ExecuteOptions, Inputs, Launch, Outputs, TaskIncarnation};
 pub use library::Library;
@@ -135,7 +138,7 @@ pub use plugin::{DevicePlugin, StablehloVersions};
 pub use plugin_macros::device_plugin;
 pub use process::{EnvPlan, Environment, ProcessPlan, ProcessTopology};
 pub use program::{Compiled, ExecutableInfo, Program};
-pub use registered::{Registered, registered};
+pub use static_registration::{Registered, registered};
 pub use support::{Effort, Support, SupportTable};
 
 /// Defines the C functions of a shared library for a plugin of another crate, as `#[device_plugin(export)]` does for one
@@ -162,7 +165,7 @@ pub mod __private {
     pub use pjrt_sys::PJRT_Api;
     pub use plugin_macros::export;
 
-    pub use crate::abi::descriptor::dp_descriptor;
+    pub use crate::describe::descriptor::dp_descriptor;
     use crate::{Backend, Descriptor, DevicePlugin, Faults, StaticApi};
 
     /// The table of a plugin, the same each time.
@@ -181,7 +184,7 @@ pub mod __private {
 
     /// The same for C.
     pub fn c_descriptor<P: DevicePlugin>() -> *const dp_descriptor {
-        crate::abi::descriptor::c_descriptor::<P>()
+        crate::describe::descriptor::c_descriptor::<P>()
     }
 
     /// Fails to compile where a name is none, or the trait is another one.

@@ -7,8 +7,8 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::fault::{Fault, Faults};
-use crate::read::{read, unknown_field};
+use crate::diagnostic::{Fault, Faults};
+use crate::manifest_parse::{read, unknown_field};
 use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan, SupportTable};
 
 /// The version of the format this crate writes. Readers accept the same major version.

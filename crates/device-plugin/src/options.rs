@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strsim::levenshtein;
 
-use crate::fault::{Fault, Faults};
+use crate::diagnostic::{Fault, Faults};
 use crate::{NamedValue, Value};
 
 /// The options of `PJRT_Client_Create` a plugin takes.

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use device_plugin::process::{
     ChipProbe, CoordinatorNeed, DeviceShare, EnvRule, Environment, Host, HostIndex, OptionRule, Position, ProcessPlan,
-    ProcessTopology, When, known,
+    ProcessTopology, When, builtin_plans,
 };
 use device_plugin::{Manifest, NamedValue, OptionSchema, OptionSpec, OptionType, options};
 use serde_json::{Value, json};
@@ -192,7 +192,14 @@ print(json.dumps([of(case) for case in json.load(open(sys.argv[1]))]))
 
 #[test]
 fn plans_are_carried_out_as_in_rust() {
-    let plans = [ProcessPlan::new(), everything(), known::tpu(), known::neuron(), known::cuda(), known::rocm()];
+    let plans = [
+        ProcessPlan::new(),
+        everything(),
+        builtin_plans::tpu(),
+        builtin_plans::neuron(),
+        builtin_plans::cuda(),
+        builtin_plans::rocm(),
+    ];
     let mut cases = Vec::new();
     let mut expected = Vec::new();
     let (mut filled, mut refused) = (0, 0);
@@ -361,7 +368,7 @@ shutdown.register()
 
 #[test]
 fn python_reads_the_descriptor_of_a_library() {
-    use device_plugin::abi::descriptor::{DP_DESCRIPTOR_VERSION, dp_descriptor};
+    use device_plugin::describe::descriptor::{DP_DESCRIPTOR_VERSION, dp_descriptor};
     let folder = Folder::new("descriptor");
     let library = folder.library("libexample.so", PLUGIN);
     let wheel = folder.package(&["--library", library.to_str().unwrap(), "--name", "example", "--version", "1"]);

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::path::Path;
 
 use device_plugin::Descriptor;
-use device_plugin::abi::descriptor::{DP_GET_DESCRIPTOR, dp_descriptor};
+use device_plugin::describe::descriptor::{DP_GET_DESCRIPTOR, dp_descriptor};
 use pjrt::Plugin;
 
 use crate::{Error, discovery};

@@ -6,7 +6,7 @@ use crate::capabilities::{
     MemoryStatsReport, RngBitGenerator,
 };
 use crate::manifest::Hardware;
-use crate::process::known;
+use crate::process::builtin_plans;
 use crate::{ElementType, Manifest};
 
 /// NVIDIA GPUs. What concerns PyTorch/XLA is of 2.8.1, its last release that knows them.
@@ -24,7 +24,7 @@ pub fn cuda() -> Manifest {
         pci: vec![pci("10de", &[], &["03"])],
     };
     cuda.create_options = gpu::options("cuda");
-    cuda.process = known::cuda();
+    cuda.process = builtin_plans::cuda();
     cuda.capabilities = capabilities();
     cuda
 }

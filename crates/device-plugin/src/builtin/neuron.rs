@@ -3,7 +3,7 @@
 use super::{linux, owned, pci};
 use crate::capabilities::{Autocast, Capabilities, MasterAddress, Spmd};
 use crate::manifest::Hardware;
-use crate::process::known;
+use crate::process::builtin_plans;
 use crate::{ElementType, Manifest, Ownership};
 
 /// AWS Inferentia and Trainium.
@@ -17,7 +17,7 @@ pub fn neuron() -> Manifest {
     // Amazon's vendor number is also on disks and network cards, so the devices are named.
     let devices = ["7064", "7065", "7066", "7067", "7164", "7264", "7364", "7564", "7565"];
     neuron.hardware = Hardware { device_nodes: owned(&["/dev/neuron*"]), pci: vec![pci("1d0f", &devices, &[])] };
-    neuron.process = known::neuron();
+    neuron.process = builtin_plans::neuron();
     // A core serves one process at a time.
     neuron.ownership = Ownership::PerProcess;
     neuron.capabilities = Capabilities::builder()
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(neuron.capabilities.spmd, Spmd::Reinitialize);
         // PyTorch/XLA runtime.py:237-247 and _internal/neuron.py `get_master_worker_ip`.
         assert_eq!(neuron.capabilities.master_address, MasterAddress::Variable("MASTER_ADDR".to_owned()));
-        // PyTorch/XLA _internal/neuron.py:16-112, carried out by the plan of process::known.
+        // PyTorch/XLA _internal/neuron.py:16-112, carried out by the plan of process::builtin_plans.
         assert!(neuron.process.environment.iter().any(|rule| rule.variable == "NEURON_RT_ROOT_COMM_ID"));
         // PyTorch/XLA csrc/runtime/pjrt_registry.cpp:157-163.
         assert_eq!(neuron.library[0].path.to_str(), Some("libneuronpjrt.so"));

@@ -4,7 +4,7 @@ use super::{gpu, linux, owned, pci};
 use crate::Manifest;
 use crate::capabilities::{Capabilities, DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport};
 use crate::manifest::Hardware;
-use crate::process::known;
+use crate::process::builtin_plans;
 
 /// AMD GPUs, as JAX knows them; PyTorch/XLA has no rule for them.
 pub fn rocm() -> Manifest {
@@ -18,7 +18,7 @@ pub fn rocm() -> Manifest {
     rocm.priority = 500;
     rocm.hardware = Hardware { device_nodes: owned(&["/dev/kfd"]), pci: vec![pci("1002", &[], &["03", "12"])] };
     rocm.create_options = gpu::options("ROCM");
-    rocm.process = known::rocm();
+    rocm.process = builtin_plans::rocm();
     rocm.capabilities = Capabilities::builder()
         .donation(true)
         .persistent_cache(true)

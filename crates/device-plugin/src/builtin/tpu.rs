@@ -8,7 +8,7 @@ use crate::capabilities::{
     MemoryStatsReport, MixedDot, ReplicaOrder,
 };
 use crate::manifest::Hardware;
-use crate::process::known;
+use crate::process::builtin_plans;
 use crate::{ElementType, Manifest, OptionSchema, OptionSpec, OptionType, Ownership};
 
 const TILE: [NonZeroU32; 2] = match (NonZeroU32::new(8), NonZeroU32::new(128)) {
@@ -38,7 +38,7 @@ pub fn tpu() -> Manifest {
         OptionSpec::new("ml_framework_name", OptionType::String, "name of the framework, for logs"),
         OptionSpec::new("ml_framework_version", OptionType::String, "version of the framework, for logs"),
     ]);
-    tpu.process = known::tpu();
+    tpu.process = builtin_plans::tpu();
     tpu.ownership = Ownership::PerProcess;
     tpu.capabilities = capabilities();
     tpu
@@ -146,7 +146,7 @@ mod tests {
                 ("ml_framework_version", None)
             ]
         );
-        // PyTorch/XLA _internal/tpu.py:245-299, carried out by the plan of process::known.
+        // PyTorch/XLA _internal/tpu.py:245-299, carried out by the plan of process::builtin_plans.
         assert!(tpu.process.environment.iter().any(|rule| rule.variable == "TPU_PROCESS_ADDRESSES"));
         // PyTorch/XLA _internal/tpu.py `_GOOGLE_PCI_VENDOR_ID`; JAX hardware_utils.py `_TPU_PCI_DEVICE_IDS`.
         assert_eq!((tpu.hardware.pci[0].vendor.as_str(), tpu.hardware.pci[0].devices.len()), ("1ae0", 9));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::codes::codes;
+use super::c_enums::codes;
 use crate::ElementType;
 
 codes! {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::codes::codes;
+use super::c_enums::codes;
 
 codes! {
     /// `DLDeviceType`: where memory lies, with the numbers of DLPack 1.1 and one that JAX adds.

@@ -22,14 +22,14 @@
 //! ```
 
 mod builder;
-mod codes;
+mod c_enums;
 mod layout;
 pub mod legacy;
 mod lowering;
 mod memory;
 mod patch;
 mod program;
-mod rows;
+mod table;
 mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ pub use memory::{DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport};
 pub use program::{
     DynamicShapes, OptimizedProgram, ProgramFormat, ProgramFormats, Spmd, StablehloRange, StablehloVersion,
 };
-pub use rows::{Row, Table};
+pub use table::{Row, Table};
 
 use crate::{ElementType, Value};
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::codes::codes;
+use super::c_enums::codes;
 use crate::{Error, Result, StablehloVersions};
 
 codes! {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 
-use super::rows::FIELDS;
+use super::table::FIELDS;
 use super::{
     Autocast, Bf16Policy, Capabilities, Int64Policy, LayoutPolicy, MasterAddress, MemoryKinds, ProgramFormat,
     ReplicaOrder,

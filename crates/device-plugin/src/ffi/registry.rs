@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Call;
-use crate::abi::foreign_handler;
+use crate::abi::extensions::foreign_handler;
 use crate::{Backend, Error, ErrorCode, Result};
 
 /// The custom calls and user data types of one backend, for the whole process.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::address::Address;
 use super::environment::{Environment, Host, NoHost};
-use super::partial::{Known, Partial};
+use super::partial_topology::{Known, Partial};
 use super::provenance::{Origin, Source};
 use super::source::{self, Input, Reading};
 use super::topology::{DeviceShare, ProcessTopology};
@@ -456,7 +456,7 @@ mod tests {
         // What the metadata says of the slice reaches the plan.
         let four = Environment::from([("PJRT_LOCAL_PROCESS_RANK", "3"), ("PJRT_LOCAL_PROCESS_COUNT", "4")]);
         let topology = Detection::new(&four).with_host(&host).run().unwrap().topology;
-        let plan = super::super::known::tpu().resolve(&topology, &four).unwrap();
+        let plan = super::super::builtin_plans::tpu().resolve(&topology, &four).unwrap();
         assert!(plan.for_child().any(|step| step == ("TPU_PROCESS_BOUNDS", "2,2,2")), "{plan}");
         assert!(plan.for_child().any(|step| step == ("CLOUD_TPU_TASK_ID", "7")), "{plan}");
         let seventh = Made {
@@ -468,7 +468,7 @@ mod tests {
             ..Made::default()
         };
         let topology = Detection::new(&four).with_host(&seventh).run().unwrap().topology;
-        let plan = super::super::known::tpu().resolve(&topology, &four).unwrap();
+        let plan = super::super::builtin_plans::tpu().resolve(&topology, &four).unwrap();
         assert!(plan.for_child().any(|step| step == ("TPU_PROCESS_BOUNDS", "2,2,1,2")), "{plan}");
         let skip = Environment::from([("TPU_SKIP_MDS_QUERY", "1")]);
         assert_eq!(Detection::new(&skip).with_host(&host).run().unwrap().topology, ProcessTopology::single());

@@ -41,16 +41,16 @@
 //! `{{` and `}}` are the characters.
 
 mod address;
+pub mod builtin_plans;
 mod chips;
 mod detect;
 mod env_plan;
 mod environment;
-pub mod known;
 mod node_list;
-mod partial;
+mod partial_topology;
 mod plan;
-mod position;
 mod provenance;
+mod rank;
 mod resolve;
 mod source;
 mod template;
@@ -63,6 +63,6 @@ pub use detect::{Detected, Detection, Explicit, SourceReport, SourceState};
 pub use env_plan::{Effect, EnvPlan, EnvStep, PlannedOption};
 pub use environment::{Environment, Host, NoHost, ThisHost};
 pub use plan::{Before, Coordinator, CoordinatorNeed, EnvRule, OptionRule, ProcessPlan, SetMode, When};
-pub use position::Position;
 pub use provenance::{Item, Origin, Provenance, Source};
+pub use rank::Position;
 pub use topology::{DeviceShare, ProcessTopology};

@@ -88,7 +88,7 @@ fn coordinator(topology: &ProcessTopology, default_port: u16) -> Option<Address>
 mod tests {
     use super::super::env_plan::Effect;
     use super::super::plan::{Before, EnvRule, OptionRule};
-    use super::super::position::Position;
+    use super::super::rank::Position;
     use super::*;
     use crate::{OptionType, Value};
 

@@ -356,7 +356,7 @@ impl Scope<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::position::Position;
+    use super::super::rank::Position;
     use super::*;
 
     fn topology() -> ProcessTopology {

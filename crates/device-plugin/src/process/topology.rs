@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::address::Address;
-use super::position::Position;
 use super::provenance::{Item, Origin, Provenance, Source};
+use super::rank::Position;
 use crate::{Fault, Faults};
 
 /// Which devices of its host a process takes.

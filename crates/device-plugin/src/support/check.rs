@@ -6,7 +6,7 @@ use std::fmt;
 use ::stablehlo::ir::{Attribute, ElementType, Func, Module, Op, OpKind, Region, TensorType, Type};
 
 use super::{AttributeRule, Effort, OperationRule, Reason, Support, SupportTable, Verdict};
-use crate::fault::{Fault, Faults};
+use crate::diagnostic::{Fault, Faults};
 use crate::{Manifest, Program};
 
 /// Places named for one fault; more are counted.

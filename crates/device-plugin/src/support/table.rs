@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Fault;
+use crate::diagnostic::Fault;
 
 /// Operations, attributes and types a device supports.
 ///

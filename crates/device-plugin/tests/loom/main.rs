@@ -1,7 +1,7 @@
 //! The ledger and the count of clients under a model checker, which runs every interleaving of a few threads, and every
 //! value a load may see.
 //!
-//! `src/abi/ledger.rs` and `src/abi/counted.rs` are built here as they are, with the checker's atomics, locks and
+//! `src/abi/reclaim/hazard.rs` and `src/abi/reclaim/refcount.rs` are built here as they are, with the checker's atomics, locks and
 //! thread-local values. The checker takes sequentially consistent accesses for acquire and release ones, and knows
 //! sequentially consistent fences: each such access has one after it here, as compilers write them for processors.
 #![allow(
@@ -17,16 +17,20 @@
 )]
 
 mod abi {
-    #[path = "../../../src/abi/counted.rs"]
-    pub mod counted;
-    #[path = "../../../src/abi/ledger.rs"]
-    pub mod ledger;
-    pub mod sync;
+    pub mod reclaim {
+        #[path = "../../../../src/abi/reclaim/hazard.rs"]
+        pub mod hazard;
+        #[path = "../../../../src/abi/reclaim/refcount.rs"]
+        pub mod refcount;
+        pub mod sync;
+    }
 
-    pub mod lists {
-        /// Destructors of these tests do not panic.
-        pub fn drop_contained<T>(value: T) {
-            drop(value);
+    pub mod objects {
+        pub mod owned_arrays {
+            /// Destructors of these tests do not panic.
+            pub fn drop_contained<T>(value: T) {
+                drop(value);
+            }
         }
     }
 }
@@ -35,8 +39,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Counter;
 use std::sync::atomic::Ordering::SeqCst;
 
-use abi::counted::{Accounted, Link, Ref};
-use abi::ledger::{Ledger, settle};
+use abi::reclaim::hazard::{Ledger, settle};
+use abi::reclaim::refcount::{Accounted, Link, Ref};
 use loom::cell::UnsafeCell;
 use loom::thread;
 
@@ -96,7 +100,7 @@ const DELETED: usize = 1;
 
 /// A buffer as far as executions and deletions meet in it.
 struct Buffer {
-    state: abi::sync::AtomicUsize,
+    state: abi::reclaim::sync::AtomicUsize,
     /// None once it is dropped.
     value: UnsafeCell<Option<u32>>,
 }
@@ -105,7 +109,7 @@ unsafe impl Sync for Buffer {}
 
 impl Buffer {
     fn new() -> Self {
-        Self { state: abi::sync::AtomicUsize::new(0), value: UnsafeCell::new(Some(7)) }
+        Self { state: abi::reclaim::sync::AtomicUsize::new(0), value: UnsafeCell::new(Some(7)) }
     }
 
     /// Shows that it is used, looks whether it is deleted, and uses it.

@@ -3,7 +3,7 @@
 use pjrt::ErrorCode;
 
 use super::guard::{self, Failure};
-use device_plugin::abi::capabilities::dp_string;
+use device_plugin::describe::capabilities::dp_string;
 
 use super::text::{NO_TEXT, Text};
 

@@ -8,7 +8,7 @@ use pjrt::{ErrorCode, NamedValue, Value};
 use super::error::{dp_code, dp_error};
 use super::guard::{self, Call, Failure, Outcome};
 use super::sized::StructSize;
-use device_plugin::abi::capabilities::dp_string;
+use device_plugin::describe::capabilities::dp_string;
 
 use super::text::{NO_TEXT, Text};
 

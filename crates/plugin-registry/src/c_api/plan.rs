@@ -1,7 +1,7 @@
 //! `dp_plan`: what a plugin needs of one process.
 
 use device_plugin::EnvPlan;
-use device_plugin::abi::capabilities::dp_string;
+use device_plugin::describe::capabilities::dp_string;
 use device_plugin::process::{Before, EnvStep, SetMode};
 use pjrt::ErrorCode;
 

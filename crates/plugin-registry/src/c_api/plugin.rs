@@ -4,8 +4,8 @@ use std::ffi::c_char;
 use std::ptr;
 use std::sync::OnceLock;
 
-use device_plugin::abi::capabilities::{CCapabilities, dp_capabilities, dp_string};
-use device_plugin::abi::descriptor::dp_topology;
+use device_plugin::describe::capabilities::{CCapabilities, dp_capabilities, dp_string};
+use device_plugin::describe::descriptor::dp_topology;
 use device_plugin::{EnvPlan, Environment, Ownership, ProcessTopology};
 use pjrt::ErrorCode;
 use pjrt_sys::PJRT_Api;

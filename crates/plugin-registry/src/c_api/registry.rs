@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::ptr::NonNull;
 
-use device_plugin::abi::descriptor::dp_descriptor;
+use device_plugin::describe::descriptor::dp_descriptor;
 use device_plugin::{Descriptor, Library, Manifest, StaticApi};
 use pjrt_sys::PJRT_Api;
 

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_void};
 
-use device_plugin::abi::capabilities::dp_string;
-use device_plugin::abi::descriptor::effort_of;
+use device_plugin::describe::capabilities::dp_string;
+use device_plugin::describe::descriptor::effort_of;
 use device_plugin::support::Support;
 use device_plugin::{Bytes, Program};
 

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use device_plugin::abi::descriptor::{CTopology, dp_topology};
+use device_plugin::describe::descriptor::{CTopology, dp_topology};
 use device_plugin::{Environment, ProcessTopology};
 
 use super::error::{dp_code, dp_error};

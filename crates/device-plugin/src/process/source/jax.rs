@@ -2,7 +2,7 @@
 
 use super::{Input, Reading};
 use crate::Faults;
-use crate::process::partial::Partial;
+use crate::process::partial_topology::Partial;
 
 /// The port that replaces the one a launcher chose.
 pub(in crate::process) const PORT: &str = "JAX_COORDINATOR_PORT";

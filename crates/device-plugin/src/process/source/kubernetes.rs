@@ -2,7 +2,7 @@
 
 use super::{Input, Reading};
 use crate::process::address::Address;
-use crate::process::partial::{Known, Partial};
+use crate::process::partial_topology::{Known, Partial};
 use crate::process::provenance::Origin;
 use crate::{Fault, Faults};
 

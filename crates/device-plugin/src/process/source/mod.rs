@@ -12,7 +12,7 @@ pub(super) mod tpu_variables;
 
 use super::address::Address;
 use super::environment::{Environment, Host};
-use super::partial::{Known, Partial};
+use super::partial_topology::{Known, Partial};
 use super::provenance::{Origin, Source};
 use crate::{Fault, Faults};
 

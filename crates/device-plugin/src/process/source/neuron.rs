@@ -3,7 +3,7 @@
 use super::{Input, Reading};
 use crate::Faults;
 use crate::process::address::Address;
-use crate::process::partial::{Known, Partial};
+use crate::process::partial_topology::{Known, Partial};
 
 const INDEX: &str = "NEURON_PJRT_PROCESS_INDEX";
 const SIZE: &str = "NEURON_PJRT_WORLD_SIZE";

@@ -2,7 +2,7 @@
 
 use super::{Input, Reading, port_of_job};
 use crate::process::address::Address;
-use crate::process::partial::{Known, Partial};
+use crate::process::partial_topology::{Known, Partial};
 use crate::{Fault, Faults};
 
 /// Where `mpirun` itself listens: `1531576320.0;tcp://10.96.0.1,10.148.0.1:34911`. Open MPI 5 no longer says it, so

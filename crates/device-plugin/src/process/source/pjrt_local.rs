@@ -2,7 +2,7 @@
 
 use super::{Input, Reading};
 use crate::Faults;
-use crate::process::partial::Partial;
+use crate::process::partial_topology::Partial;
 
 const RANK: &str = "PJRT_LOCAL_PROCESS_RANK";
 const COUNT: &str = "PJRT_LOCAL_PROCESS_COUNT";

@@ -3,7 +3,7 @@
 use super::{Input, Reading, about, number, port_of_job};
 use crate::process::address::Address;
 use crate::process::node_list;
-use crate::process::partial::Partial;
+use crate::process::partial_topology::Partial;
 use crate::{Fault, Faults};
 
 const JOB: &str = "SLURM_JOB_ID";

@@ -2,7 +2,7 @@
 
 use super::{Input, Reading};
 use crate::Faults;
-use crate::process::partial::Partial;
+use crate::process::partial_topology::Partial;
 
 /// The coordinator's port. `MASTER_PORT` is not it: there PyTorch's own store listens.
 const PORT: &str = "XLA_COORDINATOR_PORT";

@@ -1,7 +1,7 @@
 //! Metadata of a Google TPU VM, asked through [`Host::metadata`](crate::process::Host::metadata).
 
 use super::{Input, Reading, number, tpu_variables};
-use crate::process::partial::Known;
+use crate::process::partial_topology::Known;
 use crate::process::provenance::Origin;
 use crate::{Fault, Faults};
 

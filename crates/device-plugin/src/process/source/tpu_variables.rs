@@ -2,7 +2,7 @@
 
 use super::{Input, Reading, about};
 use crate::process::address::Address;
-use crate::process::partial::{Known, Partial};
+use crate::process::partial_topology::{Known, Partial};
 use crate::{Fault, Faults};
 
 const HOSTS: &str = "TPU_WORKER_HOSTNAMES";
@@ -61,7 +61,7 @@ pub(super) fn slice(
     }
     if let Some(worker) = worker.as_ref().filter(|worker| worker.value >= in_slice) {
         let message = format!("worker {} of {in_slice} ({name}); workers count from 0", worker.value);
-        return Err(Fault::new(crate::process::partial::field(&worker.origin), message).into());
+        return Err(Fault::new(crate::process::partial_topology::field(&worker.origin), message).into());
     }
     let slices = slice_count.as_ref().map_or(1, |count: &Known<u32>| count.value);
     let index = slice_index.as_ref().map_or(0, |index: &Known<u32>| index.value);

@@ -1,0 +1,24 @@
+//! `PJRT_ExecuteContext`: what frameworks pass with an execution for its custom calls.
+
+use crate::abi::table::entry::entries;
+use crate::abi::table::ffi_read::handles;
+use crate::ffi::ExecuteContext;
+
+handles! {
+    PJRT_ExecuteContext => ExecuteContext;
+}
+
+entries! {
+    PJRT_ExecuteContext_Create(args) {
+        args.context = Box::into_raw(Box::new(ExecuteContext::default())).cast();
+        Ok(())
+    }
+
+    PJRT_ExecuteContext_Destroy(args) {
+        if !args.context.is_null() {
+            // SAFETY: V2, this came from the box above and is given up. An execution has a clone.
+            drop(unsafe { Box::from_raw(args.context.cast::<ExecuteContext>()) });
+        }
+        Ok(())
+    }
+}

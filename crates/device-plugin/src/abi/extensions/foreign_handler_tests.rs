@@ -1,0 +1,182 @@
+//! Calls of handlers in C.
+
+use super::*;
+use crate::abi::table::ffi_read;
+use crate::ffi::{ExecuteContext, Operand, ResultBuffer};
+
+/// Multiplies by the attribute `by`, an `s32`, or says why not, as a handler in C would.
+extern "C" fn scale(frame: *mut CallFrame) -> *mut ForeignError {
+    // SAFETY: a frame of `call`.
+    let frame = unsafe { &*frame };
+    // SAFETY: as above: one operand.
+    let from = unsafe { *frame.args.buffers };
+    // SAFETY: as above.
+    let from = unsafe { &*from };
+    // SAFETY: as above: one result.
+    let to = unsafe { *frame.rets.buffers };
+    // SAFETY: as above.
+    let to = unsafe { &*to };
+    // SAFETY: as above: one attribute.
+    let scalar = unsafe { *frame.attrs.values };
+    // SAFETY: as above, a scalar.
+    let scalar = unsafe { &*scalar.cast::<Scalar>() };
+    assert_eq!((from.dtype, scalar.dtype, from.rank), (4, 4, 1));
+    // SAFETY: as its type says.
+    let by = unsafe { *scalar.value.cast::<i32>() };
+    if by == 0 {
+        let args = CreateArgs {
+            struct_size: size_of::<CreateArgs>(),
+            extension_start: ptr::null(),
+            message: c"by nothing".as_ptr(),
+            code: 3,
+        };
+        // SAFETY: the table lives for ever.
+        let create = unsafe { (*frame.api).error_create };
+        return create(&raw const args);
+    }
+    // SAFETY: one dimension.
+    let count = usize::try_from(unsafe { *from.dims }).unwrap();
+    // SAFETY: as many as the dimension says.
+    let from = unsafe { ffi_read::slice(from.data.cast::<i32>(), count, "operand") }.unwrap();
+    // SAFETY: as above; nobody else has the result.
+    let to = unsafe { ffi_read::slice_mut(to.data.cast::<i32>(), count, "result") }.unwrap();
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = from * by);
+    ptr::null_mut()
+}
+
+#[test]
+fn a_handler_in_c_gets_buffers_and_attributes_and_gives_errors() {
+    let address = (scale as *const ()).expose_provenance();
+    let shape = Shape::new(ElementType::S32, [3]);
+    let input = [1i32, -2, 3];
+    let input: &[u8] = bytemuck::cast_slice(&input);
+    let context = ExecuteContext::default();
+    let run = |by: i64| {
+        let attributes = Attributes {
+            text: None,
+            values: vec![("by".to_owned(), Attribute::Int(by))],
+            types: vec![Some(ElementType::S32)],
+        };
+        let mut output = [0i32; 3];
+        let operands = [Operand { shape: &shape, bytes: input }];
+        let mut results = [ResultBuffer { shape: &shape, bytes: bytemuck::cast_slice_mut(&mut output) }];
+        let mut made = Call::new("scale", &attributes, &operands, &mut results, &context).unwrap();
+        call(address, &mut made).map(|()| output)
+    };
+    assert_eq!(run(-4), Ok([-4, 8, -12]));
+    let error = run(0).unwrap_err();
+    assert_eq!((error.code(), error.message()), (ErrorCode::INVALID_ARGUMENT, "by nothing"));
+}
+
+/// Stands for a handler that would read and write out of bounds.
+extern "C" fn misled(_: *mut CallFrame) -> *mut ForeignError {
+    let message = c"the handler was called".to_owned();
+    Box::into_raw(Box::new(ForeignError { code: ErrorCode::INTERNAL.as_raw(), message }))
+}
+
+/// What the handler that stands for others answers to a call that was changed after it was checked; there are a shape
+/// and an operand of it without memory to change it to.
+fn changed(change: impl for<'a> FnOnce(&mut Call<'a>, &'a Shape, &'a [Operand<'a>])) -> Error {
+    let (shape, huge) = (Shape::new(ElementType::S32, [2]), Shape::new(ElementType::S32, [1 << 40]));
+    let (input, mut output) = ([1i32, 2], [0i32; 2]);
+    let (attributes, context) = (Attributes::default(), ExecuteContext::default());
+    let nowhere = [Operand { shape: &huge, bytes: &[] }];
+    let operands = [Operand { shape: &shape, bytes: bytemuck::cast_slice(&input) }];
+    let mut results = [ResultBuffer { shape: &shape, bytes: bytemuck::cast_slice_mut(&mut output) }];
+    let mut made = Call::new("f", &attributes, &operands, &mut results, &context).unwrap();
+    change(&mut made, &huge, &nowhere);
+    call((misled as *const ()).expose_provenance(), &mut made).unwrap_err()
+}
+
+#[test]
+fn shapes_that_were_changed_after_the_check_are_refused() {
+    let operand = changed(|call, _, nowhere| call.operands = nowhere);
+    assert_eq!(
+        (operand.code(), operand.message()),
+        (ErrorCode::INVALID_ARGUMENT, "custom call \"f\": operand 0 is s32[1099511627776], but has 0 bytes")
+    );
+    let result = changed(|call, huge, _| call.results[0].shape = huge);
+    assert_eq!(
+        (result.code(), result.message()),
+        (ErrorCode::INVALID_ARGUMENT, "custom call \"f\": result 0 is s32[1099511627776], but has 8 bytes")
+    );
+}
+
+#[test]
+fn memory_that_is_not_aligned_is_refused() {
+    let of = |ty, extent: i64, from: usize| {
+        let shape = Shape::new(ty, [extent]);
+        let memory = [0u64; 8];
+        let bytes = &bytemuck::cast_slice::<_, u8>(&memory)[from..][..shape.host_size().unwrap()];
+        let (attributes, context) = (Attributes::default(), ExecuteContext::default());
+        let operands = [Operand { shape: &shape, bytes }];
+        let mut made = Call::new("f", &attributes, &operands, &mut [], &context).unwrap();
+        call((misled as *const ()).expose_provenance(), &mut made).unwrap_err().message().to_owned()
+    };
+    let called = "the handler was called";
+    let refused = of(ElementType::S32, 2, 1);
+    assert!(refused.contains("operand 0") && refused.contains("s32[2]"), "{refused}");
+    assert!(refused.contains("not a multiple of 4"), "{refused}");
+    assert!(of(ElementType::F64, 1, 4).contains("not a multiple of 8"));
+    // Complex numbers are aligned as their parts are, and what is empty is nowhere.
+    assert!(of(ElementType::C128, 1, 4).contains("not a multiple of 8"));
+    for (ty, extent, from) in
+        [(ElementType::S32, 2, 4), (ElementType::C64, 1, 4), (ElementType::U8, 3, 1), (ElementType::S32, 0, 1)]
+    {
+        assert_eq!(of(ty, extent, from), called, "{ty}");
+    }
+}
+
+#[test]
+fn numbers_that_are_none_of_their_type_are_refused() {
+    use ElementType as E;
+    let of = |value: Attribute, ty: Option<E>| {
+        let values = vec![("a".to_owned(), value)];
+        let attributes = Attributes { text: None, values, types: vec![ty] };
+        let context = ExecuteContext::default();
+        let mut made = Call::new("f", &attributes, &[], &mut [], &context).unwrap();
+        call((misled as *const ()).expose_provenance(), &mut made).unwrap_err().message().to_owned()
+    };
+    let called = "the handler was called";
+    for (value, ty) in [
+        (1, E::Pred),
+        (-128, E::S8),
+        (255, E::U8),
+        (-32768, E::S16),
+        (65535, E::U16),
+        (i64::from(i32::MIN), E::S32),
+        (i64::from(u32::MAX), E::U32),
+        (i64::MIN, E::S64),
+        (-1, E::U64),
+    ] {
+        assert_eq!(of(Attribute::Int(value), Some(ty)), called, "{value} {ty}");
+    }
+    for (value, ty) in
+        [(2, E::Pred), (128, E::S8), (-1, E::U8), (32768, E::S16), (65536, E::U16), (1 << 31, E::S32), (-1, E::U32)]
+    {
+        let expected = format!("attribute \"a\" of a custom call in C is {value}, which is no {ty}");
+        assert_eq!(of(Attribute::Int(value), Some(ty)), expected);
+    }
+    // Types of which the value would be read beyond its end, or as nonsense.
+    for ty in [E::C128, E::C64, E::F64, E::F32, E::S4, E::Token] {
+        let refused = of(Attribute::Int(1), Some(ty));
+        assert!(refused.contains("attribute \"a\"") && refused.contains(&ty.to_string()), "{refused}");
+    }
+    for (value, ty) in [(1e300, E::F64), (0.1, E::F32), (f64::INFINITY, E::F32)] {
+        assert_eq!(of(Attribute::Float(value), Some(ty)), called, "{value} {ty}");
+    }
+    for (value, ty) in [(1e300, E::F32), (1.0, E::F16), (1.0, E::C128), (1.0, E::S32)] {
+        assert!(of(Attribute::Float(value), Some(ty)).contains("attribute \"a\""), "{value} {ty}");
+    }
+    // And the same within a dictionary, where all have 64 bits.
+    let inner = Attribute::Dictionary(vec![("b".to_owned(), Attribute::Int(i64::MAX))]);
+    assert_eq!(of(inner, Some(E::C128)), called);
+}
+
+#[test]
+fn what_needs_a_runtime_is_refused() {
+    let error = unimplemented(ptr::null());
+    // SAFETY: it was made just now.
+    let error = unsafe { Box::from_raw(error) };
+    assert_eq!(error.code, ErrorCode::UNIMPLEMENTED.as_raw());
+}

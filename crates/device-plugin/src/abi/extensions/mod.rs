@@ -1,0 +1,11 @@
+//! The extensions of the table: one file each.
+
+pub(crate) mod execute_context;
+pub(crate) mod ffi;
+pub(crate) mod foreign_handler;
+pub(crate) mod layouts;
+pub(crate) mod memory_descriptions;
+pub(crate) mod profiler;
+pub(crate) mod raw_buffers;
+pub(crate) mod shardings;
+pub(crate) mod streams;

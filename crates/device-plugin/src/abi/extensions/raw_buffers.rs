@@ -1,0 +1,243 @@
+//! The raw buffer extension: buffers as bytes, whoever owns them.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::ptr::{NonNull, null, null_mut};
+
+use pjrt_sys::{
+    AbiStruct, Extension, PJRT_Extension_Base, PJRT_RawBuffer, PJRT_RawBuffer_Extension, Slot, extension_slot,
+};
+
+use crate::abi::extensions::shardings;
+use crate::abi::objects::client::buffer::{BufferHandle, Value};
+use crate::abi::objects::client::state::Client;
+use crate::abi::objects::client::transfer::Destination;
+use crate::abi::objects::event::into_raw;
+use crate::abi::objects::owned_arrays::drop_contained;
+use crate::abi::reclaim::refcount::Ref;
+use crate::abi::table::entry::{Shim, contain, entries, entry};
+use crate::abi::table::ffi_read::{self, handles};
+use crate::extensions::RawBufferFunctions;
+use crate::{Backend, DevicePlugin, Error, Event, Placement, Result};
+
+/// What a `PJRT_RawBuffer*` points to: an alias of a buffer, which outlives it.
+#[repr(C)]
+pub(crate) struct RawBuffer<B: Backend> {
+    /// Frameworks that look for functions here find none and use the extension's: the table's functions take device
+    /// events, another interface.
+    base: PJRT_RawBuffer,
+    value: Value<B>,
+    ready: Event,
+    /// Bytes the host sees, which are those on the device unless the backend says otherwise.
+    host_size: usize,
+    placement: Placement,
+    /// After the value, which is dropped first.
+    client: Ref<Client<B>>,
+}
+
+handles! {
+    PJRT_RawBuffer => RawBuffer<P::Backend>;
+}
+
+/// Where the extension lies, or the next one where the backend does not offer it.
+pub(crate) const fn pointer<P: DevicePlugin>() -> *mut PJRT_Extension_Base {
+    struct Constant<P>(std::marker::PhantomData<P>);
+    impl<P: DevicePlugin> Constant<P> {
+        const EXTENSION: &'static PJRT_RawBuffer_Extension = &PJRT_RawBuffer_Extension {
+            base: PJRT_Extension_Base {
+                struct_size: PJRT_RawBuffer_Extension::STRUCT_SIZE,
+                type_: PJRT_RawBuffer_Extension::TYPE,
+                next: shardings::pointer::<P>(),
+            },
+            PJRT_RawBuffer_CreateRawAliasOfBuffer: Some(
+                entry::<Shim<P>, extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>,
+            ),
+            PJRT_RawBuffer_Destroy: Some(entry::<Shim<P>, extension_slot::PJRT_RawBuffer_Destroy>),
+            PJRT_RawBuffer_GetOnDeviceSizeInBytes: Some(
+                entry::<Shim<P>, extension_slot::PJRT_RawBuffer_GetOnDeviceSizeInBytes>,
+            ),
+            PJRT_RawBuffer_GetMemorySpace: Some(entry::<Shim<P>, extension_slot::PJRT_RawBuffer_GetMemorySpace>),
+            PJRT_RawBuffer_CopyRawHostToDevice: Some(
+                entry::<Shim<P>, extension_slot::PJRT_RawBuffer_CopyRawHostToDevice>,
+            ),
+            PJRT_RawBuffer_CopyRawDeviceToHost: Some(
+                entry::<Shim<P>, extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>,
+            ),
+            PJRT_RawBuffer_GetHostPointer: Some(entry::<Shim<P>, extension_slot::PJRT_RawBuffer_GetHostPointer>),
+        };
+    }
+    if P::Backend::EXTENSIONS.raw_buffers.is_none() {
+        return shardings::pointer::<P>();
+    }
+    let pointer: *const PJRT_RawBuffer_Extension = Constant::<P>::EXTENSION;
+    pointer.cast_mut().cast()
+}
+
+fn functions<B: Backend>() -> Result<RawBufferFunctions<B>> {
+    // The table holds these functions only where the backend offers them.
+    B::EXTENSIONS.raw_buffers.ok_or_else(|| Error::unimplemented("the backend offers no raw buffers"))
+}
+
+fn outside(offset: impl std::fmt::Display, size: impl std::fmt::Display, all: usize) -> Error {
+    Error::argument(format!("{size} bytes from offset {offset} are not within the raw buffer's {all}"))
+}
+
+fn size_on_device<B: Backend>(backend: &B, value: &B::Buffer, host_size: usize) -> usize {
+    backend.size_on_device(value).unwrap_or(host_size)
+}
+
+impl<B: Backend> RawBuffer<B> {
+    /// Bytes on the device, as far as that is known of a value that is yet to come.
+    fn size(&self) -> usize {
+        self.value.get().map_or(self.host_size, |value| size_on_device(&self.client.backend, value, self.host_size))
+    }
+
+    fn range(&self, offset: i64, size: i64) -> Result<Range<usize>> {
+        let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
+        let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
+        // A value that is yet to come may take more bytes than the host knows of.
+        let is_known = self.value.get().is_some();
+        let all = self.size();
+        range.filter(|range| range.end <= all || !is_known).ok_or_else(|| outside(offset, size, all))
+    }
+
+    /// Runs `work` on the value once it is ready, now or on the thread that makes it ready, and gives the event of its
+    /// end. Errors of the buffer and of the work are the event's, and so is a range that turns out to be none of the
+    /// value's.
+    fn when_ready<S: Slot>(
+        &self,
+        range: &Range<usize>,
+        work: impl FnOnce(&B, &B::Buffer) -> Result<()> + Send + 'static,
+    ) -> Event {
+        let (range, host_size) = (range.clone(), self.host_size);
+        let work = move |backend: &B, value: &B::Buffer| {
+            let all = size_on_device(backend, value, host_size);
+            if range.end > all {
+                return Err(outside(range.start, range.len(), all).named(S::NAME));
+            }
+            work(backend, value)
+        };
+        match self.ready.result() {
+            Some(Ok(())) => match self.value.available().and_then(|value| work(&self.client.backend, value)) {
+                Ok(()) => Event::ready(),
+                Err(error) => Event::failed(error),
+            },
+            Some(Err(error)) => Event::failed(error),
+            None => {
+                let (event, completer) = Event::pending();
+                // The framework may destroy the alias before the buffer is ready.
+                let (client, value) = (self.client.share(), self.value.clone());
+                self.ready.on_ready_away(move |ready| {
+                    let work = || work(&client.backend, value.available()?);
+                    let result = ready.clone().and_then(|()| contain(work));
+                    drop_contained((value, client));
+                    completer.settle(result);
+                });
+                event
+            }
+        }
+    }
+}
+
+/// Memory of the framework that is read before an event of the call is ready.
+struct Source {
+    data: *const u8,
+    size: usize,
+}
+
+// SAFETY: V3, the memory is readable until the event, on whatever thread.
+unsafe impl Send for Source {}
+
+impl Source {
+    /// # Safety
+    ///
+    /// V3 for the source, until the event of the call, which comes after the last use of the slice.
+    unsafe fn slice(&self) -> Result<&[u8]> {
+        // SAFETY: the caller's contract.
+        unsafe { ffi_read::slice(self.data, self.size, "src") }
+    }
+}
+
+fn expect_memory(data: *const c_void, range: &Range<usize>, field: &str) -> Result<()> {
+    if data.is_null() && !range.is_empty() {
+        return Err(Error::argument(format!("{field} is null")));
+    }
+    Ok(())
+}
+
+entries! {
+    in extension_slot;
+
+    PJRT_RawBuffer_CreateRawAliasOfBuffer(args, buffer) {
+        let buffer: &BufferHandle<P::Backend> = buffer;
+        let held = buffer.hold()?;
+        let alias = RawBuffer::<P::Backend> {
+            base: PJRT_RawBuffer { vtable: null() },
+            value: held.value().clone(),
+            ready: buffer.ready.clone(),
+            host_size: buffer.stored_shape().host_size().unwrap_or(0),
+            placement: buffer.placement,
+            client: buffer.client.share(),
+        };
+        args.raw_buffer = Box::into_raw(Box::new(alias)).cast();
+        Ok(())
+    }
+
+    PJRT_RawBuffer_Destroy(args) {
+        if let Some(alias) = NonNull::new(args.buffer.cast::<RawBuffer<P::Backend>>()) {
+            // SAFETY: V2, this came from the box above and is given up.
+            drop_contained(unsafe { Box::from_raw(alias.as_ptr()) });
+        }
+        Ok(())
+    }
+
+    PJRT_RawBuffer_GetOnDeviceSizeInBytes(args, buffer) {
+        let buffer: &RawBuffer<P::Backend> = buffer;
+        args.on_device_size_in_bytes = buffer.size();
+        Ok(())
+    }
+
+    PJRT_RawBuffer_GetMemorySpace(args, buffer) {
+        let buffer: &RawBuffer<P::Backend> = buffer;
+        args.memory_space = buffer.client.memory_handles.as_slice()[buffer.placement.memory];
+        Ok(())
+    }
+
+    PJRT_RawBuffer_GetHostPointer(args, buffer) {
+        let buffer: &RawBuffer<P::Backend> = buffer;
+        // The address of memory that is still written is of no use to the framework.
+        buffer.ready.wait()?;
+        let address = (functions::<P::Backend>()?.host_pointer)(&buffer.client.backend, buffer.value.available()?);
+        args.host_pointer = address.map_or(null_mut(), std::ptr::with_exposed_provenance_mut::<c_void>);
+        Ok(())
+    }
+
+    PJRT_RawBuffer_CopyRawHostToDevice(args, buffer) {
+        let buffer: &RawBuffer<P::Backend> = buffer;
+        let range = buffer.range(args.offset, args.transfer_size)?;
+        expect_memory(args.src, &range, "src")?;
+        let write = functions::<P::Backend>()?.write;
+        let from = Source { data: args.src.cast(), size: range.len() };
+        args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawHostToDevice>(&range.clone(), move |backend, value| {
+            // The whole source moves to the thread that copies.
+            let from = from;
+            // SAFETY: V3, the event of the call is completed after this.
+            write(backend, value, range.start, unsafe { from.slice() }?)
+        }));
+        Ok(())
+    }
+
+    PJRT_RawBuffer_CopyRawDeviceToHost(args, buffer) {
+        let buffer: &RawBuffer<P::Backend> = buffer;
+        let range = buffer.range(args.offset, args.transfer_size)?;
+        expect_memory(args.dst, &range, "dst")?;
+        let read = functions::<P::Backend>()?.read;
+        // SAFETY: V3, until the event of the call.
+        let mut to = unsafe { Destination::new(args.dst, range.len()) };
+        args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>(&range.clone(), move |backend, value| {
+            // SAFETY: V3, the event of the call is completed after this.
+            read(backend, value, range.start, unsafe { to.slice() }?)
+        }));
+        Ok(())
+    }
+}

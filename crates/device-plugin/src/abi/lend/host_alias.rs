@@ -1,0 +1,92 @@
+//! Host memory that a framework lends to a buffer.
+
+use std::cell::OnceCell;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::abi::table::ffi_read;
+use crate::{Completer, Event, Result};
+
+/// Memory of the framework that a buffer uses in place. Read as a slice of bytes.
+///
+/// Dropping the last clone gives the memory back, and runs the framework's callback on that thread. So do not drop it
+/// on a thread on which a driver forbids calls into it.
+#[derive(Clone)]
+pub struct HostAlias(Arc<Lent>);
+
+struct Lent {
+    data: *const u8,
+    size: usize,
+    /// Completed on drop: the framework has its memory back.
+    done: Option<Completer>,
+}
+
+// SAFETY: V3, nobody writes the memory until the event, so it can be read from any thread.
+unsafe impl Send for Lent {}
+// SAFETY: as above.
+unsafe impl Sync for Lent {}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(done) = self.done.take() {
+            done.settle(Ok(()));
+        }
+    }
+}
+
+impl Deref for HostAlias {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: V3, the memory is readable until the event that is completed when this is dropped.
+        unsafe { ffi_read::slice(self.0.data, self.0.size, "data") }.unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for HostAlias {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HostAlias({} bytes)", self.0.size)
+    }
+}
+
+/// Host data of one call that may become an alias.
+pub(crate) struct AliasSource {
+    data: *const u8,
+    size: usize,
+    made: OnceCell<(HostAlias, Event)>,
+}
+
+impl AliasSource {
+    /// # Safety
+    ///
+    /// V3 for the data, until the event of [`AliasSource::done`] is ready.
+    pub(crate) unsafe fn new(data: *const u8, size: usize) -> Result<Self> {
+        // SAFETY: the caller's contract; this checks the pointer.
+        unsafe { ffi_read::slice(data, size, "data") }?;
+        Ok(Self { data, size, made: OnceCell::new() })
+    }
+
+    pub(crate) fn alias(&self) -> HostAlias {
+        let make = || {
+            let (event, done) = Event::pending();
+            (HostAlias(Arc::new(Lent { data: self.data, size: self.size, done: Some(done) })), event)
+        };
+        self.made.get_or_init(make).0.clone()
+    }
+
+    /// Whether the backend asked for an alias, which it may keep.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.made.get().is_some()
+    }
+
+    /// When the framework has its memory back: at once, unless an alias was made.
+    pub(crate) fn done(self) -> Event {
+        self.made.into_inner().map_or(Event::ready(), |(_, event)| event)
+    }
+}
+
+impl std::fmt::Debug for AliasSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AliasSource({} bytes)", self.size)
+    }
+}

@@ -1,0 +1,455 @@
+//! Channels between a running program and the host: callbacks of the framework that take data from the device, or bring
+//! it.
+
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::ops::Deref;
+use std::ptr::{NonNull, null, null_mut};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use pjrt_sys::{
+    PJRT_CallbackError, PJRT_Chunk, PJRT_Error, PJRT_Error_Code, PJRT_RecvCallbackInfo, PJRT_SendCallbackInfo,
+};
+
+use crate::abi::objects::error::{ErrorHandle, into_raw as error_into_raw};
+use crate::abi::objects::event::into_raw;
+use crate::abi::table::entry::entries;
+use crate::abi::table::ffi_read;
+use crate::abi::table::ffi_read::handles;
+use crate::{Completer, Error, ErrorCode, Event, Result};
+
+/// The channels of one execution on one device.
+#[derive(Clone, Default)]
+pub struct HostChannels(Option<Arc<Channels>>);
+
+struct Channels {
+    send: Vec<SendCallback>,
+    receive: Vec<ReceiveCallback>,
+    /// Lets callbacks be called until the execution ends.
+    open: Mutex<Option<Arc<Open>>>,
+}
+
+struct SendCallback(PJRT_SendCallbackInfo);
+struct ReceiveCallback(PJRT_RecvCallbackInfo);
+
+// SAFETY: V4, callbacks may be called from any thread.
+unsafe impl Send for SendCallback {}
+// SAFETY: as above.
+unsafe impl Sync for SendCallback {}
+// SAFETY: as above.
+unsafe impl Send for ReceiveCallback {}
+// SAFETY: as above.
+unsafe impl Sync for ReceiveCallback {}
+
+/// What callbacks hold while they run. The end of the last one, after the execution, is the end for the framework.
+struct Open {
+    result: Mutex<Result<()>>,
+    completer: Option<Completer>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let result = self.result.get_mut().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(completer) = self.completer.take() {
+            completer.complete(result);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl HostChannels {
+    /// Reads the channels of a launch, and gives the event that takes the place of the execution's own.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the lists, and V4 for the callbacks until the event.
+    pub(crate) unsafe fn read(
+        send: (*const PJRT_SendCallbackInfo, usize),
+        receive: (*const PJRT_RecvCallbackInfo, usize),
+    ) -> Result<(Self, Event)> {
+        // SAFETY: the caller's contract.
+        let send = unsafe { ffi_read::slice(send.0, send.1, "options->send_callbacks[i]") }?;
+        // SAFETY: the caller's contract.
+        let receive = unsafe { ffi_read::slice(receive.0, receive.1, "options->recv_callbacks[i]") }?;
+        if send.iter().any(|info| info.send_callback.is_none())
+            || receive.iter().any(|info| info.recv_callback.is_none())
+        {
+            return Err(Error::argument("a send or receive callback is null"));
+        }
+        let (event, completer) = Event::pending();
+        let open = Arc::new(Open { result: Mutex::new(Ok(())), completer: Some(completer) });
+        let channels = Channels {
+            send: send.iter().map(|info| SendCallback(*info)).collect(),
+            receive: receive.iter().map(|info| ReceiveCallback(*info)).collect(),
+            open: Mutex::new(Some(open)),
+        };
+        Ok((Self(Some(Arc::new(channels))), event))
+    }
+
+    /// Ends the channels: no callback is called any more, and the event becomes ready with the last that runs.
+    pub(crate) fn close(&self, result: Result<()>) {
+        let open = self.0.as_ref().and_then(|channels| lock(&channels.open).take());
+        if let Some(open) = open {
+            *lock(&open.result) = result;
+        }
+    }
+
+    /// Ids of the channels on which the program may send.
+    pub fn send_ids(&self) -> impl Iterator<Item = i64> {
+        self.0.iter().flat_map(|channels| channels.send.iter().map(|callback| callback.0.channel_id))
+    }
+
+    /// Ids of the channels on which the program may receive.
+    pub fn receive_ids(&self) -> impl Iterator<Item = i64> {
+        self.0.iter().flat_map(|channels| channels.receive.iter().map(|callback| callback.0.channel_id))
+    }
+
+    fn open(&self) -> Result<(&Channels, Arc<Open>)> {
+        let channels =
+            self.0.as_deref().ok_or_else(|| Error::invalid_argument("the execution has no host channels"))?;
+        let open = lock(&channels.open).clone();
+        let open =
+            open.ok_or_else(|| Error::failed_precondition("the execution has ended, and its channels with it"))?;
+        Ok((channels, open))
+    }
+
+    /// Hands data to the host: a piece of `total` bytes, of which the last is `done`. May block.
+    ///
+    /// # Errors
+    ///
+    /// Those of the framework's callback; `INVALID_ARGUMENT` where there is no such channel, `FAILED_PRECONDITION`
+    /// when the execution has ended.
+    pub fn send(&self, channel: i64, data: Vec<u8>, total: usize, done: bool) -> Result<()> {
+        let (channels, _open) = self.open()?;
+        let info = channels.send.iter().map(|callback| &callback.0).find(|info| info.channel_id == channel);
+        let info = info.ok_or_else(|| no_channel("send", channel))?;
+        let Some(callback) = info.send_callback else { return Err(no_channel("send", channel)) };
+        let owner = Box::into_raw(Box::new(data));
+        // SAFETY: the box was made above.
+        let bytes = unsafe { &mut *owner };
+        let mut chunk = PJRT_Chunk {
+            data: bytes.as_mut_ptr().cast(),
+            size: bytes.len(),
+            deleter: Some(delete_chunk),
+            deleter_arg: owner.cast(),
+        };
+        let mut make_error: PJRT_CallbackError = Some(make_error);
+        // SAFETY: V4; the callback deletes the chunk.
+        let error = unsafe { callback(&raw mut chunk, &raw mut make_error, total, done.into(), info.user_arg) };
+        match NonNull::new(error.cast::<ErrorHandle>()) {
+            None => Ok(()),
+            // SAFETY: V2, the callback makes errors by `make_error` and gives them up.
+            Some(error) => Err(unsafe { Box::from_raw(error.as_ptr()) }.error),
+        }
+    }
+
+    /// Asks the host for `total` bytes, in pieces that are multiples of `granule` bytes.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` where there is no such channel or the sizes do not fit, `FAILED_PRECONDITION` when the
+    /// execution has ended.
+    pub fn receive(&self, channel: i64, total: usize, granule: usize) -> Result<HostStream> {
+        let (channels, _open) = self.open()?;
+        let info = channels.receive.iter().map(|callback| &callback.0).find(|info| info.channel_id == channel);
+        let info = info.ok_or_else(|| no_channel("receive", channel))?;
+        let Some(callback) = info.recv_callback else { return Err(no_channel("receive", channel)) };
+        if granule == 0 || !total.is_multiple_of(granule) || i64::try_from(total).is_err() {
+            return Err(Error::invalid_argument(format!("{total} bytes in pieces of {granule}")));
+        }
+        let stream = Arc::new(Stream { total, granule, state: Mutex::default(), changed: Condvar::new() });
+        let raw = Arc::into_raw(Arc::clone(&stream)).cast_mut().cast();
+        // SAFETY: V4; the framework destroys the stream.
+        unsafe { callback(raw, info.user_arg) };
+        Ok(HostStream(stream))
+    }
+}
+
+/// The callbacks of a call: for each device a list.
+#[derive(Clone, Copy)]
+pub(crate) struct Callbacks {
+    pub(crate) send: *const *mut PJRT_SendCallbackInfo,
+    pub(crate) num_send: usize,
+    pub(crate) receive: *const *mut PJRT_RecvCallbackInfo,
+    pub(crate) num_receive: usize,
+}
+
+/// The channels of a launch, until the backend has begun it.
+pub(crate) struct Opened {
+    pub(crate) channels: HostChannels,
+    event: Option<Event>,
+}
+
+impl Callbacks {
+    /// The channels of one launch of `count`.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the lists, and V4 for the callbacks until the event of the execution.
+    pub(crate) unsafe fn open(&self, at: usize, count: usize) -> Result<Opened> {
+        let count_of = |callbacks: usize| if callbacks == 0 { 0 } else { count };
+        // SAFETY: the caller's contract.
+        let send = unsafe { ffi_read::slice(self.send, count_of(self.num_send), "options->send_callbacks") }?;
+        // SAFETY: the caller's contract.
+        let receive = unsafe { ffi_read::slice(self.receive, count_of(self.num_receive), "options->recv_callbacks") }?;
+        let send = (send.get(at).map_or(null(), |list| list.cast_const()), self.num_send);
+        let receive = (receive.get(at).map_or(null(), |list| list.cast_const()), self.num_receive);
+        // SAFETY: the caller's contract.
+        let (channels, event) = unsafe { HostChannels::read(send, receive) }?;
+        Ok(Opened { channels, event: Some(event) })
+    }
+}
+
+impl Opened {
+    /// Leaves the channels to the execution, and gives the event that is ready once it and all callbacks have ended.
+    pub(crate) fn hand_over(mut self, done: &Event) -> Event {
+        let channels = self.channels.clone();
+        done.on_ready(move |result| channels.close(result.clone()));
+        self.event.take().unwrap_or_default()
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // The call fails, and the framework's callbacks go with it.
+        if let Some(event) = self.event.take() {
+            self.channels.close(Ok(()));
+            let _ = event.wait();
+        }
+    }
+}
+
+fn no_channel(verb: &str, channel: i64) -> Error {
+    Error::invalid_argument(format!("the framework gave no callback to {verb} on channel {channel}"))
+}
+
+impl std::fmt::Debug for HostChannels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ids = (self.send_ids().collect::<Vec<_>>(), self.receive_ids().collect::<Vec<_>>());
+        f.debug_struct("HostChannels").field("send", &ids.0).field("receive", &ids.1).finish()
+    }
+}
+
+/// # Safety
+///
+/// V2: `owner` came with a chunk of [`HostChannels::send`] and is given up.
+unsafe extern "C" fn delete_chunk(_: *mut c_void, owner: *mut c_void) {
+    // SAFETY: the caller's contract.
+    drop(unsafe { Box::from_raw(owner.cast::<Vec<u8>>()) });
+}
+
+/// Makes an error for a callback to return.
+///
+/// # Safety
+///
+/// V3 for the message.
+unsafe extern "C" fn make_error(
+    code: PJRT_Error_Code,
+    message: *const std::ffi::c_char,
+    size: usize,
+) -> *mut PJRT_Error {
+    // SAFETY: the caller's contract.
+    let error = unsafe { ffi_read::status(code.0, message, size) };
+    error.unwrap_or_else(Some).map_or(null_mut(), error_into_raw)
+}
+
+/// What a `PJRT_CopyToDeviceStream*` points to, counted: data on its way from the host.
+pub(crate) struct Stream {
+    total: usize,
+    granule: usize,
+    state: Mutex<StreamState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct StreamState {
+    pieces: VecDeque<HostChunk>,
+    /// Bytes that have come.
+    come: usize,
+    /// Whether the framework destroyed its end.
+    ended: bool,
+    /// Whether the backend dropped its end.
+    dropped: bool,
+}
+
+handles! {
+    PJRT_CopyToDeviceStream => Stream;
+}
+
+/// Data that the host sends to a running program, piece by piece.
+#[derive(Debug)]
+pub struct HostStream(Arc<Stream>);
+
+/// A piece of data from the host. The host learns that it has been transferred when it is dropped.
+pub struct HostChunk {
+    raw: PJRT_Chunk,
+    done: Option<Completer>,
+}
+
+// SAFETY: V3 and V4, the chunk is the plugin's until its deleter, which any thread may call.
+unsafe impl Send for HostChunk {}
+// SAFETY: as above.
+unsafe impl Sync for HostChunk {}
+
+impl Deref for HostChunk {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: V3, the data is readable until the deleter; checked when it came.
+        unsafe { ffi_read::slice(self.raw.data.cast::<u8>().cast_const(), self.raw.size, "chunk->data") }
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for HostChunk {
+    fn drop(&mut self) {
+        if let Some(deleter) = self.raw.deleter {
+            // SAFETY: V4, once.
+            unsafe { deleter(self.raw.data, self.raw.deleter_arg) };
+        }
+        if let Some(done) = self.done.take() {
+            done.complete(Ok(()));
+        }
+    }
+}
+
+impl std::fmt::Debug for HostChunk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HostChunk({} bytes)", self.raw.size)
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {} bytes", lock(&self.state).come, self.total)
+    }
+}
+
+impl HostStream {
+    /// Waits for the next piece; none when all has come.
+    ///
+    /// # Errors
+    ///
+    /// `CANCELLED` when the framework gave up before.
+    pub fn next(&self) -> Result<Option<HostChunk>> {
+        let mut state = lock(&self.0.state);
+        loop {
+            if let Some(piece) = state.pieces.pop_front() {
+                return Ok(Some(piece));
+            }
+            if state.come == self.0.total {
+                return Ok(None);
+            }
+            if state.ended {
+                return Err(Error::new(
+                    ErrorCode::CANCELLED,
+                    format!("the framework sent {} of {} bytes", state.come, self.0.total),
+                ));
+            }
+            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits for all of the data that has not been taken.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`HostStream::next`].
+    pub fn collect(&self) -> Result<Vec<u8>> {
+        let mut all = Vec::new();
+        while let Some(piece) = self.next()? {
+            all.extend_from_slice(&piece);
+        }
+        Ok(all)
+    }
+}
+
+impl Drop for HostStream {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.dropped = true;
+        let left = std::mem::take(&mut state.pieces);
+        // Deleters and callbacks run without the lock.
+        drop(state);
+        for mut piece in left {
+            if let Some(done) = piece.done.take() {
+                done.complete(Err(Error::new(ErrorCode::CANCELLED, "the program does not want the data")));
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Takes a piece, or says why not.
+    fn add(&self, piece: HostChunk) -> Result<(), (HostChunk, Error)> {
+        let size = piece.raw.size;
+        let mut state = lock(&self.state);
+        let fault = if !size.is_multiple_of(self.granule) {
+            Error::invalid_argument(format!("the chunk has {size} bytes, which is no multiple of {}", self.granule))
+        } else if size > self.total - state.come {
+            let left = self.total - state.come;
+            Error::invalid_argument(format!("the chunk has {size} bytes, but the stream lacks {left}"))
+        } else if state.come == self.total {
+            Error::failed_precondition("the stream is complete")
+        } else if state.dropped {
+            Error::new(ErrorCode::CANCELLED, "the program does not want the data")
+        } else {
+            state.come += size;
+            state.pieces.push_back(piece);
+            self.changed.notify_all();
+            return Ok(());
+        };
+        Err((piece, fault))
+    }
+}
+
+entries! {
+    PJRT_CopyToDeviceStream_Destroy(args) {
+        if !args.stream.is_null() {
+            let stream: *const Stream = args.stream.cast_const().cast();
+            // SAFETY: V2, this came from `Arc::into_raw` above and is given up.
+            let stream = unsafe { Arc::from_raw(stream) };
+            lock(&stream.state).ended = true;
+            stream.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    PJRT_CopyToDeviceStream_AddChunk(args, stream) {
+        let stream: &Stream = stream;
+        if args.chunk.is_null() || !args.chunk.is_aligned() {
+            return Err(Error::argument("chunk is null or not aligned"));
+        }
+        // SAFETY: V3; the chunk is the plugin's from here on.
+        let raw = unsafe { args.chunk.read() };
+        let (event, done) = Event::pending();
+        let piece = HostChunk { raw, done: Some(done) };
+        // SAFETY: V3; this checks the pointer.
+        unsafe { ffi_read::slice(raw.data.cast::<u8>().cast_const(), raw.size, "chunk->data") }?;
+        if let Err((mut piece, error)) = stream.add(piece)
+            && let Some(done) = piece.done.take()
+        {
+            done.settle(Err(error));
+        }
+        args.transfer_complete = into_raw(event);
+        Ok(())
+    }
+
+    PJRT_CopyToDeviceStream_TotalBytes(args, stream) {
+        args.total_bytes = i64::try_from(stream.total).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    PJRT_CopyToDeviceStream_GranuleSize(args, stream) {
+        args.granule_size_in_bytes = i64::try_from(stream.granule).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    PJRT_CopyToDeviceStream_CurrentBytes(args, stream) {
+        args.current_bytes = i64::try_from(lock(&stream.state).come).unwrap_or(i64::MAX);
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! The key-value store of a distributed run, kept by the framework.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::time::Duration;
+
+use pjrt_sys::{
+    AbiStruct, PJRT_CallbackError, PJRT_Client_Create_Args, PJRT_Error, PJRT_Error_Code, PJRT_KeyValueGetCallback,
+    PJRT_KeyValueGetCallback_Args, PJRT_KeyValuePutCallback, PJRT_KeyValuePutCallback_Args,
+    PJRT_KeyValueTryGetCallback, PJRT_KeyValueTryGetCallback_Args,
+};
+
+use crate::abi::objects::error::{ErrorHandle, into_raw};
+use crate::abi::table::ffi_read;
+use crate::{Error, ErrorCode, Result};
+
+/// A store that all processes of a distributed run share, kept by the framework. Its methods block.
+pub struct KeyValueStore {
+    get: PJRT_KeyValueGetCallback,
+    get_arg: *mut c_void,
+    put: PJRT_KeyValuePutCallback,
+    put_arg: *mut c_void,
+    try_get: PJRT_KeyValueTryGetCallback,
+    try_get_arg: *mut c_void,
+}
+
+// SAFETY: V4, callbacks may be called from any thread.
+unsafe impl Send for KeyValueStore {}
+// SAFETY: as above.
+unsafe impl Sync for KeyValueStore {}
+
+impl std::fmt::Debug for KeyValueStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyValueStore")
+    }
+}
+
+impl KeyValueStore {
+    /// # Safety
+    ///
+    /// V4 for the callbacks of `args`. That holds only in a distributed run: a framework in a single process leaves
+    /// them uninitialized.
+    pub(crate) unsafe fn new(args: &PJRT_Client_Create_Args) -> Self {
+        Self {
+            get: args.kv_get_callback,
+            get_arg: args.kv_get_user_arg,
+            put: args.kv_put_callback,
+            put_arg: args.kv_put_user_arg,
+            try_get: args.kv_try_get_callback,
+            try_get_arg: args.kv_try_get_user_arg,
+        }
+    }
+
+    /// The value of a key, waiting for another process to put it.
+    ///
+    /// # Errors
+    ///
+    /// `DEADLINE_EXCEEDED` when nobody does, or whatever the framework reports.
+    pub fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>> {
+        let callback = self.get.ok_or_else(|| missing("kv_get_callback"))?;
+        let mut new_error: PJRT_CallbackError = Some(callback_error);
+        let mut args = PJRT_KeyValueGetCallback_Args::new();
+        args.key = key.as_ptr().cast();
+        args.key_size = key.len();
+        args.timeout_in_ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+        args.callback_error = &raw mut new_error;
+        args.user_arg = self.get_arg;
+        // SAFETY: V4.
+        let error = unsafe { callback(&raw mut args) };
+        // SAFETY: the callback made the error through `callback_error`.
+        unsafe { take_error(error) }?;
+        // SAFETY: V3 for the value the callback returned.
+        unsafe { take_value(args.value, args.value_size, args.value_deleter_callback) }
+    }
+
+    /// The value of a key, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the framework reports.
+    pub fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>> {
+        let callback = self.try_get.ok_or_else(|| missing("kv_try_get_callback"))?;
+        let mut new_error: PJRT_CallbackError = Some(callback_error);
+        let mut args = PJRT_KeyValueTryGetCallback_Args::new();
+        args.key = key.as_ptr().cast();
+        args.key_size = key.len();
+        args.callback_error = &raw mut new_error;
+        args.user_arg = self.try_get_arg;
+        // SAFETY: V4.
+        let error = unsafe { callback(&raw mut args) };
+        // SAFETY: the callback made the error through `callback_error`.
+        match unsafe { take_error(error) } {
+            Err(error) if error.code() == ErrorCode::NOT_FOUND => return Ok(None),
+            result => result?,
+        }
+        // SAFETY: V3 for the value the callback returned.
+        unsafe { take_value(args.value, args.value_size, args.value_deleter_callback) }.map(Some)
+    }
+
+    /// Sets the value of a key for all processes.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the framework reports.
+    pub fn put(&self, key: &str, value: &[u8]) -> Result<()> {
+        let callback = self.put.ok_or_else(|| missing("kv_put_callback"))?;
+        let mut new_error: PJRT_CallbackError = Some(callback_error);
+        let mut args = PJRT_KeyValuePutCallback_Args::new();
+        args.key = key.as_ptr().cast();
+        args.key_size = key.len();
+        args.value = value.as_ptr().cast();
+        args.value_size = value.len();
+        args.callback_error = &raw mut new_error;
+        args.user_arg = self.put_arg;
+        // SAFETY: V4.
+        let error = unsafe { callback(&raw mut args) };
+        // SAFETY: the callback made the error through `callback_error`.
+        unsafe { take_error(error) }
+    }
+}
+
+fn missing(callback: &str) -> Error {
+    Error::failed_precondition(format!("the framework passed no {callback}"))
+}
+
+/// Makes an error for a framework's callback.
+///
+/// # Safety
+///
+/// V3 for the message.
+unsafe extern "C" fn callback_error(code: PJRT_Error_Code, message: *const c_char, size: usize) -> *mut PJRT_Error {
+    // SAFETY: the caller's contract.
+    let text = unsafe { ffi_read::slice(message.cast::<u8>(), size, "message") }.unwrap_or_default();
+    into_raw(Error::new(ErrorCode::from_raw(code.0), String::from_utf8_lossy(text)))
+}
+
+/// # Safety
+///
+/// `error` is null or came from [`callback_error`], and is given up.
+unsafe fn take_error(error: *mut PJRT_Error) -> Result<()> {
+    if error.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller's contract.
+    Err(unsafe { Box::from_raw(error.cast::<ErrorHandle>()) }.error)
+}
+
+/// # Safety
+///
+/// V3 for the value, V4 for its deleter.
+unsafe fn take_value(
+    value: *mut c_char,
+    size: usize,
+    deleter: Option<unsafe extern "C" fn(*mut c_char)>,
+) -> Result<Vec<u8>> {
+    // SAFETY: the caller's contract.
+    let copy = unsafe { ffi_read::slice(value.cast::<u8>().cast_const(), size, "value") }.map(<[u8]>::to_vec);
+    if let Some(deleter) = deleter.filter(|_| !value.is_null()) {
+        // SAFETY: V4; the value is not used again.
+        unsafe { deleter(value) };
+    }
+    copy
+}

@@ -1,0 +1,150 @@
+//! Callbacks of the framework that take values a program puts out while it runs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pjrt_sys::{PJRT_Buffer_Type, PJRT_HloOutputCallbackInfo};
+
+use crate::abi::table::ffi_read;
+use crate::{Completer, Error, Event, HostArray, Result};
+
+/// The output callbacks of one execution. Cheap to clone; they end with the execution.
+#[derive(Clone, Default)]
+#[doc(alias = "PJRT_HloOutputCallbackInfo")]
+pub struct OutputCallbacks(Option<Arc<Callbacks>>);
+
+struct Callbacks {
+    infos: Vec<Info>,
+    /// Lets callbacks be called until the execution ends.
+    open: Mutex<Option<Arc<Open>>>,
+}
+
+struct Info(PJRT_HloOutputCallbackInfo);
+
+// SAFETY: V4, callbacks may be called from any thread.
+unsafe impl Send for Info {}
+// SAFETY: as above.
+unsafe impl Sync for Info {}
+
+/// What callbacks hold while they run; the end of the last one, after the execution, is the end for the framework.
+struct Open {
+    result: Mutex<Result<()>>,
+    completer: Option<Completer>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let result = lock(&self.result).clone();
+        if let Some(completer) = self.completer.take() {
+            completer.complete(result);
+        }
+    }
+}
+
+/// One run of the callbacks, until the launches of the call have all been handed over.
+pub(crate) struct Opened {
+    callbacks: OutputCallbacks,
+    event: Option<Event>,
+}
+
+impl OutputCallbacks {
+    /// Reads the callbacks of a call.
+    ///
+    /// # Safety
+    ///
+    /// V1 and V3 for the list, and V4 for the callbacks until the event that [`Opened::hand_over`] gives.
+    pub(crate) unsafe fn read(infos: *const PJRT_HloOutputCallbackInfo, len: usize) -> Result<Self> {
+        if len == 0 {
+            return Ok(Self::default());
+        }
+        // SAFETY: the caller's contract.
+        let infos = unsafe { ffi_read::slice(infos, len, "options->hlo_output_callbacks") }?;
+        if infos.iter().any(|info| info.callback.is_none()) {
+            return Err(Error::argument("a callback of options->hlo_output_callbacks is null"));
+        }
+        let infos = infos.iter().map(|info| Info(*info)).collect();
+        Ok(Self(Some(Arc::new(Callbacks { infos, open: Mutex::new(None) }))))
+    }
+
+    /// Lets the callbacks be called; none where there are none.
+    pub(crate) fn open(&self) -> Option<Opened> {
+        let callbacks = self.0.as_ref()?;
+        let (event, completer) = Event::pending();
+        let open = Open { result: Mutex::new(Ok(())), completer: Some(completer) };
+        *lock(&callbacks.open) = Some(Arc::new(open));
+        Some(Opened { callbacks: self.clone(), event: Some(event) })
+    }
+
+    fn close(&self, result: Result<()>) {
+        let open = self.0.as_ref().and_then(|callbacks| lock(&callbacks.open).take());
+        if let Some(open) = open {
+            *lock(&open.result) = result;
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Ids of the callbacks, each with its number of operands.
+    pub fn ids(&self) -> impl Iterator<Item = (i64, usize)> {
+        self.0.iter().flat_map(|all| all.infos.iter().map(|info| (info.0.callback_id, info.0.num_operands)))
+    }
+
+    /// Hands a value to the callback of that id: operand `operand` of the output, from that replica and partition. Dense
+    /// and row-major. May block.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` where there is no such callback or operand, `FAILED_PRECONDITION` when the execution has
+    /// ended.
+    pub fn call(&self, id: i64, (replica, partition): (i64, i64), operand: usize, value: &HostArray<'_>) -> Result<()> {
+        let known = |info: &&Info| info.0.callback_id == id && operand < info.0.num_operands;
+        let callbacks = self.0.as_deref();
+        let info = callbacks.and_then(|callbacks| callbacks.infos.iter().find(known)).ok_or_else(|| {
+            Error::invalid_argument(format!("the framework gave no output callback {id} with an operand {operand}"))
+        })?;
+        let open = callbacks.and_then(|callbacks| lock(&callbacks.open).clone());
+        let _open = open
+            .ok_or_else(|| Error::failed_precondition("the execution has ended, and its output callbacks with it"))?;
+        let index = i64::try_from(operand).map_err(|_| Error::invalid_argument(format!("operand {operand}")))?;
+        let (shape, Some(callback)) = (value.shape(), info.0.callback) else { return Ok(()) };
+        let dimensions = &shape.dimensions;
+        let element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
+        let data = value.bytes().as_ptr().cast();
+        let (dims, rank) = (dimensions.as_ptr(), dimensions.len());
+        // SAFETY: V4; the data, the extents and the number of them are those of one array, which lives through the call.
+        unsafe { callback(replica, partition, data, dims, rank, element_type, index, info.0.user_arg) };
+        Ok(())
+    }
+}
+
+impl Opened {
+    /// Leaves the callbacks to the execution, and gives an event for each launch that is ready once all of them and the
+    /// callbacks have ended.
+    pub(crate) fn hand_over(mut self, done: &[Event]) -> Event {
+        let callbacks = self.callbacks.clone();
+        Event::all(done.iter().cloned()).on_ready(move |result| callbacks.close(result.clone()));
+        self.event.take().unwrap_or_default()
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // The call fails, and the framework's callbacks go with it.
+        if let Some(event) = self.event.take() {
+            self.callbacks.close(Ok(()));
+            let _ = event.wait();
+        }
+    }
+}
+
+impl std::fmt::Debug for OutputCallbacks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.ids()).finish()
+    }
+}

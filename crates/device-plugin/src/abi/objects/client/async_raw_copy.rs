@@ -1,0 +1,111 @@
+//! Operations that go on when the framework calls back: raw copies to memory it names later, and donations that wait
+//! for work of its own.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use pjrt_sys::{PJRT_Buffer_CopyRawToHostFuture_Callback_Args, PJRT_Buffer_DonateWithControlDependency_Callback_Args};
+
+use crate::abi::objects::client::buffer::{BufferHandle, deleted};
+use crate::abi::objects::client::transfer::{Destination, Late, range, read_range};
+use crate::abi::objects::event::into_raw;
+use crate::abi::objects::owned_arrays::drop_contained;
+use crate::abi::objects::pending_callbacks;
+use crate::abi::reclaim::refcount::Counted;
+use crate::abi::table::entry::{contain, entries};
+use crate::abi::table::ffi_read;
+use crate::{Event, Result};
+
+/// The framework names the destination of a raw copy, or why there is none.
+///
+/// # Safety
+///
+/// V1 for `args`, V3 for the message, and for the destination until the event of the copy.
+unsafe extern "C" fn destination_known(args: *mut PJRT_Buffer_CopyRawToHostFuture_Callback_Args) {
+    // SAFETY: V1.
+    let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
+    // SAFETY: V3.
+    let status = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) };
+    pending_callbacks::keep(args.callback_data, given(status, args.dst));
+}
+
+/// The work that a donation waits for has ended.
+///
+/// # Safety
+///
+/// V1 for `args`, V3 for the message.
+unsafe extern "C" fn dependency_ready(args: *mut PJRT_Buffer_DonateWithControlDependency_Callback_Args) {
+    // SAFETY: V1.
+    let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
+    // SAFETY: V3.
+    let status = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) };
+    pending_callbacks::keep(args.callback_data, given(status, null_mut()));
+}
+
+fn given(status: Result<Option<crate::Error>>, value: *mut c_void) -> Result<*mut c_void> {
+    match status? {
+        Some(error) => Err(error),
+        None => Ok(value),
+    }
+}
+
+/// What promises of a client are noted under.
+pub(crate) fn key<T>(client: &Counted<T>) -> usize {
+    std::ptr::from_ref(client).addr()
+}
+
+entries! {
+    PJRT_Buffer_CopyRawToHostFuture(args, buffer) {
+        let buffer: &BufferHandle<P::Backend> = buffer;
+        let shape = buffer.stored_shape();
+        let range = range(buffer, args.offset, args.transfer_size)?;
+        let (client, value) = (buffer.client.share(), buffer.hold()?.value().clone());
+        let ready = buffer.ready.clone();
+        let (event, completer) = Event::pending();
+        args.callback_data = pending_callbacks::add(key(&buffer.client), move |destination| {
+            let data = match destination {
+                Ok(data) => data,
+                Err(error) => {
+                    drop_contained((client, value));
+                    return completer.settle(Err(error));
+                }
+            };
+            // SAFETY: V3, the framework gave the memory for this copy until its event.
+            let mut to = unsafe { Destination::new(data, range.len()) };
+            ready.on_ready_away(move |ready| {
+                let result = ready.clone().and_then(|()| {
+                    // SAFETY: V3, the event of the call is completed after this.
+                    contain(|| read_range(&client.backend, &value, &shape, range, unsafe { to.slice() }?))
+                });
+                drop_contained((client, value));
+                completer.settle(result.map_err(|error| error.named("PJRT_Buffer_CopyRawToHostFuture")));
+            });
+        });
+        args.future_ready_callback = Some(destination_known);
+        args.event = into_raw(event);
+        Ok(())
+    }
+
+    PJRT_Buffer_DonateWithControlDependency(args, buffer) {
+        let buffer: &BufferHandle<P::Backend> = buffer;
+        let value = buffer.hold()?.value().clone();
+        if !buffer.delete(None) {
+            return Err(deleted());
+        }
+        let ready = buffer.ready.clone();
+        let (handle, mut late) = Late::new(&buffer.client, &buffer.form, buffer.placement);
+        args.callback_data = pending_callbacks::add(key(&buffer.client), move |dependency| match dependency {
+            Err(error) => {
+                drop_contained(value);
+                late.set(Err(error));
+            }
+            Ok(_) => ready.on_ready_away(move |ready| {
+                late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
+                drop_contained(value);
+            }),
+        });
+        args.dependency_ready_callback = Some(dependency_ready);
+        args.out_buffer = handle;
+        Ok(())
+    }
+}

@@ -1,0 +1,560 @@
+//! What a `PJRT_Buffer*` points to: a value that can be deleted while others use it.
+
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use pjrt_sys::PJRT_Buffer;
+
+use crate::abi::objects::array_layout::Form;
+use crate::abi::objects::client::state::Client;
+use crate::abi::objects::owned_arrays::drop_contained;
+use crate::abi::reclaim::buffer_pool;
+use crate::abi::reclaim::hazard::Pin;
+use crate::abi::reclaim::refcount::Link;
+use crate::abi::table::ffi_read::handles;
+use crate::{Backend, Error, Event, Placement, Result, Shape};
+
+/// A buffer of the framework.
+///
+/// `state` counts who uses the value, the framework included until it deletes the buffer, and carries flags. The value
+/// is dropped by whoever takes the count to zero. Executions use their arguments without being counted: their thread's
+/// page of the client's ledger shows that they do, and whoever would drop the value looks there first.
+pub(crate) struct BufferHandle<B: Backend> {
+    state: AtomicUsize,
+    value: UnsafeCell<Value<B>>,
+    /// References that other libraries hold on the memory; each is also a use.
+    external: AtomicU32,
+    pub(crate) ready: Event,
+    /// After the value, which is dropped first.
+    pub(crate) client: Link<Client<B>>,
+    pub(crate) placement: Placement,
+    pub(crate) form: Form,
+}
+
+/// The backend's part of a buffer.
+pub(crate) enum Value<B: Backend> {
+    Now(B::Buffer),
+    /// Set before the buffer's event is ready, unless that fails.
+    Later(Arc<OnceLock<B::Buffer>>),
+    Gone,
+}
+
+impl<B: Backend> Value<B> {
+    /// The value; none when it was taken, or is yet to come.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&B::Buffer> {
+        match self {
+            Self::Now(value) => Some(value),
+            Self::Later(value) => value.get(),
+            Self::Gone => None,
+        }
+    }
+
+    /// The value, or an error that only a broken promise can bring about.
+    pub(crate) fn available(&self) -> Result<&B::Buffer> {
+        self.get().ok_or_else(|| Error::internal("the buffer is ready, but has no value"))
+    }
+
+    /// The value as a backend gets it. One that came later may be wanted elsewhere, too, so this may be a clone.
+    fn into_buffer(self) -> Option<B::Buffer> {
+        match self {
+            Self::Now(value) => Some(value),
+            Self::Later(value) => match Arc::try_unwrap(value) {
+                Ok(value) => value.into_inner(),
+                Err(shared) => shared.get().cloned(),
+            },
+            Self::Gone => None,
+        }
+    }
+}
+
+impl<B: Backend> Clone for Value<B> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Now(value) => Self::Now(value.clone()),
+            Self::Later(value) => Self::Later(Arc::clone(value)),
+            Self::Gone => Self::Gone,
+        }
+    }
+}
+
+/// The framework deleted the buffer, or an execution took it: no new uses.
+const DELETED: usize = 1 << (usize::BITS - 1);
+/// The framework destroyed the handle: the last user frees it.
+const DESTROYED: usize = 1 << (usize::BITS - 2);
+/// The value of a deleted buffer is still used by an execution; it is dropped later, or with the handle.
+const LEFT: usize = 1 << (usize::BITS - 3);
+const USES: usize = LEFT - 1;
+
+handles! {
+    PJRT_Buffer => BufferHandle<P::Backend>;
+}
+
+// SAFETY: the value is shared while the count of uses is not zero, and changed only by the one who owns it alone.
+unsafe impl<B: Backend> Send for BufferHandle<B> {}
+// SAFETY: as above.
+unsafe impl<B: Backend> Sync for BufferHandle<B> {}
+
+impl<B: Backend> Drop for BufferHandle<B> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if B::DYNAMIC {
+            self.client.extents.forget(std::ptr::from_ref(self).addr());
+        }
+    }
+}
+
+impl<B: Backend> BufferHandle<B> {
+    /// Gives the framework a buffer, which it destroys.
+    #[inline]
+    pub(crate) fn give(
+        client: impl Into<Link<Client<B>>>,
+        value: Value<B>,
+        form: &Form,
+        placement: Placement,
+        ready: Event,
+    ) -> *mut PJRT_Buffer {
+        Self::new(client, value, form, placement, ready).as_ptr().cast()
+    }
+
+    /// A buffer with one use, that of whoever calls [`BufferHandle::destroy`].
+    #[inline]
+    pub(crate) fn new(
+        client: impl Into<Link<Client<B>>>,
+        value: Value<B>,
+        form: &Form,
+        placement: Placement,
+        ready: Event,
+    ) -> NonNull<Self> {
+        buffer_pool::new(|| Self {
+            state: AtomicUsize::new(1),
+            value: UnsafeCell::new(value),
+            external: AtomicU32::new(0),
+            ready,
+            client: client.into(),
+            placement,
+            form: form.clone(),
+        })
+    }
+
+    /// Takes back a buffer that nobody but the framework's array knows.
+    ///
+    /// # Safety
+    ///
+    /// V7: the buffer came from [`BufferHandle::give`], was never used, and is given up.
+    #[inline]
+    pub(crate) unsafe fn take_back(buffer: *mut PJRT_Buffer) {
+        if let Some(handle) = NonNull::new(buffer.cast::<Self>()) {
+            // SAFETY: the caller's contract.
+            unsafe { buffer_pool::free(handle) };
+        }
+    }
+
+    /// The value of a buffer that a launch has just made. Frees the handle.
+    ///
+    /// # Safety
+    ///
+    /// As for [`BufferHandle::take_back`].
+    pub(crate) unsafe fn into_value(buffer: *mut PJRT_Buffer) -> Option<B::Buffer> {
+        let handle = NonNull::new(buffer.cast::<Self>())?;
+        // SAFETY: the caller's contract.
+        let this = unsafe { handle.as_ref() };
+        // SAFETY: the caller's contract: nobody uses the value.
+        let value = unsafe { this.take_value() };
+        // SAFETY: the caller's contract.
+        unsafe { buffer_pool::free(handle) };
+        value.into_buffer()
+    }
+
+    /// The array as the backend knows it.
+    pub(crate) fn stored_shape(&self) -> Shape {
+        self.form.stored_shape()
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.state.load(Ordering::Acquire) & DELETED != 0
+    }
+
+    /// Whether an execution whose pin shows the buffer may use it.
+    #[inline]
+    pub(crate) fn is_usable(&self) -> bool {
+        self.state.load(Ordering::SeqCst) & DELETED == 0
+    }
+
+    /// Uses the buffer.
+    #[inline]
+    pub(crate) fn hold(&self) -> Result<Held<'_, B>> {
+        if self.acquire() { Ok(Held { buffer: self }) } else { Err(deleted()) }
+    }
+
+    /// Adds a use, which [`BufferHandle::release`] takes away; false when the buffer is deleted.
+    #[inline]
+    fn acquire(&self) -> bool {
+        let mut state = self.state.load(Ordering::Relaxed);
+        while state & DELETED == 0 {
+            match self.state.compare_exchange_weak(state, state + 1, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
+    /// Takes a use away.
+    ///
+    /// # Safety
+    ///
+    /// The use was added by [`BufferHandle::acquire`], and the value is not touched under it any more. Once the
+    /// framework has destroyed the buffer, `self` may be gone after this.
+    #[inline]
+    unsafe fn release(&self) {
+        let mut state = self.state.load(Ordering::Acquire);
+        // The last use of a deleted buffer stays counted until the value is gone, so that nobody frees the handle
+        // meanwhile.
+        while state & DELETED == 0 || state & USES != 1 {
+            match self.state.compare_exchange_weak(state, state - 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => state = now,
+            }
+        }
+        // SAFETY: the caller's contract; this is the last use, and the flag keeps new ones away.
+        unsafe { self.end() };
+    }
+
+    /// Drops the value and the use, and the handle if the framework left that to the last use.
+    ///
+    /// # Safety
+    ///
+    /// V7: the caller has the last use and gives it up.
+    #[cold]
+    unsafe fn end(&self) {
+        let this = NonNull::from(self);
+        // No execution uses a buffer that the framework has destroyed.
+        if self.state.load(Ordering::SeqCst) & DESTROYED == 0 && self.client.ledger.is_used(self.bit(), None) {
+            self.client.left.add(this);
+        } else {
+            // SAFETY: the caller's contract.
+            drop_contained(unsafe { self.take_value() });
+        }
+        if self.state.fetch_sub(1, Ordering::AcqRel) & DESTROYED != 0 {
+            self.client.left.remove(this);
+            // SAFETY: the caller's contract; nobody else is left.
+            drop_contained(unsafe { self.take_value() });
+            // SAFETY: the caller's contract.
+            unsafe { buffer_pool::free(this) };
+        }
+    }
+
+    /// What shows that an execution uses this buffer, or one of some others.
+    #[inline]
+    pub(crate) fn bit(&self) -> u64 {
+        1 << ((std::ptr::from_ref(self).addr() >> 6) & 63)
+    }
+
+    /// Drops the value of a deleted buffer that nobody is counted for, or leaves it to an execution that may use it.
+    ///
+    /// # Safety
+    ///
+    /// V7: the caller took the count to zero, and has no reference to the value.
+    unsafe fn retire(&self, own: Option<&Pin>) {
+        if self.client.ledger.is_used(self.bit(), own) {
+            self.client.left.add(NonNull::from(self));
+            self.client.left.drop_unused(&self.client);
+        } else {
+            // SAFETY: the caller's contract; no execution uses the value, and the flag keeps new ones away.
+            drop_contained(unsafe { self.take_value() });
+        }
+    }
+
+    /// The value, present or to come.
+    ///
+    /// # Safety
+    ///
+    /// A use added by [`BufferHandle::acquire`] outlives the reference, or a pin that shows the buffer and did so
+    /// before it was deleted.
+    #[inline]
+    pub(crate) unsafe fn value(&self) -> &Value<B> {
+        // SAFETY: the use keeps the value from being taken or dropped.
+        unsafe { &*self.value.get() }
+    }
+
+    /// Takes the value of an argument, which deletes the buffer. None when it was deleted before.
+    ///
+    /// # Safety
+    ///
+    /// The buffer is an argument of the execution of `own`, once, and the caller has no reference to its value.
+    unsafe fn take(&self, own: &Pin) -> Option<B::Buffer> {
+        // Without another use, and with no other execution, nobody else is left, and nobody comes.
+        if self.state.compare_exchange(1, DELETED, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            if !self.client.ledger.is_used(self.bit(), Some(own)) {
+                // SAFETY: V7, this is the only use.
+                return unsafe { self.take_value() }.into_buffer();
+            }
+            // Also when the clone panics.
+            let _leaving = Leaving(self);
+            // SAFETY: nobody drops the value before it is left to others.
+            return unsafe { self.value() }.get().cloned();
+        }
+        // SAFETY: the execution keeps the value from being dropped.
+        let value = unsafe { self.value() }.get().cloned();
+        // Another execution may have taken it in between: then it is not ours to give.
+        if self.delete(Some(own)) { value } else { None }
+    }
+
+    /// Gives up the framework's use; false if that was done before. An execution may ignore that it uses the buffer
+    /// itself.
+    pub(crate) fn delete(&self, own: Option<&Pin>) -> bool {
+        match self.mark_deleted() {
+            None => return false,
+            // SAFETY: V7, the last use is gone and the flag keeps new ones away.
+            Some(0) => unsafe { self.retire(own) },
+            Some(_) => {}
+        }
+        true
+    }
+
+    /// Gives up the framework's use, and says how many are left; none if that was done before.
+    fn mark_deleted(&self) -> Option<usize> {
+        let mut state = self.state.load(Ordering::Relaxed);
+        while state & DELETED == 0 {
+            // The framework's own use goes with the flag.
+            let next = (state | DELETED) - 1;
+            match self.state.compare_exchange_weak(state, next, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return Some(next & USES),
+                Err(now) => state = now,
+            }
+        }
+        None
+    }
+
+    /// Takes the value out, which runs no vendor code.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else uses the value, now or later.
+    #[inline]
+    unsafe fn take_value(&self) -> Value<B> {
+        // SAFETY: the caller's contract.
+        let value = unsafe { &mut *self.value.get() };
+        std::mem::replace(value, Value::Gone)
+    }
+
+    /// Frees the framework's handle, now or with the last use.
+    ///
+    /// # Safety
+    ///
+    /// V2: the handle came from [`BufferHandle::give`] and is given up.
+    pub(crate) unsafe fn destroy(this: NonNull<Self>) {
+        // SAFETY: V2, live until the end of this function.
+        let buffer = unsafe { this.as_ref() };
+        // Alone, or deleted and unused: the usual case, which needs no further atomic operation.
+        if matches!(buffer.state.load(Ordering::Acquire), 1 | DELETED) {
+            // SAFETY: V2 and V7; `give` made it.
+            return unsafe { buffer_pool::free(this) };
+        }
+        // V2: no execution uses the buffer any more.
+        buffer.client.left.remove(this);
+        if buffer.mark_deleted() == Some(0) {
+            // SAFETY: V7, the last use is gone and the flag keeps new ones away.
+            drop_contained(unsafe { buffer.take_value() });
+        }
+        let before = buffer.state.fetch_or(DESTROYED, Ordering::SeqCst);
+        if before & USES == 0 {
+            // SAFETY: V7; with no use left, none of them frees it.
+            unsafe { buffer_pool::free(this) };
+        }
+    }
+
+    /// Keeps the memory for another library.
+    pub(crate) fn add_external(&self) -> Result<()> {
+        let held = self.hold()?;
+        self.external.fetch_add(1, Ordering::Relaxed);
+        // The use is given back by `remove_external`.
+        std::mem::forget(held);
+        Ok(())
+    }
+
+    pub(crate) fn remove_external(&self) -> Result<()> {
+        let removed = self.external.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+        removed.map_err(|_| {
+            Error::failed_precondition("the buffer has no external reference; increase the count first").unnamed()
+        })?;
+        // SAFETY: the use was added by `add_external`, and only as many are taken away.
+        unsafe { self.release() };
+        Ok(())
+    }
+}
+
+pub(crate) fn deleted() -> Error {
+    Error::invalid_argument("the buffer was deleted or donated").unnamed()
+}
+
+/// A use of a buffer: its value stays until this is dropped.
+pub(crate) struct Held<'a, B: Backend> {
+    buffer: &'a BufferHandle<B>,
+}
+
+impl<B: Backend> Held<'_, B> {
+    /// The value, present or to come.
+    pub(crate) fn value(&self) -> &Value<B> {
+        // SAFETY: this is a use.
+        unsafe { self.buffer.value() }
+    }
+}
+
+impl<B: Backend> Drop for Held<'_, B> {
+    fn drop(&mut self) {
+        // SAFETY: made with the use that ends here.
+        unsafe { self.buffer.release() };
+    }
+}
+
+/// The arguments of an execution, in the framework's own array.
+pub(crate) struct Uses<'a, B: Backend> {
+    handles: &'a [&'a BufferHandle<B>],
+    /// Shows that they are used.
+    pin: &'a Pin,
+    /// For each argument whether it is given up; empty when none is. No given-up buffer is another argument too.
+    donated: &'a [bool],
+}
+
+impl<'a, B: Backend> Uses<'a, B> {
+    /// # Safety
+    ///
+    /// `pin` shows the bits of all handles, none of them was deleted after it did, and the donated ones passed
+    /// [`check_donated`].
+    #[inline]
+    pub(crate) unsafe fn new(handles: &'a [&'a BufferHandle<B>], pin: &'a Pin, donated: &'a [bool]) -> Self {
+        Self { handles, pin, donated }
+    }
+
+    #[inline]
+    pub(crate) fn handles(&self) -> &'a [&'a BufferHandle<B>] {
+        self.handles
+    }
+
+    #[inline]
+    pub(crate) fn is_donated(&self, index: usize) -> bool {
+        self.donated.get(index) == Some(&true)
+    }
+
+    /// The value of an argument; none when it was taken.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<&B::Buffer> {
+        // SAFETY: the execution uses each of these handles.
+        unsafe { self.handles.get(index)?.value() }.get()
+    }
+
+    /// Takes the value of a donated argument, which deletes its buffer.
+    pub(crate) fn take(&mut self, index: usize) -> Option<B::Buffer> {
+        let handle = self.handles.get(index).filter(|_| self.is_donated(index))?;
+        // SAFETY: a donated buffer is one argument only, and `&mut self` says that no reference to its value is out.
+        unsafe { handle.take(self.pin) }
+    }
+
+    /// Deletes what was given up.
+    #[inline]
+    pub(crate) fn delete_donated(&self) {
+        for (handle, donated) in self.handles.iter().zip(self.donated.iter()) {
+            if *donated {
+                handle.delete(Some(self.pin));
+            }
+        }
+    }
+}
+
+/// A buffer that is given up may be no other argument.
+pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &[bool]) -> Result<()> {
+    let addresses = handles.iter().map(|handle| std::ptr::from_ref(*handle).addr());
+    let mut sorted: Vec<_> = addresses.zip(donated.iter()).enumerate().map(|(i, (at, d))| (at, i, *d)).collect();
+    sorted.sort_unstable();
+    for pair in sorted.windows(2) {
+        let [(address, i, first), (other_address, j, second)] = pair else { continue };
+        if address == other_address && (*first || *second) {
+            let (given, other) = if *first { (i, j) } else { (j, i) };
+            return Err(Error::argument(format!(
+                "the buffer of argument {given} is donated and also argument {other}; pass a copy, or name {given} in \
+                 non_donatable_input_indices"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A deleted buffer whose value is left to executions when this is dropped.
+struct Leaving<'a, B: Backend>(&'a BufferHandle<B>);
+
+impl<B: Backend> Drop for Leaving<'_, B> {
+    fn drop(&mut self) {
+        self.0.client.left.add(NonNull::from(self.0));
+    }
+}
+
+/// Deleted buffers whose values executions may still use.
+pub(crate) struct Left<B: Backend> {
+    count: AtomicUsize,
+    buffers: Mutex<Vec<NonNull<BufferHandle<B>>>>,
+}
+
+// SAFETY: the list holds buffers, which any thread may use; they take themselves off before they go.
+unsafe impl<B: Backend> Send for Left<B> {}
+// SAFETY: as above.
+unsafe impl<B: Backend> Sync for Left<B> {}
+
+impl<B: Backend> Left<B> {
+    pub(crate) fn new() -> Self {
+        Self { count: AtomicUsize::new(0), buffers: Mutex::new(Vec::new()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<NonNull<BufferHandle<B>>>> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    #[cold]
+    fn add(&self, buffer: NonNull<BufferHandle<B>>) {
+        let mut buffers = self.lock();
+        buffers.push(buffer);
+        self.count.store(buffers.len(), Ordering::SeqCst);
+        // SAFETY: the caller's, and not destroyed.
+        unsafe { buffer.as_ref() }.state.fetch_or(LEFT, Ordering::SeqCst);
+    }
+
+    /// Takes a buffer off that is about to go; its value goes with it.
+    fn remove(&self, buffer: NonNull<BufferHandle<B>>) {
+        let mut buffers = self.lock();
+        buffers.retain(|left| *left != buffer);
+        self.count.store(buffers.len(), Ordering::SeqCst);
+        // SAFETY: the caller's.
+        unsafe { buffer.as_ref() }.state.fetch_and(!LEFT, Ordering::SeqCst);
+    }
+
+    /// Drops the values that no execution uses any more. Panics of their destructors end here.
+    #[cold]
+    pub(crate) fn drop_unused(&self, client: &Client<B>) {
+        let mut values: Vec<Value<B>> = Vec::new();
+        {
+            let mut buffers = self.lock();
+            buffers.retain(|buffer| {
+                // SAFETY: buffers take themselves off, under the lock, before they go.
+                let buffer = unsafe { buffer.as_ref() };
+                let used = client.ledger.is_used(buffer.bit(), None);
+                if !used {
+                    // SAFETY: V7, nobody is counted, no execution uses the value, and the flag keeps new ones away.
+                    values.push(unsafe { buffer.take_value() });
+                    buffer.state.fetch_and(!LEFT, Ordering::SeqCst);
+                }
+                used
+            });
+            self.count.store(buffers.len(), Ordering::SeqCst);
+        }
+        // Vendor code runs without the lock; a destructor that panics leaves the other values to be dropped.
+        values.into_iter().for_each(drop_contained);
+    }
+}

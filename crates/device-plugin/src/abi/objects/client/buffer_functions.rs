@@ -1,0 +1,178 @@
+//! `PJRT_Buffer`, but for its transfers.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use pjrt_sys::{
+    AbiStruct, PJRT_Buffer_MemoryLayout, PJRT_Buffer_MemoryLayout__bindgen_ty_1, PJRT_Buffer_MemoryLayout_Tiled,
+    PJRT_Buffer_MemoryLayout_Type, PJRT_Buffer_Type,
+};
+
+use crate::abi::objects::client::buffer::BufferHandle;
+use crate::abi::objects::client::dynamic_dims;
+use crate::abi::objects::event::into_raw;
+use crate::abi::table::entry::entries;
+use crate::{Backend, Error, Event, Result};
+
+/// Dimensions from the most minor to the most major one of any row-major array: the tail has the array's rank.
+static MINOR_TO_MAJOR: [i64; MAX_RANK] = {
+    let mut order = [0; MAX_RANK];
+    let mut i = 0;
+    while i < MAX_RANK {
+        order[i] = (MAX_RANK - 1 - i) as i64;
+        i += 1;
+    }
+    order
+};
+const MAX_RANK: usize = 64;
+
+/// Address of the buffer's memory, once it is ready.
+fn address<B: Backend>(buffer: &BufferHandle<B>) -> Result<usize> {
+    let held = buffer.hold()?;
+    // The address of memory that is still written is of no use to the framework.
+    buffer.ready.wait()?;
+    let (backend, value) = (&buffer.client.backend, held.value().available()?);
+    let memory = &buffer.client.memories[buffer.placement.memory].info;
+    if memory.on_host {
+        // The framework reads what it is not given, so that a slip in safe code would be one in its memory.
+        let (shape, bytes) = (buffer.stored_shape(), backend.host_bytes(value));
+        if let Some(short) = bytes.map(<[u8]>::len).filter(|size| Some(*size) < shape.host_size()) {
+            let kind = &memory.kind;
+            return Err(Error::internal(format!(
+                "Backend::host_bytes gives {short} bytes for {shape} in memory of kind {kind:?}, which is on_host"
+            )));
+        }
+    }
+    backend.device_pointer(value).ok_or_else(|| {
+        Error::unimplemented(match memory.on_host {
+            true => {
+                "the memory is on_host, but neither Backend::host_bytes nor device_pointer tells where the buffer lies"
+            }
+            false => "the device does not tell where buffers lie",
+        })
+        .unnamed()
+    })
+}
+
+entries! {
+    PJRT_Buffer_Destroy(args) {
+        if let Some(buffer) = NonNull::new(args.buffer.cast::<BufferHandle<P::Backend>>()) {
+            // SAFETY: V2.
+            unsafe { BufferHandle::destroy(buffer) };
+        }
+        Ok(())
+    }
+
+    PJRT_Buffer_ElementType(args, buffer) {
+        args.type_ = PJRT_Buffer_Type(buffer.form.element_type.as_raw());
+        Ok(())
+    }
+
+    PJRT_Buffer_Dimensions(args, buffer) {
+        args.dims = buffer.form.dims().as_ptr();
+        args.num_dims = buffer.form.dims().len();
+        Ok(())
+    }
+
+    PJRT_Buffer_UnpaddedDimensions(args, buffer) {
+        // The extents live as long as the buffer.
+        let extents = dynamic_dims::of(buffer)?;
+        let dims = extents.as_ref().map_or(buffer.form.dims(), |extents| &extents.unpadded);
+        (args.unpadded_dims, args.num_dims) = (dims.as_ptr(), dims.len());
+        Ok(())
+    }
+
+    PJRT_Buffer_DynamicDimensionIndices(args, buffer) {
+        let extents = dynamic_dims::of(buffer)?;
+        let dynamic = extents.as_ref().map_or(&[][..], |extents| &extents.dynamic);
+        // A framework may copy nothing from it, which null does not allow.
+        (args.dynamic_dim_indices, args.num_dynamic_dims) = (dynamic.as_ptr().cast_mut(), dynamic.len());
+        Ok(())
+    }
+
+    PJRT_Buffer_GetMemoryLayout(args, buffer) {
+        let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
+        let order = match buffer.form.stored() {
+            Some(stored) => {
+                tiled.tile_dims = stored.tile_dims.as_ptr();
+                tiled.tile_dim_sizes = stored.tile_ranks.as_ptr();
+                tiled.num_tiles = stored.tile_ranks.len();
+                stored.layout.minor_to_major.as_slice()
+            }
+            None => {
+                let rank = buffer.form.dims().len();
+                let start = MAX_RANK.checked_sub(rank).ok_or_else(|| {
+                    Error::unimplemented(format!("the layout of an array of {rank} dimensions")).unnamed()
+                })?;
+                &MINOR_TO_MAJOR[start..]
+            }
+        };
+        tiled.minor_to_major = order.as_ptr();
+        tiled.minor_to_major_size = order.len();
+        let mut layout = PJRT_Buffer_MemoryLayout::new();
+        layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled;
+        layout.__bindgen_anon_1 = PJRT_Buffer_MemoryLayout__bindgen_ty_1 { tiled };
+        args.layout = layout;
+        Ok(())
+    }
+
+    PJRT_Buffer_OnDeviceSizeInBytes(args, buffer) {
+        let buffer: &BufferHandle<P::Backend> = buffer;
+        let held = buffer.hold()?;
+        let size = held.value().get().and_then(|value| buffer.client.backend.size_on_device(value));
+        args.on_device_size_in_bytes = size.or_else(|| buffer.stored_shape().host_size()).unwrap_or(0);
+        Ok(())
+    }
+
+    PJRT_Buffer_Device(args, buffer) {
+        args.device = buffer.client.device_handles.as_slice()[buffer.placement.device];
+        Ok(())
+    }
+
+    PJRT_Buffer_Memory(args, buffer) {
+        args.memory = buffer.client.memory_handles.as_slice()[buffer.placement.memory];
+        Ok(())
+    }
+
+    PJRT_Buffer_IsOnCpu(args, buffer) {
+        args.is_on_cpu = buffer.client.memories[buffer.placement.memory].info.on_host.into();
+        Ok(())
+    }
+
+    PJRT_Buffer_Delete(args, buffer) {
+        buffer.delete(None);
+        Ok(())
+    }
+
+    PJRT_Buffer_IsDeleted(args, buffer) {
+        args.is_deleted = buffer.is_deleted().into();
+        Ok(())
+    }
+
+    PJRT_Buffer_ReadyEvent(args, buffer) {
+        args.event = into_raw(if buffer.is_deleted() {
+            Event::failed(Error::invalid_argument("the buffer was deleted or donated"))
+        } else {
+            buffer.ready.clone()
+        });
+        Ok(())
+    }
+
+    PJRT_Buffer_UnsafePointer(args, buffer) {
+        args.buffer_pointer = address(buffer)?;
+        Ok(())
+    }
+
+    PJRT_Buffer_OpaqueDeviceMemoryDataPointer(args, buffer) {
+        args.device_memory_ptr = std::ptr::with_exposed_provenance_mut::<c_void>(address(buffer)?);
+        Ok(())
+    }
+
+    PJRT_Buffer_IncreaseExternalReferenceCount(args, buffer) {
+        buffer.add_external()
+    }
+
+    PJRT_Buffer_DecreaseExternalReferenceCount(args, buffer) {
+        buffer.remove_external()
+    }
+}

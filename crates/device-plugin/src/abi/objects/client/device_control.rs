@@ -1,0 +1,44 @@
+//! `PJRT_Device`: what frameworks do to devices besides running programs on them.
+
+use crate::Backend;
+use crate::abi::objects::owned_arrays::drop_contained;
+use crate::abi::table::entry::entries;
+use crate::abi::table::ffi_read;
+
+/// What a `PJRT_AsyncTrackingEvent*` points to: the backend's part.
+type Tracked = Box<dyn Send + Sync>;
+
+entries! {
+    PJRT_Device_ClearMemoryStats(args, device) {
+        device.client::<P>()?.backend.clear_memory_stats(device.index)
+    }
+
+    PJRT_Device_PoisonExecution(args, device) {
+        // SAFETY: V3.
+        let error = unsafe { ffi_read::error_with_payload(
+            (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
+        ) }?;
+        let client = device.client::<P>()?;
+        // The backend does not know of launches that wait for their arguments.
+        let poisoned = client.deferred.poison(device.index, args.launch_id, &error)
+            || client.backend.poison(device.index, args.launch_id, error)?;
+        args.poisoned = poisoned.into();
+        Ok(())
+    }
+
+    PJRT_Device_CreateAsyncTrackingEvent(args, device) {
+        // SAFETY: V3.
+        let description = unsafe { ffi_read::text(args.description, args.description_size, "description") }?;
+        let tracked: Tracked = device.client::<P>()?.backend.track(device.index, description);
+        args.event = Box::into_raw(Box::new(tracked)).cast();
+        Ok(())
+    }
+
+    PJRT_AsyncTrackingEvent_Destroy(args) {
+        if !args.event.is_null() {
+            // SAFETY: V2, this came from the box above and is given up.
+            drop_contained(unsafe { Box::from_raw(args.event.cast::<Tracked>()) });
+        }
+        Ok(())
+    }
+}

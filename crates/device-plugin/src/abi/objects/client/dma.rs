@@ -1,0 +1,119 @@
+//! Host memory that devices access directly.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::abi::table::entry::entries;
+use crate::{Backend, Error, Result};
+
+/// What is mapped, in order of addresses.
+#[derive(Default)]
+pub(crate) struct Mappings(Mutex<Vec<Mapping>>);
+
+#[derive(Clone, Copy)]
+struct Mapping {
+    address: usize,
+    size: usize,
+    phase: Phase,
+}
+
+/// The backend is called without the lock, so others see what it is at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Mapping,
+    Mapped,
+    Unmapping,
+}
+
+impl Mappings {
+    fn lock(&self) -> MutexGuard<'_, Vec<Mapping>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a range that is about to be mapped; false when part of it is mapped already.
+    fn add(&self, address: usize, size: usize) -> bool {
+        let mut known = self.lock();
+        let end = address.saturating_add(size);
+        let at = known.partition_point(|mapping| mapping.address < end);
+        let before = at.checked_sub(1).map(|before| known[before]);
+        let overlaps = before.is_some_and(|before| before.address.saturating_add(before.size) > address);
+        if !overlaps {
+            known.insert(at, Mapping { address, size, phase: Phase::Mapping });
+        }
+        !overlaps
+    }
+
+    /// Takes hold of a range for the one call that unmaps it.
+    fn begin_unmap(&self, address: usize) -> Result<()> {
+        let mut known = self.lock();
+        let Some(mapping) = known.iter_mut().find(|mapping| mapping.address == address) else {
+            return Err(Error::argument(format!("nothing is mapped at {address:#x}")));
+        };
+        let busy = match mapping.phase {
+            Phase::Mapped => {
+                mapping.phase = Phase::Unmapping;
+                return Ok(());
+            }
+            Phase::Mapping => "still being mapped",
+            Phase::Unmapping => "being unmapped already",
+        };
+        let message = format!("the memory at {address:#x} is {busy}, by another call; wait for that one");
+        Err(Error::failed_precondition(message).unnamed())
+    }
+}
+
+/// A change of a range while the backend makes it: errors and panics leave the range as it was.
+struct Change<'a> {
+    mappings: &'a Mappings,
+    address: usize,
+    /// What the range is if the change comes about, and else; nothing where it is no longer, or not yet, mapped.
+    after: Option<Phase>,
+    before: Option<Phase>,
+}
+
+impl Change<'_> {
+    fn done(mut self) {
+        self.before = self.after;
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        let mut known = self.mappings.lock();
+        match self.before {
+            Some(phase) => {
+                if let Some(mapping) = known.iter_mut().find(|mapping| mapping.address == self.address) {
+                    mapping.phase = phase;
+                }
+            }
+            None => known.retain(|mapping| mapping.address != self.address),
+        }
+    }
+}
+
+entries! {
+    PJRT_Client_DmaMap(args, client) {
+        let (address, size) = (args.data.addr(), args.size);
+        if address == 0 || size == 0 || address.checked_add(size).is_none() {
+            return Err(Error::argument(format!("{size} bytes at {address:#x} are no memory to map")));
+        }
+        let mappings = &client.mappings;
+        if !mappings.add(address, size) {
+            return Err(Error::failed_precondition(format!(
+                "some of the {size} bytes at {address:#x} are mapped already; unmap them first"
+            )).unnamed());
+        }
+        let change = Change { mappings, address, after: Some(Phase::Mapped), before: None };
+        client.backend.dma_map(address, size)?;
+        change.done();
+        Ok(())
+    }
+
+    PJRT_Client_DmaUnmap(args, client) {
+        let (address, mappings) = (args.data.addr(), &client.mappings);
+        mappings.begin_unmap(address)?;
+        let change = Change { mappings, address, after: None, before: Some(Phase::Mapped) };
+        client.backend.dma_unmap(address)?;
+        change.done();
+        Ok(())
+    }
+}

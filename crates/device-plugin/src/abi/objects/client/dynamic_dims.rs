@@ -1,0 +1,93 @@
+//! Arrays that have fewer elements than their shapes say.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::abi::objects::array_layout::Form;
+use crate::abi::objects::client::buffer::BufferHandle;
+use crate::{Backend, Error, Result, Shape};
+
+/// The extents of a buffer, some of which its program found out when it ran.
+pub(crate) struct Extents {
+    /// All of them.
+    pub(crate) unpadded: Vec<i64>,
+    /// The dimensions that are not as the shape says, or need not be.
+    pub(crate) dynamic: Vec<usize>,
+}
+
+/// What is known of buffers, by their address: frameworks are given pointers into it until they destroy the buffer.
+#[derive(Default)]
+pub(crate) struct Known(Mutex<Vec<(usize, Arc<Extents>)>>);
+
+impl Known {
+    fn lock(&self) -> MutexGuard<'_, Vec<(usize, Arc<Extents>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A buffer goes.
+    pub(crate) fn forget(&self, address: usize) {
+        self.lock().retain(|(known, _)| *known != address);
+    }
+}
+
+/// The extents of a value that is ready.
+fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Extents> {
+    let given = backend.dynamic_dimensions(value, shape);
+    let mut extents = Extents { unpadded: shape.dimensions.clone(), dynamic: Vec::with_capacity(given.len()) };
+    for (dimension, extent) in given {
+        let bound = extents.unpadded.get_mut(dimension).filter(|_| !extents.dynamic.contains(&dimension));
+        let Some(place) = bound.filter(|bound| (0..=**bound).contains(&extent)) else {
+            return Err(Error::internal(format!(
+                "Backend::dynamic_dimensions says that dimension {dimension} of {shape} is {extent} long"
+            )));
+        };
+        *place = extent;
+        extents.dynamic.push(dimension);
+    }
+    Ok(extents)
+}
+
+/// The extents of a buffer; waits until it is ready. None where they are those of its shape.
+pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Extents>>> {
+    if !B::DYNAMIC || buffer.form.stored().is_some() {
+        return Ok(None);
+    }
+    let (known, address) = (&buffer.client.extents, std::ptr::from_ref(buffer).addr());
+    let find = |all: &[(usize, Arc<Extents>)]| {
+        all.iter().find(|(known, _)| *known == address).map(|(_, extents)| Arc::clone(extents))
+    };
+    let found = find(&known.lock());
+    if found.is_some() {
+        return Ok(found);
+    }
+    buffer.ready.wait()?;
+    let held = buffer.hold()?;
+    let extents = Arc::new(ask(&buffer.client.backend, held.value().available()?, &buffer.form.shape())?);
+    let mut all = known.lock();
+    // Another thread may have asked meanwhile, and given out its answer.
+    Ok(Some(find(&all).unwrap_or_else(|| {
+        all.push((address, Arc::clone(&extents)));
+        extents
+    })))
+}
+
+/// Whether a buffer's extents are known only when it is ready, which it is not.
+pub(crate) fn are_open<B: Backend>(buffer: &BufferHandle<B>) -> bool {
+    B::DYNAMIC && buffer.form.stored().is_none() && !buffer.ready.is_ready()
+}
+
+/// The form that a value of that shape has, now that it is ready.
+pub(crate) fn form_of<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Form> {
+    let extents = ask(backend, value, shape)?;
+    Ok(Form::row_major(&Shape::new(shape.element_type, extents.unpadded)))
+}
+
+/// What reading a buffer gives: its form, or the one it turned out to have. A buffer that failed says so when it is read.
+pub(crate) fn readable<B: Backend>(buffer: &BufferHandle<B>) -> Cow<'_, Form> {
+    match of(buffer) {
+        Ok(Some(extents)) => {
+            Cow::Owned(Form::row_major(&Shape::new(buffer.form.element_type, extents.unpadded.as_slice())))
+        }
+        _ => Cow::Borrowed(&buffer.form),
+    }
+}

@@ -1,0 +1,219 @@
+//! `PJRT_Client`: creation, devices, compilation.
+
+use std::ops::RangeInclusive;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pjrt_sys::{AbiStruct, PJRT_ProcessInfo, PJRT_ProcessState, PJRT_Program};
+
+use crate::abi::lend::key_value_store::KeyValueStore;
+use crate::abi::objects::client::async_raw_copy;
+use crate::abi::objects::client::placeholder_buffer::Alias;
+use crate::abi::objects::client::state::Client;
+use crate::abi::objects::executable::state::{Executable, default_assignment};
+use crate::abi::objects::pending_callbacks;
+use crate::abi::reclaim::hazard;
+use crate::abi::reclaim::refcount::{Counted, Ref};
+use crate::abi::table::entry::entries;
+use crate::abi::table::ffi_read;
+use crate::artifact;
+use crate::{Backend, CreateOptions, Error, ProcessInfo, ProcessState, Program, Result};
+
+/// Copies a program: the one copy there is, of which everything else is a slice.
+///
+/// # Safety
+///
+/// V1 and V3 for the program.
+pub(crate) unsafe fn read_program(program: *const PJRT_Program) -> Result<Program> {
+    // SAFETY: the caller's contract.
+    let program = unsafe { ffi_read::nested(program, "program") }?;
+    // SAFETY: the caller's contract.
+    let format = unsafe { ffi_read::text(program.format, program.format_size, "program->format") }?;
+    // SAFETY: the caller's contract.
+    let code = unsafe { ffi_read::slice(program.code.cast::<u8>().cast_const(), program.code_size, "program->code") }?;
+    Ok(Program { format: format.to_owned(), code: Bytes::copy_from_slice(code) })
+}
+
+/// A count of replicas or partitions.
+fn count(n: i32, field: &str) -> Result<usize> {
+    let count = usize::try_from(n).ok().filter(|n| *n > 0);
+    count.ok_or_else(|| Error::argument(format!("{field} is {n}, but must be at least 1")))
+}
+
+/// The processes a framework lists; none where it lists them in the form of its first versions, which has no size.
+///
+/// # Safety
+///
+/// V1 and V3 for the list.
+unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Option<Vec<ProcessInfo>>> {
+    // In the first form a number of a process and padding is where the size is now.
+    const SIZES: RangeInclusive<usize> = PJRT_ProcessInfo::STRUCT_SIZE..=4096;
+    let mut read = Vec::new();
+    let mut at = list;
+    for _ in 0..len {
+        if at.is_null() || !at.is_aligned() {
+            return Err(Error::argument("process_infos is null or not aligned"));
+        }
+        // SAFETY: V3, every form begins with a word.
+        let size = unsafe { at.cast::<usize>().read() };
+        if !SIZES.contains(&size) {
+            return Ok(None);
+        }
+        // SAFETY: V1 and V3.
+        let info = unsafe { ffi_read::nested(at, "process_infos") }?;
+        let state = match info.state {
+            PJRT_ProcessState::PJRT_ProcessState_kUninitialized => ProcessState::Uninitialized,
+            PJRT_ProcessState::PJRT_ProcessState_kDisconnected => ProcessState::Disconnected,
+            PJRT_ProcessState::PJRT_ProcessState_kConnected => ProcessState::Connected,
+            PJRT_ProcessState::PJRT_ProcessState_kError => {
+                let code = u32::try_from(info.error_code).unwrap_or(0).max(1);
+                // SAFETY: V3.
+                let error = unsafe { ffi_read::status(code, info.error_message, info.error_message_size) }?;
+                error.map_or(ProcessState::Unspecified, ProcessState::Failed)
+            }
+            _ => ProcessState::Unspecified,
+        };
+        read.push(ProcessInfo { process_index: info.task_id, incarnation: info.incarnation_id, state });
+        at = ffi_read::next(at, size);
+    }
+    Ok(Some(read))
+}
+
+entries! {
+    PJRT_Client_Create(args) {
+        // SAFETY: V1 and V3.
+        let values = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
+        let mut options = CreateOptions::new(values);
+        // Only the options tell whether the callbacks were set: a single process leaves them uninitialized.
+        if options.get("node_id").is_some() && options.get("num_nodes").is_some() {
+            // SAFETY: V4, in a distributed run.
+            options = options.with_key_value(unsafe { KeyValueStore::new(args) });
+        }
+        hazard::settle();
+        args.client = Client::create::<P>(&options)?.into_raw().cast();
+        Ok(())
+    }
+
+    PJRT_Client_Destroy(args) {
+        if let Some(client) = NonNull::new(args.client.cast::<Counted<Client<P::Backend>>>()) {
+            // SAFETY: V2, this came from `Ref::into_raw` and is given up.
+            let client = unsafe { Ref::from_raw(client) };
+            // Nobody can tell any more what these wait for.
+            pending_callbacks::abandon(async_raw_copy::key(&client));
+            client.aliases.take_all(|_| true).into_iter().for_each(Alias::abandon);
+            drop(client);
+            hazard::settle();
+        }
+        Ok(())
+    }
+
+    PJRT_Client_PlatformName(args, client) {
+        args.platform_name = client.topology.platform_name.as_ptr().cast();
+        args.platform_name_size = client.topology.platform_name.len();
+        Ok(())
+    }
+
+    PJRT_Client_PlatformVersion(args, client) {
+        args.platform_version = client.topology.platform_version.as_ptr().cast();
+        args.platform_version_size = client.topology.platform_version.len();
+        Ok(())
+    }
+
+    PJRT_Client_ProcessIndex(args, client) {
+        args.process_index = client.process_index;
+        Ok(())
+    }
+
+    PJRT_Client_TopologyDescription(args, client) {
+        args.topology = Arc::as_ptr(&client.topology).cast_mut().cast();
+        Ok(())
+    }
+
+    PJRT_Client_Devices(args, client) {
+        args.devices = client.device_handles.as_slice().as_ptr();
+        args.num_devices = client.device_handles.as_slice().len();
+        Ok(())
+    }
+
+    PJRT_Client_AddressableDevices(args, client) {
+        args.addressable_devices = client.addressable_handles.as_slice().as_ptr();
+        args.num_addressable_devices = client.addressable_handles.as_slice().len();
+        Ok(())
+    }
+
+    PJRT_Client_AddressableMemories(args, client) {
+        args.addressable_memories = client.memory_handles.as_slice().as_ptr();
+        args.num_addressable_memories = client.memory_handles.as_slice().len();
+        Ok(())
+    }
+
+    PJRT_Client_LookupDevice(args, client) {
+        let device = client.topology.device_of_id(args.id.into())?;
+        args.device = client.device_handles.as_slice()[device];
+        Ok(())
+    }
+
+    PJRT_Client_LookupAddressableDevice(args, client) {
+        let id = args.local_hardware_id;
+        let found = client.topology.descriptions.iter().position(|device| {
+            device.info.addressable && device.info.local_hardware_id == id
+        });
+        let found = found.ok_or_else(|| {
+            Error::invalid_argument(format!("no addressable device has the local hardware id {id}"))
+        })?;
+        args.addressable_device = client.device_handles.as_slice()[found];
+        Ok(())
+    }
+
+    PJRT_Client_UpdateGlobalProcessInfo(args, client) {
+        // SAFETY: V1 and V3.
+        match unsafe { process_infos(args.process_infos, args.num_process_infos) }? {
+            Some(processes) => client.backend.update_processes(&processes),
+            None => Ok(()),
+        }
+    }
+
+    PJRT_Client_DefaultDeviceAssignment(args, client) {
+        let replicas = count(args.num_replicas, "num_replicas")?;
+        let partitions = count(args.num_partitions, "num_partitions")?;
+        let assignment = default_assignment(&client.topology, replicas, partitions, true)?;
+        let devices = assignment.devices();
+        if args.default_assignment_size < devices.len() {
+            return Err(Error::argument(format!(
+                "default_assignment_size is {}, but the assignment needs {}", args.default_assignment_size, devices.len()
+            )));
+        }
+        // SAFETY: V3.
+        let out = unsafe { ffi_read::slice_mut(args.default_assignment, devices.len(), "default_assignment") }?;
+        for (out, id) in out.iter_mut().zip(devices) {
+            *out = i32::try_from(*id).map_err(|_| Error::internal(format!("device id {id}")))?;
+        }
+        Ok(())
+    }
+
+    PJRT_Client_Compile(args, client) {
+        // SAFETY: V1 and V3.
+        let program = unsafe { read_program(args.program) }?;
+        // SAFETY: V3.
+        let options = unsafe {
+            ffi_read::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options")
+        }?;
+        artifact::check(&program, P::stablehlo_versions())?;
+        args.executable = Executable::compile(client, program, options)?.load(client)?;
+        Ok(())
+    }
+
+    PJRT_Client_Load(args, client) {
+        if args.executable.is_null() {
+            return Err(Error::argument("executable is null"));
+        }
+        let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
+        // SAFETY: V2 and V5; the new reference is taken below.
+        unsafe { Arc::increment_strong_count(executable) };
+        // SAFETY: the reference was added above.
+        let executable = unsafe { Arc::from_raw(executable) };
+        args.loaded_executable = executable.load(client)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! `PJRT_Memory`: its first word is a function table, by which frameworks attach data of their own.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use pjrt_sys::{AbiStruct, PJRT_Device, PJRT_Memory, PJRT_Memory_FunctionTable};
+
+use crate::MemoryInfo;
+use crate::abi::objects::owned_arrays::Pointers;
+use crate::abi::table::entry::entries;
+use crate::abi::table::ffi_read::handles;
+
+/// What a `PJRT_Memory*` points to. Lives in its client.
+#[repr(C)]
+pub(crate) struct Memory {
+    base: PJRT_Memory,
+    pub(crate) id: i32,
+    pub(crate) info: MemoryInfo,
+    pub(crate) device_indices: Vec<usize>,
+    debug_string: String,
+    to_string: String,
+    devices: OnceLock<Pointers<PJRT_Device>>,
+    user_data: Mutex<HashMap<usize, UserData>>,
+}
+
+// SAFETY: the function table is a constant; everything else is shared by its own means.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+handles! {
+    PJRT_Memory => Memory;
+}
+
+const FUNCTIONS: &PJRT_Memory_FunctionTable = &PJRT_Memory_FunctionTable {
+    struct_size: PJRT_Memory_FunctionTable::STRUCT_SIZE,
+    extension_start: null_mut(),
+    instance_struct_size: size_of::<PJRT_Memory>(),
+    get_user_data: Some(get_user_data),
+    set_user_data: Some(set_user_data),
+};
+
+/// What a framework attached to a memory, freed when it is replaced or the memory goes.
+struct UserData {
+    data: *mut c_void,
+    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+impl Drop for UserData {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.destroy {
+            // SAFETY: V4; the data is forgotten.
+            unsafe { destroy(self.data) };
+        }
+    }
+}
+
+/// # Safety
+///
+/// V2 for `memory`.
+unsafe extern "C" fn get_user_data(memory: *mut PJRT_Memory, key: *const c_void) -> *mut c_void {
+    // SAFETY: V2 and V5.
+    let memory = unsafe { memory.cast::<Memory>().as_ref() };
+    memory.and_then(|memory| Some(memory.user_data().get(&key.addr())?.data)).unwrap_or(null_mut())
+}
+
+/// # Safety
+///
+/// V2 for `memory`, V4 for `destroy`.
+unsafe extern "C" fn set_user_data(
+    memory: *mut PJRT_Memory,
+    key: *const c_void,
+    data: *mut c_void,
+    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+) {
+    // SAFETY: V2 and V5.
+    let Some(memory) = (unsafe { memory.cast::<Memory>().as_ref() }) else { return };
+    let before = memory.user_data().insert(key.addr(), UserData { data, destroy });
+    // Destroyed here, where the lock is free again.
+    drop(before);
+}
+
+impl Memory {
+    pub(crate) fn new(id: usize, info: MemoryInfo, device_indices: Vec<usize>) -> Self {
+        let ids: Vec<String> = info.devices.iter().map(i32::to_string).collect();
+        Self {
+            base: PJRT_Memory { vtable: FUNCTIONS },
+            id: i32::try_from(id).unwrap_or(i32::MAX),
+            debug_string: format!("{} memory {id} of devices {}", info.kind, ids.join(", ")),
+            to_string: format!("{}:{id}", info.kind),
+            info,
+            device_indices,
+            devices: OnceLock::new(),
+            user_data: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn link_devices(&self, all: &[*mut PJRT_Device]) {
+        self.devices.get_or_init(|| self.device_indices.iter().map(|device| all[*device]).collect());
+    }
+
+    fn user_data(&self) -> MutexGuard<'_, HashMap<usize, UserData>> {
+        self.user_data.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+entries! {
+    PJRT_Memory_Id(args, memory) {
+        args.id = memory.id;
+        Ok(())
+    }
+
+    PJRT_Memory_Kind(args, memory) {
+        args.kind = memory.info.kind.as_ptr().cast();
+        args.kind_size = memory.info.kind.len();
+        Ok(())
+    }
+
+    PJRT_Memory_Kind_Id(args, memory) {
+        args.kind_id = memory.info.kind_id;
+        Ok(())
+    }
+
+    PJRT_Memory_DebugString(args, memory) {
+        args.debug_string = memory.debug_string.as_ptr().cast();
+        args.debug_string_size = memory.debug_string.len();
+        Ok(())
+    }
+
+    PJRT_Memory_ToString(args, memory) {
+        args.to_string = memory.to_string.as_ptr().cast();
+        args.to_string_size = memory.to_string.len();
+        Ok(())
+    }
+
+    PJRT_Memory_AddressableByDevices(args, memory) {
+        let devices = memory.devices.get().map_or(&[][..], Pointers::as_slice);
+        args.devices = devices.as_ptr();
+        args.num_devices = devices.len();
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Buffers that begin without data: uninitialized ones, ones that carry an error, and ones whose data another buffer
+//! will bring.
+
+use pjrt_sys::PJRT_Buffer;
+
+use crate::abi::objects::array_layout::Form;
+use crate::abi::objects::client::buffer::{BufferHandle, Value};
+use crate::abi::objects::client::transfer::Late;
+use crate::abi::objects::owned_arrays::drop_contained;
+use crate::abi::table::entry::{contain, entries};
+use crate::abi::table::ffi_read;
+use crate::{Backend, Error, Event, Placement, Result};
+
+/// A buffer that waits for the one whose data it takes.
+pub(crate) struct Alias<B: Backend> {
+    late: Late<B>,
+    form: Form,
+    placement: Placement,
+}
+
+impl<B: Backend> Alias<B> {
+    /// Why the data of that buffer cannot become this one's.
+    fn check(&self, buffer: &BufferHandle<B>) -> Result<()> {
+        if !buffer.form.is_stored_as(&self.form) {
+            return Err(Error::argument(format!("buffer is {}, but its alias is {}", buffer.form, self.form)));
+        }
+        if buffer.placement.memory != self.placement.memory {
+            return Err(Error::argument("buffer is in another memory than its alias"));
+        }
+        if matches!(buffer.hold()?.value(), Value::Later(value) if self.late.is_of(value)) {
+            return Err(Error::argument("buffer is the alias itself"));
+        }
+        Ok(())
+    }
+
+    /// The framework destroys the client.
+    pub(crate) fn abandon(mut self) {
+        self.late.set(Err(Error::new(crate::ErrorCode::CANCELLED, "the framework destroyed the client")));
+    }
+}
+
+fn unknown_alias() -> Error {
+    Error::failed_precondition("fulfill_alias_buffer_cb was used before, or is none of this client").unnamed()
+}
+
+entries! {
+    PJRT_Client_CreateUninitializedBuffer(args, client) {
+        // SAFETY: V3.
+        let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+        // SAFETY: V3.
+        let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
+        let to = client.placement(args.device, args.memory)?;
+        let value = client.backend.uninitialized(&form.stored_shape(), to)?;
+        let ready = client.backend.ready(&value);
+        args.buffer = BufferHandle::give(client.share(), Value::Now(value), &form, to, ready);
+        Ok(())
+    }
+
+    PJRT_Client_CreateErrorBuffer(args, client) {
+        // SAFETY: V3.
+        let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+        // SAFETY: V3.
+        let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
+        let to = client.placement(std::ptr::null_mut(), args.memory)?;
+        // SAFETY: V3.
+        let error = unsafe { ffi_read::error_with_payload(
+            (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
+        ) }?;
+        let failed = Event::failed(error);
+        args.buffer = BufferHandle::give(client.share(), Value::Gone, &form, to, failed);
+        Ok(())
+    }
+
+    PJRT_Client_CreateAliasBuffer(args, client) {
+        // SAFETY: V3.
+        let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+        // SAFETY: V3.
+        let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
+        let placement = client.placement(std::ptr::null_mut(), args.memory)?;
+        let (handle, late) = Late::new(client, &form, placement);
+        args.alias_buffer = handle;
+        args.fulfill_alias_buffer_cb = client.aliases.add(Alias { late, form, placement }).cast();
+        Ok(())
+    }
+
+    PJRT_Client_FulfillAliasBuffer(args, client) {
+        let token = args.fulfill_alias_buffer_cb.cast_const().cast();
+        // SAFETY: V3.
+        let error = unsafe { ffi_read::status(args.status_code.0, args.error_message, args.error_message_size) }?;
+        let mut alias = client.aliases.take(token).ok_or_else(unknown_alias)?;
+        if let Some(error) = error {
+            alias.late.set(Err(error));
+            return Ok(());
+        }
+        // What is wrong with the buffer leaves the alias open for a right one.
+        let prepare = || {
+            // SAFETY: V2.
+            let buffer: &BufferHandle<P::Backend> = unsafe { ffi_read::handle::<P, *mut PJRT_Buffer>(args.buffer, "buffer") }?;
+            if !buffer.client.is(client) {
+                return Err(Error::argument("buffer belongs to another client"));
+            }
+            alias.check(buffer)?;
+            Ok((buffer.ready.clone(), buffer.hold()?.value().clone()))
+        };
+        let (ready, value) = match prepare() {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                client.aliases.put_back(token, alias);
+                return Err(error);
+            }
+        };
+        let mut late = alias.late;
+        ready.on_ready_away(move |ready| {
+            late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
+            drop_contained(value);
+        });
+        Ok(())
+    }
+}

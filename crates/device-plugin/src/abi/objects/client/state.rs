@@ -1,0 +1,210 @@
+//! What a `PJRT_Client*` points to.
+
+use std::sync::Arc;
+
+use pjrt_sys::{PJRT_Buffer_MemoryLayout, PJRT_Device, PJRT_Memory};
+
+use crate::abi::objects::array_layout::Form;
+use crate::abi::objects::client::at_exit::Registration;
+use crate::abi::objects::client::buffer::Left;
+use crate::abi::objects::client::device::Device;
+use crate::abi::objects::client::dma::Mappings;
+use crate::abi::objects::client::dynamic_dims::Known;
+use crate::abi::objects::client::memory::Memory;
+use crate::abi::objects::client::placeholder_buffer::Alias;
+use crate::abi::objects::executable::deferred_launch::DeferredLaunches;
+use crate::abi::objects::executable::launches::Order;
+use crate::abi::objects::opaque_tokens::Tokens;
+use crate::abi::objects::owned_arrays::Pointers;
+use crate::abi::objects::topology::Topology;
+use crate::abi::reclaim::hazard::Ledger;
+use crate::abi::reclaim::refcount::{Accounted, Counted, Ref};
+use crate::abi::table::ffi_read::{self, handles};
+use crate::{Backend, CreateOptions, DeviceInfo, DevicePlugin, Error, Placement, Result, Shape, TopologyInfo};
+
+/// A client: the backend, and the objects that stand for its devices and memories as long as it lives. Buffers and
+/// executables keep it alive, so a framework may destroy them after it.
+pub(crate) struct Client<B: Backend> {
+    /// What to do if the process ends before the client.
+    _at_exit: Registration,
+    pub(crate) backend: B,
+    pub(crate) process_index: i32,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) device_handles: Pointers<PJRT_Device>,
+    pub(crate) addressable_handles: Pointers<PJRT_Device>,
+    pub(crate) memories: Vec<Memory>,
+    pub(crate) memory_handles: Pointers<PJRT_Memory>,
+    /// What executions use and made.
+    pub(crate) ledger: Arc<Ledger>,
+    /// Deleted buffers that executions may still use.
+    pub(crate) left: Left<B>,
+    /// Launches whose arguments are still to come.
+    pub(crate) deferred: DeferredLaunches<B>,
+    /// The order of launches on several devices.
+    pub(crate) order: Order,
+    pub(crate) mappings: Mappings,
+    /// Buffers that wait for the framework to name the one whose data they take.
+    pub(crate) aliases: Tokens<Alias<B>>,
+    pub(crate) extents: Known,
+}
+
+handles! {
+    PJRT_Client => Counted<Client<P::Backend>>;
+}
+
+impl<B: Backend> Accounted for Client<B> {
+    #[inline]
+    fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+}
+
+impl<B: Backend> Client<B> {
+    pub(crate) fn create<P: DevicePlugin<Backend = B>>(options: &CreateOptions) -> Result<Ref<Self>> {
+        let backend = B::create(options)?;
+        let info = TopologyInfo {
+            platform_name: backend.platform_name().unwrap_or_else(|| P::NAME.to_owned()),
+            platform_version: backend.platform_version(),
+            devices: backend.devices(),
+            memories: backend.memories(),
+            attributes: backend.topology_attributes(),
+        };
+        let topology = Arc::new(Topology::new(info)?);
+        let ids: Vec<i32> = topology.info.devices.iter().map(|info| info.id).collect();
+        let addressable: Vec<bool> = topology.info.devices.iter().map(|info| info.addressable).collect();
+        let mut memories = Vec::new();
+        for (id, info) in topology.info.memories.iter().enumerate() {
+            let index = |device: &i32| ids.iter().position(|id| id == device);
+            memories.push(Memory::new(id, info.clone(), info.devices.iter().filter_map(index).collect()));
+        }
+        let memories_of = |device: usize| {
+            let with = memories.iter().enumerate().filter(move |(_, memory)| memory.device_indices.contains(&device));
+            with.map(|(i, _)| i).collect::<Vec<_>>()
+        };
+        let devices: Vec<Device> =
+            (0..ids.len()).map(|index| Device::new(Arc::clone(&topology), index, memories_of(index))).collect();
+        if let Some(device) = (0..ids.len()).find(|i| addressable[*i] && devices[*i].memory_indices.is_empty()) {
+            return Err(Error::internal(format!("the addressable device {} has no memory", ids[device])));
+        }
+
+        let device_handles = Pointers::of(&devices);
+        let memory_handles = Pointers::of(&memories);
+        let addressable_handles =
+            Pointers::of(devices.iter().zip(&addressable).filter(|(_, yes)| **yes).map(|(device, _)| device));
+        for device in &devices {
+            device.link_memories(memory_handles.as_slice());
+        }
+        for memory in &memories {
+            memory.link_devices(device_handles.as_slice());
+        }
+        let process_index = backend.process_index();
+        let elsewhere =
+            topology.info.devices.iter().find(|info| info.addressable && info.process_index != process_index);
+        if let Some(DeviceInfo { id, process_index: other, .. }) = elsewhere {
+            return Err(Error::internal(format!(
+                "device {id} is addressable and of process {other}, but Backend::process_index is {process_index}"
+            )));
+        }
+        let client = Ref::new(Self {
+            _at_exit: Registration::new(backend.at_exit()),
+            backend,
+            process_index,
+            topology,
+            devices,
+            device_handles,
+            addressable_handles,
+            memories,
+            memory_handles,
+            ledger: Ledger::new(),
+            left: Left::new(),
+            deferred: DeferredLaunches::default(),
+            order: Order::default(),
+            mappings: Mappings::default(),
+            aliases: Tokens::new(),
+            extents: Known::default(),
+        });
+        for device in &client.devices {
+            device.link_client(&client);
+        }
+        Ok(client)
+    }
+
+    /// Index of a device of this client.
+    pub(crate) fn device_index(&self, device: *mut PJRT_Device) -> Result<usize> {
+        self.device_handles.position(device).ok_or_else(|| {
+            Error::argument(if device.is_null() { "device is null" } else { "device is none of this client" })
+        })
+    }
+
+    /// Index of a memory of this client.
+    pub(crate) fn memory_index(&self, memory: *mut PJRT_Memory) -> Result<usize> {
+        self.memory_handles.position(memory).ok_or_else(|| {
+            Error::argument(if memory.is_null() { "memory is null" } else { "memory is none of this client" })
+        })
+    }
+
+    /// The default memory of a device.
+    pub(crate) fn default_placement(&self, device: usize) -> Result<Placement> {
+        let memory = self.devices.get(device).and_then(|device| device.memory_indices.first());
+        let memory = memory.ok_or_else(|| self.not_addressable(device))?;
+        Ok(Placement { device, memory: *memory })
+    }
+
+    /// The memory of a device of that kind; the default one for an empty kind.
+    pub(crate) fn placement_of_kind(&self, device: usize, kind: &str) -> Result<Placement> {
+        if kind.is_empty() {
+            return self.default_placement(device);
+        }
+        let indices = self.devices.get(device).map_or(&[][..], |device| &device.memory_indices);
+        let memory = indices.iter().find(|memory| self.memories[**memory].info.kind == kind);
+        let memory = memory.ok_or_else(|| {
+            let known: Vec<_> = indices.iter().map(|memory| &*self.memories[*memory].info.kind).collect();
+            let (id, known) = (self.device_id(device), known.join(", "));
+            Error::invalid_argument(format!("device {id} has no memory of kind {kind:?}; it has {known}"))
+        })?;
+        Ok(Placement { device, memory: *memory })
+    }
+
+    /// What an array will be that a framework may have asked a layout for.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the layout.
+    pub(crate) unsafe fn form(
+        &self,
+        shape: &Shape,
+        layout: *const PJRT_Buffer_MemoryLayout,
+        field: &str,
+    ) -> Result<Form> {
+        // SAFETY: the caller's contract.
+        let layout = unsafe { ffi_read::device_layout(layout, shape) }?;
+        Form::requested::<B>(&self.topology.info, shape, layout, field)
+    }
+
+    /// Where a framework asks for a buffer by memory, by device, or both.
+    pub(crate) fn placement(&self, device: *mut PJRT_Device, memory: *mut PJRT_Memory) -> Result<Placement> {
+        if memory.is_null() {
+            return self.default_placement(self.device_index(device)?);
+        }
+        let memory = self.memory_index(memory)?;
+        let devices = &self.memories[memory].device_indices;
+        if device.is_null() {
+            return Ok(Placement { device: devices[0], memory });
+        }
+        let device = self.device_index(device)?;
+        if devices.contains(&device) {
+            return Ok(Placement { device, memory });
+        }
+        let kind = &self.memories[memory].info.kind;
+        Err(Error::argument(format!("device {} does not reach that memory of kind {kind:?}", self.device_id(device))))
+    }
+
+    pub(crate) fn device_id(&self, device: usize) -> i32 {
+        self.topology.descriptions.get(device).map_or(-1, |device| device.info.id)
+    }
+
+    fn not_addressable(&self, device: usize) -> Error {
+        Error::invalid_argument(format!("device {} is not addressable by this process", self.device_id(device)))
+    }
+}

@@ -1,0 +1,310 @@
+//! Launches whose arguments are still to come.
+//!
+//! The framework's call returns at once. Its outputs are buffers whose values come later, and the SDK holds the
+//! arguments: for each one a buffer of its own with the same value, so that the framework may delete and destroy its
+//! buffer, and one that it donated is given up as in any other launch. When the last argument is ready, a thread of the
+//! SDK hands the launches to the backend. An argument that fails makes the outputs fail, without asking the backend.
+
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use pjrt_sys::{PJRT_Buffer, PJRT_Event, Slot, slot};
+
+use crate::abi::objects::client::buffer::{BufferHandle, Value};
+use crate::abi::objects::event::into_raw;
+use crate::abi::objects::executable::launches::{Afterwards, Launches, Special, bits};
+use crate::abi::objects::executable::pending_arguments;
+use crate::abi::objects::executable::state::LoadedExecutable;
+use crate::abi::objects::owned_arrays::drop_contained;
+use crate::abi::reclaim::hazard::Pin;
+use crate::abi::table::entry::contain_in;
+use crate::threads::{COMPLETIONS, LAUNCHES};
+use crate::{Backend, Completer, Error, Event, Placement, Result, profiler};
+
+/// Which function the errors of a launch belong to.
+const EXECUTE: &str = slot::PJRT_LoadedExecutable_Execute::NAME;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing here panics while it holds a lock.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A buffer that nobody but a deferred launch knows: an argument, until the launch has ended.
+struct Argument<B: Backend>(NonNull<BufferHandle<B>>);
+
+// SAFETY: a buffer may be used by any thread.
+unsafe impl<B: Backend> Send for Argument<B> {}
+
+impl<B: Backend> Argument<B> {
+    /// A buffer with the value of an argument.
+    ///
+    /// # Safety
+    ///
+    /// A pin shows the argument, which was not deleted before.
+    unsafe fn of(argument: &BufferHandle<B>) -> Self {
+        // SAFETY: the caller's contract.
+        let value = unsafe { argument.value() }.clone();
+        let (client, ready) = (argument.client.share(), argument.ready.clone());
+        Self(BufferHandle::new(client, value, &argument.form, argument.placement, ready))
+    }
+
+    fn handle(&self) -> &BufferHandle<B> {
+        // SAFETY: it lives until this is dropped.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<B: Backend> Drop for Argument<B> {
+    fn drop(&mut self) {
+        let handle = self.0;
+        let _ = contain_in(EXECUTE, || {
+            // SAFETY: V2, made by `of`, and given up here.
+            unsafe { BufferHandle::destroy(handle) };
+            Ok(())
+        });
+    }
+}
+
+/// The outputs of a launch on one device, which the framework has already.
+struct Promise<B: Backend> {
+    values: Vec<Arc<OnceLock<B::Buffer>>>,
+    completer: Completer,
+}
+
+impl<B: Backend> Promise<B> {
+    /// The outputs become ready with the event of the launch.
+    fn keep(self, done: &Event) {
+        let completer = self.completer;
+        done.on_ready(move |result| completer.settle(result.clone()));
+    }
+}
+
+/// The launches of a call, with all that they need.
+struct Held<B: Backend> {
+    devices: Vec<usize>,
+    placements: Vec<Vec<Placement>>,
+    donated: Vec<bool>,
+    arguments: Vec<Vec<Argument<B>>>,
+    special: Option<Special>,
+    /// After the arguments, which are dropped first.
+    executable: Arc<LoadedExecutable<B>>,
+}
+
+impl<B: Backend> Held<B> {
+    /// Hands the launches to the backend and the outputs to those who have their buffers.
+    fn start(&mut self, promises: &[Promise<B>]) -> Result<Vec<Event>> {
+        let executable = &*self.executable;
+        let client = &*executable.client;
+        let _scope = profiler::scope();
+        let Some(special) = self.special.take() else { return Err(Error::internal("a launch began twice")) };
+        let handles: Vec<Vec<_>> =
+            self.arguments.iter().map(|arguments| arguments.iter().map(Argument::handle).collect()).collect();
+        let handles: Vec<_> = handles.iter().map(Vec::as_slice).collect();
+        let placements: Vec<_> = self.placements.iter().map(Vec::as_slice).collect();
+        let mut lists: Vec<Vec<*mut PJRT_Buffer>> =
+            placements.iter().map(|placements| vec![std::ptr::null_mut(); placements.len()]).collect();
+        let _afterwards = Afterwards(client);
+        let pin = client.ledger.pin(handles.iter().fold(0, |all, handles| all | bits(handles)));
+        // A backend that keeps the order itself may get arguments that are not ready.
+        let arguments = pending_arguments::pending(&handles)?;
+        let (devices, donated) = (&*self.devices, &*self.donated);
+        let launches = Launches { executable, devices, placements: &placements, donated, is_deferred: true };
+        let into = lists.iter_mut().map(Vec::as_mut_slice).collect();
+        // SAFETY: the arguments are those that passed the checks, and nobody but this launch can delete them.
+        let done = unsafe { launches.start(&pin, &handles, into, special, &arguments) }?;
+        for (list, promise) in lists.into_iter().zip(promises) {
+            for (buffer, place) in list.into_iter().zip(&promise.values) {
+                // SAFETY: the launch made it, and nobody else knows it.
+                if let Some(value) = unsafe { BufferHandle::<B>::into_value(buffer) } {
+                    // There is one launch for each promise.
+                    drop(place.set(value));
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// A call whose launches wait.
+struct Call<B: Backend> {
+    held: Held<B>,
+    promises: Vec<Promise<B>>,
+}
+
+impl<B: Backend> Call<B> {
+    fn run(mut self) {
+        let begun = contain_in(EXECUTE, || self.held.start(&self.promises));
+        match begun {
+            Ok(done) => {
+                let promises = self.release();
+                promises.into_iter().zip(done).for_each(|(promise, done)| promise.keep(&done));
+            }
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    fn fail(self, error: &Error) {
+        let failed = Event::failed(error.clone().named(EXECUTE));
+        self.release().into_iter().for_each(|promise| promise.keep(&failed));
+    }
+
+    /// Drops everything that may be the vendor's before the outputs are ready.
+    fn release(self) -> Vec<Promise<B>> {
+        let Self { held, mut promises } = self;
+        for promise in &mut promises {
+            drop_contained(std::mem::take(&mut promise.values));
+        }
+        drop_contained(held);
+        promises
+    }
+}
+
+/// A call whose launches wait, until somebody takes it.
+struct Deferred<B: Backend> {
+    number: u64,
+    call: Mutex<Option<Call<B>>>,
+}
+
+impl<B: Backend> Deferred<B> {
+    fn take(&self) -> Option<Call<B>> {
+        let call = lock(&self.call).take()?;
+        lock(&call.held.executable.client.deferred.0).waiting.remove(&self.number);
+        Some(call)
+    }
+
+    /// The arguments are ready, or one of them has failed. This may be a driver's thread, or one of the framework's
+    /// that has more to do.
+    fn arrived(self: &Arc<Self>, result: &Result<()>) {
+        let this = Arc::clone(self);
+        match result {
+            Err(error) => {
+                let error = error.clone();
+                COMPLETIONS.submit_or_run(Box::new(move || {
+                    if let Some(call) = this.take() {
+                        call.fail(&error);
+                    }
+                }));
+            }
+            Ok(()) => {
+                let job = move || {
+                    if let Some(call) = this.take() {
+                        call.run();
+                    }
+                };
+                if LAUNCHES.submit(Box::new(job)).is_err()
+                    && let Some(call) = self.take()
+                {
+                    call.fail(&Error::resource_exhausted("the system has no thread left for a launch"));
+                }
+            }
+        }
+    }
+}
+
+/// The deferred launches of a client.
+pub(crate) struct DeferredLaunches<B: Backend>(Mutex<Entries<B>>);
+
+struct Entries<B: Backend> {
+    next: u64,
+    /// In the order of their calls.
+    waiting: BTreeMap<u64, Entry<B>>,
+}
+
+struct Entry<B: Backend> {
+    devices: Vec<usize>,
+    launch_id: i32,
+    deferred: Weak<Deferred<B>>,
+}
+
+impl<B: Backend> Default for DeferredLaunches<B> {
+    fn default() -> Self {
+        Self(Mutex::new(Entries { next: 0, waiting: BTreeMap::new() }))
+    }
+}
+
+impl<B: Backend> DeferredLaunches<B> {
+    fn add(&self, call: Call<B>) -> Arc<Deferred<B>> {
+        let launch_id = call.held.special.as_ref().map_or(0, |special| special.options.launch_id);
+        let devices = call.held.devices.clone();
+        let mut entries = lock(&self.0);
+        let number = entries.next;
+        entries.next += 1;
+        let deferred = Arc::new(Deferred { number, call: Mutex::new(Some(call)) });
+        entries.waiting.insert(number, Entry { devices, launch_id, deferred: Arc::downgrade(&deferred) });
+        deferred
+    }
+
+    /// Fails the earliest deferred launch on a device with that launch id, and with it those of the same call on other
+    /// devices; false if there is none.
+    pub(crate) fn poison(&self, device: usize, launch_id: i32, error: &Error) -> bool {
+        let found = {
+            let entries = lock(&self.0);
+            let is_it = |entry: &&Entry<B>| entry.launch_id == launch_id && entry.devices.contains(&device);
+            entries.waiting.values().find(is_it).and_then(|entry| entry.deferred.upgrade())
+        };
+        let Some(call) = found.and_then(|deferred| deferred.take()) else { return false };
+        call.fail(error);
+        true
+    }
+}
+
+/// Where the framework gets the buffers and events of a call.
+pub(crate) struct Results<'a> {
+    pub(crate) lists: Vec<&'a mut [*mut PJRT_Buffer]>,
+    pub(crate) events: &'a mut [*mut PJRT_Event],
+}
+
+/// Begins launches when `missing` is ready, on a thread of the SDK. The framework gets its outputs now.
+///
+/// # Safety
+///
+/// The arguments passed the checks of a call after the pin showed their bits, and so did the donated ones among them.
+pub(crate) unsafe fn defer<B: Backend>(
+    executable: Arc<LoadedExecutable<B>>,
+    launches: &Launches<'_, B>,
+    (pin, handles): (&Pin, &[&[&BufferHandle<B>]]),
+    results: Results<'_>,
+    special: Special,
+    missing: &Event,
+) {
+    // A clone is the vendor's code and may panic. Nothing is changed before.
+    let arguments = handles.iter().map(|handles| {
+        // SAFETY: the caller's contract.
+        let argument = |handle: &&BufferHandle<B>| unsafe { Argument::of(*handle) };
+        handles.iter().map(argument).collect()
+    });
+    let held = Held {
+        devices: launches.devices.to_vec(),
+        placements: launches.placements.iter().map(|placements| placements.to_vec()).collect(),
+        donated: launches.donated.to_vec(),
+        arguments: arguments.collect(),
+        special: Some(special),
+        executable,
+    };
+    let client = &held.executable.client;
+    let mut promises = Vec::with_capacity(held.devices.len());
+    let mut slots = results.events.iter_mut();
+    for (list, placements) in results.lists.into_iter().zip(&held.placements) {
+        let (ready, completer) = Event::pending();
+        let outputs = list.iter_mut().zip(&held.executable.output_forms).zip(placements);
+        let values = outputs.map(|((slot, form), placement)| {
+            let place = Arc::new(OnceLock::new());
+            let value = Value::Later(Arc::clone(&place));
+            *slot = BufferHandle::give(client.share(), value, form, *placement, ready.clone());
+            place
+        });
+        promises.push(Promise { values: values.collect(), completer });
+        if let Some(slot) = slots.next() {
+            *slot = into_raw(ready);
+        }
+    }
+    for handles in handles {
+        for (handle, _) in handles.iter().zip(&held.donated).filter(|(_, donated)| **donated) {
+            handle.delete(Some(pin));
+        }
+    }
+    let client = client.share();
+    let deferred = client.deferred.add(Call { held, promises });
+    missing.on_ready(move |result| deferred.arrived(result));
+}

@@ -1,0 +1,352 @@
+//! `PJRT_LoadedExecutable_Execute`.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execute_Args, Slot, slot};
+
+use crate::abi::lend::host_channel::Callbacks;
+use crate::abi::objects::array_layout::Form;
+use crate::abi::objects::client::buffer::{BufferHandle, check_donated, deleted};
+use crate::abi::objects::client::state::Client;
+use crate::abi::objects::event::into_raw;
+use crate::abi::objects::executable::deferred_launch::{Results, defer};
+use crate::abi::objects::executable::execute_options::{Options, read_all, read_callbacks, read_options};
+use crate::abi::objects::executable::launches::{
+    Afterwards, Launches, Special, bits, expect_complete, finish, prepare,
+};
+use crate::abi::objects::executable::pending_arguments;
+use crate::abi::objects::executable::state::LoadedExecutable;
+use crate::abi::reclaim::refcount::Counted;
+use crate::abi::table::entry::entries;
+use crate::abi::table::ffi_read;
+use crate::abi::table::trace;
+use crate::profiler;
+use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placement, Result};
+
+/// What holds for all launches of one call.
+struct Call<'a, B: Backend> {
+    executable: &'a LoadedExecutable<B>,
+    /// The same as the framework has it: a counted reference.
+    counted: *const LoadedExecutable<B>,
+    /// For each device its list of arguments, of which there are as many as parameters; empty when there are none.
+    argument_lists: &'a [*const *mut PJRT_Buffer],
+    /// For each device its list of outputs; empty when there are none.
+    output_lists: &'a [*mut *mut PJRT_Buffer],
+    /// For each argument whether it is given up; empty when none is.
+    donated: &'a [bool],
+    launch_id: i32,
+}
+
+/// What few calls ask for.
+struct Request {
+    options: ExecuteOptions,
+    /// Callbacks to send and receive.
+    callbacks: Option<Callbacks>,
+    /// Name of the plugin, while a profile runs.
+    profiled: Option<&'static str>,
+}
+
+impl<'a, B: Backend> Call<'a, B> {
+    /// The arguments of one device.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the list, V2 for the buffers.
+    #[inline(always)]
+    unsafe fn arguments(&self, at: usize) -> Result<&'a [&'a BufferHandle<B>]> {
+        let list = self.argument_lists.get(at).copied().unwrap_or(std::ptr::null());
+        // SAFETY: the caller's contract.
+        unsafe { handles(list, self.executable.parameter_forms.len()) }
+    }
+
+    /// Where the outputs of one device go.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the list.
+    #[inline(always)]
+    unsafe fn outputs(&self, at: usize) -> Result<&'a mut [*mut PJRT_Buffer]> {
+        let list = self.output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
+        // SAFETY: the caller's contract.
+        unsafe { ffi_read::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
+    }
+
+    /// Checks the arguments of one device, and tells whether all of them are ready.
+    #[inline(always)]
+    fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
+        let client = &*self.executable.client;
+        let mut ready = true;
+        for (index, (handle, form)) in handles.iter().zip(&self.executable.parameter_forms).enumerate() {
+            if !fits(handle, form, device, client) {
+                return Err(misfit(index, handle, form, device, client));
+            }
+            if !handle.is_usable() {
+                return Err(deleted().context(format_args!("argument {index}")));
+            }
+            if !handle.ready.is_born_ready() {
+                ready &= pending_arguments::is_ready(index, handle)?;
+            }
+        }
+        if !self.donated.is_empty() {
+            check_donated(handles, self.donated)?;
+        }
+        Ok(ready)
+    }
+
+    /// Runs on one device a program without channels.
+    ///
+    /// # Safety
+    ///
+    /// V2 and V3 for the lists.
+    #[inline(always)]
+    unsafe fn run(&self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
+        let executable = self.executable;
+        // SAFETY: the caller's contract.
+        let handles = unsafe { self.arguments(0) }?;
+        {
+            // SAFETY: the caller's contract.
+            let list = unsafe { self.outputs(0) }?;
+            let _afterwards = Afterwards(&executable.client);
+            let pin = executable.client.ledger.pin(bits(handles));
+            if self.check(device, handles)? {
+                let usual = (ExecuteOptions::new(self.launch_id), HostChannels::default());
+                let (place, arguments) = ((device, placements), (handles, self.donated));
+                // SAFETY: checked, and shown by the pin.
+                let mut launch = unsafe { prepare(executable, &pin, place, arguments, list, usual) };
+                let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
+                expect_complete(&launch)?;
+                finish(&mut launch, &event);
+                if let Some(slot) = events.first_mut() {
+                    *slot = into_raw(event);
+                }
+                return Ok(());
+            }
+        }
+        let request = Request { options: ExecuteOptions::new(self.launch_id), callbacks: None, profiled: None };
+        // SAFETY: the caller's contract.
+        unsafe { self.run_all(&[device], &[placements], events, request) }
+    }
+
+    /// Runs on these devices, whatever the program and its arguments.
+    ///
+    /// # Safety
+    ///
+    /// V2 and V3 for the lists, and V1 to V4 for the callbacks.
+    #[inline(never)]
+    unsafe fn run_all(
+        &self,
+        devices: &[usize],
+        placements: &[&[Placement]],
+        events: &mut [*mut PJRT_Event],
+        request: Request,
+    ) -> Result<()> {
+        let executable = self.executable;
+        // SAFETY: the caller's contract.
+        let handles = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
+        // SAFETY: the caller's contract.
+        let lists = (0..devices.len()).map(|at| unsafe { self.outputs(at) }).collect::<Result<Vec<_>>>()?;
+        let _afterwards = Afterwards(&executable.client);
+        let pin = executable.client.ledger.pin(handles.iter().fold(0, |all, handles| all | bits(handles)));
+        for (device, handles) in devices.iter().zip(&handles) {
+            self.check(*device, handles)?;
+        }
+        let Request { options, callbacks, profiled } = request;
+        // SAFETY: the caller's contract.
+        let special = unsafe { Special::open(options, callbacks, profiled, devices.len()) }?;
+        let launches = Launches { executable, devices, placements, donated: self.donated, is_deferred: false };
+        // SAFETY: checked, and shown by the pin.
+        if let Some(missing) = unsafe { pending_arguments::missing(&handles) }? {
+            // SAFETY: V2, the framework destroys the executable neither before nor during its call.
+            unsafe { Arc::increment_strong_count(self.counted) };
+            // SAFETY: the reference was added above.
+            let executable = unsafe { Arc::from_raw(self.counted) };
+            let results = Results { lists, events };
+            // SAFETY: checked, and shown by the pin.
+            unsafe { defer(executable, &launches, (&pin, &handles), results, special, &missing) };
+            return Ok(());
+        }
+        let arguments = pending_arguments::pending(&handles)?;
+        // SAFETY: checked, and shown by the pin.
+        let done = unsafe { launches.start(&pin, &handles, lists, special, &arguments) }?;
+        for (slot, event) in events.iter_mut().zip(done) {
+            *slot = into_raw(event);
+        }
+        Ok(())
+    }
+
+    /// Runs on these devices, with whatever the framework asks for, and records it while a profile runs.
+    ///
+    /// # Safety
+    ///
+    /// V1 to V4 for the arguments, of which the lists are taken.
+    #[cold]
+    #[inline(never)]
+    unsafe fn run_specially<P: DevicePlugin<Backend = B>>(
+        &self,
+        args: &mut PJRT_LoadedExecutable_Execute_Args,
+        devices: &[usize],
+        placements: &[&[Placement]],
+        events: &mut [*mut PJRT_Event],
+        talks: bool,
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        let options = unsafe { read_all(args.options) }?;
+        // SAFETY: the caller's contract.
+        let callbacks = if talks { Some(unsafe { read_callbacks(args.options) }?) } else { None };
+        let mut request = Request { options, callbacks, profiled: None };
+        let mut span = profiler::span(slot::PJRT_LoadedExecutable_Execute::NAME).of(P::NAME);
+        let _scope = profiler::scope();
+        if profiler::is_recording() {
+            request.profiled = Some(P::NAME);
+            span.note("program", self.executable.executable.info.name.as_str());
+            // SAFETY: the caller's contract.
+            if let Some(context) = unsafe { trace::context_id::<slot::PJRT_LoadedExecutable_Execute>(args) } {
+                span.note("context_id", context);
+            }
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.run_all(devices, placements, events, request) }
+    }
+}
+
+/// For each parameter whether its argument is given up, once the framework kept some.
+fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) -> Cow<'a, [bool]> {
+    let mut donated = Cow::Borrowed(executable.donated.as_slice());
+    for kept in kept {
+        if let Some(slot) = usize::try_from(*kept).ok().and_then(|kept| donated.to_mut().get_mut(kept)) {
+            *slot = false;
+        }
+    }
+    donated
+}
+
+/// The arguments of one device.
+///
+/// # Safety
+///
+/// V3 for the list, V2 for the buffers.
+#[inline(always)]
+unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> Result<&'a [&'a BufferHandle<B>]> {
+    // SAFETY: the caller's contract.
+    let list = unsafe { ffi_read::slice(list, len, "argument_lists[i]") }?;
+    if let Some(index) = list.iter().position(|buffer| buffer.is_null()) {
+        return Err(Error::argument(format!("argument {index} is null")));
+    }
+    // SAFETY: V2 and V5: buffers that are not null are references to such handles, which last for the call.
+    unsafe { ffi_read::slice(list.as_ptr().cast::<&BufferHandle<B>>(), len, "argument_lists[i]") }
+}
+
+/// Whether an argument is what the program was compiled for.
+#[inline]
+fn fits<B: Backend>(argument: &BufferHandle<B>, form: &Form, device: usize, client: &Counted<Client<B>>) -> bool {
+    argument.client.is(client)
+        && (argument.form == *form || argument.form.is_stored_as(form))
+        && argument.placement.device == device
+}
+
+/// Why it is not.
+#[cold]
+fn misfit<B: Backend>(
+    index: usize,
+    argument: &BufferHandle<B>,
+    form: &Form,
+    device: usize,
+    client: &Counted<Client<B>>,
+) -> Error {
+    let given = &argument.form;
+    Error::argument(if !argument.client.is(client) {
+        format!("argument {index} belongs to another client")
+    } else if !given.is_stored_as(form) {
+        format!("argument {index} is {given}, but the program was compiled for {form}")
+    } else {
+        format!(
+            "argument {index} is on device {}, but the program runs on device {}; copy it there first",
+            client.device_id(argument.placement.device),
+            client.device_id(device),
+        )
+    })
+}
+
+entries! {
+    PJRT_LoadedExecutable_Execute(args, executable) {
+        let executable: &LoadedExecutable<P::Backend> = executable;
+        if executable.is_deleted() {
+            return Err(Error::argument("the executable was deleted"));
+        }
+        // SAFETY: V1 and V3.
+        let Options { launch_id, kept, talks, has_more } = unsafe { read_options(args.options.cast_const()) }?;
+        if args.num_args != executable.parameter_forms.len() {
+            return Err(Error::argument(format!(
+                "{} arguments, but the program has {} parameters",
+                args.num_args,
+                executable.parameter_forms.len()
+            )));
+        }
+        let chosen = chosen_device(executable, args.execute_device)?;
+        let devices = chosen.as_ref().map_or(executable.devices.as_slice(), std::slice::from_ref);
+        if args.num_devices != devices.len() {
+            return Err(Error::argument(format!(
+                "num_devices is {}, but the program runs on {} here",
+                args.num_devices,
+                devices.len()
+            )));
+        }
+        let argument_lists = match args.num_args {
+            0 => &[],
+            // SAFETY: V3.
+            _ => unsafe { ffi_read::slice(args.argument_lists, devices.len(), "argument_lists") }?,
+        };
+        let output_lists = match executable.output_forms.len() {
+            0 => &[],
+            // SAFETY: V3.
+            _ => unsafe { ffi_read::slice(args.output_lists, devices.len(), "output_lists") }?,
+        };
+        let events: &mut [*mut PJRT_Event] = match args.device_complete_events {
+            events if events.is_null() => &mut [],
+            // SAFETY: V3.
+            events => unsafe { ffi_read::slice_mut(events, devices.len(), "device_complete_events") }?,
+        };
+        let left;
+        let donated = if executable.donates {
+            left = donations(executable, kept);
+            &*left
+        } else {
+            &[]
+        };
+        let counted = args.executable.cast_const().cast();
+        let call = Call { executable, counted, argument_lists, output_lists, donated, launch_id };
+        let [device] = *devices else {
+            let placements: Vec<_> = executable.placements.iter().map(Vec::as_slice).collect();
+            // SAFETY: V1 to V4.
+            return unsafe { call.run_specially::<P>(args, devices, &placements, events, talks) };
+        };
+        let elsewhere;
+        let placements = if chosen.is_none() {
+            executable.placements[0].as_slice()
+        } else {
+            elsewhere = executable.placements_on(device)?;
+            &*elsewhere
+        };
+        // The usual execution pays for nothing that it does not use.
+        if talks | has_more | profiler::is_recording() {
+            // SAFETY: V1 to V4.
+            return unsafe { call.run_specially::<P>(args, &[device], &[placements], events, talks) };
+        }
+        // SAFETY: V2 and V3.
+        unsafe { call.run(device, placements, events) }
+    }
+}
+
+/// Index of the device that the framework chose, if it did.
+#[inline]
+fn chosen_device<B: Backend>(executable: &LoadedExecutable<B>, device: *mut PJRT_Device) -> Result<Option<usize>> {
+    if device.is_null() {
+        return Ok(None);
+    }
+    let device = executable.client.device_index(device)?;
+    if !executable.portable && !executable.devices.contains(&device) {
+        return Err(Error::argument("execute_device is none of the devices the program was compiled for"));
+    }
+    Ok(Some(device))
+}

@@ -1,0 +1,175 @@
+//! `PJRT_ExecuteOptions`: what a framework says about one execution.
+
+use std::ffi::{CStr, c_char};
+use std::mem::offset_of;
+
+use pjrt_sys::{AbiStruct, PJRT_ExecuteOptions};
+
+use crate::abi::lend::host_channel::Callbacks;
+use crate::abi::lend::output_callbacks::OutputCallbacks;
+use crate::abi::table::ffi_read;
+use crate::ffi::ExecuteContext;
+use crate::launch::{MoreOptions, TaskIncarnation};
+use crate::{Error, ExecuteOptions, Result};
+
+/// A field of a struct, on its own: the framework's whole struct is longer than a few moves.
+///
+/// # Safety
+///
+/// V1, and at that offset lies a field of that type.
+#[inline]
+unsafe fn field<T: Copy>(options: *const PJRT_ExecuteOptions, offset: usize) -> T {
+    // SAFETY: the caller's contract.
+    unsafe { options.wrapping_byte_add(offset).cast::<T>().read() }
+}
+
+/// What every execution needs of the options.
+pub(crate) struct Options<'a> {
+    pub(crate) launch_id: i32,
+    /// Indices of the arguments the framework keeps.
+    pub(crate) kept: &'a [i64],
+    /// Whether there are callbacks to send and receive.
+    pub(crate) talks: bool,
+    /// Whether there may be more than these, for [`read_all`].
+    pub(crate) has_more: bool,
+}
+
+/// The framework's callbacks.
+///
+/// # Safety
+///
+/// V1 for the options.
+#[cold]
+pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Result<Callbacks> {
+    // SAFETY: the caller's contract.
+    let options = unsafe { ffi_read::nested(options, "options") }?;
+    Ok(Callbacks {
+        send: options.send_callbacks,
+        num_send: options.num_send_ops,
+        receive: options.recv_callbacks,
+        num_receive: options.num_recv_ops,
+    })
+}
+
+/// Reads the options.
+///
+/// # Safety
+///
+/// V1 to V3 for the options.
+#[inline]
+pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Options<'a>> {
+    const READ: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
+    // What every execution needs lies in the part that every known framework has.
+    const { assert!(READ <= PJRT_ExecuteOptions::MIN_SIZE) };
+    if options.is_null() || !options.is_aligned() {
+        return Err(Error::argument(if options.is_null() { "options is null" } else { "options is not aligned" }));
+    }
+    // SAFETY: V1, every struct begins with its size.
+    let size = unsafe { options.cast::<usize>().read() };
+    if size < PJRT_ExecuteOptions::MIN_SIZE {
+        return Err(ffi_read::too_short::<PJRT_ExecuteOptions>(size, "options"));
+    }
+    // SAFETY: V1, the field is within the size.
+    let sends: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_send_ops)) };
+    // SAFETY: V1, the field is within the size.
+    let receives: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_recv_ops)) };
+    // SAFETY: V1, the field is within the size.
+    let launch_id: i32 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, launch_id)) };
+    // SAFETY: V1, the field is within the size.
+    let kept: *const i64 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, non_donatable_input_indices)) };
+    // SAFETY: V1, the field is within the size.
+    let num_kept: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices)) };
+    // SAFETY: V3.
+    let kept = unsafe { ffi_read::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
+    // SAFETY: V1 and V3.
+    let has_more = size > READ && unsafe { has_more(options, size) };
+    Ok(Options { launch_id, kept, talks: sends | receives != 0, has_more })
+}
+
+/// Whether a framework says more than most do. Structs between the oldest and the newest are looked at closely.
+///
+/// # Safety
+///
+/// V1 and V3 for the options, which are longer than the oldest.
+#[inline]
+unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
+    const NEWEST: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
+    if size < NEWEST {
+        return true;
+    }
+    // SAFETY: V1, the field is within the size.
+    let context: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, context)) };
+    // SAFETY: V1, the field is within the size.
+    let tasks: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_tasks)) };
+    // SAFETY: V1, the field is within the size.
+    let slices: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, multi_slice_config)) };
+    // SAFETY: V1, the field is within the size.
+    let outputs: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks)) };
+    const MAJOR_TO_MINOR: usize = offset_of!(PJRT_ExecuteOptions, use_major_to_minor_data_layout_for_callbacks);
+    // SAFETY: V1, the field is within the size.
+    let major_to_minor: u8 = unsafe { field(options, MAJOR_TO_MINOR) };
+    // SAFETY: V1, the field is within the size.
+    let location: *const c_char = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, call_location)) };
+    if context | tasks | slices | outputs != 0 || major_to_minor != 0 {
+        return true;
+    }
+    // Most frameworks pass no text, or an empty one.
+    // SAFETY: V3, text that ends in a NUL byte.
+    !location.is_null() && unsafe { location.read() } != 0
+}
+
+/// All options for the backend.
+///
+/// # Safety
+///
+/// V1 to V4 for the options.
+#[cold]
+pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<ExecuteOptions> {
+    // SAFETY: the caller's contract.
+    let options = unsafe { ffi_read::nested(options, "options") }?;
+    if !options.multi_slice_config.is_null() {
+        return Err(Error::unimplemented(
+            "options->multi_slice_config: only the Megascale extension makes such configurations, which this plugin \
+             does not offer; leave it null",
+        )
+        .unnamed());
+    }
+    // SAFETY: V2 and V5, contexts are such values.
+    let context = unsafe { options.context.cast::<ExecuteContext>().as_ref() }.cloned();
+    // SAFETY: V3.
+    let tasks = unsafe { ffi_read::slice(options.task_ids.cast_const(), options.num_tasks, "options->task_ids") }?;
+    let incarnations = options.incarnation_ids.cast_const();
+    // SAFETY: V3.
+    let incarnations = unsafe { ffi_read::slice(incarnations, options.num_tasks, "options->incarnation_ids") }?;
+    let incarnation =
+        |(task_id, incarnation): (&i32, &i64)| TaskIncarnation { task_id: *task_id, incarnation: *incarnation };
+    // SAFETY: V3 and V4; the callbacks end before the execution's event.
+    let outputs = unsafe { OutputCallbacks::read(options.hlo_output_callbacks, options.num_hlo_output_callbacks) }?;
+    let more = MoreOptions {
+        // SAFETY: V3.
+        call_location: unsafe { text(options.call_location) },
+        context,
+        incarnations: tasks.iter().zip(incarnations).map(incarnation).collect(),
+        major_to_minor_callbacks: options.use_major_to_minor_data_layout_for_callbacks.get(),
+        output_callbacks: outputs,
+    };
+    let mut all = ExecuteOptions::new(options.launch_id);
+    all.set_more(Some(more).filter(|more| !more.is_usual()));
+    Ok(all)
+}
+
+/// Text that ends in a NUL byte; none where there is none. What is no UTF-8 is replaced: places in source files are
+/// for people.
+///
+/// # Safety
+///
+/// V3: the pointer is null or readable up to a NUL byte.
+unsafe fn text(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    #[expect(clippy::disallowed_methods, reason = "the one text of the interface without a length")]
+    // SAFETY: the caller's contract.
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(text.to_string_lossy().into_owned()).filter(|text| !text.is_empty())
+}

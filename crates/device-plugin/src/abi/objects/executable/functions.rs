@@ -1,0 +1,260 @@
+//! `PJRT_Executable`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pjrt_sys::{AbiStruct, PJRT_Program};
+
+use crate::abi::objects::client::functions::read_program;
+use crate::abi::objects::client::state::Client;
+use crate::abi::objects::executable::state::{Executable, Source};
+use crate::abi::objects::owned_arrays::{Blob, NamedValues, delete_blob};
+use crate::abi::objects::topology::Topology;
+use crate::abi::reclaim::refcount::Counted;
+use crate::abi::table::entry::entries;
+use crate::abi::table::ffi_read;
+use crate::artifact;
+use crate::serialized_format::{Reader, Writer};
+use crate::{Backend, Error, Program, Result};
+
+/// First bytes of a serialized executable; the digit is the version of the form.
+const MAGIC: &[u8] = b"device-plugin executable 2\n";
+
+/// The program as received with its options, and what the backend made of it if it can tell.
+fn serialize<B: Backend>(executable: &Executable<B>) -> Result<Vec<u8>> {
+    let native = B::serialize(&executable.compiled)?;
+    let mut out = Writer::new(MAGIC);
+    out.text(&executable.platform_name);
+    out.text(&executable.platform_version);
+    out.text(&executable.program.format);
+    out.bytes(&executable.program.code);
+    out.bytes(&executable.options);
+    out.count(native.iter().len());
+    if let Some(native) = native {
+        out.bytes(&native);
+    }
+    Ok(out.finish())
+}
+
+fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
+    // SAFETY: V1.
+    let given = unsafe { ffi_read::nested(to.cast_const(), "program") }?;
+    if given.struct_size < PJRT_Program::STRUCT_SIZE {
+        return Err(Error::argument(format!("program->struct_size is {}", given.struct_size)));
+    }
+    if !given.code.is_null() {
+        if given.code_size < program.code.len() {
+            return Err(Error::argument(format!(
+                "program->code_size is {}, but the program has {} bytes; ask for the size with a null code first",
+                given.code_size,
+                program.code.len()
+            )));
+        }
+        // SAFETY: V3.
+        let code = unsafe { ffi_read::slice_mut(given.code.cast::<u8>(), program.code.len(), "program->code") }?;
+        code.copy_from_slice(&program.code);
+    }
+    let mut written = given;
+    written.code_size = program.code.len();
+    written.format = program.format.as_ptr().cast();
+    written.format_size = program.format.len();
+    // SAFETY: V1, the struct is at least as long as ours.
+    unsafe {
+        to.cast::<u8>().copy_from_nonoverlapping((&raw const written).cast(), PJRT_Program::STRUCT_SIZE);
+    }
+    Ok(())
+}
+
+entries! {
+    PJRT_Compile(args, topology) {
+        let topology: &Topology = topology;
+        // SAFETY: V1 and V3.
+        let program = unsafe { read_program(args.program) }?;
+        artifact::check(&program, P::stablehlo_versions())?;
+        // SAFETY: V3.
+        let options = unsafe {
+            ffi_read::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options")
+        }?;
+        // SAFETY: V2 and V5.
+        let client = unsafe { args.client.cast::<Counted<Client<P::Backend>>>().as_ref() };
+        // The topology of a client is its devices, which it compiles for as ever.
+        let executable = match client.filter(|client| std::ptr::eq(Arc::as_ptr(&client.topology), topology)) {
+            Some(client) => Executable::compile(client, program, options)?,
+            None => Executable::<P::Backend>::compile_for(topology, program, options)?,
+        };
+        args.executable = executable.into_raw();
+        Ok(())
+    }
+
+    PJRT_Executable_Destroy(args) {
+        if !args.executable.is_null() {
+            let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
+            // SAFETY: V2, this came from `Executable::into_raw` and is given up.
+            drop(unsafe { Arc::from_raw(executable) });
+        }
+        Ok(())
+    }
+
+    PJRT_Executable_Name(args, executable) {
+        args.executable_name = executable.info.name.as_ptr().cast();
+        args.executable_name_size = executable.info.name.len();
+        Ok(())
+    }
+
+    PJRT_Executable_NumReplicas(args, executable) {
+        args.num_replicas = executable.assignment.num_replicas();
+        Ok(())
+    }
+
+    PJRT_Executable_NumPartitions(args, executable) {
+        args.num_partitions = executable.assignment.num_partitions();
+        Ok(())
+    }
+
+    PJRT_Executable_NumOutputs(args, executable) {
+        args.num_outputs = executable.info.outputs.len();
+        Ok(())
+    }
+
+    PJRT_Executable_SizeOfGeneratedCodeInBytes(args, executable) {
+        args.size_in_bytes = executable.info.code_size;
+        Ok(())
+    }
+
+    PJRT_Executable_Fingerprint(args, executable) {
+        args.executable_fingerprint = executable.fingerprint.as_ptr().cast();
+        args.executable_fingerprint_size = executable.fingerprint.len();
+        Ok(())
+    }
+
+    PJRT_Executable_GetCostAnalysis(args, executable) {
+        let executable: &Executable<P::Backend> = executable;
+        let cost = match executable.cost.get() {
+            Some(cost) => cost,
+            None => {
+                // Vendor code runs without the lock of the cell.
+                let cost = P::Backend::cost_analysis(&executable.compiled).map(NamedValues::new);
+                executable.cost.get_or_init(|| cost)
+            }
+        };
+        let cost = cost.as_ref().map_err(Clone::clone)?;
+        args.properties = cost.raw().as_ptr();
+        args.num_properties = cost.raw().len();
+        Ok(())
+    }
+
+    PJRT_Executable_OutputMemoryKinds(args, executable) {
+        args.num_outputs = executable.output_kinds.len();
+        args.memory_kinds = executable.output_kinds.pointers();
+        args.memory_kind_sizes = executable.output_kinds.sizes();
+        Ok(())
+    }
+
+    PJRT_Executable_ParameterMemoryKinds(args, executable) {
+        args.num_parameters = executable.parameter_kinds.len();
+        args.memory_kinds = executable.parameter_kinds.pointers();
+        args.memory_kind_sizes = executable.parameter_kinds.sizes();
+        Ok(())
+    }
+
+    PJRT_Executable_OutputElementTypes(args, executable) {
+        args.output_types = executable.output_types.as_ptr().cast_mut();
+        args.num_output_types = executable.output_types.len();
+        Ok(())
+    }
+
+    PJRT_Executable_OutputDimensions(args, executable) {
+        args.num_outputs = executable.output_ranks.len();
+        args.dims = executable.output_dims.as_ptr();
+        args.dim_sizes = executable.output_ranks.as_ptr();
+        Ok(())
+    }
+
+    PJRT_Executable_OptimizedProgram(args, executable) {
+        write_program(args.program, executable.readable_program())
+    }
+
+    PJRT_Executable_GetCompiledMemoryStats(args, executable) {
+        let executable: &Executable<P::Backend> = executable;
+        let stats = P::Backend::compiled_memory_stats(&executable.compiled, &executable.info)?;
+        args.generated_code_size_in_bytes = stats.generated_code_size;
+        args.argument_size_in_bytes = stats.argument_size;
+        args.output_size_in_bytes = stats.output_size;
+        args.alias_size_in_bytes = stats.alias_size;
+        args.temp_size_in_bytes = stats.temp_size;
+        args.host_generated_code_size_in_bytes = 0;
+        args.host_argument_size_in_bytes = 0;
+        args.host_output_size_in_bytes = 0;
+        args.host_alias_size_in_bytes = 0;
+        args.host_temp_size_in_bytes = 0;
+        args.peak_memory_in_bytes = stats.peak_memory;
+        args.total_size_in_bytes = [stats.output_size, stats.temp_size, stats.alias_size.saturating_neg()]
+            .into_iter()
+            .fold(stats.argument_size, i64::saturating_add);
+        args.total_allocation_bytes = args.total_size_in_bytes;
+        args.indefinite_allocations = 0;
+        args.peak_unpadded_heap_bytes = stats.peak_memory;
+        Ok(())
+    }
+
+    PJRT_Executable_GetCompileOptions(args, executable) {
+        let blob = Blob::new(executable.options.clone());
+        args.serialized_bytes = blob.bytes;
+        args.serialized_bytes_size = blob.size;
+        args.serialized_compile_options = blob.owner.cast();
+        args.serialized_compile_options_deleter = Some(delete_blob);
+        Ok(())
+    }
+
+    PJRT_Executable_Serialize(args, executable) {
+        let blob = Blob::new(serialize(executable)?);
+        args.serialized_bytes = blob.bytes;
+        args.serialized_bytes_size = blob.size;
+        args.serialized_executable = blob.owner.cast();
+        args.serialized_executable_deleter = Some(delete_blob);
+        Ok(())
+    }
+
+    PJRT_Executable_DeserializeAndLoad(args, client) {
+        // SAFETY: V3.
+        let bytes = unsafe {
+            ffi_read::slice(args.serialized_executable.cast::<u8>(), args.serialized_executable_size, "serialized_executable")
+        }?;
+        // SAFETY: V3.
+        let overridden = unsafe {
+            ffi_read::slice(
+                args.overridden_serialized_compile_options.cast::<u8>(),
+                args.overridden_serialized_compile_options_size,
+                "overridden_serialized_compile_options",
+            )
+        }?;
+        let mut from = Reader::new(bytes, MAGIC, "an executable")?;
+        let platform = (from.text()?, from.text()?);
+        let program = Program { format: from.text()?, code: Bytes::copy_from_slice(from.bytes()?) };
+        let stored = from.bytes()?;
+        let native = match from.count()? {
+            0 => None,
+            _ => Some(from.bytes()?),
+        };
+        from.finish()?;
+        if platform.0 != client.topology.platform_name {
+            return Err(Error::argument(format!(
+                "the executable was serialized on the platform {:?}, and this is {:?}",
+                platform.0, client.topology.platform_name
+            )));
+        }
+        let options = if overridden.is_empty() { stored } else { overridden };
+        // Another version of the platform compiles the program again.
+        let native = native.filter(|_| platform.1 == client.topology.platform_version);
+        let executable = match native {
+            None => Executable::compile(client, program, options)?,
+            Some(native) => {
+                let source = Source::new(&client.topology, program, options, true)?;
+                let compiled = client.backend.deserialize(native, &source.parsed)?;
+                Executable::new(&client.topology, Some(client.share()), compiled, source)?
+            }
+        };
+        args.loaded_executable = executable.load(client)?;
+        Ok(())
+    }
+}

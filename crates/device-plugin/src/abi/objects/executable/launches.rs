@@ -1,0 +1,237 @@
+//! The launches of one call of `PJRT_LoadedExecutable_Execute`: what the backend is given, and what follows from its
+//! answer.
+
+use std::cell::Cell;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use pjrt_sys::PJRT_Buffer;
+
+use crate::abi::lend::host_channel;
+use crate::abi::lend::output_callbacks;
+use crate::abi::objects::client::buffer::{BufferHandle, Uses};
+use crate::abi::objects::client::state::Client;
+use crate::abi::objects::executable::output_list::OutputList;
+use crate::abi::objects::executable::pending_arguments;
+use crate::abi::objects::executable::state::LoadedExecutable;
+use crate::abi::reclaim::hazard::Pin;
+use crate::{
+    Backend, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result, profiler,
+};
+
+/// What few calls have, without a pointer to the framework's arguments.
+pub(crate) struct Special {
+    pub(crate) options: ExecuteOptions,
+    /// The channels of each launch; empty if the framework gave no callbacks.
+    channels: Vec<host_channel::Opened>,
+    outputs: Option<output_callbacks::Opened>,
+    /// Name of the plugin, while a profile runs.
+    profiled: Option<&'static str>,
+}
+
+impl Special {
+    /// Lets the callbacks of a call on `count` devices be called.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the lists of the callbacks, and V4 for the callbacks until the events of the call.
+    pub(crate) unsafe fn open(
+        options: ExecuteOptions,
+        callbacks: Option<host_channel::Callbacks>,
+        profiled: Option<&'static str>,
+        count: usize,
+    ) -> Result<Self> {
+        let channels = match callbacks {
+            None => Vec::new(),
+            Some(callbacks) => {
+                // SAFETY: the caller's contract.
+                let open = |at| unsafe { callbacks.open(at, count) };
+                (0..count).map(open).collect::<Result<_>>()?
+            }
+        };
+        let outputs = options.output_callbacks().open();
+        Ok(Self { options, channels, outputs, profiled })
+    }
+}
+
+/// The launches of one call, without their arguments.
+pub(crate) struct Launches<'a, B: Backend> {
+    pub(crate) executable: &'a LoadedExecutable<B>,
+    pub(crate) devices: &'a [usize],
+    /// For each device where its outputs go.
+    pub(crate) placements: &'a [&'a [Placement]],
+    /// For each argument whether it is given up; empty if none is.
+    pub(crate) donated: &'a [bool],
+    /// Whether the framework's call has returned.
+    pub(crate) is_deferred: bool,
+}
+
+impl<B: Backend> Launches<'_, B> {
+    /// Hands the launches to the backend and leaves the outputs in `lists`. Returns one event for each launch: its
+    /// outputs are ready when that is, which is after `arguments` is.
+    ///
+    /// # Errors
+    ///
+    /// The backend's. No output is left then.
+    ///
+    /// # Safety
+    ///
+    /// As for [`prepare`].
+    pub(crate) unsafe fn start(
+        &self,
+        pin: &Pin,
+        handles: &[&[&BufferHandle<B>]],
+        lists: Vec<&mut [*mut PJRT_Buffer]>,
+        special: Special,
+        arguments: &Event,
+    ) -> Result<Vec<Event>> {
+        let Special { options, channels: opened, outputs, profiled } = special;
+        let (executable, client) = (self.executable, &self.executable.client);
+        let mut launches = Vec::with_capacity(self.devices.len());
+        for (at, list) in lists.into_iter().enumerate() {
+            let channels = opened.get(at).map_or_else(HostChannels::default, |opened| opened.channels.clone());
+            let (device, placements) = (self.devices[at], self.placements[at]);
+            let (arguments, special) = ((handles[at], self.donated), (options.clone(), channels));
+            // SAFETY: the caller's contract.
+            launches.push(unsafe { prepare(executable, pin, (device, placements), arguments, list, special) });
+        }
+        let begun = profiled.and_then(|plugin| Some((plugin, profiler::begun()?)));
+        let done = match launches.as_mut_slice() {
+            [launch] => vec![client.backend.execute(&executable.compiled, launch)?],
+            launches => {
+                let _turn = client.order.enter(self.is_deferred);
+                client.backend.execute_all(&executable.compiled, launches)?
+            }
+        };
+        if done.len() != launches.len() {
+            let (events, launches) = (done.len(), launches.len());
+            return Err(Error::internal(format!("the backend returned {events} events of {launches} launches")));
+        }
+        for launch in &launches {
+            expect_complete(launch)?;
+        }
+        if let Some((plugin, begun)) = begun {
+            for (device, event) in self.devices.iter().zip(&done) {
+                let (device, name) = (*device, executable.executable.info.name.clone());
+                event.on_ready(move |_| {
+                    profiler::device_activity(Some(begun), plugin, (device, "executions"), name, Vec::new());
+                });
+            }
+        }
+        // The framework's callbacks are over before any of its events is ready.
+        let outputs = outputs.map(|outputs| outputs.hand_over(&done));
+        let mut opened = opened.into_iter();
+        let finished = launches.iter_mut().zip(done).map(|(launch, event)| {
+            let event = match &outputs {
+                None => event,
+                Some(outputs) => Event::all([event, outputs.clone()]),
+            };
+            let event = opened.next().map_or(event.clone(), |opened| opened.hand_over(&event));
+            let event = pending_arguments::after(arguments, event);
+            finish(launch, &event);
+            event
+        });
+        Ok(finished.collect())
+    }
+}
+
+/// Prepares the launch on one device.
+///
+/// # Safety
+///
+/// The arguments passed the checks of a call after the pin showed their bits, and so did the donated ones among them.
+#[inline(always)]
+pub(crate) unsafe fn prepare<'a, B: Backend>(
+    executable: &'a LoadedExecutable<B>,
+    pin: &'a Pin,
+    (device, placements): (usize, &'a [Placement]),
+    (handles, donated): (&'a [&'a BufferHandle<B>], &'a [bool]),
+    list: &'a mut [*mut PJRT_Buffer],
+    (options, channels): (ExecuteOptions, HostChannels),
+) -> Launch<'a, B> {
+    // SAFETY: the caller's contract: none was deleted, and one that is given up is no other argument.
+    let uses = unsafe { Uses::new(handles, pin, donated) };
+    pin.make(placements.len());
+    let outputs = Outputs::new(OutputList::new(executable, pin, placements, list));
+    Launch { inputs: Inputs::new(uses), outputs, device, options, channels }
+}
+
+/// Checks that the backend made all outputs.
+#[inline(always)]
+pub(crate) fn expect_complete<B: Backend>(launch: &Launch<'_, B>) -> Result<()> {
+    if launch.outputs.is_complete() { Ok(()) } else { Err(incomplete(launch)) }
+}
+
+#[cold]
+fn incomplete<B: Backend>(launch: &Launch<'_, B>) -> Error {
+    let (made, all) = launch.outputs.progress();
+    Error::internal(format!("the backend returned {made} outputs of a program with {all}"))
+}
+
+/// Leaves the outputs to their list and deletes what was donated.
+#[inline(always)]
+pub(crate) fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) {
+    launch.inputs.uses().delete_donated();
+    launch.outputs.list_mut().finish(event);
+}
+
+/// What shows the arguments.
+#[inline]
+pub(crate) fn bits<B: Backend>(handles: &[&BufferHandle<B>]) -> u64 {
+    handles.iter().fold(0, |all, handle| all | handle.bit())
+}
+
+/// Drops, once a launch no longer shows its arguments, the values of those that others deleted meanwhile.
+pub(crate) struct Afterwards<'a, B: Backend>(pub(crate) &'a Client<B>);
+
+impl<B: Backend> Drop for Afterwards<'_, B> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.0.left.is_empty() {
+            self.0.left.drop_unused(self.0);
+        }
+    }
+}
+
+/// Keeps the order of launches on several devices the same on all of them.
+///
+/// A device with a queue runs launches in the order in which it was given them. Launches whose members wait for each
+/// other must therefore come to all devices in one order, or each may block a device that the other one needs. A
+/// framework with one thread takes care of that by calling `Execute` in one order, but the SDK runs deferred launches on
+/// threads of its own. So one of these has the backend's `execute_all` to itself. Launches of the framework's own
+/// threads may overlap with each other, as the framework wants.
+#[derive(Default)]
+pub(crate) struct Order(RwLock<()>);
+
+/// A launch on several devices, while the backend is given it.
+pub(crate) struct Turn<'a> {
+    _guard: Option<Guard<'a>>,
+    outer: bool,
+}
+
+#[expect(dead_code, reason = "held for their destructors")]
+enum Guard<'a> {
+    Shared(RwLockReadGuard<'a, ()>),
+    Alone(RwLockWriteGuard<'a, ()>),
+}
+
+thread_local! {
+    /// Whether a backend is given launches on this thread, within which it may call the framework, and that the plugin.
+    static WITHIN: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Order {
+    fn enter(&self, alone: bool) -> Turn<'_> {
+        let outer = WITHIN.replace(true);
+        let guard = || match alone {
+            true => Guard::Alone(self.0.write().unwrap_or_else(PoisonError::into_inner)),
+            false => Guard::Shared(self.0.read().unwrap_or_else(PoisonError::into_inner)),
+        };
+        Turn { _guard: (!outer).then(guard), outer }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        WITHIN.set(self.outer);
+    }
+}

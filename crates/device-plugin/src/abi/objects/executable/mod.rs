@@ -1,0 +1,11 @@
+//! Executables, and their execution.
+
+pub(crate) mod deferred_launch;
+pub(crate) mod execute;
+pub(crate) mod execute_options;
+pub(crate) mod functions;
+pub(crate) mod launches;
+pub(crate) mod loaded_executable;
+pub(crate) mod output_list;
+pub(crate) mod pending_arguments;
+pub(crate) mod state;

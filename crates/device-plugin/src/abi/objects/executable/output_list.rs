@@ -1,0 +1,109 @@
+//! The outputs of one launch on one device, as the backend makes them.
+
+use pjrt_sys::PJRT_Buffer;
+
+use crate::abi::objects::client::buffer::{BufferHandle, Value};
+use crate::abi::objects::executable::state::LoadedExecutable;
+use crate::abi::reclaim::hazard::Pin;
+use crate::abi::table::entry::contain;
+use crate::{Backend, Event, Placement, Shape};
+
+/// Where the outputs of a launch go: the framework's array, or that of a deferred launch. Until it is finished the outputs are destroyed when it
+/// is dropped, and the array holds nulls.
+pub(crate) struct OutputList<'a, B: Backend> {
+    executable: &'a LoadedExecutable<B>,
+    /// Noted that all outputs are made.
+    pin: &'a Pin,
+    placements: &'a [Placement],
+    list: &'a mut [*mut PJRT_Buffer],
+    produced: usize,
+    /// Whether the framework has the outputs.
+    finished: bool,
+}
+
+// SAFETY: the list is a destination that the framework leaves alone during the call (V3), and the handles in it are not
+// yet shared.
+unsafe impl<B: Backend> Send for OutputList<'_, B> {}
+
+impl<'a, B: Backend> OutputList<'a, B> {
+    /// An empty list. The pin noted that as many outputs are made as there are places in it.
+    #[inline(always)]
+    pub(crate) fn new(
+        executable: &'a LoadedExecutable<B>,
+        pin: &'a Pin,
+        placements: &'a [Placement],
+        list: &'a mut [*mut PJRT_Buffer],
+    ) -> Self {
+        Self { executable, pin, placements, list, produced: 0, finished: false }
+    }
+
+    #[inline]
+    pub(crate) fn is_complete(&self) -> bool {
+        self.produced == self.list.len()
+    }
+
+    /// How many outputs there are, and how many there will be.
+    pub(crate) fn progress(&self) -> (usize, usize) {
+        (self.produced, self.list.len())
+    }
+
+    pub(crate) fn shapes(&self) -> &'a [Shape] {
+        &self.executable.executable.info.outputs
+    }
+
+    pub(crate) fn placement(&self, index: usize) -> Option<Placement> {
+        self.placements.get(index).copied()
+    }
+
+    /// Adds an output; false when there is no place for it.
+    #[inline]
+    pub(crate) fn push(&mut self, buffer: B::Buffer) -> bool {
+        let at = self.produced;
+        let (Some(slot), Some(form), Some(placement)) =
+            (self.list.get_mut(at), self.executable.output_forms.get(at), self.placements.get(at))
+        else {
+            return false;
+        };
+        // SAFETY: the pin noted as many outputs as there are places, and those not made are taken back on drop.
+        let client = unsafe { self.executable.client.link_output() };
+        *slot = BufferHandle::give(client, Value::Now(buffer), form, *placement, Event::ready());
+        self.produced += 1;
+        true
+    }
+
+    #[cold]
+    fn take_back(&mut self) {
+        for slot in &mut self.list[..self.produced] {
+            let handle = std::mem::replace(slot, std::ptr::null_mut());
+            // The backend may have panicked, and its buffers may do so as they go.
+            let _ = contain(|| {
+                // SAFETY: made by `push`, and nobody else knows it.
+                unsafe { BufferHandle::<B>::take_back(handle) };
+                Ok(())
+            });
+        }
+        self.pin.unmade(self.list.len() - self.produced);
+    }
+
+    /// Leaves the outputs to the framework; they are ready when `event` is.
+    #[inline(always)]
+    pub(crate) fn finish(&mut self, event: &Event) {
+        if !event.is_born_ready() {
+            for handle in self.list[..self.produced].iter().copied() {
+                // SAFETY: made by `push`, and nobody else knows it yet.
+                let buffer = unsafe { &mut *handle.cast::<BufferHandle<B>>() };
+                buffer.ready = event.clone();
+            }
+        }
+        self.finished = true;
+    }
+}
+
+impl<B: Backend> Drop for OutputList<'_, B> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.finished {
+            self.take_back();
+        }
+    }
+}

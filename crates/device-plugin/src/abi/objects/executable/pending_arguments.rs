@@ -1,0 +1,121 @@
+//! Arguments of a launch that are not ready yet.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::abi::objects::client::buffer::BufferHandle;
+use crate::{Backend, Completer, Error, Event, Result};
+
+/// An argument that is not ready: its index and its event.
+type Unready = (usize, Event);
+
+fn failed(error: Error, index: usize) -> Error {
+    error.context(format_args!("argument {index} failed"))
+}
+
+/// Whether an argument is ready.
+///
+/// # Errors
+///
+/// The error that the argument became ready with.
+#[inline]
+pub(crate) fn is_ready<B: Backend>(index: usize, argument: &BufferHandle<B>) -> Result<bool> {
+    match argument.ready.result() {
+        None => Ok(false),
+        Some(result) => result.map(|()| true).map_err(|error| failed(error, index)),
+    }
+}
+
+/// The arguments of all launches of a call for which `choose` holds among those that are not ready.
+fn unready<B: Backend>(
+    lists: &[&[&BufferHandle<B>]],
+    choose: impl Fn(&BufferHandle<B>) -> bool,
+) -> Result<Vec<Unready>> {
+    let mut found: Vec<Unready> = Vec::new();
+    for handles in lists {
+        for (index, handle) in handles.iter().enumerate() {
+            // The outputs of one launch share an event, and often follow each other in the next one.
+            let is_known = || found.last().is_some_and(|(_, event)| event.is(&handle.ready));
+            if !handle.ready.is_born_ready() && !is_ready(index, handle)? && choose(handle) && !is_known() {
+                found.push((index, handle.ready.clone()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The event of the arguments that the backend cannot be given before they are ready: all that are not ready, or for a
+/// backend that keeps the order itself only those whose value does not exist yet. `None` if there are none of these.
+///
+/// # Errors
+///
+/// The error of an argument that failed.
+///
+/// # Safety
+///
+/// A pin shows the arguments, and none was deleted before it did.
+pub(crate) unsafe fn missing<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Result<Option<Event>> {
+    // SAFETY: the caller's contract.
+    let unready = unready(lists, |handle| !B::QUEUED || unsafe { handle.value() }.get().is_none())?;
+    Ok((!unready.is_empty()).then(|| join(unready)))
+}
+
+/// The event of all arguments that are not ready; one that is born ready if all are.
+///
+/// # Errors
+///
+/// The error of an argument that failed.
+pub(crate) fn pending<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Result<Event> {
+    unready(lists, |_| true).map(join)
+}
+
+/// Arguments that some launches wait for.
+struct Join {
+    left: AtomicUsize,
+    completer: Mutex<Option<Completer>>,
+}
+
+/// An event that is ready when all arguments are, or as soon as one has failed.
+fn join(arguments: Vec<Unready>) -> Event {
+    if arguments.is_empty() {
+        return Event::ready();
+    }
+    let (all, completer) = Event::pending();
+    let join = Join { left: AtomicUsize::new(arguments.len()), completer: Mutex::new(Some(completer)) };
+    let join = Arc::new(join);
+    for (index, event) in arguments {
+        let join = Arc::clone(&join);
+        event.on_ready(move |result| join.arrived(index, result));
+    }
+    all
+}
+
+impl Join {
+    fn arrived(&self, index: usize, result: &Result<()>) {
+        if result.is_ok() && self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        let completer = self.completer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(completer) = completer {
+            completer.settle(result.clone().map_err(|error| failed(error, index)));
+        }
+    }
+}
+
+/// The event of a launch's outputs: that of the launch itself, and of the arguments that it was given before they were
+/// ready. An error of the launch counts at once: it has ended.
+#[inline]
+pub(crate) fn after(arguments: &Event, launch: Event) -> Event {
+    if arguments.is_born_ready() { launch } else { after_pending(arguments, &launch) }
+}
+
+#[cold]
+fn after_pending(arguments: &Event, launch: &Event) -> Event {
+    let (both, completer) = Event::pending();
+    let arguments = arguments.clone();
+    launch.on_ready(move |result| match result {
+        Err(error) => completer.settle(Err(error.clone())),
+        Ok(()) => arguments.on_ready(move |result| completer.settle(result.clone())),
+    });
+    both
+}

@@ -1,0 +1,385 @@
+//! What executables are: the backend's program, and everything frameworks ask about it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use pjrt_sys::{PJRT_Buffer_Type, PJRT_Device, PJRT_Executable, PJRT_LoadedExecutable, PJRT_LogicalDeviceIds};
+
+use crate::abi::extensions::layouts::LayoutList;
+use crate::abi::objects::array_layout::Form;
+use crate::abi::objects::client::state::Client;
+use crate::abi::objects::owned_arrays::{NamedValues, Pointers, Texts};
+use crate::abi::objects::topology::Topology;
+use crate::abi::reclaim::refcount::{Counted, Ref};
+use crate::abi::table::ffi_read::handles;
+use crate::hlo;
+use crate::{
+    Backend, CompileOptions, Compiled, DeviceAssignment, Error, ExecutableInfo, Layout, Placement, Program, Result,
+    Shape,
+};
+
+/// What a `PJRT_Executable*` points to, counted: a compiled program, for devices that may not be here.
+pub(crate) struct Executable<B: Backend> {
+    /// The client that compiled the program; none when it was compiled for a topology.
+    pub(crate) client: Option<Ref<Client<B>>>,
+    pub(crate) platform_name: String,
+    pub(crate) platform_version: String,
+    pub(crate) compiled: Arc<B::Executable>,
+    pub(crate) info: ExecutableInfo,
+    pub(crate) program: Program,
+    /// As received: the fields this SDK gives no meaning are kept for whoever asks.
+    pub(crate) options: Vec<u8>,
+    pub(crate) assignment: DeviceAssignment,
+    /// Whether a launch may choose any device.
+    portable: bool,
+    /// For each parameter whether an execution uses it up.
+    donated: Vec<bool>,
+    pub(crate) fingerprint: String,
+    pub(crate) output_types: Vec<PJRT_Buffer_Type>,
+    pub(crate) output_dims: Vec<i64>,
+    pub(crate) output_ranks: Vec<usize>,
+    pub(crate) output_kinds: Texts,
+    pub(crate) parameter_kinds: Texts,
+    pub(crate) output_shardings: Option<Texts>,
+    pub(crate) parameter_shardings: Option<Texts>,
+    pub(crate) output_layouts: LayoutList,
+    pub(crate) parameter_layouts: LayoutList,
+    parameter_forms: Vec<Form>,
+    output_forms: Vec<Form>,
+    pub(crate) cost: OnceLock<Result<NamedValues>>,
+    /// The program with what frameworks want to read beside it; none where that is the program itself.
+    readable: OnceLock<Option<Program>>,
+}
+
+/// What a `PJRT_LoadedExecutable*` points to, counted: a program on the devices of a client. Deferred launches keep it.
+pub(crate) struct LoadedExecutable<B: Backend> {
+    pub(crate) executable: Arc<Executable<B>>,
+    pub(crate) client: Ref<Client<B>>,
+    pub(crate) compiled: Arc<B::Executable>,
+    pub(crate) assignment: DeviceAssignment,
+    pub(crate) portable: bool,
+    /// Indices of the addressable devices of the assignment, in its order.
+    pub(crate) devices: Vec<usize>,
+    pub(crate) device_handles: Pointers<PJRT_Device>,
+    pub(crate) logical_ids: Vec<PJRT_LogicalDeviceIds>,
+    pub(crate) parameter_forms: Vec<Form>,
+    pub(crate) output_forms: Vec<Form>,
+    /// For each parameter whether an execution uses it up.
+    pub(crate) donated: Vec<bool>,
+    /// Whether there is one that it does.
+    pub(crate) donates: bool,
+    /// For each of `devices` where the outputs go.
+    pub(crate) placements: Vec<Vec<Placement>>,
+    deleted: AtomicBool,
+}
+
+handles! {
+    PJRT_Executable => Executable<P::Backend>;
+    PJRT_LoadedExecutable => LoadedExecutable<P::Backend>;
+}
+
+/// A program and what it is compiled by.
+pub(crate) struct Source {
+    pub(crate) program: Program,
+    pub(crate) options: Vec<u8>,
+    pub(crate) parsed: CompileOptions,
+    pub(crate) assignment: DeviceAssignment,
+}
+
+impl Source {
+    /// # Errors
+    ///
+    /// Options that are none, or that contradict the devices.
+    pub(crate) fn new(topology: &Topology, program: Program, options: &[u8], present: bool) -> Result<Self> {
+        let parsed = parse_options(options)?;
+        let assignment = assign(topology, &parsed, present)?;
+        Ok(Self { program, options: options.to_vec(), parsed, assignment })
+    }
+}
+
+impl<B: Backend> Executable<B> {
+    /// Compiles a program for the devices of a client.
+    pub(crate) fn compile(client: &Counted<Client<B>>, program: Program, options: &[u8]) -> Result<Arc<Self>> {
+        let source = Source::new(&client.topology, program, options, true)?;
+        if let Some(schema) = B::compile_options() {
+            schema.check(&source.parsed)?;
+        }
+        let compiled = client.backend.compile(&source.program, &source.parsed)?;
+        Self::new(&client.topology, Some(client.share()), compiled, source)
+    }
+
+    /// Compiles a program for devices that need not be present.
+    pub(crate) fn compile_for(topology: &Topology, program: Program, options: &[u8]) -> Result<Arc<Self>> {
+        let source = Source::new(topology, program, options, false)?;
+        if let Some(schema) = B::compile_options() {
+            schema.check(&source.parsed)?;
+        }
+        let compiled = B::compile_for(&topology.info, &source.program, &source.parsed)?;
+        Self::new(topology, None, compiled, source)
+    }
+
+    pub(crate) fn new(
+        topology: &Topology,
+        client: Option<Ref<Client<B>>>,
+        compiled: Compiled<B::Executable>,
+        source: Source,
+    ) -> Result<Arc<Self>> {
+        let Compiled { executable, info } = compiled;
+        let Source { program, options, parsed, assignment } = source;
+        let mut donated = vec![false; info.parameters.len()];
+        for index in &info.donated {
+            let slot = donated.get_mut(*index);
+            *slot.ok_or_else(|| broken(format!("parameter {index} is donated, but does not exist")))? = true;
+        }
+        // Frameworks take extents as they are, and end the process on those that are none.
+        let mut shapes = info.parameters.iter().chain(&info.outputs);
+        if let Some(shape) = shapes.find(|shape| shape.host_size().is_none()) {
+            return Err(broken(format!("{shape} has negative extents or more bytes than memory")));
+        }
+        let ids = assignment.devices();
+        if let Some(twice) = (1..ids.len()).find(|at| ids[..*at].contains(&ids[*at])) {
+            return Err(Error::invalid_argument(format!("the device assignment names device {} twice", ids[twice])));
+        }
+        let indices = ids.iter().map(|id| topology.device_of_id(*id)).collect::<Result<Vec<_>>>()?;
+        // Those of another process have no memory that is known here.
+        let device = indices.iter().find(|index| client.is_none() || topology.descriptions[**index].info.addressable);
+        let device = *device.ok_or_else(not_here)?;
+        let output_kinds = kinds(topology, device, &info.output_memory_kinds, info.outputs.len(), "output")?;
+        let parameter_kinds =
+            kinds(topology, device, &info.parameter_memory_kinds, info.parameters.len(), "parameter")?;
+        let output_forms = forms::<B>(topology, &info.outputs, &info.output_layouts, "output")?;
+        let parameter_forms = forms::<B>(topology, &info.parameters, &info.parameter_layouts, "parameter")?;
+        let shardings = |given: &Option<Vec<Vec<u8>>>, expected: usize, what: &str| match given {
+            // XLA gives the empty tuple of a program without outputs a sharding too, and its clients expect one.
+            Some(given) if given.len() != expected && (given.len(), expected) != (1, 0) => {
+                Err(broken(format!("{} shardings for {expected} {what}s", given.len())))
+            }
+            given => Ok(given.as_ref().map(|texts| Texts::new(texts.iter().cloned()))),
+        };
+        Ok(Arc::new(Self {
+            fingerprint: info.fingerprint.clone().unwrap_or_else(|| fingerprint(topology, &program, &options)),
+            output_types: info.outputs.iter().map(|shape| PJRT_Buffer_Type(shape.element_type.as_raw())).collect(),
+            output_dims: info.outputs.iter().flat_map(|shape| &shape.dimensions).copied().collect(),
+            output_ranks: info.outputs.iter().map(|shape| shape.dimensions.len()).collect(),
+            output_kinds: Texts::new(output_kinds),
+            parameter_kinds: Texts::new(parameter_kinds),
+            output_shardings: shardings(&info.output_shardings, info.outputs.len(), "output")?,
+            parameter_shardings: shardings(&info.parameter_shardings, info.parameters.len(), "parameter")?,
+            output_layouts: LayoutList::new(&output_forms),
+            parameter_layouts: LayoutList::new(&parameter_forms),
+            output_forms,
+            parameter_forms,
+            cost: OnceLock::new(),
+            readable: OnceLock::new(),
+            client,
+            platform_name: topology.platform_name.clone(),
+            platform_version: topology.platform_version.clone(),
+            compiled: Arc::new(executable),
+            portable: parsed.compile_portable_executable,
+            info,
+            program,
+            options,
+            assignment,
+            donated,
+        }))
+    }
+
+    /// The program as frameworks read it back: the backend's, or the one received.
+    pub(crate) fn readable_program(&self) -> &Program {
+        let program = self.info.optimized.as_ref().unwrap_or(&self.program);
+        let counts = (self.assignment.num_replicas(), self.assignment.num_partitions());
+        self.readable.get_or_init(|| hlo::with_config(program, counts.0, counts.1)).as_ref().unwrap_or(program)
+    }
+
+    /// Gives the executable to the framework, which destroys it.
+    pub(crate) fn into_raw(self: Arc<Self>) -> *mut PJRT_Executable {
+        Arc::into_raw(self).cast_mut().cast()
+    }
+
+    /// Gives the framework a form on the devices of a client, which it destroys.
+    pub(crate) fn load(self: Arc<Self>, client: &Counted<Client<B>>) -> Result<*mut PJRT_LoadedExecutable> {
+        Ok(Arc::into_raw(Arc::new(LoadedExecutable::new(self, client)?)).cast_mut().cast())
+    }
+}
+
+impl<B: Backend> LoadedExecutable<B> {
+    fn new(executable: Arc<Executable<B>>, client: &Counted<Client<B>>) -> Result<Self> {
+        let topology = &client.topology;
+        let (compiled, assignment) = match &executable.client {
+            Some(own) if own.is(client) => (Arc::clone(&executable.compiled), executable.assignment.clone()),
+            Some(_) => {
+                return Err(Error::argument(
+                    "the executable was compiled by another client; serialize and deserialize it",
+                ));
+            }
+            None => {
+                if executable.platform_name != topology.platform_name {
+                    return Err(Error::argument(format!(
+                        "the executable was compiled for the platform {:?}, and this is {:?}",
+                        executable.platform_name, topology.platform_name
+                    )));
+                }
+                // Devices that the framework chose are those; others are chosen among those that are here.
+                let assignment = assign(topology, &parse_options(&executable.options)?, true)?;
+                (client.backend.load(&executable.compiled)?, assignment)
+            }
+        };
+        let (mut devices, mut logical_ids) = (Vec::new(), Vec::new());
+        for replica in 0..assignment.num_replicas() {
+            for partition in 0..assignment.num_partitions() {
+                let id = assignment.device(replica, partition).unwrap_or(-1);
+                let device = topology.device_of_id(id)?;
+                if topology.descriptions[device].info.addressable {
+                    devices.push(device);
+                    let logical = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+                    logical_ids
+                        .push(PJRT_LogicalDeviceIds { replica: logical(replica), partition: logical(partition) });
+                }
+            }
+        }
+        if devices.is_empty() {
+            return Err(not_here());
+        }
+        let info = &executable.info;
+        let place = |device: &usize| place(client, *device, info);
+        let all = client.device_handles.as_slice();
+        Ok(Self {
+            placements: devices.iter().map(place).collect::<Result<_>>()?,
+            device_handles: devices.iter().map(|device| all[*device]).collect(),
+            client: client.share(),
+            compiled,
+            assignment,
+            portable: executable.portable,
+            devices,
+            logical_ids,
+            parameter_forms: executable.parameter_forms.clone(),
+            output_forms: executable.output_forms.clone(),
+            donates: executable.donated.contains(&true),
+            donated: executable.donated.clone(),
+            executable,
+            deleted: AtomicBool::new(false),
+        })
+    }
+
+    /// Where the outputs of a launch on that device go.
+    #[inline]
+    pub(crate) fn placements_on(&self, device: usize) -> Result<std::borrow::Cow<'_, [Placement]>> {
+        if let Some(at) = self.devices.iter().position(|assigned| *assigned == device) {
+            return Ok(self.placements[at].as_slice().into());
+        }
+        place(&self.client, device, &self.executable.info).map(Into::into)
+    }
+
+    pub(crate) fn delete(&self) {
+        self.deleted.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+}
+
+fn not_here() -> Error {
+    Error::invalid_argument("no device of the assignment is addressable by this process")
+}
+
+fn broken(what: String) -> Error {
+    Error::internal(format!("the backend contradicts itself: {what}"))
+}
+
+/// The typed part of serialized compile options.
+pub(crate) fn parse_options(options: &[u8]) -> Result<CompileOptions> {
+    CompileOptions::decode(options).map_err(|error| Error::argument(error.to_string()))
+}
+
+/// The device assignment of a compilation: the framework's, or the first devices, which may have to be present.
+pub(crate) fn assign(topology: &Topology, options: &CompileOptions, present: bool) -> Result<DeviceAssignment> {
+    let known = topology.descriptions.len();
+    let count = |n: i64, what: &str| {
+        let count = usize::try_from(n).ok().filter(|n| *n <= known);
+        count.ok_or_else(|| Error::invalid_argument(format!("{n} {what}, but there are {known} devices")))
+    };
+    let replicas = count(options.num_replicas, "replicas")?;
+    let partitions = count(options.num_partitions, "partitions")?;
+    if let Some(assignment) = &options.device_assignment {
+        if (assignment.num_replicas(), assignment.num_partitions()) != (replicas, partitions) {
+            return Err(Error::invalid_argument(format!(
+                "the device assignment is for {} replicas of {} partitions, the options for {replicas} of {partitions}",
+                assignment.num_replicas(),
+                assignment.num_partitions(),
+            )));
+        }
+        return Ok(assignment.clone());
+    }
+    if options.device_ordinal >= 0 && replicas == 1 && partitions == 1 {
+        topology.device_of_id(options.device_ordinal)?;
+        return Ok(one(options.device_ordinal));
+    }
+    default_assignment(topology, replicas, partitions, present)
+}
+
+fn one(device: i64) -> DeviceAssignment {
+    // One replica of one partition on one device is always consistent.
+    DeviceAssignment::new(1, 1, vec![device]).unwrap_or_else(|| unreachable!("one device is one device"))
+}
+
+/// The first devices, replica-major; of those that are present, if they have to be.
+pub(crate) fn default_assignment(
+    topology: &Topology,
+    replicas: usize,
+    partitions: usize,
+    present: bool,
+) -> Result<DeviceAssignment> {
+    let usable = topology.descriptions.iter().filter(|device| !present || device.info.addressable);
+    let count = replicas.saturating_mul(partitions);
+    let ids: Vec<i64> = usable.map(|device| device.info.id.into()).take(count).collect();
+    let found = ids.len();
+    DeviceAssignment::new(replicas, partitions, ids).ok_or_else(|| {
+        let which = if present { "are addressable" } else { "are in the topology" };
+        Error::invalid_argument(format!(
+            "{replicas} replicas of {partitions} partitions need {count} devices, and {found} {which}"
+        ))
+    })
+}
+
+/// The kind of memory of each output or parameter.
+fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, what: &str) -> Result<Vec<String>> {
+    if !given.is_empty() && given.len() != expected {
+        return Err(broken(format!("{} memory kinds for {expected} {what}s", given.len())));
+    }
+    let default = topology.default_kind(device)?;
+    let kind = |at| given.get(at).map(String::as_str).filter(|kind| !kind.is_empty()).unwrap_or(default).to_owned();
+    Ok((0..expected).map(kind).collect())
+}
+
+/// What the outputs or parameters are on the device.
+fn forms<B: Backend>(topology: &Topology, shapes: &[Shape], layouts: &[Layout], what: &str) -> Result<Vec<Form>> {
+    if layouts.is_empty() {
+        return shapes.iter().map(|shape| Form::new::<B>(&topology.info, shape)).collect();
+    }
+    if layouts.len() != shapes.len() {
+        return Err(broken(format!("{} layouts for {} {what}s", layouts.len(), shapes.len())));
+    }
+    let forms = shapes.iter().zip(layouts).map(|(shape, layout)| Form::with_layout(shape, layout.clone()));
+    forms.collect::<Result<_>>().map_err(|error| broken(error.message().to_owned()))
+}
+
+/// Where the outputs of a launch on that device go.
+fn place<B: Backend>(client: &Client<B>, device: usize, info: &ExecutableInfo) -> Result<Vec<Placement>> {
+    let kinds = kinds(&client.topology, device, &info.output_memory_kinds, info.outputs.len(), "output")?;
+    kinds.iter().map(|kind| client.placement_of_kind(device, kind)).collect()
+}
+
+/// Hash of everything a compilation depends on.
+fn fingerprint(topology: &Topology, program: &Program, options: &[u8]) -> String {
+    let hash = |seed: u64| {
+        let mut hasher = DefaultHasher::new();
+        seed.hash(&mut hasher);
+        (&topology.platform_name, &topology.platform_version).hash(&mut hasher);
+        (&program.format, &program.code[..], options).hash(&mut hasher);
+        hasher.finish()
+    };
+    format!("{:016x}{:016x}", hash(0), hash(1))
+}

@@ -1,0 +1,211 @@
+//! Arrays and bytes that outlive the call that returns them.
+
+use std::ffi::c_char;
+
+use pjrt_sys::{AbiStruct, PJRT_NamedValue, PJRT_NamedValue__bindgen_ty_1, PJRT_NamedValue_Type};
+
+use crate::abi::table::entry::contain;
+use crate::{NamedValue, Value};
+
+/// Pointers that are stored to be given out; this side never follows them through the list.
+#[derive(Debug)]
+pub(crate) struct Pointers<T>(Vec<*mut T>);
+
+// SAFETY: the list only gives out addresses.
+unsafe impl<T> Send for Pointers<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Pointers<T> {}
+
+impl<T> Pointers<T> {
+    /// Handles of type `T` that stand for these objects.
+    pub(crate) fn of<'a, U: 'a>(items: impl IntoIterator<Item = &'a U>) -> Self {
+        Self(items.into_iter().map(|item| std::ptr::from_ref(item).cast_mut().cast()).collect())
+    }
+
+    pub(crate) fn as_slice(&self) -> &[*mut T] {
+        &self.0
+    }
+
+    /// Where that handle is in the list; the handle need not be valid.
+    pub(crate) fn position(&self, handle: *mut T) -> Option<usize> {
+        self.0.iter().position(|known| *known == handle)
+    }
+}
+
+impl<T> FromIterator<*mut T> for Pointers<T> {
+    fn from_iter<I: IntoIterator<Item = *mut T>>(items: I) -> Self {
+        Self(items.into_iter().collect())
+    }
+}
+
+/// Texts as an array of pointers and one of lengths.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    /// Backs the pointers.
+    _texts: Vec<Box<[u8]>>,
+    pointers: Pointers<c_char>,
+    sizes: Vec<usize>,
+}
+
+impl Texts {
+    pub(crate) fn new(texts: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
+        let texts: Vec<Box<[u8]>> = texts.into_iter().map(|text| text.into().into_boxed_slice()).collect();
+        let pointers = texts.iter().map(|text| text.as_ptr().cast::<c_char>().cast_mut()).collect();
+        let sizes = texts.iter().map(|text| text.len()).collect();
+        Self { _texts: texts, pointers, sizes }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sizes.len()
+    }
+
+    pub(crate) fn pointers(&self) -> *const *const c_char {
+        self.pointers.as_slice().as_ptr().cast()
+    }
+
+    pub(crate) fn sizes(&self) -> *const usize {
+        self.sizes.as_ptr()
+    }
+}
+
+/// Named values and their C form.
+pub(crate) struct NamedValues {
+    /// Backs the pointers of the raw values.
+    _values: Vec<NamedValue>,
+    raw: Vec<PJRT_NamedValue>,
+}
+
+// SAFETY: the raw values point into the vector beside them, which does not change.
+unsafe impl Send for NamedValues {}
+// SAFETY: as above.
+unsafe impl Sync for NamedValues {}
+
+impl NamedValues {
+    pub(crate) fn new(values: Vec<NamedValue>) -> Self {
+        let raw = values.iter().map(raw_named_value).collect();
+        Self { _values: values, raw }
+    }
+
+    /// Only the types frameworks accept as attributes of devices: they abort on the others.
+    pub(crate) fn attributes(mut values: Vec<NamedValue>) -> Self {
+        values.retain(|value| matches!(value.value, Value::String(_) | Value::Int64(_) | Value::Int64List(_)));
+        Self::new(values)
+    }
+
+    pub(crate) fn raw(&self) -> &[PJRT_NamedValue] {
+        &self.raw
+    }
+}
+
+fn raw_named_value(value: &NamedValue) -> PJRT_NamedValue {
+    let mut raw = PJRT_NamedValue::new();
+    raw.name = value.name.as_ptr().cast();
+    raw.name_size = value.name.len();
+    (raw.type_, raw.__bindgen_anon_1, raw.value_size) = match &value.value {
+        Value::String(text) => (
+            PJRT_NamedValue_Type::PJRT_NamedValue_kString,
+            PJRT_NamedValue__bindgen_ty_1 { string_value: text.as_ptr().cast() },
+            text.len(),
+        ),
+        Value::Int64(value) => {
+            (PJRT_NamedValue_Type::PJRT_NamedValue_kInt64, PJRT_NamedValue__bindgen_ty_1 { int64_value: *value }, 1)
+        }
+        Value::Int64List(list) => (
+            PJRT_NamedValue_Type::PJRT_NamedValue_kInt64List,
+            PJRT_NamedValue__bindgen_ty_1 { int64_array_value: list.as_ptr() },
+            list.len(),
+        ),
+        Value::Float(value) => {
+            (PJRT_NamedValue_Type::PJRT_NamedValue_kFloat, PJRT_NamedValue__bindgen_ty_1 { float_value: *value }, 1)
+        }
+        Value::Bool(value) => (
+            PJRT_NamedValue_Type::PJRT_NamedValue_kBool,
+            PJRT_NamedValue__bindgen_ty_1 { bool_value: (*value).into() },
+            1,
+        ),
+        other => {
+            // A kind this version of the table cannot carry travels as text, which loses nothing people read.
+            debug_assert!(false, "{} has no C form", other.type_name());
+            (
+                PJRT_NamedValue_Type::PJRT_NamedValue_kString,
+                PJRT_NamedValue__bindgen_ty_1 { string_value: c"".as_ptr() },
+                0,
+            )
+        }
+    };
+    raw
+}
+
+/// Bytes whose owner the framework frees by a deleter.
+pub(crate) struct Blob {
+    pub(crate) bytes: *const c_char,
+    pub(crate) size: usize,
+    pub(crate) owner: *mut Vec<u8>,
+}
+
+impl Blob {
+    /// The bytes are freed by [`delete_blob`], given to the framework with the owner.
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        let owner = Box::into_raw(Box::new(bytes));
+        // SAFETY: the box was made above.
+        let bytes = unsafe { &*owner };
+        Self { bytes: bytes.as_ptr().cast(), size: bytes.len(), owner }
+    }
+}
+
+/// Frees the owner of a [`Blob`] that is given out as `T`; null does nothing.
+///
+/// # Safety
+///
+/// V2 for `owner`.
+pub(crate) unsafe extern "C" fn delete_blob<T>(owner: *mut T) {
+    if !owner.is_null() {
+        // SAFETY: V2, this is the owner of a blob and given up.
+        drop(unsafe { Box::from_raw(owner.cast::<Vec<u8>>()) });
+    }
+}
+
+/// Bytes that the framework frees by a deleter which gets nothing but their address: their number lies before them.
+pub(crate) enum Bytes {}
+
+impl Bytes {
+    const WORD: usize = size_of::<u64>();
+
+    /// Gives a copy to the framework, which frees it by [`Bytes::delete`].
+    pub(crate) fn give(bytes: &[u8]) -> *const c_char {
+        let mut words = vec![0u64; 1 + bytes.len().div_ceil(Self::WORD)];
+        words[0] = words.len() as u64;
+        for (word, bytes) in words[1..].iter_mut().zip(bytes.chunks(Self::WORD)) {
+            let mut whole = [0; Self::WORD];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(whole);
+        }
+        let words: *mut u64 = Box::into_raw(words.into_boxed_slice()).cast();
+        words.wrapping_add(1).cast_const().cast()
+    }
+
+    /// Frees the bytes; null does nothing.
+    ///
+    /// # Safety
+    ///
+    /// V2: the bytes came from [`Bytes::give`] and are given up.
+    pub(crate) unsafe extern "C" fn delete(bytes: *const c_char) {
+        if bytes.is_null() {
+            return;
+        }
+        let words = bytes.cast::<u64>().cast_mut().wrapping_sub(1);
+        // SAFETY: V2, the number of words lies before the bytes.
+        let count = usize::try_from(unsafe { words.read() }).unwrap_or(0);
+        // SAFETY: V2, this is the box that `give` made.
+        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(words, count)) });
+    }
+}
+
+/// Runs a destructor that may be the vendor's where no error can be returned.
+pub(crate) fn drop_contained<T>(value: T) {
+    // A panic has nowhere to go; the hook has reported it.
+    let _ = contain(|| {
+        drop(value);
+        Ok(())
+    });
+}

@@ -1,0 +1,289 @@
+//! `PJRT_AsyncHostToDeviceTransferManager`: buffers that exist before their data, which arrives in pieces.
+
+use std::ptr::{NonNull, null_mut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pjrt_sys::{PJRT_Buffer, PJRT_ShapeSpec};
+
+use crate::abi::objects::array_layout::Form;
+use crate::abi::objects::client::buffer::BufferHandle;
+use crate::abi::objects::client::state::Client;
+use crate::abi::objects::client::transfer::Late;
+use crate::abi::objects::event::into_raw;
+use crate::abi::objects::owned_arrays::drop_contained;
+use crate::abi::reclaim::refcount::Ref;
+use crate::abi::table::entry::{contain, contain_in, entries};
+use crate::abi::table::ffi_read;
+use crate::abi::table::ffi_read::handles;
+use crate::host_array::zeroed;
+use crate::strided::Strided;
+use crate::{Backend, Error, ErrorCode, Event, HostArray, Placement, Result};
+
+/// What a `PJRT_AsyncHostToDeviceTransferManager*` points to.
+pub(crate) struct Manager<B: Backend> {
+    client: Ref<Client<B>>,
+    to: Placement,
+    buffers: Vec<Mutex<Arriving<B>>>,
+}
+
+/// A buffer whose data arrives.
+struct Arriving<B: Backend> {
+    form: Form,
+    size: usize,
+    /// What has arrived; allocated with the first piece.
+    data: Vec<u8>,
+    /// Where pieces go as they arrive, if the backend takes them so.
+    started: Option<Arc<B::Buffer>>,
+    /// Pieces that are being written.
+    writing: usize,
+    /// The last piece has come.
+    ends: bool,
+    late: Late<B>,
+    /// Until the framework retrieves it.
+    handle: Option<NonNull<PJRT_Buffer>>,
+}
+
+handles! {
+    PJRT_AsyncHostToDeviceTransferManager => Manager<P::Backend>;
+}
+
+impl<B: Backend> Manager<B> {
+    fn arriving(&self, index: i32) -> Result<MutexGuard<'_, Arriving<B>>> {
+        let buffer = usize::try_from(index).ok().and_then(|index| self.buffers.get(index));
+        let buffer = buffer.ok_or_else(|| {
+            Error::argument(format!("buffer_index is {index}, but there are {} buffers", self.buffers.len()))
+        })?;
+        Ok(buffer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<B: Backend> Arriving<B> {
+    fn expect_open(&self) -> Result<()> {
+        if self.late.is_open() && !self.ends {
+            return Ok(());
+        }
+        Err(Error::failed_precondition("the buffer has all its data already, or an error").unnamed())
+    }
+}
+
+/// Ends the transfer of a buffer: its data goes to the device. Callbacks of the buffer's event run without the lock.
+fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<B>>) {
+    let (shape, data) = (buffer.form.stored_shape(), std::mem::take(&mut buffer.data));
+    let (started, mut late) = (buffer.started.take(), buffer.late.take());
+    drop(buffer);
+    drop_contained(started);
+    let send = || {
+        let backend = &manager.client.backend;
+        let buffer = backend.buffer_from_host(HostArray::new(&shape, data)?, manager.to)?;
+        let ready = backend.ready(&buffer);
+        Ok((buffer, ready))
+    };
+    late.made(contain(send));
+}
+
+/// Sends a piece of a buffer to the device, on whose memory others may be at work. Vendor code runs without the lock.
+fn write<B: Backend>(
+    manager: &Manager<B>,
+    mut buffer: MutexGuard<'_, Arriving<B>>,
+    (index, offset, is_last): (i32, usize, bool),
+    piece: &[u8],
+) -> Result<()> {
+    let backend = &manager.client.backend;
+    let Some(started) = buffer.started.clone() else {
+        return Err(Error::failed_precondition("the buffer has an error").unnamed());
+    };
+    buffer.writing += 1;
+    buffer.ends |= is_last;
+    drop(buffer);
+    let written = contain_in(TRANSFER_DATA, || backend.write_piece(&started, offset, piece));
+    drop_contained(started);
+    let mut buffer = manager.arriving(index)?;
+    buffer.writing -= 1;
+    let mut late = match &written {
+        // Others are still at it, or more will come.
+        Ok(()) if buffer.writing > 0 || !buffer.ends => return Ok(()),
+        _ => buffer.late.take(),
+    };
+    let started = buffer.started.take();
+    drop(buffer);
+    if let Err(error) = &written {
+        drop_contained(started);
+        late.set(Err(error.clone()));
+        return written;
+    }
+    let made = || {
+        let started = started.ok_or_else(|| Error::internal("a buffer was lost"))?;
+        // Nobody else has it any more.
+        let buffer = Arc::try_unwrap(started).unwrap_or_else(|shared| B::Buffer::clone(&shared));
+        let ready = backend.ready(&buffer);
+        Ok((buffer, ready))
+    };
+    late.made(contain(made));
+    Ok(())
+}
+
+/// Which function a panic was in.
+const TRANSFER_DATA: &str = "PJRT_AsyncHostToDeviceTransferManager_TransferData";
+
+impl<B: Backend> Drop for Manager<B> {
+    fn drop(&mut self) {
+        for buffer in &mut self.buffers {
+            let buffer = buffer.get_mut().unwrap_or_else(PoisonError::into_inner);
+            // Does nothing if the data is complete.
+            drop_contained(buffer.started.take());
+            buffer.late.set(Err(Error::new(
+                ErrorCode::CANCELLED,
+                "the transfer manager was destroyed before it was given all data of the buffer",
+            )));
+            if let Some(handle) = buffer.handle.take() {
+                // A destructor of the vendor's that panics leaves the other buffers to be destroyed.
+                let _ = contain(|| {
+                    // SAFETY: V7, the framework never got it.
+                    unsafe { BufferHandle::<B>::destroy(handle.cast()) };
+                    Ok(())
+                });
+            }
+        }
+    }
+}
+
+entries! {
+    PJRT_Client_CreateBuffersForAsyncHostToDevice(args, client) {
+        let to = client.placement(null_mut(), args.memory)?;
+        // SAFETY: V3.
+        let layouts = unsafe { ffi_read::slice(args.device_layouts, args.num_device_layouts, "device_layouts") }?;
+        let mut buffers = Vec::new();
+        let mut at = args.shape_specs.cast_const();
+        for index in 0..args.num_shape_specs {
+            // SAFETY: V1 and V3.
+            let spec: PJRT_ShapeSpec = unsafe { ffi_read::nested(at, "shape_specs") }?;
+            at = ffi_read::next(at, spec.struct_size);
+            // SAFETY: V3.
+            let shape = unsafe { ffi_read::shape(spec.element_type.0, spec.dims, spec.num_dims) }?;
+            let layout = layouts.get(index).copied().unwrap_or(null_mut());
+            // SAFETY: V3.
+            buffers.push(unsafe { client.form(&shape, layout, "device_layouts") }?);
+        }
+        let start = |form: Form| {
+            let new = || client.backend.uninitialized(&form.stored_shape(), to).map(Arc::new);
+            let started = if P::Backend::PIECES { Some(new()?) } else { None };
+            Ok((form, started))
+        };
+        let started: Vec<_> = buffers.into_iter().map(start).collect::<Result<_>>()?;
+        let arriving = |(form, started): (Form, _)| {
+            let (handle, late) = Late::new(client, &form, to);
+            let (size, handle) = (form.stored_shape().host_size().unwrap_or(0), NonNull::new(handle));
+            Mutex::new(Arriving { form, size, data: Vec::new(), started, writing: 0, ends: false, late, handle })
+        };
+        let buffers = started.into_iter().map(arriving).collect();
+        let manager: Manager<P::Backend> = Manager { client: client.share(), to, buffers };
+        args.transfer_manager = Box::into_raw(Box::new(manager)).cast();
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_Destroy(args) {
+        if !args.transfer_manager.is_null() {
+            // SAFETY: V2, this came from a box of this file and is given up.
+            drop(unsafe { Box::from_raw(args.transfer_manager.cast::<Manager<P::Backend>>()) });
+        }
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_TransferData(args, transfer_manager) {
+        let mut buffer = transfer_manager.arriving(args.buffer_index)?;
+        buffer.expect_open()?;
+        let range = usize::try_from(args.offset).ok().zip(usize::try_from(args.transfer_size).ok());
+        let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
+        let range = range.filter(|range| range.end <= buffer.size).ok_or_else(|| {
+            Error::argument(format!(
+                "{} bytes at offset {} are not within the buffer's {}", args.transfer_size, args.offset, buffer.size
+            ))
+        })?;
+        // SAFETY: V3.
+        let piece = unsafe { ffi_read::slice(args.data.cast::<u8>(), range.len(), "data") }?;
+        if P::Backend::PIECES {
+            write(transfer_manager, buffer, (args.buffer_index, range.start, args.is_last_transfer.get()), piece)?;
+            args.done_with_h2d_transfer = into_raw(Event::ready());
+            return Ok(());
+        }
+        if buffer.data.is_empty() {
+            buffer.data = zeroed(buffer.size)?;
+        }
+        buffer.data[range].copy_from_slice(piece);
+        if args.is_last_transfer.get() {
+            finish(transfer_manager, buffer);
+        }
+        args.done_with_h2d_transfer = into_raw(Event::ready());
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_TransferLiteral(args, transfer_manager) {
+        let mut buffer = transfer_manager.arriving(args.buffer_index)?;
+        buffer.expect_open()?;
+        // SAFETY: V3.
+        let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+        if shape != buffer.form.shape() {
+            return Err(Error::argument(format!("the literal is {shape}, but the buffer {}", buffer.form.shape())));
+        }
+        // SAFETY: V3.
+        let layout = match unsafe { ffi_read::host_layout(args.shape_layout, &buffer.form) }? {
+            None => buffer.form.row_major_host()?,
+            layout => layout,
+        };
+        let mut data = zeroed(buffer.size)?;
+        let (before, span) = layout.as_ref().map_or((0, buffer.size), |layout: &Strided| (layout.before, layout.span));
+        // SAFETY: V3: data of that layout spans these bytes around its first element.
+        let from = unsafe { ffi_read::slice(args.data.cast::<u8>().wrapping_sub(before), span, "data") }?;
+        match layout {
+            Some(layout) => layout.gather(from, &mut data),
+            None => data.copy_from_slice(from),
+        }
+        buffer.data = data;
+        finish(transfer_manager, buffer);
+        args.done_with_h2d_transfer = into_raw(Event::ready());
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(args, transfer_manager) {
+        let handle = transfer_manager.arriving(args.buffer_index)?.handle.take();
+        let handle = handle.ok_or_else(|| Error::failed_precondition("the buffer was retrieved before").unnamed())?;
+        args.buffer_out = handle.as_ptr();
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_Device(args, transfer_manager) {
+        args.device_out = transfer_manager.client.device_handles.as_slice()[transfer_manager.to.device];
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_BufferCount(args, transfer_manager) {
+        args.buffer_count = transfer_manager.buffers.len();
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_BufferSize(args, transfer_manager) {
+        args.buffer_size = transfer_manager.arriving(args.buffer_index)?.size;
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_SetBufferError(args, transfer_manager) {
+        // SAFETY: V3.
+        let error = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) }?;
+        let error = error.ok_or_else(|| Error::argument("error_code is OK, which is no error"))?;
+        let mut buffer = transfer_manager.arriving(args.buffer_index)?;
+        buffer.expect_open()?;
+        let (started, mut late) = (buffer.started.take(), buffer.late.take());
+        drop(buffer);
+        drop_contained(started);
+        late.set(Err(error));
+        Ok(())
+    }
+
+    PJRT_AsyncHostToDeviceTransferManager_AddMetadata(args, transfer_manager) {
+        // Metadata describe a transfer to people; nothing here shows them, but they must be well formed.
+        let _ = transfer_manager;
+        // SAFETY: V1 and V3.
+        unsafe { ffi_read::named_values(args.transfer_metadata, args.num_metadata, "transfer_metadata") }?;
+        Ok(())
+    }
+}

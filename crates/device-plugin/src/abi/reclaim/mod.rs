@@ -1,0 +1,8 @@
+//! When an object or a buffer may be freed.
+
+pub(crate) mod buffer_pool;
+pub(crate) mod hazard;
+pub(crate) mod refcount;
+#[cfg(test)]
+mod refcount_tests;
+pub(crate) mod sync;

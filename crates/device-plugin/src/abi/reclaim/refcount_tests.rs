@@ -1,0 +1,123 @@
+//! The count of an object and the ledger of its outputs, together.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::abi::reclaim::hazard::Ledger;
+use crate::abi::reclaim::refcount::{Accounted, Link, Ref};
+
+struct Thing {
+    _alive: Arc<()>,
+    ledger: Arc<Ledger>,
+}
+
+impl Accounted for Thing {
+    fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+}
+
+fn thing() -> (Arc<()>, Ref<Thing>) {
+    let alive = Arc::new(());
+    (Arc::clone(&alive), Ref::new(Thing { _alive: alive, ledger: Ledger::new() }))
+}
+
+#[test]
+fn the_last_reference_drops_the_value() {
+    let (alive, first) = thing();
+    let second = first.share();
+    let third = Link::from(first.share());
+    drop(first);
+    assert!(third.is(&second));
+    let raw = second.into_raw();
+    drop(third);
+    assert_eq!(Arc::strong_count(&alive), 2);
+    // SAFETY: `raw` came from `into_raw` above.
+    drop(unsafe { Ref::from_raw(NonNull::new(raw).unwrap()) });
+    assert_eq!(Arc::strong_count(&alive), 1);
+}
+
+#[test]
+fn outputs_keep_the_value_whatever_thread_drops_them() {
+    let (alive, first) = thing();
+    let pin = first.ledger().pin(0);
+    pin.make(4);
+    // SAFETY: four outputs were noted.
+    let mut outputs: Vec<_> = (0..3).map(|_| unsafe { first.link_output() }).collect();
+    pin.unmade(1);
+    drop(pin);
+    // A reference made through an output.
+    let again = outputs[0].share();
+    drop(first);
+    drop(outputs.pop());
+    std::thread::spawn(move || drop(outputs)).join().unwrap();
+    assert_eq!(Arc::strong_count(&alive), 2);
+    drop(again);
+    assert_eq!(Arc::strong_count(&alive), 1);
+}
+
+#[test]
+fn outputs_end_on_many_threads_while_the_last_reference_goes() {
+    for _ in 0..200 {
+        let (alive, first) = thing();
+        let pin = first.ledger().pin(0);
+        pin.make(8);
+        // SAFETY: eight outputs were noted.
+        let outputs: Vec<_> = (0..8).map(|_| unsafe { first.link_output() }).collect();
+        drop(pin);
+        std::thread::scope(|scope| {
+            for output in outputs {
+                scope.spawn(move || drop(output));
+            }
+            scope.spawn(move || drop(first));
+        });
+        crate::abi::reclaim::hazard::settle();
+        assert_eq!(Arc::strong_count(&alive), 1);
+    }
+}
+
+#[test]
+fn uses_are_seen_while_they_last() {
+    let (_, first) = thing();
+    let ledger = first.ledger();
+    let outer = ledger.pin(0b011);
+    let inner = ledger.pin(0b110);
+    for (bit, all, without_inner) in
+        [(0b001, true, true), (0b010, true, true), (0b100, true, false), (0b1000, false, false)]
+    {
+        assert_eq!(ledger.is_used(bit, None), all);
+        assert_eq!(ledger.is_used(bit, Some(&inner)), without_inner);
+        // The inner one may use what the outer one does.
+        assert_eq!(ledger.is_used(bit, Some(&outer)), all);
+    }
+    drop(inner);
+    assert!(!ledger.is_used(0b010, Some(&outer)));
+    assert!(ledger.is_used(0b010, None) && !ledger.is_used(0b100, None));
+    drop(outer);
+    assert!(!ledger.is_used(0b011, None));
+}
+
+#[test]
+fn threads_that_end_leave_their_pages_to_others() {
+    let (alive, first) = thing();
+    let mut outputs = Vec::new();
+    for _ in 0..4 {
+        outputs.extend(std::thread::scope(|scope| {
+            let first = &first;
+            let make = move || {
+                let pin = first.ledger().pin(0);
+                pin.make(2);
+                // SAFETY: two outputs were noted.
+                let outputs: [_; 2] = std::array::from_fn(|_| unsafe { first.link_output() });
+                drop(pin);
+                outputs
+            };
+            scope.spawn(make).join().unwrap()
+        }));
+    }
+    drop(first);
+    drop(outputs.split_off(1));
+    assert_eq!(Arc::strong_count(&alive), 2);
+    drop(outputs);
+    assert_eq!(Arc::strong_count(&alive), 1);
+}

@@ -1,0 +1,57 @@
+//! The table itself.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
+
+use pjrt_sys::{AbiStruct, PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, StaticApi, for_each_slot, slot};
+
+use crate::DevicePlugin;
+use crate::abi::extensions::layouts;
+use crate::abi::table::entry::{Shim, entry};
+
+/// The minor version the table reports: that of the headers it was written against.
+pub const API_MINOR: i32 = 114;
+
+// A newer header needs a decision about each new slot; the compiler asks for it by a missing `Entry`.
+const _: () = assert!(API_MINOR as u32 == PJRT_API_MINOR);
+
+struct Table<P>(PhantomData<P>);
+
+/// The literal lists every slot, so no slot can be null.
+macro_rules! table {
+    ($($slot:ident),* $(,)?) => {
+        impl<P: DevicePlugin> Table<P> {
+            const API: &'static PJRT_Api = &PJRT_Api {
+                struct_size: PJRT_Api::STRUCT_SIZE,
+                extension_start: layouts::pointer::<P>(),
+                pjrt_api_version: PJRT_Api_Version {
+                    struct_size: PJRT_Api_Version::STRUCT_SIZE,
+                    extension_start: std::ptr::null_mut(),
+                    major_version: PJRT_API_MAJOR.cast_signed(),
+                    minor_version: API_MINOR,
+                },
+                $($slot: Some(entry::<Shim<P>, slot::$slot>),)*
+            };
+        }
+    };
+}
+for_each_slot!(table);
+
+/// The table of the plugin `P`, for a program that embeds it; a shared library exports it with
+/// [`macro@crate::device_plugin`].
+pub const fn api<P: DevicePlugin>() -> &'static PJRT_Api {
+    Table::<P>::API
+}
+
+/// A table has one address, by which a framework knows the plugin again; a constant may have several.
+static TABLES: Mutex<Option<HashMap<TypeId, StaticApi>>> = Mutex::new(None);
+
+/// The table of the plugin `P`, the same each time, with the promise that it keeps the interface's contract.
+pub(crate) fn shared_api<P: DevicePlugin>() -> StaticApi {
+    let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the table is a constant, and V5 to V7 say that its functions keep the contract.
+    let make = || unsafe { StaticApi::new(api::<P>()) };
+    *tables.get_or_insert_default().entry(TypeId::of::<P>()).or_insert_with(make)
+}

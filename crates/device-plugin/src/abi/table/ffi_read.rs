@@ -1,0 +1,435 @@
+//! Checked reading of what a framework points to.
+
+use std::ffi::c_char;
+
+use pjrt_sys::{
+    AbiStruct, PJRT_Buffer_MemoryLayout, PJRT_Buffer_MemoryLayout_Type, PJRT_NamedValue, PJRT_NamedValue_Type,
+};
+
+use crate::abi::objects::array_layout::Form;
+use crate::strided::Strided;
+use crate::{ElementType, Error, Layout, NamedValue, Result, Shape, Value};
+
+/// An opaque C type and the Rust type it stands for in the plugin `P`.
+///
+/// # Safety
+///
+/// V5: every pointer of the C type that the plugin gives out points to a `Target`.
+pub(crate) unsafe trait Handle<P> {
+    type Target: 'static;
+}
+
+/// `*const T` or `*mut T`: the header is not consistent about handles.
+pub(crate) trait Pointer {
+    type To;
+    fn to_const(self) -> *const Self::To;
+}
+
+impl<T> Pointer for *const T {
+    type To = T;
+    fn to_const(self) -> *const T {
+        self
+    }
+}
+
+impl<T> Pointer for *mut T {
+    type To = T;
+    fn to_const(self) -> *const T {
+        self.cast_const()
+    }
+}
+
+/// The object behind a handle.
+///
+/// # Safety
+///
+/// V2 for `handle`; the reference must not outlive it.
+pub(crate) unsafe fn handle<'a, P, H: Pointer<To: Handle<P>>>(
+    handle: H,
+    field: &str,
+) -> Result<&'a <H::To as Handle<P>>::Target> {
+    // SAFETY: V2 and V5, a handle that is not null points to a live target.
+    let target = unsafe { handle.to_const().cast::<<H::To as Handle<P>>::Target>().as_ref() };
+    target.ok_or_else(|| no_object(field, true))
+}
+
+/// Why a pointer to one object is refused.
+#[cold]
+#[inline(never)]
+fn no_object(field: &str, null: bool) -> Error {
+    Error::argument(format!("{field} is {}", if null { "null" } else { "not aligned" }))
+}
+
+/// Declares handles: `opaque C type => Rust type`.
+macro_rules! handles {
+    ($($raw:ident => $target:ty;)*) => {
+        $(
+            // SAFETY: V5; pointers of the C type are only made from this target.
+            unsafe impl<P: $crate::DevicePlugin> $crate::abi::table::ffi_read::Handle<P> for ::pjrt_sys::$raw {
+                type Target = $target;
+            }
+        )*
+    };
+}
+pub(crate) use handles;
+
+/// An array passed as pointer and length.
+///
+/// # Safety
+///
+/// V3 for the pointer and length; the reference must not outlive the validity V3 grants.
+#[inline]
+#[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
+pub(crate) unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str) -> Result<&'a [T]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if !is_array(data, len) {
+        return Err(no_array(data.is_null(), data.is_aligned(), len, field));
+    }
+    // SAFETY: V3, and `is_array` refused null, misaligned and oversized arrays.
+    Ok(unsafe { std::slice::from_raw_parts(data, len) })
+}
+
+/// A destination passed as pointer and length.
+///
+/// # Safety
+///
+/// V3 for the pointer and length, as a destination.
+#[inline]
+#[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
+pub(crate) unsafe fn slice_mut<'a, T: Copy>(data: *mut T, len: usize, field: &str) -> Result<&'a mut [T]> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    if !is_array(data, len) {
+        return Err(no_array(data.is_null(), data.is_aligned(), len, field));
+    }
+    // SAFETY: V3, and `is_array` refused null, misaligned and oversized arrays.
+    Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
+}
+
+#[inline]
+fn is_array<T>(data: *const T, len: usize) -> bool {
+    let size = len.checked_mul(size_of::<T>());
+    !data.is_null() && data.is_aligned() && size.is_some_and(|size| isize::try_from(size).is_ok())
+}
+
+#[cold]
+#[inline(never)]
+fn no_array(null: bool, aligned: bool, len: usize, field: &str) -> Error {
+    Error::argument(if null {
+        format!("{field} is null, but its length is {len}")
+    } else if !aligned {
+        format!("{field} is not aligned")
+    } else {
+        format!("{field} has the impossible length {len}")
+    })
+}
+
+/// UTF-8 text passed as pointer and length.
+///
+/// # Safety
+///
+/// V3 for the pointer and length.
+pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> Result<&'a str> {
+    // SAFETY: the caller's contract.
+    let bytes = unsafe { slice(data.cast::<u8>(), len, field) }?;
+    str::from_utf8(bytes).map_err(|_| Error::argument(format!("{field} is not UTF-8")))
+}
+
+/// A struct inside the arguments, cut or padded to the size this side knows.
+///
+/// # Errors
+///
+/// Null, misaligned structs, and those that are shorter than any framework's.
+///
+/// # Safety
+///
+/// V1 for the pointer.
+#[inline]
+pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result<T> {
+    if data.is_null() || !data.is_aligned() {
+        return Err(no_object(field, data.is_null()));
+    }
+    // SAFETY: V1, every struct begins with its size.
+    let size = unsafe { data.cast::<usize>().read() };
+    if size < T::MIN_SIZE {
+        return Err(too_short::<T>(size, field));
+    }
+    // SAFETY: V1 for as many bytes.
+    Ok(unsafe { local_copy(data, size) })
+}
+
+/// Why a struct is refused that is shorter than any framework's.
+#[cold]
+pub(crate) fn too_short<T: AbiStruct>(size: usize, field: &str) -> Error {
+    too_short_for(size, field, T::MIN_SIZE, T::STRUCT_SIZE)
+}
+
+/// The same for a struct of those sizes.
+#[cold]
+#[inline(never)]
+pub(crate) fn too_short_for(size: usize, field: &str, min_size: usize, known_size: usize) -> Error {
+    Error::argument(format!(
+        "{field}->struct_size is {size}, but even the oldest supported framework passes {min_size}; set it to \
+         {known_size}"
+    ))
+}
+
+/// The struct after this one in an array. Structs of another framework are longer or shorter than ours, and an array has
+/// room after each for the alignment of the next.
+pub(crate) fn next<T: AbiStruct>(at: *const T, struct_size: usize) -> *const T {
+    let size = struct_size.checked_next_multiple_of(align_of::<T>());
+    at.wrapping_byte_add(size.unwrap_or(0))
+}
+
+/// The first bytes of a foreign struct, zero where it ends before ours.
+///
+/// # Safety
+///
+/// V1 for `size` bytes.
+#[inline]
+pub(crate) unsafe fn local_copy<T: AbiStruct>(data: *const T, size: usize) -> T {
+    let mut local = T::new();
+    // SAFETY: the caller's contract; `local` is ours and at least `STRUCT_SIZE` long.
+    unsafe { copy_struct::<T>(data.cast(), (&raw mut local).cast(), size) };
+    local
+}
+
+/// Copies the first `size` bytes of a struct, or all of them if it has fewer.
+///
+/// # Safety
+///
+/// Both sides are valid for as many bytes and aligned as the struct, and do not overlap.
+#[inline]
+pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, size: usize) {
+    if size < T::STRUCT_SIZE {
+        // SAFETY: the caller's contract.
+        return unsafe { from.copy_to_nonoverlapping(to, size) };
+    }
+    // The usual case: words one by one, as the other side has just written them. A wider load has to wait until the
+    // processor has retired those writes, which takes longer than the whole copy; volatile reads stay narrow.
+    const WORD: usize = size_of::<u64>();
+    let words = T::STRUCT_SIZE / WORD;
+    for word in 0..words {
+        // SAFETY: the caller's contract; structs of the interface are aligned as words.
+        let value = unsafe { from.cast::<u64>().wrapping_add(word).read_volatile() };
+        // SAFETY: as above.
+        unsafe { to.cast::<u64>().wrapping_add(word).write(value) };
+    }
+    let done = words * WORD;
+    // SAFETY: as above; the rest is shorter than a word.
+    unsafe { from.wrapping_add(done).copy_to_nonoverlapping(to.wrapping_add(done), T::STRUCT_SIZE - done) };
+}
+
+/// The error of a status code and message in the arguments; none for `OK`.
+///
+/// # Safety
+///
+/// V3 for the message.
+pub(crate) unsafe fn status(code: u32, message: *const c_char, len: usize) -> Result<Option<Error>> {
+    if code == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract.
+    let bytes = unsafe { slice(message.cast::<u8>(), len, "error_message") }?;
+    Ok(Some(Error::new(crate::ErrorCode::from_raw(code), String::from_utf8_lossy(bytes))))
+}
+
+/// The error of a status in the arguments that must be one, with the payloads that newer frameworks add.
+///
+/// # Safety
+///
+/// V3 for the message, V1 and V3 for the payloads.
+pub(crate) unsafe fn error_with_payload(
+    (code, message, len): (u32, *const c_char, usize),
+    payload: *const PJRT_NamedValue,
+    num_payload: usize,
+) -> Result<Error> {
+    // SAFETY: the caller's contract.
+    let error = unsafe { status(code, message, len) }?;
+    let error = error.ok_or_else(|| Error::argument("error_code is OK, which is no error"))?;
+    // SAFETY: the caller's contract.
+    let payloads = unsafe { named_values(payload, num_payload, "payload") }?;
+    let bytes = |value| match value {
+        Value::String(text) => text.into_bytes(),
+        other => other.to_string().into_bytes(),
+    };
+    Ok(payloads.into_iter().fold(error, |error, payload| error.with_payload(payload.name, bytes(payload.value))))
+}
+
+/// Element type and extents.
+///
+/// # Safety
+///
+/// V3 for `dims`.
+pub(crate) unsafe fn shape(element_type: u32, dims: *const i64, num_dims: usize) -> Result<Shape> {
+    let known = ElementType::from_raw(element_type)
+        .ok_or_else(|| Error::argument(format!("{element_type} is no element type this plugin knows")))?;
+    // SAFETY: the caller's contract.
+    let shape = Shape::new(known, unsafe { slice(dims, num_dims, "dims") }?);
+    match shape.host_size() {
+        Some(_) => Ok(shape),
+        None => Err(Error::argument(format!("{shape} has a negative extent or does not fit into memory"))),
+    }
+}
+
+/// Named values, such as options.
+///
+/// # Safety
+///
+/// V1 and V3 for each value.
+pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, field: &str) -> Result<Vec<NamedValue>> {
+    let mut read = Vec::with_capacity(len.min(64));
+    let mut at = values;
+    for i in 0..len {
+        // SAFETY: V3, fewer than `len` values lie before this one.
+        let value = unsafe { nested(at, field) }?;
+        // SAFETY: V3 for what the value points to.
+        read.push(unsafe { named_value(&value) }.map_err(|error| error.context(format_args!("{field}[{i}]")))?);
+        at = next(at, value.struct_size);
+    }
+    Ok(read)
+}
+
+/// # Safety
+///
+/// V3 for what the value points to.
+unsafe fn named_value(value: &PJRT_NamedValue) -> Result<NamedValue> {
+    // SAFETY: the caller's contract.
+    let name = unsafe { text(value.name, value.name_size, "name") }?;
+    let union = value.__bindgen_anon_1;
+    let value = match value.type_ {
+        PJRT_NamedValue_Type::PJRT_NamedValue_kString => {
+            // SAFETY: the type says which field of the union was written.
+            let data = unsafe { union.string_value };
+            // SAFETY: the caller's contract.
+            Value::String(unsafe { text(data, value.value_size, "string_value") }?.to_owned())
+        }
+        PJRT_NamedValue_Type::PJRT_NamedValue_kInt64List => {
+            // SAFETY: the type says which field of the union was written.
+            let data = unsafe { union.int64_array_value };
+            // SAFETY: the caller's contract.
+            Value::Int64List(unsafe { slice(data, value.value_size, "int64_array_value") }?.to_vec())
+        }
+        // SAFETY: the type says which field of the union was written.
+        PJRT_NamedValue_Type::PJRT_NamedValue_kInt64 => Value::Int64(unsafe { union.int64_value }),
+        // SAFETY: the type says which field of the union was written.
+        PJRT_NamedValue_Type::PJRT_NamedValue_kFloat => Value::Float(unsafe { union.float_value }),
+        // SAFETY: the type says which field of the union was written.
+        PJRT_NamedValue_Type::PJRT_NamedValue_kBool => Value::Bool(unsafe { union.bool_value }.get()),
+        other => return Err(Error::argument(format!("{name:?} has the unknown type {}", other.0))),
+    };
+    Ok(NamedValue::new(name, value))
+}
+
+/// What a framework says of a layout.
+enum Given<'a> {
+    /// Dimensions from the fastest varying to the slowest, and the extents of tiles.
+    Order(&'a [i64], Vec<Vec<i64>>),
+    Strides(&'a [i64]),
+}
+
+/// Reads a layout, with tiles where there may be some; none for a null `layout`.
+///
+/// # Safety
+///
+/// V3 for the struct, which is as long as the header declares whatever its `struct_size`: frameworks leave that of
+/// layouts uninitialized.
+unsafe fn given<'a>(layout: *const PJRT_Buffer_MemoryLayout, may_have_tiles: bool) -> Result<Option<Given<'a>>> {
+    if layout.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract; all of its bytes are a valid value.
+    let layout = unsafe { layout.read() };
+    Ok(Some(match layout.type_ {
+        PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled => {
+            // SAFETY: the type says which field of the union was written.
+            let tiled = unsafe { layout.__bindgen_anon_1.tiled };
+            if tiled.num_tiles != 0 && !may_have_tiles {
+                return Err(Error::unimplemented("tiled layouts of host memory").unnamed());
+            }
+            // SAFETY: V3.
+            let order = unsafe { slice(tiled.minor_to_major, tiled.minor_to_major_size, "minor_to_major") }?;
+            // SAFETY: V3.
+            let ranks = unsafe { slice(tiled.tile_dim_sizes, tiled.num_tiles, "tile_dim_sizes") }?;
+            let count = ranks.iter().try_fold(0usize, |sum, rank| sum.checked_add(*rank));
+            let count = count.ok_or_else(|| Error::argument("tile_dim_sizes are too large"))?;
+            // SAFETY: V3.
+            let mut extents = unsafe { slice(tiled.tile_dims, count, "tile_dims") }?.iter().copied();
+            Given::Order(order, ranks.iter().map(|rank| extents.by_ref().take(*rank).collect()).collect())
+        }
+        PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Strides => {
+            // SAFETY: the type says which field of the union was written.
+            let strides = unsafe { layout.__bindgen_anon_1.strides };
+            // SAFETY: V3.
+            Given::Strides(unsafe { slice(strides.byte_strides, strides.num_byte_strides, "byte_strides") }?)
+        }
+        other => return Err(Error::argument(format!("{} is no kind of layout", other.0))),
+    }))
+}
+
+/// How host memory is laid out, walked in the order of the device; none for a null `layout`.
+///
+/// # Safety
+///
+/// V3 for the struct, as the header declares it.
+pub(crate) unsafe fn host_layout(layout: *const PJRT_Buffer_MemoryLayout, form: &Form) -> Result<Option<Strided>> {
+    // SAFETY: the caller's contract.
+    Ok(match unsafe { given(layout, false) }? {
+        None => None,
+        Some(Given::Order(order, _)) => Some(form.ordered(order)?),
+        Some(Given::Strides(strides)) => Some(form.strided(strides)?),
+    })
+}
+
+/// A layout of host memory that outlives the call it came with.
+pub(crate) enum HostLayout {
+    RowMajor,
+    Order(Vec<i64>),
+    Strides(Vec<i64>),
+}
+
+impl HostLayout {
+    /// # Safety
+    ///
+    /// V3 for the struct, as the header declares it.
+    pub(crate) unsafe fn read(layout: *const PJRT_Buffer_MemoryLayout) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        Ok(match unsafe { given(layout, false) }? {
+            None => Self::RowMajor,
+            Some(Given::Order(order, _)) => Self::Order(order.to_vec()),
+            Some(Given::Strides(strides)) => Self::Strides(strides.to_vec()),
+        })
+    }
+
+    /// Host memory of that layout, walked in the order of the device; `None` if both are row-major.
+    pub(crate) fn of(&self, form: &Form) -> Result<Option<Strided>> {
+        Ok(match self {
+            Self::RowMajor => None,
+            Self::Order(order) => Some(form.ordered(order)?),
+            Self::Strides(strides) => Some(form.strided(strides)?),
+        })
+    }
+}
+
+/// How a framework wants an array laid out on the device; none for a null `layout`.
+///
+/// # Safety
+///
+/// V3 for the struct, as the header declares it.
+pub(crate) unsafe fn device_layout(layout: *const PJRT_Buffer_MemoryLayout, shape: &Shape) -> Result<Option<Layout>> {
+    // SAFETY: the caller's contract.
+    Ok(match unsafe { given(layout, true) }? {
+        None => None,
+        Some(Given::Order(order, tiles)) => Some(Layout { minor_to_major: order.to_vec(), tiles }),
+        Some(Given::Strides(strides)) if Strided::new(shape, strides)?.is_dense() => {
+            Some(Layout::row_major(shape.dimensions.len()))
+        }
+        Some(Given::Strides(_)) => {
+            let message = "strides of arrays on the device other than row-major; say the order of dimensions instead";
+            return Err(Error::unimplemented(message).unnamed());
+        }
+    })
+}

@@ -1,0 +1,191 @@
+//! A descriptor of a library this crate knows nothing about.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::describe::capabilities::dp_string;
+use crate::describe::descriptor::{
+    CTopology, DP_DESCRIPTOR_VERSION, DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS,
+    dp_configure, dp_descriptor, dp_library_path, dp_shutdown, dp_supports, plan, strings,
+};
+use crate::descriptor::Hooks;
+use crate::{
+    Descriptor, Effort, EnvPlan, Environment, Error, ErrorCode, Fault, Faults, Library, Manifest, ProcessTopology,
+    Program, Result, StaticApi, Support,
+};
+
+impl Descriptor {
+    /// Reads what a library's `DevicePlugin_GetDescriptor` returned, or what a C program filled in. Calls only its
+    /// `get_pjrt_api`; hooks are called when they are asked for.
+    ///
+    /// # Safety
+    ///
+    /// The pointer and what it leads to keep D1 to D3 of `docs/safety.md`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin says is wrong with its own description, or all that is found wrong with it here.
+    pub unsafe fn from_raw(descriptor: *const dp_descriptor) -> Result<Self, Faults> {
+        let whole = |error: Error| Fault::new("descriptor", error.message());
+        // SAFETY: D1 is the caller's.
+        let raw = unsafe { strings::local_copy(descriptor) }.map_err(whole)?;
+        if raw.version != DP_DESCRIPTOR_VERSION {
+            let message = format!(
+                "{} is not known here, which reads {DP_DESCRIPTOR_VERSION}; build the plugin with a matching SDK",
+                raw.version
+            );
+            return Err(Fault::new("descriptor.version", message).into());
+        }
+        let field = |error: Error| Fault::new("descriptor", error.message());
+        // SAFETY: D2 is the caller's.
+        let name = unsafe { strings::read(raw.name, "name") }.map_err(field)?;
+        // SAFETY: D2 is the caller's.
+        let error = unsafe { strings::read(raw.error, "error") }.map_err(field)?;
+        if !error.is_empty() {
+            return Err(Fault::new("descriptor", format!("the plugin {name:?} says: {error}")).into());
+        }
+        let mut faults = Vec::new();
+        // SAFETY: D1 and D2 are the caller's.
+        let manifest = collect(unsafe { manifest(&raw, name) }, &mut faults);
+        // SAFETY: D2 and D3 are the caller's.
+        let library = collect(unsafe { library(&raw, name) }, &mut faults);
+        let hooks =
+            Foreign { name: name.to_owned(), configure: raw.configure, supports: raw.supports, shutdown: raw.shutdown };
+        match (manifest, library) {
+            (Some(manifest), Some(library)) => Self::new(manifest, library, Arc::new(hooks)),
+            _ => Err(Faults::check(faults)
+                .err()
+                .unwrap_or_else(|| Fault::new("descriptor", "it is not complete").into())),
+        }
+    }
+}
+
+fn collect<T>(result: Result<T, Faults>, faults: &mut Vec<Fault>) -> Option<T> {
+    result.map_err(|more| faults.extend(more.into_vec())).ok()
+}
+
+/// # Safety
+///
+/// D1 and D2 for what the descriptor leads to.
+unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> {
+    // SAFETY: the caller's contract.
+    let json = unsafe { strings::read(raw.manifest, "manifest") };
+    let json = json.map_err(|error| Fault::new("descriptor", error.message()))?;
+    let mut manifest = if json.is_empty() { Manifest::new(name) } else { Manifest::from_json(json)? };
+    if manifest.name != name {
+        let message = format!("it is {name:?}, and in the manifest {:?}; write one name", manifest.name);
+        return Err(Fault::new("descriptor.name", message).into());
+    }
+    // The manifest holds what a struct of another version may lack.
+    let said = serde_json::from_str::<serde_json::Value>(json).is_ok_and(|json| json.get("capabilities").is_some());
+    if !said && !raw.capabilities.is_null() {
+        // SAFETY: V8 follows from D2.
+        let read = unsafe { crate::describe::capabilities::read(raw.capabilities) };
+        manifest.capabilities = read.map_err(|error| Fault::new("descriptor.capabilities", error.message()))?;
+    }
+    Ok(manifest)
+}
+
+/// # Safety
+///
+/// D2 and D3 for what the descriptor leads to.
+unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
+    let file = || -> Result<&str, Faults> {
+        // SAFETY: the caller's contract.
+        let file = unsafe { strings::read(raw.library, "library") };
+        let file = file.map_err(|error| Fault::new("descriptor", error.message()))?;
+        if file.is_empty() || file.contains('\0') {
+            let message = format!("library_kind is {}, but the file is {file:?}", raw.library_kind);
+            return Err(Fault::new("descriptor.library", message).into());
+        }
+        Ok(file)
+    };
+    match raw.library_kind {
+        DP_LIBRARY_THIS => {
+            let Some(get) = raw.get_pjrt_api else {
+                let message = "library_kind is DP_LIBRARY_THIS, but the function is null";
+                return Err(Fault::new("descriptor.get_pjrt_api", message).into());
+            };
+            // SAFETY: D3 is the caller's.
+            let table = unsafe { get() };
+            if table.is_null() {
+                return Err(Fault::new("descriptor.get_pjrt_api", "it returned null").into());
+            }
+            // SAFETY: D3, the table keeps C1 to C9 as long as the process lives.
+            Ok(Library::Static(unsafe { StaticApi::new(table) }))
+        }
+        DP_LIBRARY_BESIDE => Ok(Library::beside(file()?)),
+        DP_LIBRARY_PATH => Ok(Library::path(file()?)),
+        DP_LIBRARY_COMPUTED => {
+            if raw.library_path.is_none() {
+                let message = "library_kind is DP_LIBRARY_COMPUTED, but the function is null";
+                return Err(Fault::new("descriptor.library_path", message).into());
+            }
+            let (name, function) = (name.to_owned(), raw.library_path);
+            Ok(Library::computed(move || computed(&name, function)))
+        }
+        unknown => {
+            let message = format!("{unknown} is none of DP_LIBRARY_THIS, _BESIDE, _PATH and _COMPUTED");
+            Err(Fault::new("descriptor.library_kind", message).into())
+        }
+    }
+}
+
+fn computed(name: &str, function: dp_library_path) -> Result<PathBuf> {
+    let Some(function) = function else { return Err(Error::internal("no function")) };
+    let name = format!("library_path of {name}");
+    // SAFETY: D3, by the contract of `Descriptor::from_raw`.
+    let call = |sink, user| unsafe { function(sink, user) };
+    // SAFETY: D3, as above.
+    let path = unsafe { strings::ask(&name, call) }?;
+    if path.is_empty() || path.contains('\0') {
+        return Err(Error::internal(format!("{name} gave {path:?}, which is no path")));
+    }
+    Ok(PathBuf::from(path))
+}
+
+/// The hooks of a descriptor.
+struct Foreign {
+    name: String,
+    configure: dp_configure,
+    supports: dp_supports,
+    shutdown: dp_shutdown,
+}
+
+impl Hooks for Foreign {
+    fn configure(&self, process: &ProcessTopology, environment: &Environment) -> Option<Result<EnvPlan>> {
+        let function = self.configure?;
+        let process = CTopology::new(process);
+        let variables = strings::of_environment(environment);
+        // SAFETY: D3, by the contract of `Descriptor::from_raw`.
+        let call = |sink, user| unsafe { function(process.as_ptr(), variables.as_ptr(), variables.len(), sink, user) };
+        // SAFETY: D3, as above; the arguments live until the function returns.
+        let plan = unsafe { strings::ask(&format!("configure of {}", self.name), call) };
+        Some(plan.and_then(|json| plan::from_json(&json, environment)))
+    }
+
+    fn supports(&self, program: &Program, effort: Effort) -> Option<Result<Support>> {
+        let function = self.supports?;
+        let (format, code) = (dp_string::new(&program.format), strings::of_bytes(&program.code));
+        // SAFETY: D3, by the contract of `Descriptor::from_raw`.
+        let call = |sink, user| unsafe { function(format, code, super::raw_effort(effort), sink, user) };
+        let name = format!("supports of {}", self.name);
+        // SAFETY: D3, as above; the arguments live until the function returns.
+        let answer = match unsafe { strings::ask(&name, call) } {
+            Err(error) if error.code() == ErrorCode::UNIMPLEMENTED => return None,
+            answer => answer,
+        };
+        let read = |json: String| {
+            serde_json::from_str(&json)
+                .map_err(|error| Error::internal(format!("{name} answered no such JSON: {error}")))
+        };
+        Some(answer.and_then(read))
+    }
+
+    fn shutdown(&self) {
+        if let Some(function) = self.shutdown {
+            // SAFETY: D3, by the contract of `Descriptor::from_raw`.
+            unsafe { function() };
+        }
+    }
+}

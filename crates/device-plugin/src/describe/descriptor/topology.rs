@@ -1,0 +1,110 @@
+//! `dp_topology` and [`ProcessTopology`].
+
+use crate::describe::capabilities::dp_string;
+use crate::describe::descriptor::{
+    DP_DEVICE_SHARE_ALL, DP_DEVICE_SHARE_DEFAULT, DP_DEVICE_SHARE_ONE, dp_topology, dp_variable, strings,
+};
+use crate::process::{Address, DeviceShare, Position};
+use crate::{Error, ProcessTopology, Result};
+
+/// A topology as C sees it, with the text it points to.
+pub struct CTopology<'a> {
+    raw: dp_topology,
+    // What `raw` points to. A vector's elements stay where they are when the vector moves.
+    _coordinator: Option<String>,
+    _hosts: Vec<dp_string>,
+    _attributes: Vec<dp_variable>,
+    _topology: &'a ProcessTopology,
+}
+
+impl<'a> CTopology<'a> {
+    /// The same topology.
+    pub fn new(topology: &'a ProcessTopology) -> Self {
+        let coordinator = topology.coordinator().map(Address::to_string);
+        let hosts: Vec<dp_string> = topology.hosts().iter().map(|host| dp_string::new(host)).collect();
+        let attributes: Vec<dp_variable> = topology
+            .attributes()
+            .iter()
+            .map(|(name, value)| dp_variable { name: dp_string::new(name), value: dp_string::new(value) })
+            .collect();
+        let raw = dp_topology {
+            global_rank: topology.global_rank(),
+            world_size: topology.world_size(),
+            local_rank: topology.local_rank(),
+            local_world_size: topology.local_world_size(),
+            host_index: topology.host_index(),
+            host_count: topology.host_count(),
+            slice_index: topology.slice().index(),
+            slice_count: topology.slice().count(),
+            device_share: match topology.device_share() {
+                DeviceShare::One => DP_DEVICE_SHARE_ONE,
+                DeviceShare::All => DP_DEVICE_SHARE_ALL,
+            },
+            coordinator: coordinator.as_deref().map_or(dp_string::EMPTY, dp_string::new),
+            hosts: hosts.as_ptr(),
+            num_hosts: hosts.len(),
+            attributes: attributes.as_ptr(),
+            num_attributes: attributes.len(),
+            ..dp_topology::new()
+        };
+        Self { raw, _coordinator: coordinator, _hosts: hosts, _attributes: attributes, _topology: topology }
+    }
+
+    /// The struct, valid as long as this lives.
+    pub fn as_ptr(&self) -> *const dp_topology {
+        &raw const self.raw
+    }
+}
+
+impl ProcessTopology {
+    /// Reads what a C program filled in, of any size.
+    ///
+    /// # Safety
+    ///
+    /// The pointer and what it leads to keep D1 and D2 of `docs/safety.md`.
+    ///
+    /// # Errors
+    ///
+    /// What is null, misaligned or too short, text that is not UTF-8, and numbers that cannot all be true.
+    pub unsafe fn from_raw(topology: *const dp_topology) -> Result<Self> {
+        // SAFETY: D1 is the caller's.
+        let raw = unsafe { strings::local_copy(topology) }?;
+        let place = |name: &str, index, count| {
+            Position::new(index, count)
+                .map_err(|faults| Error::invalid_argument(format!("{name} of the dp_topology: {faults}")))
+        };
+        let mut read = if raw.world_size == 0 {
+            Self::single()
+        } else {
+            let global = place("global_rank", raw.global_rank, raw.world_size)?;
+            let local = place("local_rank", raw.local_rank, raw.local_world_size)?;
+            let host = place("host_index", raw.host_index, raw.host_count)?;
+            Self::new(global, local, host)?.with_slice(place(
+                "slice_index",
+                raw.slice_index,
+                raw.slice_count.max(1),
+            )?)?
+        };
+        read = match raw.device_share {
+            DP_DEVICE_SHARE_DEFAULT => read,
+            DP_DEVICE_SHARE_ONE => read.with_device_share(DeviceShare::One),
+            DP_DEVICE_SHARE_ALL => read.with_device_share(DeviceShare::All),
+            unknown => {
+                let message = format!("device_share of the dp_topology is {unknown}; write one of DP_DEVICE_SHARE_*");
+                return Err(Error::invalid_argument(message));
+            }
+        };
+        // SAFETY: D2 is the caller's.
+        let coordinator = unsafe { strings::read(raw.coordinator, "coordinator") }?;
+        if !coordinator.is_empty() {
+            read = read.with_coordinator(coordinator.parse()?);
+        }
+        // SAFETY: D2 is the caller's.
+        read = read.with_hosts(unsafe { strings::texts(raw.hosts, raw.num_hosts, "hosts") }?)?;
+        // SAFETY: D2 is the caller's.
+        for (name, value) in unsafe { strings::variables(raw.attributes, raw.num_attributes, "attributes") }? {
+            read = read.with_attribute(name, value);
+        }
+        Ok(read)
+    }
+}

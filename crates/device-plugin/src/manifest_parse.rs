@@ -1,0 +1,136 @@
+//! Reads descriptions with all that is wrong told by field.
+
+use serde::de::value::Error as NoValue;
+use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
+
+use crate::diagnostic::Fault;
+use crate::manifest::{Hardware, LibraryFile, Manifest};
+use crate::process::{EnvRule, OptionRule};
+use crate::{Capabilities, OptionSchema, OptionSpec, ProcessPlan};
+
+/// Reads a value, and names the fields nobody knows. `root` is what the whole is called.
+///
+/// # Errors
+///
+/// The field whose value is of the wrong type, or the place that is no JSON.
+pub(crate) fn read<'de, T, D>(from: D, root: &str) -> Result<(T, Vec<String>), Fault>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de, Error = serde_json::Error>,
+{
+    let mut unknown = Vec::new();
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(from, &mut track);
+    let read = serde_ignored::deserialize(tracked, |path| unknown.push(as_field(&path.to_string())));
+    read.map(|value| (value, unknown)).map_err(|error: serde_json::Error| {
+        let path = track.path().to_string();
+        // The path of text that breaks off leads nowhere.
+        let whole = path == "." || error.is_syntax() || error.is_eof();
+        let field = if whole { root.to_owned() } else { path };
+        Fault::new(field, error.to_string())
+    })
+}
+
+/// A path of the library `serde_ignored`, such as `a.?.b.2.c`, as faults spell it: `a.b[2].c`.
+fn as_field(path: &str) -> String {
+    let mut field = String::new();
+    for part in path.split('.').filter(|part| *part != "?") {
+        if !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
+            field.push_str(&format!("[{part}]"));
+        } else {
+            let separator = if field.is_empty() { "" } else { "." };
+            field.push_str(&format!("{separator}{part}"));
+        }
+    }
+    field
+}
+
+/// The fault of a field that a manifest has not, with the nearest one that it has.
+pub(crate) fn unknown_field(field: &str) -> Fault {
+    let (within, name) = field.rsplit_once('.').unwrap_or(("", field));
+    let without_index = within.strip_suffix(']').and_then(|within| within.rsplit_once('['));
+    let known = match without_index.map_or(within, |(list, _)| list) {
+        "" => fields::<Manifest>(),
+        "library" => fields::<LibraryFile>(),
+        "hardware" => fields::<Hardware>(),
+        "capabilities" => fields::<Capabilities>(),
+        "create_options" => fields::<OptionSchema>(),
+        "create_options.options" => fields::<OptionSpec>(),
+        "process" => fields::<ProcessPlan>(),
+        "process.environment" => fields::<EnvRule>(),
+        "process.options" => fields::<OptionRule>(),
+        _ => &[],
+    };
+    let near = known.iter().map(|known| (strsim::levenshtein(known, name), known)).min();
+    Fault::new(
+        field,
+        match near {
+            Some((distance, near)) if distance <= 2 => format!("there is no such field; did you mean {near:?}?"),
+            _ if known.is_empty() => "there is no such field; is it misspelt?".to_owned(),
+            _ => format!("there is no such field; there are {}", known.join(", ")),
+        },
+    )
+}
+
+/// Names of a type's fields, as text spells them; none for what is no struct.
+fn fields<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
+    let mut names: &'static [&'static str] = &[];
+    // It stops at the names: there is no value.
+    let _ = T::deserialize(Names(&mut names));
+    names
+}
+
+/// Keeps the names of fields it is asked for.
+struct Names<'a>(&'a mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for Names<'_> {
+    type Error = NoValue;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, NoValue> {
+        Err(NoValue::custom("no value"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, NoValue> {
+        *self.0 = fields;
+        Err(NoValue::custom("no value"))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_spelt_alike() {
+        assert_eq!(as_field("create_options.options.2.defalt"), "create_options.options[2].defalt");
+        assert_eq!(as_field("capabilities.autocast.?.kindd"), "capabilities.autocast.kindd");
+    }
+
+    #[test]
+    fn misspelt_fields_are_told_the_nearest_one() {
+        for (field, says) in [
+            ("capabilites", "did you mean \"capabilities\"?"),
+            ("capabilities.donaton", "did you mean \"donation\"?"),
+            ("create_options.opn", "did you mean \"open\"?"),
+            ("create_options.options[2].defalt", "did you mean \"default\"?"),
+            ("library[0].sha265", "did you mean \"sha256\"?"),
+            ("library.sha265", "did you mean \"sha256\"?"),
+            ("process.option", "did you mean \"options\"?"),
+            ("process.environment[0].varable", "did you mean \"variable\"?"),
+            ("hardware.gpu", "there are device_nodes, pci"),
+            ("capabilities.autocast.colour", "is it misspelt?"),
+        ] {
+            assert!(unknown_field(field).message.contains(says), "{}", unknown_field(field));
+        }
+    }
+}

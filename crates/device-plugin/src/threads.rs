@@ -1,0 +1,165 @@
+//! Threads of the SDK's own, for work that must not run on the thread that makes it possible.
+//!
+//! An event may be completed on a thread of a driver, on which a backend may not call the driver again, or on a thread
+//! of the framework that has better things to do than run another program. Such work is moved to these threads. They
+//! start when they are needed, and a few stay when they have nothing to do.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
+
+use crate::abi::table::entry::contain;
+
+/// A piece of work. It reports its own errors; a panic ends the piece and not the thread.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// A group of threads with one queue.
+pub(crate) struct Threads {
+    name: &'static str,
+    /// Maximum number of threads.
+    most: usize,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+struct State {
+    /// The process that has the threads; 0 before the first job. A fork has none of them.
+    process: u32,
+    jobs: VecDeque<Job>,
+    /// Threads that wait for a job, with those that were woken for one and have not taken it yet.
+    idle: usize,
+    /// All threads.
+    count: usize,
+}
+
+/// Threads that run deferred launches. There are as many as launches that run at the same time, because one launch may
+/// have to wait for another: they may be parts of one collective operation.
+pub(crate) static LAUNCHES: Threads = Threads::new("pjrt launch", usize::MAX);
+
+/// Threads that run what waits for an event and calls a backend or a framework: reads, copies and callbacks. None of
+/// these may wait for another one, so a few threads are enough.
+pub(crate) static COMPLETIONS: Threads = Threads::new("pjrt completion", 4);
+
+/// Idle threads of a group that do not end.
+const KEPT: usize = 4;
+
+/// Bytes of address space for a stack. Backends may compute on these threads as they do on a framework's.
+const STACK: usize = 8 << 20;
+
+impl Threads {
+    const fn new(name: &'static str, most: usize) -> Self {
+        let state = State { process: 0, jobs: VecDeque::new(), idle: 0, count: 0 };
+        Self { name, most, state: Mutex::new(state), wake: Condvar::new() }
+    }
+
+    /// Jobs run without this lock, so that a panic of theirs cannot leave the state half changed.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a job on one of the threads.
+    ///
+    /// # Errors
+    ///
+    /// Gives the job back if the system has no thread for it and there is none that could take it later.
+    pub(crate) fn submit(&'static self, job: Job) -> Result<(), Job> {
+        let mut state = self.lock();
+        let process = std::process::id();
+        if state.process != process {
+            // What waits here in a fork is the parent's to do. It is not dropped either, because it belongs to objects
+            // that the parent uses.
+            std::mem::forget(std::mem::take(&mut state.jobs));
+            (state.process, state.idle, state.count) = (process, 0, 0);
+        }
+        state.jobs.push_back(job);
+        if state.idle >= state.jobs.len() {
+            drop(state);
+            self.wake.notify_one();
+        } else if state.count < self.most {
+            let thread = Builder::new().name(self.name.to_owned()).stack_size(STACK);
+            match thread.spawn(|| self.work()) {
+                Ok(_) => state.count += 1,
+                Err(_) if state.count == 0 => return state.jobs.pop_back().map_or(Ok(()), Err),
+                // One of the others comes to it.
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a job on one of the threads, or here if there is none and the system has none left.
+    pub(crate) fn submit_or_run(&'static self, job: Job) {
+        if let Err(job) = self.submit(job) {
+            run(job);
+        }
+    }
+
+    /// The life of a thread.
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                run(job);
+                state = self.lock();
+            } else if state.idle >= KEPT {
+                state.count -= 1;
+                return;
+            } else {
+                state.idle += 1;
+                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.idle -= 1;
+            }
+        }
+    }
+}
+
+fn run(job: Job) {
+    // The job reported its own errors; a panic beyond that has nowhere to go.
+    let _ = contain(|| {
+        job();
+        Ok(())
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::sync::{Arc, Barrier};
+
+    use super::*;
+
+    #[test]
+    fn jobs_that_wait_for_each_other_all_run() {
+        static THREADS: Threads = Threads::new("test", usize::MAX);
+        const JOBS: usize = 20;
+        let (barrier, (sender, receiver)) = (Arc::new(Barrier::new(JOBS)), channel());
+        for _ in 0..3 {
+            for job in 0..JOBS {
+                let (barrier, sender) = (Arc::clone(&barrier), sender.clone());
+                let job = move || {
+                    barrier.wait();
+                    sender.send(job).unwrap();
+                };
+                assert!(THREADS.submit(Box::new(job)).is_ok());
+            }
+            let mut ran: Vec<_> = receiver.iter().take(JOBS).collect();
+            ran.sort_unstable();
+            assert_eq!(ran, (0..JOBS).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_panic_does_not_end_a_thread() {
+        static THREADS: Threads = Threads::new("test", 1);
+        let (sender, receiver) = channel();
+        THREADS.submit_or_run(Box::new(|| panic!("on purpose")));
+        for job in 0..100 {
+            let sender = sender.clone();
+            THREADS.submit_or_run(Box::new(move || sender.send((job, std::thread::current().id())).unwrap()));
+        }
+        let ran: Vec<_> = receiver.iter().take(100).collect();
+        assert!(ran.iter().map(|(job, _)| *job).eq(0..100), "in order");
+        assert!(ran.iter().all(|(_, thread)| *thread == ran[0].1 && *thread != std::thread::current().id()));
+    }
+}
