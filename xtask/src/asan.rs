@@ -69,7 +69,7 @@ impl Nightly {
         sh::run_watched(&mut protocol, &mut seen)?;
         // A caller and plugins that were built apart; where there are none, those tests say that they are skipped.
         let plugins = package::PLUGINS.iter().filter_map(|plugin| plugin.path().ok());
-        let mut pjrt = self.cargo(&["test", "-p", "pjrt", "--tests"])?;
+        let mut pjrt = self.cargo(&["test", "-p", "pjrt-rs", "--tests"])?;
         pjrt.args(["--", "--show-output"]).env("PJRT_TEST_PLUGINS", std::env::join_paths(plugins)?);
         sh::run_watched(&mut pjrt, &mut seen)
     }

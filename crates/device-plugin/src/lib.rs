@@ -219,3 +219,8 @@ pub mod __private {
 #[doc = include_str!("../../../book/src/package.md")]
 #[doc = include_str!("../../../book/src/port-a-cpp-plugin.md")]
 struct Book;
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;

@@ -60,7 +60,7 @@ fn a_project_depends_on_the_checkout_that_wrote_it() {
     assert_eq!(own["targets"][0]["crate_types"], serde_json::json!(["cdylib"]));
 
     let dependencies = own["dependencies"].as_array().unwrap();
-    for name in ["device-plugin", "pjrt"] {
+    for name in ["device-plugin", "pjrt-rs"] {
         assert!(dependencies.iter().any(|dependency| dependency["name"] == name), "{name}: {dependencies:?}");
     }
     for dependency in dependencies {
@@ -100,14 +100,14 @@ fn the_sdk_may_be_elsewhere() {
         [
             r#"device-plugin = { git = "https://example.org/sdk", rev = "v1", default-features = false, features = ["stablehlo"] }"#,
             r#"device-plugin = { git = "https://example.org/sdk", rev = "v1", features = ["text"] }"#,
-            r#"pjrt = { git = "https://example.org/sdk", rev = "v1" }"#,
+            r#"pjrt = { package = "pjrt-rs", git = "https://example.org/sdk", rev = "v1" }"#,
         ]
     );
     let (_, lines) = dependencies(&["--sdk-version", "0.1"]);
-    assert_eq!(lines[2], r#"pjrt = { version = "0.1" }"#);
+    assert_eq!(lines[2], r#"pjrt = { package = "pjrt-rs", version = "0.1" }"#);
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let (_, lines) = dependencies(&["--sdk-path", checkout.to_str().unwrap()]);
-    assert_eq!(lines[2], format!("pjrt = {{ path = \"{}/crates/pjrt\" }}", checkout.display()));
+    assert_eq!(lines[2], format!("pjrt = {{ package = \"pjrt-rs\", path = \"{}/crates/pjrt\" }}", checkout.display()));
 }
 
 /// The SDK's licence is not the plugin's: what is under it is the vendor's to say.

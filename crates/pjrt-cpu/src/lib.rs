@@ -5,8 +5,8 @@
 //!
 //! A client takes the options `device_count` (1 to 1024 virtual devices; else the variable `PJRT_CPU_DEVICES`, else 1),
 //! `memory_limit` (bytes of each device, such as `512MiB`; else `PJRT_CPU_MEMORY_LIMIT`, else none) and `deterministic`
-//! (one execution and one thread at a time). Each device has the memories `device` and `pinned_host`. The book's chapter
-//! on the CPU device tells what runs when and where.
+//! (one execution and one thread at a time). Each device has the memories `device` and `pinned_host`. A small program
+//! runs before the call returns, and a larger one on the device's threads.
 #![forbid(unsafe_code)]
 
 mod device;
@@ -19,3 +19,8 @@ pub use device::{Cpu, CpuBackend, CpuBuffer, CpuExecutable};
 #[cfg(doctest)]
 #[doc = include_str!("../../../book/src/cpu.md")]
 struct Book;
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;

@@ -30,6 +30,9 @@ pub mod bindings;
 mod slots;
 mod static_api;
 
+#[doc = include_str!("contracts.md")]
+pub mod contracts {}
+
 pub use bindings::*;
 pub use slots::*;
 pub use static_api::StaticApi;
@@ -151,3 +154,8 @@ pub struct StructInfo {
     /// Name and offset of each field, in order.
     pub fields: &'static [(&'static str, usize)],
 }
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;

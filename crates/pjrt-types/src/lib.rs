@@ -57,3 +57,8 @@ impl HostBufferSemantics {
         .find(|semantics| *semantics as u32 == raw)
     }
 }
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;

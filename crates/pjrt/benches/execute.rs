@@ -1,6 +1,6 @@
 //! What this crate adds to a run: `x + x` on four floats, through `pjrt` and through the raw table from C.
 //!
-//! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt --bench execute [-- --assert 1.05]`. C and Rust run in turns, batch by
+//! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. C and Rust run in turns, batch by
 //! batch, in one process, with the same plugin; the numbers are medians over the batches. With `--assert` a ratio above
 //! the limit is a failure.
 

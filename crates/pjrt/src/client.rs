@@ -400,7 +400,7 @@ impl Client {
     ///
     /// # Safety
     ///
-    /// Contract P2 of `docs/safety.md`: this build of the plugin serialized an executable into exactly these bytes, on a
+    /// [Contract](crate::contracts) P2: this build of the plugin serialized an executable into exactly these bytes, on a
     /// machine whose code this one can run, or the plugin is known to refuse every other input.
     pub unsafe fn deserialize_and_load_unchecked(&self, bytes: &[u8]) -> Result<LoadedExecutable, Error> {
         let mut args = PJRT_Executable_DeserializeAndLoad_Args::new();

@@ -29,7 +29,7 @@
 //!   [`Plugin::supports`] asks beforehand.
 //! - An asynchronous operation owns the host memory it uses until the plugin says it is done, even when its future is
 //!   dropped or leaked.
-//! - `docs/safety.md` states the contract a plugin must keep (C1 to C9) and what this crate guarantees in return.
+//! - [`contracts`] states what a plugin must promise (C1 to C9) and what this crate guarantees in return.
 
 pub mod api;
 mod buffer;
@@ -83,6 +83,8 @@ pub use load_error::{LoadError, LoadErrorKind};
 pub use loaded_executable::{LoadedExecutable, Parameter};
 pub use memory::Memory;
 pub use options::ClientOptions;
+#[doc(inline)]
+pub use pjrt_sys::contracts;
 pub use pjrt_sys::{StaticApi, extension_slot, for_each_slot, slot};
 pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
@@ -93,3 +95,8 @@ pub use program::Program;
 pub use serialized::{SerializedExecutable, SerializedTopology};
 pub use topology::TopologyDescription;
 pub use upload::Placement;
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;

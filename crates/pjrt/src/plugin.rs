@@ -87,7 +87,7 @@ impl Plugin {
     ///
     /// # Safety
     ///
-    /// The library is a PJRT plugin that keeps contracts C1 to C9 of `docs/safety.md`: its table and functions are
+    /// The library is a PJRT plugin that keeps [contracts](crate::contracts) C1 to C9: its table and functions are
     /// what the header of its API version declares, objects live until they are destroyed, any thread may call it,
     /// it leaves host memory alone when it said it was done with it, and no C++ exception leaves it. Everything else
     /// of this crate is safe because of this promise.
@@ -292,7 +292,7 @@ impl Plugin {
     /// # Safety
     ///
     /// A function of that name has the C type `void (void)`, may be called now, and leaves the plugin's promises
-    /// C1 to C9 of `docs/safety.md` true.
+    /// C1 to C9 true (see [`contracts`](crate::contracts)).
     pub unsafe fn call_function(&self, name: &str) -> Result<(), LoadError> {
         let fail = |kind| LoadError::new(self.path(), kind);
         let Some(library) = self.0.library else {

@@ -93,7 +93,7 @@ serialized! {
     ///
     /// It holds machine code. The checksum finds accidents, such as a file that was cut or a cache shared by two builds
     /// of a plugin. It is not a signature: whoever can write the place where the bytes are kept can make the process run
-    /// any code (contract P2 of `docs/safety.md`).
+    /// any code ([contract](crate::contracts) P2).
     SerializedExecutable, Kind::Executable
 }
 

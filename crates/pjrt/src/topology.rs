@@ -99,7 +99,7 @@ impl TopologyDescription {
     ///
     /// # Safety
     ///
-    /// Contract P3 of `docs/safety.md`: this build of the plugin serialized a topology into exactly these bytes, or the
+    /// [Contract](crate::contracts) P3: this build of the plugin serialized a topology into exactly these bytes, or the
     /// plugin is known to refuse every other input.
     pub unsafe fn deserialize_unchecked(plugin: &Plugin, bytes: &[u8]) -> Result<Self, Error> {
         let mut args = PJRT_TopologyDescription_Deserialize_Args::new();

@@ -20,7 +20,7 @@
 //! # Trust
 //!
 //! A plugin is native code that runs in this process. Who makes a registry vouches for what it may load, and no
-//! function here is `unsafe` for it: contract R1 of `docs/safety.md` says what that means and what
+//! function here is `unsafe` for it: [contract](pjrt::contracts) R1 says what that means and what
 //! [`discovery`] does so that it can be said of a machine. [`open`] vouches for the library it is told to open.
 
 #[cfg(feature = "capi")]
@@ -57,3 +57,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../book/src/registry.md")]
 struct Book;
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;

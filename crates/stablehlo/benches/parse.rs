@@ -1,7 +1,7 @@
-//! Speed of reading, printing and writing: `cargo bench -p stablehlo`. Prints MB/s and ops/s for a small program as JAX
+//! Speed of reading, printing and writing: `cargo bench -p stablehlo-rs`. Prints MB/s and ops/s for a small program as JAX
 //! sends it, and for made ones: of some thousand ops, of very many, and with large constants; each as artifact and as text.
 //!
-//! With paths as arguments (`cargo bench -p stablehlo -- PROGRAM...`) those programs are measured instead.
+//! With paths as arguments (`cargo bench -p stablehlo-rs -- PROGRAM...`) those programs are measured instead.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};

@@ -131,3 +131,8 @@ pub fn parse_hlo_with_config(program: impl Into<Bytes>) -> Result<ir::Module> {
     verify(&module)?;
     Ok(module)
 }
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;

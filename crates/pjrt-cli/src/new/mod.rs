@@ -32,22 +32,23 @@ const EXAMPLE_SDK: &str = "../../crates";
 /// A file of the project: its path, its text, whether it is a program.
 type File = (&'static str, &'static str, bool);
 
+// The folder `template` holds links to the example's files, because a published package contains only its own folder.
 macro_rules! example {
     ($path:literal) => {
-        include_str!(concat!("../../../../examples/minimal-plugin/", $path))
+        include_str!(concat!("../../template/", $path))
     };
 }
 
 /// Every file of the example.
 const FILES: &[File] = &[
-    ("Cargo.toml", example!("Cargo.toml"), false),
+    ("Cargo.toml", example!("manifest.toml"), false),
     ("README.md", example!("README.md"), false),
     ("ci.sh", example!("ci.sh"), true),
     ("programs/add_one.mlir", example!("programs/add_one.mlir"), false),
     ("src/lib.rs", example!("src/lib.rs"), false),
     ("tests/jax_add_one.py", example!("tests/jax_add_one.py"), false),
     ("tests/plugin.rs", example!("tests/plugin.rs"), false),
-    ("rustfmt.toml", include_str!("../../../../rustfmt.toml"), false),
+    ("rustfmt.toml", example!("rustfmt.toml"), false),
     (".gitignore", "/target\n__pycache__/\n", false),
     (".cargo/config.toml", FLAGS, false),
 ];
@@ -190,7 +191,7 @@ mod tests {
             assert!(!text.to_lowercase().contains(EXAMPLE), "{path}");
             assert!(!path.contains(EXAMPLE), "{path}");
         }
-        let manifest = renamed(example!("Cargo.toml"), "acme_x");
+        let manifest = renamed(example!("manifest.toml"), "acme_x");
         assert!(manifest.contains("name = \"pjrt-plugin-acme-x\""), "{manifest}");
         assert!(renamed(example!("ci.sh"), "acme_x").contains("name=libpjrt_plugin_acme_x.so"));
     }

@@ -64,10 +64,10 @@ fn checkout(path: &Path, chosen: bool) -> Result<Sdk, String> {
     if path.to_str().is_none() {
         return Err("Cargo cannot name a path that is not UTF-8; move the checkout".to_owned());
     }
-    for krate in ["device-plugin", "pjrt"] {
+    for (krate, package) in [("device-plugin", "device-plugin"), ("pjrt", "pjrt-rs")] {
         let manifest = path.join("crates").join(krate).join("Cargo.toml");
         let text = std::fs::read_to_string(&manifest).unwrap_or_default();
-        if !text.lines().any(|line| line.trim() == format!("name = \"{krate}\"")) {
+        if !text.lines().any(|line| line.trim() == format!("name = \"{package}\"")) {
             return Err(format!("no checkout of this SDK, it has no crate crates/{krate}"));
         }
     }

@@ -204,7 +204,7 @@ impl PluginRegistry {
     /// nothing. The same library again is no change. It is not loaded; what its file tells against it is told by the
     /// entry.
     ///
-    /// Registering a library vouches for it: see contract R1 of `docs/safety.md`.
+    /// Registering a library vouches for it: see [contract](pjrt::contracts) R1.
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ impl ProcessEnvironment {
     ///
     /// # Safety
     ///
-    /// Contract R3 of `docs/safety.md`: as long as the value lives, no other thread of the process reads or writes the
+    /// [Contract](pjrt::contracts) R3: as long as the value lives, no other thread of the process reads or writes the
     /// environment other than through `std::env`. At the start of `main`, before the program starts threads, this
     /// holds.
     pub unsafe fn sole_user() -> Self {
