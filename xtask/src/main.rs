@@ -16,6 +16,7 @@ mod python;
 mod sh;
 mod test;
 mod tidy;
+mod tools;
 mod vendor;
 
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                       library; --check as above
   asan                run tests of both sides under the address and leak sanitizers (needs a nightly compiler)
   exports             build the shared libraries and check what they export, need and do as they are loaded
+  book                build the book into target/book
+  deny [CHECK ...]    check licences, sources and bans of dependencies with cargo-deny, or the checks named
   fuzz [--seconds N] [TARGET ...]
                       run the fuzz targets for N seconds each (10), under libFuzzer on the stable toolchain
   c-tests             build libplugin_registry, and run the tests and examples in C and C++
@@ -61,6 +64,8 @@ fn main() -> ExitCode {
         ["asan"] => asan::Nightly::find().and_then(|nightly| nightly.test(|_| {})),
         ["exports"] => exports::elf().and_then(exports::run).map(|checked| println!("{checked} libraries")),
         ["fuzz", args @ ..] => fuzz::arguments(args),
+        ["book"] => tools::book(),
+        ["deny", checks @ ..] => tools::deny(checks),
         ["c-tests"] => c_tests(),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(),

