@@ -60,6 +60,10 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     let outcome = sh::run_watched(&mut tests, |line| report.cargo_line(line));
     report.check("cargo test", outcome);
 
+    step("examples of `pjrt`");
+    let outcome = examples().map(|ran| report.passed += ran);
+    report.check("the examples of crates/pjrt", outcome);
+
     step("C and C++");
     let outcome = c::run(headers.as_deref(), &plugin_files).map(|outcome| {
         report.passed += outcome.passed;
@@ -124,6 +128,19 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     }
     println!("\n{matrix}");
     report.close()
+}
+
+/// Runs every example of `pjrt` on the embedded CPU device. Returns how many ran.
+fn examples() -> Result<u64, Error> {
+    let mut ran = 0;
+    for entry in std::fs::read_dir(sh::root().join("crates/pjrt/examples"))? {
+        let path = entry?.path();
+        let name = path.file_stem().and_then(OsStr::to_str).ok_or("an example has a name that is not UTF-8")?;
+        sh::output(sh::cargo().args(["run", "--quiet", "-p", "pjrt-rs", "--example", name]))?;
+        println!("{name}: ok");
+        ran += 1;
+    }
+    if ran == 0 { Err("crates/pjrt/examples is empty".into()) } else { Ok(ran) }
 }
 
 /// Packages plugins, installs the wheels and lets JAX find them.

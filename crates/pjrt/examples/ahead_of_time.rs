@@ -1,0 +1,33 @@
+//! Compile for a topology, a description of devices, and load the result on a client.
+//!
+//! A topology can come from a client, or from the plugin by name on a machine that lacks the devices
+//! (`TopologyDescription::create`, which not every plugin supports).
+
+use pjrt::{ClientOptions, CompileOptions, NamedValue, Program, TopologyDescription};
+
+const ADD: &str = "func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+    %z = stablehlo.add %x, %y : tensor<4xf32>
+    return %z : tensor<4xf32>
+}";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+
+    // For two devices, which the client below does not have.
+    let two = [NamedValue::new("device_count", 2i64)];
+    let topology = TopologyDescription::create(&client.plugin(), "", &two)?;
+    for device in topology.device_descriptions()? {
+        println!("{}", device.display_string()?);
+    }
+    assert_eq!(topology.device_descriptions()?.len(), 2);
+
+    // For the devices of the client.
+    let options = CompileOptions::default();
+    let executable = client.topology()?.compile(&Program::mlir(ADD), &options)?;
+    println!("{}: {} outputs", executable.name()?, executable.num_outputs()?);
+
+    let add = client.load_executable(&executable, &options)?;
+    let x = client.buffer_from_host(&[1.0f32, 2.0, 3.0, 4.0], &[4])?;
+    assert_eq!(add.execute(&[&x, &x])?[0].to_host::<f32>()?, [2.0, 4.0, 6.0, 8.0]);
+    Ok(())
+}

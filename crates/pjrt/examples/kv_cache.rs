@@ -1,0 +1,34 @@
+//! Donate a buffer, so that each step of a loop updates it in place: the key-value cache of a language model in small.
+//!
+//! A buffer that is passed by reference stays as it is. A buffer that is passed by value is donated: the program may write
+//! its output into the buffer's memory.
+
+use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
+
+// `tf.aliasing_output` says which output may take the memory of an argument.
+const STEP: &str = r#"
+func.func @main(%cache: tensor<8x2xf32> {tf.aliasing_output = 0 : i32}, %row: tensor<1x2xf32>, %step: tensor<i32>)
+    -> tensor<8x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %new = stablehlo.dynamic_update_slice %cache, %row, %step, %zero
+      : (tensor<8x2xf32>, tensor<1x2xf32>, tensor<i32>, tensor<i32>) -> tensor<8x2xf32>
+  return %new : tensor<8x2xf32>
+}"#;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+    let step = client.compile(&Program::mlir(STEP), &CompileOptions::default())?;
+
+    let mut cache = client.buffer_from_host(&[0.0f32; 16], &[8, 2])?;
+    let row = client.buffer_from_host(&[1.0f32, 2.0], &[1, 2])?;
+    for number in 0..8i32 {
+        let number = client.buffer_from_host(&[number], &[])?;
+        // The cache moves into the call and comes back as the output. The other arguments are only read.
+        let inputs = [Input::Donate(cache), Input::Borrow(&row), Input::Borrow(&number)];
+        let mut run = step.execute_with(inputs, &ExecuteOptions::default())?;
+        cache = run.outputs.remove(0);
+    }
+    assert_eq!(cache.to_host::<f32>()?, [1.0, 2.0].repeat(8));
+    println!("8 rows were written into one buffer");
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! Pass options to a client, and tell errors apart by their kind and code.
+
+use pjrt::{ClientOptions, CompileOptions, ErrorCode, ErrorKind, Program};
+
+const ADD: &str = "func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+    %z = stablehlo.add %x, %y : tensor<4xf32>
+    return %z : tensor<4xf32>
+}";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let plugin = plugin_registry::open("cpu")?;
+    let options = ClientOptions::new().with("memory_limit", "1MiB").with("deterministic", true);
+    let client = plugin.client(&options)?;
+    let add = client.compile(&Program::mlir(ADD), &CompileOptions::default())?;
+    let x = client.buffer_from_host(&[1.0f32; 4], &[4])?;
+
+    // This crate rejects a wrong number of arguments before it calls the plugin.
+    let error = add.execute(&[&x]).unwrap_err();
+    println!("{error}");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+
+    // The plugin rejects a program with a fault. The error names the C function.
+    let error = client.compile(&Program::mlir("func.func @main("), &CompileOptions::default()).unwrap_err();
+    println!("{error}");
+    assert_eq!((error.kind(), error.function()), (ErrorKind::Plugin, Some("PJRT_Client_Compile")));
+
+    // The device has no memory left for this buffer, because of the option above.
+    let large = vec![0.0f32; 1 << 20];
+    let error = client.buffer_from_host(&large, &[1 << 20]).and_then(|buffer| buffer.wait()).unwrap_err();
+    println!("{error}");
+    assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED);
+    Ok(())
+}

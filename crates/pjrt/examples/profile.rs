@@ -1,0 +1,30 @@
+//! Record a profile of a run and store it for TensorBoard or XProf.
+
+use pjrt::extensions::Profiler;
+use pjrt::{ClientOptions, CompileOptions, Program};
+
+const TANH: &str = "func.func @main(%x: tensor<1000xf32>) -> tensor<1000xf32> {
+    %y = stablehlo.tanh %x : tensor<1000xf32>
+    return %y : tensor<1000xf32>
+}";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+    let tanh = client.compile(&Program::mlir(TANH), &CompileOptions::default())?;
+    let x = client.buffer_from_host(&vec![0.5f32; 1000], &[1000])?;
+
+    // An extension is an optional group of functions.
+    let profiler = client.plugin().extension::<Profiler>().ok_or("the plugin has no profiler")?;
+    let profile = profiler.start(&[])?;
+    for _ in 0..10 {
+        tanh.execute(&[&x])?[0].wait()?;
+    }
+    // A serialized `tensorflow.profiler.XSpace` message.
+    let space = profile.stop()?;
+    let file = std::env::temp_dir().join(format!("pjrt-example-{}.xplane.pb", std::process::id()));
+    std::fs::write(&file, &space)?;
+    println!("{} bytes in {}", space.len(), file.display());
+    std::fs::remove_file(&file)?;
+    assert!(!space.is_empty());
+    Ok(())
+}

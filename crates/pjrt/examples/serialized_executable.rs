@@ -1,0 +1,31 @@
+//! Store a compiled program in a file and load it again, without compiling it a second time.
+//!
+//! The stored bytes name the build of the plugin that made them. Loading them with another build is an error, because a
+//! plugin may run whatever machine code such bytes hold.
+
+use pjrt::{ClientOptions, CompileOptions, Program, SerializedExecutable};
+
+const NEGATE: &str = "func.func @main(%x: tensor<2xi32>) -> tensor<2xi32> {
+    %y = stablehlo.negate %x : tensor<2xi32>
+    return %y : tensor<2xi32>
+}";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+    let compiled = client.compile(&Program::mlir(NEGATE), &CompileOptions::default())?;
+
+    let file = std::env::temp_dir().join(format!("pjrt-example-{}.executable", std::process::id()));
+    std::fs::write(&file, compiled.executable().serialize()?.as_bytes())?;
+    let bytes = std::fs::read(&file)?;
+    std::fs::remove_file(&file)?;
+
+    let stored = SerializedExecutable::from_bytes(bytes)?;
+    for (name, value) in stored.identity() {
+        println!("{name}: {value}");
+    }
+    let negate = client.deserialize_and_load(&stored)?;
+    let x = client.buffer_from_host(&[1i32, -2], &[2])?;
+    assert_eq!(negate.execute(&[&x])?[0].to_host::<i32>()?, [-1, 2]);
+    println!("the stored program runs");
+    Ok(())
+}
