@@ -12,6 +12,7 @@ mod jax;
 mod jax_tests;
 mod package;
 mod plugin_header;
+mod public_api;
 mod python;
 mod sh;
 mod test;
@@ -40,6 +41,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   c-library [--prefix DIR] [--release]
                       build libplugin_registry and install it with headers, pkg-config and CMake files
   pjrt-headers        fetch the PJRT headers and print their folder
+  public-api [--check]
+                      write the public API of each library to docs/public-api; --check compares instead
   plugins             fetch the real XLA CPU plugins and print their paths
   test [--all]        run every test, with the real plugins, JAX and the C++ compiler where they can be had: of JAX the
                       oldest and the newest version, with --all those between too
@@ -69,6 +72,8 @@ fn main() -> ExitCode {
         ["c-tests"] => c_tests(),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(),
+        ["public-api"] => public_api::run(false),
+        ["public-api", "--check"] => public_api::run(true),
         ["test"] => test::run(false),
         ["test", "--all"] => test::run(true),
         ["jax-tests", args @ ..] => jax_tests::run(args),

@@ -1,5 +1,6 @@
 //! One execution on one device, as a backend sees it.
 
+use std::fmt;
 use std::ops::Index;
 use std::sync::Arc;
 
@@ -22,6 +23,14 @@ pub struct Launch<'a, B: Backend> {
     /// Channels between the program and the host; a backend that uses them later keeps a clone. They end with the
     /// execution.
     pub channels: HostChannels,
+}
+
+impl<B: Backend> fmt::Debug for Launch<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut launch = f.debug_struct("Launch");
+        launch.field("device", &self.device).field("inputs", &self.inputs).field("options", &self.options);
+        launch.finish_non_exhaustive()
+    }
 }
 
 /// What a framework says about one execution. Cheap to clone.
@@ -148,6 +157,18 @@ impl<'a, B: Backend> Inputs<'a, B> {
     /// not donated or already taken.
     pub fn take(&mut self, index: usize) -> Option<B::Buffer> {
         self.uses.take(index)
+    }
+}
+
+impl<B: Backend> fmt::Debug for Inputs<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inputs").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<B: Backend> fmt::Debug for Outputs<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outputs").finish_non_exhaustive()
     }
 }
 

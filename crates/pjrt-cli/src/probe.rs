@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use device_plugin::Manifest;
 use device_plugin::support::{Reason, Support};
-use pjrt::{ClientOptions, CompileOptions, ErrorCode, ErrorKind, TopologyDescription, slot};
+use pjrt::raw::slot;
+use pjrt::{ClientOptions, CompileOptions, ErrorCode, ErrorKind, TopologyDescription};
 use plugin_registry::discovery::check_trusted;
 use plugin_registry::{Error, LoadedPlugin, PluginEntry, PluginRegistry, Policy};
 use serde_json::{Value, json};
@@ -219,7 +220,7 @@ macro_rules! functions {
         }
     };
 }
-pjrt::for_each_slot!(functions);
+pjrt::raw::for_each_slot!(functions);
 
 fn describe(plugin: &LoadedPlugin, path: Option<&str>) -> Value {
     let functions = functions(plugin);

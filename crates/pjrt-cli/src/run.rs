@@ -118,7 +118,7 @@ fn compile_options(device: &Device) -> Result<CompileOptions, Error> {
 /// Median time of the executions, each awaited, and the outputs of the last.
 fn execute(executable: &LoadedExecutable, inputs: &[Buffer], repeat: u32) -> Result<(Duration, Vec<HostArray>), Error> {
     // By its id a run can be stopped.
-    let options = ExecuteOptions { launch_id: LAUNCH_ID, ..ExecuteOptions::default() };
+    let options = ExecuteOptions::new().with_launch_id(LAUNCH_ID);
     let mut times = Vec::new();
     let mut outputs = Vec::new();
     for _ in 0..repeat {

@@ -21,6 +21,7 @@ macro_rules! element_types {
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// The type of that number in the C API.
+            #[must_use]
             pub const fn from_raw(raw: u32) -> Option<Self> {
                 match raw {
                     $($raw => Some(Self::$name),)*
@@ -29,6 +30,7 @@ macro_rules! element_types {
             }
 
             /// XLA's name: `f32`, `s32`, `pred`.
+            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -36,6 +38,7 @@ macro_rules! element_types {
             }
 
             /// StableHLO's name: `f32`, `i32`, `i1`.
+            #[must_use]
             pub const fn stablehlo_name(self) -> &'static str {
                 match self {
                     $(Self::$name => $mlir,)*
@@ -43,6 +46,7 @@ macro_rules! element_types {
             }
 
             /// Bits of one element; 0 for a token.
+            #[must_use]
             pub const fn bits(self) -> usize {
                 match self {
                     $(Self::$name => $bits,)*
@@ -90,11 +94,13 @@ element_types! {
 
 impl ElementType {
     /// The type's number in the C API.
+    #[must_use]
     pub const fn as_raw(self) -> u32 {
         self as u32
     }
 
     /// Bytes of one element on the host, where sub-byte types take a whole byte; 0 for a token.
+    #[must_use]
     pub const fn host_size(self) -> usize {
         self.bits().div_ceil(8)
     }

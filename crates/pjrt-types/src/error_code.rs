@@ -13,6 +13,7 @@ macro_rules! codes {
             $($(#[$doc])* pub const $name: Self = Self($value);)*
 
             /// The code's canonical name, such as `INVALID_ARGUMENT`; none for a code this crate does not know.
+            #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some(stringify!($name)),)*
@@ -46,11 +47,13 @@ codes! {
 
 impl ErrorCode {
     /// The code of that number.
+    #[must_use]
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw)
     }
 
     /// The code's number.
+    #[must_use]
     pub const fn as_raw(self) -> u32 {
         self.0
     }

@@ -14,12 +14,14 @@ pub struct Layout {
 
 impl Layout {
     /// Row-major: the last dimension varies fastest.
+    #[must_use]
     pub fn row_major(rank: usize) -> Self {
         let rank = i64::try_from(rank).unwrap_or(i64::MAX);
         Self { minor_to_major: (0..rank).rev().collect(), tiles: Vec::new() }
     }
 
     /// Whether this is the untiled row-major layout.
+    #[must_use]
     pub fn is_row_major(&self) -> bool {
         *self == Self::row_major(self.minor_to_major.len())
     }
@@ -35,6 +37,7 @@ impl Layout {
     /// assert_eq!(columns.stored_dimensions(&[2, 3, 4]), None);
     /// # Ok::<(), pjrt_types::ParseLayoutError>(())
     /// ```
+    #[must_use]
     pub fn stored_dimensions(&self, dimensions: &[i64]) -> Option<Vec<i64>> {
         if self.minor_to_major.len() != dimensions.len() {
             return None;

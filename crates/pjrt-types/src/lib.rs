@@ -46,6 +46,7 @@ pub enum HostBufferSemantics {
 
 impl HostBufferSemantics {
     /// The semantics of that number in the C API.
+    #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         [
             Self::ImmutableOnlyDuringCall,

@@ -63,6 +63,7 @@ impl<const N: usize> From<[i64; N]> for Value {
 
 impl Value {
     /// Name of the value's type, as the CLI and errors spell it.
+    #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::String(_) => "string",
@@ -91,6 +92,7 @@ impl fmt::Display for Value {
 ///
 /// No text is made for it: what formats floats in Rust's library is a hundredth of a small plugin.
 #[doc(hidden)]
+#[must_use]
 pub fn shortest_decimal(number: f32) -> Option<(f64, u32)> {
     let mut scale = 1.0;
     for places in 0..16 {

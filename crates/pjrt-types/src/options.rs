@@ -75,27 +75,32 @@ impl std::error::Error for DecodeError {}
 impl DeviceAssignment {
     /// An assignment; `devices[replica * num_partitions + partition]` is a device id. None unless there is exactly
     /// one device for each replica and partition, and both counts are at least 1.
+    #[must_use]
     pub fn new(num_replicas: usize, num_partitions: usize, devices: Vec<i64>) -> Option<Self> {
         let count = num_replicas.checked_mul(num_partitions)?;
         (count > 0 && count == devices.len()).then_some(Self { num_replicas, num_partitions, devices })
     }
 
     /// Number of replicas.
+    #[must_use]
     pub fn num_replicas(&self) -> usize {
         self.num_replicas
     }
 
     /// Number of partitions.
+    #[must_use]
     pub fn num_partitions(&self) -> usize {
         self.num_partitions
     }
 
     /// Device ids, replica-major.
+    #[must_use]
     pub fn devices(&self) -> &[i64] {
         &self.devices
     }
 
     /// Device id of a replica and partition.
+    #[must_use]
     pub fn device(&self, replica: usize, partition: usize) -> Option<i64> {
         if partition >= self.num_partitions {
             return None;
@@ -104,6 +109,7 @@ impl DeviceAssignment {
     }
 
     /// The serialized `DeviceAssignmentProto`.
+    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         self.to_proto().encode_to_vec()
     }
@@ -174,6 +180,7 @@ impl Default for CompileOptions {
 
 impl CompileOptions {
     /// The serialized `CompileOptionsProto`.
+    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let overrides = self.env_option_overrides.iter().map(|(name, value)| {
             let value = match value {

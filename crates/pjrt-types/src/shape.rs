@@ -20,11 +20,13 @@ impl Shape {
     }
 
     /// Number of elements; none where an extent is negative or the product exceeds `usize`.
+    #[must_use]
     pub fn num_elements(&self) -> Option<usize> {
         self.dimensions.iter().try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?))
     }
 
     /// Bytes of the elements on the host, where sub-byte types take a whole byte each; none on overflow.
+    #[must_use]
     pub fn host_size(&self) -> Option<usize> {
         self.num_elements()?.checked_mul(self.element_type.host_size())
     }

@@ -43,22 +43,26 @@ impl UnknownFields {
     }
 
     /// Whether there are none.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.options.is_empty() && self.build.is_empty()
     }
 
     /// The value of a field of `CompileOptionsProto`: the content of text, bytes and messages, the encoded value of
     /// numbers. The last one where there are several.
+    #[must_use]
     pub fn field(&self, number: u64) -> Option<&[u8]> {
         Fields(&self.options).filter(|field| field.number == number).last().map(|field| field.value)
     }
 
     /// The same of `ExecutableBuildOptionsProto`.
+    #[must_use]
     pub fn build_field(&self, number: u64) -> Option<&[u8]> {
         Fields(&self.build).filter(|field| field.number == number).last().map(|field| field.value)
     }
 
     /// XLA's serialized `DebugOptions`, for backends that build on XLA.
+    #[must_use]
     pub fn debug_options(&self) -> Option<&[u8]> {
         self.build_field(DEBUG_OPTIONS)
     }

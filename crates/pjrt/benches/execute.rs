@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use pjrt::{ClientOptions, CompileOptions, ElementType, ExecuteOptions, Input, Plugin, Program, slot};
+use pjrt::raw::slot;
+use pjrt::{ClientOptions, CompileOptions, ElementType, ExecuteOptions, Input, Plugin, Program};
 use pjrt_sys::{PJRT_Api, Slot};
 
 const BATCH: usize = 200;

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 
 use pjrt_sys::*;
@@ -240,6 +241,12 @@ impl ExtensionNode {
         // SAFETY: C1: a node of this type is readable for its size; ours has at least `known` bytes.
         unsafe { std::ptr::copy_nonoverlapping(self.raw.0.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };
         Some(Foreign(copy))
+    }
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").field("version", &self.version()).field("struct_size", &self.struct_size).finish()
     }
 }
 

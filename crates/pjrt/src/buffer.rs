@@ -19,6 +19,15 @@ use crate::memory::Memory;
 use crate::read;
 
 /// An array on a device. Its contents may still be on their way; whatever uses the buffer waits for them.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let matrix = client.buffer_from_host(&[1, 2, 3, 4, 5, 6], &[2, 3])?;
+/// assert_eq!(matrix.shape()?.to_string(), "s32[2,3]");
+/// assert_eq!(matrix.to_host::<i32>()?, [1, 2, 3, 4, 5, 6]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Buffer {
     raw: Owned<PJRT_Buffer, Arc<ClientInner>>,
     shape: OnceLock<Shape>,
@@ -104,20 +113,12 @@ impl Buffer {
     }
 
     /// The extents in use; smaller than [`Buffer::dimensions`] where a dimension is dynamic.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Buffer_UnpaddedDimensions")]
     pub fn unpadded_dimensions(&self) -> Result<Vec<i64>, Error> {
         self.live()?.query::<slot::PJRT_Buffer_UnpaddedDimensions>().map(<[i64]>::to_vec)
     }
 
     /// Which dimensions are dynamic.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Buffer_DynamicDimensionIndices")]
     pub fn dynamic_dimension_indices(&self) -> Result<Vec<usize>, Error> {
         self.live()?.query::<slot::PJRT_Buffer_DynamicDimensionIndices>().map(<[usize]>::to_vec)
@@ -125,10 +126,6 @@ impl Buffer {
 
     /// How the elements lie in the device's memory; none where the plugin describes it by strides that are not those
     /// of a dense array.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Buffer_GetMemoryLayout")]
     pub fn memory_layout(&self) -> Result<Option<Layout>, Error> {
         type Function = slot::PJRT_Buffer_GetMemoryLayout;
@@ -196,20 +193,12 @@ impl Buffer {
     }
 
     /// Bytes the buffer takes on the device.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Buffer_OnDeviceSizeInBytes")]
     pub fn on_device_size(&self) -> Result<usize, Error> {
         self.live()?.query::<slot::PJRT_Buffer_OnDeviceSizeInBytes>()
     }
 
     /// The device whose memory holds the buffer.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Buffer_Device")]
     pub fn device(&self) -> Result<Device, Error> {
         let raw = self.device_raw()?;
@@ -226,10 +215,6 @@ impl Buffer {
     }
 
     /// The memory that holds the buffer.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Buffer_Memory")]
     pub fn memory(&self) -> Result<Memory, Error> {
         let raw = self.live()?.query::<slot::PJRT_Buffer_Memory>()?;
@@ -239,10 +224,6 @@ impl Buffer {
 
     /// Frees the device's memory, once operations under way are done with it, while handles remain. Dropping the
     /// buffer does the same.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Buffer_Delete")]
     pub fn delete(&self) -> Result<(), Error> {
         if self.deleted.swap(true, Ordering::AcqRel) {
@@ -252,10 +233,6 @@ impl Buffer {
     }
 
     /// Whether [`Buffer::delete`] was called, or the plugin has taken the memory.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Buffer_IsDeleted")]
     pub fn is_deleted(&self) -> Result<bool, Error> {
         if self.deleted.load(Ordering::Acquire) {
@@ -307,10 +284,6 @@ impl Buffer {
     }
 
     /// Whether the buffer is in memory of the host's processor.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Buffer_IsOnCpu")]
     pub fn is_on_cpu(&self) -> Result<bool, Error> {
         self.live()?.query::<slot::PJRT_Buffer_IsOnCpu>()

@@ -31,6 +31,22 @@ use crate::topology::{Parent, TopologyDescription};
 
 /// A plugin's devices, held by this process. Clones are the same client, which is destroyed when its last buffer,
 /// executable, device handle and clone are gone.
+///
+/// ```
+/// use pjrt::{ClientOptions, CompileOptions, Program};
+///
+/// let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let program = Program::mlir(
+///     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+///        %y = stablehlo.add %x, %x : tensor<2xf32>
+///        return %y : tensor<2xf32>
+///      }",
+/// );
+/// let double = client.compile(&program, &CompileOptions::default())?;
+/// let x = client.buffer_from_host(&[1.0f32, 2.0], &[2])?;
+/// assert_eq!(double.execute(&[&x])?[0].to_host::<f32>()?, [2.0, 4.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Client(Arc<ClientInner>);
 
@@ -182,40 +198,24 @@ impl Client {
     }
 
     /// Kind of platform, such as `cpu` or `tpu`.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Client_PlatformName")]
     pub fn platform_name(&self) -> Result<String, Error> {
         self.0.raw().query::<slot::PJRT_Client_PlatformName>().map(String::from)
     }
 
     /// Index of this process among those of a distributed program; 0 for a single process.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Client_ProcessIndex")]
     pub fn process_index(&self) -> Result<i32, Error> {
         self.0.raw().query::<slot::PJRT_Client_ProcessIndex>()
     }
 
     /// The platform's own words on its version.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Client_PlatformVersion")]
     pub fn platform_version(&self) -> Result<String, Error> {
         self.0.raw().query::<slot::PJRT_Client_PlatformVersion>().map(String::from)
     }
 
     /// The topology this client runs on.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Client_TopologyDescription")]
     pub fn topology(&self) -> Result<TopologyDescription, Error> {
         let raw = self.0.raw().query::<slot::PJRT_Client_TopologyDescription>()?;
@@ -225,20 +225,12 @@ impl Client {
     }
 
     /// All devices, also those of other processes.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Client_Devices")]
     pub fn devices(&self) -> Result<Vec<Device>, Error> {
         Device::list(&self.0, self.0.raw().query::<slot::PJRT_Client_Devices>()?, slot::PJRT_Client_Devices::NAME)
     }
 
     /// The devices this client can run programs on.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Client_AddressableDevices")]
     pub fn addressable_devices(&self) -> Result<Vec<Device>, Error> {
         let devices = self.0.raw().query::<slot::PJRT_Client_AddressableDevices>()?;
@@ -297,10 +289,6 @@ impl Client {
     }
 
     /// The memories this client can transfer data to and from.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Client_AddressableMemories")]
     pub fn memories(&self) -> Result<Vec<Memory>, Error> {
         let memories = self.0.raw().query::<slot::PJRT_Client_AddressableMemories>()?;

@@ -17,6 +17,18 @@ use crate::read;
 use crate::topology::Parent;
 
 /// A device of a client.
+///
+/// ```
+/// use pjrt::ClientOptions;
+///
+/// let options = ClientOptions::new().with("device_count", 2i64);
+/// let client = plugin_registry::open("cpu")?.client(&options)?;
+/// for device in client.addressable_devices()? {
+///     let x = client.buffer_from_host_to(&[1.0f32], &[1], &device)?;
+///     assert_eq!(x.device()?, device);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Device(Handle<PJRT_Device, Arc<ClientInner>>);
 
@@ -56,10 +68,6 @@ impl Device {
     }
 
     /// What kind of device this is, and where.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Device_GetDescription")]
     pub fn description(&self) -> Result<DeviceDescription, Error> {
         let raw = self.0.query::<slot::PJRT_Device_GetDescription>()?;
@@ -68,57 +76,33 @@ impl Device {
     }
 
     /// Id, unique among the devices of all processes; see [`DeviceDescription::id`].
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     pub fn id(&self) -> Result<i32, Error> {
         self.description()?.id()
     }
 
     /// The vendor's name for this kind of device; see [`DeviceDescription::kind`].
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     pub fn kind(&self) -> Result<String, Error> {
         self.description()?.kind()
     }
 
     /// Index of the process the device belongs to; see [`DeviceDescription::process_index`].
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     pub fn process_index(&self) -> Result<i32, Error> {
         self.description()?.process_index()
     }
 
     /// Whether the client can run programs on it.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Device_IsAddressable")]
     pub fn is_addressable(&self) -> Result<bool, Error> {
         self.0.query::<slot::PJRT_Device_IsAddressable>()
     }
 
     /// The hardware's own number, such as that of a CUDA device; -1 if it has none.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Device_LocalHardwareId")]
     pub fn local_hardware_id(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_Device_LocalHardwareId>()
     }
 
     /// The memories the device can use.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Device_AddressableMemories")]
     pub fn memories(&self) -> Result<Vec<Memory>, Error> {
         let memories = self.0.query::<slot::PJRT_Device_AddressableMemories>()?;
@@ -126,10 +110,6 @@ impl Device {
     }
 
     /// The memory its data is in when nothing else is said.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Device_DefaultMemory")]
     pub fn default_memory(&self) -> Result<Memory, Error> {
         let raw = self.0.query::<slot::PJRT_Device_DefaultMemory>()?;
@@ -166,7 +146,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// What the plugin reports.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.106.
     #[doc(alias = "PJRT_Device_ClearMemoryStats")]
     pub fn clear_memory_stats(&self) -> Result<(), Error> {
         self.0.query::<slot::PJRT_Device_ClearMemoryStats>()
@@ -199,7 +179,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// What the plugin reports.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.86.
     #[doc(alias = "PJRT_Device_CreateAsyncTrackingEvent")]
     pub fn track(&self, description: &str) -> Result<AsyncTrackingEvent, Error> {
         type Function = slot::PJRT_Device_CreateAsyncTrackingEvent;
@@ -218,7 +198,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// What the plugin reports.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.92.
     #[doc(alias = "PJRT_Device_GetAttributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         let args = self.0.query::<slot::PJRT_Device_GetAttributes>()?;
@@ -256,6 +236,14 @@ impl fmt::Debug for Device {
 }
 
 /// What kind of device something is, and where; the device itself may be absent.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let description = client.default_device()?.description()?;
+/// println!("{}: {}", description.id()?, description.kind()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct DeviceDescription(Handle<PJRT_DeviceDescription, Parent>);
 
@@ -269,60 +257,36 @@ impl DeviceDescription {
     }
 
     /// Id, unique among the devices of all processes.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_DeviceDescription_Id")]
     pub fn id(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_Id>()
     }
 
     /// Index of the process the device belongs to.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_DeviceDescription_ProcessIndex")]
     pub fn process_index(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_ProcessIndex>()
     }
 
     /// What the plugin says about this device, such as its coordinates.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_DeviceDescription_Attributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_Attributes>()
     }
 
     /// The vendor's name for this kind of device.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_DeviceDescription_Kind")]
     pub fn kind(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_Kind>().map(String::from)
     }
 
     /// A description for logs: long and unambiguous.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_DeviceDescription_DebugString")]
     pub fn debug_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_DebugString>().map(String::from)
     }
 
     /// A description for people: short, such as `CpuDevice(id=0)`.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_DeviceDescription_ToString")]
     pub fn display_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_ToString>().map(String::from)

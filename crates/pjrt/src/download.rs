@@ -1,6 +1,7 @@
 //! Device to host: `PJRT_Buffer_ToHostBuffer`.
 
 use std::ffi::c_void;
+use std::fmt;
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
@@ -38,6 +39,11 @@ impl Buffer {
     /// # Errors
     ///
     /// As for [`Buffer::to_host`], and `data` of another length than the buffer.
+    ///
+    /// # Aborts
+    ///
+    /// If the plugin cannot wait for the copy it started, the process aborts, because the plugin may still write to `data`.
+    /// [`Buffer::to_host`] and [`Buffer::to_host_async`] return an error in this case.
     pub fn to_host_into<T: Element + AnyBitPattern>(&self, data: &mut [T]) -> Result<(), Error> {
         let shape = self.typed_shape::<T>()?;
         let len = elements(shape)?;
@@ -344,6 +350,12 @@ where
         let memory = self.state.memory.lock().unwrap_or_else(PoisonError::into_inner).take();
         let memory = memory.ok_or_else(|| Error::invalid("the elements were taken from this future before"))?;
         checked(row_major(memory, 1, self.state.reorder.as_ref()))
+    }
+}
+
+impl<T: Element> fmt::Debug for HostRead<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostRead").finish_non_exhaustive()
     }
 }
 

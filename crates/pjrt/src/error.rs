@@ -26,6 +26,15 @@ pub enum ErrorKind {
 }
 
 /// An error of this crate; owns its memory and outlives the plugin's objects.
+///
+/// ```
+/// # use pjrt::{ClientOptions, CompileOptions, ErrorKind, Program};
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let error = client.compile(&Program::mlir("not a program"), &CompileOptions::default()).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Plugin);
+/// assert_eq!(error.function(), Some("PJRT_Client_Compile"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -163,4 +172,9 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    /// For errors of kind [`ErrorKind::Load`], the cause of the failure to load. The message contains the rest.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.load.as_ref().and_then(std::error::Error::source)
+    }
+}

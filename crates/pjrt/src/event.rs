@@ -21,6 +21,16 @@ use crate::in_flight::Ticket;
 ///
 /// Wait for it with [`Event::wait`] or `.await`; either gives the error the operation ended with. An event may be
 /// dropped at any time: the operation goes on.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let x = client.buffer_from_host(&[1.0f32; 1000], &[1000])?;
+/// let ready = x.ready_event()?;
+/// ready.wait()?; // or `ready.await?` in an async function
+/// assert!(ready.is_ready()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the operation may fail, which only its event tells"]
 pub struct Event {
     raw: Owned<PJRT_Event, Arc<ClientInner>>,

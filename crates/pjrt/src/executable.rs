@@ -16,6 +16,23 @@ use crate::serialized::{SerializedExecutable, identity};
 use crate::topology::Parent;
 
 /// A compiled program: what can be said about it, and its serialized form.
+///
+/// ```
+/// # use pjrt::{ClientOptions, CompileOptions, Program};
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// # let program = Program::mlir(
+/// #     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+/// #        %y = stablehlo.add %x, %x : tensor<2xf32>
+/// #        return %y : tensor<2xf32>
+/// #      }",
+/// # );
+/// let loaded = client.compile(&program, &CompileOptions::default())?;
+/// let executable = loaded.executable();
+/// assert_eq!(executable.output_shapes()?[0].to_string(), "f32[2]");
+/// let stored = executable.serialize()?;
+/// client.deserialize_and_load(&stored)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Executable(Owned<PJRT_Executable, Parent>);
 
 impl Executable {
@@ -33,40 +50,24 @@ impl Executable {
     }
 
     /// Name of the program.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Executable_Name")]
     pub fn name(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_Executable_Name>().map(String::from)
     }
 
     /// Copies of the program that run on different data.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Executable_NumReplicas")]
     pub fn num_replicas(&self) -> Result<usize, Error> {
         self.0.query::<slot::PJRT_Executable_NumReplicas>()
     }
 
     /// Devices one copy is spread over.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Executable_NumPartitions")]
     pub fn num_partitions(&self) -> Result<usize, Error> {
         self.0.query::<slot::PJRT_Executable_NumPartitions>()
     }
 
     /// The program after the compiler's work, in a format the plugin names; for XLA an `HloModuleProto`.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Executable_OptimizedProgram")]
     pub fn optimized_program(&self) -> Result<OptimizedProgram, Error> {
         type Function = slot::PJRT_Executable_OptimizedProgram;
@@ -91,30 +92,18 @@ impl Executable {
     }
 
     /// Number of arrays the program gives on each device.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Executable_NumOutputs")]
     pub fn num_outputs(&self) -> Result<usize, Error> {
         self.0.query::<slot::PJRT_Executable_NumOutputs>()
     }
 
     /// Bytes of machine code.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Executable_SizeOfGeneratedCodeInBytes")]
     pub fn size_of_generated_code(&self) -> Result<i64, Error> {
         self.0.query::<slot::PJRT_Executable_SizeOfGeneratedCodeInBytes>()
     }
 
     /// Bytes that executables of equal programs, options and compilers share.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Executable_Fingerprint")]
     pub fn fingerprint(&self) -> Result<Vec<u8>, Error> {
         let bytes = self.0.query::<slot::PJRT_Executable_Fingerprint>()?;
@@ -122,20 +111,12 @@ impl Executable {
     }
 
     /// The compiler's estimates of what a run costs.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Executable_GetCostAnalysis")]
     pub fn cost_analysis(&self) -> Result<Vec<NamedValue>, Error> {
         self.0.query::<slot::PJRT_Executable_GetCostAnalysis>()
     }
 
     /// The memory a run needs.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Executable_GetCompiledMemoryStats")]
     pub fn compiled_memory_stats(&self) -> Result<CompiledMemoryStats, Error> {
         let args = self.0.query::<slot::PJRT_Executable_GetCompiledMemoryStats>()?;
@@ -191,7 +172,7 @@ impl Executable {
     ///
     /// # Errors
     ///
-    /// What the plugin reports.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.102.
     #[doc(alias = "PJRT_Executable_ParameterMemoryKinds")]
     pub fn parameter_memory_kinds(&self) -> Result<Vec<String>, Error> {
         type Function = slot::PJRT_Executable_ParameterMemoryKinds;
@@ -201,10 +182,6 @@ impl Executable {
     }
 
     /// Kinds of memory the outputs are put in.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Executable_OutputMemoryKinds")]
     pub fn output_memory_kinds(&self) -> Result<Vec<String>, Error> {
         type Function = slot::PJRT_Executable_OutputMemoryKinds;
@@ -215,10 +192,6 @@ impl Executable {
 
     /// The executable as bytes, for [`Client::deserialize_and_load`](crate::Client::deserialize_and_load) with the
     /// same build of the plugin, in this process or another.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Executable_Serialize")]
     pub fn serialize(&self) -> Result<SerializedExecutable, Error> {
         type Function = slot::PJRT_Executable_Serialize;
@@ -281,6 +254,7 @@ impl fmt::Debug for Executable {
 
 /// A program after the compiler's work.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OptimizedProgram {
     /// Name of the format, such as `hlo_with_config` or `mlir`.
     pub format: String,
@@ -288,21 +262,32 @@ pub struct OptimizedProgram {
     pub code: Vec<u8>,
 }
 
-/// The memory a run needs, in bytes; 0 where the plugin does not say.
+/// The memory that a run needs, in bytes. Fields that the plugin does not report are 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the names of the C API")]
 pub struct CompiledMemoryStats {
+    /// The compiled program, on the device.
     pub generated_code_size: i64,
+    /// The arguments, on the device.
     pub argument_size: i64,
+    /// The outputs, on the device. Outputs that take the memory of a donated argument count too.
     pub output_size: i64,
+    /// Outputs that take the memory of a donated argument.
     pub alias_size: i64,
+    /// Temporary memory of a run, on the device.
     pub temp_size: i64,
+    /// The part of the compiled program in host memory.
     pub host_generated_code_size: i64,
+    /// Arguments in host memory.
     pub host_argument_size: i64,
+    /// Outputs in host memory.
     pub host_output_size: i64,
+    /// Outputs in host memory that take the memory of a donated argument.
     pub host_alias_size: i64,
+    /// Temporary host memory of a run.
     pub host_temp_size: i64,
+    /// The most device memory in use at one time during a run.
     pub peak_memory: i64,
+    /// All device memory that the program allocates.
     pub total_size: i64,
 }

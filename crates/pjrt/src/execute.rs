@@ -48,7 +48,25 @@ impl Input<'_> {
 }
 
 /// How to run a program.
+///
+/// ```
+/// # use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// # let program = Program::mlir(
+/// #     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+/// #        %y = stablehlo.add %x, %x : tensor<2xf32>
+/// #        return %y : tensor<2xf32>
+/// #      }",
+/// # );
+/// let double = client.compile(&program, &CompileOptions::default())?;
+/// let x = client.buffer_from_host(&[1.0f32, 2.0], &[2])?;
+/// let run = double.execute_with([Input::Borrow(&x)], &ExecuteOptions::new().with_launch_id(7))?;
+/// run.done.wait()?;
+/// assert_eq!(run.outputs[0].to_host::<f32>()?, [2.0, 4.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ExecuteOptions {
     /// Number of a launch that several processes or devices make together; 0 for none.
     pub launch_id: i32,
@@ -61,6 +79,40 @@ pub struct ExecuteOptions {
 }
 
 impl ExecuteOptions {
+    /// No launch id, no location, the device of the program, and no context.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the number of the launch, [`ExecuteOptions::launch_id`].
+    #[must_use]
+    pub fn with_launch_id(mut self, launch_id: i32) -> Self {
+        self.launch_id = launch_id;
+        self
+    }
+
+    /// Sets the place in the caller's source, [`ExecuteOptions::call_location`].
+    #[must_use]
+    pub fn with_call_location(mut self, location: impl Into<CString>) -> Self {
+        self.call_location = Some(location.into());
+        self
+    }
+
+    /// Sets the device of a portable executable's run, [`ExecuteOptions::device`].
+    #[must_use]
+    pub fn with_device(mut self, device: &Device) -> Self {
+        self.device = Some(device.clone());
+        self
+    }
+
+    /// Sets the data for custom calls, [`ExecuteOptions::context`].
+    #[must_use]
+    pub fn with_context(mut self, context: ExecuteContext) -> Self {
+        self.context = Some(context);
+        self
+    }
+
     /// Keeps the context until the run of that event has ended; for ever where there is no event, since nothing tells
     /// when the run is done with it.
     fn keep_context(&self, run: Option<&Event>) {
@@ -74,6 +126,7 @@ impl ExecuteOptions {
 
 /// A run on one device.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Execution {
     /// The outputs, which may still be on their way.
     pub outputs: Vec<Buffer>,
@@ -83,6 +136,7 @@ pub struct Execution {
 
 /// A run on several devices.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ShardedExecution {
     /// The outputs of each device, which may still be on their way.
     pub outputs: Vec<Vec<Buffer>>,

@@ -7,6 +7,15 @@ use crate::element;
 use crate::error::Error;
 
 /// A row-major array on the host, of any element type. Types smaller than a byte take one byte for each element.
+///
+/// ```
+/// use pjrt::HostArray;
+///
+/// let array = HostArray::from_elements(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+/// assert_eq!(array.shape().to_string(), "f32[2,2]");
+/// assert_eq!(array.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostArray {
     shape: Shape,

@@ -13,6 +13,45 @@ use crate::read;
 /// A store shared by the processes of one distributed program.
 ///
 /// The plugin calls it from any thread, until its client is destroyed. Keys of different plugins must not collide.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::sync::{Arc, Condvar, Mutex};
+/// use std::time::Duration;
+///
+/// use pjrt::{ClientOptions, ErrorCode, KeyValueStore};
+///
+/// /// A store for clients of one process.
+/// #[derive(Default)]
+/// struct InProcess {
+///     values: Mutex<HashMap<String, Vec<u8>>>,
+///     changed: Condvar,
+/// }
+///
+/// impl KeyValueStore for InProcess {
+///     fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>, (ErrorCode, String)> {
+///         let absent = |values: &mut HashMap<String, Vec<u8>>| !values.contains_key(key);
+///         let values = self.values.lock().unwrap();
+///         let (values, _) = self.changed.wait_timeout_while(values, timeout, absent).unwrap();
+///         values.get(key).cloned().ok_or_else(|| (ErrorCode::DEADLINE_EXCEEDED, format!("no value for {key} in time")))
+///     }
+///
+///     fn try_get(&self, key: &str) -> Result<Vec<u8>, (ErrorCode, String)> {
+///         let value = self.values.lock().unwrap().get(key).cloned();
+///         value.ok_or_else(|| (ErrorCode::NOT_FOUND, format!("no value for {key}")))
+///     }
+///
+///     fn put(&self, key: &str, value: &[u8]) -> Result<(), (ErrorCode, String)> {
+///         self.values.lock().unwrap().insert(key.to_owned(), value.to_vec());
+///         self.changed.notify_all();
+///         Ok(())
+///     }
+/// }
+///
+/// let options = ClientOptions::new().with_key_value_store(Arc::new(InProcess::default()));
+/// let client = plugin_registry::open("cpu")?.client(&options)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait KeyValueStore: Send + Sync + 'static {
     /// The value of a key, waiting for it up to `timeout`.
     ///

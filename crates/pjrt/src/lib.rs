@@ -25,13 +25,15 @@
 //!
 //! - Children keep parents alive: a [`Buffer`] holds its [`Client`], which holds its [`Plugin`]. Handles are
 //!   `Send + Sync`; any order of dropping is right.
+//! - A function that calls the plugin returns the error that the plugin reports. The section *Errors* of a function lists
+//!   only what it adds to that.
 //! - A function the plugin lacks is an [`Error`] of kind [`ErrorKind::Unsupported`] that names the function;
 //!   [`Plugin::supports`] asks beforehand.
 //! - An asynchronous operation owns the host memory it uses until the plugin says it is done, even when its future is
 //!   dropped or leaked.
 //! - [`contracts`] states what a plugin must promise (C1 to C9) and what this crate guarantees in return.
 
-pub mod api;
+mod api;
 mod buffer;
 mod client;
 mod device;
@@ -85,7 +87,6 @@ pub use memory::Memory;
 pub use options::ClientOptions;
 #[doc(inline)]
 pub use pjrt_sys::contracts;
-pub use pjrt_sys::{StaticApi, extension_slot, for_each_slot, slot};
 pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
     MemoryStats, NamedValue, OptionOverride, Shape, Value,
@@ -95,6 +96,17 @@ pub use program::Program;
 pub use serialized::{SerializedExecutable, SerializedTopology};
 pub use topology::TopologyDescription;
 pub use upload::Placement;
+
+/// The C function table of a plugin and its raw declarations, for code that needs what the safe API lacks.
+///
+/// This module and the functions whose signatures name it ([`Plugin::api`], [`Plugin::supports`], [`Plugin::from_static`])
+/// follow the PJRT header, so they may change with any minor version of this crate. The rest of the crate does not expose
+/// types of `pjrt-sys`.
+pub mod raw {
+    pub use pjrt_sys::{Slot, StaticApi, extension_slot, for_each_slot, slot};
+
+    pub use crate::api::{Api, Function};
+}
 
 /// Tests the examples of the package's README.
 #[cfg(doctest)]

@@ -19,7 +19,7 @@ use crate::load_error::LoadErrorKind;
 /// The library's initializers and its `GetPjrtApi` may run: they keep contract C1.
 pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Api), LoadErrorKind> {
     // The loader's message for a missing file cannot be told from that for a missing dependency.
-    std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.to_string()))?;
+    std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
     // SAFETY: running the library's initializers is this function's contract.
     let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(describe(&error)))?;
     // SAFETY: C1: a symbol of this name has this type.
@@ -36,7 +36,7 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
 ///
 /// The library's initializers may run, and a function of that name has this type and may be called at any time.
 pub(crate) unsafe fn get_pointer(path: &Path, function: &str) -> Result<Option<*const c_void>, LoadErrorKind> {
-    std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.to_string()))?;
+    std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
     // SAFETY: running the library's initializers is this function's contract.
     let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(describe(&error)))?;
     // It stays mapped, with the function or without it: it may be a plugin that started threads as it was opened.

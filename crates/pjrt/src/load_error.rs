@@ -1,7 +1,8 @@
 //! Why a plugin could not be loaded.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, io};
 
 use pjrt_types::{ApiVersion, MIN_MINOR};
 
@@ -18,8 +19,8 @@ pub struct LoadError {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LoadErrorKind {
-    /// There is no such file, or it cannot be opened; the operating system's words.
-    File(String),
+    /// The file does not exist or cannot be opened.
+    File(Arc<io::Error>),
     /// The dynamic loader refuses the file; its words, which name missing libraries and symbols.
     Library(String),
     /// The library has no function `GetPjrtApi`; the dynamic loader's words.
@@ -114,11 +115,16 @@ impl fmt::Display for LoadErrorKind {
 
 impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.kind {
-            LoadErrorKind::Initialize(error) => Some(error),
+        std::error::Error::source(&self.kind)
+    }
+}
+
+impl std::error::Error for LoadErrorKind {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::File(error) => Some(error),
+            Self::Initialize(error) => Some(error),
             _ => None,
         }
     }
 }
-
-impl std::error::Error for LoadErrorKind {}

@@ -21,6 +21,24 @@ use crate::read;
 use crate::topology::Parent;
 
 /// A compiled program on the devices of a client, ready to run.
+///
+/// ```
+/// # use pjrt::{ClientOptions, CompileOptions, Program};
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// # let program = Program::mlir(
+/// #     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+/// #        %y = stablehlo.add %x, %x : tensor<2xf32>
+/// #        return %y : tensor<2xf32>
+/// #      }",
+/// # );
+/// let double = client.compile(&program, &CompileOptions::default())?;
+/// let mut x = client.buffer_from_host(&[1.0f32, 2.0], &[2])?;
+/// for _ in 0..3 {
+///     x = double.execute(&[&x])?.remove(0);
+/// }
+/// assert_eq!(x.to_host::<f32>()?, [8.0, 16.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct LoadedExecutable {
     raw: Owned<PJRT_LoadedExecutable, Arc<ClientInner>>,
     executable: Executable,
@@ -142,7 +160,7 @@ impl LoadedExecutable {
     ///
     /// # Errors
     ///
-    /// What the plugin reports.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.96.
     #[doc(alias = "PJRT_LoadedExecutable_AddressableDeviceLogicalIds")]
     pub fn logical_device_ids(&self) -> Result<Vec<(i32, i32)>, Error> {
         let ids = self.live()?.query::<slot::PJRT_LoadedExecutable_AddressableDeviceLogicalIds>()?;
@@ -166,10 +184,6 @@ impl LoadedExecutable {
     }
 
     /// Frees what the program takes on its devices, once runs under way are done, while handles remain.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_LoadedExecutable_Delete")]
     pub fn delete(&self) -> Result<(), Error> {
         if self.deleted.swap(true, Ordering::AcqRel) {
@@ -179,10 +193,6 @@ impl LoadedExecutable {
     }
 
     /// Whether [`LoadedExecutable::delete`] was called.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_LoadedExecutable_IsDeleted")]
     pub fn is_deleted(&self) -> Result<bool, Error> {
         // XLA's CPU plugins go on saying no.

@@ -13,6 +13,17 @@ use crate::handle::Handle;
 use crate::read;
 
 /// A memory of a client, such as a device's own or host memory the device can reach.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let device = client.default_device()?;
+/// let memories = device.memories()?;
+/// let pinned = memories.iter().find(|memory| memory.kind().is_ok_and(|kind| kind == "pinned_host"));
+/// let x = client.buffer_from_host_to(&[1.0f32], &[1], pinned.ok_or("the device has no pinned memory")?)?;
+/// assert_eq!(x.memory()?.kind()?, "pinned_host");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Memory(Handle<PJRT_Memory, Arc<ClientInner>>);
 
@@ -48,60 +59,36 @@ impl Memory {
     }
 
     /// Id, unique among the client's memories.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Memory_Id")]
     pub fn id(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_Memory_Id>()
     }
 
     /// The platform's name for this kind of memory, such as `device` or `pinned_host`.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Memory_Kind")]
     pub fn kind(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_Memory_Kind>().map(String::from)
     }
 
     /// The platform's number for this kind of memory.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Memory_Kind_Id")]
     pub fn kind_id(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_Memory_Kind_Id>()
     }
 
     /// A description for logs: long and unambiguous.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Memory_DebugString")]
     pub fn debug_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_Memory_DebugString>().map(String::from)
     }
 
     /// A description for people.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Memory_ToString")]
     pub fn display_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_Memory_ToString>().map(String::from)
     }
 
     /// The devices that can use this memory.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Memory_AddressableByDevices")]
     pub fn devices(&self) -> Result<Vec<Device>, Error> {
         let devices = self.0.query::<slot::PJRT_Memory_AddressableByDevices>()?;

@@ -9,6 +9,15 @@ use crate::error::Error;
 use crate::key_value::KeyValueStore;
 
 /// Options for creating a client: names and values the plugin defines, and the store that processes share.
+///
+/// ```
+/// use pjrt::ClientOptions;
+///
+/// let options = ClientOptions::new().with("device_count", 2i64).with("memory_limit", "64MiB");
+/// let client = plugin_registry::open("cpu")?.client(&options)?;
+/// assert_eq!(client.devices()?.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct ClientOptions {
     pub(crate) values: Vec<NamedValue>,

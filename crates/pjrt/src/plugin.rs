@@ -23,6 +23,17 @@ use crate::named_value;
 use crate::options::ClientOptions;
 
 /// A loaded plugin. Clones are the same plugin; it stays loaded until the process ends.
+///
+/// ```
+/// use pjrt::ClientOptions;
+/// use pjrt::raw::slot::PJRT_Buffer_CopyToDevice;
+///
+/// let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let plugin = client.plugin();
+/// assert!(plugin.api_version().minor >= 57);
+/// assert!(plugin.supports::<PJRT_Buffer_CopyToDevice>());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Plugin(Arc<PluginInner>);
 
@@ -96,7 +107,7 @@ impl Plugin {
     pub unsafe fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref();
         let fail = |kind| LoadError::new(Some(path), kind);
-        let canonical = path.canonicalize().map_err(|error| fail(LoadErrorKind::File(error.to_string())))?;
+        let canonical = path.canonicalize().map_err(|error| fail(LoadErrorKind::File(error.into())))?;
         let known = registry().by_path.get(&canonical).cloned();
         let (loaded, library, table) = match known {
             Some(known) => known,
@@ -135,7 +146,7 @@ impl Plugin {
     pub unsafe fn load_replacement(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref();
         let fail = |kind| LoadError::new(Some(path), kind);
-        let canonical = path.canonicalize().map_err(|error| fail(LoadErrorKind::File(error.to_string())))?;
+        let canonical = path.canonicalize().map_err(|error| fail(LoadErrorKind::File(error.into())))?;
         let number = {
             let mut registry = registry();
             registry.replacements += 1;
@@ -229,7 +240,7 @@ impl Plugin {
         self.0.path.as_deref()
     }
 
-    /// Whether the plugin has that function, such as [`slot::PJRT_Buffer_Bitcast`](crate::slot::PJRT_Buffer_Bitcast).
+    /// Whether the plugin has that function, such as [`slot::PJRT_Buffer_Bitcast`](crate::raw::slot::PJRT_Buffer_Bitcast).
     /// It may still answer that it does not implement it.
     pub fn supports<S: Slot<Table = PJRT_Api>>(&self) -> bool {
         self.0.api.supports::<S>()
@@ -237,10 +248,6 @@ impl Plugin {
 
     /// What the plugin says about itself; common names are `xla_version`, `stablehlo_current_version` and
     /// `stablehlo_minimum_version`. A plugin without the function says nothing.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_Plugin_Attributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         let mut args = PJRT_Plugin_Attributes_Args::new();

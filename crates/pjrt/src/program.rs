@@ -6,6 +6,13 @@ use std::ffi::c_char;
 use pjrt_sys::{AbiStruct, PJRT_Program};
 
 /// A program to compile: its bytes, and the name of their format.
+///
+/// ```
+/// use pjrt::Program;
+///
+/// let program = Program::mlir("func.func @main() { return }");
+/// assert_eq!(program.format(), "mlir");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     format: Cow<'static, str>,

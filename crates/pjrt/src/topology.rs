@@ -37,6 +37,22 @@ impl Owner for Parent {
 }
 
 /// A set of devices and how they are connected, with which programs can be compiled where the devices are absent.
+///
+/// ```
+/// # use pjrt::{ClientOptions, CompileOptions, Program};
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// # let program = Program::mlir(
+/// #     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+/// #        %y = stablehlo.add %x, %x : tensor<2xf32>
+/// #        return %y : tensor<2xf32>
+/// #      }",
+/// # );
+/// let topology = client.topology()?;
+/// let options = CompileOptions::default();
+/// let executable = topology.compile(&program, &options)?;
+/// client.load_executable(&executable, &options)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct TopologyDescription(Handle<PJRT_TopologyDescription, Parent>);
 
@@ -95,7 +111,7 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// What the plugin reports.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.75.
     ///
     /// # Safety
     ///
@@ -112,30 +128,18 @@ impl TopologyDescription {
     }
 
     /// Kind of platform, such as `cpu` or `tpu`.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_TopologyDescription_PlatformName")]
     pub fn platform_name(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_PlatformName>().map(String::from)
     }
 
     /// The platform's own words on its version.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_TopologyDescription_PlatformVersion")]
     pub fn platform_version(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_PlatformVersion>().map(String::from)
     }
 
     /// The devices, in an order that does not change while the process runs.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_TopologyDescription_GetDeviceDescriptions")]
     pub fn device_descriptions(&self) -> Result<Vec<DeviceDescription>, Error> {
         let name = slot::PJRT_TopologyDescription_GetDeviceDescriptions::NAME;
@@ -150,10 +154,6 @@ impl TopologyDescription {
 
     /// The topology as bytes, for [`TopologyDescription::deserialize`] with the same build of the plugin. For the key of a
     /// cache, use [`SerializedTopology::payload`] or [`TopologyDescription::fingerprint`].
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_TopologyDescription_Serialize")]
     pub fn serialize(&self) -> Result<SerializedTopology, Error> {
         type Function = slot::PJRT_TopologyDescription_Serialize;
@@ -170,10 +170,6 @@ impl TopologyDescription {
     }
 
     /// What the plugin says about the topology.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_TopologyDescription_Attributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_Attributes>()
@@ -183,7 +179,7 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// What the plugin reports.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.101.
     #[doc(alias = "PJRT_TopologyDescription_Fingerprint")]
     pub fn fingerprint(&self) -> Result<u64, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_Fingerprint>()

@@ -19,9 +19,10 @@ use device_plugin::{
 use pjrt::extensions::{
     Ffi, HandlerTraits, Layouts, MemoryDescriptions, Profiler, RawBuffers, Shardings, Stream, Streams,
 };
+use pjrt::raw::extension_slot;
 use pjrt::{
     Client, ClientOptions, CompileOptions, ErrorCode, ErrorKind, ExecuteContext, ExecuteOptions, Input,
-    LoadedExecutable, Plugin, Program, extension_slot,
+    LoadedExecutable, Plugin, Program,
 };
 
 /// A device that offers everything. Its programs echo one array of two 32-bit integers; `later` ends when
@@ -273,7 +274,7 @@ fn custom_calls_and_their_data() {
     assert_eq!(twice.code(), ErrorCode::ALREADY_EXISTS);
     let client = client();
     let x = client.buffer_from_host(&[5i32, 6], &[2]).unwrap();
-    let options = ExecuteOptions { context: Some(context), ..ExecuteOptions::default() };
+    let options = ExecuteOptions::new().with_context(context);
     let run = compile(&client, "echo").execute_with([Input::from(&x)], &options).unwrap();
     run.done.wait().unwrap();
     assert_eq!(std::mem::take(&mut *DATA.lock().unwrap()), [data.as_ptr().addr()]);

@@ -69,7 +69,7 @@ fn buffers_of_other_clients_and_plugins_are_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert_eq!(error.to_string(), "argument 0 belongs to another client than the program");
         assert!(executable.execute_with([Input::Donate(buffer)], &ExecuteOptions::default()).is_err());
-        let options = ExecuteOptions { device: Some(stranger.default_device().unwrap()), ..ExecuteOptions::default() };
+        let options = ExecuteOptions::new().with_device(&stranger.default_device().unwrap());
         let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
         assert!(executable.execute_with([Input::Borrow(&buffer)], &options).is_err());
     }
@@ -170,7 +170,7 @@ fn a_context_outlives_a_run_whose_outputs_are_null() {
     for sharded in [false, true] {
         fake.null_outputs.store(true, SeqCst);
         fake.manual.store(true, SeqCst);
-        let options = ExecuteOptions { context: Some(ExecuteContext::new(&plugin).unwrap()), ..Default::default() };
+        let options = ExecuteOptions::new().with_context(ExecuteContext::new(&plugin).unwrap());
         let error = if sharded {
             executable.execute_sharded(vec![vec![Input::Borrow(&buffer)]], &options).unwrap_err()
         } else {

@@ -14,7 +14,8 @@ use device_plugin::{
     Placement, Result, device_plugin,
 };
 use pjrt::extensions::PhaseCompile;
-use pjrt::{ClientOptions, CompileOptions, ErrorKind, Plugin, StaticApi};
+use pjrt::raw::StaticApi;
+use pjrt::{ClientOptions, CompileOptions, ErrorKind, Plugin};
 use pjrt_sys::*;
 
 struct Plain;

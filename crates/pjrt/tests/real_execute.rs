@@ -200,7 +200,7 @@ fn a_portable_program_runs_where_it_is_told() {
         let increment = client.compile(&Program::mlir(INCREMENT), &options).unwrap();
         for device in &devices {
             let x = client.buffer_from_host_to(&[1.0f32; 4], &[4], device).unwrap();
-            let options = ExecuteOptions { device: Some(device.clone()), ..ExecuteOptions::default() };
+            let options = ExecuteOptions::new().with_device(device);
             let run = increment.execute_with([Input::Borrow(&x)], &options).unwrap();
             run.done.wait().unwrap();
             assert_eq!(run.outputs[0].device().unwrap(), *device);

@@ -51,7 +51,7 @@ fn data_for_custom_calls_is_registered_and_travels_with_a_run() {
         // SAFETY: as above.
         let again = unsafe { ffi.add_user_data(&context, id, data) };
         assert_eq!(again.unwrap_err().kind(), ErrorKind::Plugin);
-        let options = ExecuteOptions { context: Some(context), ..ExecuteOptions::default() };
+        let options = ExecuteOptions::new().with_context(context);
         let x = client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();
         let program = compile(client, DOUBLE);
         let runs: Vec<_> = (0..3).map(|_| program.execute_with([Input::from(&x)], &options).unwrap()).collect();

@@ -15,9 +15,10 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use fake::{Fake, plugin_of, table};
-use pjrt::extension_slot::PJRT_Layouts_PJRT_Executable_GetParameterLayouts as ParameterLayouts;
 use pjrt::extensions::{Ffi, Layouts, Profiler, RawBuffers, Streams};
-use pjrt::{ErrorKind, LoadErrorKind, Plugin, StaticApi, extension_slot, slot};
+use pjrt::raw::extension_slot::PJRT_Layouts_PJRT_Executable_GetParameterLayouts as ParameterLayouts;
+use pjrt::raw::{StaticApi, extension_slot, slot};
+use pjrt::{ErrorKind, LoadErrorKind, Plugin};
 use pjrt_sys::*;
 
 unsafe extern "C" {

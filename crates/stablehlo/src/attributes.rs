@@ -270,17 +270,20 @@ fn spent() -> Error {
 
 impl Attribute {
     /// The value of an integer or boolean attribute.
+    #[must_use]
     pub fn as_integer(&self) -> Option<i64> {
         integer(self)
     }
 
     /// The values of a list of integers or booleans, in any of MLIR's spellings: `[1, 2]`, `array<i64: 1, 2>`,
     /// `dense<[1, 2]>`.
+    #[must_use]
     pub fn as_integers(&self) -> Option<Vec<i64>> {
         ints(self)
     }
 
     /// The value of a string attribute or the name of a symbol, if it is UTF-8.
+    #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(bytes) => std::str::from_utf8(bytes).ok(),

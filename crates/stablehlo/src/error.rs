@@ -76,31 +76,37 @@ impl Error {
     }
 
     /// What is wrong, without the place.
+    #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
     /// Byte of the program at which reading stopped; `None` where the error is not about one byte.
+    #[must_use]
     pub fn offset(&self) -> Option<usize> {
         self.0.offset
     }
 
     /// Line and column of [`Error::offset`] in a text program, both from 1, columns in bytes.
+    #[must_use]
     pub fn line_column(&self) -> Option<(usize, usize)> {
         self.0.line_column
     }
 
     /// Full name of the op concerned, such as `stablehlo.add`.
+    #[must_use]
     pub fn op(&self) -> Option<&str> {
         self.0.op.as_deref()
     }
 
     /// Symbol name of the function concerned.
+    #[must_use]
     pub fn func(&self) -> Option<&str> {
         self.0.func.as_deref()
     }
 
     /// Source location the producer recorded for the op concerned.
+    #[must_use]
     pub fn location(&self) -> Option<&str> {
         self.0.location.as_deref()
     }

@@ -45,6 +45,7 @@ impl fmt::Display for Hazard {
 
 /// Whether a program in any form may hold a hazard. Names are spelled out in text, in portable artifacts and in HLO, so a
 /// program without them need not be read.
+#[must_use]
 pub fn may_have_hazards(program: &[u8]) -> bool {
     [&b"set_dimension_size"[..], b"set-dimension-size", b"TopK"].iter().any(|name| contains(program, name))
 }
@@ -62,6 +63,7 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
 }
 
 /// The hazards that can be seen in a program without running it.
+#[must_use]
 pub fn hazards(module: &Module) -> Vec<Hazard> {
     module.funcs.iter().flat_map(of_func).collect()
 }

@@ -558,6 +558,7 @@ impl fmt::Debug for Literal {
 
 impl Module {
     /// The entry function: the one named `main`, or the only public one.
+    #[must_use]
     pub fn entry(&self) -> Option<&Func> {
         self.func("main").or_else(|| {
             let mut public = self.funcs.iter().filter(|f| f.public);
@@ -566,6 +567,7 @@ impl Module {
     }
 
     /// The function of that symbol name.
+    #[must_use]
     pub fn func(&self, name: &str) -> Option<&Func> {
         self.funcs.iter().find(|f| f.name == name)
     }
@@ -573,21 +575,25 @@ impl Module {
 
 impl Func {
     /// An attribute of an argument, such as `tf.aliasing_output`.
+    #[must_use]
     pub fn arg_attribute(&self, index: usize, name: &str) -> Option<&Attribute> {
         self.arg_attributes.get(index)?.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 
     /// An attribute of a result, such as `jax.result_info`.
+    #[must_use]
     pub fn result_attribute(&self, index: usize, name: &str) -> Option<&Attribute> {
         self.result_attributes.get(index)?.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 
     /// Argument values.
+    #[must_use]
     pub fn args(&self) -> &[ValueId] {
         &self.body.args
     }
 
     /// Type of a value.
+    #[must_use]
     pub fn ty(&self, value: ValueId) -> &Type {
         &self.values[value.0 as usize]
     }

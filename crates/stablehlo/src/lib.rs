@@ -88,6 +88,7 @@ pub fn parse(program: impl Into<Bytes>) -> Result<ir::Module> {
 }
 
 /// Whether a program begins as portable artifacts do. Anything else is read as text.
+#[must_use]
 pub fn is_artifact(program: &[u8]) -> bool {
     program.starts_with(&bytecode::MAGIC)
 }

@@ -40,6 +40,7 @@ impl Literal {
     }
 
     /// The elements as integers, if they are integers or booleans and, for a splat, not absurdly many.
+    #[must_use]
     pub fn integers(&self) -> Option<Vec<i64>> {
         let element = self.ty.element;
         if !(element.is_integer() || element == ElementType::Bool) {

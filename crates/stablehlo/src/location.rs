@@ -13,6 +13,7 @@ impl Module {
     /// Where an op came from, in one line: `jit(f)/add at f.py:3:10 from g.py:8:1`. Empty when nothing is recorded.
     ///
     /// A place without a file name is in the program text itself. Very long or deep chains are cut.
+    #[must_use]
     pub fn location(&self, id: LocationId) -> String {
         let mut text = String::new();
         self.write_location(&mut text, id, 0);

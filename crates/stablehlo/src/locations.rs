@@ -33,16 +33,19 @@ impl Locations {
     }
 
     /// How many locations there are: ids below it name one.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.in_artifact() + self.listed.len()
     }
 
     /// Whether there are none.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The location of that id, without those it names.
+    #[must_use]
     pub fn get(&self, id: LocationId) -> Option<Cow<'_, Location>> {
         let index = id.0 as usize;
         match &self.encoded {

@@ -64,6 +64,7 @@ macro_rules! elementwise {
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// Name without dialect, such as `add`.
+            #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -71,6 +72,7 @@ macro_rules! elementwise {
             }
 
             /// The op of that name.
+            #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
                     $($name => Some(Self::$variant),)*
@@ -156,6 +158,7 @@ impl Code {
 
 impl OpKind {
     /// Full name of the op, such as `stablehlo.add`; `func.call` is `stablehlo.call` here.
+    #[must_use]
     pub fn name(&self) -> String {
         match self {
             Self::Other { name, .. } => name.clone(),

@@ -53,23 +53,27 @@ impl ElementType {
     }
 
     /// StableHLO's name: `f32`, `i1` for booleans, `ui8`, `complex<f32>`.
+    #[must_use]
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
     /// The type of that StableHLO name. `si32` and the like are accepted for the signed integers.
+    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let plain = name.strip_prefix('s').filter(|rest| rest.starts_with('i')).unwrap_or(name);
         ELEMENTS.iter().find(|row| row.1 == plain).map(|row| row.0)
     }
 
     /// Width of one element in bits: 1 for booleans, 64 for `complex<f32>`.
+    #[must_use]
     pub fn bit_width(self) -> u32 {
         self.row().2
     }
 
     /// Bytes one element takes in a [`Literal`](crate::ir::Literal) and in host memory: whole bytes, at least one.
     /// `tf32` takes four.
+    #[must_use]
     pub fn byte_size(self) -> usize {
         match self.bit_width() {
             ..=8 => 1,
@@ -81,6 +85,7 @@ impl ElementType {
     }
 
     /// A real floating-point type.
+    #[must_use]
     pub fn is_float(self) -> bool {
         use ElementType::*;
         matches!(
@@ -105,11 +110,13 @@ impl ElementType {
     }
 
     /// A complex type.
+    #[must_use]
     pub fn is_complex(self) -> bool {
         matches!(self, Self::ComplexF32 | Self::ComplexF64)
     }
 
     /// The type of the real and the imaginary part.
+    #[must_use]
     pub fn complex_part(self) -> Option<Self> {
         match self {
             Self::ComplexF32 => Some(Self::F32),
@@ -119,18 +126,21 @@ impl ElementType {
     }
 
     /// A signed integer, `index` included; booleans are not integers.
+    #[must_use]
     pub fn is_signed_integer(self) -> bool {
         use ElementType::*;
         matches!(self, I2 | I4 | I8 | I16 | I32 | I64 | Index)
     }
 
     /// An unsigned integer; booleans are not integers.
+    #[must_use]
     pub fn is_unsigned_integer(self) -> bool {
         use ElementType::*;
         matches!(self, Ui2 | Ui4 | Ui8 | Ui16 | Ui32 | Ui64)
     }
 
     /// A signed or unsigned integer; booleans are not integers.
+    #[must_use]
     pub fn is_integer(self) -> bool {
         self.is_signed_integer() || self.is_unsigned_integer()
     }
@@ -148,16 +158,19 @@ impl TensorType {
     }
 
     /// Number of dimensions.
+    #[must_use]
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
     /// Every extent is known.
+    #[must_use]
     pub fn is_static(&self) -> bool {
         self.shape.iter().all(|&d| d != DYNAMIC)
     }
 
     /// Product of the extents; `None` where one is dynamic or negative, or the product exceeds `usize`.
+    #[must_use]
     pub fn num_elements(&self) -> Option<usize> {
         // An empty tensor is empty however large its other extents are.
         if self.shape.contains(&0) {
@@ -167,6 +180,7 @@ impl TensorType {
     }
 
     /// Bytes of the tensor as a dense row-major array, see [`ElementType::byte_size`]; `None` like [`Self::num_elements`].
+    #[must_use]
     pub fn byte_size(&self) -> Option<usize> {
         self.num_elements()?.checked_mul(self.element.byte_size())
     }
@@ -174,6 +188,7 @@ impl TensorType {
 
 impl Type {
     /// The tensor type, if it is one.
+    #[must_use]
     pub fn as_tensor(&self) -> Option<&TensorType> {
         match self {
             Self::Tensor(tensor) => Some(tensor),

@@ -43,26 +43,31 @@ struct Entry {
 
 impl ValueTypes {
     /// No values.
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// How many values there are.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.positions.len()
     }
 
     /// Whether there are none.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
 
     /// The type of the value of that number.
+    #[must_use]
     pub fn get(&self, index: usize) -> Option<&Type> {
         self.shared(index).map(|ty| &**ty)
     }
 
     /// The same, to give to another value.
+    #[must_use]
     pub fn shared(&self, index: usize) -> Option<&Arc<Type>> {
         Some(&self.types[*self.positions.get(index)? as usize].ty)
     }

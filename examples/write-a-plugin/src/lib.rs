@@ -76,7 +76,9 @@ impl Backend for Board {
         options.expect_only(&["devices", "memory", "nan_check"])?;
         let within = |name: &str, default: i64, limit: i64| match options.int(name)?.unwrap_or(default) {
             value if (0..=limit).contains(&value) => Ok(usize::try_from(value).unwrap_or_default()),
-            value => Err(Error::invalid_argument(format!("option {name} is {value}; set it to a number from 0 to {limit}"))),
+            value => {
+                Err(Error::invalid_argument(format!("option {name} is {value}; set it to a number from 0 to {limit}")))
+            }
         };
         let (count, memory) = (within("devices", 2, 64)?.max(1), within("memory", 1 << 20, 1 << 30)?);
         let devices = (0..count).map(|index| Ok((Memory::new(memory), Queue::start(index)?)));

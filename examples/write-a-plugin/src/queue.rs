@@ -21,8 +21,9 @@ impl Queue {
         let (sender, receiver) = channel::<Work>();
         let thread = thread::Builder::new().name(format!("board {device}"));
         let started = thread.spawn(move || receiver.into_iter().for_each(|work| work()));
-        let started =
-            started.map_err(|error| Error::resource_exhausted(format!("cannot start a thread for device {device}: {error}")))?;
+        let started = started.map_err(|error| {
+            Error::resource_exhausted(format!("cannot start a thread for device {device}: {error}"))
+        })?;
         Ok(Self { sender: Some(sender), thread: Some(started) })
     }
 

@@ -23,6 +23,7 @@ impl Reason {
 }
 
 /// A table made ready for many programs.
+#[derive(Debug)]
 pub struct Checker {
     rules: HashMap<String, Rule>,
     complete: bool,
@@ -31,6 +32,7 @@ pub struct Checker {
 }
 
 /// An operation's rule with its groups resolved.
+#[derive(Debug)]
 struct Rule {
     rule: OperationRule,
     /// Empty where all are allowed.

@@ -1,6 +1,7 @@
 //! The devices behind the C table.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -51,6 +52,12 @@ impl CpuBackend {
             running: Arc::default(),
         };
         Self { devices: config.devices, state: Arc::new(state) }
+    }
+}
+
+impl fmt::Debug for CpuBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CpuBackend").field("devices", &self.devices).finish_non_exhaustive()
     }
 }
 

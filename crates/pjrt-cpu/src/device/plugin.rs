@@ -13,6 +13,7 @@ use super::memory::KINDS;
 use super::support;
 
 /// The plugin `pjrt_cpu`: devices that compute on this machine's cores.
+#[derive(Clone, Copy, Debug)]
 pub struct Cpu;
 
 /// StableHLO versions the reader knows; a framework serializes programs for the newest of them at most.

@@ -24,7 +24,7 @@ func.func @main(%x: tensor<i32>) -> tensor<i32> {
 }";
 
 fn options(launch_id: i32) -> ExecuteOptions {
-    ExecuteOptions { launch_id, ..ExecuteOptions::default() }
+    ExecuteOptions::new().with_launch_id(launch_id)
 }
 
 fn launch(client: &Client, program: &LoadedExecutable, launch_id: i32) -> Execution {

@@ -133,7 +133,7 @@ fn data_of_an_execution_reaches_the_handler_on_whatever_thread() {
         // SAFETY: as above.
         let again = unsafe { table.add_user_data(&context, id, NonNull::dangling()) };
         assert_eq!(again.unwrap_err().code(), ErrorCode::ALREADY_EXISTS);
-        ExecuteOptions { context: Some(context), ..ExecuteOptions::default() }
+        ExecuteOptions::new().with_context(context)
     };
     let client = client(1);
     // A handler that runs a program itself: that one has no data, and afterwards its own is there again.

@@ -40,7 +40,7 @@ fn a_poisoned_execution_fails_and_so_does_what_is_computed_of_it() {
     let (gated, looped) = (compile(&client, GATED), compile(&client, LOOP));
     let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
     let n = client.buffer_from_host(&[3i32], &[]).unwrap();
-    let options = |launch_id| ExecuteOptions { launch_id, ..ExecuteOptions::default() };
+    let options = |launch_id| ExecuteOptions::new().with_launch_id(launch_id);
     let first = gated.execute_with([Input::from(&x), Input::from(&n)], &options(1)).unwrap();
     begun.recv().unwrap();
     // Waits for the first.

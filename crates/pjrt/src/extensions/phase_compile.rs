@@ -126,10 +126,6 @@ pub struct PhaseCompiler(Owned<PJRT_PhaseCompiler, PhaseCompile>);
 
 impl PhaseCompiler {
     /// The names of the phases, in their order.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_PhaseCompile_Get_PhaseNames")]
     pub fn phase_names(&self) -> Result<Vec<String>, Error> {
         type Function = function::PJRT_PhaseCompile_Get_PhaseNames;

@@ -170,10 +170,6 @@ pub struct Profile {
 impl Profile {
     /// Ends the profile and gives what it recorded: a serialized `tensorflow.profiler.XSpace` message, which TensorBoard
     /// and XProf read from a file whose name ends in `.xplane.pb`.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PLUGIN_Profiler_Stop")]
     #[doc(alias = "PLUGIN_Profiler_CollectData")]
     pub fn stop(self) -> Result<Vec<u8>, Error> {

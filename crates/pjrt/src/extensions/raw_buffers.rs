@@ -97,10 +97,6 @@ impl RawBuffer {
     }
 
     /// Bytes the buffer takes on the device.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_RawBuffer_GetOnDeviceSizeInBytes")]
     pub fn on_device_size(&self) -> Result<usize, Error> {
         let mut args = PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args::new();
@@ -111,10 +107,6 @@ impl RawBuffer {
     }
 
     /// The memory that holds the buffer.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_RawBuffer_GetMemorySpace")]
     pub fn memory(&self) -> Result<Memory, Error> {
         type Function = function::PJRT_RawBuffer_GetMemorySpace;
@@ -129,10 +121,6 @@ impl RawBuffer {
 
     /// Where the host sees the memory; none where it does not. The address holds as long as this alias. Whoever follows
     /// it must know that nobody, on the host or the device, writes what they read, or uses what they write.
-    ///
-    /// # Errors
-    ///
-    /// What the plugin reports.
     #[doc(alias = "PJRT_RawBuffer_GetHostPointer")]
     pub fn host_pointer(&self) -> Result<Option<NonNull<c_void>>, Error> {
         let mut args = PJRT_RawBuffer_GetHostPointer_Args::new();

@@ -42,6 +42,7 @@ fn piece(print: impl FnOnce(&mut Printer<'_>)) -> String {
 impl Op {
     /// The op's own attributes by the specification's names, as MLIR's generic form lists them: those with their default
     /// value are left out, and dimension numbers are one attribute in MLIR's text. Made anew each time.
+    #[must_use]
     pub fn own_attributes(&self) -> Attributes {
         generic::attributes(self).0
     }
@@ -73,6 +74,7 @@ impl Module {
     ///
     /// A module that passes [`verify`](crate::verify) gives text that StableHLO's parser, and this crate's, read as
     /// the same program. One that does not is printed as far as it goes.
+    #[must_use]
     pub fn print(&self, options: &PrintOptions) -> String {
         let mut printer = Printer::new(self, options);
         printer.module();

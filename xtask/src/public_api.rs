@@ -1,0 +1,129 @@
+//! `cargo xtask public-api`: the public API of each library as a list of lines, committed in `docs/public-api`.
+//!
+//! The lists come from rustdoc's JSON output, whose format changes between compilers. The compiler of [`RUSTC`] makes and
+//! compares them. `pjrt-sys` has no list: it is generated, and `cargo xtask codegen --check` compares it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+
+use crate::{Error, sh};
+
+/// The libraries, by package and by the name of the library.
+const LIBRARIES: &[(&str, &str)] = &[
+    ("pjrt-types", "pjrt_types"),
+    ("pjrt-rs", "pjrt"),
+    ("device-plugin", "device_plugin"),
+    ("device-plugin-macros", "plugin_macros"),
+    ("plugin-registry", "plugin_registry"),
+    ("stablehlo-rs", "stablehlo"),
+    ("pjrt-cpu", "pjrt_cpu"),
+];
+
+/// The compiler whose rustdoc writes the format that the crate `public-api` reads.
+const RUSTC: &str = "rustc 1.95.";
+
+/// Functions of `pjrt` that may name types of `pjrt-sys`, besides the module `raw`.
+const RAW: &[&str] = &["pjrt::Plugin::api(", "pjrt::Plugin::from_static(", "pjrt::Plugin::supports<", "::supports<"];
+
+/// Most lines of a difference that are shown.
+const SHOWN: usize = 40;
+
+/// Writes the lists, or compares them with the committed ones.
+pub(crate) fn run(check: bool) -> Result<(), Error> {
+    let rustc = sh::output(Command::new("rustc").arg("--version"))?;
+    if !rustc.starts_with(RUSTC) || !cfg!(unix) {
+        println!("SKIPPED public API: it needs {RUSTC}x on Linux or macOS, and this is {}", rustc.trim());
+        return Ok(());
+    }
+    document()?;
+    let folder = sh::root().join("docs/public-api");
+    fs::create_dir_all(&folder)?;
+    let mut faults = String::new();
+    for (package, library) in LIBRARIES {
+        let json = sh::target().join("doc").join(format!("{library}.json"));
+        let api = public_api::Builder::from_rustdoc_json(&json)
+            .sorted(true)
+            .omit_blanket_impls(true)
+            .omit_auto_trait_impls(true)
+            .omit_auto_derived_impls(true)
+            .build()
+            .map_err(|error| format!("{}: {error}", json.display()))?
+            .to_string();
+        if *library == "pjrt" {
+            api.lines().filter(|line| leaks(line)).for_each(|line| {
+                let _ = writeln!(faults, "pjrt exposes a type of pjrt-sys outside its module `raw`: {line}");
+            });
+        }
+        let file = folder.join(format!("{package}.txt"));
+        let committed = fs::read_to_string(&file).unwrap_or_default();
+        if !check {
+            fs::write(&file, &api)?;
+        } else if committed != api {
+            faults.push_str(&difference(package, &committed, &api));
+        }
+    }
+    match (faults.is_empty(), check) {
+        (true, _) => {
+            println!("the public API of {} libraries is as committed in {}", LIBRARIES.len(), folder.display());
+            Ok(())
+        }
+        (false, true) => {
+            Err(format!("{faults}if the change is meant, run `cargo xtask public-api` and commit docs/public-api")
+                .into())
+        }
+        (false, false) => Err(faults.into()),
+    }
+}
+
+/// Lets rustdoc describe the libraries as JSON, with all features.
+fn document() -> Result<(), Error> {
+    let mut cargo = sh::cargo();
+    cargo.args(["doc", "--quiet", "--no-deps", "--lib", "--all-features"]);
+    for (package, _) in LIBRARIES {
+        cargo.args(["-p", package]);
+    }
+    cargo.env("RUSTDOC", sh::root().join("xtask/rustdoc-json.sh"));
+    cargo.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json");
+    sh::run(&mut cargo)
+}
+
+/// Whether a line of the API of `pjrt` names a type of `pjrt-sys` where it should not.
+fn leaks(line: &str) -> bool {
+    line.contains("pjrt_sys::") && !line.contains("pjrt::raw") && !RAW.iter().any(|exempt| line.contains(exempt))
+}
+
+/// The lines that only one of two lists has.
+fn difference(package: &str, old: &str, new: &str) -> String {
+    let only = |a: &str, b: &str, sign: char| -> Vec<String> {
+        let b: std::collections::HashSet<&str> = b.lines().collect();
+        a.lines().filter(|line| !b.contains(line)).map(|line| format!("{sign} {line}\n")).collect()
+    };
+    let mut lines = only(old, new, '-');
+    lines.extend(only(new, old, '+'));
+    let mut text = format!("the public API of {package} differs from docs/public-api/{package}.txt:\n");
+    text.extend(lines.iter().take(SHOWN).map(String::as_str));
+    if lines.len() > SHOWN {
+        let _ = writeln!(text, "and {} more lines", lines.len() - SHOWN);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{difference, leaks};
+
+    #[test]
+    fn differences_show_added_and_removed_lines() {
+        let text = difference("x", "pub fn x::a()\npub fn x::b()\n", "pub fn x::b()\npub fn x::c()\n");
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(lines, ["- pub fn x::a()", "+ pub fn x::c()"]);
+    }
+
+    #[test]
+    fn types_of_the_raw_crate_stay_in_the_raw_module() {
+        assert!(leaks("pub fn pjrt::Buffer::raw(&self) -> *mut pjrt_sys::bindings::PJRT_Buffer"));
+        assert!(!leaks("pub fn pjrt::raw::Api::as_raw(&self) -> *const pjrt_sys::bindings::PJRT_Api"));
+        assert!(!leaks("pub fn pjrt::Buffer::client(&self) -> pjrt::Client"));
+    }
+}
