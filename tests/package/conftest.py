@@ -56,7 +56,7 @@ class Environment:
 
 def package(folder, *arguments):
     """Makes a wheel."""
-    command = [PJRT, "package", "--out", str(folder), "--force", *map(str, arguments)]
+    command = [PJRT, "package", "--output", str(folder), "--force", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[0].removeprefix("wrote ")

@@ -64,7 +64,7 @@ pub(crate) fn package_in(folder: &str, library: &Path, manifest: Option<&Path>) 
     let wheels = folder.join("wheels");
     let pjrt = sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX));
     let mut package = Command::new(pjrt);
-    package.arg("package").arg("--library").arg(library).arg("--out").arg(&wheels).arg("--no-torch");
+    package.arg("package").arg("--library").arg(library).arg("--output").arg(&wheels).arg("--no-torch");
     if let Some(manifest) = manifest {
         package.arg("--manifest").arg(manifest);
     }

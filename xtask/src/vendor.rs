@@ -32,7 +32,7 @@ impl Project {
             fs::remove_dir_all(&project.folder)?;
         }
         fs::create_dir_all(&root)?;
-        sh::run(Command::new(pjrt).args(["new", NAME, "--path"]).arg(&project.folder))?;
+        sh::run(Command::new(pjrt).args(["new", NAME, "--output"]).arg(&project.folder))?;
         fs::copy(sh::root().join("Cargo.lock"), project.folder.join("Cargo.lock"))?;
         Ok(project)
     }

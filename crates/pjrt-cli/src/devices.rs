@@ -6,6 +6,9 @@ use serde_json::{Map, json};
 use crate::open::ClientArgs;
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pjrt devices
+  pjrt devices -p cuda -O allocator=platform --json")]
 pub(crate) struct Args {
     #[command(flatten)]
     client: ClientArgs,

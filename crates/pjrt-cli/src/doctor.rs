@@ -9,16 +9,23 @@ use serde_json::{Value, json};
 use crate::Report;
 use crate::child::{plan, probe};
 use crate::list;
+use crate::paint::{Meaning, paint};
 use crate::probe::Task;
+use crate::progress::Progress;
 use crate::table::Table;
 
 #[derive(clap::Args)]
+#[command(after_help = "Ends with 1 if a plugin has a fault.
+
+Examples:
+  pjrt doctor
+  pjrt doctor -p cuda --timeout 1m --json")]
 pub(crate) struct Args {
-    /// Look at this plugin only: a name, or the path of a library. Its client is made also where its hardware was not
-    /// seen.
+    /// Check this plugin only, by name or by the path of its library. Its client is created even if its hardware was not
+    /// found.
     #[arg(long, short, value_name = "NAME|PATH")]
     plugin: Option<String>,
-    /// How long a plugin may take to load and make a client, such as `500ms`, `10s` or `2m`.
+    /// How long a plugin may take to load and create a client, such as `500ms`, `10s` or `2m`.
     #[arg(long, default_value = "10s", value_parser = duration)]
     timeout: Duration,
     /// Print JSON.
@@ -43,7 +50,7 @@ struct Check {
 }
 
 /// A plugin's lines.
-struct Patient {
+struct Examined {
     entry: PluginEntry,
     checks: Vec<Check>,
 }
@@ -56,13 +63,23 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
             (usable.into_iter().chain(refused).collect(), false)
         }
     };
-    let patients: Vec<Patient> = entries.into_iter().map(|entry| examine(entry, named, args.timeout)).collect();
-    let ill = patients.iter().filter(|patient| patient.fault().is_some()).count();
-    let text = if args.json { as_json(&patients, ill) } else { as_text(&patients, ill) };
-    Ok(Report { text, code: u8::from(ill > 0) })
+    let progress = Progress::of(entries.len());
+    let check = |entry: PluginEntry| {
+        progress.step(format!("checking {}", list::shown(entry.name())));
+        examine(entry, named, args.timeout)
+    };
+    let plugins: Vec<Examined> = entries.into_iter().map(check).collect();
+    drop(progress);
+    let faulty = plugins.iter().filter(|plugin| plugin.fault().is_some()).count();
+    let code = u8::from(faulty > 0);
+    Ok(if args.json {
+        Report::new(as_json(&plugins, faulty), code)
+    } else {
+        Report::painted(as_text(&plugins, faulty), code)
+    })
 }
 
-fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Patient {
+fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
     let mut checks = Vec::new();
     let mut check = |what, verdict, found: String| checks.push(Check { what, verdict, found });
     let candidate = entry.candidate();
@@ -105,7 +122,8 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Patient {
         match plan(&entry) {
             Ok(plan) => {
                 for (variable, value) in plan.for_child() {
-                    let found = format!("{variable}={value} is wanted and not set here; the checks below had it");
+                    let found =
+                        format!("set {variable}={value}: it is missing from this shell (the checks below ran with it)");
                     check("variable", Verdict::Note, found);
                 }
                 try_out(&entry, client, timeout, &mut check);
@@ -113,7 +131,7 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Patient {
             Err(error) => check("set-up", Verdict::Fault, error),
         }
     }
-    Patient { entry, checks }
+    Examined { entry, checks }
 }
 
 /// Loads the plugin and makes a client, in another process.
@@ -170,7 +188,7 @@ fn try_out(
         check(
             "client",
             Verdict::Note,
-            "not tried, because there is no hardware; --plugin tries it nonetheless".to_owned(),
+            "not tried, because no hardware was found; name the plugin with --plugin to try it".to_owned(),
         );
     }
 }
@@ -179,7 +197,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
 
-impl Patient {
+impl Examined {
     /// The first fault.
     fn fault(&self) -> Option<&Check> {
         self.checks.iter().find(|check| check.verdict == Verdict::Fault)
@@ -203,47 +221,53 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-fn as_text(patients: &[Patient], ill: usize) -> String {
+fn as_text(examined: &[Examined], faulty: usize) -> String {
     let mut out = String::new();
-    for patient in patients {
-        line!(out, "{}", patient.title());
+    for plugin in examined {
+        line!(out, "{}", paint(Meaning::Heading, &plugin.title()));
         let mut table = Table::plain();
-        for Check { what, verdict, found } in &patient.checks {
+        for Check { what, verdict, found } in &plugin.checks {
             // A fault is one line of the report.
             let found = found.split('\n').map(str::trim).collect::<Vec<_>>().join("; ");
             table.row([(*what).to_owned(), word(*verdict).to_owned(), found]);
         }
-        line!(out, "{}", table.text("  "));
+        let meaning = |column, cell: &str| match (column, cell) {
+            (1, "ok") => Some(Meaning::Good),
+            (1, "note") => Some(Meaning::Notable),
+            (1, _) => Some(Meaning::Bad),
+            _ => None,
+        };
+        line!(out, "{}", table.painted("  ", meaning));
     }
-    let plugins = if patients.len() == 1 { "1 plugin".to_owned() } else { format!("{} plugins", patients.len()) };
-    line!(out, "{plugins}, {} without fault, {ill} with", patients.len() - ill);
-    for patient in patients {
-        if let Some(Check { what, .. }) = patient.fault() {
-            line!(out, "  {}: {what}", patient.title());
+    let count = if examined.len() == 1 { "1 plugin".to_owned() } else { format!("{} plugins", examined.len()) };
+    line!(out, "{count}, {} without fault, {faulty} with", examined.len() - faulty);
+    for plugin in examined {
+        if let Some(Check { what, .. }) = plugin.fault() {
+            line!(out, "  {}: {what}", plugin.title());
         }
     }
     out
 }
 
-fn as_json(patients: &[Patient], ill: usize) -> String {
-    let plugins: Vec<Value> = patients
+fn as_json(examined: &[Examined], faulty: usize) -> String {
+    let plugins: Vec<Value> = examined
         .iter()
-        .map(|patient| {
-            let mut plugin = list::as_json(&patient.entry);
-            let checks = patient.checks.iter().map(|Check { what, verdict, found }| {
+        .map(|examined| {
+            let mut plugin = list::as_json(&examined.entry);
+            let checks = examined.checks.iter().map(|Check { what, verdict, found }| {
                 json!({ "check": what, "verdict": word(*verdict).to_lowercase(), "found": found })
             });
             plugin["checks"] = checks.collect();
-            plugin["healthy"] = json!(patient.fault().is_none());
+            plugin["healthy"] = json!(examined.fault().is_none());
             plugin
         })
         .collect();
-    format!("{:#}\n", json!({ "plugins": plugins, "faulty": ill }))
+    format!("{:#}\n", json!({ "plugins": plugins, "faulty": faulty }))
 }
 
 /// A time such as `500ms`, `10s` or `2m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let fault = || format!("{text:?} is no time; write a number and ms, s or m, such as 10s");
+    let fault = || format!("{text:?} is not a time; write a number and ms, s or m, such as 10s");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| fault())?;

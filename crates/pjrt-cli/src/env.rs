@@ -8,11 +8,14 @@ use serde_json::json;
 use crate::Report;
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pjrt env -p tpu --rank 1 --world-size 4 --coordinator host0:8476
+  mpirun -n 4 pjrt env -p cuda --from-env -- python train.py")]
 pub(crate) struct Args {
     /// `cpu` for the embedded device, the name of an installed plugin, or the path of a plugin's library.
     #[arg(long, short, value_name = "NAME|PATH")]
     plugin: String,
-    /// Take the process's place from the environment: torchrun, Open MPI, Slurm, Kubernetes, TPU and others.
+    /// Read ranks and hosts from the environment of torchrun, Open MPI, Slurm, Kubernetes, TPU and other launchers.
     #[arg(long)]
     from_env: bool,
     /// Rank among all processes.
@@ -33,10 +36,10 @@ pub(crate) struct Args {
     /// Number of hosts.
     #[arg(long, value_name = "N")]
     host_count: Option<u32>,
-    /// Where the process of rank 0 listens.
+    /// The address at which the process of rank 0 listens.
     #[arg(long, value_name = "HOST[:PORT]")]
     coordinator: Option<Address>,
-    /// Take one device of the host, that of the local rank.
+    /// Use one device of the host, the one whose index is the local rank.
     #[arg(long)]
     one_device: bool,
     /// Print JSON.
@@ -93,5 +96,5 @@ fn become_command(mut command: Command, program: &str) -> Result<Report, String>
 fn become_command(mut command: Command, program: &str) -> Result<Report, String> {
     let status = command.status().map_err(|error| format!("cannot run {program}: {error}"))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-    Ok(Report { text: String::new(), code })
+    Ok(Report::new(String::new(), code))
 }

@@ -11,24 +11,27 @@ use object::read::archive::ArchiveFile;
 use object::{BinaryFormat, FileKind, Object};
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pjrt header --library libacme.so -o include/acme.h
+  pjrt header --crate . -o include/acme.h --check     in CI")]
 pub(crate) struct Args {
     /// The plugin's shared library, or a static one.
     #[arg(long, value_name = "FILE", required_unless_present = "crate_dir")]
     library: Option<PathBuf>,
-    /// The folder of a Rust crate whose shared library is the plugin; built with `cargo build --release`.
+    /// The folder of the plugin's Rust crate, which is built with `cargo build --release`.
     #[arg(long = "crate", value_name = "DIR", id = "crate_dir", conflicts_with = "library")]
     crate_dir: Option<PathBuf>,
-    /// What a plugin says of itself; may be given for each plugin of a static library. By default `pjrt_plugin.json`
-    /// beside the library or in the crate's folder, or what a shared library tells when it is loaded.
+    /// The plugin's manifest, once for each plugin of a static library. By default `pjrt_plugin.json` beside the library or
+    /// in the crate's folder, or the description within a shared library, which is loaded to read it.
     #[arg(long, value_name = "FILE")]
     manifest: Vec<PathBuf>,
-    /// The plugin's name, where there is no manifest; may be given for each plugin of a static library.
+    /// The plugin's name in place of a manifest, once for each plugin of a static library.
     #[arg(long, conflicts_with = "manifest")]
     name: Vec<String>,
-    /// The header; printed where it is left out.
+    /// The file to write the header to. Without it, the header is printed.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write nothing, and fail where the header would change.
+    /// Write nothing, and fail if the header is out of date.
     #[arg(long, requires = "output")]
     check: bool,
 }

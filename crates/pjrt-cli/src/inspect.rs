@@ -11,10 +11,14 @@ use crate::doctor::duration;
 use crate::list;
 use crate::open::PluginArgs;
 use crate::probe::Task;
+use crate::progress::Progress;
 use crate::table::Table;
 use crate::{Report, list::status};
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pjrt inspect
+  pjrt inspect -p ./libacme.so --json")]
 pub(crate) struct Args {
     #[command(flatten)]
     plugin: PluginArgs,
@@ -32,7 +36,9 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         // The same words as for a plugin that is opened.
         return Err(entry.load().err().map_or_else(|| "it cannot be used".to_owned(), |error| error.to_string()));
     }
+    let progress = Progress::one(format!("loading {}", list::shown(entry.name())));
     let probe = probe(&entry, &Task::Load, args.timeout)?;
+    drop(progress);
     let loaded = probe.step("load");
     let fault = match loaded.map(|loaded| &loaded["error"]) {
         Some(Value::String(error)) => Some(error.clone()),
@@ -41,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let code = u8::from(fault.is_some());
     let loaded = loaded.filter(|loaded| loaded["error"].is_null());
     let text = if args.json { as_json(&entry, loaded, fault) } else { as_text(&entry, loaded, fault, &probe) };
-    Ok(Report { text, code })
+    Ok(Report::new(text, code))
 }
 
 /// What the plugin says of itself: its manifest, or what its library said when it was loaded.

@@ -6,12 +6,17 @@ use plugin_registry::discovery::CandidateLibrary;
 use plugin_registry::{PluginEntry, PluginRegistry, Policy, Presence, Status};
 use serde_json::{Value, json};
 
+use crate::Report;
 use crate::escape::one_line;
+use crate::paint::Meaning;
 use crate::table::{Table, cut};
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pjrt list
+  pjrt list --all        also what cannot be used, and where the search looked")]
 pub(crate) struct Args {
-    /// Also list what cannot be used, with the reasons, and where the search looked.
+    /// Also list the plugins that cannot be used, with the reasons, and the places that were searched.
     #[arg(long)]
     all: bool,
     /// Print JSON.
@@ -19,7 +24,7 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<String, String> {
+pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let registry = PluginRegistry::global();
     let (usable, refused) = ordered(registry);
     if args.json {
@@ -35,12 +40,12 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
             });
             out["searched"] = searched.collect();
         }
-        return Ok(format!("{out:#}\n"));
+        return Ok(Report::new(format!("{out:#}\n"), 0));
     }
-    Ok(as_text(registry, &usable, &refused, args.all))
+    Ok(Report::painted(as_text(registry, &usable, &refused, args.all), 0))
 }
 
-/// The plugins that can be used, as a framework without a wish ranks them, and the others.
+/// The plugins that can be used, by rank, and the others.
 pub(crate) fn ordered(registry: &PluginRegistry) -> (Vec<PluginEntry>, Vec<PluginEntry>) {
     let mut usable = registry.ranked(&Policy::any()).unwrap_or_default();
     let mut refused = Vec::new();
@@ -57,6 +62,9 @@ pub(crate) fn ordered(registry: &PluginRegistry) -> (Vec<PluginEntry>, Vec<Plugi
     (usable, refused)
 }
 
+/// The table's column of the status.
+const STATUS: usize = 4;
+
 fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginEntry], all: bool) -> String {
     let mut table = Table::new(["NAME", "ALSO", "PRIORITY", "HARDWARE", "STATUS", "SOURCE", "LIBRARY"]);
     for entry in usable.iter().chain(refused.iter().filter(|_| all)) {
@@ -71,7 +79,12 @@ fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginE
             library(entry),
         ]);
     }
-    let mut out = table.text("");
+    let mut out = table.painted("", |column, cell| match (column, cell) {
+        (STATUS, "ok") => Some(Meaning::Good),
+        (STATUS, cell) if cell.starts_with("refused") => Some(Meaning::Bad),
+        (STATUS, _) => Some(Meaning::Notable),
+        _ => None,
+    });
     if all {
         for entry in refused {
             line!(out, "\n{}: {}", shown(entry.name()), shown(&entry.candidate().provenance.to_string()));
@@ -89,14 +102,14 @@ fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginE
         line!(out, "\nsearched");
         for place in registry.searched() {
             let missing = if place.exists { "" } else { " (does not exist)" };
-            line!(out, "  {}: {}{missing}", place.source, shown(&place.path.to_string_lossy()));
+            line!(out, "  {}: {}{missing}", shown(&place.source.to_string()), shown(&place.path.to_string_lossy()));
         }
     } else if !refused.is_empty() {
         let more = if refused.len() == 1 { "1 more was".to_owned() } else { format!("{} more were", refused.len()) };
-        line!(out, "\n{more} found and cannot be used; `pjrt list --all` says why");
+        line!(out, "\n{more} found and cannot be used; `pjrt list --all` shows the reasons");
     }
     for hint in registry.hints() {
-        line!(out, "\n{} asks for {}", hint.variable, shown(&hint.names.join(",")));
+        line!(out, "\n{} asks for {}", shown(&hint.variable.to_string()), shown(&hint.names.join(",")));
     }
     out
 }

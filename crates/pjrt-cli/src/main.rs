@@ -10,8 +10,8 @@ macro_rules! line {
 }
 
 mod array;
-mod check;
 mod child;
+mod completions;
 mod devices;
 mod doctor;
 mod env;
@@ -23,23 +23,45 @@ mod inspect;
 mod interrupt;
 mod list;
 mod new;
-mod npy;
 mod open;
 mod package;
+mod paint;
 mod probe;
 mod program;
+mod progress;
 mod run;
+mod show;
+mod signature;
+mod suggest;
+mod supports;
 mod table;
+mod verbose;
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+
+use paint::{Meaning, paint};
 
 /// Run StableHLO programs on PJRT devices; find, check and package plugins.
 #[derive(Parser)]
-#[command(name = "pjrt", version, arg_required_else_help = true)]
+#[command(
+    name = "pjrt",
+    version,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  pjrt run axpy.mlir f32=2 f32[4]=0,1,2,3 f32[4]=10   run a program on the embedded CPU device
+  pjrt list                                           the plugins on this machine
+  pjrt doctor                                         whether they work, and why not
+  pjrt new acme                                       begin a plugin"
+)]
 struct Cli {
+    /// Show the events of the libraries on the standard error: once for information, twice for details, three times for
+    /// everything.
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
     #[command(subcommand)]
     command: Command,
 }
@@ -48,29 +70,35 @@ struct Cli {
 enum Command {
     /// Compile a program, run it on given inputs and print or save its outputs.
     Run(run::Args),
-    /// Tell whether a plugin's devices can run a program, without making a client of it.
-    Check(check::Args),
+    /// Show the signature of a program, its ops, and the version of StableHLO it needs.
+    Show(show::Args),
+    /// Report whether a plugin supports a program, without creating a client.
+    Supports(supports::Args),
     /// List a plugin's devices and their memories.
     Devices(devices::Args),
-    /// List the plugins found on this machine, in the order in which a framework without a wish takes them.
+    /// List the plugins found on this machine. A framework that does not ask for a certain plugin takes the first.
     List(list::Args),
-    /// Check each plugin: its library, what it needs, its hardware, and whether it loads and makes a client.
+    /// Check each plugin: its library, its requirements, its hardware, and whether it loads and creates a client.
     Doctor(doctor::Args),
-    /// Show what a plugin needs of a process, or run a command with it.
+    /// Show the environment variables that a plugin needs, or run a command with them.
     Env(env::Args),
-    /// Show what a plugin says of itself without creating a client: manifest, capabilities, options, versions,
-    /// attributes, extensions, functions.
+    /// Describe a plugin without creating a client: manifest, capabilities, options, versions, attributes, extensions and
+    /// functions.
     Inspect(inspect::Args),
     /// Write the C header of a plugin: the functions its library exports.
     Header(header::Args),
-    /// Write the project of a new plugin, which builds, passes its tests and runs under JAX at once.
+    /// Create the project of a new plugin, which builds, passes its tests and runs under JAX.
     New(new::Args),
     /// Write a wheel through which JAX and PyTorch/XLA find a plugin.
     Package(package::Args),
-    /// Start a probe, and end all of it with the command that asked for it.
+    /// Print the completions of a shell.
+    Completions(completions::CompletionsArgs),
+    /// Print the manual page, or write the pages of all commands.
+    Man(completions::ManArgs),
+    /// Start a probe, and end all its processes when the command that started it ends.
     #[command(name = "__guard", hide = true)]
     Guard(guard::Args),
-    /// Load a plugin as `doctor` and `inspect` say on the standard input.
+    /// Load the plugin that `doctor` or `inspect` names on the standard input.
     #[command(name = "__probe", hide = true)]
     Probe(probe::Args),
 }
@@ -80,13 +108,20 @@ impl Command {
     fn json(&self) -> bool {
         match self {
             Self::Run(args) => args.json,
-            Self::Check(args) => args.json,
+            Self::Show(args) => args.json,
+            Self::Supports(args) => args.json,
             Self::Devices(args) => args.json,
             Self::List(args) => args.json,
             Self::Doctor(args) => args.json,
             Self::Env(args) => args.json,
             Self::Inspect(args) => args.json,
-            Self::Header(_) | Self::New(_) | Self::Package(_) | Self::Guard(_) | Self::Probe(_) => false,
+            Self::Header(_)
+            | Self::New(_)
+            | Self::Package(_)
+            | Self::Completions(_)
+            | Self::Man(_)
+            | Self::Guard(_)
+            | Self::Probe(_) => false,
         }
     }
 }
@@ -95,38 +130,59 @@ impl Command {
 struct Report {
     text: String,
     code: u8,
+    /// The text has colours, and what it quotes is escaped.
+    painted: bool,
+}
+
+impl Report {
+    fn new(text: String, code: u8) -> Self {
+        Self { text, code, painted: false }
+    }
+
+    /// A report whose parts were escaped before they were coloured.
+    fn painted(text: String, code: u8) -> Self {
+        Self { text, code, painted: true }
+    }
 }
 
 impl From<String> for Report {
     fn from(text: String) -> Self {
-        Self { text, code: 0 }
+        Self::new(text, 0)
     }
 }
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let Cli { verbose, command } = Cli::parse();
+    verbose::show(verbose);
     let json = command.json();
     let result = match command {
         Command::Run(args) => run::run(&args),
-        Command::Check(args) => check::run(&args),
+        Command::Show(args) => show::run(&args).map(Report::from),
+        Command::Supports(args) => supports::run(&args),
         Command::Devices(args) => devices::run(&args).map(Report::from),
-        Command::List(args) => list::run(&args).map(Report::from),
+        Command::List(args) => list::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Env(args) => env::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Header(args) => header::run(&args).map(Report::from),
         Command::New(args) => new::run(&args).map(Report::from),
         Command::Package(args) => package::run(&args).map(Report::from),
+        Command::Completions(args) => completions::completions(&args, Cli::command()).map(Report::from),
+        Command::Man(args) => completions::man(&args, Cli::command()).map(Report::from),
         Command::Guard(args) => guard::run(&args).map(Report::from),
         Command::Probe(args) => probe::run(&args).map(Report::from),
     };
     let report = result.unwrap_or_else(|reason| {
-        eprintln!("pjrt: {}", escape::lines(&reason));
+        anstream::eprintln!("{} {}", paint(Meaning::Bad, "pjrt:"), escape::lines(&reason));
         let text = if json { format!("{:#}\n", serde_json::json!({ "error": reason })) } else { String::new() };
-        Report { text, code: 1 }
+        Report::new(text, 1)
     });
-    let text = if json { escape::json(&report.text) } else { escape::lines(&report.text) };
-    match std::io::stdout().write_all(text.as_bytes()) {
+    let text = match report.painted {
+        true => Cow::Borrowed(report.text.as_str()),
+        false if json => escape::json(&report.text),
+        false => escape::lines(&report.text),
+    };
+    match anstream::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             eprintln!("pjrt: {error}");
             ExitCode::FAILURE

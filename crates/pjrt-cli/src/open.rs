@@ -17,8 +17,8 @@ pub(crate) struct PluginArgs {
 pub(crate) struct ClientArgs {
     #[command(flatten)]
     pub(crate) plugin: PluginArgs,
-    /// An option of the plugin's client. The value's type is what it looks like (`true`, `3`, `0.5`, `[1,2]`) and text
-    /// otherwise; `NAME:string=3` forces text, as do `:int64`, `:float`, `:bool` and `:int64s` their type.
+    /// An option of the plugin's client. The value's form decides its type (`true`, `3`, `0.5`, `[1,2]`, else a string).
+    /// `NAME:TYPE=VALUE` names the type: string, int64, int64s, float or bool.
     #[arg(long = "option", short = 'O', value_name = "NAME=VALUE")]
     pub(crate) options: Vec<String>,
 }

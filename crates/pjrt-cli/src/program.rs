@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use device_plugin::Program;
 use pjrt::{Error, ErrorCode, Plugin, Value};
 
+use crate::suggest;
+
 /// A program and the name of its format.
 #[derive(clap::Args)]
 pub(crate) struct ProgramArgs {
@@ -23,17 +25,24 @@ impl ProgramArgs {
     pub(crate) fn read(&self) -> Result<Program, String> {
         let path = self.path.display();
         let code = fs::read(&self.path).map_err(|error| format!("{path}: {error}"))?;
+        if let Some(reason) = suggest::not_a_program(&self.path, &code) {
+            return Err(format!("{path}: {reason}"));
+        }
         let format = self.format.clone().unwrap_or_else(|| format_of(&self.path, &code).to_owned());
         if format != "mlir" && code.starts_with(b"HloModule ") {
-            return Err(format!(
-                "{path}: it is HLO as text, which is not read: serialize the module as an `HloModuleProto`"
-            ));
+            return Err(format!("{path}: HLO text is not supported; serialize the module as an `HloModuleProto`"));
         }
         Ok(Program { format, code: code.into() })
     }
+
+    /// What a compiler reported about the program, with the file's name and the ops that seem misspelt.
+    pub(crate) fn explained(&self, reason: &str, program: &pjrt::Program) -> String {
+        let hint = if program.format() == "mlir" { suggest::ops(program.code()) } else { String::new() };
+        format!("{}: {reason}{hint}", self.path.display())
+    }
 }
 
-/// The format of a program by its content, and where that does not tell, by its name.
+/// The format of a program by its content, or else by its name.
 fn format_of(path: &Path, code: &[u8]) -> &'static str {
     let named = path.extension().is_some_and(|extension| extension == "hlo" || extension == "pb");
     if named && !stablehlo::is_artifact(code) { "hlo" } else { "mlir" }

@@ -1,6 +1,6 @@
 //! `pjrt run`.
 
-use std::fs;
+use std::cell::LazyCell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -13,31 +13,36 @@ use serde_json::json;
 #[cfg(unix)]
 use crate::interrupt::{LAUNCH_ID, Watch};
 use crate::open::ClientArgs;
+use crate::paint::{Meaning, paint};
 use crate::program::{self, ProgramArgs};
-use crate::{Report, array, npy};
+use crate::signature::Signature;
+use crate::{Report, array};
 
 #[cfg(not(unix))]
 const LAUNCH_ID: i32 = 1;
 
-/// Elements of an output that are printed; `--json` and `--output` give all.
-const PREVIEW: usize = 16;
-
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pjrt run axpy.mlir f32=2 f32[4]=0,1,2,3 f32[4]=10
+  pjrt run axpy.mlir 2 '[0,1,2,3]' 10              element types and shapes of the program
+  pjrt run model.mlir x.npy w.npy:bf16 -o out.npz  files of NumPy in and out
+  pjrt run model.mlir x.npy -p cuda --repeat 100   another plugin, timed")]
 pub(crate) struct Args {
     #[command(flatten)]
     program: ProgramArgs,
-    /// Inputs in order: FILE.npy, FILE.npy:TYPE (for types NumPy lacks), or a literal such as
-    /// `f32[2,2]=1,2,3,4` or `f32[4]=0`.
+    /// Inputs in order. FILE.npy, FILE.npy:TYPE for element types that NumPy lacks, FILE.npz:NAME, or a literal such as
+    /// `f32[2,2]=1,2,3,4`, `f32[4]=0`, `f32=[[1,2],[3,4]]` or `1.5`.
+    #[arg(allow_negative_numbers = true)]
     inputs: Vec<String>,
     #[command(flatten)]
     client: ClientArgs,
     /// Index of the device among the client's addressable ones.
     #[arg(long, short, default_value_t = 0)]
     device: usize,
-    /// Save the outputs in this folder as out0.npy, out1.npy, …
-    #[arg(long, short, value_name = "FOLDER")]
+    /// Save the outputs: out0.npy, out1.npy, … in this folder, or all of them in one file if the path ends in `.npz`.
+    #[arg(long, short, value_name = "DIR|FILE.npz")]
     output: Option<PathBuf>,
-    /// Execute this many times on the same inputs, and print the median time.
+    /// Execute this many times on the same inputs and print the median time.
     #[arg(long, short, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Print the outputs, whole, and the times as JSON.
@@ -54,8 +59,8 @@ struct Outcome {
 
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let program = args.program.read()?;
+    let inputs = inputs(args, &program)?;
     let program = Program::new(program.format, program.code.to_vec());
-    let inputs = args.inputs.iter().map(|text| array::from_argument(text)).collect::<Result<Vec<_>, _>>()?;
     let client = args.client.client()?;
     let device = device(&client, args.device)?;
     #[cfg(unix)]
@@ -68,17 +73,23 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     drop(client);
     #[cfg(unix)]
     if let Some(code) = interrupted {
-        eprintln!("pjrt: interrupted");
-        return Ok(Report { text: String::new(), code });
+        anstream::eprintln!("{} interrupted", paint(Meaning::Bad, "pjrt:"));
+        return Ok(Report::new(String::new(), code));
     }
     let outcome = outcome?;
-    if let Some(folder) = &args.output {
-        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        for (index, output) in outcome.outputs.iter().enumerate() {
-            npy::write(&folder.join(format!("out{index}.npy")), output)?;
-        }
+    if let Some(path) = &args.output {
+        array::save(path, &outcome.outputs)?;
     }
     Ok(if args.json { as_json(&outcome) } else { as_text(args, &outcome) }.into())
+}
+
+/// The inputs. The program is read for those that are literals without a type.
+fn inputs(args: &Args, program: &device_plugin::Program) -> Result<Vec<HostArray>, String> {
+    let signature = LazyCell::new(|| Signature::of(program));
+    let read = |(index, text): (usize, &String)| {
+        array::from_argument(text, || signature.as_ref().map_err(String::clone)?.input_shape(index))
+    };
+    args.inputs.iter().enumerate().map(read).collect()
 }
 
 /// The addressable device of that index.
@@ -101,7 +112,7 @@ fn on(
     let options = compile_options(device).map_err(text)?;
     let start = Instant::now();
     let executable = program::compile(&client.plugin(), &program, |program| client.compile(program, &options))
-        .map_err(|error| format!("{}: {error}", args.program.path.display()))?;
+        .map_err(|error| args.program.explained(&error.to_string(), &program))?;
     let compile = start.elapsed();
     let upload = |array: &HostArray| client.buffer_from_bytes(array.bytes(), array.shape(), device);
     let buffers = inputs.iter().map(upload).collect::<Result<Vec<_>, _>>().map_err(text)?;
@@ -138,7 +149,9 @@ fn execute(executable: &LoadedExecutable, inputs: &[Buffer], repeat: u32) -> Res
 fn as_text(args: &Args, outcome: &Outcome) -> String {
     let mut out = String::new();
     for (index, output) in outcome.outputs.iter().enumerate() {
-        line!(out, "out{index} {} {}", output.shape(), array::preview(output, PREVIEW));
+        let text = array::text(output);
+        let gap = if text.starts_with('\n') { "" } else { " " };
+        line!(out, "out{index} {}{gap}{text}", output.shape());
     }
     let times = if args.repeat > 1 { format!("median of {} executions", args.repeat) } else { "execution".to_owned() };
     line!(

@@ -1,6 +1,7 @@
 //! Tables a person can read.
 
 use crate::escape::one_line;
+use crate::paint::{Meaning, paint};
 
 /// Most characters of a cell that has another one to its right.
 const WIDEST: usize = 64;
@@ -10,16 +11,17 @@ const LONGEST: usize = 4096;
 /// Rows under a header, each column as wide as its widest cell.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
+    headed: bool,
 }
 
 impl Table {
     pub(crate) fn new<const N: usize>(header: [&str; N]) -> Self {
-        Self { rows: vec![header.map(str::to_owned).to_vec()] }
+        Self { rows: vec![header.map(str::to_owned).to_vec()], headed: true }
     }
 
     /// A table without a header.
     pub(crate) fn plain() -> Self {
-        Self { rows: Vec::new() }
+        Self { rows: Vec::new(), headed: false }
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
@@ -28,6 +30,11 @@ impl Table {
 
     /// The table, with each line indented. A cell is one line without control characters; a long one is cut.
     pub(crate) fn text(&self, indent: &str) -> String {
+        self.painted(indent, |_, _| None)
+    }
+
+    /// [`Table::text`] with some cells in colour. `meaning` gets the column and the text of each cell but the header's.
+    pub(crate) fn painted(&self, indent: &str, meaning: impl Fn(usize, &str) -> Option<Meaning>) -> String {
         let rows: Vec<Vec<String>> = self.rows.iter().map(|row| shown(row)).collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
@@ -38,10 +45,16 @@ impl Table {
         };
         let widths: Vec<usize> = (0..columns).map(|column| width(column).min(WIDEST)).collect();
         let mut text = String::new();
-        for row in &rows {
-            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-            let line = format!("{indent}{}", cells.collect::<Vec<_>>().join("  "));
-            text.push_str(line.trim_end());
+        for (index, row) in rows.iter().enumerate() {
+            let last = row.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1);
+            text.push_str(if last == 0 { "" } else { indent });
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate().take(last) {
+                let painted = meaning(column, cell).filter(|_| index > 0 || !self.headed);
+                text.push_str(&painted.map_or_else(|| cell.clone(), |meaning| paint(meaning, cell)));
+                if column + 1 < last {
+                    text.push_str(&" ".repeat(width.saturating_sub(cell.chars().count()) + 2));
+                }
+            }
             text.push('\n');
         }
         text
@@ -90,5 +103,8 @@ mod tests {
         table.row(["é".to_owned(), "1".to_owned()]);
         table.row(["longer".to_owned(), String::new()]);
         assert_eq!(table.text(" "), " NAME    X\n é       1\n longer\n");
+        let painted = table.painted(" ", |column, cell| (column == 0 && cell != "longer").then_some(Meaning::Good));
+        assert_eq!(anstream::adapter::strip_str(&painted).to_string(), table.text(" "));
+        assert_eq!(painted.matches('\u{1b}').count(), 2, "{painted:?}");
     }
 }

@@ -13,7 +13,7 @@ use wheel_support::{Folder, pjrt};
 /// The project's folder, made anew.
 fn new(folder: &Folder, name: &str, more: &[&str]) -> (String, std::path::PathBuf) {
     let path = folder.path("project");
-    let output = pjrt(&[&["new", name, "--path", path.to_str().unwrap()], more].concat());
+    let output = pjrt(&[&["new", name, "--output", path.to_str().unwrap()], more].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     (String::from_utf8(output.stdout).unwrap(), path)
 }
@@ -21,7 +21,7 @@ fn new(folder: &Folder, name: &str, more: &[&str]) -> (String, std::path::PathBu
 /// The reason for which nothing is written.
 fn refused(folder: &Folder, args: &[&str]) -> String {
     let path = folder.path("refused");
-    let output = pjrt(&[&["new", "--path", path.to_str().unwrap()], args].concat());
+    let output = pjrt(&[&["new", "--output", path.to_str().unwrap()], args].concat());
     let reason = String::from_utf8(output.stderr).unwrap();
     assert!(matches!(output.status.code(), Some(1 | 2)), "{args:?}: {:?}, {reason}", output.status);
     assert!(!path.exists(), "{args:?} left a folder");
@@ -166,21 +166,21 @@ fn what_is_wrong_is_told_and_nothing_is_written() {
 }
 
 #[test]
-fn what_is_there_stays() {
+fn existing_files_stay() {
     let folder = Folder::new("there");
     folder.write("file", "mine");
     fs::create_dir(folder.path("full")).unwrap();
     folder.write("full/file", "mine");
     for (path, said) in [("file", "is a file"), ("full", "is not empty"), ("file/below", "cannot make the folder")] {
-        let output = pjrt(&["new", "acme", "--path", folder.path(path).to_str().unwrap()]);
+        let output = pjrt(&["new", "acme", "--output", folder.path(path).to_str().unwrap()]);
         let reason = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(reason.contains(said), "{path}: {reason}");
     }
-    let output = pjrt(&["new", "acme", "--path", ""]);
+    let output = pjrt(&["new", "acme", "--output", ""]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(fs::read_to_string(folder.path("full/file")).unwrap(), "mine");
     // An empty folder is as good as none.
     fs::create_dir(folder.path("empty")).unwrap();
-    assert!(pjrt(&["new", "acme", "--path", folder.path("empty").to_str().unwrap()]).status.success());
+    assert!(pjrt(&["new", "acme", "--output", folder.path("empty").to_str().unwrap()]).status.success());
 }

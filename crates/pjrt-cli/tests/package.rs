@@ -188,9 +188,9 @@ fn what_is_wrong_is_told_with_a_remedy() {
         folder.package(&[&args[..], &["--no-jax"]].concat());
     }
     fs::remove_dir_all(folder.path("out")).unwrap();
-    let output = pjrt(&[&["package"], &named[..], &["--out", library]].concat());
+    let output = pjrt(&[&["package"], &named[..], &["--output", library]].concat());
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains(&format!("--out {library}: no folder")), "{error}");
+    assert!(error.contains(&format!("--output {library}: cannot create")), "{error}");
     let error = with(&["--platform-tag", "manylinux2014_s390x"]);
     assert!(error.contains("the library is for linux on"), "{error}");
     let error = with(&["--platform-tag", "win_amd64"]);

@@ -72,6 +72,7 @@ use bytes::Bytes;
 
 pub use error::{Error, Result};
 pub use inline::inline;
+pub use ops::op_names;
 pub use print::PrintOptions;
 pub use verify::{infer, infer_op, verify};
 pub use write::write;

@@ -236,19 +236,53 @@ pub(crate) fn is_attribute(op: &str, attribute: &str) -> bool {
     versions(op).any(|row| row.2.contains(&attribute))
 }
 
+/// Ops of the portable artifact that have neither attributes nor a kind of their own.
+const PLAIN: [&str; 8] = [
+    "async_done",
+    "async_start",
+    "dynamic_pad",
+    "dynamic_reshape",
+    "real_dynamic_slice",
+    "trace",
+    "uniform_dequantize",
+    "uniform_quantize",
+];
+
+/// Ops without attributes that have a kind of their own and are not elementwise arithmetic.
+const WITHOUT_ATTRIBUTES: [&str; 15] = [
+    "after_all",
+    "bitcast_convert",
+    "case",
+    "clamp",
+    "convert",
+    "create_token",
+    "dynamic_update_slice",
+    "if",
+    "optimization_barrier",
+    "partition_id",
+    "replica_id",
+    "reshape",
+    "select",
+    "tuple",
+    "while",
+];
+
 /// Whether the portable artifact has an op of that name that has neither attributes nor a kind of its own.
 pub(crate) fn is_plain(op: &str) -> bool {
-    const PLAIN: [&str; 8] = [
-        "async_done",
-        "async_start",
-        "dynamic_pad",
-        "dynamic_reshape",
-        "real_dynamic_slice",
-        "trace",
-        "uniform_dequantize",
-        "uniform_quantize",
-    ];
     PLAIN.contains(&op)
+}
+
+/// The names of all ops of StableHLO, without dialect, sorted.
+pub fn op_names() -> impl Iterator<Item = &'static str> {
+    // Rows of the table that are not ops of StableHLO.
+    let others = ["func", "call", "cross-replica-sum"];
+    let mut names: Vec<&'static str> = VHLO.iter().map(|row| row.0).filter(|name| !others.contains(name)).collect();
+    names.extend(PLAIN.into_iter().chain(WITHOUT_ATTRIBUTES));
+    names.extend(Unary::ALL.iter().map(|unary| unary.name()));
+    names.extend(Binary::ALL.iter().map(|binary| binary.name()));
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter()
 }
 
 /// The rows of an op.
@@ -363,6 +397,18 @@ const VHLO: &[(&str, u32, &[&str])] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_op_has_a_name() {
+        let names: Vec<_> = op_names().collect();
+        assert!(names.len() > 110, "{}", names.len());
+        for name in ["add", "tan", "while", "all_reduce", "uniform_quantize", "dot_general", "return"] {
+            assert_eq!(names.contains(&name), name != "return", "{name}");
+        }
+        for name in WITHOUT_ATTRIBUTES {
+            assert!(Code::from_name(name) != Code::Other && !is_op(name), "{name}");
+        }
+    }
 
     #[test]
     fn the_table_is_sorted() {

@@ -12,14 +12,20 @@ use std::path::{Path, PathBuf};
 use sdk::Sdk;
 
 #[derive(clap::Args)]
-#[command(after_help = "The SDK's crates are those of the checkout this command was built from, unless one of \
-                        --sdk-path, --sdk-git and --sdk-version says otherwise.")]
+#[command(
+    after_help = "The project depends on the SDK's crates in the checkout this command was built from, unless one of
+--sdk-path, --sdk-git and --sdk-version names others.
+
+Examples:
+  pjrt new acme && cd acme && cargo test
+  pjrt new acme -o plugins/acme --sdk-version 0.1"
+)]
 pub(crate) struct Args {
     /// The plugin's name, by which users ask for it: `JAX_PLATFORMS=NAME`.
     name: String,
-    /// The project's folder; by default NAME in the current one. It must be empty, or not exist.
-    #[arg(long, value_name = "DIR")]
-    path: Option<PathBuf>,
+    /// The project's folder, by default NAME in the current one. It must be empty or missing.
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     sdk: sdk::SdkArgs,
 }
@@ -77,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     let warning = name::check(&args.name)?;
     name::check_for_jax(&args.name)?;
     let sdk = sdk::of(&args.sdk)?;
-    let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&args.name));
+    let folder = args.output.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     make_folder(&folder)?;
     for (path, text, executable) in FILES {
         let mut text = renamed(text, &args.name);
@@ -130,12 +136,12 @@ fn with_sdk(text: &str, sdk: &Sdk) -> Result<String, String> {
 fn make_folder(folder: &Path) -> Result<(), String> {
     let shown = folder.display();
     if folder.exists() && !folder.is_dir() {
-        return Err(format!("{shown} is a file; give another folder with --path"));
+        return Err(format!("{shown} is a file; give another folder with --output"));
     }
     if folder.is_dir() {
         let mut entries = fs::read_dir(folder).map_err(|error| format!("{shown}: {error}"))?;
         if entries.next().is_some() {
-            return Err(format!("{shown} exists and is not empty; give another folder with --path, or move it away"));
+            return Err(format!("{shown} exists and is not empty; give another folder with --output, or move it away"));
         }
     }
     fs::create_dir_all(folder).map_err(|error| format!("{shown}: cannot make the folder: {error}"))

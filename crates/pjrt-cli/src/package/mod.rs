@@ -21,16 +21,20 @@ use source::Source;
 use wheel::{Content, Wheel};
 
 #[derive(clap::Args)]
-#[command(after_help = "Exactly one of --library and --crate, or a --manifest that names the library.")]
+#[command(after_help = "Give one of --library and --crate, or a --manifest that names the library.
+
+Examples:
+  pjrt package --crate . -o wheels
+  pjrt package --library libacme.so --manifest acme.json --version 1.2.0")]
 pub(crate) struct Args {
     /// The plugin's library.
     #[arg(long, value_name = "FILE", conflicts_with = "crate_dir")]
     library: Option<PathBuf>,
-    /// The folder of a Rust crate whose library is the plugin; built with `cargo build --release`.
+    /// The folder of the plugin's Rust crate, which is built with `cargo build --release`.
     #[arg(long = "crate", value_name = "DIR", id = "crate_dir")]
     crate_dir: Option<PathBuf>,
-    /// What the plugin says of itself; by default `pjrt_plugin.json` beside the library or in the crate's folder, else
-    /// what the library itself says, which is loaded for it.
+    /// The plugin's manifest. By default `pjrt_plugin.json` beside the library or in the crate's folder, or else the
+    /// description within the library, which is loaded to read it.
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
     /// The plugin's name, in place of the manifest's; enough for a plugin without a manifest.
@@ -39,23 +43,23 @@ pub(crate) struct Args {
     /// The wheel's version, in place of the manifest's or the crate's.
     #[arg(long)]
     version: Option<String>,
-    /// The folder the wheel is written to.
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    out: PathBuf,
-    /// The systems pip installs the wheel on, in place of those found by reading the library.
+    /// The folder to write the wheel to.
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    output: PathBuf,
+    /// The platform tag of the wheel, in place of the one derived from the library.
     #[arg(long, value_name = "TAG")]
     platform_tag: Option<String>,
     /// A file the library needs in its own folder; may be given several times.
     #[arg(long, value_name = "FILE")]
     include: Vec<PathBuf>,
-    /// A Python module of the vendor's own for JAX, whose `register(platform)` is called once the plugin is registered:
-    /// for lowerings that the manifest cannot name.
+    /// A Python module for JAX with lowerings that a manifest cannot name. Its `register(platform)` is called after the
+    /// plugin is registered.
     #[arg(long, value_name = "FILE", conflicts_with = "no_jax")]
     jax_hook: Option<PathBuf>,
-    /// Leave JAX out.
+    /// Leave out what JAX needs to find the plugin.
     #[arg(long)]
     no_jax: bool,
-    /// Leave PyTorch/XLA out.
+    /// Leave out what PyTorch/XLA needs to find the plugin.
     #[arg(long)]
     no_torch: bool,
     /// Replace a wheel of the same name.
@@ -113,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
         ("entry_points.txt".to_owned(), python::entry_points(&manifest, frameworks)),
     ]);
     let wheel = Wheel { name: package, version, platform, files, records };
-    let path = wheel.write(&args.out, args.force)?;
+    let path = wheel.write(&args.output, args.force)?;
 
     let mut out = String::new();
     line!(out, "wrote {}", path.display());

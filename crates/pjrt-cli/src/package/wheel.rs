@@ -50,7 +50,7 @@ impl Wheel {
     /// Writes the wheel into a folder; a file that is there already stays unless `replace`.
     pub(crate) fn write(&self, folder: &Path, replace: bool) -> Result<PathBuf, String> {
         std::fs::create_dir_all(folder)
-            .map_err(|error| format!("--out {}: no folder, and cannot be made one: {error}", folder.display()))?;
+            .map_err(|error| format!("--output {}: cannot create this folder: {error}", folder.display()))?;
         let path = folder.join(self.file_name());
         if path.exists() && !replace {
             return Err(format!("{} exists; --force replaces it", path.display()));

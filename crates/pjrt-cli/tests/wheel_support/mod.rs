@@ -62,7 +62,7 @@ impl Folder {
 
     fn run(&self, args: &[&str]) -> Output {
         let out = self.path("out");
-        pjrt(&[&["package", "--out", out.to_str().unwrap()], args].concat())
+        pjrt(&[&["package", "--output", out.to_str().unwrap()], args].concat())
     }
 }
 

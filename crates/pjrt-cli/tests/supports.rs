@@ -1,4 +1,4 @@
-//! `pjrt check`, on a plugin that is nothing but a manifest, and on the embedded device.
+//! `pjrt supports`, on a plugin that is nothing but a manifest, and on the embedded device.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
@@ -44,7 +44,7 @@ fn folder(test: &str) -> PathBuf {
 fn check(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
     command
-        .args(["check"])
+        .args(["supports"])
         .args(args)
         .current_dir(folder)
         .env("PJRT_PLUGIN_MANIFESTS", folder)
@@ -60,7 +60,7 @@ fn answer(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn a_table_answers_with_reasons_and_loads_nothing() {
     let folder = folder("check-table");
-    let ask = |effort: &str| answer(&folder, &["program.mlir", "-p", "board", "--effort", effort]);
+    let ask = |effort: &str| answer(&folder, &["program.mlir", "-p", "board", "--depth", effort]);
     assert_eq!(ask("names"), (Some(0), "board, by names: yes\n".to_owned()));
     let (code, text) = ask("attributes");
     assert_eq!(code, Some(3), "{text}");
@@ -71,7 +71,7 @@ fn a_table_answers_with_reasons_and_loads_nothing() {
 
     let output = check(&folder, &["program.mlir", "-p", "board", "--json"]);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&json["plugin"], &json["effort"]), (&Value::from("board"), &Value::from("types")));
+    assert_eq!((&json["plugin"], &json["depth"]), (&Value::from("board"), &Value::from("types")));
     assert_eq!(json["support"]["answer"], "no");
     assert_eq!(json["support"]["reasons"][0]["location"], "model.py:7:3");
 }
@@ -81,7 +81,7 @@ fn a_library_without_a_manifest_is_asked_in_a_process_of_its_own() {
     let folder = folder("check-library");
     let ask = |mode: &str, effort: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
-        command.args(["check", "program.mlir", "--effort", effort, "-p"]).arg(library());
+        command.args(["supports", "program.mlir", "--depth", effort, "-p"]).arg(library());
         let output = command.current_dir(&folder).env("ODD_PLUGIN", mode).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap())
     };
@@ -95,11 +95,11 @@ fn a_library_without_a_manifest_is_asked_in_a_process_of_its_own() {
 fn the_embedded_device_answers_for_itself() {
     let folder = folder("check-cpu");
     for effort in ["names", "attributes", "types", "compile"] {
-        let (code, text) = answer(&folder, &["program.mlir", "--effort", effort]);
+        let (code, text) = answer(&folder, &["program.mlir", "--depth", effort]);
         assert_eq!(code, Some(0), "{effort}: {text}");
     }
     fs::write(folder.join("infeed.mlir"), PROGRAM.replace("stablehlo.dot_general %x, %x, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST]\n    : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64>", "stablehlo.custom_call @nobody_has_this(%x) : (tensor<2x2xf64>) -> tensor<2x2xf64>")).unwrap();
-    let (code, text) = answer(&folder, &["infeed.mlir", "--effort", "compile"]);
+    let (code, text) = answer(&folder, &["infeed.mlir", "--depth", "compile"]);
     assert_eq!(code, Some(3), "{text}");
     assert!(text.contains("nobody_has_this"), "{text}");
 }
@@ -110,7 +110,7 @@ fn what_cannot_be_asked_is_an_error() {
     let (code, text) = answer(&folder, &["none.mlir"]);
     assert_eq!(code, Some(1));
     assert!(text.contains("none.mlir"), "{text}");
-    let (code, text) = answer(&folder, &["program.mlir", "--effort", "all"]);
+    let (code, text) = answer(&folder, &["program.mlir", "--depth", "all"]);
     assert_eq!(code, Some(2));
     assert!(text.contains("there are names, attributes, types, compile"), "{text}");
     let (code, text) = answer(&folder, &["program.mlir", "-p", "nobody"]);
@@ -124,7 +124,7 @@ fn what_cannot_be_asked_is_an_error() {
 
 /// The version of StableHLO in the head of an artifact counts, whatever its body is.
 #[test]
-fn check_and_run_agree_on_an_artifact_of_a_version_to_come() {
+fn supports_and_run_agree_on_an_artifact_of_a_version_to_come() {
     let folder = folder("check-version");
     let module = stablehlo::parse(PROGRAM.as_bytes().to_vec()).unwrap();
     let mut artifact = stablehlo::write(&module, "1.9.0".parse().unwrap()).unwrap();
@@ -133,7 +133,7 @@ fn check_and_run_agree_on_an_artifact_of_a_version_to_come() {
     artifact[at + "StableHLO_v".len()] = b'9';
     fs::write(folder.join("next.mlirbc"), artifact).unwrap();
     for effort in ["names", "attributes", "types", "compile"] {
-        let (code, text) = answer(&folder, &["next.mlirbc", "--effort", effort]);
+        let (code, text) = answer(&folder, &["next.mlirbc", "--depth", effort]);
         assert_eq!(code, Some(3), "{effort}: {text}");
         assert!(text.contains("StableHLO 9.9.0") && text.contains("serialize it for"), "{text}");
     }
@@ -147,7 +147,7 @@ fn check_and_run_agree_on_an_artifact_of_a_version_to_come() {
 }
 
 #[test]
-fn check_and_run_agree_on_hlo() {
+fn supports_and_run_agree_on_hlo() {
     let folder = folder("check-hlo");
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stablehlo/tests/data/mlp_step.hlo");
     let program = program.to_str().unwrap();
@@ -158,11 +158,11 @@ fn check_and_run_agree_on_hlo() {
     // It was read and compiled; what is missing are its inputs.
     assert!(said.contains("parameters, but 0 arguments"), "{said}");
     fs::write(folder.join("text.hlo"), "HloModule main, entry_computation_layout={()->f32[]}").unwrap();
-    for command in ["check", "run"] {
+    for command in ["supports", "run"] {
         let output =
             Command::new(env!("CARGO_BIN_EXE_pjrt")).args([command, "text.hlo"]).current_dir(&folder).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("HLO as text, which is not read"), "{command}: {said}");
+        assert!(said.contains("HLO text is not supported"), "{command}: {said}");
     }
 }
 
@@ -197,7 +197,7 @@ fn a_plugin_without_a_topology_says_why_it_may_be() {
     let folder = folder("check-maybe");
     let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
     fs::write(folder.join("program.mlir"), PROGRAM.replace("f64", "f32")).unwrap();
-    command.args(["check", "program.mlir", "--effort", "compile", "-p"]).arg(library()).env("ODD_PLUGIN", "");
+    command.args(["supports", "program.mlir", "--depth", "compile", "-p"]).arg(library()).env("ODD_PLUGIN", "");
     let output = command.current_dir(&folder).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(4), "{text}");

@@ -1,4 +1,4 @@
-//! `pjrt check`.
+//! `pjrt supports`.
 
 use std::time::Duration;
 
@@ -15,18 +15,23 @@ use crate::probe::Task;
 use crate::program::ProgramArgs;
 
 #[derive(clap::Args)]
+#[command(after_help = "Ends with 0 for yes, 3 for no and 4 for maybe; 1 and 2 are errors.
+
+Examples:
+  pjrt supports model.mlir                             by the op types that the plugin's manifest lists
+  pjrt supports model.mlir -p cuda --depth compile     by compiling it in a child process")]
 pub(crate) struct Args {
     #[command(flatten)]
     program: ProgramArgs,
     #[command(flatten)]
     plugin: PluginArgs,
-    /// How deep to look: at the names of operations, at their attributes, at types, or at all that compiling finds out.
-    #[arg(long, short, default_value = "types", value_name = "names|attributes|types|compile")]
-    effort: Effort,
-    /// Make a client, in a process of its own, if the plugin can only compile with one. The device must be free.
+    /// How closely to look: at the names of ops, also at their attributes, also at types, or by compiling the program.
+    #[arg(long, default_value = "types", value_name = "names|attributes|types|compile")]
+    depth: Effort,
+    /// Create a client in a child process if the plugin compiles only with one. The device must be free.
     #[arg(long)]
     with_client: bool,
-    /// How long the plugin may take to compile the program, if that is needed, such as `500ms`, `10s` or `2m`.
+    /// How long the plugin may take to compile the program, such as `500ms`, `10s` or `2m`.
     #[arg(long, default_value = "60s", value_parser = duration)]
     timeout: Duration,
     /// Print JSON.
@@ -34,21 +39,20 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// Ends with 0 for yes, 3 for no and 4 for maybe; 1 and 2 are those of a question that could not be answered.
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let program = args.program.read()?;
     let entry = args.plugin.find()?;
     let (name, mut support) = match described(&entry)? {
         Some(manifest) => {
-            let support = manifest.supports(&program, args.effort).map_err(|faults| faults.to_string())?;
+            let support = manifest.supports(&program, args.depth).map_err(|faults| faults.to_string())?;
             (manifest.name, support)
         }
         None => {
-            let support = entry.supports(&program, args.effort).map_err(|error| error.to_string())?;
+            let support = entry.supports(&program, args.depth).map_err(|error| error.to_string())?;
             (entry.name().to_owned(), support)
         }
     };
-    let mut by = args.effort;
+    let mut by = args.depth;
     // A manifest's table does not decide it. Plugins in libraries can be asked to compile it.
     if matches!(support, Support::Maybe(_))
         && entry.candidate().library.path().is_some()
@@ -72,11 +76,11 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         Support::Maybe(_) => 4,
     };
     let text = if args.json {
-        format!("{:#}\n", json!({ "plugin": name, "effort": by, "support": support }))
+        format!("{:#}\n", json!({ "plugin": name, "depth": by, "support": support }))
     } else {
         format!("{name}, by {by}: {support}\n")
     };
-    Ok(Report { text, code })
+    Ok(Report::new(text, code))
 }
 
 /// Whether a library's plugin compiles a program, asked in a process of its own.

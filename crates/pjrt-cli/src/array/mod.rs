@@ -1,0 +1,112 @@
+//! Host arrays as the command line reads, prints and saves them.
+
+mod element;
+mod literal;
+mod npy;
+mod npy_header;
+mod npz;
+mod show;
+
+use std::path::Path;
+
+use pjrt::{ElementType, HostArray, Shape};
+
+pub(crate) use npz::save;
+pub(crate) use show::{text, values};
+
+/// A host array, if the data has exactly the shape's size.
+fn new(shape: Shape, data: Vec<u8>) -> Result<HostArray, String> {
+    HostArray::new(shape, data).map_err(|error| error.message().to_owned())
+}
+
+/// An element type by its name. A name that another library uses for it is an error that gives ours.
+fn element_type(name: &str) -> Result<ElementType, String> {
+    name.parse::<ElementType>().map_err(|error| match literal::other_name(name) {
+        Some(meant) => format!("{name:?} is not an element type; did you mean {meant}?"),
+        None => error.to_string(),
+    })
+}
+
+/// Reads an argument: a file, `FILE.npy:TYPE`, `FILE.npz:NAME`, or a literal. A literal without a type, such as
+/// `[[1,2],[3,4]]`, has the shape that `expected` returns, the program's own.
+pub(crate) fn from_argument(text: &str, expected: impl FnOnce() -> Result<Shape, String>) -> Result<HostArray, String> {
+    let fault = |fault: String| format!("{text}: {fault}");
+    if literal::is_bare(text) {
+        let missing = |reason| format!("give its type, as in f32={text}: {reason}");
+        let shape = expected().map_err(missing).map_err(fault)?;
+        return literal::of_shape(shape, text).map_err(fault);
+    }
+    if let Some((shape, values)) = text.split_once('=') {
+        return literal::typed(shape, values).map_err(fault);
+    }
+    if let Some((file, name)) = text.rsplit_once(':') {
+        if file.ends_with(".npy") {
+            return npy::read(Path::new(file), Some(element_type(name).map_err(fault)?));
+        }
+        if file.ends_with(".npz") {
+            return npz::read(Path::new(file), name);
+        }
+    }
+    if text.ends_with(".npz") {
+        return Err(fault(format!("name one of its arrays: {}", npz::names(Path::new(text))?)));
+    }
+    if text.ends_with(".npy") {
+        return npy::read(Path::new(text), None);
+    }
+    Err(fault(
+        "an input is FILE.npy, FILE.npy:TYPE, FILE.npz:NAME, or a literal such as f32[2,2]=1,2,3,4, f32[4]=0 or \
+         f32=[[1,2],[3,4]]"
+            .to_owned(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<HostArray, String> {
+        from_argument(text, || Err("the program has no such input".to_owned()))
+    }
+
+    fn shown(argument: &str) -> String {
+        text(&read(argument).unwrap())
+    }
+
+    #[test]
+    fn literals() {
+        assert_eq!(shown("f32[2,2]=1,2.5,-3,inf"), "\n  [[ 1.0,  2.5],\n   [-3.0,  inf]]");
+        assert_eq!(shown("bf16=1.5"), "1.5");
+        assert_eq!(shown("f32=0.1"), "0.1");
+        assert_eq!(read("pred[3]=true").unwrap().bytes(), [1, 1, 1]);
+        assert!(read("i64[0]=").unwrap().bytes().is_empty());
+        assert_eq!(shown("s32[]=-7"), "-7");
+        assert_eq!(values(&read("f32=nan").unwrap()).unwrap(), [json!("NaN")]);
+        let shape = || Ok(Shape::new(ElementType::F64, [2]));
+        assert_eq!(from_argument("[1,2]", shape), read("f64[2]=1,2"));
+        assert_eq!(from_argument("-3", shape), read("f64[2]=-3"));
+    }
+
+    #[test]
+    fn wrong_arguments_get_a_reason() {
+        let fault = |text| read(text).unwrap_err();
+        assert!(fault("f32[2]=1,2,3").contains("has 2 elements, but 3 values"));
+        assert!(fault("f32[0]=1").contains("has 0 elements, but 1 values"));
+        assert!(fault("f33[2]=1").contains("not an element type"));
+        assert!(fault("float32[2]=1").contains("did you mean f32?"));
+        assert!(fault("a.npy:bfloat16").contains("did you mean bf16?"));
+        assert!(fault("f32[2=1").contains("TYPE[EXTENT"));
+        assert!(fault("f32[-2]=1").contains("not an extent"));
+        for text in ["f16=65520", "bf16=1e39", "f32=1e50", "f64=-1e999"] {
+            assert!(fault(text).contains("too large"), "{text}");
+        }
+        assert!(fault("u8=300").contains("not a value of u8"));
+        assert!(fault("f32[4294967295,4294967295,4294967295]=1").contains("larger than memory"));
+        assert!(fault("data.txt").contains("FILE.npy"));
+        assert!(fault("missing.npy").contains("missing.npy"));
+        assert!(fault("missing.npz:x").contains("missing.npz"));
+        assert!(fault("missing.npy:q8").contains("not an element type"));
+        assert!(fault("[1,2]").contains("f32=[1,2]: the program has no such input"));
+    }
+}

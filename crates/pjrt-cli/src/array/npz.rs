@@ -1,0 +1,104 @@
+//! NumPy's `.npz` files: zip archives of `.npy` files.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+
+use pjrt::HostArray;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+use super::npy;
+
+/// Bytes of an array that are read: a small archive may expand without end.
+const MAX_ENTRY: u64 = 1 << 36;
+
+/// Saves arrays as `out0`, `out1`, …: as one file if the path ends in `.npz`, else as `.npy` files in that folder.
+pub(crate) fn save(path: &Path, arrays: &[HostArray]) -> Result<(), String> {
+    let fault = |error: String| format!("--output {}: {error}", path.display());
+    if path.extension().is_some_and(|extension| extension == "npz") {
+        return write(path, arrays).map_err(fault);
+    }
+    fs::create_dir_all(path).map_err(|error| fault(error.to_string()))?;
+    for (index, array) in arrays.iter().enumerate() {
+        npy::write(&path.join(format!("out{index}.npy")), array)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, arrays: &[HostArray]) -> Result<(), String> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    }
+    let mut archive = ZipWriter::new(File::create(path).map_err(|error| error.to_string())?);
+    for (index, array) in arrays.iter().enumerate() {
+        let mut file = Vec::new();
+        npy::serialize(array, &mut file).map_err(|error| error.to_string())?;
+        // `numpy.savez` stores, too: numbers compress badly.
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .large_file(u32::try_from(file.len()).is_err());
+        archive.start_file(format!("out{index}.npy"), options).map_err(|error| error.to_string())?;
+        archive.write_all(&file).map_err(|error| error.to_string())?;
+    }
+    archive.finish().map(drop).map_err(|error| error.to_string())
+}
+
+/// Reads the array of that name.
+pub(super) fn read(path: &Path, name: &str) -> Result<HostArray, String> {
+    let fault = |error: String| format!("{}: {error}", path.display());
+    let mut archive = open(path)?;
+    let index = archive.index_for_name(&format!("{name}.npy")).or_else(|| archive.index_for_name(name));
+    let Some(index) = index else {
+        return Err(fault(format!("it has no array {name:?}; its arrays are {}", list(&archive))));
+    };
+    let entry = archive.by_index(index).map_err(|error| fault(error.to_string()))?;
+    let mut bytes = Vec::new();
+    entry.take(MAX_ENTRY).read_to_end(&mut bytes).map_err(|error| fault(error.to_string()))?;
+    npy::parse(&bytes, None).map_err(|error| fault(format!("array {name:?}: {error}")))
+}
+
+/// The names of a file's arrays, as a list for a person.
+pub(super) fn names(path: &Path) -> Result<String, String> {
+    open(path).map(|archive| list(&archive))
+}
+
+fn open(path: &Path) -> Result<ZipArchive<File>, String> {
+    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    ZipArchive::new(file).map_err(|error| format!("{}: not a .npz file: {error}", path.display()))
+}
+
+fn list(archive: &ZipArchive<File>) -> String {
+    let names = archive.file_names().map(|name| match name {
+        Ok(name) => name.strip_suffix(".npy").unwrap_or(&name).to_owned(),
+        Err(error) => format!("(a damaged name: {error})"),
+    });
+    let names: Vec<String> = names.collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use pjrt::{ElementType, Shape};
+
+    use super::*;
+
+    #[test]
+    fn arrays_are_read_as_saved() {
+        let folder = std::env::temp_dir().join(format!("pjrt-npz-{}", std::process::id()));
+        let path = folder.join("results.npz");
+        let arrays = [(ElementType::F32, vec![2]), (ElementType::S8, vec![])].map(|(ty, dimensions)| {
+            let shape = Shape::new(ty, dimensions);
+            let size = shape.host_size().unwrap();
+            super::super::new(shape, vec![1; size]).unwrap()
+        });
+        save(&path, &arrays).unwrap();
+        assert_eq!(read(&path, "out0").unwrap(), arrays[0]);
+        assert_eq!(read(&path, "out1").unwrap(), arrays[1]);
+        assert!(read(&path, "out2").unwrap_err().contains("its arrays are out0, out1"));
+        assert_eq!(names(&path).unwrap(), "out0, out1");
+        fs::write(&path, "no archive").unwrap();
+        assert!(read(&path, "out0").unwrap_err().contains("not a .npz file"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

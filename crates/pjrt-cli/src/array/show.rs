@@ -1,0 +1,138 @@
+//! Arrays as text for a person, in NumPy's form: one line for each row, extents from the outside in.
+
+use pjrt::HostArray;
+use serde_json::Value;
+
+use super::element;
+
+/// Arrays with more elements than this are summarized.
+const WHOLE: usize = 64;
+/// Elements shown at each end of a summarized dimension.
+const EDGE: usize = 3;
+/// Marks what a summary leaves out.
+const ELLIPSIS: &str = "…";
+
+/// The array's elements. Arrays of two dimensions and more start on a line of their own.
+pub(crate) fn text(array: &HostArray) -> String {
+    let extents = extents(array);
+    let count: usize = extents.iter().product();
+    let edge = if count > WHOLE { EDGE } else { usize::MAX };
+    let Some(cells) = cells(array, &extents, edge) else {
+        return format!("({} bytes)", array.bytes().len());
+    };
+    let width = if extents.len() > 1 { cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0) } else { 0 };
+    let mut cells = cells.into_iter();
+    let mut out = String::new();
+    if extents.len() > 1 {
+        out.push_str("\n  ");
+    }
+    nested(&extents, edge, 0, width, &mut cells, &mut out);
+    out
+}
+
+/// All elements as JSON numbers, flat and row-major. Returns `None` for element types that have no number form here.
+pub(crate) fn values(array: &HostArray) -> Option<Vec<Value>> {
+    let count: usize = extents(array).iter().product();
+    (0..count).map(|index| element::at(array, index)).collect()
+}
+
+fn extents(array: &HostArray) -> Vec<usize> {
+    // The array's data has the shape's size, so that each extent of a nonempty array fits.
+    array.shape().dimensions.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect()
+}
+
+/// The indices of a dimension that are shown. `None` stands for those left out between two ends.
+fn shown(extent: usize, edge: usize) -> impl Iterator<Item = Option<usize>> {
+    let cut = extent / 2 > edge;
+    let head = if cut { edge } else { extent };
+    let tail = if cut { extent - edge } else { extent };
+    (0..head).map(Some).chain(cut.then_some(None)).chain((tail..extent).map(Some))
+}
+
+/// The shown elements in row-major order, each as text.
+fn cells(array: &HostArray, extents: &[usize], edge: usize) -> Option<Vec<String>> {
+    let mut offsets = vec![0];
+    for extent in extents {
+        let indices: Vec<usize> = shown(*extent, edge).flatten().collect();
+        offsets = offsets.iter().flat_map(|offset| indices.iter().map(move |index| offset * extent + index)).collect();
+    }
+    offsets.into_iter().map(|offset| element::at(array, offset).map(|value| plain(&value))).collect()
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => format!("({})", parts.iter().map(plain).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
+
+/// Writes the dimensions from `depth` on, taking the elements in order.
+fn nested(
+    extents: &[usize],
+    edge: usize,
+    depth: usize,
+    width: usize,
+    cells: &mut impl Iterator<Item = String>,
+    out: &mut String,
+) {
+    let Some((extent, inner)) = extents.split_first() else {
+        let cell = cells.next().unwrap_or_default();
+        out.push_str(&format!("{cell:>width$}"));
+        return;
+    };
+    let separator = match inner.len() {
+        0 => ", ".to_owned(),
+        // Matrices of a larger array are set apart by an empty line.
+        lines => format!(",{}  {}", "\n".repeat(lines.min(2)), " ".repeat(depth + 1)),
+    };
+    out.push('[');
+    for (place, index) in shown(*extent, edge).enumerate() {
+        if place > 0 {
+            out.push_str(&separator);
+        }
+        match index {
+            Some(_) => nested(inner, edge, depth + 1, width, cells, out),
+            None => out.push_str(ELLIPSIS),
+        }
+    }
+    out.push(']');
+}
+
+#[cfg(test)]
+mod tests {
+    use pjrt::{ElementType, Shape};
+
+    use super::*;
+
+    fn iota(dimensions: &[i64]) -> HostArray {
+        let shape = Shape::new(ElementType::S32, dimensions.to_vec());
+        let count = i32::try_from(shape.num_elements().unwrap()).unwrap();
+        super::super::new(shape, (0..count).flat_map(i32::to_le_bytes).collect()).unwrap()
+    }
+
+    #[test]
+    fn rows_have_lines_of_their_own() {
+        assert_eq!(text(&iota(&[])), "0");
+        assert_eq!(text(&iota(&[3])), "[0, 1, 2]");
+        assert_eq!(text(&iota(&[0])), "[]");
+        assert_eq!(text(&iota(&[2, 6])), "\n  [[ 0,  1,  2,  3,  4,  5],\n   [ 6,  7,  8,  9, 10, 11]]");
+        assert_eq!(text(&iota(&[2, 1, 2])), "\n  [[[0, 1]],\n\n   [[2, 3]]]");
+        assert_eq!(text(&iota(&[2, 0])), "\n  [[],\n   []]");
+    }
+
+    #[test]
+    fn large_arrays_are_summarized() {
+        assert_eq!(text(&iota(&[100])), "[0, 1, 2, …, 97, 98, 99]");
+        let text = text(&iota(&[100, 2]));
+        assert!(text.contains("[  4,   5],\n   …,\n   [194, 195]"), "{text}");
+        assert_eq!(text.lines().count(), 8);
+        assert_eq!(values(&iota(&[100])).unwrap().len(), 100);
+    }
+
+    #[test]
+    fn types_without_numbers_show_their_size() {
+        let array = super::super::new(Shape::new(ElementType::F8E4M3FN, [5]), vec![0; 5]).unwrap();
+        assert_eq!((text(&array), values(&array)), ("(5 bytes)".to_owned(), None));
+    }
+}

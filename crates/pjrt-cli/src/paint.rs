@@ -1,0 +1,44 @@
+//! Colours of a report. They reach terminals only: `anstream` removes them from pipes and files, and where `NO_COLOR` is
+//! set.
+
+use anstyle::{AnsiColor, Style};
+
+/// What a word of a report means to its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    Good,
+    Notable,
+    Bad,
+    Heading,
+}
+
+impl Meaning {
+    fn style(self) -> Style {
+        match self {
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Notable => AnsiColor::Yellow.on_default(),
+            Self::Bad => AnsiColor::Red.on_default().bold(),
+            Self::Heading => Style::new().bold(),
+        }
+    }
+}
+
+/// A text in the colour of a meaning. The text must not hold control characters.
+pub(crate) fn paint(meaning: Meaning, text: &str) -> String {
+    let style = meaning.style();
+    format!("{style}{text}{style:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn painted_text_is_the_text_without_its_colours() {
+        for meaning in [Meaning::Good, Meaning::Notable, Meaning::Bad, Meaning::Heading] {
+            let painted = paint(meaning, "ok");
+            assert!(painted.starts_with('\u{1b}') && painted.ends_with("\u{1b}[0m"), "{painted:?}");
+            assert_eq!(anstream::adapter::strip_str(&painted).to_string(), "ok");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What a program takes and returns.
+
+use device_plugin::Program;
+use pjrt::{ElementType, Shape};
+use stablehlo::ir::{Func, Module, Type};
+
+/// A program that was read for its signature.
+pub(crate) struct Signature {
+    pub(crate) module: Module,
+}
+
+impl Signature {
+    /// Reads a program.
+    pub(crate) fn of(program: &Program) -> Result<Self, String> {
+        let code = program.code.clone();
+        let module = match program.format.as_str() {
+            "hlo" => stablehlo::parse_hlo(code),
+            "hlo_with_config" => stablehlo::parse_hlo_with_config(code),
+            _ => stablehlo::parse(code),
+        };
+        let module = module.map_err(|error| error.to_string())?;
+        let signature = Self { module };
+        signature.entry().map(|_| ()).ok_or("the program has no function named main")?;
+        Ok(signature)
+    }
+
+    /// The function that a device runs.
+    pub(crate) fn entry(&self) -> Option<&Func> {
+        self.module.entry()
+    }
+
+    /// The types of the inputs.
+    pub(crate) fn inputs(&self) -> Vec<&Type> {
+        let entry = self.entry();
+        entry.map(|entry| entry.args().iter().map(|arg| entry.ty(*arg)).collect()).unwrap_or_default()
+    }
+
+    /// The shape of an input.
+    pub(crate) fn input_shape(&self, index: usize) -> Result<Shape, String> {
+        let inputs = self.inputs();
+        let Some(ty) = inputs.get(index) else {
+            return Err(format!("the program has {} inputs", inputs.len()));
+        };
+        let unusable = || format!("input {index} of the program is a {ty}");
+        let Type::Tensor(tensor) = ty else { return Err(unusable()) };
+        if tensor.shape.iter().any(|extent| *extent < 0) {
+            return Err(unusable());
+        }
+        let element: ElementType = tensor.element.to_string().parse().map_err(|_| unusable())?;
+        Ok(Shape::new(element, tensor.shape.clone()))
+    }
+}
