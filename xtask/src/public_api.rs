@@ -1,7 +1,7 @@
 //! `cargo xtask public-api`: the public API of each library as a list of lines, committed in `docs/public-api`.
 //!
 //! The lists come from rustdoc's JSON output, whose format changes between compilers. The compiler of [`RUSTC`] makes and
-//! compares them. `pjrt-sys` has no list: it is generated, and `cargo xtask codegen --check` compares it.
+//! compares them. `pjrt-sys` has no list, because it is generated and `cargo xtask codegen --check` compares it.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -5,7 +5,7 @@
 
 use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
 
-// `tf.aliasing_output` says which output may take the memory of an argument.
+// `tf.aliasing_output` names the output that may take the memory of an argument.
 const STEP: &str = r#"
 func.func @main(%cache: tensor<8x2xf32> {tf.aliasing_output = 0 : i32}, %row: tensor<1x2xf32>, %step: tensor<i32>)
     -> tensor<8x2xf32> {
