@@ -76,13 +76,11 @@ pub(crate) fn run(check: bool) -> Result<(), Error> {
     }
 }
 
-/// Lets rustdoc describe the libraries as JSON, with all features.
+/// Lets rustdoc describe the workspace's libraries as JSON, with all features. The packages are those of the step that checks
+/// the documentation, so that dependencies are not compiled once more.
 fn document() -> Result<(), Error> {
     let mut cargo = sh::cargo();
-    cargo.args(["doc", "--quiet", "--no-deps", "--lib", "--all-features"]);
-    for (package, _) in LIBRARIES {
-        cargo.args(["-p", package]);
-    }
+    cargo.args(["doc", "--quiet", "--workspace", "--no-deps", "--lib", "--all-features"]);
     cargo.env("RUSTDOC", sh::root().join("xtask/rustdoc-json.sh"));
     cargo.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json");
     sh::run(&mut cargo)
