@@ -2,17 +2,17 @@
 /*
  * Finding, choosing and loading PJRT plugins from C and C++: the interface of libplugin_registry.
  *
- * The rules, in short; docs/c-interface.md has them in full.
+ * The rules in short; see docs/c-interface.md for details.
  *
- * - Ownership is in the verb. What `_new`, `_detect`, `_find`, `_select`, `_acquire` and other functions with an out
- *   parameter of type `T**` give belongs to the caller, who frees it with `_free`. A `const` pointer and a `dp_string`
- *   that a function returns belong to the object they were asked of, and live as long.
- * - `_free` of NULL does nothing. NULL for any other pointer is the error DP_INVALID_ARGUMENT, unless the parameter says
- *   that it may be NULL; a function that returns no code answers with what it answers where there is nothing.
+ * - The caller owns every result of `_new`, `_detect`, `_find`, `_select`, `_acquire` and other functions with an out
+ *   parameter of type `T**`, and frees it with `_free`. A `const` pointer or a `dp_string` that a function returns belongs
+ *   to the object that was passed, and is valid as long as that object.
+ * - `_free` of NULL has no effect. NULL for any other pointer is the error DP_INVALID_ARGUMENT, unless the documentation
+ *   of the parameter allows it. A function that returns no code then returns its empty value.
  * - Outputs are written on success only, a `dp_error**` on failure only.
- * - Any function may be called on any thread, also for the same object; but nothing else may use an object while it is
- *   freed or while a function that takes it without `const` runs.
- * - Text given is NUL-terminated UTF-8. Structs begin with `struct_size`, which the caller sets to `sizeof`.
+ * - Any function may be called on any thread, and several threads may use one object at the same time. While an object is
+ *   freed, or a function that takes it without `const` runs, no other call may use it.
+ * - Input text is NUL-terminated UTF-8. Structs begin with `struct_size`, which the caller sets to `sizeof`.
  */
 
 #ifndef DEVICE_PLUGIN_H

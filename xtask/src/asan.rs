@@ -1,11 +1,11 @@
 //! `cargo xtask asan`: tests of both sides of the C table under the address and leak sanitizers.
 //!
-//! The embedded CPU device is no part of it: with the sanitizer's instructions and without optimization its kernels take
-//! longer to compile than all the rest, and it is written in safe Rust. The caller's side runs real XLA plugins instead,
-//! as they are: they use the sanitizer's allocator, so that what they and we free and keep is seen.
+//! It omits the embedded CPU device. With the sanitizer's instructions and without optimization, the device's kernels
+//! take longer to compile than the rest, and the device is safe Rust. The caller's side runs real XLA plugins without
+//! instrumentation. They use the sanitizer's allocator, so errors of allocation are found on both sides.
 //!
-//! They need a nightly compiler. The standard library stays the one that comes with it, which is not instrumented: what
-//! it does wrong with our memory is seen only where it calls back into our code, or the allocator.
+//! The tests need a nightly compiler. Its standard library is not instrumented, so an error in it is found only in the
+//! allocator or in code that it calls back.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::{Error, package, sh};
 
-/// What is leaked on purpose.
+/// Intentional leaks.
 const SUPPRESSED: &str = "\
 # Descriptions live as long as the process; two threads that make the same one keep the first.
 leak:device_plugin::describe::descriptor::from_rust
@@ -26,7 +26,7 @@ leak:events::without_any_way_to_wait_there_is_an_error
 leak:real_execute::runs_and_copies_are_futures
 ";
 
-/// The nightly compiler, or why there is none.
+/// The nightly compiler.
 pub(crate) struct Nightly {
     target: String,
 }
@@ -54,20 +54,20 @@ impl Nightly {
         let mut cargo = run(&["cargo"]);
         cargo.args(arguments).args(["--target", &self.target]).current_dir(sh::root());
         cargo.env("CARGO_TARGET_DIR", self.target()).env("RUSTFLAGS", "-Zsanitizer=address -Cforce-frame-pointers=yes");
-        // Sizes that no memory has are errors of the allocator's caller.
+        // An allocation larger than memory is an error of the caller, so it must not end the process.
         cargo.env("ASAN_OPTIONS", "allocator_may_return_null=1:detect_leaks=1:strict_string_checks=1");
         cargo.env("LSAN_OPTIONS", format!("suppressions={}:print_suppressions=0", suppressions.display()));
-        // Thousands of panics are contained by these tests; each would be symbolized.
+        // These tests catch thousands of panics. Without this, each would be symbolized.
         cargo.env("RUST_BACKTRACE", "0");
         Ok(cargo)
     }
 
-    /// Runs the tests, handing every line they print to `seen`.
+    /// Runs the tests, and passes every line of their output to `seen`.
     pub(crate) fn test(&self, mut seen: impl FnMut(&str)) -> Result<(), Error> {
         let mut protocol = self.cargo(&["test", "-p", "device-plugin", "--lib", "--test", "protocol"])?;
         protocol.args(["--", "--show-output"]);
         sh::run_watched(&mut protocol, &mut seen)?;
-        // A caller and plugins that were built apart; where there are none, those tests say that they are skipped.
+        // A caller and separately built plugins. Without plugins, these tests print that they are skipped.
         let plugins = package::PLUGINS.iter().filter_map(|plugin| plugin.path().ok());
         let mut pjrt = self.cargo(&["test", "-p", "pjrt-rs", "--tests"])?;
         pjrt.args(["--", "--show-output"]).env("PJRT_TEST_PLUGINS", std::env::join_paths(plugins)?);
@@ -75,7 +75,7 @@ impl Nightly {
     }
 }
 
-/// A program of the nightly toolchain, whatever toolchain runs this task.
+/// Creates a command of the nightly toolchain, even if another toolchain runs this task.
 fn run(words: &[&str]) -> Command {
     let mut rustup = Command::new("rustup");
     rustup.args(["run", "nightly"]).args(words);

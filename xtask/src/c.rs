@@ -1,4 +1,4 @@
-//! The part "C and C++" of `cargo xtask test`: libplugin_registry as C and C++ programs see it.
+//! The part "C and C++" of `cargo xtask test`: tests of libplugin_registry in C and C++ programs.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::c_library::{self, Installed};
 use crate::{Error, sh};
 
-/// What was run and what was not.
+/// Counts of run and skipped tests.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) passed: u64,
@@ -78,7 +78,7 @@ fn expect(said: &str, part: &str) -> Result<(), Error> {
     if said.contains(part) { Ok(()) } else { Err(format!("expected {part:?} in:\n{said}").into()) }
 }
 
-/// A program in an environment of its own: nothing of the user's is read or written.
+/// Creates a command that does not read or write files of the user.
 fn clean(program: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("HOME", home).env("PJRT_LOCK_DIR", home);
@@ -128,7 +128,7 @@ fn example(name: &str, build: &Path, library: &Installed, headers: Option<&Path>
     cmake(&sh::root().join("examples").join(name), build, library, headers.as_slice())
 }
 
-/// `tests/c`, under the sanitizers where the compiler has them.
+/// Runs `tests/c`, under the sanitizers if the compiler supports them.
 fn sanitized(outcome: &mut Outcome, build: &Path, library: &Installed, headers: Option<&Path>, home: &Path) {
     let sanitizers = if has_sanitizers(home) {
         "address,undefined"
@@ -158,7 +158,7 @@ fn sanitized(outcome: &mut Outcome, build: &Path, library: &Installed, headers: 
 /// Cases of `tests/c/lifetimes.cpp`; the last needs the PJRT headers.
 const CASES: usize = 9;
 
-/// Calls that would leave a dangling pointer do not compile.
+/// Checks that calls which would leave a dangling pointer do not compile.
 fn lifetimes(outcome: &mut Outcome, library: &Installed, headers: Option<&Path>) {
     for compiler in ["c++", "clang++"] {
         if !present(compiler) {
@@ -180,17 +180,18 @@ fn lifetimes(outcome: &mut Outcome, library: &Installed, headers: Option<&Path>)
                 (0, Err(error)) => Err(error),
                 (0, Ok(_)) => Ok(()),
                 (_, Err(error)) => expect(&error.to_string(), "deleted"),
-                (_, Ok(_)) => Err("it compiles, and its result points into an object that is gone".into()),
+                (_, Ok(_)) => Err("it compiles, and its result points into a destroyed object".into()),
             };
             outcome.check(&format!("tests/c/lifetimes.cpp, case {case}, {compiler}"), result);
         }
     }
 }
 
-/// A shared library that contains the static one exports nothing of it, whether CMake or pkg-config says how to link.
+/// Checks that a shared library that contains the static one exports none of its symbols, with the flags of CMake and
+/// of pkg-config.
 fn embedding(outcome: &mut Outcome, folder: &Path, library: &Installed) {
     if !cfg!(target_os = "linux") {
-        return outcome.skip("exports of a library that contains the static one: looked at on Linux only");
+        return outcome.skip("exports of a library that contains the static one: checked on Linux only");
     }
     let only_own = |path: &Path| {
         let exported = c_library::exports(path)?;
@@ -226,7 +227,7 @@ fn has_sanitizers(folder: &Path) -> bool {
         && clean(&program, folder).output().is_ok_and(|out| out.status.success())
 }
 
-/// The C example, built with what pkg-config says, against both libraries.
+/// Builds the C example with the flags of pkg-config, with both libraries.
 fn pkg_config(outcome: &mut Outcome, folder: &Path, library: &Installed, home: &Path) {
     if !present("pkg-config") {
         outcome.skip("pkg-config file: there is no `pkg-config`");
@@ -258,7 +259,7 @@ fn flags(library: &Installed, is_static: bool) -> Result<Vec<String>, Error> {
     Ok(said.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The C++ framework, on the embedded device and on XLA's, with what each says of itself and with what a TPU would say.
+/// Runs the C++ framework on the embedded device and on XLA's, with their own descriptions and with that of a TPU.
 fn framework(
     outcome: &mut Outcome,
     build: &Path,
@@ -284,10 +285,10 @@ fn framework(
             let ran = sh::output(command).and_then(|out| expect(&out, said).and_then(|()| expect(&out, "(right)")));
             outcome.check(&format!("examples/cpp-framework on {}, {name}", plugin.display()), ran);
         };
-        runs("as it is", "lowered as gather, product in f32", clean(&program, home).arg(plugin));
+        runs("unchanged", "lowered as gather, product in f32", clean(&program, home).arg(plugin));
         let mut like = clean(&program, home);
         runs(
-            "as a TPU would describe itself",
+            "with the description of a TPU",
             "lowered as one-hot dot_general, product in bf16",
             like.arg("--manifest").arg(&manifest).arg(plugin),
         );

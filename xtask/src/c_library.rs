@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::{Error, sh};
 
-/// Name of the library, of its pkg-config file and, in another spelling, of its CMake package.
+/// Name of the library and of its pkg-config file. The CMake package has the same name in another spelling.
 const NAME: &str = "plugin_registry";
 
 /// Where a library was installed.
@@ -64,7 +64,7 @@ pub(crate) fn install(prefix: Option<PathBuf>, release: bool) -> Result<Installe
     }
     let shared = format!("-L${{libdir}} -l{NAME}");
     fs::write(lib.join("pkgconfig").join(format!("{NAME}.pc")), pkg_config(&version, &shared, &private_libs))?;
-    // By its path, because of `-l` the linker takes the shared library where both are there.
+    // By its path, because with `-l` the linker prefers the shared library.
     let archive = format!("{}${{libdir}}/lib{NAME}.a {}", hiding(), private_libs.join(" "));
     fs::write(lib.join("pkgconfig").join(format!("{NAME}-static.pc")), pkg_config(&version, &archive, &[]))?;
     fs::write(cmake.join("PluginRegistryConfig.cmake"), cmake_config(&private_libs))?;
@@ -72,7 +72,7 @@ pub(crate) fn install(prefix: Option<PathBuf>, release: bool) -> Result<Installe
     Ok(Installed { prefix })
 }
 
-/// Builds both kinds of library. Returns what a program that links the static one needs besides.
+/// Builds both kinds of library. Returns the other libraries that a program with the static one must link.
 fn build(release: bool, version: &str) -> Result<Vec<String>, Error> {
     let mut cargo = sh::cargo();
     cargo.args(["rustc", "--quiet", "-p", "plugin-registry", "--lib", "--features", "capi"]);
@@ -86,7 +86,7 @@ fn build(release: bool, version: &str) -> Result<Vec<String>, Error> {
     } else if cfg!(target_os = "macos") {
         cargo.arg(format!("-Clink-arg=-Wl,-install_name,@rpath/lib{NAME}.{}.dylib", compatible(version)));
     }
-    // Cargo repeats what the compiler said when there is nothing to compile.
+    // Cargo repeats the compiler's output if there is nothing to compile.
     let said = sh::stderr(&mut cargo)?;
     let line = said.lines().find_map(|line| line.split_once("native-static-libs: "));
     let (_, libs) = line.ok_or_else(|| format!("the compiler did not name the native libraries:\n{said}"))?;
@@ -106,7 +106,7 @@ fn version() -> Result<String, Error> {
     if version.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(version.to_owned());
     }
-    Err(format!("cargo pkgid says {id:?}, in which there is no version").into())
+    Err(format!("cargo pkgid printed {id:?}, which contains no version").into())
 }
 
 /// The part of a version that changes with the binary interface: `1` of 1.2.3, `0.1` of 0.1.2.
@@ -120,7 +120,7 @@ fn soname(version: &str) -> String {
     format!("lib{NAME}.so.{}", compatible(version))
 }
 
-/// The library under its full version, and the names that the loader and the linker look for.
+/// Installs the library under its full version, with links for the names that the loader and the linker use.
 fn install_shared(built: &Path, lib: &Path, version: &str) -> Result<(), Error> {
     let plain = format!("{DLL_PREFIX}{NAME}{DLL_SUFFIX}");
     if !cfg!(unix) {
@@ -144,7 +144,7 @@ fn install_shared(built: &Path, lib: &Path, version: &str) -> Result<(), Error> 
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Error> {
-    // A program may be running the old file; a new one under its name leaves that one alone.
+    // A program may run the old file. A new file under the same name does not change it.
     if to.symlink_metadata().is_ok() {
         fs::remove_file(to)?;
     }
@@ -152,8 +152,9 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The linker option that keeps the archive's symbols private to a shared library that contains it, with a space behind;
-/// empty where the linker has none. Without it, such a library exports every function of Rust's that the archive holds.
+/// The linker option that keeps the archive's symbols private to a shared library that contains it, followed by a
+/// space. Empty if the linker has no such option. Without it, such a library exports every Rust function of the
+/// archive.
 fn hiding() -> String {
     if cfg!(target_os = "linux") { format!("-Wl,--exclude-libs,lib{NAME}.a ") } else { String::new() }
 }
@@ -205,9 +206,9 @@ unset(_plugin_registry_prefix)
     )
 }
 
-/// What CMake's `SameMinorVersion` for 0.x and `SameMajorVersion` above it come to.
+/// Creates a CMake version file that combines `SameMinorVersion` for 0.x and `SameMajorVersion` for later versions.
 fn cmake_version(version: &str) -> String {
-    // `find_package(PluginRegistry 0)` asks for any 0.x, and 0.0.x is another version than 0.1.x.
+    // `find_package(PluginRegistry 0)` accepts any 0.x, although 0.0.x and 0.1.x are incompatible.
     let compatible = compatible(version).replace('.', "\\\\.");
     let bare = if compatible.starts_with('0') { "|0\\\\.$" } else { "" };
     format!(
@@ -227,7 +228,7 @@ unset(_plugin_registry_compatible)
     )
 }
 
-/// Names of a library's dynamic symbols that others can use, by `nm`.
+/// Lists the exported dynamic symbols of a library, with `nm`.
 pub(crate) fn exports(library: &Path) -> Result<Vec<String>, Error> {
     let table = sh::output(Command::new("nm").args(["-D", "--defined-only"]).arg(library))?;
     Ok(table.lines().filter_map(|line| line.split_whitespace().nth(2)).map(str::to_owned).collect())

@@ -20,7 +20,7 @@ pub(crate) fn headers() -> Result<PathBuf, Error> {
     }
 }
 
-/// Regenerates the files, or compares them with what is committed.
+/// Regenerates the files, or compares them with the committed ones.
 pub(crate) fn run(check: bool) -> Result<(), Error> {
     let headers = headers()?;
     let generated = bindings::generate(&headers)?;

@@ -1,4 +1,4 @@
-//! What the shared libraries of this repository show to the programs that load them.
+//! Checks the symbols and other visible properties of this repository's shared libraries.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,26 +9,27 @@ use object::{Object, ObjectSection, ObjectSymbol, elf};
 
 use crate::{Error, c_library, sh};
 
-/// Of every plugin.
+/// Exports of every plugin.
 const PLUGIN: [&str; 2] = ["DevicePlugin_GetDescriptor", "GetPjrtApi"];
 
 /// Libraries that every system with Rust programs has.
 const NEEDED: [&str; 5] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2"];
 
-/// Functions that run as a library is loaded: the compiler's own, that of Rust's arguments, and the list of plugins.
+/// Number of functions that run while a library is loaded: one of the compiler, one for Rust's arguments, and one for
+/// the list of plugins.
 const CONSTRUCTORS: u64 = 3;
 
-/// That libraries are ELF files here.
+/// Proof that libraries are ELF files on this system.
 pub(crate) struct Elf;
 
 /// # Errors
 ///
-/// On systems whose libraries are something else.
+/// If libraries have another format on this system.
 pub(crate) fn elf() -> Result<Elf, Error> {
-    if cfg!(target_os = "linux") { Ok(Elf) } else { Err("libraries are looked at where they are ELF files".into()) }
+    if cfg!(target_os = "linux") { Ok(Elf) } else { Err("this check needs ELF libraries".into()) }
 }
 
-/// Builds the libraries and looks at them; says how many.
+/// Builds and checks the libraries. Returns their number.
 pub(crate) fn run(_: Elf) -> Result<u64, Error> {
     let release = sh::target().join("release");
     let plugin = PLUGIN.map(str::to_owned).into();
@@ -73,7 +74,7 @@ fn examine(library: &Path, expected: &BTreeSet<String>) -> Result<(), Error> {
         return Err(fault(format!("exports {more:?}, which is not intended, and lacks {fewer:?}")));
     }
 
-    // What is not there is asked of libraries that every system has; nothing of Rust's is left open.
+    // Undefined symbols come from libraries that every system has. None of them is a Rust symbol.
     let undefined = file.dynamic_symbols().filter(|symbol| symbol.is_undefined());
     let names: Vec<&str> = undefined.filter_map(|symbol| symbol.name().ok()).collect();
     if let Some(open) =
@@ -96,7 +97,7 @@ fn examine(library: &Path, expected: &BTreeSet<String>) -> Result<(), Error> {
                     }
                 }
                 elf::DT_FLAGS => now |= entry.d_val(endian) & u64::from(elf::DF_BIND_NOW) != 0,
-                elf::DT_TEXTREL => return Err(fault("its code is changed as it is loaded".to_owned())),
+                elf::DT_TEXTREL => return Err(fault("its code is changed while it is loaded".to_owned())),
                 _ => {}
             }
         }
@@ -104,14 +105,14 @@ fn examine(library: &Path, expected: &BTreeSet<String>) -> Result<(), Error> {
 
     let constructors = file.section_by_name(".init_array").map_or(0, |section| section.size() / 8);
     if constructors > CONSTRUCTORS {
-        return Err(fault(format!("{constructors} functions run as it is loaded, and {CONSTRUCTORS} are known")));
+        return Err(fault(format!("{constructors} functions run while it is loaded; {CONSTRUCTORS} are expected")));
     }
     let segments = |kind: u32| file.elf_program_headers().iter().filter(move |header| header.p_type(endian) == kind);
     if segments(elf::PT_GNU_STACK).any(|header| header.p_flags(endian) & elf::PF_X != 0) {
-        return Err(fault("asks for an executable stack".to_owned()));
+        return Err(fault("requests an executable stack".to_owned()));
     }
     if segments(elf::PT_LOAD).any(|header| header.p_flags(endian) & (elf::PF_X | elf::PF_W) == elf::PF_X | elf::PF_W) {
-        return Err(fault("has code that can be written".to_owned()));
+        return Err(fault("has writable code".to_owned()));
     }
     let relro = segments(elf::PT_GNU_RELRO).next().is_some();
     println!(
@@ -141,7 +142,7 @@ mod tests {
         assert!(declared.contains("dp_registry_select") && declared.contains("dp_plugin_load"), "{declared:?}");
     }
 
-    /// `PJRT_EXAMINE` lists libraries of plugins, for a look at some that are built already.
+    /// Checks the plugin libraries that `PJRT_EXAMINE` lists.
     #[test]
     fn libraries_that_are_there() {
         let list = std::env::var("PJRT_EXAMINE").unwrap_or_default();

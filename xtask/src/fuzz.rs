@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: the fuzz targets under libFuzzer, on the stable toolchain, without sanitizers: the crates they reach
-//! have no unsafe code.
+//! `cargo xtask fuzz`: runs the fuzz targets with libFuzzer, on the stable toolchain. Sanitizers are not needed,
+//! because the crates under test have no unsafe code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use std::process::Command;
 
 use crate::{Error, sh};
 
-/// A fuzz target, and the files in the repository that fuzzing starts from, by their extensions.
+/// A fuzz target, and the file extensions of its seeds in the repository.
 const TARGETS: [(&str, &[&str]); 4] =
     [("bytecode", &["bc"]), ("text", &["mlir"]), ("hlo", &["hlo"]), ("round_trip", &["bc", "mlir"])];
 
-/// Larger files slow fuzzing down more than they add.
+/// Larger seeds slow fuzzing down.
 const LARGEST_SEED: u64 = 6_000;
 
-/// Seconds for each target unless the arguments say otherwise.
+/// Default number of seconds for each target.
 const SECONDS: u32 = 10;
 
-/// Options for the compiler: count which code an input reaches, as libFuzzer expects it.
+/// Compiler options for the coverage that libFuzzer needs.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
@@ -39,7 +39,7 @@ pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
     run(seconds, &only).map(|passed| println!("{passed} fuzz targets without a finding"))
 }
 
-/// Whether the targets can be built here.
+/// Checks that the targets can be built on this system.
 pub(crate) fn available() -> Result<(), Error> {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) {
         return Err("libFuzzer is built and run on Linux".into());
@@ -49,7 +49,7 @@ pub(crate) fn available() -> Result<(), Error> {
         .map_err(|_| "there is no `c++` to build libFuzzer; install a C++ compiler".into())
 }
 
-/// Builds all targets and runs those named, or all, for some seconds each. Returns how many were run.
+/// Builds all targets and runs the named ones, or all, for some seconds each. Returns the number of run targets.
 pub(crate) fn run(seconds: u32, only: &[&str]) -> Result<u64, Error> {
     available()?;
     let target = sh::target().join("fuzz");
@@ -80,10 +80,10 @@ pub(crate) fn run(seconds: u32, only: &[&str]) -> Result<u64, Error> {
             return Err(format!("fuzz target {name}: there is no file to start from").into());
         }
         let mut fuzz = Command::new(target.join(&triple).join("release").join(name));
-        // New inputs are kept in the first folder, the one that holds findings has a name of its own.
+        // New inputs are stored in the first folder. Findings have a separate folder.
         fuzz.arg(&seeds).arg(format!("-max_total_time={seconds}")).args(["-seed=1", "-timeout=60"]);
         fuzz.arg(format!("-artifact_prefix={}/", found.display()));
-        // What the fuzzer says matters only when it finds something.
+        // The fuzzer's output is only needed for a finding.
         let said = sh::stderr(&mut fuzz).map_err(|error| finding(name, &found, &error))?;
         let done = said.lines().rfind(|line| line.starts_with("Done ")).unwrap_or("Done 0 runs");
         println!("fuzz target {name}: {count} seeds, {}", done.trim_start_matches("Done "));
@@ -95,7 +95,7 @@ pub(crate) fn run(seconds: u32, only: &[&str]) -> Result<u64, Error> {
     Ok(passed)
 }
 
-/// What to do with a finding.
+/// Creates the error for a finding.
 fn finding(name: &str, found: &Path, error: &Error) -> Error {
     let text = error.to_string();
     let start = text.find("panicked at").or_else(|| text.find("ERROR: libFuzzer")).unwrap_or(0);
@@ -108,7 +108,7 @@ fn finding(name: &str, found: &Path, error: &Error) -> Error {
     .into()
 }
 
-/// Copies the repository's programs of these extensions; says how many.
+/// Copies the repository's programs with these extensions. Returns their number.
 fn copy_seeds(extensions: &[&str], to: &Path) -> Result<usize, Error> {
     fs::create_dir_all(to)?;
     let mut folders: Vec<PathBuf> = ["crates", "examples"].iter().map(|name| sh::root().join(name)).collect();

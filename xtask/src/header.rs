@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::{Error, sh};
 
-/// A header and the Rust files it is made of.
+/// A header and the Rust files it is generated from.
 struct Header {
     /// The header, relative to the repository's root.
     path: &'static str,
@@ -13,7 +13,7 @@ struct Header {
     config: &'static str,
     /// Rust files, or folders of them, in the order of the header.
     sources: &'static [&'static str],
-    /// Text before everything else but the line that says how the file was made.
+    /// Text after the first line, which names the generator.
     preamble: &'static str,
 }
 
@@ -29,21 +29,21 @@ const HEADERS: &[Header] = &[Header {
     preamble: "/*
  * Finding, choosing and loading PJRT plugins from C and C++: the interface of libplugin_registry.
  *
- * The rules, in short; docs/c-interface.md has them in full.
+ * The rules in short; see docs/c-interface.md for details.
  *
- * - Ownership is in the verb. What `_new`, `_detect`, `_find`, `_select`, `_acquire` and other functions with an out
- *   parameter of type `T**` give belongs to the caller, who frees it with `_free`. A `const` pointer and a `dp_string`
- *   that a function returns belong to the object they were asked of, and live as long.
- * - `_free` of NULL does nothing. NULL for any other pointer is the error DP_INVALID_ARGUMENT, unless the parameter says
- *   that it may be NULL; a function that returns no code answers with what it answers where there is nothing.
+ * - The caller owns every result of `_new`, `_detect`, `_find`, `_select`, `_acquire` and other functions with an out
+ *   parameter of type `T**`, and frees it with `_free`. A `const` pointer or a `dp_string` that a function returns belongs
+ *   to the object that was passed, and is valid as long as that object.
+ * - `_free` of NULL has no effect. NULL for any other pointer is the error DP_INVALID_ARGUMENT, unless the documentation
+ *   of the parameter allows it. A function that returns no code then returns its empty value.
  * - Outputs are written on success only, a `dp_error**` on failure only.
- * - Any function may be called on any thread, also for the same object; but nothing else may use an object while it is
- *   freed or while a function that takes it without `const` runs.
- * - Text given is NUL-terminated UTF-8. Structs begin with `struct_size`, which the caller sets to `sizeof`.
+ * - Any function may be called on any thread, and several threads may use one object at the same time. While an object is
+ *   freed, or a function that takes it without `const` runs, no other call may use it.
+ * - Input text is NUL-terminated UTF-8. Structs begin with `struct_size`, which the caller sets to `sizeof`.
  */",
 }];
 
-/// Writes the headers, or compares them with what is committed.
+/// Writes the headers, or compares them with the committed ones.
 pub(crate) fn run(check: bool) -> Result<(), Error> {
     let mut stale = Vec::new();
     for header in HEADERS {
@@ -124,7 +124,8 @@ fn without_safety(text: &str) -> String {
     out
 }
 
-/// Comments of one line on one line, links as plain names, and types without `struct`, which the typedefs make needless.
+/// Puts one-line comments on one line, replaces links by plain names, and removes `struct`, which the typedefs make
+/// redundant.
 fn tidy(text: &str) -> String {
     let mut out = String::new();
     let lines: Vec<&str> = text.lines().collect();
@@ -147,7 +148,7 @@ fn tidy(text: &str) -> String {
     out
 }
 
-/// Rust's links, `[text](path)` and `[text]` around code, as their text.
+/// Replaces Rust's links, `[text](path)` and `[text]` around code, by their text.
 fn plain(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;

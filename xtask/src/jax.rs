@@ -1,4 +1,4 @@
-//! One library under every version of JAX.
+//! Runs one library with every version of JAX.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,37 +7,36 @@ use std::process::Command;
 use crate::python::{JAX, Jax, MAIN};
 use crate::{Error, sh};
 
-/// What became of the tests under one version.
+/// The outcome of the tests with one version.
 pub(crate) struct Row {
     pub(crate) version: &'static str,
     pub(crate) outcome: Outcome,
 }
 
 pub(crate) enum Outcome {
-    /// Passed, failed, and what was skipped with its reason; the error is pytest's own.
+    /// The numbers of passed and failed tests, the reasons of skipped ones, and pytest's error.
     Ran { passed: u64, failed: u64, skipped: Vec<String>, result: Result<(), Error> },
-    /// There is no such environment here.
+    /// The environment is not available.
     Missing(String),
-    /// Not asked for.
+    /// Not requested.
     Left,
 }
 
-/// Whether a version is asked for: the oldest and the newest there is and the one that the device's ops are compared with,
-/// or all.
+/// Whether a version is requested: all, or the oldest, the newest and the one that the device's ops are compared with.
 fn is_wanted(jax: &Jax, all: bool) -> bool {
     let ends = [JAX.first(), JAX.last()];
     all || jax.version == MAIN || ends.into_iter().flatten().any(|end| end.version == jax.version)
 }
 
-/// Installs the versions asked for, which Rust tests use, too. What cannot be had is told when it is to run.
+/// Installs the requested versions, which Rust tests use, too. Unavailable versions are reported when they should run.
 pub(crate) fn prepare(all: bool) {
     for jax in JAX.iter().filter(|jax| is_wanted(jax, all)) {
         let _ = jax.python();
     }
 }
 
-/// Runs `tests/jax` under the versions asked for. `traced` is the library through which the tests see the calls,
-/// `package` a folder with the content of the CPU plugin's wheel, for what that adds to JAX.
+/// Runs `tests/jax` with the requested versions. `traced` is the library that records calls. `package` is a folder with
+/// the content of the CPU plugin's wheel, for tests of its additions to JAX.
 pub(crate) fn run(cpu: &Path, traced: &Path, package: &Path, all: bool) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for jax in JAX.iter().rev() {
@@ -48,12 +47,12 @@ pub(crate) fn run(cpu: &Path, traced: &Path, package: &Path, all: bool) -> Vec<R
     rows
 }
 
-/// Unpacks the wheel that `pjrt package` makes of the CPU plugin, and gives the folder.
+/// Unpacks the wheel of the CPU plugin from `pjrt package`, and returns the folder.
 pub(crate) fn package(cpu: &Path) -> Result<PathBuf, Error> {
     package_in("tests/jax-package", cpu, None)
 }
 
-/// Unpacks the wheel that `pjrt package` makes of a plugin in a folder of cargo's target folder, and returns the folder with
+/// Unpacks the wheel of a plugin from `pjrt package` in a folder of cargo's target folder, and returns the folder with
 /// its content.
 pub(crate) fn package_in(folder: &str, library: &Path, manifest: Option<&Path>) -> Result<PathBuf, Error> {
     sh::run(sh::cargo().args(["build", "-p", "pjrt-cli"]))?;
@@ -113,7 +112,7 @@ impl Counts {
     }
 }
 
-/// The rows as a table.
+/// Formats the rows as a table.
 pub(crate) fn matrix(rows: &[Row]) -> String {
     let mut text = format!("{:<14} {:>6} {:>6} {:>7}\n", "", "passed", "failed", "skipped");
     for Row { version, outcome } in rows {

@@ -1,7 +1,8 @@
 //! `cargo xtask jax-tests`: JAX's own test files on a plugin.
 //!
-//! The tests come from a checkout of JAX's repository; JAX itself from the package registry, in the version of the checkout.
-//! `xtask/jax_tests/run.py` runs them. This module makes what it needs: the environment, the plugin's wheel, the reference.
+//! The tests come from a checkout of JAX's repository; JAX itself from the package registry, in the version of the
+//! checkout. `xtask/jax_tests/run.py` runs them. This module prepares the environment, the plugin's wheel and the
+//! reference.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,7 +37,7 @@ Runs test files of JAX case by case, and survives cases that crash or hang. FILE
 Exit status: with --baseline 1 if a case regressed; without, 1 if a case did not pass.
 ";
 
-/// What is decided here. The runner gets the rest as it is.
+/// The options of this module. The runner receives the others unchanged.
 #[derive(Debug, Default, PartialEq)]
 struct Given {
     checkout: PathBuf,
@@ -93,7 +94,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
     let jax = JAX.iter().find(|jax| jax.version == version).ok_or_else(|| {
         let known: Vec<&str> = JAX.iter().map(|jax| jax.version).collect();
         format!(
-            "--jax-checkout {}: it is of JAX {version}; check out one of {}",
+            "--jax-checkout {}: this is JAX {version}; check out one of {}",
             given.checkout.display(),
             known.join(", ")
         )
@@ -111,7 +112,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
     }
     match given.reference.as_deref() {
         Some("xla") => {
-            let newest = PLUGINS.last().ok_or("there is no XLA CPU plugin to fetch")?;
+            let newest = PLUGINS.last().ok_or("there is no XLA CPU plugin to download")?;
             runner.arg("--reference").arg(newest.path()?).arg("--reference-has-device-count");
         }
         Some(other) => drop(runner.args(["--reference", other])),
@@ -124,7 +125,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
     if status.success() { Ok(()) } else { Err("cases of JAX's tests did not pass; see above".into()) }
 }
 
-/// The CPU plugin as it was last built.
+/// Returns the most recent build of the CPU plugin.
 fn built() -> Result<PathBuf, Error> {
     let name = format!("{}pjrt_plugin_cpu{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let candidates = ["release", "debug"].map(|profile| sh::target().join(profile).join(&name));

@@ -22,17 +22,17 @@ mod vendor;
 
 use std::process::ExitCode;
 
-/// An error of a task: text for the person who ran it.
+/// An error of a task, with text for the user.
 type Error = Box<dyn std::error::Error>;
 
 const USAGE: &str = "usage: cargo xtask TASK
 
   codegen [--check]   regenerate crates/pjrt-sys/src/{bindings,slots}.rs from the PJRT headers;
                       --check regenerates into memory and fails where the committed files differ
-  header [--check]    write the C headers from the Rust code that implements them, and that of the CPU plugin from its
+  header [--check]    generate the C headers from the Rust code that implements them, and that of the CPU plugin from its
                       library; --check as above
-  asan                run tests of both sides under the address and leak sanitizers (needs a nightly compiler)
-  exports             build the shared libraries and check what they export, need and do as they are loaded
+  asan                run tests of both sides under the address and leak sanitizers (requires a nightly compiler)
+  exports             build the shared libraries and check their exports, dependencies and constructors
   book                build the book into target/book
   deny [CHECK ...]    check licences, sources and bans of dependencies with cargo-deny, or the checks named
   fuzz [--seconds N] [TARGET ...]
@@ -44,12 +44,12 @@ const USAGE: &str = "usage: cargo xtask TASK
   public-api [--check]
                       write the public API of each library to docs/public-api; --check compares instead
   plugins             fetch the real XLA CPU plugins and print their paths
-  test [--all]        run every test, with the real plugins, JAX and the C++ compiler where they can be had: of JAX the
-                      oldest and the newest version, with --all those between too
+  test [--all]        run every test, with the real plugins, JAX and the C++ compiler if they are available. JAX is tested
+                      in its oldest and newest version; with --all, also in those between
   jax-tests --jax-checkout PATH [OPTION]... [FILE]...
                       run JAX's own test files on a plugin and compare with an earlier run or a reference; see --help
   vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
-  size                the same library, built from nothing, with the time that takes
+  size                build the same library from scratch, and print the time
   tidy                check dependencies between crates, unsafe code, file lengths and the language of texts.
                       --language PATH lists all language findings below PATH; --update writes the smaller numbers of
                       findings to xtask/language-allowance.txt

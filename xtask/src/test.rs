@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything, with the real parts where a package registry can be reached.
+//! `cargo xtask test`: runs all tests, with the real plugins and JAX if a package registry is reachable.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::package::PLUGINS;
 use crate::{Error, asan, c, codegen, exports, fuzz, jax, python, sh, vendor};
 
-/// What was run and what was not.
+/// Counts of run and skipped tests.
 #[derive(Default)]
 struct Report {
     passed: u64,
@@ -16,7 +16,7 @@ struct Report {
     broken: Vec<String>,
 }
 
-/// Runs the tests; `all` is with every version of JAX.
+/// Runs the tests, with every version of JAX if `all` is set.
 pub(crate) fn run(all: bool) -> Result<(), Error> {
     let mut report = Report::default();
     let headers = report.part("PJRT headers, compared with the C compiler", codegen::headers());
@@ -37,7 +37,7 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     let python = report.part(&format!("JAX {} and pypjrt in a Python environment", python::MAIN), main);
     jax::prepare(all);
 
-    step("building the CPU plugin as JAX loads it");
+    step("building the CPU plugin for JAX");
     sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
     let cpu = sh::target().join(format!(
         "release/{}pjrt_plugin_cpu{}",
@@ -55,7 +55,7 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     if !plugins.is_empty() {
         tests.env("PJRT_TEST_PLUGINS", &plugins);
     }
-    // Without it a passing test's output, and with it what it skipped, stays hidden.
+    // Without this, the output of passing tests is hidden, and with it their skipped checks.
     tests.args(["--", "--show-output"]);
     let outcome = sh::run_watched(&mut tests, |line| report.cargo_line(line));
     report.check("cargo test", outcome);
@@ -78,7 +78,7 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
         report.check("cargo xtask fuzz", outcome);
     }
 
-    step("what the shared libraries export");
+    step("exports of the shared libraries");
     if let Some(libraries) = report.part("symbols of the shared libraries", exports::elf()) {
         let outcome = exports::run(libraries).map(|checked| report.passed += checked);
         report.check("cargo xtask exports", outcome);
@@ -92,7 +92,7 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
         }
     }
 
-    step("JAX drives the CPU plugin");
+    step("JAX on the CPU plugin");
     let traced = format!("{}traced_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let traced = sh::target().join("debug/examples").join(traced);
     let package = jax::package(&cpu)?;
@@ -143,7 +143,7 @@ fn examples() -> Result<u64, Error> {
     if ran == 0 { Err("crates/pjrt/examples is empty".into()) } else { Ok(ran) }
 }
 
-/// Packages plugins, installs the wheels and lets JAX find them.
+/// Packages plugins, installs the wheels and runs JAX on them.
 fn wheels(python: &Path, cpu: &Path, plugins: &OsStr, report: &mut Report) -> Result<(), Error> {
     sh::run(sh::cargo().args(["build", "-p", "pjrt-cli"]))?;
     let mut pytest = Command::new(python);
@@ -154,7 +154,7 @@ fn wheels(python: &Path, cpu: &Path, plugins: &OsStr, report: &mut Report) -> Re
 }
 
 impl Report {
-    /// A real part that could be had, or a line in the list of what was skipped.
+    /// Returns an available part, or adds a line to the list of skipped checks.
     fn part<T>(&mut self, name: &str, part: Result<T, Error>) -> Option<T> {
         part.map_err(|error| {
             let reason = sh::reason(&error);

@@ -1,5 +1,5 @@
-//! `cargo xtask vendor`: a vendor's first hour. `pjrt new` writes a plugin, its own `ci.sh` builds, tests, packages and
-//! runs it under JAX, and its library and dependencies stay within bounds.
+//! `cargo xtask vendor`: checks the plugin that `pjrt new` creates. Its `ci.sh` builds, tests, packages and runs it
+//! with JAX. Its library and its dependencies must stay within limits.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,22 +9,22 @@ use std::time::Instant;
 
 use crate::{Error, sh};
 
-/// The plugin's name; with an underscore, which packages spell as a hyphen.
+/// The plugin's name. It has an underscore, which package names replace by a hyphen.
 const NAME: &str = "acme_npu";
-/// Largest library, in bytes. Of what there is, a sixth is the reader of portable artifacts, a sixth this SDK, a seventh
-/// unwind tables, and a sixth the backtraces of Rust's standard library.
+/// Maximum size of the library, in bytes. The reader of portable artifacts, this SDK, unwind tables, and the backtraces
+/// of Rust's standard library take about 15 % each.
 const MAX_SIZE: u64 = 1_050_000;
-/// Most crates in the library's tree, those of the SDK and those that only the build needs included.
+/// Maximum number of crates in the library's dependency tree, including those of the SDK and build dependencies.
 const MAX_CRATES: usize = 43;
 
-/// A new project and where it is built.
+/// A new project and its target folder.
 struct Project {
     folder: PathBuf,
     build: PathBuf,
 }
 
 impl Project {
-    /// Written by `pjrt new`, with the versions of other crates that this repository is tested with.
+    /// Creates a project with `pjrt new`, with the versions of other crates from this repository's lock file.
     fn new(pjrt: &Path) -> Result<Self, Error> {
         let root = sh::target().join("vendor");
         let project = Self { folder: root.join(NAME), build: root.join("build") };
@@ -49,7 +49,7 @@ impl Project {
         cargo
     }
 
-    /// The bounds of the library and of what it is built from.
+    /// Checks the size of the library and the number of its crates.
     fn check_size(&self) -> Result<(), Error> {
         let name = format!("{}pjrt_plugin_{NAME}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
         let size = fs::metadata(self.build.join("release").join(name))?.len();
@@ -60,7 +60,7 @@ impl Project {
     }
 }
 
-/// Whether a library and its tree are small enough.
+/// Checks that a library and its dependency tree are small enough.
 fn within(size: u64, crates: usize) -> Result<(), Error> {
     if size > MAX_SIZE {
         return Err(format!("the smallest plugin's library has {size} bytes, more than {MAX_SIZE}").into());
@@ -71,25 +71,25 @@ fn within(size: u64, crates: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The `pjrt` command, built now.
+/// Builds the `pjrt` command.
 fn pjrt() -> Result<PathBuf, Error> {
     sh::run(sh::cargo().args(["build", "--quiet", "-p", "pjrt-cli"]))?;
     Ok(sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX)))
 }
 
-/// A new plugin passes its own CI. `seen` gets every line of the output.
+/// Checks that a new plugin passes its own CI. `seen` receives every line of the output.
 pub(crate) fn run(python: Option<&Path>, seen: impl FnMut(&str)) -> Result<(), Error> {
     let pjrt = pjrt()?;
     let project = Project::new(&pjrt)?;
     let mut ci = project.command("bash");
     ci.arg("ci.sh").env("PJRT", &pjrt);
-    // Without JAX it says what it skips.
+    // Without JAX, it prints the skipped checks.
     ci.env("PYTHON", python.unwrap_or(Path::new("python3"))).env("PYTHONDONTWRITEBYTECODE", "1");
     sh::run_watched(&mut ci, seen)?;
     project.check_size()
 }
 
-/// The same library, built from nothing, with the time that takes.
+/// Builds the same library from scratch, and prints the time.
 pub(crate) fn size() -> Result<(), Error> {
     let project = Project::new(&pjrt()?)?;
     if project.build.exists() {

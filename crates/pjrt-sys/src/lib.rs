@@ -1,9 +1,9 @@
 //! Raw declarations of the PJRT C API, OpenXLA's device plugin interface.
 //!
-//! [`bindings`] holds the C declarations, [`slot`] one marker type per function of [`PJRT_Api`], and [`AbiStruct`]
-//! the size each struct announces in its first word. Everything is generated from the upstream headers by
-//! `cargo xtask codegen` and committed, so that a build needs neither the headers nor libclang; `NOTICE` says which
-//! headers. The crate has no dependencies, allocates nothing and supports 64-bit targets, as PJRT does.
+//! [`bindings`] holds the C declarations, [`slot`] one marker type per function of [`PJRT_Api`], and [`AbiStruct`] the
+//! size each struct announces in its first word. Everything is generated from the upstream headers by `cargo xtask
+//! codegen` and committed, so that a build needs neither the headers nor libclang. `NOTICE` names the headers. The
+//! crate has no dependencies, allocates nothing and supports 64-bit targets, as PJRT does.
 //!
 //! # Rules of the interface
 //!

@@ -1,7 +1,7 @@
 //! Compares the layout of every struct with what the C++ compiler makes of the headers.
 //!
 //! The headers are not part of the repository: `cargo xtask test` fetches them and names their folder in
-//! `PJRT_HEADERS`. Without it the check says that it was skipped.
+//! `PJRT_HEADERS`. Without it, the check prints that it was skipped.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fmt::Write as _;

@@ -20,7 +20,7 @@ macro_rules! element_types {
             /// Every element type, in the C API's order.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The type of that number in the C API.
+            /// Returns the type with this number in the C API.
             #[must_use]
             pub const fn from_raw(raw: u32) -> Option<Self> {
                 match raw {
@@ -99,7 +99,7 @@ impl ElementType {
         self as u32
     }
 
-    /// Bytes of one element on the host, where sub-byte types take a whole byte; 0 for a token.
+    /// Bytes of one element on the host, where sub-byte types take one byte; 0 for a token.
     #[must_use]
     pub const fn host_size(self) -> usize {
         self.bits().div_ceil(8)
@@ -112,7 +112,7 @@ impl fmt::Display for ElementType {
     }
 }
 
-/// A name no element type has.
+/// An error for an unknown name of an element type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownElementType(String);
 
@@ -141,8 +141,8 @@ mod sealed {
 
 /// A Rust type whose slices are host data of one [`ElementType`].
 ///
-/// The trait is sealed, so that code may rely on what it says: memory of this type is read and written as elements of
-/// that type. Arrays of other types go as bytes, or as the type here that has the same bits.
+/// The trait is sealed, so that code may rely on its constant and access memory of this type as elements of that type.
+/// Transfer arrays of other types as bytes, or as the type with the same bits.
 ///
 /// ```compile_fail,E0277
 /// #[derive(Clone, Copy, Debug, bytemuck::NoUninit, bytemuck::AnyBitPattern)]

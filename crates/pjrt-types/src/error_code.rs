@@ -12,7 +12,7 @@ macro_rules! codes {
         impl ErrorCode {
             $($(#[$doc])* pub const $name: Self = Self($value);)*
 
-            /// The code's canonical name, such as `INVALID_ARGUMENT`; none for a code this crate does not know.
+            /// The code's canonical name, such as `INVALID_ARGUMENT`. `None` for an unknown code.
             #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
@@ -25,7 +25,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// No error; a plugin that reports an error with this code is broken.
+    /// Success. An error never has this code.
     OK = 0,
     CANCELLED = 1,
     UNKNOWN = 2,
@@ -46,7 +46,7 @@ codes! {
 }
 
 impl ErrorCode {
-    /// The code of that number.
+    /// Returns the code with this number.
     #[must_use]
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw)

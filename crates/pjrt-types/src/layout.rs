@@ -1,4 +1,4 @@
-//! How a buffer's elements lie in memory.
+//! Layouts: the order of a buffer's elements in memory.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,8 +26,9 @@ impl Layout {
         *self == Self::row_major(self.minor_to_major.len())
     }
 
-    /// The extents of an array in the order in which it is stored, from the slowest varying dimension to the fastest:
-    /// those of the row-major array with the same bytes, tiles aside. None where this is no order of its dimensions.
+    /// Returns the extents of an array in storage order, from the slowest varying dimension to the fastest. Without
+    /// tiles, a row-major array with these extents has the same bytes. Returns `None` if the layout is not a
+    /// permutation of the dimensions.
     ///
     /// ```
     /// use pjrt_types::Layout;
@@ -52,13 +53,17 @@ impl Layout {
     }
 }
 
-/// Text that is no layout.
+/// An error for text that is not a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseLayoutError(String);
 
 impl fmt::Display for ParseLayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no layout; write the dimensions from the fastest varying to the slowest, as {{1,0}}", self.0)
+        write!(
+            f,
+            "{:?} is not a layout; write the dimensions from the fastest varying to the slowest, as {{1,0}}",
+            self.0
+        )
     }
 }
 
@@ -102,7 +107,7 @@ fn list(text: &str) -> Option<Vec<i64>> {
     text.split(',').map(|n| if n == "*" { Some(COMBINED) } else { n.parse().ok() }).collect()
 }
 
-/// A dimension of a tile that is combined with the next; text has an asterisk for it.
+/// A dimension of a tile that is combined with the next one. In text it is an asterisk.
 const COMBINED: i64 = i64::MIN;
 
 /// XLA's notation: `{1,0}`, `{1,0:T(8,128)}`.

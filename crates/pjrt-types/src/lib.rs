@@ -1,8 +1,8 @@
-//! The words both sides of the PJRT C API share.
+//! The types that both sides of the PJRT C API share.
 //!
-//! A framework (`pjrt`) and a plugin (`device-plugin`) say the same things with these types: [`ErrorCode`],
-//! [`ElementType`], [`Shape`], [`Layout`], [`NamedValue`], [`ApiVersion`], [`CompileOptions`]. Nothing here touches
-//! the C structs; conversions to and from the raw numbers are by value.
+//! A framework (`pjrt`) and a plugin (`device-plugin`) use the same types: [`ErrorCode`], [`ElementType`], [`Shape`],
+//! [`Layout`], [`NamedValue`], [`ApiVersion`], [`CompileOptions`]. This crate does not access the C structs;
+//! conversions to and from the raw numbers are by value.
 #![forbid(unsafe_code)]
 
 mod element;
@@ -30,7 +30,7 @@ pub use shape::Shape;
 pub use unknown::UnknownFields;
 pub use version::{ApiVersion, MIN_MINOR};
 
-/// What a plugin may do with host memory it was given, and until when; values of `PJRT_HostBufferSemantics`.
+/// How and how long a plugin may use host memory. The values are those of `PJRT_HostBufferSemantics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HostBufferSemantics {
@@ -45,7 +45,7 @@ pub enum HostBufferSemantics {
 }
 
 impl HostBufferSemantics {
-    /// The semantics of that number in the C API.
+    /// Returns the semantics with this number in the C API.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         [

@@ -1,6 +1,6 @@
 //! `PJRT_Device_MemoryStats`.
 
-/// Use of a device's memory, in bytes where not stated otherwise; what a plugin does not count is none.
+/// Use of a device's memory, in bytes unless stated otherwise. Values that a plugin does not count are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the C API, which says no more")]
 pub struct MemoryStats {

@@ -11,22 +11,22 @@ use crate::proto::{
 };
 use crate::unknown::UnknownFields;
 
-/// Options of a compilation, as frameworks give and plugins read them; the typed part of `CompileOptionsProto`.
+/// Options of a compilation: the typed part of `CompileOptionsProto`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompileOptions {
-    /// Device the program is compiled for; -1 leaves the choice to the plugin or the device assignment.
+    /// Device that the program is compiled for. If it is -1, the plugin or the device assignment decides.
     pub device_ordinal: i64,
-    /// Copies of the program that run on different data.
+    /// Number of copies of the program that run on different data.
     pub num_replicas: i64,
-    /// Devices one copy is spread over.
+    /// Number of devices that run one copy together.
     pub num_partitions: i64,
     /// Partition the program by its sharding annotations.
     pub use_spmd_partitioning: bool,
-    /// Read the annotations as Shardy's.
+    /// Interpret the annotations as Shardy's.
     pub use_shardy_partitioner: bool,
-    /// Which device runs which replica and partition.
+    /// The device of each replica and partition.
     pub device_assignment: Option<DeviceAssignment>,
-    /// Whether the executable may run on any device, whatever it was compiled for.
+    /// Whether the executable may run on other devices than the one it was compiled for.
     pub compile_portable_executable: bool,
     /// Whether all arguments arrive as one tuple.
     pub parameter_is_tupled_arguments: bool,
@@ -36,8 +36,7 @@ pub struct CompileOptions {
     pub allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
     /// Backend options by name, such as JAX's `compiler_options`.
     pub env_option_overrides: BTreeMap<String, OptionOverride>,
-    /// What else the framework said, such as XLA's debug options. It is kept, so that options that are read and written
-    /// again lose nothing.
+    /// Other fields, such as XLA's debug options. They are kept, so that decoding and encoding loses nothing.
     pub unknown: UnknownFields,
 }
 
@@ -51,7 +50,7 @@ pub enum OptionOverride {
     Double(f64),
 }
 
-/// Which device runs which replica and partition of a program.
+/// The device of each replica and partition of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceAssignment {
     num_replicas: usize,
@@ -60,7 +59,7 @@ pub struct DeviceAssignment {
     devices: Vec<i64>,
 }
 
-/// Why bytes are not compile options or a device assignment.
+/// An error for bytes that are not compile options or a device assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError(String);
 
@@ -73,8 +72,8 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl DeviceAssignment {
-    /// An assignment; `devices[replica * num_partitions + partition]` is a device id. None unless there is exactly
-    /// one device for each replica and partition, and both counts are at least 1.
+    /// Creates an assignment. `devices[replica * num_partitions + partition]` is a device id. Returns `None` unless
+    /// there is exactly one device for each replica and partition, and both counts are at least 1.
     #[must_use]
     pub fn new(num_replicas: usize, num_partitions: usize, devices: Vec<i64>) -> Option<Self> {
         let count = num_replicas.checked_mul(num_partitions)?;
@@ -108,17 +107,17 @@ impl DeviceAssignment {
         self.devices.get(replica.checked_mul(self.num_partitions)? + partition).copied()
     }
 
-    /// The serialized `DeviceAssignmentProto`.
+    /// Encodes the assignment as a `DeviceAssignmentProto`.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         self.to_proto().encode_to_vec()
     }
 
-    /// Reads a serialized `DeviceAssignmentProto`.
+    /// Decodes a `DeviceAssignmentProto`.
     ///
     /// # Errors
     ///
-    /// Bytes that are no such message, or counts that do not match the listed devices.
+    /// Bytes that are not such a message, or counts that do not match the listed devices.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let proto = DeviceAssignmentProto::decode(bytes).map_err(|e| DecodeError(format!("device assignment: {e}")))?;
         Self::from_proto(&proto)
@@ -158,7 +157,7 @@ impl DeviceAssignment {
     }
 }
 
-/// One replica and one partition, device chosen by the plugin.
+/// One replica and one partition, on a device that the plugin chooses.
 impl Default for CompileOptions {
     fn default() -> Self {
         Self {
@@ -179,7 +178,7 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
-    /// The serialized `CompileOptionsProto`.
+    /// Encodes the options as a `CompileOptionsProto`.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let overrides = self.env_option_overrides.iter().map(|(name, value)| {
@@ -213,11 +212,11 @@ impl CompileOptions {
         bytes
     }
 
-    /// Reads a serialized `CompileOptionsProto`; no bytes at all are the defaults, and absent counts are 1.
+    /// Decodes a `CompileOptionsProto`. Empty bytes are the defaults, and absent counts are 1.
     ///
     /// # Errors
     ///
-    /// Bytes that are not such a message, negative counts, or a device assignment that contradicts itself.
+    /// Bytes that are not such a message, negative counts, or an inconsistent device assignment.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let proto =
             CompileOptionsProto::decode(bytes).map_err(|error| DecodeError(format!("compile options: {error}")))?;
@@ -232,7 +231,7 @@ impl CompileOptions {
                 return Err(DecodeError(format!("compile options: {name} is {count}; it must be positive")));
             }
         }
-        // One by one: collecting would sort first, with code of its own.
+        // Insert one by one, because `collect` would add the code of a sort.
         let mut overrides = BTreeMap::new();
         for (name, value) in proto.env_option_overrides {
             let value = match value.value {
@@ -299,7 +298,7 @@ mod tests {
         assert!(CompileOptions::decode(&[0xff; 7]).is_err());
     }
 
-    /// What JAX sends: fields of XLA's own, around those with a meaning here.
+    /// Options from JAX: fields that only XLA uses, between fields that this crate reads.
     #[test]
     fn options_that_are_read_and_written_lose_nothing() {
         // executable_build_options: device_ordinal -1; debug_options; 2 replicas; 3 partitions; use_spmd; the assignment
@@ -330,7 +329,7 @@ mod tests {
 
         let written = options.encode();
         assert_eq!(CompileOptions::decode(&written).unwrap(), options);
-        // Every unknown field is there once more, byte by byte.
+        // Every unknown field is written unchanged.
         for kept in [
             &[0x1a, 4, 0xf8, 0x01, 0x01, 0x07][..],
             &[0xb8, 0x01, 1],
@@ -340,7 +339,7 @@ mod tests {
         ] {
             assert!(written.windows(kept.len()).any(|window| window == kept), "{kept:x?} in {written:x?}");
         }
-        // What is changed is written changed, with the rest.
+        // A changed option is written with all other fields.
         let mut changed = options.clone();
         changed.num_replicas = 1;
         changed.device_assignment = None;

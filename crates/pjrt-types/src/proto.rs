@@ -1,7 +1,7 @@
-//! The protobuf messages that cross the C API, kept by hand so that no build needs protoc.
+//! The protobuf messages that cross the C API, written by hand so that no build needs protoc.
 //!
-//! Field numbers are those of XLA's `CompileOptionsProto`; fields this SDK gives no meaning are absent here and kept as
-//! bytes ([`crate::unknown`]).
+//! Field numbers are those of XLA's `CompileOptionsProto`; fields that this SDK does not use are absent here and kept
+//! as bytes ([`crate::unknown`]).
 
 use std::collections::HashMap;
 

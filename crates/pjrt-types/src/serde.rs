@@ -1,4 +1,4 @@
-//! The shared words as data, for descriptors and manifests: an element type is its name, a value is a plain value.
+//! Serialization for descriptors and manifests: an element type is its name, a value is a plain value.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl Serialize for Value {
     }
 }
 
-/// The type follows from how the value is written: `1` is an integer, `1.0` a float.
+/// The notation determines the type: `1` is an integer, `1.0` a float.
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Any;
@@ -68,7 +68,10 @@ impl<'de> Deserialize<'de> for Value {
                     .map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &"a 64-bit integer"))
             }
             fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
-                #[expect(clippy::cast_possible_truncation, reason = "the nearest float; too large is refused below")]
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "rounds to the nearest float; values that are too large are rejected below"
+                )]
                 let float = number as f32;
                 match float.is_finite() {
                     true => Ok(Value::Float(float)),

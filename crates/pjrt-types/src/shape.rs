@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::ElementType;
 
-/// Shape of a dense array: element type and extents. No dimensions means a scalar.
+/// Shape of a dense array: element type and extents. A scalar has no dimensions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Type of the elements.
@@ -14,18 +14,18 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A shape of that element type and extents.
+    /// Creates a shape.
     pub fn new(element_type: ElementType, dimensions: impl Into<Vec<i64>>) -> Self {
         Self { element_type, dimensions: dimensions.into() }
     }
 
-    /// Number of elements; none where an extent is negative or the product exceeds `usize`.
+    /// Number of elements. `None` if an extent is negative or the product exceeds `usize`.
     #[must_use]
     pub fn num_elements(&self) -> Option<usize> {
         self.dimensions.iter().try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?))
     }
 
-    /// Bytes of the elements on the host, where sub-byte types take a whole byte each; none on overflow.
+    /// Bytes of the elements on the host, where sub-byte types take one byte each. `None` on overflow.
     #[must_use]
     pub fn host_size(&self) -> Option<usize> {
         self.num_elements()?.checked_mul(self.element_type.host_size())

@@ -1,11 +1,11 @@
-//! Fields of messages that this SDK gives no meaning.
+//! Fields of messages that this SDK does not use.
 
 use std::fmt;
 
 use crate::proto::{BUILD_OPTIONS, COMPILE_OPTIONS, EXECUTABLE_BUILD_OPTIONS};
 
-/// What compile options hold beside the fields of [`CompileOptions`](crate::CompileOptions), as it came: XLA's debug
-/// options above all.
+/// Encoded fields of compile options that [`CompileOptions`](crate::CompileOptions) lacks, in particular XLA's debug
+/// options.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct UnknownFields {
     /// Of `CompileOptionsProto`.
@@ -18,7 +18,7 @@ pub struct UnknownFields {
 const DEBUG_OPTIONS: u64 = 3;
 
 impl UnknownFields {
-    /// The fields of a message that has been read; what is none is left out.
+    /// Collects the unknown fields of a message. Invalid bytes are skipped.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let mut found = Self::default();
         for field in Fields(bytes) {
@@ -32,7 +32,7 @@ impl UnknownFields {
         found
     }
 
-    /// Appends them to a message. Two occurrences of a message in a field are one when they are read.
+    /// Appends the fields to a message. A decoder merges two occurrences of a message field.
     pub(crate) fn append(&self, bytes: &mut Vec<u8>) {
         bytes.extend(&self.options);
         if !self.build.is_empty() {
@@ -42,20 +42,20 @@ impl UnknownFields {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no unknown fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.options.is_empty() && self.build.is_empty()
     }
 
-    /// The value of a field of `CompileOptionsProto`: the content of text, bytes and messages, the encoded value of
-    /// numbers. The last one where there are several.
+    /// The value of a field of `CompileOptionsProto`: the content of text, bytes and messages, or the encoded value of
+    /// a number. If the field is repeated, the last value.
     #[must_use]
     pub fn field(&self, number: u64) -> Option<&[u8]> {
         Fields(&self.options).filter(|field| field.number == number).last().map(|field| field.value)
     }
 
-    /// The same of `ExecutableBuildOptionsProto`.
+    /// The value of a field of `ExecutableBuildOptionsProto`, as in [`Self::field`].
     #[must_use]
     pub fn build_field(&self, number: u64) -> Option<&[u8]> {
         Fields(&self.build).filter(|field| field.number == number).last().map(|field| field.value)
@@ -84,7 +84,7 @@ struct Field<'a> {
     bytes: &'a [u8],
 }
 
-/// The fields of an encoded message, up to its end or the first thing that is none.
+/// Iterates over the fields of an encoded message, up to its end or the first invalid field.
 struct Fields<'a>(&'a [u8]);
 
 fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
@@ -104,7 +104,7 @@ impl<'a> Iterator for Fields<'a> {
     fn next(&mut self) -> Option<Field<'a>> {
         let (key, key_size) = varint(self.0)?;
         let after = &self.0[key_size..];
-        // Where the value begins and ends.
+        // The start and the end of the value.
         let (start, end) = match key & 7 {
             0 => (0, varint(after)?.1),
             1 => (0, 8),

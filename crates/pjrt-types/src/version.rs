@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The oldest API minor this SDK drives: 0.57 re-ordered the table, later versions only append.
+/// The oldest supported API minor. 0.57 reordered the table; later versions only append.
 pub const MIN_MINOR: i32 = 57;
 
 /// Version of the C API a plugin or framework was built with.

@@ -1,4 +1,4 @@
-//! What this crate adds to a run: `x + x` on four floats, through `pjrt` and through the raw table from C.
+//! Overhead of this crate for a run: `x + x` on four floats, through `pjrt` and through the raw table from C.
 //!
 //! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. C and Rust run in turns, batch by
 //! batch, in one process, with the same plugin; the numbers are medians over the batches. With `--assert` a ratio above
@@ -43,7 +43,7 @@ fn build() -> PathBuf {
 fn function<S: Slot<Table = PJRT_Api>>(plugin: &Plugin) -> *const u8 {
     assert!(plugin.supports::<S>(), "{}", S::NAME);
     let table = plugin.api().as_raw().cast::<u8>();
-    // SAFETY: C1: the slot lies within the table, as `supports` says.
+    // SAFETY: C1: the slot is within the table, as `supports` checked.
     let place = unsafe { table.add(S::OFFSET) };
     // SAFETY: C1: a slot holds a function pointer.
     unsafe { place.cast::<*const u8>().read() }

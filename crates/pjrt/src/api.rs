@@ -1,4 +1,4 @@
-//! The function table of a plugin: the one place that reads it and calls through it.
+//! The function table of a plugin: the only code that reads it and calls through it.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -13,10 +13,10 @@ use crate::handle::Foreign;
 use crate::load_error::LoadErrorKind;
 use crate::read;
 
-/// Longest extension chain that is walked; the interface names 25 extensions.
+/// Maximum length of the extension chain; the interface names 25 extensions.
 const MAX_EXTENSIONS: usize = 128;
 
-/// A plugin's functions: a copy of its `PJRT_Api`, cut to what both sides know and zero beyond.
+/// A plugin's functions: a copy of its `PJRT_Api`, cut to the size that both sides know. The rest is zero.
 pub struct Api {
     table: Foreign<PJRT_Api>,
     raw: Foreign<*const PJRT_Api>,
@@ -40,8 +40,8 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// A null or misaligned pointer, a table too short for its version or for the functions that read errors, and
-    /// versions this crate cannot drive.
+    /// A null or misaligned pointer, a table too short for its version or for the functions that read errors, or an
+    /// unsupported version.
     ///
     /// # Safety
     ///
@@ -59,7 +59,7 @@ impl Api {
         if struct_size < HEADER {
             return Err(LoadErrorKind::TruncatedTable { struct_size, needed: HEADER });
         }
-        // A size between two slots would give half a pointer.
+        // A size that ends within a slot hides that slot.
         let known = struct_size.min(PJRT_Api::STRUCT_SIZE) / size_of::<usize>() * size_of::<usize>();
         let mut table = PJRT_Api::new();
         // SAFETY: C1: the table is readable for the size it announces; ours has at least `known` bytes.
@@ -99,7 +99,7 @@ impl Api {
         self.struct_size
     }
 
-    /// Whether the plugin has that function. It may still answer that it is not implemented.
+    /// Whether the plugin's table contains the function. The function may still return `UNIMPLEMENTED`.
     pub fn supports<S: Slot<Table = PJRT_Api>>(&self) -> bool {
         S::get(&self.table.0).is_some()
     }
@@ -108,13 +108,13 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the plugin lacks the function, otherwise what
-    /// the plugin reports.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin lacks the function, otherwise an error
+    /// of the plugin.
     ///
     /// # Safety
     ///
-    /// The arguments are what the header asks for: objects are live and of this plugin, pointers are valid for the
-    /// sizes beside them, and whatever the function keeps after it returns stays valid as long as the header says.
+    /// The arguments keep the header's contract. Objects are live and belong to this plugin. Pointers are valid for
+    /// their sizes. Memory that the function uses after it returns stays valid as long as the header specifies.
     #[inline]
     pub unsafe fn call<S: Function>(&self, args: &mut S::Args) -> Result<(), Error> {
         // SAFETY: this function's contract.
@@ -144,7 +144,7 @@ impl Api {
         Err(unsafe { self.take_error(S::NAME, error) })
     }
 
-    /// Turns a plugin's error into an owned one and destroys it.
+    /// Converts a plugin's error to an owned one and destroys it.
     ///
     /// # Safety
     ///
@@ -205,7 +205,7 @@ impl Api {
         }
     }
 
-    /// Walks the extension chain. A chain that turns back on itself or whose nodes are broken is cut there.
+    /// Reads the extension chain, up to the first invalid node. A cyclic chain is cut at its maximum length.
     pub(crate) fn extensions(&self) -> Vec<ExtensionNode> {
         let mut nodes: Vec<ExtensionNode> = Vec::new();
         let mut next: *const PJRT_Extension_Base = self.table.0.extension_start;
@@ -231,7 +231,7 @@ impl Api {
 }
 
 impl ExtensionNode {
-    /// A copy of the extension struct, zero where the plugin's is shorter than ours.
+    /// Copies the extension struct. If the plugin's struct is shorter than ours, the rest is zero.
     pub(crate) fn copy<E: Extension>(&self) -> Option<Foreign<E>> {
         if self.ty != E::TYPE.0 {
             return None;
@@ -272,13 +272,13 @@ unsafe extern "C" fn collect_payload(
 }
 
 thread_local! {
-    /// How many callbacks of plugins this thread is in.
+    /// Number of plugin callbacks on this thread's stack.
     static CALLBACKS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether a plugin called the code that runs now.
+/// Whether a plugin's callback is on this thread's stack.
 pub(crate) fn in_callback() -> bool {
-    // A thread that is ending has no count any more; be careful then.
+    // A thread that is ending has no count. Assume that it is in a callback.
     CALLBACKS.try_with(|depth| depth.get() > 0).unwrap_or(true)
 }
 
@@ -287,18 +287,18 @@ fn catch(f: impl FnOnce()) -> std::thread::Result<()> {
     std::panic::catch_unwind(AssertUnwindSafe(f))
 }
 
-/// Runs code that a plugin called, so that a panic ends here and not in the plugin's frames.
+/// Runs a callback of a plugin, and catches its panic before it reaches the plugin's frames.
 pub(crate) fn contain(f: impl FnOnce()) {
     let enter = |by: isize| CALLBACKS.try_with(|depth| depth.set(depth.get().saturating_add_signed(by)));
     let entered = enter(1);
-    // The panic hook has reported the panic already; what it carries might panic once more when it is dropped.
+    // The panic hook has already reported the panic. The drop of its payload might panic again.
     if let Err(panic) = catch(f)
         && let Err(again) = catch(|| drop(panic))
     {
         std::mem::forget(again);
     }
     if entered.is_ok() {
-        // Cannot fail: the thread still had its count just now.
+        // This cannot fail, because the thread had its count before.
         let _left = enter(-1);
     }
 }

@@ -18,7 +18,7 @@ use crate::layout;
 use crate::memory::Memory;
 use crate::read;
 
-/// An array on a device. Its contents may still be on their way; whatever uses the buffer waits for them.
+/// An array on a device. Its contents may not be ready yet. Operations on the buffer wait for them.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -31,8 +31,8 @@ use crate::read;
 pub struct Buffer {
     raw: Owned<PJRT_Buffer, Arc<ClientInner>>,
     shape: OnceLock<Shape>,
-    /// The layout, where it is known to have another order than row-major.
-    unusual: OnceLock<Option<Layout>>,
+    /// The layout, if it is known and its order is not row-major.
+    non_default: OnceLock<Option<Layout>>,
     device: OnceLock<Foreign<NonNull<PJRT_Device>>>,
     deleted: AtomicBool,
 }
@@ -50,7 +50,7 @@ impl Buffer {
             // SAFETY: this function's contract.
             raw: unsafe { Owned::new(raw, client) },
             shape: OnceLock::new(),
-            unusual: OnceLock::new(),
+            non_default: OnceLock::new(),
             device: device.map_or_else(OnceLock::new, OnceLock::from),
             deleted: AtomicBool::new(false),
         }
@@ -60,7 +60,7 @@ impl Buffer {
         &self.raw
     }
 
-    /// The buffer for a use of its contents.
+    /// Returns the handle for an operation on the contents.
     pub(crate) fn live(&self) -> Result<&Handle<PJRT_Buffer, Arc<ClientInner>>, Error> {
         if self.deleted.load(Ordering::Acquire) {
             return Err(Error::invalid("the buffer has been deleted"));
@@ -77,7 +77,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// What the plugin reports, and element types this crate does not know.
+    /// An element type that this crate does not know, or an error of the plugin.
     #[doc(alias = "PJRT_Buffer_ElementType")]
     #[doc(alias = "PJRT_Buffer_Dimensions")]
     pub fn shape(&self) -> Result<&Shape, Error> {
@@ -103,7 +103,7 @@ impl Buffer {
         self.shape().map(|shape| shape.element_type)
     }
 
-    /// Extents; none for a scalar.
+    /// Extents. Empty for a scalar.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Buffer {
         self.shape().map(|shape| shape.dimensions.as_slice())
     }
 
-    /// The extents in use; smaller than [`Buffer::dimensions`] where a dimension is dynamic.
+    /// The actual extents. The extent of a dynamic dimension may be smaller than in [`Buffer::dimensions`].
     #[doc(alias = "PJRT_Buffer_UnpaddedDimensions")]
     pub fn unpadded_dimensions(&self) -> Result<Vec<i64>, Error> {
         self.live()?.query::<slot::PJRT_Buffer_UnpaddedDimensions>().map(<[i64]>::to_vec)
@@ -124,8 +124,8 @@ impl Buffer {
         self.live()?.query::<slot::PJRT_Buffer_DynamicDimensionIndices>().map(<[usize]>::to_vec)
     }
 
-    /// How the elements lie in the device's memory; none where the plugin describes it by strides that are not those
-    /// of a dense array.
+    /// The layout in the device's memory. `None` if the plugin describes it by strides that do not belong to a dense
+    /// array.
     #[doc(alias = "PJRT_Buffer_GetMemoryLayout")]
     pub fn memory_layout(&self) -> Result<Option<Layout>, Error> {
         type Function = slot::PJRT_Buffer_GetMemoryLayout;
@@ -133,7 +133,7 @@ impl Buffer {
         let shape = self.shape()?;
         let layout = self.live()?.query::<Function>()?.layout;
         if layout.type_ == PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled {
-            // SAFETY: the type says which member is set; any bytes are valid for it.
+            // SAFETY: the type field selects the member; any bytes are valid for it.
             let tiled = unsafe { layout.__bindgen_anon_1.tiled };
             // SAFETY: C3: the array lives as long as the buffer.
             let order = unsafe { read::slice(tiled.minor_to_major, tiled.minor_to_major_size) }.map_err(malformed)?;
@@ -151,37 +151,37 @@ impl Buffer {
             }
             return Ok(Some(Layout { minor_to_major: order.to_vec(), tiles }));
         }
-        // SAFETY: the type says which member is set; any bytes are valid for it.
+        // SAFETY: the type field selects the member; any bytes are valid for it.
         let strided = unsafe { layout.__bindgen_anon_1.strides };
         // SAFETY: C3: the array lives as long as the buffer.
         let strides = unsafe { read::slice(strided.byte_strides, strided.num_byte_strides) }.map_err(malformed)?;
         Ok(dense_order(strides, shape))
     }
 
-    /// The layout, where it is known to have another order than row-major.
+    /// The layout, if it is known and its order is not row-major.
     #[inline]
-    pub(crate) fn unusual_layout(&self) -> Option<&Layout> {
-        match self.unusual.get() {
+    pub(crate) fn non_default_layout(&self) -> Option<&Layout> {
+        match self.non_default.get() {
             Some(known) => known.as_ref(),
-            None => self.find_unusual_layout(),
+            None => self.find_non_default_layout(),
         }
     }
 
     #[cold]
-    fn find_unusual_layout(&self) -> Option<&Layout> {
-        // There is one order only for the elements of a vector.
+    fn find_non_default_layout(&self) -> Option<&Layout> {
+        // A vector has only one order.
         let shape = self.shape().ok()?;
         let found = if shape.dimensions.len() > 1 { self.any_layout() } else { Ok(None) };
         let known = match found {
-            Ok(found) => found.filter(|layout| layout::is_unusual(layout, shape)),
+            Ok(found) => found.filter(|layout| layout::is_non_default(layout, shape)),
             Err(error) if error.kind() == ErrorKind::Unsupported => None,
-            // Not an answer for good.
+            // A later call may succeed, so do not store this.
             Err(_) => return None,
         };
-        self.unusual.get_or_init(|| known).as_ref()
+        self.non_default.get_or_init(|| known).as_ref()
     }
 
-    /// The layout by either function a plugin may have for it.
+    /// Queries the layout with either of the functions that plugins have for it.
     fn any_layout(&self) -> Result<Option<Layout>, Error> {
         match self.memory_layout() {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -192,7 +192,7 @@ impl Buffer {
         }
     }
 
-    /// Bytes the buffer takes on the device.
+    /// Size of the buffer on the device, in bytes.
     #[doc(alias = "PJRT_Buffer_OnDeviceSizeInBytes")]
     pub fn on_device_size(&self) -> Result<usize, Error> {
         self.live()?.query::<slot::PJRT_Buffer_OnDeviceSizeInBytes>()
@@ -222,8 +222,8 @@ impl Buffer {
         Ok(unsafe { Memory::new(raw, self.raw.owner().clone()) })
     }
 
-    /// Frees the device's memory, once operations under way are done with it, while handles remain. Dropping the
-    /// buffer does the same.
+    /// Frees the device's memory when pending operations no longer use it. Handles remain valid. Dropping the buffer
+    /// does the same.
     #[doc(alias = "PJRT_Buffer_Delete")]
     pub fn delete(&self) -> Result<(), Error> {
         if self.deleted.swap(true, Ordering::AcqRel) {
@@ -232,7 +232,7 @@ impl Buffer {
         self.raw.query::<slot::PJRT_Buffer_Delete>()
     }
 
-    /// Whether [`Buffer::delete`] was called, or the plugin has taken the memory.
+    /// Whether the buffer was deleted, by [`Buffer::delete`] or by donation.
     #[doc(alias = "PJRT_Buffer_IsDeleted")]
     pub fn is_deleted(&self) -> Result<bool, Error> {
         if self.deleted.load(Ordering::Acquire) {
@@ -241,11 +241,11 @@ impl Buffer {
         self.raw.query::<slot::PJRT_Buffer_IsDeleted>()
     }
 
-    /// A copy on another device of the client.
+    /// Copies the buffer to another device of the client.
     ///
     /// # Errors
     ///
-    /// A device of another client, and what the plugin reports, such as a device that holds the buffer already.
+    /// A device of another client, or an error of the plugin, such as a device that holds the buffer already.
     #[doc(alias = "PJRT_Buffer_CopyToDevice")]
     pub fn copy_to_device(&self, device: &Device) -> Result<Self, Error> {
         if !Arc::ptr_eq(self.raw.owner(), device.handle().owner()) {
@@ -258,15 +258,15 @@ impl Buffer {
         unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToDevice>(&mut args) }?;
         let raw = read::object(args.dst_buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToDevice::NAME, broken))?;
-        // SAFETY: C3: the plugin made the buffer for us.
+        // SAFETY: C3: the plugin created the buffer for this caller.
         Ok(unsafe { Self::new(raw, self.raw.owner().clone(), Some(device.raw())) })
     }
 
-    /// A copy in another memory of the client.
+    /// Copies the buffer to another memory of the client.
     ///
     /// # Errors
     ///
-    /// A memory of another client, and what the plugin reports, such as a memory that holds the buffer already.
+    /// A memory of another client, or an error of the plugin, such as a memory that holds the buffer already.
     #[doc(alias = "PJRT_Buffer_CopyToMemory")]
     pub fn copy_to_memory(&self, memory: &Memory) -> Result<Self, Error> {
         if !Arc::ptr_eq(self.raw.owner(), memory.handle().owner()) {
@@ -279,7 +279,7 @@ impl Buffer {
         unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToMemory>(&mut args) }?;
         let raw = read::object(args.dst_buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToMemory::NAME, broken))?;
-        // SAFETY: C3: the plugin made the buffer for us.
+        // SAFETY: C3: the plugin created the buffer for this caller.
         Ok(unsafe { Self::new(raw, self.raw.owner().clone(), None) })
     }
 
@@ -289,23 +289,23 @@ impl Buffer {
         self.live()?.query::<slot::PJRT_Buffer_IsOnCpu>()
     }
 
-    /// An event for when the contents are there, or failed to be computed.
+    /// Returns an event that becomes ready when the contents are ready or their computation has failed.
     ///
     /// # Errors
     ///
-    /// A deleted buffer, and what the plugin reports.
+    /// A deleted buffer, or an error of the plugin.
     #[doc(alias = "PJRT_Buffer_ReadyEvent")]
     pub fn ready_event(&self) -> Result<Event, Error> {
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
-        // SAFETY: C3: the plugin made the event for us.
+        // SAFETY: C3: the plugin created the event for this caller.
         Ok(unsafe { Event::new(raw, self.raw.owner().clone()) })
     }
 
-    /// Blocks until the contents are there.
+    /// Blocks until the contents are ready.
     ///
     /// # Errors
     ///
-    /// The error of the operation that should have computed them.
+    /// The error of the operation that computes them.
     pub fn wait(&self) -> Result<(), Error> {
         if !self.raw.api().supports::<slot::PJRT_Event_Await>() {
             return self.ready_event()?.wait();
@@ -317,7 +317,7 @@ impl Buffer {
     }
 }
 
-/// The dimension order of a dense array with those strides, if there is one.
+/// Returns the dimension order of a dense array with these strides, if such an order exists.
 fn dense_order(strides: &[i64], shape: &Shape) -> Option<Layout> {
     if strides.len() != shape.dimensions.len() {
         return None;

@@ -1,4 +1,4 @@
-//! `PJRT_Client_*`: a plugin's devices, held by this process.
+//! `PJRT_Client_*`: a connection of this process to a plugin's devices.
 
 use std::any::Any;
 use std::ffi::{c_char, c_int};
@@ -16,7 +16,7 @@ use crate::envelope::Identity;
 use crate::error::Error;
 use crate::executable::Executable;
 use crate::exit;
-use crate::handle::{Detached, Foreign, Handle, Owned, Owner};
+use crate::handle::{DeferredDrop, Foreign, Handle, Owned, Owner};
 use crate::in_flight::InFlight;
 use crate::key_value::Store;
 use crate::loaded_executable::LoadedExecutable;
@@ -29,8 +29,8 @@ use crate::read;
 use crate::serialized::{SerializedExecutable, identity};
 use crate::topology::{Parent, TopologyDescription};
 
-/// A plugin's devices, held by this process. Clones are the same client, which is destroyed when its last buffer,
-/// executable, device handle and clone are gone.
+/// A connection of this process to a plugin's devices. Clones refer to the same client. It is destroyed when its last
+/// clone, buffer, executable and device handle is dropped.
 ///
 /// ```
 /// use pjrt::{ClientOptions, CompileOptions, Program};
@@ -51,10 +51,10 @@ use crate::topology::{Parent, TopologyDescription};
 pub struct Client(Arc<ClientInner>);
 
 pub(crate) struct ClientInner {
-    parts: Detached<Parts>,
-    /// First addressable device; where data goes when nothing else is said.
+    parts: DeferredDrop<Parts>,
+    /// The first addressable device, which is the default for transfers.
     default_device: Option<Foreign<NonNull<PJRT_Device>>>,
-    /// Whether runs are asked for an event and counted.
+    /// Whether each run requests an event and is counted.
     tracks_runs: bool,
 }
 
@@ -62,7 +62,7 @@ struct Parts {
     raw: Owned<PJRT_Client, Arc<PluginInner>>,
     /// Dropped after `raw`: the client may call it until it is destroyed.
     _store: Option<Store>,
-    /// Dropped last: who watches it learns that the client is gone.
+    /// Dropped last. Its drop shows that the client is destroyed.
     _kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -98,8 +98,8 @@ impl Client {
         if let Some(store) = &store {
             store.fill(&mut args);
         }
-        // SAFETY: C2, C9: the options live through the call, the store until the client is destroyed. Should the
-        // call fail, no client is left that could use the store.
+        // SAFETY: C2, C9: the options live through the call, the store until the client is destroyed. If the call
+        // fails, no client exists that could use the store.
         unsafe { plugin.api().call::<slot::PJRT_Client_Create>(&mut args) }?;
         let raw =
             read::object(args.client).map_err(|broken| Error::malformed(slot::PJRT_Client_Create::NAME, broken))?;
@@ -109,7 +109,7 @@ impl Client {
         let default_device = devices.first().and_then(|device| NonNull::new(*device)).map(Foreign);
         let in_flight = Arc::new(InFlight::default());
         exit::watch(&in_flight);
-        let parts = Detached::new(Parts { raw, _store: store, _kept: options.kept.clone() }, in_flight);
+        let parts = DeferredDrop::new(Parts { raw, _store: store, _kept: options.kept.clone() }, in_flight);
         Ok(Self(Arc::new(ClientInner { parts, default_device, tracks_runs: options.tracked_runs })))
     }
 
@@ -121,7 +121,7 @@ impl Client {
         Self(inner)
     }
 
-    /// The plugin that made this client.
+    /// The plugin of this client.
     pub fn plugin(&self) -> Plugin {
         Plugin::from_inner(self.0.raw().owner().clone())
     }
@@ -130,20 +130,20 @@ impl Client {
         self.0.raw().api()
     }
 
-    /// Waits until what this client and its objects started has ended: copies to the host, callbacks, futures that were
-    /// polled, execute contexts, and runs if the client was made with
-    /// [`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs). Host memory that is lent to a live
-    /// buffer is not waited for. What other threads start meanwhile is.
+    /// Waits until the operations of this client and its objects have ended: copies to the host, callbacks, polled
+    /// futures, execute contexts, and runs if the client was created with
+    /// [`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs). This includes operations that
+    /// other threads start meanwhile. It does not wait for host memory that is lent to a live buffer.
     ///
     /// # Errors
     ///
-    /// An error of kind [`Timeout`](crate::ErrorKind::Timeout) if operations are still pending after `timeout`; they go
-    /// on. Calls from within a callback, which would wait for themselves.
+    /// An error of kind [`Timeout`](crate::ErrorKind::Timeout) if operations are still pending after `timeout`; they
+    /// continue. A call from within a callback is an error, because it would wait for itself.
     pub fn synchronize(&self, timeout: Duration) -> Result<(), Error> {
-        self.settle(deadline(timeout), timeout)
+        self.wait_for_operations(deadline(timeout), timeout)
     }
 
-    fn settle(&self, until: Instant, timeout: Duration) -> Result<(), Error> {
+    fn wait_for_operations(&self, until: Instant, timeout: Duration) -> Result<(), Error> {
         if in_callback() {
             return Err(Error::invalid(
                 "a callback cannot wait for its own client; wait on another thread, after the callback returned",
@@ -158,21 +158,21 @@ impl Client {
         }
     }
 
-    /// Finishes with the client: waits as [`Client::synchronize`] does, then destroys it. XLA's plugins wait for their
-    /// runs when a client is destroyed, so this ends also those that are not tracked.
+    /// Waits as [`Client::synchronize`] does, then destroys the client. XLA's plugins wait for their runs when a client
+    /// is destroyed, so this also waits for untracked runs.
     ///
     /// Drop the client's buffers, executables, devices, events and other clones first. Call this before the process
-    /// ends, and a plugin has nothing under way by then.
+    /// ends, so that the plugin has no pending operations then.
     ///
     /// # Errors
     ///
-    /// - Of kind [`Timeout`](crate::ErrorKind::Timeout) if operations are still pending after `timeout`, or the plugin
-    ///   is still destroying the client, which it goes on with.
-    /// - Of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if there are other handles, which keep the
-    ///   client alive, and for calls from within a callback.
+    /// - Of kind [`Timeout`](crate::ErrorKind::Timeout) if operations are still pending after `timeout`, or if the
+    ///   plugin is still destroying the client. The destruction continues.
+    /// - Of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if other handles keep the client alive, and for
+    ///   calls from within a callback.
     pub fn shutdown(self, timeout: Duration) -> Result<(), Error> {
         let until = deadline(timeout);
-        self.settle(until, timeout)?;
+        self.wait_for_operations(until, timeout)?;
         let in_flight = self.0.in_flight().clone();
         let others = Arc::strong_count(&self.0).saturating_sub(1);
         let Some(inner) = Arc::into_inner(self.0) else {
@@ -181,14 +181,14 @@ impl Client {
                  first"
             )));
         };
-        // A plugin may take as long as it likes, so another thread waits for it.
+        // The destruction has no time limit, so it runs on another thread.
         let ticket = in_flight.ticket();
         let destroy = move || {
             drop(inner);
             drop(ticket);
         };
         if let Err(error) = std::thread::Builder::new().name("pjrt-destroy".to_owned()).spawn(destroy) {
-            // The closure was dropped, and the client with it, on this thread.
+            // The closure, and with it the client, was dropped on this thread.
             tracing::debug!(%error, "a client was destroyed without a thread of its own");
         }
         match in_flight.wait(until) {
@@ -209,7 +209,7 @@ impl Client {
         self.0.raw().query::<slot::PJRT_Client_ProcessIndex>()
     }
 
-    /// The platform's own words on its version.
+    /// The platform's description of its version.
     #[doc(alias = "PJRT_Client_PlatformVersion")]
     pub fn platform_version(&self) -> Result<String, Error> {
         self.0.raw().query::<slot::PJRT_Client_PlatformVersion>().map(String::from)
@@ -224,7 +224,7 @@ impl Client {
         Ok(TopologyDescription::borrowed(handle))
     }
 
-    /// All devices, also those of other processes.
+    /// All devices, including those of other processes.
     #[doc(alias = "PJRT_Client_Devices")]
     pub fn devices(&self) -> Result<Vec<Device>, Error> {
         Device::list(&self.0, self.0.raw().query::<slot::PJRT_Client_Devices>()?, slot::PJRT_Client_Devices::NAME)
@@ -237,7 +237,7 @@ impl Client {
         Device::list(&self.0, devices, slot::PJRT_Client_AddressableDevices::NAME)
     }
 
-    /// The first addressable device, where data goes when nothing else is said.
+    /// The first addressable device, which is the default for transfers.
     ///
     /// # Errors
     ///
@@ -252,11 +252,11 @@ impl Client {
         self.0.default_device.ok_or_else(|| Error::invalid("the client has no addressable device to place data on"))
     }
 
-    /// The device of that id; see [`Device::id`].
+    /// Looks up a device by its id; see [`Device::id`].
     ///
     /// # Errors
     ///
-    /// What the plugin reports, such as an unknown id.
+    /// An error of the plugin, such as an unknown id.
     #[doc(alias = "PJRT_Client_LookupDevice")]
     pub fn lookup_device(&self, id: i32) -> Result<Device, Error> {
         let mut args = PJRT_Client_LookupDevice_Args::new();
@@ -270,11 +270,11 @@ impl Client {
         Ok(unsafe { Device::new(raw, self.0.clone()) })
     }
 
-    /// The addressable device of that hardware id; see [`Device::local_hardware_id`].
+    /// Looks up an addressable device by its hardware id; see [`Device::local_hardware_id`].
     ///
     /// # Errors
     ///
-    /// What the plugin reports, such as an unknown id.
+    /// An error of the plugin, such as an unknown id.
     #[doc(alias = "PJRT_Client_LookupAddressableDevice")]
     pub fn lookup_addressable_device(&self, local_hardware_id: i32) -> Result<Device, Error> {
         let mut args = PJRT_Client_LookupAddressableDevice_Args::new();
@@ -299,10 +299,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Before the plugin is asked, because XLA's plugins end the process on these numbers: fewer than one replica or
-    /// partition, more than 2^20 of them together, a device ordinal outside -1 to 2^31 - 1, a device assignment of other
-    /// counts or with an id outside 0 to 2^31 - 1. Otherwise what the plugin reports: programs it cannot read, operations
-    /// it lacks, options it refuses.
+    /// Some numbers end the process of XLA's plugins, so they are errors before the call: fewer than one replica or
+    /// partition, more than 2^20 of them together, a device ordinal outside -1 to 2^31 - 1, a device assignment with
+    /// other counts or with an id outside 0 to 2^31 - 1. Errors of the plugin are programs it cannot read, unsupported
+    /// operations and invalid options.
     #[doc(alias = "PJRT_Client_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable, Error> {
         self.compile_encoded(program, &encode(options)?)
@@ -311,12 +311,12 @@ impl Client {
     /// Compiles a program with options given as a serialized `CompileOptionsProto`, for options that
     /// [`CompileOptions`] does not name.
     ///
-    /// The options are read and checked as those of [`Client::compile`] are, and absent counts are set to 1. Fields
-    /// without a place in [`CompileOptions`] reach the plugin unchanged.
+    /// The options are decoded and checked as in [`Client::compile`], and absent counts are set to 1. Fields that
+    /// [`CompileOptions`] lacks reach the plugin unchanged.
     ///
     /// # Errors
     ///
-    /// No bytes at all, bytes that are not such a message, and as for [`Client::compile`].
+    /// Empty bytes, bytes that are not such a message, and the errors of [`Client::compile`].
     pub fn compile_with_raw_options(&self, program: &Program, options: &[u8]) -> Result<LoadedExecutable, Error> {
         self.compile_encoded(program, &encode_raw(options)?)
     }
@@ -332,7 +332,7 @@ impl Client {
         args.compile_options_size = options.len();
         // SAFETY: C2: the client is live; program and options live through the call, which only reads them.
         unsafe { self.api().call::<slot::PJRT_Client_Compile>(&mut args) }?;
-        // SAFETY: C3: the plugin made the executable for us.
+        // SAFETY: C3: the plugin created the executable for this caller.
         unsafe { LoadedExecutable::new(args.executable, self, slot::PJRT_Client_Compile::NAME) }
     }
 
@@ -340,7 +340,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the plugin reports, executables of another plugin, and options as for [`Client::compile`].
+    /// An executable of another plugin, invalid options as in [`Client::compile`], or an error of the plugin.
     #[doc(alias = "PJRT_Client_Load")]
     pub fn load_executable(
         &self,
@@ -358,16 +358,17 @@ impl Client {
         args.compile_options_size = options.len();
         // SAFETY: C2: client and executable are live and of one plugin; the options live through the call.
         unsafe { self.api().call::<slot::PJRT_Client_Load>(&mut args) }?;
-        // SAFETY: C3: the plugin made the executable for us.
+        // SAFETY: C3: the plugin created the executable for this caller.
         unsafe { LoadedExecutable::new(args.loaded_executable, self, slot::PJRT_Client_Load::NAME) }
     }
 
-    /// Loads what [`Executable::serialize`] gave, in this process or another with the same build of the plugin.
+    /// Loads an executable that [`Executable::serialize`] returned, in this process or in another one with the same
+    /// build of the plugin.
     ///
     /// # Errors
     ///
-    /// An executable that another plugin, or another build of it, serialized; the error names what differs. Otherwise
-    /// what the plugin reports.
+    /// An executable of another plugin or of another build of it; the error names the difference. Otherwise an error of
+    /// the plugin.
     #[doc(alias = "PJRT_Executable_DeserializeAndLoad")]
     pub fn deserialize_and_load(&self, executable: &SerializedExecutable) -> Result<LoadedExecutable, Error> {
         executable.check(&self.identity())?;
@@ -375,7 +376,7 @@ impl Client {
         unsafe { self.deserialize_and_load_unchecked(executable.payload()) }
     }
 
-    /// What tells this client's plugin from others, for serialized executables.
+    /// The identity of this client's plugin, for serialized executables.
     pub(crate) fn identity(&self) -> Identity {
         identity(&self.plugin(), self.platform_name().ok(), self.platform_version().ok())
     }
@@ -384,12 +385,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the plugin reports. Many plugins do not check the bytes: XLA's run whatever machine code they hold.
+    /// An error of the plugin. Many plugins do not check the bytes; XLA's plugins run any machine code in them.
     ///
     /// # Safety
     ///
-    /// [Contract](crate::contracts) P2: this build of the plugin serialized an executable into exactly these bytes, on a
-    /// machine whose code this one can run, or the plugin is known to refuse every other input.
+    /// [Contract](crate::contracts) P2: this build of the plugin serialized an executable into exactly these bytes, on
+    /// a machine whose code this one can run, or the plugin is known to reject every other input.
     pub unsafe fn deserialize_and_load_unchecked(&self, bytes: &[u8]) -> Result<LoadedExecutable, Error> {
         let mut args = PJRT_Executable_DeserializeAndLoad_Args::new();
         args.client = self.0.raw().as_ptr();
@@ -398,15 +399,15 @@ impl Client {
         // SAFETY: C2, P2: the client is live; the bytes live through the call and are an executable of the plugin's.
         unsafe { self.api().call::<slot::PJRT_Executable_DeserializeAndLoad>(&mut args) }?;
         let name = slot::PJRT_Executable_DeserializeAndLoad::NAME;
-        // SAFETY: C3: the plugin made the executable for us.
+        // SAFETY: C3: the plugin created the executable for this caller.
         unsafe { LoadedExecutable::new(args.loaded_executable, self, name) }
     }
 
-    /// The device each replica and partition runs on when nothing else is said.
+    /// The default device of each replica and partition.
     ///
     /// # Errors
     ///
-    /// Counts that are 0 or more than 2^20 together, and what the plugin reports, such as more replicas and partitions
+    /// Counts of 0, counts of more than 2^20 together, or an error of the plugin, such as more replicas and partitions
     /// than devices.
     #[doc(alias = "PJRT_Client_DefaultDeviceAssignment")]
     pub fn default_device_assignment(
@@ -437,11 +438,11 @@ impl Client {
 
 fn deadline(timeout: Duration) -> Instant {
     let now = Instant::now();
-    // Decades from now for a time that no clock holds.
+    // Decades from now, if the clock cannot represent the time.
     now.checked_add(timeout).unwrap_or(now + Duration::from_secs(1 << 30))
 }
 
-/// The same client.
+/// Whether both refer to the same client.
 impl PartialEq for Client {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -67,7 +67,7 @@ impl Device {
         Client::from_inner(self.0.owner().clone())
     }
 
-    /// What kind of device this is, and where.
+    /// The description of this device: its kind and its place.
     #[doc(alias = "PJRT_Device_GetDescription")]
     pub fn description(&self) -> Result<DeviceDescription, Error> {
         let raw = self.0.query::<slot::PJRT_Device_GetDescription>()?;
@@ -80,7 +80,7 @@ impl Device {
         self.description()?.id()
     }
 
-    /// The vendor's name for this kind of device; see [`DeviceDescription::kind`].
+    /// The vendor's name of the device kind; see [`DeviceDescription::kind`].
     pub fn kind(&self) -> Result<String, Error> {
         self.description()?.kind()
     }
@@ -109,7 +109,7 @@ impl Device {
         Memory::list(self.0.owner(), memories, slot::PJRT_Device_AddressableMemories::NAME)
     }
 
-    /// The memory its data is in when nothing else is said.
+    /// The default memory for the device's data.
     #[doc(alias = "PJRT_Device_DefaultMemory")]
     pub fn default_memory(&self) -> Result<Memory, Error> {
         let raw = self.0.query::<slot::PJRT_Device_DefaultMemory>()?;
@@ -117,11 +117,11 @@ impl Device {
         Ok(unsafe { Memory::new(raw, self.0.owner().clone()) })
     }
 
-    /// What the device's allocator has given out.
+    /// Statistics of the device's allocator.
     ///
     /// # Errors
     ///
-    /// What the plugin reports; many do not count.
+    /// An error of the plugin. Many plugins do not support this.
     #[doc(alias = "PJRT_Device_MemoryStats")]
     pub fn memory_stats(&self) -> Result<MemoryStats, Error> {
         let args = self.0.query::<slot::PJRT_Device_MemoryStats>()?;
@@ -142,7 +142,7 @@ impl Device {
         })
     }
 
-    /// Starts the peaks of [`Device::memory_stats`] anew.
+    /// Resets the peaks of [`Device::memory_stats`].
     ///
     /// # Errors
     ///
@@ -152,12 +152,12 @@ impl Device {
         self.0.query::<slot::PJRT_Device_ClearMemoryStats>()
     }
 
-    /// Fails the earliest run on this device with that [`launch_id`](crate::ExecuteOptions::launch_id) that has not ended:
-    /// its outputs and its event give the error. False where there is none.
+    /// Fails the earliest pending run on this device with that [`launch_id`](crate::ExecuteOptions::launch_id). Its
+    /// outputs and its event receive the error. Returns false if there is no such run.
     ///
     /// # Errors
     ///
-    /// The code `OK`, which is no error, and what the plugin reports.
+    /// The code `OK`, which is not an error, or an error of the plugin.
     #[doc(alias = "PJRT_Device_PoisonExecution")]
     pub fn poison_execution(&self, launch_id: i32, code: ErrorCode, message: &str) -> Result<bool, Error> {
         if code == ErrorCode::OK {
@@ -174,8 +174,8 @@ impl Device {
         Ok(args.poisoned.get())
     }
 
-    /// Tells the plugin that the device waits for work of the caller's, which its diagnostics then show until the result
-    /// is dropped.
+    /// Informs the plugin that the device waits for work of the caller. The plugin's diagnostics show this until the
+    /// result is dropped.
     ///
     /// # Errors
     ///
@@ -190,11 +190,11 @@ impl Device {
         // SAFETY: C2: the device is live; the text lives through the call.
         unsafe { self.0.api().call::<Function>(&mut args) }?;
         let raw = read::object(args.event).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin made the event for us.
+        // SAFETY: C3: the plugin created the event for this caller.
         Ok(AsyncTrackingEvent(unsafe { Owned::new(raw, self.0.owner().clone()) }))
     }
 
-    /// What the plugin says about this device; unlike those of the description, these may change.
+    /// The plugin's attributes of this device. Unlike those of the description, they may change.
     ///
     /// # Errors
     ///
@@ -205,14 +205,14 @@ impl Device {
         // SAFETY: C3: the values live until the deleter runs.
         let values = unsafe { named_value::read(args.attributes, args.num_attributes) };
         if let Some(deleter) = args.attributes_deleter {
-            // SAFETY: C3: the deleter is given its object once.
+            // SAFETY: C3: the deleter runs once for its object.
             unsafe { deleter(args.device_attributes) };
         }
         values.map_err(|broken| Error::malformed(slot::PJRT_Device_GetAttributes::NAME, broken))
     }
 }
 
-/// Work that a device waits for; see [`Device::track`].
+/// A mark for work that a device waits for; see [`Device::track`].
 #[must_use = "the work has ended when this is dropped"]
 #[derive(Debug)]
 #[doc(alias = "PJRT_AsyncTrackingEvent")]
@@ -220,7 +220,7 @@ pub struct AsyncTrackingEvent(
     #[expect(dead_code, reason = "dropped")] Owned<PJRT_AsyncTrackingEvent, Arc<ClientInner>>,
 );
 
-/// The same device.
+/// Whether both refer to the same device.
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_ptr() == other.0.as_ptr()
@@ -235,7 +235,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// What kind of device something is, and where; the device itself may be absent.
+/// The kind and the place of a device, which may be absent.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -268,25 +268,25 @@ impl DeviceDescription {
         self.0.query::<slot::PJRT_DeviceDescription_ProcessIndex>()
     }
 
-    /// What the plugin says about this device, such as its coordinates.
+    /// The plugin's attributes of this device, such as its coordinates.
     #[doc(alias = "PJRT_DeviceDescription_Attributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_Attributes>()
     }
 
-    /// The vendor's name for this kind of device.
+    /// The vendor's name of the device kind.
     #[doc(alias = "PJRT_DeviceDescription_Kind")]
     pub fn kind(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_Kind>().map(String::from)
     }
 
-    /// A description for logs: long and unambiguous.
+    /// A long, unambiguous description for logs.
     #[doc(alias = "PJRT_DeviceDescription_DebugString")]
     pub fn debug_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_DebugString>().map(String::from)
     }
 
-    /// A description for people: short, such as `CpuDevice(id=0)`.
+    /// A short description for users, such as `CpuDevice(id=0)`.
     #[doc(alias = "PJRT_DeviceDescription_ToString")]
     pub fn display_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_ToString>().map(String::from)

@@ -25,8 +25,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// An element type that is not that of `T`, the error of the operation that should have computed the contents,
-    /// and what the plugin reports.
+    /// An element type other than that of `T`, the error of the operation that computes the contents, or an error of
+    /// the plugin.
     #[doc(alias = "PJRT_Buffer_ToHostBuffer")]
     pub fn to_host<T: Element>(&self) -> Result<Vec<T>, Error> {
         let shape = self.typed_shape::<T>()?;
@@ -34,11 +34,12 @@ impl Buffer {
         checked(self.fetch::<T::Bits>(len, 1)?)
     }
 
-    /// Waits for the contents and copies them into `data`, row-major. Not for `bool`, of which some bytes are none.
+    /// Waits for the contents and copies them into `data`, row-major. `bool` is excluded, because not every byte is a
+    /// valid `bool`.
     ///
     /// # Errors
     ///
-    /// As for [`Buffer::to_host`], and `data` of another length than the buffer.
+    /// As for [`Buffer::to_host`]. In addition, `data` of another length than the buffer.
     ///
     /// # Aborts
     ///
@@ -52,13 +53,13 @@ impl Buffer {
         }
         let api = self.handle().api();
         if !(api.supports::<slot::PJRT_Event_Await>() && api.supports::<slot::PJRT_Event_IsReady>()) {
-            // Such a plugin may leave open whether it is done, so it gets memory that can stay with it.
+            // Such a plugin may not report the end of the copy, so use memory that can be leaked.
             data.copy_from_slice(&self.fetch::<T>(len, 1)?);
             return Ok(());
         }
         // SAFETY: any bytes are valid elements, and the event is waited for below.
         let (event, reorder) = unsafe { self.start(data.as_mut_ptr().cast::<u8>(), size_of_val(data)) }?;
-        match event.settle() {
+        match event.outcome() {
             Ok(result) => {
                 result?;
                 if let Some(reorder) = reorder {
@@ -67,7 +68,7 @@ impl Buffer {
                 Ok(())
             }
             Err(error) => {
-                // The plugin may write to memory that is only borrowed here: going on would be worse than ending.
+                // The plugin may still write to the borrowed memory. Ending the process is safer than continuing.
                 tracing::error!(%error, "a transfer into borrowed memory can neither be awaited nor stopped");
                 std::process::abort()
             }
@@ -96,11 +97,11 @@ impl Buffer {
         HostArray::new(self.shape()?.clone(), bytes)
     }
 
-    /// Starts copying the contents to the host. The copy goes on, into memory of its own, when the future is dropped.
+    /// Starts copying the contents to the host. If the future is dropped, the copy continues into its own memory.
     ///
     /// # Errors
     ///
-    /// As for [`Buffer::to_host`]; errors of the copy itself come from the future.
+    /// As for [`Buffer::to_host`]. The future returns errors of the copy itself.
     pub fn to_host_async<T: Element>(&self) -> Result<HostRead<T>, Error>
     where
         T::Bits: Send,
@@ -122,23 +123,23 @@ impl Buffer {
         Ok(shape)
     }
 
-    /// Copies the contents into fresh memory and waits for it; each element takes `unit` items.
+    /// Copies the contents into new memory and waits for the copy. Each element has `unit` items.
     fn fetch<B: AnyBitPattern>(&self, len: usize, unit: usize) -> Result<Vec<B>, Error> {
         let mut memory = zeroed::<B>(len);
-        // SAFETY: the memory is valid until the event is ready, or for ever.
+        // SAFETY: the memory is valid until the event is ready, or is leaked.
         let started = unsafe { self.start(memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice())) };
         let (event, reorder) = started?;
-        match event.settle() {
+        match event.outcome() {
             Ok(result) => result.map(|()| row_major(memory, unit, reorder.as_ref())),
             Err(error) => {
-                // Nothing tells when the plugin is done with the memory.
+                // The end of the copy is unknown, so the memory must stay valid.
                 std::mem::forget(memory);
                 Err(error)
             }
         }
     }
 
-    /// Starts copying the contents, row-major, or such that what is returned makes them row-major.
+    /// Starts copying the contents. They arrive row-major, or the returned `Reorder` makes them row-major.
     ///
     /// # Safety
     ///
@@ -146,9 +147,9 @@ impl Buffer {
     unsafe fn start(&self, dst: *mut u8, size: usize) -> Result<(Event, Option<Reorder>), Error> {
         let shape = self.shape()?;
         element::check_data(shape.element_type, self.handle().api().version())?;
-        let unusual = self.unusual_layout();
-        // XLA 0.81 gives the buffer's own order whatever it is asked for, so that is what is asked for.
-        let (order, reorder) = match unusual {
+        let non_default = self.non_default_layout();
+        // XLA 0.81 ignores the requested order and uses the buffer's own, so request that order.
+        let (order, reorder) = match non_default {
             None => (Order::row_major(shape.dimensions.len()), None),
             Some(own) => {
                 if !own.tiles.is_empty() {
@@ -158,7 +159,7 @@ impl Buffer {
                     )));
                 }
                 let broken = || {
-                    let message = format!("{own} is no layout of {shape}");
+                    let message = format!("{own} is not a layout of {shape}");
                     Error::malformed_text(slot::PJRT_Buffer_GetMemoryLayout::NAME, message)
                 };
                 (Order::of(own), Some(Reorder::new(own, shape).ok_or_else(broken)?))
@@ -168,10 +169,10 @@ impl Buffer {
         // SAFETY: this function's contract.
         let event = match unsafe { self.start_with_layout(dst, size, &raw mut layout) } {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                // A plugin without layouts gives the buffer's own, which is right only if it is the one asked for.
+                // A plugin without layouts uses the buffer's own order, which must be the requested one.
                 let rank = shape.dimensions.len();
                 let is_plain = |own: Layout| own.tiles.is_empty() && own.minor_to_major.len() == rank;
-                let is_own = || unusual.is_some() || self.memory_layout().ok().flatten().is_some_and(is_plain);
+                let is_own = || non_default.is_some() || self.memory_layout().ok().flatten().is_some_and(is_plain);
                 if rank > 1 && !is_own() {
                     return Err(error);
                 }
@@ -198,11 +199,11 @@ impl Buffer {
         args.src = raw.as_ptr();
         args.host_layout = layout;
         if self.shape()?.element_type.bits() % 8 != 0 {
-            // Elements smaller than a byte may be packed or not; ask how many bytes will come.
-            // SAFETY: C2, C5: without a destination the function only answers the size.
+            // Elements smaller than a byte may be packed or not, so query the number of bytes. SAFETY: C2, C5: without
+            // a destination the function only returns the size.
             unsafe { raw.api().call::<Function>(&mut args) }?;
             if args.dst_size != size {
-                let message = format!("{} takes {size} bytes on the host, but the plugin gives {}", self.shape()?, {
+                let message = format!("{} takes {size} bytes on the host, but the plugin would copy {}", self.shape()?, {
                     args.dst_size
                 });
                 return Err(Error::malformed_text(Function::NAME, message));
@@ -213,12 +214,12 @@ impl Buffer {
         // SAFETY: C2, C5: the buffer is live, the layout valid through the call, the destination until the event.
         unsafe { raw.api().call::<Function>(&mut args) }?;
         let event = read::object(args.event).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin made the event for us.
+        // SAFETY: C3: the plugin created the event for this caller.
         Ok(unsafe { Event::new(event, raw.owner().clone()) })
     }
 }
 
-/// An order of dimensions for the plugin, on the stack for the usual ranks.
+/// An order of dimensions for the plugin, on the stack for small ranks.
 struct Order {
     rank: usize,
     few: [i64; 8],
@@ -249,7 +250,7 @@ impl Order {
         if self.rank <= self.few.len() { &mut self.few[..self.rank] } else { &mut self.many }
     }
 
-    /// The C struct; it points into `self`.
+    /// Returns the C struct, which points into `self`.
     fn layout(&self) -> PJRT_Buffer_MemoryLayout {
         let order = if self.rank <= self.few.len() { &self.few[..self.rank] } else { &self.many };
         let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
@@ -271,12 +272,12 @@ fn elements(shape: &Shape) -> Result<usize, Error> {
     shape.host_size().and(shape.num_elements()).ok_or_else(|| too_large(shape))
 }
 
-/// Zeros, which cost nothing until they are overwritten.
+/// Returns zeroed memory, which the system allocates lazily.
 fn zeroed<B: Zeroable>(len: usize) -> Vec<B> {
     bytemuck::allocation::zeroed_vec(len)
 }
 
-/// The items in row-major order.
+/// Returns the items in row-major order.
 fn row_major<B: Copy>(memory: Vec<B>, unit: usize, reorder: Option<&Reorder>) -> Vec<B> {
     match reorder {
         Some(reorder) => reorder.apply(&memory, unit),
@@ -284,10 +285,10 @@ fn row_major<B: Copy>(memory: Vec<B>, unit: usize, reorder: Option<&Reorder>) ->
     }
 }
 
-/// The elements, once all are known to be valid.
+/// Converts bits to elements, if all are valid.
 fn checked<T: Element>(bits: Vec<T::Bits>) -> Result<Vec<T>, Error> {
     if !bits.iter().all(T::is_valid_bit_pattern) {
-        let message = format!("the plugin gave bytes that are no {}", T::TYPE);
+        let message = format!("the plugin returned bytes that are not a valid {}", T::TYPE);
         return Err(Error::malformed_text(slot::PJRT_Buffer_ToHostBuffer::NAME, message));
     }
     const {
@@ -295,14 +296,14 @@ fn checked<T: Element>(bits: Vec<T::Bits>) -> Result<Vec<T>, Error> {
         assert!(align_of::<T>() == align_of::<T::Bits>());
     }
     let mut bits = ManuallyDrop::new(bits);
-    // SAFETY: the elements were checked; `T` and `T::Bits` have one layout, as `CheckedBitPattern` demands and the
+    // SAFETY: the elements were checked; `T` and `T::Bits` have one layout, as `CheckedBitPattern` requires and the
     // assertions confirm; the parts are those of a vector that is not used again.
     Ok(unsafe { Vec::from_raw_parts(bits.as_mut_ptr().cast::<T>(), bits.len(), bits.capacity()) })
 }
 
-/// A copy to the host under way, and a future of its elements.
+/// A pending copy to the host, and a future of its elements.
 ///
-/// It may be dropped or leaked at any time: the memory the plugin writes to belongs to the copy.
+/// It may be dropped or leaked at any time, because the copy owns the memory that the plugin writes to.
 #[must_use = "the elements come from the future"]
 pub struct HostRead<T: Element> {
     state: Arc<ReadState<T::Bits>>,
@@ -310,9 +311,9 @@ pub struct HostRead<T: Element> {
 
 struct ReadState<B> {
     completion: Completion,
-    /// The memory, once the plugin has written it.
+    /// The memory, after the plugin has written it.
     memory: Mutex<Option<Vec<B>>>,
-    /// What makes it row-major.
+    /// The conversion to row-major order.
     reorder: Option<Reorder>,
 }
 
@@ -320,7 +321,7 @@ impl<T: Element> HostRead<T>
 where
     T::Bits: Send,
 {
-    /// A copy that writes to the memory until the event is ready.
+    /// Creates the future of a copy that writes to the memory until the event is ready.
     pub(crate) fn of(event: &Event, memory: Vec<T::Bits>, reorder: Option<Reorder>) -> Self {
         let state = Arc::new(ReadState { completion: Completion::default(), memory: Mutex::default(), reorder });
         let theirs = state.clone();
@@ -331,7 +332,7 @@ where
         Self { state }
     }
 
-    /// Whether the copy has ended, well or not.
+    /// Whether the copy has ended, with or without an error.
     pub fn is_ready(&self) -> bool {
         self.state.completion.is_complete()
     }
@@ -340,7 +341,7 @@ where
     ///
     /// # Errors
     ///
-    /// The error of the copy, or of the operation that should have computed the contents.
+    /// The error of the copy, or of the operation that computes the contents.
     pub fn wait(self) -> Result<Vec<T>, Error> {
         self.state.completion.wait()?;
         self.take()
@@ -348,7 +349,7 @@ where
 
     fn take(&self) -> Result<Vec<T>, Error> {
         let memory = self.state.memory.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let memory = memory.ok_or_else(|| Error::invalid("the elements were taken from this future before"))?;
+        let memory = memory.ok_or_else(|| Error::invalid("this future has already returned the elements"))?;
         checked(row_major(memory, 1, self.state.reorder.as_ref()))
     }
 }

@@ -1,4 +1,4 @@
-//! The envelope around bytes that only the plugin that made them may read: identity, length, checksum.
+//! The envelope of serialized bytes: the identity of their plugin, their length, and a checksum.
 //!
 //! All integers are little-endian:
 //!
@@ -19,13 +19,13 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 
-/// Like PNG's, so that a transfer that changes line ends or drops the eighth bit is noticed.
+/// Modelled on PNG's, so that a transfer that changes line ends or drops the eighth bit is detected.
 const MAGIC: [u8; 8] = *b"\x89PJX\r\n\x1a\n";
 const VERSION: u32 = 1;
 const HEADER: usize = 32;
 const CHECKSUM: usize = 32;
 
-/// What is in an envelope.
+/// The content of an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Executable = 1,
@@ -35,12 +35,12 @@ pub(crate) enum Kind {
 impl Kind {
     fn name(self) -> &'static str {
         match self {
-            Self::Executable => "a serialized executable",
-            Self::Topology => "a serialized topology",
+            Self::Executable => "serialized executable",
+            Self::Topology => "serialized topology",
         }
     }
 
-    /// What to do about bytes that cannot be used.
+    /// The remedy for unusable bytes.
     fn remedy(self) -> &'static str {
         match self {
             Self::Executable => "compile the program again",
@@ -49,7 +49,7 @@ impl Kind {
     }
 }
 
-/// What tells one build of a plugin from another: names and values.
+/// Names and values that identify a build of a plugin.
 pub(crate) type Identity = Vec<(String, String)>;
 
 /// Bytes in their envelope, whose form, lengths and checksum were checked.
@@ -87,10 +87,10 @@ impl Sealed {
     pub(crate) fn open(kind: Kind, bytes: Vec<u8>) -> Result<Self, Error> {
         let fail = |what: String| {
             let (name, remedy) = (kind.name(), kind.remedy());
-            Error::invalid(format!("{what}, so the bytes are not {name} that can be used; {remedy}"))
+            Error::invalid(format!("{what}, so the bytes are not a usable {name}; {remedy}"))
         };
         let Some(header) = bytes.first_chunk::<HEADER>().filter(|header| header.starts_with(&MAGIC)) else {
-            return Err(fail("the bytes do not begin as this library's envelope does".to_owned()));
+            return Err(fail("the bytes do not begin with the mark of this library's envelope".to_owned()));
         };
         let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
@@ -134,10 +134,10 @@ impl Sealed {
         &self.identity
     }
 
-    /// Refuses contents of another plugin than the one described.
+    /// Rejects contents of another plugin than `reader`.
     ///
-    /// An item that only one side has is compared where the reader is expected to know it: `optional` names those that
-    /// the writer could not always tell.
+    /// An item that only one side has is a difference, except for the items in `optional`, which the writer does not
+    /// always know.
     pub(crate) fn check(&self, reader: &[(String, String)], optional: &[&str]) -> Result<(), Error> {
         let find = |items: &[(String, String)], name: &str| {
             items.iter().find(|(item, _)| item == name).map(|(_, value)| value.clone())
@@ -161,7 +161,7 @@ impl Sealed {
         }
         let (name, remedy) = (self.kind.name(), self.kind.remedy());
         Err(Error::invalid(format!(
-            "{name} can only be read by the plugin that made it: {}; {remedy} with this plugin",
+            "a {name} can only be read by the plugin that made it: {}; {remedy} with this plugin",
             differences.join("; ")
         )))
     }

@@ -1,4 +1,4 @@
-//! What went wrong: in the plugin, in the request, or because the plugin lacks a function.
+//! Errors of the plugin and of this crate.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use pjrt_types::{ApiVersion, ErrorCode};
 use crate::load_error::LoadError;
 use crate::read::Malformed;
 
-/// Who refused, and why.
+/// The origin of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The plugin could not be loaded.
     Load,
-    /// The plugin lacks the function, or answered that it does not implement it.
+    /// The plugin lacks the function, or returned `UNIMPLEMENTED`.
     Unsupported,
-    /// This crate refused the request before the plugin saw it.
+    /// This crate rejected the request before it called the plugin.
     InvalidArgument,
     /// The plugin reported an error.
     Plugin,
-    /// The plugin's answer breaks the interface's rules.
+    /// The plugin's answer violates the interface.
     Malformed,
-    /// Operations had not ended within the time the caller gave.
+    /// Operations did not end within the caller's time limit.
     Timeout,
 }
 
-/// An error of this crate; owns its memory and outlives the plugin's objects.
+/// An error of this crate. It owns its memory, so it may outlive the plugin's objects.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, CompileOptions, ErrorKind, Program};
@@ -67,15 +67,15 @@ impl Error {
 
     #[cold]
     pub(crate) fn missing(function: &'static str, since: u32, plugin: ApiVersion) -> Self {
-        let since = if since == 0 { "every version has it".to_owned() } else { format!("it came with 0.{since}") };
-        let message = format!("the plugin, of API {plugin}, does not have this function; {since}");
+        let since = if since == 0 { "every version has it".to_owned() } else { format!("it requires API 0.{since}") };
+        let message = format!("the plugin has API {plugin} and lacks this function; {since}");
         Self::new(ErrorKind::Unsupported, ErrorCode::UNIMPLEMENTED, Some(function), message)
     }
 
-    /// A function of an extension that the plugin offers without it.
+    /// Creates the error for an extension that lacks a function.
     #[cold]
     pub(crate) fn missing_in(function: &'static str, table: &'static str, plugin: ApiVersion) -> Self {
-        let message = format!("the plugin, of API {plugin}, does not have this function in its {table}");
+        let message = format!("the plugin has API {plugin} and lacks this function in its {table}");
         Self::new(ErrorKind::Unsupported, ErrorCode::UNIMPLEMENTED, Some(function), message)
     }
 
@@ -96,7 +96,7 @@ impl Error {
 
     #[cold]
     pub(crate) fn malformed(function: &'static str, broken: Malformed) -> Self {
-        let message = format!("the plugin answered with {broken}");
+        let message = format!("the plugin returned an invalid answer: {broken}");
         Self::new(ErrorKind::Malformed, ErrorCode::INTERNAL, Some(function), message)
     }
 
@@ -105,12 +105,12 @@ impl Error {
         Self::new(ErrorKind::Malformed, ErrorCode::INTERNAL, Some(function), message)
     }
 
-    /// Who refused.
+    /// The origin of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The status code; errors of this crate have the code that fits best.
+    /// The status code. Errors of this crate have the closest code.
     #[doc(alias = "PJRT_Error_GetCode")]
     pub fn code(&self) -> ErrorCode {
         self.0.code

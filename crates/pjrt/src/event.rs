@@ -1,4 +1,4 @@
-//! `PJRT_Event_*`: the end of something asynchronous.
+//! `PJRT_Event_*`: handles of asynchronous operations.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -17,10 +17,10 @@ use crate::error::Error;
 use crate::handle::{Owned, Owner};
 use crate::in_flight::Ticket;
 
-/// The end of something asynchronous: a transfer, an execution, a buffer becoming ready.
+/// A handle of an asynchronous operation, such as a transfer, an execution, or the computation of a buffer.
 ///
-/// Wait for it with [`Event::wait`] or `.await`; either gives the error the operation ended with. An event may be
-/// dropped at any time: the operation goes on.
+/// Wait with [`Event::wait`] or `.await`. Both return the error of the operation. An event may be dropped at any time;
+/// the operation continues.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -31,22 +31,22 @@ use crate::in_flight::Ticket;
 /// assert!(ready.is_ready()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "the operation may fail, which only its event tells"]
+#[must_use = "only the event reports a failure of the operation"]
 pub struct Event {
     raw: Owned<PJRT_Event, Arc<ClientInner>>,
-    /// Set when the event was polled before it was ready.
+    /// Set if the event was polled before it was ready.
     completion: Option<Arc<Completion>>,
 }
 
 /// Runs when an event is ready.
 pub(crate) type Callback = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
-/// What the plugin holds until it calls back.
+/// The argument of a callback that the plugin has not called yet.
 struct Pending {
-    /// Not every plugin survives that its client is destroyed while something is under way.
+    /// Some plugins crash if a client is destroyed while an operation is pending.
     client: Arc<ClientInner>,
     callback: Callback,
-    /// Dropped last: who waits for the client's operations finds the callback and what it held gone.
+    /// Dropped last, so that the callback and its data are dropped before a wait for the client's operations returns.
     ticket: Option<Ticket>,
 }
 
@@ -59,11 +59,11 @@ impl Event {
         Self { raw: unsafe { Owned::new(raw, client) }, completion: None }
     }
 
-    /// Whether the operation has ended, well or not.
+    /// Whether the operation has ended, with or without an error.
     ///
     /// # Errors
     ///
-    /// What the plugin reports about the question, not about the operation.
+    /// An error of the query, not of the operation.
     #[doc(alias = "PJRT_Event_IsReady")]
     pub fn is_ready(&self) -> Result<bool, Error> {
         self.raw.query::<slot::PJRT_Event_IsReady>()
@@ -73,18 +73,19 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// The error the operation ended with, whether it ended before or during this call; of kind
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) also where the plugin has no function that tells the end.
+    /// The error of the operation, even if it ended before this call. Of kind
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin has no function to wait, poll or register a
+    /// callback.
     #[doc(alias = "PJRT_Event_Await")]
     #[doc(alias = "PJRT_Event_Error")]
     pub fn wait(&self) -> Result<(), Error> {
-        self.settle()?
+        self.outcome()?
     }
 
-    /// Runs `callback` once the operation has ended, with its error if it failed: on a thread of the plugin's, or on
-    /// this one before `on_ready` returns. It must not block. A panic in it ends there.
+    /// Runs `callback` when the operation has ended, with its error if it failed. It runs on a thread of the plugin, or
+    /// on this one before `on_ready` returns. It must not block. A panic in it is caught.
     ///
-    /// It owns what it uses, which may be dropped late and on another thread:
+    /// It must own its data, which may be dropped later and on another thread:
     ///
     /// ```compile_fail,E0373
     /// # fn example(event: &pjrt::Event) -> Result<(), pjrt::Error> {
@@ -95,13 +96,13 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// What the plugin reports about the registration; the callback is then dropped without running.
+    /// An error of the registration. The callback is then dropped without running.
     #[doc(alias = "PJRT_Event_OnReady")]
     pub fn on_ready(&self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) -> Result<(), Error> {
         self.register(Box::new(callback), true).map_err(|(error, _)| error)
     }
 
-    /// Registers a callback, or gives it back. A counted one is waited for by `Client::synchronize`.
+    /// Registers a callback, or returns it with the error. `Client::synchronize` waits for a counted callback.
     fn register(&self, callback: Callback, counted: bool) -> Result<(), (Error, Callback)> {
         let client = self.raw.owner().clone();
         let ticket = counted.then(|| client.in_flight().ticket());
@@ -124,12 +125,12 @@ impl Event {
         self.keep(held, then, true);
     }
 
-    /// As [`Event::hold`], for what the plugin may use as long as another object lives.
+    /// Like [`Event::hold`], for data that the plugin may use as long as another object lives.
     pub(crate) fn lend<T: Send + 'static>(&self, held: T, then: impl FnOnce(T, Result<(), Error>) + Send + 'static) {
         self.keep(held, then, false);
     }
 
-    /// Counts the operation among the client's until it has ended.
+    /// Counts the operation as pending until it has ended.
     pub(crate) fn track(&self) {
         if let Err((error, _)) = self.register(Box::new(|_| ()), true) {
             tracing::debug!(%error, "a run is not tracked");
@@ -144,29 +145,29 @@ impl Event {
     ) {
         let callback: Callback = Box::new(move |result| then(held, result));
         if let Err((_, callback)) = self.register(callback, counted) {
-            // No callbacks in this plugin; wait here instead.
-            match self.settle() {
+            // This plugin has no callbacks, so wait here.
+            match self.outcome() {
                 Ok(result) => contain(move || callback(result)),
-                // Nothing tells when the plugin is done with what is held, so it must stay for ever.
+                // The end of the operation is unknown, so the data must stay valid and is leaked.
                 Err(_) => std::mem::forget(callback),
             }
         }
     }
 
-    /// Waits, and tells the operation's own failure apart from a failure to wait for it.
-    pub(crate) fn settle(&self) -> Result<Result<(), Error>, Error> {
+    /// Waits. The outer error is a failure to wait; the inner one is the operation's.
+    pub(crate) fn outcome(&self) -> Result<Result<(), Error>, Error> {
         let Err(error) = self.raw.query::<slot::PJRT_Event_Await>() else {
             return Ok(Ok(()));
         };
         if self.raw.api().supports::<slot::PJRT_Event_Await>() && matches!(self.is_ready(), Ok(true)) {
             return Ok(Err(error));
         }
-        self.settle_otherwise().unwrap_or(Err(error))
+        self.outcome_without_await().unwrap_or(Err(error))
     }
 
-    /// Waits without the function that waits; none where there is no other way.
+    /// Waits without `PJRT_Event_Await`. Returns `None` if the plugin supports no other method.
     #[cold]
-    fn settle_otherwise(&self) -> Option<Result<Result<(), Error>, Error>> {
+    fn outcome_without_await(&self) -> Option<Result<Result<(), Error>, Error>> {
         let completion = Arc::new(Completion::default());
         let theirs = completion.clone();
         if self.on_ready(move |result| theirs.complete(result)).is_ok() {
@@ -177,14 +178,14 @@ impl Event {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(5));
         }
-        // Without this function the operation has ended all the same, but how is not known.
+        // If this function is missing, the operation has ended, but its outcome is unknown.
         Some(Ok(self.raw.query::<slot::PJRT_Event_Error>()))
     }
 }
 
 /// `PJRT_Event_OnReadyCallback`.
 unsafe extern "C" fn on_ready(error: *mut PJRT_Error, user_arg: *mut c_void) {
-    // SAFETY: C6: the argument is the box of `Event::register`, given to at most one call.
+    // SAFETY: C6: the argument is the box of `Event::register`, and at most one call receives it.
     let Pending { client, callback, ticket } = *unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
     let held = client.clone();
     contain(move || {
@@ -200,7 +201,7 @@ unsafe extern "C" fn on_ready(error: *mut PJRT_Error, user_arg: *mut c_void) {
     drop(ticket);
 }
 
-/// The operation's outcome; an event that was dropped is no longer waited for.
+/// Resolves to the operation's outcome.
 impl Future for Event {
     type Output = Result<(), Error>;
 
@@ -211,7 +212,7 @@ impl Future for Event {
         match self.is_ready() {
             Ok(true) => return Poll::Ready(self.wait()),
             Ok(false) => {}
-            // The callback tells as well.
+            // The callback also reports the end.
             Err(_) if !self.raw.api().supports::<slot::PJRT_Event_IsReady>() => {}
             Err(error) => return Poll::Ready(Err(error)),
         }

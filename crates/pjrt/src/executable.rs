@@ -15,7 +15,7 @@ use crate::read::{self, Malformed};
 use crate::serialized::{SerializedExecutable, identity};
 use crate::topology::Parent;
 
-/// A compiled program: what can be said about it, and its serialized form.
+/// A compiled program: its properties and its serialized form.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, CompileOptions, Program};
@@ -55,19 +55,19 @@ impl Executable {
         self.0.query::<slot::PJRT_Executable_Name>().map(String::from)
     }
 
-    /// Copies of the program that run on different data.
+    /// Number of copies of the program that run on different data.
     #[doc(alias = "PJRT_Executable_NumReplicas")]
     pub fn num_replicas(&self) -> Result<usize, Error> {
         self.0.query::<slot::PJRT_Executable_NumReplicas>()
     }
 
-    /// Devices one copy is spread over.
+    /// Number of devices that run one copy together.
     #[doc(alias = "PJRT_Executable_NumPartitions")]
     pub fn num_partitions(&self) -> Result<usize, Error> {
         self.0.query::<slot::PJRT_Executable_NumPartitions>()
     }
 
-    /// The program after the compiler's work, in a format the plugin names; for XLA an `HloModuleProto`.
+    /// The program after optimization, in a format that the plugin names. For XLA it is an `HloModuleProto`.
     #[doc(alias = "PJRT_Executable_OptimizedProgram")]
     pub fn optimized_program(&self) -> Result<OptimizedProgram, Error> {
         type Function = slot::PJRT_Executable_OptimizedProgram;
@@ -75,11 +75,11 @@ impl Executable {
         let mut args = PJRT_Executable_OptimizedProgram_Args::new();
         args.executable = self.0.as_ptr();
         args.program = &raw mut program;
-        // SAFETY: C2: the executable is live; the program has no memory yet, which asks for the size.
+        // SAFETY: C2: the executable is live; a program without memory requests the size.
         unsafe { self.0.api().call::<Function>(&mut args) }?;
         let mut code = vec![0u8; program.code_size];
         program.code = code.as_mut_ptr().cast::<c_char>();
-        // SAFETY: C2: the program has memory of the size the plugin asked for.
+        // SAFETY: C2: the program has memory of the size that the plugin returned.
         unsafe { self.0.api().call::<Function>(&mut args) }?;
         if program.code_size > code.len() {
             return Err(Error::malformed(Function::NAME, Malformed("a program that grew while it was copied")));
@@ -91,26 +91,26 @@ impl Executable {
         Ok(OptimizedProgram { format, code })
     }
 
-    /// Number of arrays the program gives on each device.
+    /// Number of outputs on each device.
     #[doc(alias = "PJRT_Executable_NumOutputs")]
     pub fn num_outputs(&self) -> Result<usize, Error> {
         self.0.query::<slot::PJRT_Executable_NumOutputs>()
     }
 
-    /// Bytes of machine code.
+    /// Size of the machine code in bytes.
     #[doc(alias = "PJRT_Executable_SizeOfGeneratedCodeInBytes")]
     pub fn size_of_generated_code(&self) -> Result<i64, Error> {
         self.0.query::<slot::PJRT_Executable_SizeOfGeneratedCodeInBytes>()
     }
 
-    /// Bytes that executables of equal programs, options and compilers share.
+    /// A key that is equal for equal programs, options and compilers.
     #[doc(alias = "PJRT_Executable_Fingerprint")]
     pub fn fingerprint(&self) -> Result<Vec<u8>, Error> {
         let bytes = self.0.query::<slot::PJRT_Executable_Fingerprint>()?;
         Ok(bytes.iter().map(|byte| byte.to_ne_bytes()[0]).collect())
     }
 
-    /// The compiler's estimates of what a run costs.
+    /// The compiler's estimates of the cost of a run.
     #[doc(alias = "PJRT_Executable_GetCostAnalysis")]
     pub fn cost_analysis(&self) -> Result<Vec<NamedValue>, Error> {
         self.0.query::<slot::PJRT_Executable_GetCostAnalysis>()
@@ -140,7 +140,7 @@ impl Executable {
     ///
     /// # Errors
     ///
-    /// What the plugin reports, and element types this crate does not know.
+    /// An element type that this crate does not know, or an error of the plugin.
     #[doc(alias = "PJRT_Executable_OutputElementTypes")]
     #[doc(alias = "PJRT_Executable_OutputDimensions")]
     pub fn output_shapes(&self) -> Result<Vec<Shape>, Error> {
@@ -149,7 +149,7 @@ impl Executable {
         let types = self.0.query::<slot::PJRT_Executable_OutputElementTypes>()?;
         let args = self.0.query::<Function>()?;
         if args.num_outputs != types.len() {
-            return Err(malformed(Malformed("dimensions of another number of outputs than it has types for")));
+            return Err(malformed(Malformed("different numbers of outputs for types and dimensions")));
         }
         // SAFETY: C3: the array has an element for each output and lives as long as the executable.
         let ranks = unsafe { read::slice(args.dim_sizes, types.len()) }.map_err(malformed)?;
@@ -168,7 +168,7 @@ impl Executable {
         Ok(shapes)
     }
 
-    /// Kinds of memory the parameters are expected in.
+    /// Memory kinds of the parameters.
     ///
     /// # Errors
     ///
@@ -177,16 +177,16 @@ impl Executable {
     pub fn parameter_memory_kinds(&self) -> Result<Vec<String>, Error> {
         type Function = slot::PJRT_Executable_ParameterMemoryKinds;
         let args = self.0.query::<Function>()?;
-        // SAFETY: C3: the call gave the arrays, with an element for each parameter.
+        // SAFETY: C3: the call returned the arrays, with an element for each parameter.
         unsafe { texts(Function::NAME, args.memory_kinds, args.memory_kind_sizes, args.num_parameters) }
     }
 
-    /// Kinds of memory the outputs are put in.
+    /// Memory kinds of the outputs.
     #[doc(alias = "PJRT_Executable_OutputMemoryKinds")]
     pub fn output_memory_kinds(&self) -> Result<Vec<String>, Error> {
         type Function = slot::PJRT_Executable_OutputMemoryKinds;
         let args = self.0.query::<Function>()?;
-        // SAFETY: C3: the call gave the arrays, with an element for each output.
+        // SAFETY: C3: the call returned the arrays, with an element for each output.
         unsafe { texts(Function::NAME, args.memory_kinds, args.memory_kind_sizes, args.num_outputs) }
     }
 
@@ -198,7 +198,7 @@ impl Executable {
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_executable, args.serialized_executable_deleter);
-        // SAFETY: the call gave all four.
+        // SAFETY: the call returned all four arguments.
         let payload = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         let identity = match self.0.owner() {
             Parent::Client(client) => Client::from_inner(client.clone()).identity(),
@@ -212,14 +212,14 @@ impl Executable {
     ///
     /// # Errors
     ///
-    /// What the plugin reports, and bytes that are no `CompileOptionsProto`.
+    /// Bytes that are not a `CompileOptionsProto`, or an error of the plugin.
     #[doc(alias = "PJRT_Executable_GetCompileOptions")]
     pub fn compile_options(&self) -> Result<CompileOptions, Error> {
         type Function = slot::PJRT_Executable_GetCompileOptions;
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_compile_options, args.serialized_compile_options_deleter);
-        // SAFETY: the call gave all four.
+        // SAFETY: the call returned all four arguments.
         let bytes = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         CompileOptions::decode(&bytes).map_err(|error| Error::malformed_text(Function::NAME, error.to_string()))
     }
@@ -252,7 +252,7 @@ impl fmt::Debug for Executable {
     }
 }
 
-/// A program after the compiler's work.
+/// A program after optimization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OptimizedProgram {

@@ -20,9 +20,9 @@ use crate::read::{self, Malformed};
 /// An argument of a run.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// The program reads the buffer, which stays as it is, even if the program could update it in place.
+    /// The program reads the buffer and does not change it, even if the program could update it in place.
     Borrow(&'a Buffer),
-    /// The program may take the buffer's memory for its outputs; the buffer is given up either way.
+    /// The program may reuse the buffer's memory for its outputs. The buffer is deleted in any case.
     Donate(Buffer),
 }
 
@@ -47,7 +47,7 @@ impl Input<'_> {
     }
 }
 
-/// How to run a program.
+/// Options for a run.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
@@ -68,11 +68,12 @@ impl Input<'_> {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExecuteOptions {
-    /// Number of a launch that several processes or devices make together; 0 for none.
+    /// Number of a launch that several processes or devices share; 0 if they do not.
     pub launch_id: i32,
-    /// Place in the caller's source, such as `train.rs:12`, for the plugin's messages.
+    /// Location in the caller's source, such as `train.rs:12`, for the plugin's messages.
     pub call_location: Option<CString>,
-    /// Device to run on instead of the one the program was compiled for; needs an executable compiled as portable.
+    /// Device to run on instead of the one that the program was compiled for. The executable must be compiled as
+    /// portable.
     pub device: Option<Device>,
     /// Data for the custom calls of this run.
     pub context: Option<ExecuteContext>,
@@ -113,8 +114,8 @@ impl ExecuteOptions {
         self
     }
 
-    /// Keeps the context until the run of that event has ended; for ever where there is no event, since nothing tells
-    /// when the run is done with it.
+    /// Keeps the context until the run of that event has ended. Without an event the end of the run is unknown, so the
+    /// context is leaked.
     fn keep_context(&self, run: Option<&Event>) {
         let Some(context) = self.context.clone() else { return };
         match run {
@@ -128,9 +129,9 @@ impl ExecuteOptions {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Execution {
-    /// The outputs, which may still be on their way.
+    /// The outputs, which may not be ready yet.
     pub outputs: Vec<Buffer>,
-    /// The end of the run.
+    /// An event for the end of the run.
     pub done: Event,
 }
 
@@ -138,16 +139,16 @@ pub struct Execution {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ShardedExecution {
-    /// The outputs of each device, which may still be on their way.
+    /// The outputs of each device, which may not be ready yet.
     pub outputs: Vec<Vec<Buffer>>,
-    /// The end of the run on each device.
+    /// An event for the end of the run on each device.
     pub done: Vec<Event>,
 }
 
-/// Arguments and outputs that fit here need no allocation.
+/// Up to this number of arguments and outputs, no allocation is needed.
 const FEW: usize = 8;
 
-/// A list of pointers, on the stack while it is short.
+/// A list of pointers, on the stack if it is short.
 struct Pointers<T> {
     len: usize,
     few: [*mut T; FEW],
@@ -167,7 +168,7 @@ impl<T> Pointers<T> {
     }
 }
 
-/// 0, 1, 2, …: every input of a run that gives nothing away.
+/// 0, 1, 2, …: the indices of non-donatable inputs for a run that donates nothing.
 static INDICES: [i64; 128] = {
     let mut indices = [0; 128];
     let mut i = 0;
@@ -178,7 +179,7 @@ static INDICES: [i64; 128] = {
     indices
 };
 
-/// What a call of the plugin's function needs besides the argument lists.
+/// Arguments of the plugin's function other than the argument lists.
 struct Launch<'a> {
     num_args: usize,
     keep: &'a [i64],
@@ -186,15 +187,15 @@ struct Launch<'a> {
 }
 
 impl LoadedExecutable {
-    /// Runs the program on its one device. The buffers stay as they are and can be used again at once.
+    /// Runs a program with a single device. The buffers do not change and can be used again at once.
     ///
-    /// The outputs may still be on their way when this returns; using them waits for them.
+    /// The outputs may not be ready when this returns. Operations on them wait.
     ///
     /// # Errors
     ///
-    /// Before the plugin is asked: an argument of another client or device, a deleted buffer, and, as far as the plugin
-    /// tells what the program's parameters are ([`LoadedExecutable::parameters`]), another number of arguments, another
-    /// shape or layout. Otherwise what the plugin reports, with the code `INVALID_ARGUMENT` in both cases.
+    /// Before the call of the plugin: an argument of another client or device, or a deleted buffer. If the plugin
+    /// reports the program's parameters ([`LoadedExecutable::parameters`]), also a wrong number of arguments, shape or
+    /// layout. Otherwise an error of the plugin. The code is `INVALID_ARGUMENT` in both cases.
     #[doc(alias = "PJRT_LoadedExecutable_Execute")]
     pub fn execute(&self, inputs: &[&Buffer]) -> Result<Vec<Buffer>, Error> {
         let device = self.only_device(None)?;
@@ -209,11 +210,11 @@ impl LoadedExecutable {
         self.run_one(device, inputs.len(), inputs.iter().copied(), keep, None).map(|(outputs, _)| outputs)
     }
 
-    /// Runs the program on its one device, with buffers to donate, options, and an event for the end of the run.
+    /// Runs a program with a single device, with buffers to donate, options, and an event for the end of the run.
     ///
     /// # Errors
     ///
-    /// As for [`LoadedExecutable::execute`]; donated buffers are gone also then.
+    /// As for [`LoadedExecutable::execute`]. Donated buffers are dropped even if the call fails.
     pub fn execute_with<'a>(
         &self,
         inputs: impl Into<Vec<Input<'a>>>,
@@ -233,7 +234,7 @@ impl LoadedExecutable {
         };
         let buffers = inputs.iter().map(Input::buffer);
         let run = self.run_one(device, inputs.len(), buffers, keep, Some(options));
-        // Donated buffers are given up here, whether the plugin took them or not.
+        // Drop donated buffers, even if the plugin did not take them.
         drop(inputs);
         let (outputs, done) = run?;
         let name = slot::PJRT_LoadedExecutable_Execute::NAME;
@@ -244,11 +245,12 @@ impl LoadedExecutable {
     /// Runs the program on all its addressable devices: one list of inputs for each of
     /// [`LoadedExecutable::addressable_devices`], in that order.
     ///
-    /// An input that is borrowed on one device is donated on none.
+    /// If an input is borrowed on one device, it is not donated on the others.
     ///
     /// # Errors
     ///
-    /// As for [`LoadedExecutable::execute_with`], and another number of lists than devices.
+    /// As for [`LoadedExecutable::execute_with`]. In addition, a number of lists that differs from the number of
+    /// devices.
     pub fn execute_sharded(
         &self,
         inputs: Vec<Vec<Input<'_>>>,
@@ -266,7 +268,7 @@ impl LoadedExecutable {
         self.run_all(inputs, &devices, options)
     }
 
-    /// Runs on one device; with options, also gives the event for the end of the run.
+    /// Runs on one device. With options, also returns the event for the end of the run.
     #[inline]
     fn run_one<'b>(
         &self,
@@ -286,15 +288,15 @@ impl LoadedExecutable {
         let mut event = [ptr::null_mut::<PJRT_Event>()];
         let tracked = self.handle().owner().tracks_runs();
         let events = if options.is_some() || tracked { &mut event[..] } else { &mut [] };
-        // SAFETY: `check` has seen every argument, and the list has as many as `launch` says.
+        // SAFETY: `check` accepted every argument, and the list has `launch.num_args` of them.
         unsafe { self.launch(&launch, &[arguments.as_mut().as_ptr()], &[outputs.as_mut().as_mut_ptr()], events) }?;
-        // SAFETY: C3: the plugin made the event for us.
+        // SAFETY: C3: the plugin created the event for this caller.
         let done = NonNull::new(event[0]).map(|raw| unsafe { Event::new(raw, self.handle().owner().clone()) });
         if tracked && let Some(done) = &done {
             done.track();
         }
         if let Some(options) = options {
-            // Whatever the plugin answered besides, the run may be using the context.
+            // The run may use the context even if the plugin returned invalid outputs.
             options.keep_context(done.as_ref());
         }
         // SAFETY: the plugin filled the list.
@@ -328,9 +330,9 @@ impl LoadedExecutable {
         let places: Vec<_> = outputs.iter_mut().map(|list| list.as_mut_ptr()).collect();
         let mut events = vec![ptr::null_mut::<PJRT_Event>(); devices.len()];
         let launch = Launch { num_args, keep: &keep, options: Some(options) };
-        // SAFETY: `check` has seen every argument, and each list has as many as `launch` says.
+        // SAFETY: `check` accepted every argument, and each list has `launch.num_args` of them.
         let launched = unsafe { self.launch(&launch, &lists, &places, &mut events) };
-        // Donated buffers are given up whether the plugin took them or not; what it still uses, it keeps itself.
+        // Drop donated buffers, even if the plugin did not take them. It keeps the memory that it still uses.
         drop(inputs);
         launched?;
         let name = slot::PJRT_LoadedExecutable_Execute::NAME;
@@ -338,7 +340,7 @@ impl LoadedExecutable {
         let mut broken = None;
         for event in events {
             match read::object(event) {
-                // SAFETY: C3: the plugin made the event for us.
+                // SAFETY: C3: the plugin created the event for this caller.
                 Ok(raw) => execution.done.push(unsafe { Event::new(raw, self.handle().owner().clone()) }),
                 Err(why) => {
                     options.keep_context(None);
@@ -360,7 +362,7 @@ impl LoadedExecutable {
         broken.map_or(Ok(execution), Err)
     }
 
-    /// The device a run on one device uses; none where the plugin does not say.
+    /// The device of a run on one device. `None` if the plugin does not report it.
     #[inline]
     fn only_device(&self, chosen: Option<&Device>) -> Result<Option<Foreign<NonNull<PJRT_Device>>>, Error> {
         if let Some(device) = chosen {
@@ -390,7 +392,7 @@ impl LoadedExecutable {
         }
     }
 
-    /// The buffer's pointer, if it may be this argument.
+    /// Returns the buffer's pointer, if the buffer is valid for this argument.
     #[inline]
     fn check(
         &self,
@@ -409,8 +411,8 @@ impl LoadedExecutable {
                 return Err(Error::invalid(format!("argument {index} is {found}, but the program expects {expected}")));
             }
         }
-        // The plugins run a program on memory of any layout, as if it had that of the parameter.
-        if buffer.unusual_layout().is_some() || parameter.is_some_and(Parameter::has_unusual_layout) {
+        // Plugins do not check the layout. They read memory of any layout as if it had the parameter's.
+        if buffer.non_default_layout().is_some() || parameter.is_some_and(Parameter::has_non_default_layout) {
             check_layout(index, buffer, parameter)?;
         }
         if let (Some(expected), Ok(found)) = (device, buffer.device_raw())
@@ -436,8 +438,8 @@ impl LoadedExecutable {
     ///
     /// # Safety
     ///
-    /// Each list of `arguments` has `launch.num_args` live buffers of this client, each of `outputs` a place for each
-    /// output; `outputs` has as many lists as `arguments`, `events` as many places or none.
+    /// Each list of `arguments` has `launch.num_args` live buffers of this client. Each list of `outputs` has a place
+    /// for each output. `outputs` has as many lists as `arguments`. `events` is empty or has as many places.
     #[inline]
     unsafe fn launch(
         &self,
@@ -501,13 +503,13 @@ impl LoadedExecutable {
     }
 }
 
-/// Refuses a buffer whose elements lie in another order than the program reads them in.
+/// Rejects a buffer whose layout differs from the parameter's.
 #[cold]
 fn check_layout(index: usize, buffer: &Buffer, parameter: Option<&Parameter>) -> Result<(), Error> {
     let dimensions = buffer.dimensions()?;
-    // Row-major is what either has unless it says otherwise.
+    // The default layout of both is row-major.
     let row_major = Layout::row_major(dimensions.len());
-    let found = buffer.unusual_layout().unwrap_or(&row_major);
+    let found = buffer.non_default_layout().unwrap_or(&row_major);
     let expected = parameter.and_then(Parameter::layout).unwrap_or(&row_major);
     if layout::is_same(found, expected, dimensions) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `PJRT_ExecuteContext`: what a run hands to its custom calls.
+//! `PJRT_ExecuteContext`: data that a run passes to its custom calls.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use crate::read;
 
 /// Data for the custom calls of runs, which [`Ffi::add_user_data`](crate::extensions::Ffi::add_user_data) fills.
 ///
-/// Clones are the same context. It is destroyed when its last clone is gone and the runs it was given to, in
-/// [`ExecuteOptions::context`](crate::ExecuteOptions::context), have ended.
+/// Clones refer to the same context. It is destroyed when its last clone is dropped and all runs with it
+/// ([`ExecuteOptions::context`](crate::ExecuteOptions::context)) have ended.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_ExecuteContext")]
 pub struct ExecuteContext(Arc<Owned<PJRT_ExecuteContext, Arc<PluginInner>>>);
 
 impl ExecuteContext {
-    /// A context without data, for programs of that plugin's clients.
+    /// Creates an empty context, for programs of the plugin's clients.
     ///
     /// # Errors
     ///
-    /// What the plugin reports; those without custom calls may have no contexts.
+    /// An error of the plugin. Plugins without custom calls may not support contexts.
     #[doc(alias = "PJRT_ExecuteContext_Create")]
     pub fn new(plugin: &Plugin) -> Result<Self, Error> {
         type Function = slot::PJRT_ExecuteContext_Create;
@@ -30,7 +30,7 @@ impl ExecuteContext {
         // SAFETY: C2: the function takes no input.
         unsafe { plugin.api().call::<Function>(&mut args) }?;
         let raw = read::object(args.context).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin made the context for us.
+        // SAFETY: C3: the plugin created the context for this caller.
         Ok(Self(Arc::new(unsafe { Owned::new(raw, plugin.inner().clone()) })))
     }
 

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use crate::api::{contain, in_callback};
 use crate::in_flight::InFlight;
 
-/// Longest time the process's end is delayed, in milliseconds.
+/// Maximum delay of the process's end, in milliseconds.
 static LIMIT: AtomicU64 = AtomicU64::new(5000);
 /// The process that registered the guard. A forked child has none of the threads that would end the operations.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// What the clients of this process have under way.
+/// Pending operations of the clients of this process.
 static CLIENTS: Mutex<Vec<Weak<InFlight>>> = Mutex::new(Vec::new());
 
 unsafe extern "C" {
@@ -21,13 +21,13 @@ unsafe extern "C" {
 }
 
 /// Sets how long the end of the process waits, at most, for pending operations of clients that are alive; 5 seconds
-/// unless set. [`Duration::ZERO`] switches the wait off.
+/// unless set. [`Duration::ZERO`] disables the wait.
 ///
-/// When the process calls `exit`, as it does when `main` returns, this crate waits for what
-/// [`Client::synchronize`](crate::Client::synchronize) waits for, because XLA's plugins may crash when a callback or a
-/// transfer ends while the process does. It waits once for all clients together, destroys nothing, and does not wait in
-/// a forked child or where a callback ends the process. Call [`Client::shutdown`](crate::Client::shutdown) first to
-/// learn whether the operations ended.
+/// When the process calls `exit`, as it does when `main` returns, this crate waits for the same operations as
+/// [`Client::synchronize`](crate::Client::synchronize). XLA's plugins may crash if a callback or a transfer ends while
+/// the process ends. It waits once for all clients together and destroys nothing. It does not wait in a forked child,
+/// or if a callback ends the process. Call [`Client::shutdown`](crate::Client::shutdown) first to learn whether the
+/// operations ended.
 pub fn set_exit_wait(limit: Duration) {
     LIMIT.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Relaxed);
 }
@@ -41,12 +41,12 @@ pub(crate) fn watch(in_flight: &Arc<InFlight>) {
     guard();
 }
 
-/// Registers the wait so that it precedes whatever has been registered so far: exit handlers and destructors of static
-/// objects run in the reverse of their order. Where a plugin adds some later, this is called again.
+/// Registers the wait before all handlers that are registered so far, because exit handlers and destructors of static
+/// objects run in reverse order. It is called again after a plugin may have added handlers.
 pub(crate) fn guard() {
     PROCESS.store(std::process::id(), Relaxed);
-    // SAFETY: the function has the type that C asks for and stays mapped: `atexit` calls the handlers of a library that
-    // is unloaded before it is.
+    // SAFETY: the function has the type that C requires. It stays mapped until it has run, because `atexit` runs the
+    // handlers of a library before it is unloaded.
     let refused = unsafe { atexit(at_exit) } != 0;
     if refused {
         tracing::warn!("no exit handler could be registered; operations that are pending at exit may crash the plugin");
@@ -54,14 +54,14 @@ pub(crate) fn guard() {
 }
 
 extern "C" fn at_exit() {
-    // A thread that is a callback's would wait for itself.
+    // A callback would wait for itself.
     if in_callback() || PROCESS.load(Relaxed) != std::process::id() {
         return;
     }
     contain(|| {
         let limit = Duration::from_millis(LIMIT.load(Relaxed));
         let now = Instant::now();
-        // Years from now for a limit that no clock holds.
+        // Years from now, if the clock cannot represent the limit.
         let until = now.checked_add(limit).unwrap_or(now + Duration::from_secs(1 << 30));
         let clients = std::mem::take(&mut *CLIENTS.lock().unwrap_or_else(PoisonError::into_inner));
         for client in &clients {
@@ -69,7 +69,7 @@ extern "C" fn at_exit() {
                 client.wait(until);
             }
         }
-        // For the handlers that were registered before this one: there may be operations again by then.
+        // Handlers that were registered before this one run later, and may start operations again.
         CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).extend(clients);
     });
 }

@@ -1,4 +1,4 @@
-//! Pointers to a plugin's objects: who keeps them alive, who destroys them, and why threads may share them.
+//! Pointers to a plugin's objects: their owners, their destruction, and their use by several threads.
 //!
 //! The only `Drop` that calls a plugin and the only `unsafe impl Send` and `Sync` of the crate are here.
 
@@ -22,7 +22,7 @@ unsafe impl<T> Send for Foreign<T> {}
 // SAFETY: C4, as above.
 unsafe impl<T> Sync for Foreign<T> {}
 
-/// What must outlive an object, and the table its functions are in.
+/// The owner of an object, which outlives it and has the function table.
 pub(crate) trait Owner {
     /// The plugin's functions.
     fn api(&self) -> &Api;
@@ -85,7 +85,7 @@ impl<T, O> fmt::Debug for Handle<T, O> {
     }
 }
 
-/// An object its holder must destroy, with functions that its owner has.
+/// An object that its holder must destroy, with a function of its owner.
 ///
 /// # Safety
 ///
@@ -105,7 +105,8 @@ macro_rules! destroy {
                 unsafe fn destroy(owner: &O, raw: *mut Self) -> Result<(), Error> {
                     let mut args = $args::new();
                     args.$field = raw;
-                    // SAFETY: C2: the only input is an object that is live and given up, by this function's contract.
+                    // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's
+                    // contract.
                     unsafe { owner.api().call::<slot::$function>(&mut args) }
                 }
             }
@@ -124,7 +125,7 @@ destroy! {
     PJRT_ExecuteContext(PJRT_ExecuteContext_Destroy, PJRT_ExecuteContext_Destroy_Args, context);
 }
 
-/// A live object whose holder destroys it, before `owner` goes.
+/// A live object that is destroyed on drop, before `owner` is dropped.
 pub(crate) struct Owned<T: Destroy<O>, O: Owner>(Handle<T, O>);
 
 impl<T: Destroy<O>, O: Owner> Owned<T, O> {
@@ -159,14 +160,15 @@ impl<T: Destroy<O>, O: Owner> Drop for Owned<T, O> {
     }
 }
 
-/// A client and what it uses, let go together, and never by a thread the client waits for when it is destroyed.
-pub(crate) struct Detached<T: Send + 'static> {
+/// A client and the objects it uses, dropped together. The drop never happens on a thread that the client's destruction
+/// waits for.
+pub(crate) struct DeferredDrop<T: Send + 'static> {
     value: ManuallyDrop<T>,
     in_flight: Arc<InFlight>,
 }
 
-impl<T: Send + 'static> Detached<T> {
-    /// `in_flight` counts the destruction where another thread does it.
+impl<T: Send + 'static> DeferredDrop<T> {
+    /// `in_flight` counts the destruction if another thread does it.
     pub(crate) fn new(value: T, in_flight: Arc<InFlight>) -> Self {
         Self { value: ManuallyDrop::new(value), in_flight }
     }
@@ -176,7 +178,7 @@ impl<T: Send + 'static> Detached<T> {
     }
 }
 
-impl<T: Send + 'static> std::ops::Deref for Detached<T> {
+impl<T: Send + 'static> std::ops::Deref for DeferredDrop<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -184,14 +186,15 @@ impl<T: Send + 'static> std::ops::Deref for Detached<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Detached<T> {
+impl<T: Send + 'static> Drop for DeferredDrop<T> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and not used afterwards.
         let value = unsafe { ManuallyDrop::take(&mut self.value) };
         if !api::in_callback() {
             return drop(value);
         }
-        // The last handle went in a callback, perhaps on a thread of the client's, which cannot wait for itself.
+        // The last handle was dropped in a callback. Its thread may belong to the client, and would then wait for
+        // itself.
         let value = ManuallyDrop::new(value);
         let ticket = self.in_flight.ticket();
         let thread = std::thread::Builder::new().name("pjrt-destroy".to_owned());
@@ -200,7 +203,7 @@ impl<T: Send + 'static> Drop for Detached<T> {
             drop(ticket);
         };
         if let Err(error) = thread.spawn(destroy) {
-            tracing::warn!(%error, "a client is leaked, for want of a thread that could destroy it");
+            tracing::warn!(%error, "a client is leaked, because no thread could be started to destroy it");
         }
     }
 }

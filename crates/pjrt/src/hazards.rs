@@ -1,12 +1,12 @@
-//! Programs that XLA's plugins do not survive, refused before a plugin sees them.
+//! Rejects programs that are known to crash XLA's plugins, before a plugin receives them.
 
 use stablehlo::hazards::{Hazard, hazards, may_have_hazards};
 
 use crate::error::Error;
 use crate::program::Program;
 
-/// Refuses a program with a hazard that can be seen. A program that this reader does not understand passes: the plugin
-/// may understand it.
+/// Rejects a program with a detectable hazard. A program that this reader cannot parse is accepted, because the plugin
+/// may be able to.
 pub(crate) fn check(program: &Program) -> Result<(), Error> {
     if !may_have_hazards(program.code()) {
         return Ok(());

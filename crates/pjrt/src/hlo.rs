@@ -1,7 +1,7 @@
-//! The parameters of a compiled program, from the `HloModuleProto` that plugins built on XLA give.
+//! Reads the parameters of a compiled program from the `HloModuleProto` of plugins that are built on XLA.
 //!
-//! The C interface does not say how many parameters a program has, of which shapes. Only what is needed for that is
-//! read from the protobuf; everything else is skipped.
+//! The C interface does not report the number and the shapes of a program's parameters. This module reads the relevant
+//! fields of the protobuf and skips the others.
 
 use pjrt_types::{ElementType, Layout, Shape};
 
@@ -10,7 +10,7 @@ use crate::loaded_executable::Parameter;
 /// XLA's number of the tuple type.
 const TUPLE: u64 = 13;
 
-/// The parameters of a program in the format `hlo` or `hlo_with_config`; none if the bytes are something else.
+/// Reads the parameters of a program in the format `hlo` or `hlo_with_config`. Returns `None` for other bytes.
 pub(crate) fn parameters(format: &str, code: &[u8]) -> Option<Vec<Parameter>> {
     let module = match format {
         "hlo" => code,
@@ -27,7 +27,7 @@ pub(crate) fn parameters(format: &str, code: &[u8]) -> Option<Vec<Parameter>> {
             shapes.push(shape);
         }
     }
-    // Arguments that are passed as one tuple are still given one by one.
+    // The caller passes the elements of a tuple argument one by one.
     if let [only] = shapes[..]
         && element_type(only)? == TUPLE
     {
@@ -110,7 +110,7 @@ fn unpack(mut packed: &[u8], into: &mut Vec<i64>) -> Option<()> {
     Some(())
 }
 
-/// The element type of that number in XLA's `PrimitiveType`, which differs from `PJRT_Buffer_Type`.
+/// Converts a number of XLA's `PrimitiveType`, which differs from `PJRT_Buffer_Type`.
 fn element_type_of_xla(number: u64) -> Option<ElementType> {
     Some(match number {
         1 => ElementType::Pred,
@@ -145,7 +145,7 @@ enum Value<'a> {
     Fixed,
 }
 
-/// The last field of that number that holds bytes.
+/// Returns the last field with that number that contains bytes.
 fn field(message: &[u8], number: u64) -> Option<&[u8]> {
     let mut found = None;
     for field in fields(message) {
@@ -158,7 +158,7 @@ fn field(message: &[u8], number: u64) -> Option<&[u8]> {
     found
 }
 
-/// The fields of a protobuf message; ends with none where the bytes are no message.
+/// Iterates over the fields of a protobuf message. The last item is `None` if the bytes are not a message.
 fn fields(message: &[u8]) -> impl Iterator<Item = Option<(u64, Value<'_>)>> {
     let mut rest = message;
     std::iter::from_fn(move || {
@@ -245,7 +245,7 @@ mod tests {
         // Unpacked dimensions, and a dynamic one.
         assert_eq!(shapes(&module(&[&[0x10, 11, 0x18, 2, 0x18, 3]])).unwrap(), ["f32[2,3]"]);
         assert_eq!(shapes(&module(&[&[0x10, 11, 0x18, 2, 0x32, 1, 1]])).unwrap(), ["?"]);
-        // An element type that is not known.
+        // An unknown element type.
         assert_eq!(shapes(&module(&[&[0x10, 99]])).unwrap(), ["?"]);
     }
 

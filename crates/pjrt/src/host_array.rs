@@ -1,4 +1,4 @@
-//! An array on the host: bytes and the shape they have.
+//! An array on the host: bytes and their shape.
 
 use bytemuck::checked;
 use pjrt_types::{Element, Shape};
@@ -6,7 +6,7 @@ use pjrt_types::{Element, Shape};
 use crate::element;
 use crate::error::Error;
 
-/// A row-major array on the host, of any element type. Types smaller than a byte take one byte for each element.
+/// A row-major array on the host, of any element type. Elements smaller than a byte take one byte each.
 ///
 /// ```
 /// use pjrt::HostArray;
@@ -23,23 +23,23 @@ pub struct HostArray {
 }
 
 impl HostArray {
-    /// An array of those bytes, in native byte order.
+    /// Creates an array from bytes in native byte order.
     ///
     /// # Errors
     ///
-    /// Bytes that are not as many as the shape has.
+    /// A number of bytes that does not match the shape.
     pub fn new(shape: Shape, bytes: Vec<u8>) -> Result<Self, Error> {
         if shape.host_size() != Some(bytes.len()) {
-            return Err(Error::invalid(format!("{} bytes are no {shape}", bytes.len())));
+            return Err(Error::invalid(format!("{} bytes do not match {shape}", bytes.len())));
         }
         Ok(Self { shape, bytes })
     }
 
-    /// An array of those elements.
+    /// Creates an array from elements.
     ///
     /// # Errors
     ///
-    /// Elements that are not as many as the dimensions say.
+    /// A number of elements that does not match the dimensions.
     pub fn from_elements<T: Element>(data: &[T], dims: &[i64]) -> Result<Self, Error> {
         Self::new(Shape::new(element::type_of::<T>(), dims), bytemuck::cast_slice(data).to_vec())
     }
@@ -54,7 +54,7 @@ impl HostArray {
         &self.bytes
     }
 
-    /// Gives up the bytes.
+    /// Returns the bytes without a copy.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -63,7 +63,7 @@ impl HostArray {
     ///
     /// # Errors
     ///
-    /// An element type that is not that of `T`, and bytes that are no `bool`.
+    /// An element type other than that of `T`, or bytes that are not valid for `bool`.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
         let wanted = element::type_of::<T>();
         if self.shape.element_type != wanted {
@@ -72,7 +72,7 @@ impl HostArray {
         let size = size_of::<T>();
         let one = |bytes| {
             checked::try_pod_read_unaligned::<T>(bytes)
-                .map_err(|_| Error::invalid(format!("the array has bytes that are no {}", T::TYPE)))
+                .map_err(|_| Error::invalid(format!("the array has bytes that are not a valid {}", T::TYPE)))
         };
         self.bytes.chunks_exact(size).map(one).collect()
     }
@@ -81,7 +81,7 @@ impl HostArray {
     ///
     /// # Errors
     ///
-    /// As for [`HostArray::to_vec`], and arrays of another number of elements than one.
+    /// As for [`HostArray::to_vec`]. In addition, an array that does not have exactly one element.
     pub fn scalar<T: Element>(&self) -> Result<T, Error> {
         match self.to_vec::<T>()?.as_slice() {
             [one] => Ok(*one),

@@ -1,22 +1,23 @@
-//! Counts what a client has under way, so that its end can be waited for.
+//! Counts the pending operations of a client, so that callers can wait for their end.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// The operations of one client whose end the plugin has yet to report.
+/// The pending operations of one client.
 #[derive(Default)]
 pub(crate) struct InFlight {
     count: AtomicUsize,
-    /// Threads in [`InFlight::wait`]. Nobody is notified while it is 0, so that counting takes no lock.
+    /// Number of threads in [`InFlight::wait`]. While it is 0, counting needs no lock, because there is no thread to
+    /// notify.
     waiters: AtomicUsize,
     lock: Mutex<()>,
     ended: Condvar,
-    /// Whether the exit guard was registered once more after the client compiled something.
+    /// Whether the exit guard was registered again after the client's first compilation.
     pub(crate) compiled: AtomicBool,
 }
 
-/// An operation under way, until this is dropped.
+/// Counts one operation as pending until it is dropped.
 pub(crate) struct Ticket(Arc<InFlight>);
 
 impl InFlight {
@@ -25,9 +26,9 @@ impl InFlight {
         Ticket(self.clone())
     }
 
-    /// Waits until no operation is under way. Returns how many still are when the time is up.
+    /// Waits until no operation is pending. Returns the number of pending operations at the deadline.
     pub(crate) fn wait(&self, until: Instant) -> usize {
-        // The order matters: either a ticket that ends sees this waiter, or the waiter sees that the ticket ended.
+        // The order matters. Either a ticket that ends sees this waiter, or the waiter sees the end of the ticket.
         self.waiters.fetch_add(1, SeqCst);
         let mut guard = self.lock();
         let left = loop {
@@ -51,7 +52,7 @@ impl InFlight {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if self.0.count.fetch_sub(1, SeqCst) == 1 && self.0.waiters.load(SeqCst) > 0 {
-            // With the lock, so that a waiter is either before its check or asleep.
+            // Take the lock, so that a waiter is either before its check or asleep.
             let guard = self.0.lock();
             self.0.ended.notify_all();
             drop(guard);

@@ -1,4 +1,4 @@
-//! The key-value store through which the clients of several processes find each other.
+//! The key-value store through which the clients of several processes exchange set-up data.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -53,29 +53,29 @@ use crate::read;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait KeyValueStore: Send + Sync + 'static {
-    /// The value of a key, waiting for it up to `timeout`.
+    /// Returns the value of a key. Waits for it up to `timeout`.
     ///
     /// # Errors
     ///
-    /// `DEADLINE_EXCEEDED` when the key does not appear in time.
+    /// `DEADLINE_EXCEEDED` if the key does not appear in time.
     fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>, (ErrorCode, String)>;
 
-    /// The value of a key, at once.
+    /// Returns the value of a key without waiting.
     ///
     /// # Errors
     ///
-    /// `NOT_FOUND` when the key is absent.
+    /// `NOT_FOUND` if the key is absent.
     fn try_get(&self, key: &str) -> Result<Vec<u8>, (ErrorCode, String)>;
 
     /// Sets a key.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the store from taking the value.
+    /// An error of the store.
     fn put(&self, key: &str, value: &[u8]) -> Result<(), (ErrorCode, String)>;
 }
 
-/// The store at an address that does not move, for the plugin to hold while its client lives.
+/// A store at a fixed address, which the plugin uses while its client lives.
 pub(crate) struct Store(Box<Arc<dyn KeyValueStore>>);
 
 impl Store {
@@ -83,7 +83,7 @@ impl Store {
         Self(Box::new(store))
     }
 
-    /// Fills in the callbacks. The client they are given to must be destroyed before `self` is dropped.
+    /// Sets the callbacks. Their client must be destroyed before `self` is dropped.
     pub(crate) fn fill(&self, args: &mut PJRT_Client_Create_Args) {
         let user_arg = (&raw const *self.0).cast_mut().cast::<c_void>();
         args.kv_get_callback = Some(get);
@@ -95,7 +95,7 @@ impl Store {
     }
 }
 
-/// The store a callback was given.
+/// Returns the store of a callback.
 ///
 /// # Safety
 ///
@@ -105,11 +105,11 @@ unsafe fn store<'a>(user_arg: *mut c_void) -> &'a Arc<dyn KeyValueStore> {
     unsafe { &*user_arg.cast::<Arc<dyn KeyValueStore>>() }
 }
 
-/// Makes an error of the plugin's own kind.
+/// Creates an error of the plugin.
 ///
 /// # Safety
 ///
-/// `make` is what the plugin gave the callback for this.
+/// `make` is the function that the plugin passed to the callback.
 unsafe fn fail(make: *mut PJRT_CallbackError, code: ErrorCode, message: &str) -> *mut PJRT_Error {
     if make.is_null() {
         return std::ptr::null_mut();
@@ -120,8 +120,8 @@ unsafe fn fail(make: *mut PJRT_CallbackError, code: ErrorCode, message: &str) ->
     unsafe { make(PJRT_Error_Code(code.as_raw()), message.as_ptr().cast::<c_char>(), message.len()) }
 }
 
-/// Gives a value away as pointer and length; [`delete`] takes it back. The length is kept in front of the bytes.
-fn give(value: &[u8]) -> *mut c_char {
+/// Allocates a copy of a value for the plugin, which [`delete`] frees. The length is stored in front of the bytes.
+fn allocate_value(value: &[u8]) -> *mut c_char {
     let mut bytes = Vec::with_capacity(value.len() + size_of::<usize>());
     bytes.extend_from_slice(&value.len().to_ne_bytes());
     bytes.extend_from_slice(value);
@@ -134,23 +134,23 @@ unsafe extern "C" fn delete(value: *mut c_char) {
         return;
     }
     let start = value.cast::<u8>().wrapping_sub(size_of::<usize>());
-    // SAFETY: C9: `value` came from `give`, which put the length in front.
+    // SAFETY: C9: `value` came from `allocate_value`, which stores the length in front.
     let len = unsafe { start.cast::<usize>().read_unaligned() };
     let bytes = std::ptr::slice_from_raw_parts_mut(start, len + size_of::<usize>());
-    // SAFETY: C9: `value` came from `give` and is deleted once.
+    // SAFETY: C9: `value` came from `allocate_value` and is deleted once.
     drop(unsafe { Box::from_raw(bytes) });
 }
 
 type Answer<T> = Result<T, (ErrorCode, String)>;
 
-/// Runs a store's function; one that panics has failed.
+/// Runs a function of the store. A panic becomes an error.
 fn run<T>(f: impl FnOnce() -> Answer<T>) -> Answer<T> {
     let mut answer = Err((ErrorCode::INTERNAL, "the key-value store panicked".to_owned()));
     contain(|| answer = f());
     answer
 }
 
-/// Tells the plugin how the callback went.
+/// Converts the outcome of a callback for the plugin.
 ///
 /// # Safety
 ///
@@ -170,15 +170,15 @@ unsafe extern "C" fn get(args: *mut PJRT_KeyValueGetCallback_Args) -> *mut PJRT_
         // SAFETY: C9: the key is valid during the callback.
         let key = unsafe { read::text(args.key, args.key_size) }.map_err(broken)?;
         let timeout = Duration::from_millis(u64::try_from(args.timeout_in_ms).unwrap_or(0));
-        // SAFETY: C9: the callback has its own argument, and runs while the client lives.
+        // SAFETY: C9: the callback receives its registered argument, and runs while the client lives.
         unsafe { store(args.user_arg) }.get(&key, timeout)
     });
     let answer = answer.map(|value| {
-        args.value = give(&value);
+        args.value = allocate_value(&value);
         args.value_size = value.len();
         args.value_deleter_callback = Some(delete);
     });
-    // SAFETY: C9: the plugin gave this function for making errors.
+    // SAFETY: C9: the plugin passed this function to create errors.
     unsafe { finish(args.callback_error, answer) }
 }
 
@@ -188,15 +188,15 @@ unsafe extern "C" fn try_get(args: *mut PJRT_KeyValueTryGetCallback_Args) -> *mu
     let answer = run(|| {
         // SAFETY: C9: the key is valid during the callback.
         let key = unsafe { read::text(args.key, args.key_size) }.map_err(broken)?;
-        // SAFETY: C9: the callback has its own argument, and runs while the client lives.
+        // SAFETY: C9: the callback receives its registered argument, and runs while the client lives.
         unsafe { store(args.user_arg) }.try_get(&key)
     });
     let answer = answer.map(|value| {
-        args.value = give(&value);
+        args.value = allocate_value(&value);
         args.value_size = value.len();
         args.value_deleter_callback = Some(delete);
     });
-    // SAFETY: C9: the plugin gave this function for making errors.
+    // SAFETY: C9: the plugin passed this function to create errors.
     unsafe { finish(args.callback_error, answer) }
 }
 
@@ -208,10 +208,10 @@ unsafe extern "C" fn put(args: *mut PJRT_KeyValuePutCallback_Args) -> *mut PJRT_
         let key = unsafe { read::text(args.key, args.key_size) }.map_err(broken)?;
         // SAFETY: C9: the value is valid during the callback.
         let value = unsafe { read::slice(args.value.cast::<u8>(), args.value_size) }.map_err(broken)?;
-        // SAFETY: C9: the callback has its own argument, and runs while the client lives.
+        // SAFETY: C9: the callback receives its registered argument, and runs while the client lives.
         unsafe { store(args.user_arg) }.put(&key, value)
     });
-    // SAFETY: C9: the plugin gave this function for making errors.
+    // SAFETY: C9: the plugin passed this function to create errors.
     unsafe { finish(args.callback_error, answer) }
 }
 

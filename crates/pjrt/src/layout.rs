@@ -1,27 +1,27 @@
-//! Orders of elements: which differ from row-major, which are the same, and the way back.
+//! Comparison of layouts, and conversion to row-major order.
 
 use pjrt_types::{Layout, Shape};
 
-/// Whether elements lie in another order than row-major. Tiles are the device's affair.
-pub(crate) fn is_unusual(layout: &Layout, shape: &Shape) -> bool {
+/// Whether the order differs from row-major. Tiles are ignored, because only the device uses them.
+pub(crate) fn is_non_default(layout: &Layout, shape: &Shape) -> bool {
     let rank = shape.dimensions.len();
-    // An order of another length is none.
+    // An order of another length is invalid.
     rank > 1 && layout.minor_to_major.len() == rank && {
         let usual = Layout { tiles: layout.tiles.clone(), ..Layout::row_major(rank) };
         !is_same(layout, &usual, &shape.dimensions)
     }
 }
 
-/// Whether arrays of those extents lie alike.
+/// Whether two layouts are equivalent for arrays of these extents.
 pub(crate) fn is_same(a: &Layout, b: &Layout, dimensions: &[i64]) -> bool {
     if a.minor_to_major == b.minor_to_major {
-        // One that does not name its tiles may still have them.
+        // A layout without tiles may omit them, so it matches any tiles.
         return a.tiles == b.tiles || a.tiles.is_empty() || b.tiles.is_empty();
     }
     if dimensions.contains(&0) {
         return true;
     }
-    // Where a dimension of one element stands makes no difference, unless it is part of a tile.
+    // The position of a dimension of extent 1 has no effect, unless it is part of a tile.
     let extent = |d: &i64| usize::try_from(*d).ok().and_then(|d| dimensions.get(d)).copied();
     let long = |layout: &Layout| -> Vec<i64> {
         layout.minor_to_major.iter().copied().filter(|d| extent(d) != Some(1)).collect()
@@ -29,15 +29,15 @@ pub(crate) fn is_same(a: &Layout, b: &Layout, dimensions: &[i64]) -> bool {
     a.tiles.is_empty() && b.tiles.is_empty() && long(a) == long(b)
 }
 
-/// The way from another order to row-major.
+/// A conversion from another order to row-major.
 #[derive(Debug)]
 pub(crate) struct Reorder {
-    /// Extent of each dimension, and how far apart its elements lie in the other order.
+    /// Extent and stride of each dimension in the other order.
     dimensions: Vec<(usize, usize)>,
 }
 
 impl Reorder {
-    /// None where the order is no order of the shape's dimensions.
+    /// Returns `None` if the order is not a permutation of the shape's dimensions.
     pub(crate) fn new(layout: &Layout, shape: &Shape) -> Option<Self> {
         let rank = shape.dimensions.len();
         let mut dimensions = vec![None; rank];
@@ -53,7 +53,7 @@ impl Reorder {
         Some(Self { dimensions: dimensions.into_iter().collect::<Option<_>>()? })
     }
 
-    /// The elements row-major; each takes `unit` items of `data`.
+    /// Returns the elements in row-major order. Each element has `unit` items of `data`.
     pub(crate) fn apply<B: Copy>(&self, data: &[B], unit: usize) -> Vec<B> {
         let mut out = Vec::with_capacity(data.len());
         let mut index = vec![0usize; self.dimensions.len()];
@@ -86,17 +86,17 @@ mod tests {
     }
 
     #[test]
-    fn only_another_order_is_unusual() {
-        let unusual = |layout: &Layout, dims: &[i64]| is_unusual(layout, &Shape::new(ElementType::F32, dims));
-        assert!(unusual(&order(&[0, 1]), &[2, 3]));
-        assert!(!unusual(&order(&[1, 0]), &[2, 3]));
-        assert!(!unusual(&order(&[0, 1]), &[2, 1]));
-        assert!(!unusual(&order(&[0, 1]), &[2, 0]));
-        assert!(!unusual(&order(&[0]), &[2]));
-        assert!(!unusual(&order(&[0, 1]), &[2, 3, 4]), "no order of three dimensions");
-        assert!(unusual(&order(&[1, 2, 0]), &[2, 3, 4]));
-        assert!(!unusual(&"{1,0:T(8,128)}".parse().unwrap(), &[2, 3]));
-        assert!(unusual(&"{0,1:T(8,128)}".parse().unwrap(), &[2, 1]));
+    fn only_another_order_is_non_default() {
+        let non_default = |layout: &Layout, dims: &[i64]| is_non_default(layout, &Shape::new(ElementType::F32, dims));
+        assert!(non_default(&order(&[0, 1]), &[2, 3]));
+        assert!(!non_default(&order(&[1, 0]), &[2, 3]));
+        assert!(!non_default(&order(&[0, 1]), &[2, 1]));
+        assert!(!non_default(&order(&[0, 1]), &[2, 0]));
+        assert!(!non_default(&order(&[0]), &[2]));
+        assert!(!non_default(&order(&[0, 1]), &[2, 3, 4]), "not an order of three dimensions");
+        assert!(non_default(&order(&[1, 2, 0]), &[2, 3, 4]));
+        assert!(!non_default(&"{1,0:T(8,128)}".parse().unwrap(), &[2, 3]));
+        assert!(non_default(&"{0,1:T(8,128)}".parse().unwrap(), &[2, 1]));
     }
 
     #[test]

@@ -23,14 +23,14 @@
 //!
 //! # What holds everywhere
 //!
-//! - Children keep parents alive: a [`Buffer`] holds its [`Client`], which holds its [`Plugin`]. Handles are
-//!   `Send + Sync`; any order of dropping is right.
+//! - Children keep parents alive: a [`Buffer`] holds its [`Client`], which holds its [`Plugin`]. Handles are `Send +
+//!   Sync` and may be dropped in any order.
 //! - A function that calls the plugin returns the error that the plugin reports. The section *Errors* of a function lists
 //!   only what it adds to that.
-//! - A function the plugin lacks is an [`Error`] of kind [`ErrorKind::Unsupported`] that names the function;
-//!   [`Plugin::supports`] asks beforehand.
-//! - An asynchronous operation owns the host memory it uses until the plugin says it is done, even when its future is
-//!   dropped or leaked.
+//! - A call of a function that the plugin lacks returns an [`Error`] of kind [`ErrorKind::Unsupported`] that names the
+//!   function. [`Plugin::supports`] checks beforehand.
+//! - An asynchronous operation owns its host memory until the plugin reports its end, even if its future is dropped or
+//!   leaked.
 //! - [`contracts`] states what a plugin must promise (C1 to C9) and what this crate guarantees in return.
 
 mod api;

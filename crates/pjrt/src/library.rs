@@ -9,16 +9,16 @@ use pjrt_sys::PJRT_Api;
 
 use crate::load_error::LoadErrorKind;
 
-/// Opens a library and asks it for its function table.
+/// Opens a library and calls its `GetPjrtApi`.
 ///
-/// A library is never closed once it returned a table. Plugins start threads, register exit handlers and hand out
-/// pointers that live "as long as the process"; none of them can be taken back, so their code must stay mapped.
+/// A library that returned a table is never closed. Plugins start threads, register exit handlers and return pointers
+/// that live "as long as the process". This cannot be undone, so their code must stay mapped.
 ///
 /// # Safety
 ///
-/// The library's initializers and its `GetPjrtApi` may run: they keep contract C1.
+/// The library's initializers and its `GetPjrtApi` may run and keep contract C1.
 pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Api), LoadErrorKind> {
-    // The loader's message for a missing file cannot be told from that for a missing dependency.
+    // The loader's messages for a missing file and for a missing dependency are the same, so check for the file first.
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
     // SAFETY: running the library's initializers is this function's contract.
     let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(describe(&error)))?;
@@ -30,7 +30,8 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
     Ok((mapped, unsafe { entry() }))
 }
 
-/// Calls a function of a library that takes nothing and returns a pointer; none where the library has no such function.
+/// Calls a function of a library that takes nothing and returns a pointer. Returns `None` if the library has no such
+/// function.
 ///
 /// # Safety
 ///
@@ -39,7 +40,7 @@ pub(crate) unsafe fn get_pointer(path: &Path, function: &str) -> Result<Option<*
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
     // SAFETY: running the library's initializers is this function's contract.
     let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(describe(&error)))?;
-    // It stays mapped, with the function or without it: it may be a plugin that started threads as it was opened.
+    // The library stays mapped even without the function, because it may have started threads when it was opened.
     let library = ManuallyDrop::new(library);
     // SAFETY: this function's contract.
     Ok(unsafe { call_pointer(&library, function) })
@@ -61,7 +62,8 @@ unsafe fn call_pointer(library: &Library, function: &str) -> Option<*const c_voi
 pub(crate) struct Mapped(&'static Library);
 
 impl Mapped {
-    /// Calls a function of the library that takes nothing and returns a pointer; none where it has no such function.
+    /// Calls a function of the library that takes nothing and returns a pointer. Returns `None` if the library has no
+    /// such function.
     ///
     /// # Safety
     ///
@@ -87,7 +89,7 @@ impl Mapped {
     }
 }
 
-/// The dynamic loader's own words.
+/// Returns the dynamic loader's message.
 fn describe(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }

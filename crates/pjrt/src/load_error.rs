@@ -1,4 +1,4 @@
-//! Why a plugin could not be loaded.
+//! An error from loading a plugin.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use pjrt_types::{ApiVersion, MIN_MINOR};
 
 use crate::error::Error;
 
-/// Why a plugin could not be loaded.
+/// An error from loading a plugin.
 #[derive(Clone, Debug)]
 pub struct LoadError {
     path: Option<PathBuf>,
@@ -21,26 +21,26 @@ pub struct LoadError {
 pub enum LoadErrorKind {
     /// The file does not exist or cannot be opened.
     File(Arc<io::Error>),
-    /// The dynamic loader refuses the file; its words, which name missing libraries and symbols.
+    /// The dynamic loader rejects the file. Contains its message, which names missing libraries and symbols.
     Library(String),
-    /// The library has no function `GetPjrtApi`; the dynamic loader's words.
+    /// The library has no function `GetPjrtApi`. Contains the dynamic loader's message.
     NoEntryPoint(String),
-    /// The library lacks a function it was said to have; the dynamic loader's words.
+    /// The library lacks a requested function.
     NoFunction {
         /// Its name.
         function: String,
-        /// The loader's words.
+        /// The dynamic loader's message.
         why: String,
     },
     /// `GetPjrtApi` returned null.
     NullTable,
     /// The table's address is not aligned.
     MisalignedTable,
-    /// The table ends before what every version has.
+    /// The table is shorter than in every supported version.
     TruncatedTable {
         /// Size the table announces.
         struct_size: usize,
-        /// Size needed at least.
+        /// Minimum size.
         needed: usize,
     },
     /// A major version this crate does not know.
@@ -48,12 +48,12 @@ pub enum LoadErrorKind {
         /// The plugin's version.
         found: ApiVersion,
     },
-    /// A version older than this crate can drive.
+    /// A version that is too old for this crate.
     MinorVersion {
         /// The plugin's version.
         found: ApiVersion,
     },
-    /// The table lacks a function nothing works without.
+    /// The table lacks a required function.
     MissingFunction {
         /// Its name.
         function: &'static str,
@@ -67,7 +67,7 @@ impl LoadError {
         Self { path: path.map(Path::to_owned), kind }
     }
 
-    /// File of the plugin; none for a plugin within the program.
+    /// File of the plugin. `None` for an embedded plugin.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -97,10 +97,10 @@ impl fmt::Display for LoadErrorKind {
             Self::NullTable => f.write_str("GetPjrtApi returned null"),
             Self::MisalignedTable => f.write_str("GetPjrtApi returned a misaligned pointer"),
             Self::TruncatedTable { struct_size, needed } => {
-                write!(f, "its function table announces {struct_size} bytes; {needed} are needed at least")
+                write!(f, "its function table announces {struct_size} bytes; at least {needed} are needed")
             }
             Self::MajorVersion { found } => {
-                write!(f, "it is built with PJRT API {found}; this program drives 0.{MIN_MINOR} and later of major 0")
+                write!(f, "it is built with PJRT API {found}; this program supports major 0 from 0.{MIN_MINOR}")
             }
             Self::MinorVersion { found } => write!(
                 f,

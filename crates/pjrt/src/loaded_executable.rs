@@ -48,41 +48,40 @@ pub struct LoadedExecutable {
     deleted: AtomicBool,
 }
 
-/// What a program expects for one argument.
+/// A parameter of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     shape: Option<Shape>,
     layout: Option<Layout>,
-    /// Whether the layout is known to have another order than row-major.
-    unusual: bool,
+    /// Whether the layout is known and its order is not row-major.
+    non_default: bool,
 }
 
 impl Parameter {
     pub(crate) fn new(shape: Option<Shape>, layout: Option<Layout>) -> Self {
-        let unusual = match (&layout, &shape) {
-            (Some(layout), Some(shape)) => layout::is_unusual(layout, shape),
+        let non_default = match (&layout, &shape) {
+            (Some(layout), Some(shape)) => layout::is_non_default(layout, shape),
             (Some(layout), None) => {
                 layout.minor_to_major != Layout::row_major(layout.minor_to_major.len()).minor_to_major
             }
             (None, _) => false,
         };
-        Self { shape, layout, unusual }
+        Self { shape, layout, non_default }
     }
 
-    /// Shape on each device; none where the plugin does not say or a dimension is dynamic.
+    /// Shape on each device. `None` if the plugin does not report it or a dimension is dynamic.
     pub fn shape(&self) -> Option<&Shape> {
         self.shape.as_ref()
     }
 
-    /// How the elements must lie in the device's memory; none where the plugin does not say, which is taken for
-    /// row-major.
+    /// Layout in the device's memory. `None` if the plugin does not report it; row-major is then assumed.
     pub fn layout(&self) -> Option<&Layout> {
         self.layout.as_ref()
     }
 
     #[inline]
-    pub(crate) fn has_unusual_layout(&self) -> bool {
-        self.unusual
+    pub(crate) fn has_non_default_layout(&self) -> bool {
+        self.non_default
     }
 }
 
@@ -101,7 +100,7 @@ impl LoadedExecutable {
         let executable = raw.query::<slot::PJRT_LoadedExecutable_GetExecutable>()?;
         let parent = Parent::Client(client.inner().clone());
         let name = slot::PJRT_LoadedExecutable_GetExecutable::NAME;
-        // SAFETY: C3: the plugin made the executable for us.
+        // SAFETY: C3: the plugin created the executable for this caller.
         let executable = unsafe { Executable::new(executable.as_ptr(), parent, name) }?;
         let num_outputs = executable.num_outputs()?;
         let devices = raw.query::<slot::PJRT_LoadedExecutable_AddressableDevices>()?;
@@ -109,7 +108,7 @@ impl LoadedExecutable {
         let devices = Device::list(client.inner(), devices, name)?;
         let parameters = parameters(client, &executable);
         if !client.inner().in_flight().compiled.swap(true, Ordering::Relaxed) {
-            // Compilers make static objects when they are first used.
+            // Compilers create static objects at their first use.
             exit::guard();
         }
         Ok(Self { raw, executable, num_outputs, devices, parameters, deleted: AtomicBool::new(false) })
@@ -119,7 +118,7 @@ impl LoadedExecutable {
         &self.raw
     }
 
-    /// The executable for a use of what it loaded.
+    /// Returns the handle for an operation on the loaded program.
     #[inline]
     pub(crate) fn live(&self) -> Result<&Handle<PJRT_LoadedExecutable, Arc<ClientInner>>, Error> {
         if self.deleted.load(Ordering::Acquire) {
@@ -128,7 +127,7 @@ impl LoadedExecutable {
         Ok(&self.raw)
     }
 
-    /// The client whose devices it runs on.
+    /// The client of this executable.
     pub fn client(&self) -> Client {
         Client::from_inner(self.raw.owner().clone())
     }
@@ -139,24 +138,24 @@ impl LoadedExecutable {
         &self.executable
     }
 
-    /// Number of arrays the program gives on each device.
+    /// Number of outputs on each device.
     pub fn num_outputs(&self) -> usize {
         self.num_outputs
     }
 
-    /// What the program expects for each argument, as far as the plugin says; none where it does not even say how
-    /// many there are.
+    /// The program's parameters. `None` if the plugin does not report their number. It may report the number without
+    /// shapes and layouts.
     pub fn parameters(&self) -> Option<&[Parameter]> {
         self.parameters.as_deref()
     }
 
-    /// The devices of this process it runs on.
+    /// The devices of this process that run the program.
     #[doc(alias = "PJRT_LoadedExecutable_AddressableDevices")]
     pub fn addressable_devices(&self) -> &[Device] {
         &self.devices
     }
 
-    /// Replica and partition each addressable device runs.
+    /// Replica and partition of each addressable device.
     ///
     /// # Errors
     ///
@@ -167,23 +166,23 @@ impl LoadedExecutable {
         Ok(ids.iter().map(|id| (id.replica, id.partition)).collect())
     }
 
-    /// Which device runs which replica and partition, in all processes.
+    /// The device of each replica and partition, in all processes.
     ///
     /// # Errors
     ///
-    /// What the plugin reports, and bytes that are no `DeviceAssignmentProto`.
+    /// Bytes that are not a `DeviceAssignmentProto`, or an error of the plugin.
     #[doc(alias = "PJRT_LoadedExecutable_GetDeviceAssignment")]
     pub fn device_assignment(&self) -> Result<DeviceAssignment, Error> {
         type Function = slot::PJRT_LoadedExecutable_GetDeviceAssignment;
         let args = self.live()?.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_device_assignment, args.serialized_device_assignment_deleter);
-        // SAFETY: the call gave all four.
+        // SAFETY: the call returned all four arguments.
         let bytes = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         DeviceAssignment::decode(&bytes).map_err(|error| Error::malformed_text(Function::NAME, error.to_string()))
     }
 
-    /// Frees what the program takes on its devices, once runs under way are done, while handles remain.
+    /// Frees the program's resources on its devices when pending runs have ended. Handles remain valid.
     #[doc(alias = "PJRT_LoadedExecutable_Delete")]
     pub fn delete(&self) -> Result<(), Error> {
         if self.deleted.swap(true, Ordering::AcqRel) {
@@ -195,7 +194,7 @@ impl LoadedExecutable {
     /// Whether [`LoadedExecutable::delete`] was called.
     #[doc(alias = "PJRT_LoadedExecutable_IsDeleted")]
     pub fn is_deleted(&self) -> Result<bool, Error> {
-        // XLA's CPU plugins go on saying no.
+        // XLA's CPU plugins never report a deletion.
         if self.deleted.load(Ordering::Acquire) {
             return Ok(true);
         }
@@ -203,11 +202,11 @@ impl LoadedExecutable {
     }
 }
 
-/// What the program expects, by the most telling way the plugin offers.
+/// Reads the program's parameters in the most detailed way that the plugin supports.
 ///
-/// No function of the interface says how many parameters a program has, and XLA's plugins do not survive every wrong
-/// number, so this is worth asking for in three ways: the optimized program also tells shapes and layouts, the layouts
-/// and the memory kinds of the parameters tell their number.
+/// The interface has no function for the number of parameters, and XLA's plugins crash on some wrong numbers. There are
+/// three other sources. The optimized program contains the number, shapes and layouts. The lists of the parameters'
+/// layouts and memory kinds give the number.
 fn parameters(client: &Client, executable: &Executable) -> Option<Vec<Parameter>> {
     let extension = client.plugin().extension::<Layouts>();
     let layouts = extension.and_then(|layouts| layouts.parameter_layouts(executable).ok());
@@ -215,7 +214,7 @@ fn parameters(client: &Client, executable: &Executable) -> Option<Vec<Parameter>
     if let Ok(program) = executable.optimized_program()
         && let Some(mut parameters) = hlo::parameters(&program.format, &program.code)
     {
-        // The extension knows better, if it means the same parameters.
+        // Layouts of the extension take precedence, if it reports the same number of parameters.
         if layouts.as_ref().is_some_and(|layouts| layouts.len() == parameters.len()) {
             for (index, parameter) in parameters.iter_mut().enumerate() {
                 let layout = parsed(index).or_else(|| parameter.layout.take());

@@ -64,25 +64,25 @@ impl Memory {
         self.0.query::<slot::PJRT_Memory_Id>()
     }
 
-    /// The platform's name for this kind of memory, such as `device` or `pinned_host`.
+    /// The platform's name of the memory kind, such as `device` or `pinned_host`.
     #[doc(alias = "PJRT_Memory_Kind")]
     pub fn kind(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_Memory_Kind>().map(String::from)
     }
 
-    /// The platform's number for this kind of memory.
+    /// The platform's number of the memory kind.
     #[doc(alias = "PJRT_Memory_Kind_Id")]
     pub fn kind_id(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_Memory_Kind_Id>()
     }
 
-    /// A description for logs: long and unambiguous.
+    /// A long, unambiguous description for logs.
     #[doc(alias = "PJRT_Memory_DebugString")]
     pub fn debug_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_Memory_DebugString>().map(String::from)
     }
 
-    /// A description for people.
+    /// A short description for users.
     #[doc(alias = "PJRT_Memory_ToString")]
     pub fn display_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_Memory_ToString>().map(String::from)
@@ -96,7 +96,7 @@ impl Memory {
     }
 }
 
-/// The same memory.
+/// Whether both refer to the same memory.
 impl PartialEq for Memory {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_ptr() == other.0.as_ptr()

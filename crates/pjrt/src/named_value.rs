@@ -1,4 +1,4 @@
-//! `PJRT_NamedValue` to and from owned values.
+//! Conversion of `PJRT_NamedValue` to and from owned values.
 
 use std::ffi::c_char;
 
@@ -7,11 +7,11 @@ use pjrt_types::{NamedValue, Value};
 
 use crate::read::{self, Malformed};
 
-/// Reads the plugin's values; those of a type this crate does not know are left out.
+/// Reads the plugin's values. Values of an unknown type are skipped.
 ///
 /// # Safety
 ///
-/// `values` is null, or valid for `len` values and what they point to.
+/// `values` is null, or valid for `len` values and the memory they refer to.
 pub(crate) unsafe fn read(values: *const PJRT_NamedValue, len: usize) -> Result<Vec<NamedValue>, Malformed> {
     let mut read = Vec::new();
     if len == 0 {
@@ -25,14 +25,14 @@ pub(crate) unsafe fn read(values: *const PJRT_NamedValue, len: usize) -> Result<
     if struct_size < PJRT_NamedValue::STRUCT_SIZE {
         return Err(Malformed("named values that are too short"));
     }
-    // A newer plugin's values may be longer; they lie one after another at their own size.
+    // A newer plugin's values may be longer than ours, so their own size is the stride.
     let stride = struct_size.next_multiple_of(align_of::<PJRT_NamedValue>());
     for index in 0..len {
         // SAFETY: C3: the array has `len` values of this stride.
         let value = unsafe { values.byte_add(index * stride) };
         // SAFETY: C1: the value is readable for its size, which is at least ours.
         let value = unsafe { value.read() };
-        // SAFETY: C3: what the value points to lives as long as it.
+        // SAFETY: C3: the memory that the value refers to lives as long as it.
         if let Some(value) = unsafe { one(&value) }? {
             read.push(value);
         }
@@ -42,13 +42,13 @@ pub(crate) unsafe fn read(values: *const PJRT_NamedValue, len: usize) -> Result<
 
 /// # Safety
 ///
-/// What the value points to is valid.
+/// The memory that the value refers to is valid.
 unsafe fn one(raw: &PJRT_NamedValue) -> Result<Option<NamedValue>, Malformed> {
     // SAFETY: this function's contract.
     let name = unsafe { read::text(raw.name, raw.name_size) }?.into_owned();
     let value = match raw.type_ {
         PJRT_NamedValue_Type::PJRT_NamedValue_kString => {
-            // SAFETY: the type says which member of the union is set; all are valid for any bytes.
+            // SAFETY: the type field selects the member of the union; all are valid for any bytes.
             let text = unsafe { raw.__bindgen_anon_1.string_value };
             // SAFETY: this function's contract.
             Value::String(unsafe { read::text(text, raw.value_size) }?.into_owned())
@@ -79,7 +79,7 @@ unsafe fn one(raw: &PJRT_NamedValue) -> Result<Option<NamedValue>, Malformed> {
     Ok(Some(NamedValue { name, value }))
 }
 
-/// The values as the C interface takes them; they point into `values`.
+/// Converts values to C structs, which point into `values`.
 pub(crate) fn raw(values: &[NamedValue]) -> Vec<PJRT_NamedValue> {
     let one = |value: &NamedValue| {
         let mut raw = PJRT_NamedValue::new();
@@ -109,7 +109,7 @@ pub(crate) fn raw(values: &[NamedValue]) -> Vec<PJRT_NamedValue> {
                 raw.type_ = PJRT_NamedValue_Type::PJRT_NamedValue_kBool;
                 raw.__bindgen_anon_1.bool_value = Bool::from(*value);
             }
-            // `Value` gains variants only together with this match; a value without a type is refused by the plugin.
+            // New variants of `Value` must be added here. The plugin rejects a value without a type.
             _ => raw.value_size = 0,
         }
         raw

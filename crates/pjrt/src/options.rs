@@ -8,7 +8,7 @@ use pjrt_types::{CompileOptions, NamedValue, Value};
 use crate::error::Error;
 use crate::key_value::KeyValueStore;
 
-/// Options for creating a client: names and values the plugin defines, and the store that processes share.
+/// Options for creating a client: names and values that the plugin defines, and the store that processes share.
 ///
 /// ```
 /// use pjrt::ClientOptions;
@@ -27,44 +27,44 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// No options.
+    /// Creates an empty set of options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an option; its name, type and meaning are the plugin's. Text, integers, lists of them, floats and
-    /// booleans convert.
+    /// Adds an option. The plugin defines its name, type and meaning. Text, integers, lists of integers, floats and
+    /// booleans are supported.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.values.push(NamedValue::new(name, value));
         self
     }
 
-    /// Replaces the options so far; the store and what is kept stay.
+    /// Replaces all options. The store and the kept values are unchanged.
     #[must_use]
     pub fn with_values(mut self, values: Vec<NamedValue>) -> Self {
         self.values = values;
         self
     }
 
-    /// Lets the clients of several processes find each other through a store.
+    /// Sets the store through which the clients of several processes exchange set-up data.
     #[must_use]
     pub fn with_key_value_store(mut self, store: Arc<dyn KeyValueStore>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// Keeps a value until the client is destroyed, or its creation fails: a lease on the device, say. It is dropped
-    /// after the client, perhaps on another thread.
+    /// Keeps a value, such as a lease, until the client is destroyed or its creation fails. It is dropped after the
+    /// client, possibly on another thread.
     #[must_use]
     pub fn keeping(mut self, value: Arc<dyn Any + Send + Sync>) -> Self {
         self.kept.push(value);
         self
     }
 
-    /// Lets [`Client::synchronize`](crate::Client::synchronize) and the end of the process wait for runs, too: also for
-    /// one whose outputs and event were dropped. Each run then asks the plugin for an event and registers a callback,
-    /// which costs a fraction of a microsecond. Without it, wait for a run's outputs, or use
+    /// Makes [`Client::synchronize`](crate::Client::synchronize) and the end of the process wait for runs, too, even if
+    /// their outputs and events were dropped. Each run then requests an event and registers a callback, which takes
+    /// less than a microsecond. Without this option, wait for a run's outputs, or use
     /// [`Client::shutdown`](crate::Client::shutdown).
     #[must_use]
     pub fn with_tracked_runs(mut self) -> Self {
@@ -72,12 +72,12 @@ impl ClientOptions {
         self
     }
 
-    /// The store, where one was given.
+    /// The store, if one is set.
     pub fn key_value_store(&self) -> Option<&Arc<dyn KeyValueStore>> {
         self.store.as_ref()
     }
 
-    /// The options so far.
+    /// The options.
     pub fn values(&self) -> &[NamedValue] {
         &self.values
     }
@@ -98,22 +98,22 @@ impl Extend<NamedValue> for ClientOptions {
     }
 }
 
-/// Most replicas and partitions of one program together. No machine comes near it, and XLA's plugins allocate memory in
-/// proportion before they compare the number with that of their devices.
+/// Maximum product of replicas and partitions. It exceeds the size of any machine. XLA's plugins allocate memory in
+/// proportion to the product before they compare it with the number of their devices.
 pub(crate) const MAX_DEVICES: u32 = 1 << 20;
-/// Most devices that XLA's CPU plugins are asked to make of the host, each of which gets threads and memory.
+/// Maximum number of devices of XLA's CPU plugins, each of which allocates threads and memory.
 const MAX_CPU_DEVICES: i64 = 4096;
-/// The option of XLA's CPU plugins for that number.
+/// The option of XLA's CPU plugins for the number of devices.
 const CPU_DEVICE_COUNT: &str = "cpu_device_count";
 
-/// The serialized options, unless they have numbers that XLA's plugins end the process over.
+/// Serializes the options. Rejects numbers that end the process of XLA's plugins.
 pub(crate) fn encode(options: &CompileOptions) -> Result<Vec<u8>, Error> {
     check(options)?;
     Ok(options.encode())
 }
 
-/// As [`encode`], for options that are serialized already. XLA's plugins end the process where counts are absent, which
-/// they are from no bytes at all.
+/// Like [`encode`], for serialized options. XLA's plugins end the process if the counts are absent, as they are in
+/// empty bytes.
 pub(crate) fn encode_raw(options: &[u8]) -> Result<Vec<u8>, Error> {
     if options.is_empty() {
         let message = "the compile options are empty; for the defaults, pass `CompileOptions::default().encode()`";
@@ -153,7 +153,7 @@ fn check(options: &CompileOptions) -> Result<(), Error> {
     ids.copied().try_for_each(|id| within("an id of device_assignment", id, 0, i64::from(i32::MAX)))
 }
 
-/// Refuses options of a client that XLA's CPU plugins end the process over.
+/// Rejects client options that end the process of XLA's CPU plugins.
 pub(crate) fn check_client(options: &[NamedValue]) -> Result<(), Error> {
     for NamedValue { value, .. } in options.iter().filter(|option| option.name == CPU_DEVICE_COUNT) {
         if !matches!(value, Value::Int64(count) if (1..=MAX_CPU_DEVICES).contains(count)) {
@@ -224,7 +224,7 @@ mod tests {
         assert!(encode_raw(&broken.encode()).is_err());
         let broken = CompileOptions { num_replicas: -5, ..CompileOptions::default() };
         assert!(encode_raw(&broken.encode()).is_err());
-        // Only `compile_portable_executable`: XLA's plugins end the process over the absent counts.
+        // Only `compile_portable_executable` is set. XLA's plugins would end the process because the counts are absent.
         let sent = CompileOptions::decode(&encode_raw(&[0x20, 1]).unwrap()).unwrap();
         assert!(sent.compile_portable_executable && sent.num_replicas == 1);
     }

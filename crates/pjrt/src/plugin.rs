@@ -22,7 +22,7 @@ use crate::load_error::{LoadError, LoadErrorKind};
 use crate::named_value;
 use crate::options::ClientOptions;
 
-/// A loaded plugin. Clones are the same plugin; it stays loaded until the process ends.
+/// A loaded plugin. Clones refer to the same plugin, which stays loaded until the process ends.
 ///
 /// ```
 /// use pjrt::ClientOptions;
@@ -42,7 +42,7 @@ pub(crate) struct PluginInner {
     path: Option<PathBuf>,
     library: Option<Mapped>,
     extensions: Vec<ExtensionNode>,
-    /// Tells the file apart from other builds of the plugin.
+    /// Identifies the file among builds of the plugin.
     fingerprint: Option<String>,
 }
 
@@ -58,17 +58,17 @@ impl Owner for PluginInner {
     }
 }
 
-/// Outcome of one plugin's initialization, which happens once.
+/// Outcome of a plugin's initialization, which runs once.
 type Loaded = Arc<OnceLock<Result<Plugin, LoadError>>>;
 
 /// The plugins of this process.
 #[derive(Default)]
 struct Registry {
-    /// By canonical path, to tell a plugin that was loaded before without opening it.
+    /// By canonical path, to find a loaded plugin without opening its file.
     by_path: HashMap<PathBuf, (Loaded, Mapped, Foreign<*const PJRT_Api>)>,
-    /// By address of the table: one file may have several paths.
+    /// By address of the table, because one file may have several paths.
     by_table: HashMap<usize, Loaded>,
-    /// How often a file was loaded beside another one that had the same path.
+    /// Number of loads of a replaced file beside the old one.
     replacements: usize,
 }
 
@@ -77,7 +77,7 @@ fn registry() -> std::sync::MutexGuard<'static, Registry> {
     REGISTRY.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Another spelling of an absolute path: `/folder/././library.so`.
+/// Returns another spelling of an absolute path: `/folder/././library.so`.
 fn spelled_anew(path: &Path, dots: usize) -> PathBuf {
     let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else { return path.to_owned() };
     let mut spelling = folder.to_owned();
@@ -87,21 +87,21 @@ fn spelled_anew(path: &Path, dots: usize) -> PathBuf {
 }
 
 impl Plugin {
-    /// Loads a plugin from a shared library, and initializes it unless that has happened before.
+    /// Loads a plugin from a shared library, and initializes it if it is not initialized yet.
     ///
-    /// The same file gives the same plugin. A library that returned its function table is never unloaded: plugins
-    /// leave threads and exit handlers behind that run its code.
+    /// The same file returns the same plugin. A library that returned its function table is never unloaded, because
+    /// threads and exit handlers of the plugin run its code.
     ///
     /// # Errors
     ///
-    /// [`LoadError`] says which step failed and in whose words.
+    /// [`LoadError`] names the failed step and contains the message of the system or the plugin.
     ///
     /// # Safety
     ///
-    /// The library is a PJRT plugin that keeps [contracts](crate::contracts) C1 to C9: its table and functions are
-    /// what the header of its API version declares, objects live until they are destroyed, any thread may call it,
-    /// it leaves host memory alone when it said it was done with it, and no C++ exception leaves it. Everything else
-    /// of this crate is safe because of this promise.
+    /// The library is a PJRT plugin that keeps [contracts](crate::contracts) C1 to C9: its table and functions are what
+    /// the header of its API version declares, objects live until they are destroyed, any thread may call it, it does
+    /// not use host memory after it has reported the end of the operation, and no C++ exception leaves it. All other
+    /// functions of this crate are safe because of this promise.
     #[doc(alias = "GetPjrtApi")]
     #[doc(alias = "PJRT_Plugin_Initialize")]
     pub unsafe fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
@@ -112,8 +112,8 @@ impl Plugin {
         let (loaded, library, table) = match known {
             Some(known) => known,
             None => {
-                // No lock is held while the library's code runs: it may load plugins itself.
-                // SAFETY: this function's contract.
+                // No lock is held while the library's code runs, because it may load plugins itself. SAFETY: this
+                // function's contract.
                 let (library, table) = unsafe { library::get_pjrt_api(&canonical) }.map_err(fail)?;
                 let table = Foreign(table);
                 // Null tables of different libraries are not the same plugin.
@@ -129,12 +129,12 @@ impl Plugin {
         unsafe { Self::initialize(&loaded, table.0, Some((canonical, library))) }
     }
 
-    /// Loads the file that is at a path now, beside the one that [`Plugin::load`] loaded from the same path before and
-    /// that has been replaced since. Both stay usable, and `load` goes on to return the first one.
+    /// Loads a file that replaced the one that [`Plugin::load`] loaded from the same path. Both plugins stay usable,
+    /// and `load` still returns the first one.
     ///
-    /// A file that is loaded already gives its plugin again. Linux's dynamic loaders and macOS's tell files apart by device and
-    /// inode. This therefore works for a file that was renamed over the old one, and not for one that was overwritten
-    /// in place.
+    /// If the file is already loaded, this returns its plugin. The dynamic loaders of Linux and macOS identify files by
+    /// device and inode. This function therefore works for a file that was renamed over the old one, and not for one
+    /// that was overwritten in place.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Plugin {
             registry.replacements += 1;
             registry.replacements
         };
-        // The loader returns what it loaded under the same spelling before, without looking at the file.
+        // For the same spelling of the path, the loader returns the old library without checking the file.
         let spelling = spelled_anew(&canonical, number);
         // SAFETY: this function's contract.
         let (library, table) = unsafe { library::get_pjrt_api(&spelling) }.map_err(fail)?;
@@ -164,8 +164,8 @@ impl Plugin {
         unsafe { Self::initialize(&loaded, table, Some((canonical, library))) }
     }
 
-    /// Calls the function by which a library describes itself, without asking it for its table; none where it has no
-    /// such function. The library stays loaded until the process ends.
+    /// Calls the function that returns a library's description, without reading its table. Returns `None` if the
+    /// library has no such function. The library stays loaded until the process ends.
     ///
     /// # Errors
     ///
@@ -181,8 +181,8 @@ impl Plugin {
         unsafe { library::get_pointer(path, function) }.map_err(|kind| LoadError::new(Some(path), kind))
     }
 
-    /// Wraps a function table that is part of this program, such as that of a device written with `device-plugin`,
-    /// and initializes the plugin unless that has happened before. The same table gives the same plugin.
+    /// Wraps a function table of this program, such as that of a device written with `device-plugin`, and initializes
+    /// the plugin if it is not initialized yet. The same table returns the same plugin.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ impl Plugin {
             return Err(LoadError::new(None, LoadErrorKind::NullTable));
         }
         let loaded = registry().by_table.entry(table.addr()).or_default().clone();
-        // SAFETY: whoever made the `StaticApi` promised the contract.
+        // SAFETY: the creator of the `StaticApi` promised the contract.
         unsafe { Self::initialize(&loaded, table, None) }
     }
 
@@ -235,7 +235,7 @@ impl Plugin {
         self.0.api.version()
     }
 
-    /// Canonical path of the plugin's file; none for a plugin within the program.
+    /// Canonical path of the plugin's file. `None` for an embedded plugin.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }
@@ -246,8 +246,8 @@ impl Plugin {
         self.0.api.supports::<S>()
     }
 
-    /// What the plugin says about itself; common names are `xla_version`, `stablehlo_current_version` and
-    /// `stablehlo_minimum_version`. A plugin without the function says nothing.
+    /// The plugin's attributes. Common names are `xla_version`, `stablehlo_current_version` and
+    /// `stablehlo_minimum_version`. Empty if the plugin lacks the function.
     #[doc(alias = "PJRT_Plugin_Attributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         let mut args = PJRT_Plugin_Attributes_Args::new();
@@ -262,13 +262,13 @@ impl Plugin {
             .map_err(|broken| Error::malformed(slot::PJRT_Plugin_Attributes::NAME, broken))
     }
 
-    /// Types of the plugin's extensions, in the order of its chain: the number, and the name where it has one.
+    /// Types of the plugin's extensions, in the order of its chain: the number, and the name if it is known.
     #[doc(alias = "PJRT_Extension_Base")]
     pub fn extensions(&self) -> Vec<(u32, Option<&'static str>)> {
         self.0.extensions.iter().map(|node| (node.ty, extensions::name(node.ty))).collect()
     }
 
-    /// An optional group of functions; none where the plugin does not offer it.
+    /// Returns an extension of the plugin, if it has one of this type.
     pub fn extension<E: PluginExtension>(&self) -> Option<E> {
         E::of(self)
     }
@@ -277,9 +277,9 @@ impl Plugin {
         &self.0.extensions
     }
 
-    /// Calls the function by which the plugin's library describes itself, as [`Plugin::description`] does for one that
-    /// is not loaded; none where it has no such function, and for a plugin within the program. The file is not opened
-    /// again: another one may be in its place by now.
+    /// Calls the function that returns the description of the plugin's library. Returns `None` if it has no such
+    /// function, and for an embedded plugin. [`Plugin::description`] does the same for a library that is not loaded.
+    /// This function does not open the file again, because it may have been replaced.
     ///
     /// # Safety
     ///
@@ -293,8 +293,7 @@ impl Plugin {
     ///
     /// # Errors
     ///
-    /// [`LoadErrorKind::NoFunction`] where the library has none of that name; a plugin within the program has no
-    /// library.
+    /// [`LoadErrorKind::NoFunction`] if the library has no function of that name, or for an embedded plugin.
     ///
     /// # Safety
     ///
@@ -310,11 +309,11 @@ impl Plugin {
         unsafe { library.call(name) }.map_err(fail)
     }
 
-    /// Creates a client: the plugin takes hold of its devices.
+    /// Creates a client, which reserves the plugin's devices.
     ///
     /// # Errors
     ///
-    /// What the plugin reports, such as missing hardware or unknown options.
+    /// An error of the plugin, such as missing hardware or unknown options.
     #[doc(alias = "PJRT_Client_Create")]
     pub fn client(&self, options: &ClientOptions) -> Result<Client, Error> {
         Client::create(self, options)
@@ -332,8 +331,8 @@ impl Plugin {
 /// Bytes read from each end of a plugin's file.
 const ENDS: usize = 64 << 10;
 
-/// Tells the builds of a plugin apart by the size of the file and a hash of its ends, which hold its headers and tables.
-/// Reading all of a file of hundreds of megabytes would cost more than loading it.
+/// Identifies a build of a plugin by the size of the file and a hash of its ends, which contain the headers and tables.
+/// Reading a whole file of hundreds of megabytes would take longer than loading it.
 fn fingerprint(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let size = file.metadata().ok()?.len();
@@ -347,7 +346,7 @@ fn fingerprint(path: &Path) -> Option<String> {
     Some(format!("{size} bytes, {hash}"))
 }
 
-/// The same plugin.
+/// Whether both refer to the same plugin.
 impl PartialEq for Plugin {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -1,4 +1,4 @@
-//! `PJRT_Program`: what a plugin compiles.
+//! `PJRT_Program`: the input of the compiler.
 
 use std::borrow::Cow;
 use std::ffi::c_char;
@@ -20,18 +20,18 @@ pub struct Program {
 }
 
 impl Program {
-    /// An MLIR module in a dialect the plugin reads, usually StableHLO: text or bytecode. Bytecode of a portable
-    /// artifact is what other versions of a plugin can still read.
+    /// Creates an MLIR module, usually StableHLO, as text or bytecode. Other versions of a plugin can read the bytecode
+    /// of portable artifacts.
     pub fn mlir(code: impl Into<Vec<u8>>) -> Self {
         Self { format: Cow::Borrowed("mlir"), code: code.into() }
     }
 
-    /// A serialized `HloModuleProto`.
+    /// Creates a program from a serialized `HloModuleProto`.
     pub fn hlo(code: impl Into<Vec<u8>>) -> Self {
         Self { format: Cow::Borrowed("hlo"), code: code.into() }
     }
 
-    /// A program in any format the plugin knows by that name, such as `hlo_with_config`.
+    /// Creates a program in any format that the plugin supports, such as `hlo_with_config`.
     pub fn new(format: impl Into<String>, code: impl Into<Vec<u8>>) -> Self {
         Self { format: Cow::Owned(format.into()), code: code.into() }
     }
@@ -46,7 +46,7 @@ impl Program {
         &self.code
     }
 
-    /// The C struct; it points into `self`.
+    /// Returns the C struct, which points into `self`.
     pub(crate) fn raw(&self) -> PJRT_Program {
         let mut raw = PJRT_Program::new();
         raw.code = self.code.as_ptr().cast_mut().cast::<c_char>();

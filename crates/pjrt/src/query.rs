@@ -1,6 +1,6 @@
-//! The functions that ask one object one question: their arguments are the object, everything else is an answer.
+//! Functions that read one property of an object. Their only input is the object; all other arguments are outputs.
 //!
-//! One table says for each how the answer reads, so that the files of the nouns need no unsafe code for it.
+//! One table defines how to read each output, so that the other files need no unsafe code for this.
 
 use std::borrow::Cow;
 use std::ffi::c_int;
@@ -15,30 +15,30 @@ use crate::handle::{Handle, Owner};
 use crate::named_value;
 use crate::read::{self, Malformed};
 
-/// A question to one object.
+/// A function that reads one property of an object.
 ///
 /// # Safety
 ///
 /// `args` sets the object, and the function reads no other argument.
 pub(crate) unsafe trait Query: Function {
-    /// Whom it asks.
+    /// The type of the object.
     type Object;
-    /// The answer; it lives as long as the object.
+    /// The output, which lives as long as the object.
     type Output<'a>;
 
-    /// The arguments: the object.
+    /// Creates the arguments for an object.
     fn args(object: *mut Self::Object) -> Self::Args;
 
-    /// Reads the answer.
+    /// Reads the output.
     ///
     /// # Safety
     ///
-    /// A call that succeeded filled `args`, and the object lives for `'a`.
+    /// A successful call filled `args`, and the object lives for `'a`.
     unsafe fn output<'a>(args: &Self::Args) -> Result<Self::Output<'a>, Malformed>;
 }
 
 impl<T, O: Owner> Handle<T, O> {
-    /// Asks the object.
+    /// Calls the function for an object.
     #[inline]
     pub(crate) fn query<Q: Query<Object = T>>(&self) -> Result<Q::Output<'_>, Error> {
         let mut args = Q::args(self.as_ptr());
@@ -49,7 +49,7 @@ impl<T, O: Owner> Handle<T, O> {
     }
 }
 
-/// Asks one object of a plugin whose handle is not at hand.
+/// Implements `Query` for a list of functions, with the fields of their outputs.
 macro_rules! queries {
     ($($function:ident($args:ident, $field:ident: $object:ident) => $kind:ident($($out:tt)*);)*) => {
         $(
@@ -255,11 +255,11 @@ unsafe impl Query for slot::PJRT_Executable_Serialize {
     }
 }
 
-/// Bytes the plugin allocated for one answer, copied; the plugin's are freed by the function it gave for that.
+/// Copies bytes that the plugin allocated for one answer, and frees the original with the plugin's deleter.
 ///
 /// # Safety
 ///
-/// A call that succeeded gave all four.
+/// A successful call returned all four.
 pub(crate) unsafe fn serialized<T>(
     function: &'static str,
     bytes: *const std::ffi::c_char,
@@ -270,7 +270,7 @@ pub(crate) unsafe fn serialized<T>(
     // SAFETY: C3: the bytes live until the deleter runs.
     let copy = unsafe { read::slice(bytes.cast::<u8>(), len) }.map(<[u8]>::to_vec);
     if let Some(deleter) = deleter {
-        // SAFETY: C3: the deleter is given its object once.
+        // SAFETY: C3: the deleter runs once for its object.
         unsafe { deleter(owner) };
     }
     copy.map_err(|broken| Error::malformed(function, broken))

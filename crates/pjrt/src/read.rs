@@ -1,11 +1,11 @@
-//! Reads what a plugin points to: arrays as pointer and length, text as bytes that may not be UTF-8.
+//! Reads memory of a plugin: arrays by pointer and length, and text that may not be UTF-8.
 
 use std::borrow::Cow;
 use std::ffi::c_char;
 use std::fmt;
 use std::ptr::NonNull;
 
-/// An answer that breaks the interface's rules in a way that can be seen.
+/// An answer with a detectable violation of the interface.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
@@ -19,7 +19,7 @@ impl fmt::Display for Malformed {
 ///
 /// # Safety
 ///
-/// `data` is null, misaligned, or valid for `len` elements for `'a`, and nobody writes them meanwhile.
+/// `data` is null, misaligned, or valid for `len` elements for `'a`. No thread writes them meanwhile.
 pub(crate) unsafe fn slice<'a, T>(data: *const T, len: usize) -> Result<&'a [T], Malformed> {
     if len == 0 {
         return Ok(&[]);

@@ -6,12 +6,12 @@ use crate::envelope::{Identity, Kind, Sealed};
 use crate::error::Error;
 use crate::plugin::Plugin;
 
-/// Items of an identity that only a client knows, and not every topology.
+/// Items of an identity that clients always have, but not all topologies.
 const OPTIONAL: [&str; 2] = [PLATFORM, PLATFORM_VERSION];
 const PLATFORM: &str = "platform";
 const PLATFORM_VERSION: &str = "platform version";
 
-/// The identity of a plugin, with the platform's name and version where they are known.
+/// The identity of a plugin, with the platform's name and version if they are known.
 pub(crate) fn identity(plugin: &Plugin, platform: Option<String>, version: Option<String>) -> Identity {
     let mut identity = vec![
         ("API version".to_owned(), plugin.api_version().to_string()),
@@ -38,7 +38,7 @@ macro_rules! serialized {
                 Sealed::new($kind, identity, payload).map(Self)
             }
 
-            /// Reads what [`Self::as_bytes`] gave, which may have been stored or sent.
+            /// Parses bytes that [`Self::as_bytes`] returned, which may have been stored or sent.
             ///
             /// # Errors
             ///
@@ -48,7 +48,7 @@ macro_rules! serialized {
                 Sealed::open($kind, bytes.into()).map(Self)
             }
 
-            /// The envelope: what to store or send.
+            /// The envelope, for storing or sending.
             pub fn as_bytes(&self) -> &[u8] {
                 self.0.bytes()
             }
@@ -58,7 +58,7 @@ macro_rules! serialized {
                 self.0.into_bytes()
             }
 
-            /// The plugin's own bytes, as the C function gave them.
+            /// The plugin's bytes, as the C function returned them.
             pub fn payload(&self) -> &[u8] {
                 self.0.payload()
             }
@@ -91,14 +91,14 @@ macro_rules! serialized {
 serialized! {
     /// A serialized executable: the plugin's bytes in an envelope that names the plugin, with a checksum.
     ///
-    /// It holds machine code. The checksum finds accidents, such as a file that was cut or a cache shared by two builds
-    /// of a plugin. It is not a signature: whoever can write the place where the bytes are kept can make the process run
-    /// any code ([contract](crate::contracts) P2).
+    /// It contains machine code. The checksum detects accidents, such as a truncated file or a cache that two builds of
+    /// a plugin share. It is not a signature: whoever can write to the place where the bytes are stored can make the
+    /// process run any code ([contract](crate::contracts) P2).
     SerializedExecutable, Kind::Executable
 }
 
 serialized! {
-    /// A serialized topology: the plugin's bytes in an envelope that names the plugin, with a checksum, which finds
-    /// accidents and is not a signature.
+    /// A serialized topology: the plugin's bytes in an envelope that names the plugin. Its checksum detects accidents
+    /// and is not a signature.
     SerializedTopology, Kind::Topology
 }

@@ -1,4 +1,4 @@
-//! `PJRT_TopologyDescription_*`: devices as a plugin knows them, present or not.
+//! `PJRT_TopologyDescription_*`: descriptions of devices, which may be absent.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::query::serialized;
 use crate::read;
 use crate::serialized::{SerializedTopology, identity};
 
-/// What keeps an object alive that may belong to a client or to a topology.
+/// The owner of an object that belongs to a client or to a topology.
 #[derive(Clone)]
 pub(crate) enum Parent {
     Client(Arc<ClientInner>),
@@ -36,7 +36,7 @@ impl Owner for Parent {
     }
 }
 
-/// A set of devices and how they are connected, with which programs can be compiled where the devices are absent.
+/// A set of devices and their connections. Programs can be compiled for it if the devices are absent.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, CompileOptions, Program};
@@ -76,11 +76,11 @@ impl TopologyDescription {
         Ok(Self(unsafe { Handle::new(raw, Parent::Topology(Arc::new(owned))) }))
     }
 
-    /// A topology by the plugin's own name for it, without its hardware.
+    /// Creates a topology from the plugin's name of it, without its hardware.
     ///
     /// # Errors
     ///
-    /// What the plugin reports; many support no topology without a client.
+    /// An error of the plugin. Many plugins support topologies only with a client.
     #[doc(alias = "PJRT_TopologyDescription_Create")]
     pub fn create(plugin: &Plugin, name: &str, options: &[NamedValue]) -> Result<Self, Error> {
         let values = named_value::raw(options);
@@ -91,15 +91,15 @@ impl TopologyDescription {
         args.num_options = values.len();
         // SAFETY: C2: name and options live through the call.
         unsafe { plugin.api().call::<slot::PJRT_TopologyDescription_Create>(&mut args) }?;
-        // SAFETY: C3: the plugin made the topology for us.
+        // SAFETY: C3: the plugin created the topology for this caller.
         unsafe { Self::owned(args.topology, plugin, slot::PJRT_TopologyDescription_Create::NAME) }
     }
 
-    /// Reads what [`TopologyDescription::serialize`] gave.
+    /// Reads a topology that [`TopologyDescription::serialize`] returned.
     ///
     /// # Errors
     ///
-    /// A topology that another plugin or another build of it serialized, and what the plugin reports.
+    /// A topology of another plugin or of another build of it, or an error of the plugin.
     #[doc(alias = "PJRT_TopologyDescription_Deserialize")]
     pub fn deserialize(plugin: &Plugin, topology: &SerializedTopology) -> Result<Self, Error> {
         topology.check(&identity(plugin, None, None))?;
@@ -116,14 +116,14 @@ impl TopologyDescription {
     /// # Safety
     ///
     /// [Contract](crate::contracts) P3: this build of the plugin serialized a topology into exactly these bytes, or the
-    /// plugin is known to refuse every other input.
+    /// plugin is known to reject every other input.
     pub unsafe fn deserialize_unchecked(plugin: &Plugin, bytes: &[u8]) -> Result<Self, Error> {
         let mut args = PJRT_TopologyDescription_Deserialize_Args::new();
         args.serialized_topology = bytes.as_ptr().cast::<c_char>();
         args.serialized_topology_size = bytes.len();
         // SAFETY: C2, P3: the bytes live through the call and are a topology of the plugin's.
         unsafe { plugin.api().call::<slot::PJRT_TopologyDescription_Deserialize>(&mut args) }?;
-        // SAFETY: C3: the plugin made the topology for us.
+        // SAFETY: C3: the plugin created the topology for this caller.
         unsafe { Self::owned(args.topology, plugin, slot::PJRT_TopologyDescription_Deserialize::NAME) }
     }
 
@@ -133,7 +133,7 @@ impl TopologyDescription {
         self.0.query::<slot::PJRT_TopologyDescription_PlatformName>().map(String::from)
     }
 
-    /// The platform's own words on its version.
+    /// The platform's description of its version.
     #[doc(alias = "PJRT_TopologyDescription_PlatformVersion")]
     pub fn platform_version(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_PlatformVersion>().map(String::from)
@@ -160,7 +160,7 @@ impl TopologyDescription {
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_topology, args.serialized_topology_deleter);
-        // SAFETY: the call gave all four.
+        // SAFETY: the call returned all four arguments.
         let payload = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         let plugin = match self.0.owner() {
             Parent::Client(client) => client.raw().owner(),
@@ -169,13 +169,13 @@ impl TopologyDescription {
         SerializedTopology::new(identity(&Plugin::from_inner(plugin.clone()), None, None), &payload)
     }
 
-    /// What the plugin says about the topology.
+    /// The plugin's attributes of the topology.
     #[doc(alias = "PJRT_TopologyDescription_Attributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_Attributes>()
     }
 
-    /// A number equal topologies share.
+    /// A number that is equal for equal topologies.
     ///
     /// # Errors
     ///
@@ -185,11 +185,11 @@ impl TopologyDescription {
         self.0.query::<slot::PJRT_TopologyDescription_Fingerprint>()
     }
 
-    /// Compiles a program for these devices, present or not; see [`Client::load_executable`](crate::Client).
+    /// Compiles a program for these devices, which may be absent; see [`Client::load_executable`](crate::Client).
     ///
     /// # Errors
     ///
-    /// What the plugin reports, and options as for [`Client::compile`](crate::Client::compile).
+    /// Invalid options as in [`Client::compile`](crate::Client::compile), or an error of the plugin.
     #[doc(alias = "PJRT_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Executable, Error> {
         let options = encode(options)?;
@@ -206,7 +206,7 @@ impl TopologyDescription {
         }
         // SAFETY: C2: topology and client are live; program and options live through the call, which only reads them.
         unsafe { self.0.api().call::<slot::PJRT_Compile>(&mut args) }?;
-        // SAFETY: C3: the plugin made the executable for us; keeping the topology's parent too does no harm.
+        // SAFETY: C3: the plugin made the executable for us; it also keeps the topology's parent alive.
         unsafe { Executable::new(args.executable, self.0.owner().clone(), slot::PJRT_Compile::NAME) }
     }
 

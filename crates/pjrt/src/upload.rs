@@ -16,7 +16,7 @@ use crate::handle::Foreign;
 use crate::memory::Memory;
 use crate::read;
 
-/// Where data goes.
+/// The destination of a transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Placement<'a> {
     /// The client's first addressable device.
@@ -40,7 +40,7 @@ impl<'a> From<&'a Memory> for Placement<'a> {
     }
 }
 
-/// Host data and how it lies.
+/// Host data and its layout.
 struct HostData<'a> {
     data: *const u8,
     shape: &'a Shape,
@@ -48,11 +48,11 @@ struct HostData<'a> {
 }
 
 impl Client {
-    /// Copies a row-major array to the client's first device. No dimensions mean a scalar, which takes one element.
+    /// Copies a row-major array to the client's first device. Without dimensions it is a scalar, which has one element.
     ///
     /// # Errors
     ///
-    /// Dimensions that do not have as many elements as `data`, and what the plugin reports.
+    /// A number of elements that does not match the dimensions, or an error of the plugin.
     #[doc(alias = "PJRT_Client_BufferFromHostBuffer")]
     pub fn buffer_from_host<T: Element>(&self, data: &[T], dims: &[i64]) -> Result<Buffer, Error> {
         self.buffer_from_host_to(data, dims, Placement::Default)
@@ -62,7 +62,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As for [`Client::buffer_from_host`], and a device or memory of another client.
+    /// As for [`Client::buffer_from_host`]. In addition, a device or memory of another client.
     pub fn buffer_from_host_to<'a, T: Element>(
         &self,
         data: &[T],
@@ -78,7 +78,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Bytes that are not as many as the shape has, and what the plugin reports.
+    /// A number of bytes that does not match the shape, or an error of the plugin.
     pub fn buffer_from_bytes<'a>(
         &self,
         bytes: &[u8],
@@ -94,7 +94,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Elements that lie outside `data`, and what the plugin reports.
+    /// Elements outside `data`, or an error of the plugin.
     pub fn buffer_from_strided<'a, T: Element>(
         &self,
         data: &[T],
@@ -105,14 +105,15 @@ impl Client {
     ) -> Result<Buffer, Error> {
         let shape = Shape::new(element::type_of::<T>(), dims);
         let byte_strides = check_strides(data.len(), offset, &shape, strides)?;
-        // A pointer into all of the data: negative strides read below it. Without elements it may point past the end.
+        // The pointer must allow access to all of the data, because negative strides read below it. Without elements it
+        // may point past the end.
         let start = data.as_ptr().wrapping_add(offset).cast::<u8>();
         self.copy(start, &shape, &byte_strides, placement.into())
     }
 
-    /// Gives a row-major array to the device without copying it where the device can use host memory, as CPUs can.
-    /// The data, such as a `Vec<T>` or an `Arc<[T]>`, is dropped when the plugin is done with it, which may be as late
-    /// as the buffer's end and on a thread of the plugin's.
+    /// Transfers a row-major array without a copy, if the device can use host memory, as CPUs can. The data, such as a
+    /// `Vec<T>` or an `Arc<[T]>`, is dropped when the plugin no longer uses it. This may happen when the buffer is
+    /// destroyed, and on a thread of the plugin.
     ///
     /// # Errors
     ///
@@ -123,22 +124,22 @@ impl Client {
         dims: &[i64],
         placement: impl Into<Placement<'a>>,
     ) -> Result<Buffer, Error> {
-        // A fixed address, for data that holds its elements itself, and a raw pointer: moving a `Box` would assert that
-        // nobody else uses its contents, which the plugin reads.
+        // A box, because the data may contain its elements directly and must not move. A raw pointer, because moving a
+        // `Box` would assert exclusive access to contents that the plugin reads.
         let owned = Foreign(Box::into_raw(Box::new(data)));
         let give_back = |owned: Foreign<*mut D>| {
-            // SAFETY: this is the box from above; of the calls below, one is made.
+            // SAFETY: this is the box from above; only one of the calls below happens.
             drop(unsafe { Box::from_raw(owned.0) });
         };
-        // SAFETY: the box is not given back before the last use of this.
+        // SAFETY: the box is freed after the last use of this reference.
         let elements: &[T] = unsafe { &*owned.0 }.as_ref();
         let sent = shape_of::<T>(elements.len(), dims).and_then(|shape| {
             let host = HostData { data: bytemuck::cast_slice(elements).as_ptr(), shape: &shape, byte_strides: &[] };
-            // SAFETY: the data is given back when the event is ready, and nobody writes it before.
+            // SAFETY: the data is freed when the event is ready, and no thread writes it before.
             unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement.into()) }
         });
         match sent {
-            // C5: the plugin is not reading the data after the call.
+            // By C5 the plugin does not read the data after a failed call.
             Err(error) => {
                 give_back(owned);
                 Err(error)
@@ -148,18 +149,19 @@ impl Client {
                 buffer
             }
             Ok((buffer, Some(done))) => {
-                // The plugin may use the memory as long as the buffer lives, so nobody should wait for this.
+                // The plugin may use the memory as long as the buffer lives, so `Client::synchronize` must not wait for
+                // this.
                 done.lend(owned, move |owned, _| give_back(owned));
                 buffer
             }
         }
     }
 
-    /// A buffer that holds an error instead of contents: whatever uses it fails with that error.
+    /// Creates a buffer that holds an error instead of contents. Operations on it fail with that error.
     ///
     /// # Errors
     ///
-    /// The code `OK`, a memory of another client, and what the plugin reports.
+    /// The code `OK`, a memory of another client, or an error of the plugin.
     #[doc(alias = "PJRT_Client_CreateErrorBuffer")]
     pub fn create_error_buffer(
         &self,
@@ -174,7 +176,7 @@ impl Client {
         check_bytes(shape.host_size().unwrap_or(0), shape)?;
         element::check_data(shape.element_type, self.api().version())?;
         if !Arc::ptr_eq(memory.handle().owner(), self.inner()) {
-            return Err(Error::invalid("the buffer should go to a memory of another client"));
+            return Err(Error::invalid("the memory belongs to another client"));
         }
         let mut args = PJRT_Client_CreateErrorBuffer_Args::new();
         args.client = self.inner().raw().as_ptr();
@@ -189,7 +191,7 @@ impl Client {
         unsafe { self.api().call::<slot::PJRT_Client_CreateErrorBuffer>(&mut args) }?;
         let raw = read::object(args.buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Client_CreateErrorBuffer::NAME, broken))?;
-        // SAFETY: C3: the plugin made the buffer for us.
+        // SAFETY: C3: the plugin created the buffer for this caller.
         Ok(unsafe { Buffer::new(raw, self.inner().clone(), None) })
     }
 
@@ -202,19 +204,19 @@ impl Client {
         buffer
     }
 
-    /// Sends host data; the outer error means that the plugin did not take it. Where the plugin took it, the event,
-    /// if any, says when it is done with it, whatever became of the buffer.
+    /// Transfers host data. The outer error means that the plugin did not accept it. Otherwise the event, if any, is
+    /// ready when the plugin no longer uses the data, even if the buffer is an error.
     ///
     /// # Safety
     ///
-    /// The elements of `host` are valid for as long as `semantics` ask.
+    /// The elements of `host` are valid as long as `semantics` require.
     unsafe fn send(
         &self,
         host: &HostData<'_>,
         semantics: HostBufferSemantics,
         placement: Placement<'_>,
     ) -> Result<(Result<Buffer, Error>, Option<Event>), Error> {
-        let foreign = || Error::invalid("the data should go to a device or memory of another client");
+        let foreign = || Error::invalid("the device or memory belongs to another client");
         element::check_data(host.shape.element_type, self.api().version())?;
         let mut device = None;
         let mut args = PJRT_Client_BufferFromHostBuffer_Args::new();
@@ -239,7 +241,7 @@ impl Client {
         args.dims = host.shape.dimensions.as_ptr();
         args.num_dims = host.shape.dimensions.len();
         if !host.byte_strides.is_empty() {
-            // XLA 0.106 takes any pointer but null for strides, and aborts when there are none behind it.
+            // XLA 0.106 treats every pointer other than null as strides, and aborts if their number is wrong.
             args.byte_strides = host.byte_strides.as_ptr();
             args.num_byte_strides = host.byte_strides.len();
         }
@@ -249,17 +251,17 @@ impl Client {
         // contract, the dimensions and strides through the call.
         unsafe { self.api().call::<slot::PJRT_Client_BufferFromHostBuffer>(&mut args) }?;
         let done = read::object(args.done_with_host_buffer).ok();
-        // SAFETY: C3: the plugin made the event for us.
+        // SAFETY: C3: the plugin created the event for this caller.
         let done = done.map(|raw| unsafe { Event::new(raw, self.inner().clone()) });
         let buffer = read::object(args.buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Client_BufferFromHostBuffer::NAME, broken))
-            // SAFETY: C3: the plugin made the buffer for us.
+            // SAFETY: C3: the plugin created the buffer for this caller.
             .map(|raw| unsafe { Buffer::new(raw, self.inner().clone(), device) });
         Ok((buffer, done))
     }
 }
 
-/// The shape of that many elements, if they are as many as the dimensions say.
+/// Returns the shape, if the number of elements matches the dimensions.
 fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
     let shape = Shape::new(element::type_of::<T>(), dims);
     match shape.num_elements() {
@@ -279,7 +281,7 @@ fn check_bytes(len: usize, shape: &Shape) -> Result<(), Error> {
     }
 }
 
-/// The strides in bytes, if every element lies within the data.
+/// Returns the strides in bytes, if every element is within the data.
 fn check_strides(len: usize, offset: usize, shape: &Shape, strides: &[i64]) -> Result<Vec<i64>, Error> {
     let rank = shape.dimensions.len();
     if strides.len() != rank {

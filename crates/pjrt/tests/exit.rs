@@ -20,7 +20,7 @@ use real::each_plugin;
 const NOW: Duration = Duration::ZERO;
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(600);
-/// What a child process of these tests is to do.
+/// The task of a child process of these tests.
 const CHILD: &str = "PJRT_EXIT_CHILD";
 
 fn program(client: &Client) -> LoadedExecutable {

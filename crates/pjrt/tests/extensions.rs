@@ -198,7 +198,7 @@ fn a_raw_buffer_is_the_memory_and_keeps_it() {
     assert_eq!(raw.on_device_size().unwrap(), 8);
     assert_eq!(raw.memory().unwrap(), buffer.memory().unwrap());
     assert_eq!(raw.client().platform_name().unwrap(), "all");
-    // SAFETY: nobody else uses the buffer, and it is the device's own.
+    // SAFETY: no other code uses the buffer, and its memory belongs to the device.
     let written = unsafe { raw.write(4, 9i32.to_ne_bytes()) }.unwrap();
     written.wait().unwrap();
     assert_eq!(buffer.to_host::<i32>().unwrap(), [1, 9]);
@@ -206,11 +206,11 @@ fn a_raw_buffer_is_the_memory_and_keeps_it() {
     assert_eq!(block_on(raw.read_async(0, 4).unwrap()).unwrap(), 1i32.to_ne_bytes());
     assert_eq!(raw.read(8, 0).unwrap(), [0u8; 0]);
     let host = raw.host_pointer().unwrap().unwrap().cast::<[i32; 2]>();
-    // SAFETY: nobody writes the buffer now.
+    // SAFETY: no operation writes the buffer now.
     assert_eq!(unsafe { host.read_unaligned() }, [1, 9]);
     for (offset, len) in [(0, 9), (8, 1), (usize::MAX, 2), (0, usize::MAX)] {
         let error = raw.read_async(offset, len).map(drop).unwrap_err();
-        assert!(error.message().contains("are not within the raw buffer's 8"), "{error}");
+        assert!(error.message().contains("are not within the 8 bytes"), "{error}");
         if len < 100 {
             // SAFETY: it is refused.
             let error = unsafe { raw.write(offset, vec![0; len]) }.map(drop).unwrap_err();

@@ -1,4 +1,4 @@
-//! Who keeps whom alive, what may be given to whom, and what is left behind.
+//! Lifetimes of handles, objects of different clients, and destroyed objects.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 

@@ -38,7 +38,7 @@ impl KeyValueStore for Store {
     }
 }
 
-/// What the plugin's function for errors was told last.
+/// The last arguments of the plugin's function for errors.
 static LAST: Mutex<Option<(u32, String)>> = Mutex::new(None);
 
 unsafe extern "C" fn make_error(code: PJRT_Error_Code, message: *const c_char, size: usize) -> *mut PJRT_Error {
@@ -51,7 +51,7 @@ unsafe extern "C" fn make_error(code: PJRT_Error_Code, message: *const c_char, s
 fn the_plugin_reaches_the_store_while_the_client_lives() {
     let fake = Fake::new();
     let store = Arc::new(Store::default());
-    // The options and this handle of the store are gone when the plugin calls.
+    // The options and this handle of the store are dropped before the plugin calls.
     let client = plugin().client(&fake.options().with_key_value_store(store.clone())).unwrap();
     let create = fake.kv.lock().unwrap().unwrap();
     let mut callback_error: PJRT_CallbackError = Some(make_error);

@@ -1,4 +1,4 @@
-//! Loading files: what is no plugin is refused in clear words, and the same file is the same plugin.
+//! Loading files: other files than plugins are errors, and the same file returns the same plugin.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use pjrt::{LoadError, LoadErrorKind, Plugin};
 
 fn load(path: impl AsRef<Path>) -> Result<Plugin, LoadError> {
-    // SAFETY: the files are no libraries, libraries of the system, or those built here, which keep the contract.
+    // SAFETY: the files are not libraries, are libraries of the system, or were built here and keep the contract.
     unsafe { Plugin::load(path) }
 }
 

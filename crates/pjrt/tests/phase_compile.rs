@@ -54,7 +54,7 @@ impl Backend for Device {
 
 /// Compilers and answers that are not destroyed.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
-/// What functions answer when they fail: an error of the plugin's, made for the test.
+/// Functions fail with this error of the plugin, which is made for the test.
 static ERROR: AtomicPtr<PJRT_Error> = AtomicPtr::new(null_mut());
 
 fn answer(texts: Vec<Vec<u8>>) -> (*mut *const c_char, *const usize, usize) {

@@ -85,7 +85,7 @@ fn shardings_are_told_where_there_are_any() {
         let program = compile(client, DOUBLE);
         let executable = program.executable();
         for found in [shardings.parameter_shardings(executable), shardings.output_shardings(executable)] {
-            // A program for one device needs none; who tells one tells as many as there are arrays.
+            // A program for one device needs no shardings. A plugin that reports shardings reports one for each array.
             let found = found.unwrap();
             assert!(found.as_ref().is_none_or(|found| found.len() == 1), "{found:?}");
         }

@@ -109,7 +109,7 @@ fn data_is_row_major_whatever_the_layout() {
     });
 }
 
-/// Aligned as XLA wants data that it does not copy.
+/// Aligned as XLA requires for data that it does not copy.
 #[repr(align(4096))]
 struct Aligned([f32; 1024], Arc<AtomicBool>);
 

@@ -20,7 +20,7 @@ use pjrt_sys::*;
 
 const CODE: &[u8] = b"machine code";
 
-/// What reached `PJRT_Executable_DeserializeAndLoad`, in all tests of this program.
+/// The bytes that reached `PJRT_Executable_DeserializeAndLoad`, in all tests of this program.
 static LOADED: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 unsafe extern "C" fn serialize(args: *mut PJRT_Executable_Serialize_Args) -> *mut PJRT_Error {

@@ -63,8 +63,8 @@ fn a_short_table_is_read_no_further_than_its_size() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(
         error.to_string(),
-        "PJRT_Executable_ParameterMemoryKinds: UNIMPLEMENTED: the plugin, of API 0.81, does not have this function; \
-         it came with 0.102"
+        "PJRT_Executable_ParameterMemoryKinds: UNIMPLEMENTED: the plugin has API 0.81 and lacks this function; \
+         it requires API 0.102"
     );
 }
 
@@ -194,7 +194,7 @@ fn a_short_extension_has_only_the_functions_within_its_size() {
     let exact: &mut [usize] = vec![0usize; 9].leak();
     exact[0] = 72;
     exact[1] = 4;
-    // SAFETY: as long as it says, and with no functions.
+    // SAFETY: the struct has the announced size and no functions.
     let plugin = with_chain(exact.as_mut_ptr().cast());
     let layouts = plugin.extension::<Layouts>().unwrap();
     assert!(!layouts.supports::<ParameterLayouts>());

@@ -45,7 +45,7 @@ fn element_types_newer_than_the_plugin_never_reach_it() {
     let shape = Shape::new(ElementType::F6E2M3FN, [1]);
     let error = client.buffer_from_bytes(&[1], &shape, Placement::Default).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("came with API 0.114"), "{error}");
+    assert!(error.to_string().contains("requires API 0.114"), "{error}");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_copy_can_be_awaited_from_another_thread() {
     assert_eq!(waiting.join().unwrap().unwrap(), [3; 5]);
 }
 
-/// Data that tells when it is dropped.
+/// Data that records its drop.
 struct Watched(Vec<f32>, Arc<AtomicBool>);
 
 impl AsRef<[f32]> for Watched {

@@ -15,15 +15,15 @@ const EXPORT: &[&str] = &["prefix", "descriptor_only"];
 const EXPORT_HELP: &str = "write `export!(path::Plugin)`, and after it where needed `prefix = \"…\"` or \
                            `descriptor_only`";
 
-/// What the arguments say.
+/// The parsed arguments.
 pub(crate) struct Arguments {
-    /// Whether the C functions are defined.
+    /// Whether to define the C functions.
     pub(crate) export: bool,
-    /// What goes before the names of the C functions.
+    /// Prefix of the names of the C functions.
     pub(crate) prefix: Option<String>,
-    /// Whether the plugin is listed by `registered()`.
+    /// Whether `registered()` lists the plugin.
     pub(crate) register: bool,
-    /// Whether only the descriptor is exported, for a plugin without a backend.
+    /// Whether to export only the descriptor, for a plugin without a backend.
     pub(crate) descriptor_only: bool,
     /// The path of the crate `device-plugin`.
     pub(crate) krate: TokenStream,
@@ -87,7 +87,7 @@ pub(crate) fn of_attribute(tokens: TokenStream, errors: &mut Errors) -> Argument
             Some(Expr::Path(path)) if path.qself.is_none() => {
                 let path: Path = path.path;
                 let here = |name: &&Ident| ["crate", "self", "super"].iter().any(|known| name == known);
-                // A name alone is that of a crate, whatever else has it here.
+                // A single name refers to a crate, even if a local item has the same name.
                 let is_crate = path.get_ident().is_some_and(|name| !here(&name));
                 arguments.krate = if is_crate { quote!(::#path) } else { quote!(#path) };
             }
@@ -102,7 +102,7 @@ pub(crate) fn of_attribute(tokens: TokenStream, errors: &mut Errors) -> Argument
     arguments
 }
 
-/// The plugin and arguments of `export!`, after the path of `device-plugin` that the macro's caller puts first.
+/// Parses the plugin and the arguments of `export!`. The path of `device-plugin` precedes them.
 pub(crate) fn of_export(tokens: TokenStream, errors: &mut Errors) -> (Option<Type>, Arguments) {
     let mut arguments = Arguments { export: true, ..Arguments::default() };
     let parse = |input: ParseStream<'_>| {
@@ -141,7 +141,7 @@ pub(crate) fn of_export(tokens: TokenStream, errors: &mut Errors) -> (Option<Typ
     }
 }
 
-/// Hands each argument that is known, and given once, to `each`.
+/// Passes each known argument that occurs once to `each`.
 fn take(
     list: List,
     known: &[&str],
@@ -153,7 +153,7 @@ fn take(
     for Argument { name, value } in list {
         if !known.iter().any(|known| name == known) {
             let hint = hint(&name.to_string(), known.iter().copied(), help);
-            errors.at(&name, format!("`{name}` is no argument here{hint}"));
+            errors.at(&name, format!("unknown argument `{name}`{hint}"));
         } else if seen.contains(&name) {
             errors.at(&name, format!("`{name}` is given twice; leave one out"));
         } else {
@@ -163,7 +163,7 @@ fn take(
     }
 }
 
-/// Text that a C identifier can begin with.
+/// Parses text that can begin a C identifier.
 fn prefix(name: &Ident, value: Option<Expr>, errors: &mut Errors) -> Option<String> {
     let literal: Option<LitStr> = match value {
         Some(Expr::Lit(ExprLit { lit: Lit::Str(literal), .. })) => Some(literal),
@@ -179,7 +179,7 @@ fn prefix(name: &Ident, value: Option<Expr>, errors: &mut Errors) -> Option<Stri
         return Some(text);
     }
     let message =
-        format!("the prefix {text:?} begins no name in C; write a letter, then letters, digits and underscores");
+        format!("the prefix {text:?} cannot begin a C name; write a letter, then letters, digits and underscores");
     errors.at(literal, message);
     None
 }

@@ -1,9 +1,9 @@
-//! All errors of one use, reported at once.
+//! Collects all errors of one use of a macro.
 
 use proc_macro2::TokenStream;
 use syn::Error;
 
-/// Errors in the order they were found.
+/// Errors in the order of detection.
 #[derive(Default)]
 pub(crate) struct Errors(Option<Error>);
 
@@ -24,13 +24,13 @@ impl Errors {
         self.0.is_none()
     }
 
-    /// The `compile_error!` of each.
+    /// Converts each error to a `compile_error!`.
     pub(crate) fn into_tokens(self) -> TokenStream {
         self.0.map(Error::into_compile_error).unwrap_or_default()
     }
 }
 
-/// `; did you mean …?` where a known name is close to the one written, else `; ` and the help.
+/// Returns `; did you mean …?` if a known name is similar, otherwise `; ` and the help.
 pub(crate) fn hint<'a>(written: &str, known: impl IntoIterator<Item = &'a str>, help: &str) -> String {
     let distance = |name: &&str| strsim::osa_distance(written, name);
     match known.into_iter().min_by_key(distance) {

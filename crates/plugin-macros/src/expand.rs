@@ -1,4 +1,4 @@
-//! What the attribute and `export!` add: calls of generic functions, no logic.
+//! The expansions of the attribute and of `export!`: calls of generic functions, without logic.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -8,12 +8,12 @@ use crate::arguments::{self, Arguments};
 use crate::errors::Errors;
 use crate::plugin::{self, Plugin};
 
-/// The item as it was and what the attribute adds, with the errors that say what to write instead.
+/// Expands the attribute to the item, the additions, and the errors with their remedies.
 pub(crate) fn attribute(tokens: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let arguments = arguments::of_attribute(tokens, &mut errors);
     let plugin = plugin::read(item, &arguments.krate, &mut errors);
-    // What can stay does also after an error, so that the rest of the crate is not reported as well.
+    // Keep the valid parts after an error, so that the compiler does not report errors in the rest of the crate.
     match plugin {
         Ok(plugin) => {
             let implementation = &plugin.item;
@@ -29,7 +29,7 @@ pub(crate) fn attribute(tokens: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// The C functions of a plugin that is described elsewhere.
+/// Expands `export!` to the C functions of a plugin.
 pub(crate) fn export(tokens: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let (plugin, arguments) = arguments::of_export(tokens, &mut errors);
@@ -40,12 +40,12 @@ pub(crate) fn export(tokens: TokenStream) -> TokenStream {
     quote! { #functions #errors }
 }
 
-/// What programs call that embed the plugin.
+/// Functions for programs that embed the plugin.
 fn embedding(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     let (ty, conditions, krate) = (&plugin.item.self_ty, &plugin.conditions, &arguments.krate);
     let api = plugin.backend.then(|| {
         quote! {
-            /// The plugin's table, for a program that embeds it.
+            /// Returns the plugin's table, for a program that embeds it.
             pub fn api() -> #krate::StaticApi {
                 #krate::__private::api::<#ty>()
             }
@@ -57,11 +57,11 @@ fn embedding(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
         impl #ty {
             #api
 
-            /// What the plugin says of itself.
+            /// Returns the plugin's description.
             ///
             /// # Errors
             ///
-            /// All faults of the description.
+            /// All errors of the description.
             pub fn descriptor() -> ::core::result::Result<#krate::Descriptor, #krate::Faults> {
                 #krate::__private::descriptor::<#ty>()
             }
@@ -70,7 +70,7 @@ fn embedding(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     }
 }
 
-/// What the linker sees.
+/// Items for the linker.
 fn linking(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     let (ty, conditions, krate) = (&plugin.item.self_ty, &plugin.conditions, &arguments.krate);
     let functions = arguments.export.then(|| functions(ty, arguments, plugin.backend, conditions));
@@ -91,7 +91,7 @@ fn linking(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     }
 }
 
-/// `GetPjrtApi`, where there is a table, and `DevicePlugin_GetDescriptor`.
+/// `GetPjrtApi`, if there is a table, and `DevicePlugin_GetDescriptor`.
 fn functions(ty: &Type, arguments: &Arguments, table: bool, conditions: &[Attribute]) -> TokenStream {
     let krate = &arguments.krate;
     let prefixed = |name: &str| match &arguments.prefix {
@@ -122,7 +122,8 @@ fn functions(ty: &Type, arguments: &Arguments, table: bool, conditions: &[Attrib
             }
         };
 
-        // All of a crate's exported macros lie in one place: a second of the name is an error, in whatever module.
+        // All exported macros of a crate are in one namespace, so a second macro of this name is an error in any
+        // module.
         #(#conditions)*
         #[doc(hidden)]
         #[macro_export]

@@ -1,5 +1,4 @@
-//! `#[device_plugin]` and `export!`, which register and export a plugin; documented where they are used, in
-//! `device-plugin`.
+//! `#[device_plugin]` and `export!`, which register and export a plugin. `device-plugin` re-exports and documents them.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -9,54 +8,54 @@ mod plugin;
 
 use proc_macro::TokenStream;
 
-/// Registers and exports the plugin an implementation of `DevicePlugin` describes.
+/// Registers and exports a plugin, on its implementation of `DevicePlugin`.
 ///
 /// On `impl DevicePlugin for Example` it
 ///
-/// - adds `type Backend = NoBackend;` where there is no backend, because another library drives the device;
-/// - adds `const VERSION`, the crate's version, where there is none;
-/// - adds `Example::descriptor() -> Result<Descriptor, Faults>`, all the plugin says of itself;
-/// - adds, where there is a backend, `Example::api() -> StaticApi`, the table for a program that embeds the plugin (a
-///   framework in Rust hands it to `pjrt::Plugin::from_static`);
-/// - lists the plugin in `device_plugin::registered()` of every program it is linked into; and
-/// - with `export` defines the C functions by which frameworks find the plugin in a shared library.
+/// - adds `type Backend = NoBackend;` if there is no backend, because another library drives the device;
+/// - adds `const VERSION`, the crate's version, if it is missing;
+/// - adds `Example::descriptor() -> Result<Descriptor, Faults>`, the plugin's description;
+/// - adds `Example::api() -> StaticApi` if there is a backend: the table for a program that embeds the plugin (a
+///   framework in Rust passes it to `pjrt::Plugin::from_static`);
+/// - lists the plugin in `device_plugin::registered()` of every program that links it; and
+/// - with `export`, defines the C functions through which frameworks find the plugin in a shared library.
 ///
 /// # Arguments
 ///
 /// | argument | meaning |
 /// |---|---|
-/// | `export` | Defines `DevicePlugin_GetDescriptor` and, where there is a backend, `GetPjrtApi`. |
-/// | `prefix = "acme"` | With `export`: the functions are `acme_DevicePlugin_GetDescriptor` and `acme_GetPjrtApi`, so that one program can link several plugins statically. Frameworks find no plugin in a shared library with prefixed functions alone. |
-/// | `register = false` | Leaves the plugin out of `registered()`. |
-/// | `crate = dp` | The name under which `Cargo.toml` knows `device-plugin`, where it renames it, or a path to it through another crate, such as `framework::device_plugin`. |
+/// | `export` | Defines `DevicePlugin_GetDescriptor` and, if there is a backend, `GetPjrtApi`. |
+/// | `prefix = "acme"` | With `export`: the functions are `acme_DevicePlugin_GetDescriptor` and `acme_GetPjrtApi`, so that one program can link several plugins statically. Frameworks do not find a plugin in a shared library that has only prefixed functions. |
+/// | `register = false` | Omits the plugin from `registered()`. |
+/// | `crate = dp` | The name of `device-plugin` if `Cargo.toml` renames it, or a path to it through another crate, such as `framework::device_plugin`. |
 ///
 /// # Which functions a library exports
 ///
-/// A shared library exports at most one function of a name, and every crate linked into it may define the name at most
-/// once. So `export` belongs into the crate that *is* the shared library. A plugin that is also embedded as a Rust
-/// library leaves its library crate without `export`, and a thin `cdylib` crate exports it by
+/// A shared library exports at most one function of a name, and only one of its crates may define the name. `export`
+/// therefore belongs in the crate that *is* the shared library. If a plugin is also embedded as a Rust library, do not
+/// use `export` in its library crate. Export it from a thin `cdylib` crate with
 /// `device_plugin::export!(path::Example)`.
 ///
-/// A plugin without a backend exports no `GetPjrtApi`: that of its library is the one to call, and a function that
-/// forwards to it would have to load a library behind the framework's back. Such a library is for programs that read
-/// descriptors; JAX and PyTorch/XLA are pointed to the wrapped library by the plugin's Python package.
+/// A plugin without a backend exports no `GetPjrtApi`, because frameworks call that of the wrapped library. A
+/// forwarding function would have to load a library without the framework's knowledge. Such a library is for programs
+/// that read descriptors. The plugin's Python package gives JAX and PyTorch/XLA the path of the wrapped library.
 ///
 /// # Registration
 ///
-/// A registered plugin is known to the program, and no more: nothing of it runs until it is asked for, and creating
-/// clients is the program's decision. Each shared library has a list of its own. So a program that both embeds a
-/// plugin and loads it as a shared library knows it twice, by two tables; `registered()` lists each type once.
-/// A plugin that only a Rust library defines is linked into a program that uses anything of that library; where nothing
-/// else is used, `use example_plugin as _;` links it.
+/// Registration only lists a plugin. Its code does not run until the program uses it, and the program decides when to
+/// create clients. Each shared library has its own list. If a program embeds a plugin and also loads it as a shared
+/// library, the plugin exists twice, with two tables; `registered()` lists each type once. A plugin in a Rust library
+/// is linked if the program uses any item of that library. If it uses no other item, `use example_plugin as _;` links
+/// the library.
 ///
-/// The expansion holds no logic: it calls generic functions of `device-plugin`, and compiles in crates that forbid
+/// The expansion contains no logic. It calls generic functions of `device-plugin`, and compiles in crates that forbid
 /// unsafe code.
 #[proc_macro_attribute]
 pub fn device_plugin(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand::attribute(arguments.into(), item.into()).into()
 }
 
-/// What `device_plugin::export!` calls, with the path of `device-plugin` first.
+/// The implementation of `device_plugin::export!`, which passes the path of `device-plugin` first.
 #[doc(hidden)]
 #[proc_macro]
 pub fn export(tokens: TokenStream) -> TokenStream {

@@ -1,4 +1,4 @@
-//! The implementation the attribute is on: what is wrong with it, and what it says.
+//! Checks and completes the implementation of `DevicePlugin` that has the attribute.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -13,7 +13,7 @@ const USE: &str = "write `#[device_plugin] impl DevicePlugin for Example { … }
 const EITHER: &str = "write `type Backend = …;` where the device is written in Rust, or `fn library() -> Library { \
                       Library::beside(\"libexample.so\") }` where another library drives it";
 
-/// The functions of the trait: name, number of arguments, and how to write each.
+/// The functions of the trait: name, number of arguments, and signature.
 pub(crate) const FUNCTIONS: &[(&str, usize, &str)] = &[
     ("library", 0, "fn library() -> Library"),
     ("capabilities", 0, "fn capabilities() -> Capabilities"),
@@ -31,15 +31,15 @@ pub(crate) const FUNCTIONS: &[(&str, usize, &str)] = &[
 
 /// An implementation of `DevicePlugin`.
 pub(crate) struct Plugin {
-    /// The implementation, without what was wrong and with what was left out.
+    /// The implementation, without invalid members and with the missing ones.
     pub(crate) item: ItemImpl,
-    /// Whether there is a backend to make a table of.
+    /// Whether there is a backend, which needs a table.
     pub(crate) backend: bool,
-    /// Conditions that hold for all that is added, too.
+    /// `cfg` conditions of the implementation, which the additions need, too.
     pub(crate) conditions: Vec<Attribute>,
 }
 
-/// Reads the item. Where it is no implementation that a plugin could be made of, gives back what of it may stay.
+/// Parses the item. If it is not a usable implementation, returns the parts of it that compile.
 pub(crate) fn read(item: TokenStream, krate: &TokenStream, errors: &mut Errors) -> Result<Plugin, TokenStream> {
     let mut item = match implementation(item.clone()) {
         Ok(item) => item,
@@ -61,7 +61,7 @@ pub(crate) fn read(item: TokenStream, krate: &TokenStream, errors: &mut Errors) 
     Ok(Plugin { item, backend, conditions })
 }
 
-/// The implementation, or what is wrong and whether the compiler would take the item all the same.
+/// Parses the implementation, or returns the error and whether the item compiles without the attribute.
 fn implementation(item: TokenStream) -> Result<ItemImpl, (Error, bool)> {
     let wrong = |tokens: &dyn ToTokens, message: &str| (Error::new_spanned(tokens.to_token_stream(), message), true);
     let item = match syn::parse2::<Item>(item).map_err(|error| (error, true))? {
@@ -76,7 +76,7 @@ fn implementation(item: TokenStream) -> Result<ItemImpl, (Error, bool)> {
         return Err(wrong(&item.self_ty, &message));
     };
     if negative.is_some() {
-        let (error, _) = wrong(path, &format!("this says what is no plugin; leave `!` out: {USE}"));
+        let (error, _) = wrong(path, &format!("a negative implementation is not a plugin; remove the `!`: {USE}"));
         return Err((error, false));
     }
     if path.segments.last().is_none_or(|segment| segment.ident != "DevicePlugin") {
@@ -90,7 +90,7 @@ fn implementation(item: TokenStream) -> Result<ItemImpl, (Error, bool)> {
         return Err(wrong(&item.generics, message));
     }
     if let Some(clause) = &item.generics.where_clause {
-        let message = "a plugin is one type, of which nothing is conditional; leave the `where` clause out";
+        let message = "a plugin is one type without conditions; remove the `where` clause";
         return Err(wrong(clause, message));
     }
     let Type::Path(ty) = &*item.self_ty else {
@@ -107,7 +107,7 @@ fn implementation(item: TokenStream) -> Result<ItemImpl, (Error, bool)> {
     Ok(item)
 }
 
-/// The tokens within groups, too.
+/// Returns all tokens, including those within groups.
 fn flat(tree: proc_macro2::TokenTree) -> Vec<proc_macro2::TokenTree> {
     match tree {
         proc_macro2::TokenTree::Group(group) => group.stream().into_iter().flat_map(flat).collect(),
@@ -119,7 +119,7 @@ fn is_cfg(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr")
 }
 
-/// The token by which a reader finds the item.
+/// Returns the token that identifies the item in an error.
 fn first_token(item: &Item) -> TokenStream {
     let past_attributes = |item: &Item| -> Option<TokenStream> {
         Some(match item {
@@ -134,7 +134,7 @@ fn first_token(item: &Item) -> TokenStream {
     past_attributes(item).unwrap_or_else(|| item.to_token_stream().into_iter().take(1).collect())
 }
 
-/// Checks a member; one that would only make the compiler complain again goes.
+/// Checks a member. Removes it if it would only cause a second error of the compiler.
 fn keep(member: &mut ImplItem, errors: &mut Errors) -> bool {
     match member {
         ImplItem::Const(constant) => match constant.ident.to_string().as_str() {
@@ -209,13 +209,13 @@ fn is_name(text: &str) -> bool {
         && characters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// The nearest name that does.
+/// Returns the most similar valid name.
 fn fitted(text: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     text.trim().chars().map(fit).collect()
 }
 
-/// Whether the attribute can see that a member is there: what it adds depends on it.
+/// Checks that a member has no `cfg` condition, because the additions depend on its presence.
 fn decided(attributes: &[Attribute], member: &str, errors: &mut Errors) {
     if let Some(cfg) = attributes.iter().find(|attribute| is_cfg(attribute)) {
         let message = format!(
@@ -243,7 +243,7 @@ fn known_function(function: &mut ImplItemFn, errors: &mut Errors) -> bool {
         false
     };
     if let Some(FnArg::Receiver(receiver)) = signature.inputs.first() {
-        return fault(receiver, format!("`{name}` takes no `self`, for a plugin is a type and not a value"));
+        return fault(receiver, format!("`{name}` takes no `self`, because a plugin is a type and not a value"));
     }
     if let Some(word) = &signature.asyncness {
         return fault(word, format!("`{name}` is not asynchronous"));
@@ -252,7 +252,7 @@ fn known_function(function: &mut ImplItemFn, errors: &mut Errors) -> bool {
         return fault(word, format!("`{name}` is safe"));
     }
     if let Some(word) = &signature.constness {
-        return fault(word, format!("`{name}` is no constant function"));
+        return fault(word, format!("`{name}` is not a constant function"));
     }
     if let Some(abi) = &signature.abi {
         return fault(abi, format!("`{name}` is a Rust function"));
@@ -279,7 +279,7 @@ fn known_function(function: &mut ImplItemFn, errors: &mut Errors) -> bool {
     true
 }
 
-/// Adds what traits have no default for, and tells whether there is a backend.
+/// Adds members that a trait cannot provide by default. Returns whether there is a backend.
 fn complete(item: &mut ItemImpl, krate: &TokenStream, says_library: bool, errors: &mut Errors) -> bool {
     let path = item.trait_.as_ref().map(|(_, path, _)| path.clone());
     let says = |item: &ItemImpl, name: &str| {
@@ -312,7 +312,7 @@ fn complete(item: &mut ItemImpl, krate: &TokenStream, says_library: bool, errors
         _ => None,
     });
     let Some(backend) = backend else {
-        // One with a fault of its own is gone, and its fault told.
+        // An invalid name is already removed and reported.
         if !says_library {
             errors.at(path.to_token_stream(), format!("the plugin has neither a backend nor a library; {EITHER}"));
         }

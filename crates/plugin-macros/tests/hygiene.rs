@@ -18,7 +18,7 @@ extern crate std;
 
 /// Names an expansion might take for those of the standard library.
 pub mod shadowed {
-    #![allow(missing_docs, dead_code, non_camel_case_types, reason = "they only stand in the way")]
+    #![allow(missing_docs, dead_code, non_camel_case_types, reason = "they only cause conflicts")]
 
     /// The plugin.
     pub struct Example;

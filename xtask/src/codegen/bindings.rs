@@ -11,11 +11,11 @@ use syn::visit_mut::VisitMut;
 
 use crate::Error;
 
-/// What bindgen made of the headers.
+/// The output of bindgen for the headers.
 pub(crate) struct Bindings {
     /// Formatted source text.
     pub(crate) text: String,
-    /// The same, parsed.
+    /// The parsed text.
     pub(crate) file: syn::File,
     /// `X_STRUCT_SIZE` of every struct X, as the C compiler computed it.
     pub(crate) struct_sizes: BTreeMap<String, u64>,
@@ -84,8 +84,8 @@ pub(crate) fn generate(headers: &Path) -> Result<Bindings, Error> {
     Ok(Bindings { text: format!("{FIRST_LINES}{}", prettyplease::unparse(&file)), file, struct_sizes })
 }
 
-/// Replaces `bool` by `pjrt_sys::Bool`, which every byte is a valid value of, and makes every struct `Copy`, which
-/// bindgen does not for structs it takes for C++ classes; all of them are plain C data.
+/// Replaces `bool` by `pjrt_sys::Bool`, for which every byte is valid, and makes every struct `Copy`. All structs are
+/// plain C data, but bindgen treats some as C++ classes.
 struct Tidy;
 
 impl VisitMut for Tidy {

@@ -1,14 +1,14 @@
-//! Since when: the API minor in which each slot and each late field appeared.
+//! The ledger: the API minor that added each slot and each later field.
 //!
-//! Slots come from the API's own CHANGELOG, which names most of them; [`SLOTS`] holds those it describes without
-//! naming. Fields added to a struct that older callers already send are in [`FIELDS`], each entry checked against
-//! the CHANGELOG section of its minor.
+//! Slots come from the API's own CHANGELOG, which names most of them. [`SLOTS`] lists those that it describes without
+//! naming. [`FIELDS`] lists fields that were added to an existing struct. Each entry is checked against the CHANGELOG
+//! section of its minor.
 
 use std::collections::BTreeMap;
 
 use crate::Error;
 
-/// Slots whose CHANGELOG entry does not spell their name.
+/// Slots whose CHANGELOG entry does not contain their name.
 const SLOTS: &[(&str, u64)] = &[
     ("PJRT_Memory_Kind_Id", 48),
     ("PJRT_ExecuteContext_Create", 52),
@@ -70,8 +70,9 @@ pub(crate) const FIELDS: &[(&str, &str, u64, &str)] = &[
     ("PJRT_Device_MemoryStats_Args", "peak_allocated_bytes", 113, "peak_allocated_bytes"),
 ];
 
-/// Structs whose users announced less than they had, because the header's size constant was not raised with the fields:
-/// the smallest size seen, in bytes, and how many bytes a user that announces it is known to have.
+/// Structs whose callers announce a smaller size than they have, because the header's size constant was not raised with
+/// the fields. Each entry has the smallest observed size in bytes, and the number of bytes that such callers are known
+/// to have.
 pub(crate) const ANNOUNCED: &[(&str, u64, u64)] = &[
     // Ends after `alias_size_in_bytes` in 0.81, where the struct had six fields more.
     ("PJRT_Executable_GetCompiledMemoryStats_Args", 56, 56),
@@ -92,7 +93,7 @@ pub(crate) fn slots(names: &[String], changelog: &str) -> Result<Vec<u64>, Error
     }
     for (name, _) in SLOTS {
         if !names.iter().any(|n| n == name) {
-            return Err(format!("the ledger names {name}, which is no slot").into());
+            return Err(format!("the ledger names {name}, which is not a slot").into());
         }
     }
     check_order(names, &minors)?;

@@ -198,7 +198,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "colon",
         pattern: r": (it|they|nobody|none|there (is|are)) ",
-        except: r"(?i)\b(note|remember|important|caution|warning|example|SAFETY): |^\d+: ",
+        except: r"(?i)\b(note|remember|important|caution|warning|example|SAFETY|[A-Z]\d+): |^\d+: ",
         messages: false,
         remedy: "write two sentences, or \"because\"",
         example: ("It is counted: nobody frees it.", "It is counted. The last owner frees it."),

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::execute_context::ExecuteContext;
 use crate::plugin::Plugin;
 
-/// Functions about custom calls: code that programs call by name, and data that a run hands to it.
+/// Functions for custom calls: code that programs call by name, and the data that a run passes to it.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_FFI_Extension")]
 pub struct Ffi(Functions<PJRT_FFI_Extension>);
@@ -25,23 +25,25 @@ impl PluginExtension for Ffi {
 }
 
 impl Ffi {
-    /// Whether the plugin's extension has that function; extensions of older plugins are shorter.
+    /// Whether the plugin's extension has that function; extension structs of older plugins are shorter.
     pub fn supports<S: Slot<Table = PJRT_FFI_Extension>>(&self) -> bool {
         self.0.supports::<S>()
     }
 
-    /// Registers a type of user data for the process and gives its id: the one asked for, or one that the plugin
-    /// chooses. The data stays the caller's; the plugin frees none of it.
+    /// Registers a type of user data for the process. Returns the requested id, or one that the plugin chooses. The
+    /// caller keeps ownership of the data.
     ///
     /// # Errors
     ///
-    /// An id of 0, which stands for none, and what the plugin reports, such as a name that has another id.
+    /// An id of 0, or an error of the plugin, such as a name with another id.
     #[doc(alias = "PJRT_FFI_Type_Register")]
     pub fn register_type(&self, name: &str, id: Option<i64>) -> Result<i64, Error> {
         if id == Some(0) {
-            return Err(Error::invalid(format!("0 is no id of a type, {name:?}; it asks the plugin to choose one")));
+            return Err(Error::invalid(format!(
+                "0 is not a valid id for the type {name:?}; pass None to let the plugin choose one"
+            )));
         }
-        // No functions: there is nothing for the plugin to free.
+        // The plugin frees nothing, so it needs no functions.
         let mut info = PJRT_FFI_Type_Info { deleter: None, serialize: None, deserialize: None };
         let mut args = PJRT_FFI_Type_Register_Args::new();
         args.type_name = name.as_ptr().cast::<c_char>();
@@ -53,17 +55,17 @@ impl Ffi {
         Ok(args.type_id)
     }
 
-    /// Registers the handler of a custom call for the process: `target` as programs name it, on a platform as
-    /// [`Client::platform_name`](crate::Client::platform_name) says it (XLA's CPU plugins call theirs `Host` here).
+    /// Registers the handler of a custom call for the process. `target` is the name in programs. `platform` is the name
+    /// from [`Client::platform_name`](crate::Client::platform_name), except that XLA's CPU plugins use `Host` here.
     ///
     /// # Errors
     ///
-    /// What the plugin reports, such as a target that has another handler.
+    /// An error of the plugin, such as a target with another handler.
     ///
     /// # Safety
     ///
-    /// `handler` is an `XLA_FFI_Handler*`, in the frame of the version of XLA's FFI that the plugin speaks, and stays
-    /// callable, from any thread, until the process ends. `traits` tell the truth about it.
+    /// `handler` is an `XLA_FFI_Handler*`, for the version of XLA's FFI that the plugin uses. It stays callable, from
+    /// any thread, until the process ends. `traits` describe it correctly.
     #[doc(alias = "PJRT_FFI_Register_Handler")]
     pub unsafe fn register_handler(
         &self,
@@ -83,16 +85,16 @@ impl Ffi {
         unsafe { self.0.call::<function::PJRT_FFI_Register_Handler>(&mut args) }
     }
 
-    /// Adds user data of a registered type to a context, for the handlers of the runs that are given it.
+    /// Adds user data of a registered type to a context, for the handlers of runs with that context.
     ///
     /// # Errors
     ///
-    /// A context of another plugin, and what the plugin reports, such as data of that type that is there already.
+    /// A context of another plugin, or an error of the plugin, such as existing data of that type.
     ///
     /// # Safety
     ///
-    /// `data` points to what the handlers of these runs take for a value of that type, until the context is destroyed
-    /// and the runs have ended; any thread may use it.
+    /// `data` points to a value of the type that the handlers of these runs expect. It stays valid until the context is
+    /// destroyed and the runs have ended. Any thread may use it.
     #[doc(alias = "PJRT_FFI_UserData_Add")]
     pub unsafe fn add_user_data(
         &self,
@@ -109,7 +111,7 @@ impl Ffi {
     }
 }
 
-/// What is true of a handler: bits of `PJRT_FFI_Handler_TraitsBits`.
+/// Properties of a handler: bits of `PJRT_FFI_Handler_TraitsBits`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandlerTraits(pub u32);
 

@@ -1,4 +1,4 @@
-//! What every group of functions does with its table.
+//! Access to the table of an extension.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::handle::Foreign;
 use crate::plugin::Plugin;
 
-/// A plugin's extension: a copy of its struct, zero where the plugin's is shorter than ours.
+/// A plugin's extension: a copy of its struct. If it is shorter than ours, the rest is zero.
 #[derive(Clone)]
 pub(crate) struct Functions<E> {
     pub(crate) plugin: Plugin,
@@ -17,7 +17,7 @@ pub(crate) struct Functions<E> {
 }
 
 impl<E: Extension> Functions<E> {
-    /// The plugin's extension of that type; none where it does not offer it.
+    /// Returns the plugin's extension of this type, if it has one.
     pub(crate) fn of(plugin: &Plugin) -> Option<Self> {
         let table = plugin.extension_nodes().iter().find_map(|node| node.copy::<E>())?;
         Some(Self { plugin: plugin.clone(), table })
@@ -27,12 +27,12 @@ impl<E: Extension> Functions<E> {
         S::get(&self.table.0).is_some()
     }
 
-    /// Refuses objects of other plugins.
+    /// Rejects objects of other plugins.
     pub(crate) fn check(&self, api: &Api) -> Result<(), Error> {
         if std::ptr::eq(api, self.plugin.api()) {
             return Ok(());
         }
-        Err(Error::invalid("an extension of one plugin was asked about an object of another"))
+        Err(Error::invalid("the extension and the object belong to different plugins"))
     }
 
     /// Calls a function of the extension.

@@ -1,4 +1,4 @@
-//! `PJRT_Layouts_Extension`: how arrays lie in a device's memory.
+//! `PJRT_Layouts_Extension`: layouts of arrays in a device's memory.
 
 use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
@@ -15,7 +15,7 @@ use crate::query::serialized;
 use crate::read;
 use crate::topology::TopologyDescription;
 
-/// Functions about layouts. A layout is text in XLA's notation, such as `{1,0}`.
+/// Functions for layouts. A layout is text in XLA's notation, such as `{1,0}`.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Layouts_Extension")]
 pub struct Layouts(Functions<PJRT_Layouts_Extension>);
@@ -29,16 +29,16 @@ impl PluginExtension for Layouts {
 }
 
 impl Layouts {
-    /// Whether the plugin's extension has that function; extensions of older plugins are shorter.
+    /// Whether the plugin's extension has that function; extension structs of older plugins are shorter.
     pub fn supports<S: Slot<Table = PJRT_Layouts_Extension>>(&self) -> bool {
         self.0.supports::<S>()
     }
 
-    /// The layout a client gives arrays of that shape.
+    /// The default layout of a client for arrays of a shape.
     ///
     /// # Errors
     ///
-    /// A client of another plugin, a token, extents that make no array, and what the plugin reports.
+    /// A client of another plugin, a token, invalid extents, or an error of the plugin.
     #[doc(alias = "PJRT_Layouts_PJRT_Client_GetDefaultLayout")]
     pub fn default_layout(&self, client: &Client, shape: &Shape) -> Result<String, Error> {
         self.0.check(client.api())?;
@@ -50,7 +50,7 @@ impl Layouts {
         args.num_dims = shape.dimensions.len();
         // SAFETY: C2: the client is live and of this plugin; the dimensions live through the call.
         unsafe { self.0.call::<function::PJRT_Layouts_PJRT_Client_GetDefaultLayout>(&mut args) }?;
-        // SAFETY: C3: the plugin made the layout for us.
+        // SAFETY: C3: the plugin created the layout for this caller.
         unsafe { self.take(function::PJRT_Layouts_PJRT_Client_GetDefaultLayout::NAME, args.layout) }
     }
 
@@ -58,7 +58,7 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// A buffer of another plugin, and what the plugin reports.
+    /// A buffer of another plugin, or an error of the plugin.
     #[doc(alias = "PJRT_Layouts_PJRT_Buffer_MemoryLayout")]
     pub fn buffer_layout(&self, buffer: &Buffer) -> Result<String, Error> {
         self.0.check(buffer.handle().api())?;
@@ -66,15 +66,15 @@ impl Layouts {
         args.buffer = buffer.live()?.as_ptr();
         // SAFETY: C2: the buffer is live and of this plugin.
         unsafe { self.0.call::<function::PJRT_Layouts_PJRT_Buffer_MemoryLayout>(&mut args) }?;
-        // SAFETY: C3: the plugin made the layout for us.
+        // SAFETY: C3: the plugin created the layout for this caller.
         unsafe { self.take(function::PJRT_Layouts_PJRT_Buffer_MemoryLayout::NAME, args.layout) }
     }
 
-    /// The layout devices of a topology give arrays of that shape.
+    /// The default layout of a topology's devices for arrays of a shape.
     ///
     /// # Errors
     ///
-    /// A topology of another plugin, a token, extents that make no array, and what the plugin reports.
+    /// A topology of another plugin, a token, invalid extents, or an error of the plugin.
     #[doc(alias = "PJRT_Layouts_PJRT_Topology_GetDefaultLayout")]
     pub fn topology_default_layout(&self, topology: &TopologyDescription, shape: &Shape) -> Result<String, Error> {
         self.0.check(topology.handle().api())?;
@@ -86,7 +86,7 @@ impl Layouts {
         args.num_dims = shape.dimensions.len();
         // SAFETY: C2: the topology is live and of this plugin; the dimensions live through the call.
         unsafe { self.0.call::<function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout>(&mut args) }?;
-        // SAFETY: C3: the plugin made the layout for us.
+        // SAFETY: C3: the plugin created the layout for this caller.
         unsafe { self.take(function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout::NAME, args.layout) }
     }
 
@@ -94,7 +94,7 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// An executable of another plugin, and what the plugin reports.
+    /// An executable of another plugin, or an error of the plugin.
     #[doc(alias = "PJRT_Layouts_PJRT_Executable_GetOutputLayouts")]
     pub fn output_layouts(&self, executable: &Executable) -> Result<Vec<String>, Error> {
         type Function = function::PJRT_Layouts_PJRT_Executable_GetOutputLayouts;
@@ -110,11 +110,11 @@ impl Layouts {
         layouts.iter().map(|layout| unsafe { self.serialize(*layout) }).collect()
     }
 
-    /// The layouts a program expects its arguments in.
+    /// The layouts of a program's parameters.
     ///
     /// # Errors
     ///
-    /// An executable of another plugin, and what the plugin reports.
+    /// An executable of another plugin, or an error of the plugin.
     #[doc(alias = "PJRT_Layouts_PJRT_Executable_GetParameterLayouts")]
     pub fn parameter_layouts(&self, executable: &Executable) -> Result<Vec<String>, Error> {
         // SAFETY: C3: the executable is live.
@@ -133,7 +133,7 @@ impl Layouts {
         layouts.map_err(|broken| Error::malformed(Function::NAME, broken))
     }
 
-    /// Refuses shapes that XLA's plugins do not survive.
+    /// Rejects shapes that crash XLA's plugins.
     fn check_shape(&self, shape: &Shape) -> Result<(), Error> {
         if shape.element_type == ElementType::Token {
             return Err(Error::invalid("a token has no layout"));
@@ -144,19 +144,19 @@ impl Layouts {
         element::check(shape.element_type, self.0.plugin.api_version())
     }
 
-    /// The text of a layout, which is destroyed.
+    /// Returns the text of a layout and destroys the layout.
     ///
     /// # Safety
     ///
     /// `layout` is null or a live layout of this plugin that the caller owns.
     unsafe fn take(&self, function: &'static str, layout: *mut PJRT_Layouts_MemoryLayout) -> Result<String, Error> {
-        // There is nothing to destroy where there is no layout, and plugins do not expect to be asked.
+        // Plugins crash on the destruction of a null layout, so check first.
         let layout = read::object(layout).map_err(|broken| Error::malformed(function, broken))?;
         // SAFETY: this function's contract.
         let text = unsafe { self.serialize(layout.as_ptr()) };
         let mut args = PJRT_Layouts_MemoryLayout_Destroy_Args::new();
         args.layout = layout.as_ptr();
-        // SAFETY: C2: the layout is live and given up.
+        // SAFETY: C2: the layout is live and not used afterwards.
         unsafe { self.0.call::<function::PJRT_Layouts_MemoryLayout_Destroy>(&mut args) }?;
         text
     }
@@ -172,7 +172,7 @@ impl Layouts {
         // SAFETY: C2: the layout is live.
         unsafe { self.0.call::<Function>(&mut args) }?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
-        // SAFETY: the call gave all four.
+        // SAFETY: the call returned all four arguments.
         let bytes =
             unsafe { serialized(Function::NAME, bytes, len, args.serialized_layout, args.serialized_layout_deleter) }?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

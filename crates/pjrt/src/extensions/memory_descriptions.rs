@@ -1,4 +1,4 @@
-//! `PJRT_MemoryDescriptions_Extension`: the memories of devices that need not be present.
+//! `PJRT_MemoryDescriptions_Extension`: the memories of devices that may be absent.
 
 use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::plugin::Plugin;
 use crate::read;
 
-/// Functions about the memories that a described device has, for programs that are compiled ahead of time.
+/// Functions for the memories of described devices, for ahead-of-time compilation.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_MemoryDescriptions_Extension")]
 pub struct MemoryDescriptions(Functions<PJRT_MemoryDescriptions_Extension>);
@@ -22,14 +22,14 @@ impl PluginExtension for MemoryDescriptions {
     }
 }
 
-/// A kind of memory that a device has.
+/// A memory kind of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryDescription {
-    /// The platform's name for it, such as `device` or `pinned_host`.
+    /// The platform's name of the kind, such as `device` or `pinned_host`.
     pub kind: String,
-    /// The platform's number for it.
+    /// The platform's number of the kind.
     pub kind_id: i32,
-    /// Whether data is there when nothing else is said.
+    /// Whether this is the default memory.
     pub is_default: bool,
 }
 
@@ -43,7 +43,7 @@ impl MemoryDescriptions {
     ///
     /// # Errors
     ///
-    /// A description of another plugin, and what the plugin reports.
+    /// A description of another plugin, or an error of the plugin.
     #[doc(alias = "PJRT_DeviceDescription_MemoryDescriptions")]
     pub fn memories(&self, device: &DeviceDescription) -> Result<Vec<MemoryDescription>, Error> {
         type Function = function::PJRT_DeviceDescription_MemoryDescriptions;
@@ -59,7 +59,7 @@ impl MemoryDescriptions {
             let raw = read::object(raw.cast_mut()).map_err(malformed)?;
             // SAFETY: C3: it lives as long as the description.
             let (kind, kind_id) = unsafe { self.kind(raw.as_ptr()) }?;
-            // The size of all ones that says that there is no default is no index.
+            // If there is no default, the index is the maximum, which no memory has.
             Ok(MemoryDescription { kind, kind_id, is_default: index == args.default_memory_index })
         };
         all.iter().enumerate().map(one).collect()

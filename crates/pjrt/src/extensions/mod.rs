@@ -1,4 +1,4 @@
-//! Optional groups of functions, one file each: `plugin.extension::<Layouts>()`.
+//! Extensions (optional groups of functions), one file each: `plugin.extension::<Layouts>()`.
 
 mod ffi;
 mod functions;
@@ -28,7 +28,7 @@ mod sealed {
 
 /// An optional group of functions; see [`Plugin::extension`].
 pub trait PluginExtension: Sized + sealed::Sealed {
-    /// The plugin's group; none where it does not offer it.
+    /// Returns the plugin's extension of this type, if it has one.
     fn of(plugin: &Plugin) -> Option<Self>;
 }
 
@@ -61,7 +61,7 @@ const NAMES: [&str; 25] = [
     "XlaTransform",
 ];
 
-/// Name of an extension type; none for a number newer than this crate.
+/// Name of an extension type. `None` if the number is newer than this crate.
 pub fn name(ty: u32) -> Option<&'static str> {
     NAMES.get(usize::try_from(ty).ok()?).copied()
 }

@@ -15,7 +15,7 @@ use crate::plugin::Plugin;
 use crate::read;
 use crate::topology::TopologyDescription;
 
-/// Functions that run a compiler's phases one by one, so that what lies between them can be kept or looked at.
+/// Functions that run a compiler's phases one by one, so that intermediate programs can be stored or inspected.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_PhaseCompile_Extension")]
 pub struct PhaseCompile(Functions<PJRT_PhaseCompile_Extension>);
@@ -44,7 +44,7 @@ impl PhaseCompile {
     ///
     /// # Errors
     ///
-    /// What the plugin reports: many offer the extension without a compiler that has phases.
+    /// An error of the plugin. Many plugins have the extension without a compiler.
     #[doc(alias = "PJRT_PhaseCompile_Get_Compiler")]
     pub fn compiler(&self) -> Result<PhaseCompiler, Error> {
         type Function = function::PJRT_PhaseCompile_Get_Compiler;
@@ -57,15 +57,15 @@ impl PhaseCompile {
         unsafe { self.0.call::<Function>(&mut args) }?;
         let raw = read::object(args.phase_compiler.cast_mut());
         let raw = raw.map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin made the compiler for us.
+        // SAFETY: C3: the plugin created the compiler for this caller.
         Ok(PhaseCompiler(unsafe { Owned::new(raw, self.clone()) }))
     }
 
-    /// Copies of byte strings that the plugin allocated for one answer; the plugin's are freed.
+    /// Copies byte strings that the plugin allocated for one answer, and frees the originals.
     ///
     /// # Safety
     ///
-    /// A call of `function` that succeeded gave all three.
+    /// A successful call of `function` returned all three.
     unsafe fn take(
         &self,
         function: &'static str,
@@ -80,7 +80,7 @@ impl PhaseCompile {
         {
             let mut args = PJRT_PhaseCompile_C_Buffers_Destroy_Args::new();
             (args.char_buffers, args.char_buffer_sizes, args.num_char_buffers) = (bytes, sizes, count);
-            // SAFETY: C2, C3: these are the arrays of one answer, given up once.
+            // SAFETY: C2, C3: these are the arrays of one answer, destroyed once.
             unsafe { destroy(&mut args) };
         }
         copies
@@ -112,20 +112,20 @@ unsafe impl Destroy<PhaseCompile> for PJRT_PhaseCompiler {
         if let Some(destroy) = owner.0.table.0.phase_compile_destroy_compiler {
             let mut args = PJRT_PhaseCompile_Destroy_Compiler_Args::new();
             args.phase_compiler = raw;
-            // SAFETY: C2: the only input is an object that is live and given up, by this function's contract.
+            // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
             unsafe { destroy(&mut args) };
         }
         Ok(())
     }
 }
 
-/// A compiler that has phases.
+/// A compiler with phases.
 #[derive(Debug)]
 #[doc(alias = "PJRT_PhaseCompiler")]
 pub struct PhaseCompiler(Owned<PJRT_PhaseCompiler, PhaseCompile>);
 
 impl PhaseCompiler {
-    /// The names of the phases, in their order.
+    /// The names of the phases, in the order of execution.
     #[doc(alias = "PJRT_PhaseCompile_Get_PhaseNames")]
     pub fn phase_names(&self) -> Result<Vec<String>, Error> {
         type Function = function::PJRT_PhaseCompile_Get_PhaseNames;
@@ -134,18 +134,18 @@ impl PhaseCompiler {
         let functions = self.0.owner();
         // SAFETY: C2: the compiler is live.
         unsafe { functions.0.call::<Function>(&mut args) }?;
-        // SAFETY: the call gave all three.
+        // SAFETY: the call returned all three arguments.
         let names =
             unsafe { functions.take(Function::NAME, args.phase_names, args.phase_names_sizes, args.num_phase_names) }?;
         Ok(names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
     }
 
-    /// Runs phases on programs, each a serialized `xla.PjRtPartialProgramProto` message, and gives what comes out.
+    /// Runs phases on programs, each a serialized `xla.PjRtPartialProgramProto` message, and returns the resulting
+    /// programs.
     ///
     /// # Errors
     ///
-    /// A topology of another plugin, and what the plugin reports, such as phases it does not have or that do not follow
-    /// one another.
+    /// A topology of another plugin, or an error of the plugin, such as unknown phases or a wrong order.
     #[doc(alias = "PJRT_PhaseCompile_Run_Phase")]
     pub fn run_phases(
         &self,
@@ -179,7 +179,7 @@ impl PhaseCompiler {
         // call.
         unsafe { functions.0.call::<Function>(&mut args) }?;
         let (programs, sizes, count) = (args.output_programs, args.output_programs_sizes, args.num_output_programs);
-        // SAFETY: the call gave all three.
+        // SAFETY: the call returned all three arguments.
         unsafe { functions.take(Function::NAME, programs, sizes, count) }
     }
 }

@@ -1,5 +1,4 @@
-//! `PJRT_Profiler_Extension`: what the plugin does while a profile runs. Its functions are in a table of their own, with
-//! errors of their own.
+//! `PJRT_Profiler_Extension`: profiles of the plugin. It has a separate table, with a separate type of errors.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -14,7 +13,7 @@ use crate::handle::{Destroy, Foreign, Owned, Owner};
 use crate::plugin::Plugin;
 use crate::read;
 
-/// Takes profiles of what the plugin and its devices do.
+/// Records profiles of the plugin and its devices.
 #[derive(Clone)]
 #[doc(alias = "PJRT_Profiler_Extension")]
 #[doc(alias = "PLUGIN_Profiler_Api")]
@@ -34,7 +33,7 @@ impl PluginExtension for Profiler {
         }
         // SAFETY: C1: a table begins with its size.
         let struct_size = unsafe { table.cast::<usize>().read() };
-        // Older plugins have fewer functions; a size between two would give half a pointer.
+        // Older plugins have fewer functions. A size that ends within a slot hides that slot.
         let known = struct_size.min(PLUGIN_Profiler_Api::STRUCT_SIZE) / size_of::<usize>() * size_of::<usize>();
         let mut copy = PLUGIN_Profiler_Api::new();
         // SAFETY: C1: the table is readable for the size it announces; ours has at least `known` bytes.
@@ -47,11 +46,11 @@ impl PluginExtension for Profiler {
 type Function<A> = unsafe extern "C" fn(*mut A) -> *mut PLUGIN_Profiler_Error;
 
 impl Profiler {
-    /// Begins a profile. `options` is a serialized `tensorflow.ProfileOptions` message; none of it is needed.
+    /// Starts a profile. `options` is a serialized `tensorflow.ProfileOptions` message, which may be empty.
     ///
     /// # Errors
     ///
-    /// What the plugin reports, such as a profile that runs already.
+    /// An error of the plugin, such as a profile that is already running.
     #[doc(alias = "PLUGIN_Profiler_Create")]
     #[doc(alias = "PLUGIN_Profiler_Start")]
     pub fn start(&self, options: &[u8]) -> Result<Profile, Error> {
@@ -62,7 +61,7 @@ impl Profiler {
         // SAFETY: C2: the options live through the call.
         unsafe { self.call(CREATE, self.table.0.create, &mut args) }?;
         let raw = read::object(args.profiler).map_err(|broken| Error::malformed(CREATE, broken))?;
-        // SAFETY: C3: the plugin made the profiler for us.
+        // SAFETY: C3: the plugin created the profiler for this caller.
         let raw = unsafe { Owned::new(raw, self.clone()) };
         let mut args = PLUGIN_Profiler_Start_Args::new();
         args.profiler = raw.as_ptr();
@@ -88,7 +87,7 @@ impl Profiler {
         }
     }
 
-    /// Turns an error of the table's own kind into an owned one and destroys it.
+    /// Converts an error of this table to an owned one and destroys it.
     ///
     /// # Safety
     ///
@@ -154,12 +153,12 @@ unsafe impl Destroy<Profiler> for PLUGIN_Profiler {
     unsafe fn destroy(owner: &Profiler, raw: *mut Self) -> Result<(), Error> {
         let mut args = PLUGIN_Profiler_Destroy_Args::new();
         args.profiler = raw;
-        // SAFETY: C2: the only input is an object that is live and given up, by this function's contract.
+        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
         unsafe { owner.call("PLUGIN_Profiler_Destroy", owner.table.0.destroy, &mut args) }
     }
 }
 
-/// A profile that runs. Dropped before [`Profile::stop`], it ends and what it recorded is lost.
+/// A running profile. If it is dropped before [`Profile::stop`], it ends and its records are lost.
 #[must_use = "the profile ends when this is dropped"]
 #[derive(Debug)]
 #[doc(alias = "PLUGIN_Profiler")]
@@ -168,7 +167,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Ends the profile and gives what it recorded: a serialized `tensorflow.profiler.XSpace` message, which TensorBoard
+    /// Ends the profile and returns its records: a serialized `tensorflow.profiler.XSpace` message, which TensorBoard
     /// and XProf read from a file whose name ends in `.xplane.pb`.
     #[doc(alias = "PLUGIN_Profiler_Stop")]
     #[doc(alias = "PLUGIN_Profiler_CollectData")]
@@ -181,20 +180,20 @@ impl Profile {
         unsafe { profiler.call("PLUGIN_Profiler_Stop", profiler.table.0.stop, &mut args) }?;
         let mut args = PLUGIN_Profiler_CollectData_Args::new();
         args.profiler = self.raw.as_ptr();
-        // SAFETY: C2: the profiler is live; without a buffer the function answers the size.
+        // SAFETY: C2: the profiler is live; without a buffer the function returns the size.
         unsafe { profiler.call(COLLECT, profiler.table.0.collect_data, &mut args) }?;
         if args.buffer.is_null() {
             let mut bytes = vec![0u8; args.buffer_size_in_bytes];
             args.buffer = bytes.as_mut_ptr();
-            // SAFETY: C2: the profiler is live, and the buffer as long as the function asked for.
+            // SAFETY: C2: the profiler is live, and the buffer has the returned size.
             unsafe { profiler.call(COLLECT, profiler.table.0.collect_data, &mut args) }?;
             if args.buffer == bytes.as_mut_ptr() {
                 bytes.truncate(args.buffer_size_in_bytes);
                 return Ok(bytes);
             }
         }
-        // Plugins give memory of their own, beside what the header says.
-        // SAFETY: C3: it lives as long as the profiler, and is copied before that ends.
+        // Contrary to the header, plugins return their own memory. SAFETY: C3: it lives as long as the profiler, and is
+        // copied before that ends.
         let bytes = unsafe { read::slice(args.buffer.cast_const(), args.buffer_size_in_bytes) };
         bytes.map(<[u8]>::to_vec).map_err(|broken| Error::malformed(COLLECT, broken))
     }

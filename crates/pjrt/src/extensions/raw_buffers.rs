@@ -1,4 +1,4 @@
-//! `PJRT_RawBuffer_Extension`: buffers as the bytes they are on the device.
+//! `PJRT_RawBuffer_Extension`: buffers as bytes in the device's layout.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -20,8 +20,8 @@ use crate::memory::Memory;
 use crate::plugin::Plugin;
 use crate::read;
 
-/// Functions about buffers as bytes. The header calls the extension experimental: other versions may lay it out
-/// differently.
+/// Functions for buffers as bytes. The header calls the extension experimental, so its structs may differ between
+/// versions.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_RawBuffer_Extension")]
 pub struct RawBuffers(Functions<PJRT_RawBuffer_Extension>);
@@ -35,16 +35,16 @@ impl PluginExtension for RawBuffers {
 }
 
 impl RawBuffers {
-    /// Whether the plugin's extension has that function; extensions of older plugins are shorter.
+    /// Whether the plugin's extension has that function; extension structs of older plugins are shorter.
     pub fn supports<S: Slot<Table = PJRT_RawBuffer_Extension>>(&self) -> bool {
         self.0.supports::<S>()
     }
 
-    /// Another name for the buffer's memory, which keeps it when the buffer is deleted or dropped.
+    /// Creates an alias of the buffer's memory. It keeps the memory when the buffer is deleted or dropped.
     ///
     /// # Errors
     ///
-    /// A buffer of another plugin, a deleted buffer, and what the plugin reports.
+    /// A buffer of another plugin, a deleted buffer, or an error of the plugin.
     #[doc(alias = "PJRT_RawBuffer_CreateRawAliasOfBuffer")]
     pub fn alias(&self, buffer: &Buffer) -> Result<RawBuffer, Error> {
         type Function = function::PJRT_RawBuffer_CreateRawAliasOfBuffer;
@@ -55,12 +55,12 @@ impl RawBuffers {
         unsafe { self.0.call::<Function>(&mut args) }?;
         let raw = read::object(args.raw_buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         let owner = RawOwner { functions: self.0.clone(), client: buffer.handle().owner().clone() };
-        // SAFETY: C3: the plugin made the alias for us.
+        // SAFETY: C3: the plugin created the alias for this caller.
         Ok(RawBuffer { raw: unsafe { Owned::new(raw, owner) } })
     }
 }
 
-/// What an alias needs until it is destroyed.
+/// The objects that an alias needs until it is destroyed.
 struct RawOwner {
     functions: Functions<PJRT_RawBuffer_Extension>,
     client: Arc<ClientInner>,
@@ -77,15 +77,15 @@ unsafe impl Destroy<RawOwner> for PJRT_RawBuffer {
     unsafe fn destroy(owner: &RawOwner, raw: *mut Self) -> Result<(), Error> {
         let mut args = PJRT_RawBuffer_Destroy_Args::new();
         args.buffer = raw;
-        // SAFETY: C2: the only input is an object that is live and given up, by this function's contract.
+        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
         unsafe { owner.functions.call::<function::PJRT_RawBuffer_Destroy>(&mut args) }
     }
 }
 
-/// A buffer's memory as bytes, in whatever layout the device has. It keeps the memory and the client.
+/// A buffer's memory as bytes, in the device's layout. It keeps the memory and the client alive.
 ///
-/// A copy waits until the contents of the buffer are there. Reading memory that a program was given to keep gives
-/// whatever the program made of it.
+/// A copy waits until the contents of the buffer are ready. If the buffer was donated, a copy returns the data that the
+/// program wrote.
 pub struct RawBuffer {
     raw: Owned<PJRT_RawBuffer, RawOwner>,
 }
@@ -96,7 +96,7 @@ impl RawBuffer {
         Client::from_inner(self.raw.owner().client.clone())
     }
 
-    /// Bytes the buffer takes on the device.
+    /// Size of the buffer on the device, in bytes.
     #[doc(alias = "PJRT_RawBuffer_GetOnDeviceSizeInBytes")]
     pub fn on_device_size(&self) -> Result<usize, Error> {
         let mut args = PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args::new();
@@ -119,8 +119,9 @@ impl RawBuffer {
         Ok(unsafe { Memory::new(raw, self.raw.owner().client.clone()) })
     }
 
-    /// Where the host sees the memory; none where it does not. The address holds as long as this alias. Whoever follows
-    /// it must know that nobody, on the host or the device, writes what they read, or uses what they write.
+    /// Address of the memory on the host. `None` if the host cannot access it. The address is valid as long as this
+    /// alias. Before you access the memory, make sure that no thread and no program writes the bytes you read, or uses
+    /// the bytes you write.
     #[doc(alias = "PJRT_RawBuffer_GetHostPointer")]
     pub fn host_pointer(&self) -> Result<Option<NonNull<c_void>>, Error> {
         let mut args = PJRT_RawBuffer_GetHostPointer_Args::new();
@@ -130,22 +131,20 @@ impl RawBuffer {
         Ok(NonNull::new(args.host_pointer))
     }
 
-    /// Copies `len` bytes from `offset` on, and waits for them.
+    /// Copies `len` bytes at `offset`, and waits for the copy.
     ///
     /// # Errors
     ///
-    /// Bytes beyond the buffer, the error of the operation that should have computed the contents, and what the plugin
-    /// reports.
+    /// A range beyond the buffer, the error of the operation that computes the contents, or an error of the plugin.
     pub fn read(&self, offset: usize, len: usize) -> Result<Vec<u8>, Error> {
         self.read_async(offset, len)?.wait()
     }
 
-    /// Starts copying `len` bytes from `offset` on. The copy goes on, into memory of its own, when the future is
-    /// dropped.
+    /// Starts copying `len` bytes at `offset`. If the future is dropped, the copy continues into its own memory.
     ///
     /// # Errors
     ///
-    /// As for [`RawBuffer::read`]; errors of the copy itself come from the future.
+    /// As for [`RawBuffer::read`]. The future returns errors of the copy itself.
     #[doc(alias = "PJRT_RawBuffer_CopyRawDeviceToHost")]
     pub fn read_async(&self, offset: usize, len: usize) -> Result<HostRead<u8>, Error> {
         type Function = function::PJRT_RawBuffer_CopyRawDeviceToHost;
@@ -160,44 +159,44 @@ impl RawBuffer {
         match self.event(args.event, Function::NAME) {
             Ok(event) => Ok(HostRead::of(&event, memory, None)),
             Err(error) => {
-                // Nothing tells when the plugin is done with the memory.
+                // The end of the copy is unknown, so the memory must stay valid.
                 std::mem::forget(memory);
                 Err(error)
             }
         }
     }
 
-    /// Starts overwriting the bytes from `offset` on, once the buffer's own contents are there. `bytes` belong to the
-    /// copy until it has ended.
+    /// Starts overwriting the bytes at `offset`, when the buffer's contents are ready. The copy owns `bytes` until it
+    /// has ended.
     ///
     /// # Errors
     ///
-    /// Bytes beyond the buffer, and what the plugin reports; errors of the copy itself come from the event.
+    /// A range beyond the buffer, or an error of the plugin. The event returns errors of the copy itself.
     ///
     /// # Safety
     ///
-    /// Until the copy has ended, nobody reads or writes these bytes of the buffer: no program that has it as an
-    /// argument, no transfer, no view of it. The memory is the device's own, or that of somebody who expects the write:
-    /// a buffer made of host memory that the plugin promised to leave as it is, without a copy, is not overwritten.
+    /// Until the copy has ended, no program with this argument, no transfer and no view reads or writes these bytes of
+    /// the buffer. The memory belongs to the device, or its owner expects the write. In particular, the buffer does not
+    /// alias host memory that the plugin promised not to change.
     #[doc(alias = "PJRT_RawBuffer_CopyRawHostToDevice")]
     pub unsafe fn write(&self, offset: usize, bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Event, Error> {
         type Function = function::PJRT_RawBuffer_CopyRawHostToDevice;
-        // Without an owner whose moves would say that nobody else has the bytes.
+        // A raw pointer, because moving an owner would assert exclusive access to the bytes.
         let owned = Foreign(Box::into_raw(Box::new(bytes)));
-        // SAFETY: the box is not given back before the last use of this.
+        // SAFETY: the box is freed after the last use of this reference.
         let source: &[u8] = unsafe { &*owned.0 }.as_ref();
         let give_back = |owned: Foreign<*mut _>| {
-            // SAFETY: this is the box from above, given back once.
+            // SAFETY: this is the box from above, freed once.
             drop(unsafe { Box::from_raw(owned.0) });
         };
-        // SAFETY: this function's contract; the bytes are given back when the event is ready.
+        // SAFETY: this function's contract; the bytes are freed when the event is ready.
         match unsafe { self.start_write(offset, source) } {
             Ok(raw) => match self.event(raw, Function::NAME) {
                 Ok(event) => {
                     event.hold(owned, move |owned, _| give_back(owned));
                     Ok(event)
                 }
-                // Nothing tells when the plugin is done with the bytes, so they stay.
+                // The end of the copy is unknown, so the bytes are leaked.
                 Err(error) => Err(error),
             },
             Err(error) => {
@@ -207,7 +206,7 @@ impl RawBuffer {
         }
     }
 
-    /// Calls the plugin; the event is null or the caller's.
+    /// Calls the plugin. The returned event is null or owned by the caller.
     ///
     /// # Safety
     ///
@@ -217,7 +216,8 @@ impl RawBuffer {
         (args.offset, args.transfer_size) = self.range(offset, source.len())?;
         args.buffer = self.raw.as_ptr();
         args.src = source.as_ptr().cast();
-        // SAFETY: C2, C5: the alias is live, the source lives until the event is ready, and nobody minds the write.
+        // SAFETY: C2, C5: the alias is live, the source lives until the event is ready, and the write is allowed by
+        // this function's contract.
         unsafe { self.functions().call::<function::PJRT_RawBuffer_CopyRawHostToDevice>(&mut args) }?;
         Ok(args.event)
     }
@@ -226,19 +226,19 @@ impl RawBuffer {
         &self.raw.owner().functions
     }
 
-    /// Offset and length as the plugin takes them, if they are within the buffer.
+    /// Converts an offset and a length, if they are within the buffer.
     fn range(&self, offset: usize, len: usize) -> Result<(i64, i64), Error> {
         let size = self.on_device_size()?;
         let within = offset.checked_add(len).is_some_and(|end| end <= size);
         let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
         numbers.filter(|_| within).ok_or_else(|| {
-            Error::invalid(format!("{len} bytes from offset {offset} are not within the raw buffer's {size}"))
+            Error::invalid(format!("{len} bytes from offset {offset} are not within the {size} bytes of the raw buffer"))
         })
     }
 
     fn event(&self, raw: *mut PJRT_Event, function: &'static str) -> Result<Event, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: C3: the plugin made the event for us.
+        // SAFETY: C3: the plugin created the event for this caller.
         Ok(unsafe { Event::new(raw, self.raw.owner().client.clone()) })
     }
 }

@@ -1,4 +1,4 @@
-//! `PJRT_Shardings_Extension`: how arguments and outputs are spread over devices.
+//! `PJRT_Shardings_Extension`: shardings of arguments and outputs.
 
 use std::ffi::c_char;
 
@@ -11,7 +11,7 @@ use crate::executable::Executable;
 use crate::plugin::Plugin;
 use crate::read::{self, Malformed};
 
-/// Functions about the shardings of compiled programs. A sharding is a serialized `xla.OpSharding` message.
+/// Functions for the shardings of compiled programs. A sharding is a serialized `xla.OpSharding` message.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Shardings_Extension")]
 pub struct Shardings(Functions<PJRT_Shardings_Extension>);
@@ -30,11 +30,11 @@ impl Shardings {
         self.0.supports::<S>()
     }
 
-    /// The shardings a program expects its arguments in; none where the plugin or the program has none.
+    /// The shardings of a program's parameters. `None` if the plugin or the program has none.
     ///
     /// # Errors
     ///
-    /// An executable of another plugin, and what the plugin reports.
+    /// An executable of another plugin, or an error of the plugin.
     #[doc(alias = "PJRT_Shardings_PJRT_Executable_ParameterShardings")]
     pub fn parameter_shardings(&self, executable: &Executable) -> Result<Option<Vec<Vec<u8>>>, Error> {
         type Function = function::PJRT_Shardings_PJRT_Executable_ParameterShardings;
@@ -48,11 +48,11 @@ impl Shardings {
         texts.map_err(|broken| Error::malformed(Function::NAME, broken))
     }
 
-    /// The shardings of a program's outputs; none where the plugin or the program has none.
+    /// The shardings of a program's outputs. `None` if the plugin or the program has none.
     ///
     /// # Errors
     ///
-    /// An executable of another plugin, and what the plugin reports.
+    /// An executable of another plugin, or an error of the plugin.
     #[doc(alias = "PJRT_Shardings_PJRT_Executable_OutputShardings")]
     pub fn output_shardings(&self, executable: &Executable) -> Result<Option<Vec<Vec<u8>>>, Error> {
         type Function = function::PJRT_Shardings_PJRT_Executable_OutputShardings;
@@ -67,7 +67,7 @@ impl Shardings {
     }
 }
 
-/// Copies of an array of byte strings; none where both pointers are null, which says that there are no shardings.
+/// Copies an array of byte strings. Returns `None` if both pointers are null, which means that there are no shardings.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! `PJRT_Stream_Extension`: a device's queues, for libraries that share its memory.
+//! `PJRT_Stream_Extension`: streams of a device, for libraries that share its memory.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::handle::Owner as _;
 use crate::plugin::Plugin;
 
-/// Functions about a device's queues, with which libraries share memory (DLPack) without waiting on the host.
+/// Functions for a device's streams. Libraries use them to share memory (DLPack) without waiting on the host.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Stream_Extension")]
 pub struct Streams(Functions<PJRT_Stream_Extension>);
@@ -26,7 +26,7 @@ impl PluginExtension for Streams {
     }
 }
 
-/// A queue by the platform's own handle, such as a `cudaStream_t`, and the client it is used with.
+/// A stream: the platform's own handle, such as a `cudaStream_t`, and its client.
 #[derive(Clone)]
 pub struct Stream {
     raw: isize,
@@ -34,7 +34,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A queue of another library, for use with a device.
+    /// Wraps a stream of another library, for use with a device.
     ///
     /// # Safety
     ///
@@ -43,7 +43,7 @@ impl Stream {
         Self { raw, client: device.handle().owner().clone() }
     }
 
-    /// The platform's handle. It is for the platform's functions; the number itself says nothing.
+    /// The platform's handle, for the platform's own functions.
     pub fn as_raw(&self) -> isize {
         self.raw
     }
@@ -61,11 +61,11 @@ impl Streams {
         self.0.supports::<S>()
     }
 
-    /// The stream on which another library is to make the device wait until memory it hands over is ready.
+    /// The stream on which another library makes the device wait for shared memory.
     ///
     /// # Errors
     ///
-    /// A device of another plugin, and what the plugin reports.
+    /// A device of another plugin, or an error of the plugin.
     #[doc(alias = "PJRT_Get_Stream_For_External_Ready_Events")]
     pub fn stream_for_external_ready_events(&self, device: &Device) -> Result<Stream, Error> {
         self.0.check(device.handle().api())?;
@@ -80,7 +80,7 @@ impl Streams {
     ///
     /// # Errors
     ///
-    /// Objects of another plugin or of different clients, a deleted buffer, and what the plugin reports.
+    /// Objects of another plugin or of different clients, a deleted buffer, or an error of the plugin.
     #[doc(alias = "PJRT_Wait_Until_Buffer_Ready_On_Stream")]
     pub fn wait_until_buffer_ready_on_stream(&self, stream: &Stream, buffer: &Buffer) -> Result<(), Error> {
         self.0.check(stream.client.api())?;
@@ -91,7 +91,7 @@ impl Streams {
         args.stream = stream.raw;
         args.buffer = buffer.live()?.as_ptr();
         // SAFETY: C2: the buffer is live and of this plugin; the stream is the plugin's own, which lives as long as its
-        // client, or one that the caller of `Stream::from_raw` vouches for.
+        // client, or one for which the caller of `Stream::from_raw` vouches.
         unsafe { self.0.call::<function::PJRT_Wait_Until_Buffer_Ready_On_Stream>(&mut args) }
     }
 }

@@ -36,11 +36,11 @@ pub(crate) struct Fake {
     pub(crate) null_outputs: AtomicBool,
     /// Inputs that are not listed are taken.
     pub(crate) donate: AtomicBool,
-    /// Parameters the program says it has; -1 to say nothing.
+    /// Number of parameters that the program reports; -1 if it does not report it.
     pub(crate) parameters: AtomicI64,
     /// Objects alive.
     pub(crate) live: AtomicIsize,
-    /// What was destroyed, in order.
+    /// The destroyed objects, in order.
     pub(crate) destroyed: Mutex<Vec<&'static str>>,
     /// Calls of the execute function.
     pub(crate) runs: AtomicU32,
@@ -452,7 +452,7 @@ unsafe extern "C" fn buffer_from_host(args: *mut PJRT_Client_BufferFromHostBuffe
     if args.host_buffer_semantics == PJRT_HostBufferSemantics::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall {
         args.done_with_host_buffer = fake.event(|| ());
     } else {
-        // Reads the host data once more when it says that it is done.
+        // Reads the host data once more before it reports that it no longer uses it.
         let address = args.data.expose_provenance();
         let sum: u64 = data.iter().map(|byte| u64::from(*byte)).sum();
         args.done_with_host_buffer = fake.event(move || {

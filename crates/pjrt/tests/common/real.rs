@@ -6,7 +6,7 @@ use std::io::Write;
 
 use pjrt::{Client, ClientOptions, CompileOptions, LoadedExecutable, Plugin, Program};
 
-/// Runs a test once for each plugin; says so where there is none.
+/// Runs a test once for each plugin. Prints a line if there are none.
 pub(crate) fn each_plugin(test: &str, f: impl Fn(&Plugin)) {
     let list = std::env::var("PJRT_TEST_PLUGINS").unwrap_or_default();
     let paths: Vec<&str> = list.split(':').filter(|path| !path.is_empty()).collect();
