@@ -59,9 +59,9 @@ mod locations;
 mod ops;
 mod print;
 // Without the feature nobody reads text; what `write` makes of types that are kept as text needs the module.
+mod op_builder;
 #[cfg_attr(not(feature = "text"), allow(dead_code))]
 mod text;
-mod typed;
 mod types;
 mod values;
 mod verify;

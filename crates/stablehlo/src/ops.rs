@@ -4,7 +4,7 @@ use crate::ir::{Binary, OpKind, Unary};
 
 /// What an op name stands for, resolved once per name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum Opcode {
     Unary(Unary),
     Binary(Binary),
     Constant,
@@ -98,7 +98,7 @@ elementwise!(Binary {
     Xor "xor"
 });
 
-impl Code {
+impl Opcode {
     /// The code of a StableHLO op, named without dialect and version.
     pub(crate) fn from_name(name: &str) -> Self {
         if let Some(binary) = Binary::from_name(name) {

@@ -1,7 +1,7 @@
 //! Functions.
 
 use super::cursor::Cursor;
-use super::walk::{Head, Scope, Walk, finished, symbol};
+use super::ir_section::{Head, Scope, Walk, finished, symbol};
 use crate::attributes::type_weight;
 use crate::error::{Error, Result};
 use crate::ir::*;

@@ -1,18 +1,18 @@
 //! Portable artifacts: MLIR bytecode holding the VHLO dialect, every version.
 //!
-//! [`container`] indexes the sections, [`entries`] decodes attributes and types when first named, [`walk`] reads the
+//! [`container`] indexes the sections, [`entries`] decodes attributes and types when first named, [`ir_section`] reads the
 //! ops. Constants stay slices of the program.
 
 mod container;
 mod cursor;
 mod entries;
 mod funcs;
-mod kinds;
+mod ir_section;
 mod locations;
 mod names;
+mod op_cache;
 mod shardy;
 mod types;
-mod walk;
 
 use bytes::Bytes;
 
@@ -24,5 +24,5 @@ use crate::ir::Module;
 
 /// Reads a portable artifact.
 pub(crate) fn parse(program: &Bytes) -> Result<Module> {
-    walk::Walk::new(entries::Tables::new(program)?)?.run()
+    ir_section::Walk::new(entries::Tables::new(program)?)?.run()
 }

@@ -2,7 +2,7 @@
 
 use super::container::Container;
 use crate::error::{Error, Result};
-use crate::ops::{Code, is_plain, shardy_attributes, vhlo_attributes};
+use crate::ops::{Opcode, is_plain, shardy_attributes, vhlo_attributes};
 
 /// Newest version of any op; one more would add attributes under names not known here.
 const NEWEST_OP: u32 = 2;
@@ -22,7 +22,7 @@ pub(super) struct Name {
     /// Name without version: `stablehlo.add`, `sdy.mesh`.
     pub(super) full: String,
     pub(super) role: Role,
-    pub(super) code: Code,
+    pub(super) code: Opcode,
     /// Attributes in the order the properties hold them, where known.
     pub(super) attributes: Option<&'static [&'static str]>,
     pub(super) vhlo: bool,
@@ -36,13 +36,13 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
     let other =
         |role, code| Name { full: full.to_owned(), role, code, attributes: shardy_attributes(full), vhlo: false };
     Ok(match full {
-        "builtin.module" => other(Role::Module, Code::Other),
-        "builtin.unrealized_conversion_cast" => other(Role::Cast, Code::Other),
-        "sdy.return" => other(Role::Op, Code::Return),
+        "builtin.module" => other(Role::Module, Opcode::Other),
+        "builtin.unrealized_conversion_cast" => other(Role::Cast, Opcode::Other),
+        "sdy.return" => other(Role::Op, Opcode::Return),
         "vhlo.func_v1" => Name {
             full: "func.func".into(),
             role: Role::Func,
-            code: Code::Other,
+            code: Opcode::Other,
             attributes: vhlo_attributes("func", 1),
             vhlo: true,
         },
@@ -56,7 +56,7 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
         // Text reads a name without a dialect as one of StableHLO's.
         _ if !full.contains('.') => return Err(unknown(container, full)),
         _ => match full.strip_prefix("vhlo.") {
-            None => other(Role::Op, Code::Other),
+            None => other(Role::Op, Opcode::Other),
             Some(versioned) => {
                 // A search for one character is quicker than one for a string.
                 let split = versioned.rsplit_once('v').and_then(|(base, v)| Some((base.strip_suffix('_')?, v)));
@@ -68,9 +68,9 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
                         container.producer
                     )));
                 }
-                let (code, attributes) = (Code::from_name(base), vhlo_attributes(base, version));
+                let (code, attributes) = (Opcode::from_name(base), vhlo_attributes(base, version));
                 // Ops without attributes are not in the table.
-                let plain = version == 1 && (code != Code::Other || is_plain(base));
+                let plain = version == 1 && (code != Opcode::Other || is_plain(base));
                 if attributes.is_none() && !plain {
                     return Err(unknown(container, full));
                 }

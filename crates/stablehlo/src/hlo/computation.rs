@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use bytes::Bytes;
 
 use super::proto::{self, Instruction, Shape};
-use super::{decode, forms, instruction, shape};
+use super::{decode, instruction, legalize, shape};
 use crate::MAX_NESTING;
 use crate::attributes::Budget;
 use crate::error::{Error, Result};
@@ -191,7 +191,7 @@ impl Reader {
     /// Reads one instruction; its ops go to the body.
     fn instruction(&mut self, body: &mut Body<'_>, i: &mut Instruction) -> Result<Value> {
         let mut shape = i.shape.take().unwrap_or_default();
-        if let Some((opcode, result)) = forms::started(&i.opcode, &shape)? {
+        if let Some((opcode, result)) = legalize::started(&i.opcode, &shape)? {
             i.opcode = opcode.to_owned();
             shape = result;
         }
@@ -211,7 +211,7 @@ impl Reader {
                 let ids = body.operand(i, 0)?.ids.clone();
                 return body.alias(ids, shape);
             }
-            opcode if forms::passes_on(opcode) => {
+            opcode if legalize::passes_on(opcode) => {
                 let started = body.operand(i, 0)?;
                 return Ok(Value { ids: started.ids.clone(), shape: started.shape.clone() });
             }

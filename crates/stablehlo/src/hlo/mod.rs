@@ -1,13 +1,13 @@
 //! Programs in XLA's own form, `HloModuleProto`.
 //!
 //! `proto` holds the messages, `shape` translates types and literals, `instruction` and `collective` opcodes and their
-//! fields, `forms` what StableHLO writes in several ops, `sharding` annotations for partitioners; `computation` walks computations and builds functions and regions,
+//! fields, `legalize` rewrites of forms that StableHLO lacks, `sharding` annotations for partitioners; `computation` walks computations and builds functions and regions,
 //! and this file the module.
 
 mod collective;
 mod computation;
-mod forms;
 mod instruction;
+mod legalize;
 mod proto;
 mod shape;
 mod sharding;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::words;
+use super::enum_names;
 use crate::attributes::{enumeration, int};
 use crate::ir::*;
 use crate::ops::is_op;
@@ -97,7 +97,7 @@ pub(super) fn window(window: &Window, convolution: bool) -> Named {
 
 /// `precision_config`, if it says something.
 pub(super) fn precision(precision: &[Precision]) -> Option<(&'static str, Attribute)> {
-    let words = precision.iter().map(|&p| enumeration("precision", words::precision(p))).collect();
+    let words = precision.iter().map(|&p| enumeration("precision", enum_names::precision(p))).collect();
     let stated = precision.iter().any(|&p| p != Precision::Default);
     stated.then_some(("precision_config", Attribute::Array(words)))
 }
@@ -163,9 +163,9 @@ fn of_kind(kind: &OpKind) -> Named {
         OpKind::Constant(literal) => put("value", Attribute::Tensor(literal.clone())),
         OpKind::Iota { iota_dimension } => put("iota_dimension", index(*iota_dimension)),
         OpKind::Compare { direction, compare_type } => {
-            put("comparison_direction", enumeration("comparison_direction", words::direction(*direction)));
+            put("comparison_direction", enumeration("comparison_direction", enum_names::direction(*direction)));
             if *compare_type != ComparisonType::NoType {
-                put("compare_type", enumeration("comparison_type", words::comparison(*compare_type)));
+                put("compare_type", enumeration("comparison_type", enum_names::comparison(*compare_type)));
             }
         }
         OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
@@ -239,14 +239,14 @@ fn of_kind(kind: &OpKind) -> Named {
             put("left_side", Attribute::Bool(*left_side));
             put("lower", Attribute::Bool(*lower));
             put("unit_diagonal", Attribute::Bool(*unit_diagonal));
-            put("transpose_a", enumeration("transpose", words::transpose(*transpose_a)));
+            put("transpose_a", enumeration("transpose", enum_names::transpose(*transpose_a)));
         }
         OpKind::Fft { fft_type, fft_length } => {
-            put("fft_type", enumeration("fft_type", words::fft(*fft_type)));
+            put("fft_type", enumeration("fft_type", enum_names::fft(*fft_type)));
             put("fft_length", dense(fft_length.iter().copied()));
         }
         OpKind::RngBitGenerator { algorithm } => {
-            put("rng_algorithm", enumeration("rng_algorithm", words::rng(*algorithm)));
+            put("rng_algorithm", enumeration("rng_algorithm", enum_names::rng(*algorithm)));
         }
         OpKind::Call { callee } => put("callee", Attribute::Symbol(callee.clone())),
         OpKind::Composite { name, decomposition, composite_attributes } => {

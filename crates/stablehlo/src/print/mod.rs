@@ -4,6 +4,7 @@
 //! and constants, [`names`] what values are called.
 
 mod attributes;
+pub(crate) mod enum_names;
 mod float;
 mod generic;
 mod locations;
@@ -11,7 +12,6 @@ mod module;
 mod names;
 mod ops;
 mod regions;
-pub(crate) mod words;
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! One op in its own form, or in the one all ops share.
 
+use super::enum_names;
 use super::generic::{self, convolution_text};
-use super::words;
 use super::{Printer, type_of};
 use crate::ir::*;
 
@@ -157,12 +157,12 @@ impl Printer<'_> {
             }
             OpKind::Compare { direction, compare_type } if operands == 2 => {
                 self.push("stablehlo.compare ");
-                self.push(words::direction(*direction));
+                self.push(enum_names::direction(*direction));
                 self.push(", ");
                 self.values(&op.operands);
                 if *compare_type != ComparisonType::NoType {
                     self.push(", ");
-                    self.push(words::comparison(*compare_type));
+                    self.push(enum_names::comparison(*compare_type));
                 }
                 Tail::Signature
             }
@@ -247,7 +247,7 @@ impl Printer<'_> {
             OpKind::Fft { fft_type, fft_length } => {
                 self.start(op);
                 self.word("type");
-                self.push(words::fft(*fft_type));
+                self.push(enum_names::fft(*fft_type));
                 self.word("length");
                 self.ints(fft_length);
                 Tail::Signature
@@ -255,7 +255,7 @@ impl Printer<'_> {
             OpKind::RngBitGenerator { algorithm } => {
                 self.start(op);
                 self.word("algorithm");
-                self.push(words::rng(*algorithm));
+                self.push(enum_names::rng(*algorithm));
                 Tail::Signature
             }
             OpKind::GetTupleElement { index } => {
@@ -352,7 +352,7 @@ impl Printer<'_> {
         if precision.iter().any(|&p| p != Precision::Default) {
             self.word("precision");
             self.push("[");
-            self.list(precision, |p, &one| p.push(words::precision(one)));
+            self.list(precision, |p, &one| p.push(enum_names::precision(one)));
             self.push("]");
         }
         let (own, rest): (Attributes, Attributes) =

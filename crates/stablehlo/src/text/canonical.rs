@@ -1,11 +1,11 @@
 //! From text's attribute names to the portable artifact's, which the rest of the crate speaks.
 
-use super::ops::code_of;
+use super::ops::opcode_of;
 use super::parser::Parser;
 use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes};
-use crate::ops::{Code, is_attribute, is_op, is_plain};
+use crate::ops::{Opcode, is_attribute, is_op, is_plain};
 
 /// Splits an op's attributes into its own, under the artifact's names, and discardable ones.
 ///
@@ -18,7 +18,7 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     };
     let mut own = Attributes::with_capacity(listed.len());
     let mut discardable = Attributes::new();
-    let known = code_of(name) != Code::Other || is_op(base) || is_plain(base);
+    let known = opcode_of(name) != Opcode::Other || is_op(base) || is_plain(base);
     let listed = listed.into_iter().map(|entry| (entry, !known));
     for ((attribute, value), own_anyway) in listed.chain(rest.into_iter().map(|entry| (entry, false))) {
         match attribute.as_str() {

@@ -12,8 +12,8 @@ use super::types::TypeList;
 use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::Code;
-use crate::typed::{Raw, kind};
+use crate::op_builder::{UntypedOp, kind};
+use crate::ops::Opcode;
 use crate::verify::list;
 
 /// The types after the colon.
@@ -32,7 +32,7 @@ pub(super) enum Types {
 #[derive(Default)]
 pub(super) struct GenericOp<'a> {
     pub(super) start: usize,
-    pub(super) code: Code,
+    pub(super) code: Opcode,
     /// Line and column of the start.
     pub(super) place: (u64, u64),
     /// Full name without version.
@@ -52,7 +52,7 @@ pub(super) struct GenericOp<'a> {
 
 impl<'a> GenericOp<'a> {
     pub(super) fn called(&mut self, name: Cow<'a, str>) {
-        self.code = code_of(&name);
+        self.code = opcode_of(&name);
         self.name = name;
     }
 
@@ -84,8 +84,8 @@ pub(super) fn canonical_name(name: &str) -> Cow<'_, str> {
 }
 
 /// The code of a full name.
-pub(super) fn code_of(name: &str) -> Code {
-    name.strip_prefix("stablehlo.").map_or(Code::Other, Code::from_name)
+pub(super) fn opcode_of(name: &str) -> Opcode {
+    name.strip_prefix("stablehlo.").map_or(Opcode::Other, Opcode::from_name)
 }
 
 impl<'a> Parser<'a> {
@@ -203,7 +203,7 @@ impl<'a> Parser<'a> {
         location: LocationId,
     ) -> Result<Op> {
         let code = op.code;
-        if code == Code::Other && name == "builtin.unrealized_conversion_cast" {
+        if code == Opcode::Other && name == "builtin.unrealized_conversion_cast" {
             return Err(Error::new("a cast between dialects has no meaning in text; use its operand"));
         }
         let (own, discardable) = split(name, std::mem::take(&mut op.listed), std::mem::take(&mut op.rest))?;
@@ -211,7 +211,7 @@ impl<'a> Parser<'a> {
         let reserved = std::mem::take(&mut op.reserved);
         let results = if reserved.is_empty() { scope.add(types)? } else { assign(scope, reserved, types)? };
         let named: SmallVec<[(&str, &Attribute); 8]> = own.iter().map(|(name, value)| (name.as_str(), value)).collect();
-        let raw = Raw { code, name, attributes: Named(&named), operands: &op.operands, values: &scope.values };
+        let raw = UntypedOp { code, name, attributes: Named(&named), operands: &op.operands, values: &scope.values };
         let (kind, mut attributes) = kind(&raw)?;
         attributes.extend(discardable);
         let (operands, regions) = (std::mem::take(&mut op.operands), std::mem::take(&mut op.regions));
@@ -231,7 +231,7 @@ fn assign(scope: &mut Scope<'_>, reserved: ValueIds, types: TypeList) -> Result<
 }
 
 /// The types of the results, as the form of the op gives them.
-fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Code, own: &Attributes) -> Result<TypeList> {
+fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Opcode, own: &Attributes) -> Result<TypeList> {
     let named = op.reserved.len();
     match std::mem::take(&mut op.types) {
         Types::Function(inputs, outputs) => {
@@ -246,15 +246,15 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Code, own: &Att
         }
         Types::None => match (code, own.iter().find(|(name, _)| name == "value")) {
             // `arith.constant` and the like, too.
-            (Code::Constant | Code::Other, Some((_, Attribute::Tensor(literal)))) => {
+            (Opcode::Constant | Opcode::Other, Some((_, Attribute::Tensor(literal)))) => {
                 Ok([Arc::new(Type::Tensor(literal.ty.clone()))].into_iter().collect())
             }
-            (Code::Constant, _) => Err(Error::new("the value must be a tensor of a known element type")),
+            (Opcode::Constant, _) => Err(Error::new("the value must be a tensor of a known element type")),
             _ if named == 0 => Ok(TypeList::new()),
             _ => Err(Error::new("the types of the results are missing")),
         },
         Types::List(types) => match code {
-            Code::Return => {
+            Opcode::Return => {
                 if !scope.have(&op.operands, &types) {
                     return Err(Error::new(format!(
                         "operands are written as {} but are {}",
@@ -264,11 +264,11 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Code, own: &Att
                 }
                 Ok(TypeList::new())
             }
-            Code::Select if types.len() != 2 => {
+            Opcode::Select if types.len() != 2 => {
                 Err(Error::new(format!("needs the types of predicate and result, not {} types", types.len())))
             }
-            Code::Select => Ok(types.into_iter().last().into_iter().collect()),
-            Code::Other if named == 0 => Ok(TypeList::new()),
+            Opcode::Select => Ok(types.into_iter().last().into_iter().collect()),
+            Opcode::Other if named == 0 => Ok(TypeList::new()),
             _ if named == 0 || types.len() == named => Ok(types),
             _ => Err(Error::new(format!("{named} results are named, but {} types are given", types.len()))),
         },

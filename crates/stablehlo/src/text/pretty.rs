@@ -7,7 +7,7 @@ use super::scope::Scope;
 use crate::attributes::{enumeration, int};
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, ElementType};
-use crate::ops::Code;
+use crate::ops::Opcode;
 
 impl<'a> Parser<'a> {
     /// An op in its own form.
@@ -18,22 +18,22 @@ impl<'a> Parser<'a> {
 
     fn pretty_form(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         match op.code {
-            Code::While => self.while_op(scope, op),
-            Code::Reduce => self.reduce_op(scope, op),
-            Code::Other if op.name == "sdy.manual_computation" => self.manual_computation(scope, op),
-            Code::Other if op.name == "chlo.scan" => self.scan_op(scope, op),
-            Code::Composite => self.composite_op(scope, op),
-            Code::Constant => self.constant_op(op),
+            Opcode::While => self.while_op(scope, op),
+            Opcode::Reduce => self.reduce_op(scope, op),
+            Opcode::Other if op.name == "sdy.manual_computation" => self.manual_computation(scope, op),
+            Opcode::Other if op.name == "chlo.scan" => self.scan_op(scope, op),
+            Opcode::Composite => self.composite_op(scope, op),
+            Opcode::Constant => self.constant_op(op),
             code => self.flat_form(scope, op, code),
         }
     }
 
     /// A form without regions.
-    fn flat_form(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Code) -> Result<()> {
+    fn flat_form(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Opcode) -> Result<()> {
         match code {
-            Code::Compare => self.compare(scope, op)?,
-            Code::Call | Code::CustomCall => self.callee(scope, op, code)?,
-            Code::Convolution => self.convolution_op(scope, op)?,
+            Opcode::Compare => self.compare(scope, op)?,
+            Opcode::Call | Opcode::CustomCall => self.callee(scope, op, code)?,
+            Opcode::Convolution => self.convolution_op(scope, op)?,
             _ => self.items(scope, op, code)?,
         }
         let dictionary = self.optional_dictionary()?;
@@ -71,9 +71,9 @@ impl<'a> Parser<'a> {
     }
 
     /// `@name(%0, %1)`.
-    fn callee(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Code) -> Result<()> {
+    fn callee(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Opcode) -> Result<()> {
         let name = self.symbol()?;
-        let attribute = if code == Code::Call { "callee" } else { "call_target_name" };
+        let attribute = if code == Opcode::Call { "callee" } else { "call_target_name" };
         op.list(attribute, Attribute::String(name.into_bytes().into()));
         self.operands(scope, op)
     }
@@ -129,7 +129,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Operands and `word = value` pairs, separated by commas; and what some ops put in between.
-    pub(super) fn items(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Code) -> Result<()> {
+    pub(super) fn items(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Opcode) -> Result<()> {
         // A few ops of other dialects wrap their operands: `chlo.top_k(%0, k = 2)`.
         let wrapped = self.eat("(");
         loop {
@@ -168,22 +168,22 @@ impl<'a> Parser<'a> {
     }
 
     /// `%0 [1:2]` of slice, `%0[1]` of get_tuple_element, `%0 <@mesh, [...]>` of Shardy's constraint.
-    fn after_operand(&mut self, op: &mut GenericOp<'a>, code: Code) -> Result<()> {
+    fn after_operand(&mut self, op: &mut GenericOp<'a>, code: Opcode) -> Result<()> {
         match (code, self.peek()) {
-            (Code::Slice, b'[') => {
+            (Opcode::Slice, b'[') => {
                 let bounds = self.list("[", "]", Self::slice_bounds)?;
                 for (i, name) in ["start_indices", "limit_indices", "strides"].into_iter().enumerate() {
                     let list = bounds.iter().map(|b| int(b[i])).collect();
                     op.list(name, Attribute::Array(list));
                 }
             }
-            (Code::GetTupleElement, b'[') => {
+            (Opcode::GetTupleElement, b'[') => {
                 self.expect("[")?;
                 let index = self.integer()?;
                 self.expect("]")?;
                 op.list("index", int(index));
             }
-            (Code::Other, b'<') if op.name.starts_with("sdy.") => {
+            (Opcode::Other, b'<') if op.name.starts_with("sdy.") => {
                 let sharding = format!("#sdy.sharding{}", self.angle_body()?);
                 op.list("sharding", Attribute::Other(sharding));
             }
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The value after `word =`, under the artifact's attribute name.
-    fn item(&mut self, op: &mut GenericOp<'a>, code: Code, word: &str, start: usize) -> Result<()> {
+    fn item(&mut self, op: &mut GenericOp<'a>, code: Opcode, word: &str, start: usize) -> Result<()> {
         let base = op.name.strip_prefix("stablehlo.").unwrap_or_default().to_owned();
         let name = match (word, base.as_str()) {
             ("batching_dims", _) => return self.crossed(op, "batching_dimensions"),
@@ -239,7 +239,7 @@ impl<'a> Parser<'a> {
             ("config", "einsum" | "unary_einsum") => "einsum_config",
             ("lower", "cholesky") | ("batch_dims", "torch_index_select") => word,
             // Ops of other dialects keep their words.
-            _ if code == Code::Other => word,
+            _ if code == Opcode::Other => word,
             _ => return Err(Error::at(start, format!("unknown word `{word}`"))),
         };
         let value = self.bare_value()?;

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::ops::{GenericOp, Types, canonical_name, code_of};
+use super::ops::{GenericOp, Types, canonical_name, opcode_of};
 use super::parser::Parser;
 use super::scope::Scope;
 use super::types::TypeList;
 use crate::attributes::{Named, int};
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::Code;
-use crate::typed::{Raw, kind};
+use crate::op_builder::{UntypedOp, kind};
+use crate::ops::Opcode;
 
 impl<'a> Parser<'a> {
     /// `(%a = %0, %b = %1) : T, T attributes {...} cond {...} do {...}`.
@@ -68,7 +68,7 @@ impl<'a> Parser<'a> {
         let name = self.string()?;
         op.list("name", Attribute::String(name));
         if self.peek() == b'%' {
-            self.items(scope, op, Code::Composite)?;
+            self.items(scope, op, Opcode::Composite)?;
         }
         if self.peek() == b'(' {
             self.generic_regions(scope, op)?;
@@ -157,13 +157,14 @@ impl<'a> Parser<'a> {
             return Err(self.error("`applies` takes one input"));
         };
         use Binary::{Add, And, Maximum, Minimum, Multiply, Or, Xor};
-        if !matches!(code_of(name), Code::Binary(Add | And | Maximum | Minimum | Multiply | Or | Xor)) {
+        if !matches!(opcode_of(name), Opcode::Binary(Add | And | Maximum | Minimum | Multiply | Or | Xor)) {
             return Err(self.error(format!("`applies` takes a commutative op of two operands, not {name}")));
         }
         let ty = Arc::new(scope.ty(init).clone());
         let args = scope.add([ty.clone(), ty.clone()])?;
         let result = scope.add([ty])?;
-        let raw = Raw { code: code_of(name), name, attributes: Named(&[]), operands: &args, values: &scope.values };
+        let raw =
+            UntypedOp { code: opcode_of(name), name, attributes: Named(&[]), operands: &args, values: &scope.values };
         let (kind, attributes) = kind(&raw)?;
         let location = self.add_place(op.place)?;
         let body =

@@ -1,7 +1,7 @@
 //! What the ops of CHLO promise that a device meets before they are taken apart.
 
 use super::shapes::{agree, distinct, extents_agree, shape_is, tensors, within};
-use super::words::list_field;
+use super::string_attributes::list_field;
 use super::{Site, all_compatible, compatible, ensure, list, returned};
 use crate::error::{Error, Result};
 use crate::ir::*;

@@ -1,6 +1,6 @@
 //! What custom calls promise: layouts, results in the memory of operands, and the calls that make buffers.
 
-use super::words::{field, list_field};
+use super::string_attributes::{field, list_field};
 use super::{Site, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;

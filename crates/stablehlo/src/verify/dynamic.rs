@@ -1,14 +1,14 @@
 //! Ops whose result's shape is an operand: where the operand is a constant, the shape it gives is checked, too.
 
-use super::raw::Raw;
 use super::shapes::{agree, distinct, extents_agree, tensors, within};
+use super::untyped_ops::Rules;
 use super::{contractions, ensure, unbounded};
 use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::Code;
+use crate::ops::Opcode;
 
-impl Raw<'_, '_> {
+impl Rules<'_, '_> {
     /// Operand and result hold the same number of elements.
     pub(super) fn dynamic_reshape(&self) -> Result<()> {
         self.dynamic_shape(1, 2)?;
@@ -113,18 +113,19 @@ impl Raw<'_, '_> {
     }
 
     /// The op as one of another name whose attributes are the same but for what is an operand here.
-    fn as_kind(&self, code: Code) -> Result<OpKind> {
+    fn as_kind(&self, code: Opcode) -> Result<OpKind> {
         let named: Vec<(&str, &Attribute)> = self.attributes.iter().map(|(n, value)| (n.as_str(), value)).collect();
         let (op, values) = (self.site.op, &self.site.func.values);
-        let raw = crate::typed::Raw { code, name: "", attributes: Named(&named), operands: &op.operands, values };
-        Ok(crate::typed::kind(&raw)?.0)
+        let raw =
+            crate::op_builder::UntypedOp { code, name: "", attributes: Named(&named), operands: &op.operands, values };
+        Ok(crate::op_builder::kind(&raw)?.0)
     }
 
     /// `convolution` whose padding is an operand: a pair of integers per spatial dimension.
     pub(super) fn dynamic_conv(&self) -> Result<()> {
         self.counts(3, 1)?;
         let OpKind::Convolution { dimensions, mut window, feature_group_count, batch_group_count, .. } =
-            self.as_kind(Code::Convolution)?
+            self.as_kind(Opcode::Convolution)?
         else {
             return Ok(());
         };
@@ -143,7 +144,7 @@ impl Raw<'_, '_> {
         let (operand, sizes) = tensors!(self.site.operand_tensor(0), self.site.operand_tensor(2));
         let mut attributes = self.attributes.clone();
         attributes.push(("slice_sizes".to_owned(), Attribute::Array(Vec::new())));
-        let dimensions = match (Raw { site: self.site, attributes: &attributes }).as_kind(Code::Gather)? {
+        let dimensions = match (Rules { site: self.site, attributes: &attributes }).as_kind(Opcode::Gather)? {
             OpKind::Gather { dimensions, .. } => dimensions,
             _ => return Ok(()),
         };

@@ -10,8 +10,8 @@ use super::{Site, contractions, elements, ensure, returned, shapes};
 use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::Code;
-use crate::typed::{Raw, kind};
+use crate::op_builder::{UntypedOp, kind};
+use crate::ops::Opcode;
 
 /// Shape and element type of a result, as far as they are known.
 type Partial = (Option<Vec<i64>>, Option<ElementType>);
@@ -126,8 +126,8 @@ pub fn infer_op(name: &str, attributes: &Attributes, operands: &[Type]) -> Resul
     let ids = 0..u32::try_from(values.len()).map_err(|_| Error::new("an op has more than 2^32 operands"))?;
     let ids: ValueIds = ids.map(ValueId).collect();
     let named: Vec<(&str, &Attribute)> = attributes.iter().map(|(name, value)| (name.as_str(), value)).collect();
-    let code = name.strip_prefix("stablehlo.").map_or(Code::Other, Code::from_name);
-    let raw = Raw { code, name, attributes: Named(&named), operands: &ids, values: &values };
+    let code = name.strip_prefix("stablehlo.").map_or(Opcode::Other, Opcode::from_name);
+    let raw = UntypedOp { code, name, attributes: Named(&named), operands: &ids, values: &values };
     let types = kind(&raw).and_then(|(kind, extra)| {
         let op = Op {
             kind,
@@ -232,6 +232,6 @@ fn asked(func: &Func, op: &Op) -> Result<Vec<Partial>> {
     elements::verify(&site)?;
     contractions::verify(&site)?;
     super::quantized::verify(&site)?;
-    super::raw::verify(&site)?;
+    super::untyped_ops::verify(&site)?;
     Ok(wanted.0.into_inner())
 }

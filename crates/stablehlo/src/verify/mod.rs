@@ -2,7 +2,7 @@
 //!
 //! [`verify`] checks structure: values are defined before use and in scope, regions end in a return and there are as
 //! many as the op needs, callees exist and do not recurse, types agree where control passes from op to op. `shapes`,
-//! `contractions` and `raw` work out the shape of each op's results and check dimension numbers, `elements` checks
+//! `contractions` and `untyped_ops` work out the shape of each op's results and check dimension numbers, `elements` checks
 //! element types. A rule is added by adding an arm there.
 
 mod asynchronous;
@@ -17,9 +17,9 @@ mod dynamic;
 mod elements;
 mod infer;
 mod quantized;
-mod raw;
 mod shapes;
-mod words;
+mod string_attributes;
+mod untyped_ops;
 
 use crate::MAX_NESTING;
 use crate::error::{Error, Result};
@@ -355,10 +355,10 @@ impl<'a> Walk<'a, '_> {
         }
         attributes::op(op)?;
         quantized::verify(&site)?;
-        words::verify(&site)?;
+        string_attributes::verify(&site)?;
         custom_call::verify(&site)?;
         chlo::verify(&site)?;
-        raw::verify(&site)
+        untyped_ops::verify(&site)
     }
 
     /// The same, once for all ops of a kind and of one type, which are most of a program.

@@ -9,9 +9,9 @@ mod encoder;
 mod locations;
 mod module;
 mod ops;
-mod other;
 mod texts;
 mod types;
+mod untyped_ops;
 
 use crate::error::{Error, Result};
 use crate::ir::{Module, Version};

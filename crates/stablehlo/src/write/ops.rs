@@ -5,7 +5,7 @@ use super::encoder::Encoder;
 use super::needs;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::print::words;
+use crate::print::enum_names;
 
 /// An op as the artifact names it, and the numbers of its attributes by name, in the order of the names.
 pub(super) struct Spelled {
@@ -129,7 +129,7 @@ impl Encoder {
     }
 
     pub(super) fn precision(&mut self, precision: &[Precision]) -> Result<usize> {
-        let items = precision.iter().map(|&p| self.vhlo_word("precision", words::precision(p)));
+        let items = precision.iter().map(|&p| self.vhlo_word("precision", enum_names::precision(p)));
         let items = items.collect::<Result<Vec<_>>>()?;
         Ok(self.vhlo_array(&items))
     }
@@ -155,9 +155,9 @@ impl Encoder {
                 if *compare_type == ComparisonType::WeakOrder {
                     needs(self.version, Version(1, 22, 0), || "comparison type WEAKORDER".to_owned())?;
                 }
-                let direction = self.vhlo_word("comparison_direction", words::direction(*direction))?;
+                let direction = self.vhlo_word("comparison_direction", enum_names::direction(*direction))?;
                 put.push(("comparison_direction", direction));
-                put.push(("compare_type", self.vhlo_word("comparison_type", words::comparison(*compare_type))?));
+                put.push(("compare_type", self.vhlo_word("comparison_type", enum_names::comparison(*compare_type))?));
             }
             OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
                 put.push(("exponent_bits", self.vhlo_integer(i64::from(*exponent_bits), ElementType::I32)?));
@@ -236,14 +236,14 @@ impl Encoder {
                 put.push(("left_side", self.vhlo_bool(*left_side)));
                 put.push(("lower", self.vhlo_bool(*lower)));
                 put.push(("unit_diagonal", self.vhlo_bool(*unit_diagonal)));
-                put.push(("transpose_a", self.vhlo_word("transpose", words::transpose(*transpose_a))?));
+                put.push(("transpose_a", self.vhlo_word("transpose", enum_names::transpose(*transpose_a))?));
             }
             OpKind::Fft { fft_type, fft_length } => {
-                put.push(("fft_type", self.vhlo_word("fft_type", words::fft(*fft_type))?));
+                put.push(("fft_type", self.vhlo_word("fft_type", enum_names::fft(*fft_type))?));
                 put.push(("fft_length", self.vhlo_ints(fft_length)?));
             }
             OpKind::RngBitGenerator { algorithm } => {
-                put.push(("rng_algorithm", self.vhlo_word("rng_algorithm", words::rng(*algorithm))?));
+                put.push(("rng_algorithm", self.vhlo_word("rng_algorithm", enum_names::rng(*algorithm))?));
             }
             OpKind::Call { callee } => put.push(("callee", self.vhlo_string(callee.as_bytes()))),
             OpKind::Composite { name, decomposition, composite_attributes } => {

@@ -9,7 +9,7 @@ use crate::ir::{ElementType, TensorType, Type, Version};
 use crate::text::whole_type;
 use crate::types::Ty;
 
-/// Code of an element type, and the version it came with.
+/// Opcode of an element type, and the version it came with.
 fn element_code(element: ElementType) -> (u64, Version) {
     use ElementType::*;
     let first = Version::OLDEST;

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use crate::attributes::{Named, enumeration, int, is_none_type, sorted};
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::{Code, is_op};
+use crate::ops::{Opcode, is_op};
 
 /// One op before it is typed.
-pub(crate) struct Raw<'a> {
-    pub(crate) code: Code,
+pub(crate) struct UntypedOp<'a> {
+    pub(crate) code: Opcode,
     /// Full name without version, such as `stablehlo.add`.
     pub(crate) name: &'a str,
     pub(crate) attributes: Named<'a>,
@@ -21,7 +21,7 @@ pub(crate) struct Raw<'a> {
     pub(crate) values: &'a ValueTypes,
 }
 
-impl Raw<'_> {
+impl UntypedOp<'_> {
     fn rank(&self, operand: usize) -> Result<usize> {
         let ty = self.operands.get(operand).map(|&v| &self.values[v]);
         match ty {
@@ -33,34 +33,36 @@ impl Raw<'_> {
 }
 
 /// The op's kind, and attributes the kind has no field for.
-pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
+pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
     let a = raw.attributes;
     let mut extra = Attributes::new();
     // Where the form of an op depends on the rank of operands, the rank must be known.
-    let needs_rank =
-        matches!(raw.code, Code::Broadcast | Code::Dot | Code::ReduceWindow | Code::SelectAndScatter | Code::Sort);
+    let needs_rank = matches!(
+        raw.code,
+        Opcode::Broadcast | Opcode::Dot | Opcode::ReduceWindow | Opcode::SelectAndScatter | Opcode::Sort
+    );
     let opaque = |v: &ValueId| matches!(raw.values[v.0 as usize], Type::Other(_));
-    let code = if needs_rank && raw.operands.iter().any(opaque) { Code::Other } else { raw.code };
+    let code = if needs_rank && raw.operands.iter().any(opaque) { Opcode::Other } else { raw.code };
     let kind = match code {
-        Code::Unary(unary) => {
+        Opcode::Unary(unary) => {
             keep(a, &mut extra, &["result_accuracy"]);
             OpKind::Unary(unary)
         }
-        Code::Binary(binary) => OpKind::Binary(binary),
-        Code::Constant => OpKind::Constant(constant(a)?),
-        Code::Iota => OpKind::Iota { iota_dimension: a.dim("iota_dimension")? },
-        Code::PartitionId => OpKind::PartitionId,
-        Code::ReplicaId => OpKind::ReplicaId,
-        Code::Compare => OpKind::Compare { direction: direction(a)?, compare_type: compare_type(a)? },
-        Code::Select => OpKind::Select,
-        Code::Clamp => OpKind::Clamp,
-        Code::Convert => OpKind::Convert,
-        Code::BitcastConvert => OpKind::BitcastConvert,
-        Code::ReducePrecision => {
+        Opcode::Binary(binary) => OpKind::Binary(binary),
+        Opcode::Constant => OpKind::Constant(constant(a)?),
+        Opcode::Iota => OpKind::Iota { iota_dimension: a.dim("iota_dimension")? },
+        Opcode::PartitionId => OpKind::PartitionId,
+        Opcode::ReplicaId => OpKind::ReplicaId,
+        Opcode::Compare => OpKind::Compare { direction: direction(a)?, compare_type: compare_type(a)? },
+        Opcode::Select => OpKind::Select,
+        Opcode::Clamp => OpKind::Clamp,
+        Opcode::Convert => OpKind::Convert,
+        Opcode::BitcastConvert => OpKind::BitcastConvert,
+        Opcode::ReducePrecision => {
             OpKind::ReducePrecision { exponent_bits: a.bits("exponent_bits")?, mantissa_bits: a.bits("mantissa_bits")? }
         }
         // `broadcast` puts new dimensions in front of the operand's.
-        Code::Broadcast => {
+        Opcode::Broadcast => {
             let sizes = a.ints("broadcast_sizes")?;
             if let Some(size) = sizes.iter().find(|&&size| size < 0) {
                 return Err(Error::new(format!("`broadcast_sizes` holds the negative size {size}")));
@@ -68,65 +70,65 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
             let new = sizes.len();
             OpKind::BroadcastInDim { broadcast_dimensions: (new..new + raw.rank(0)?).collect() }
         }
-        Code::BroadcastInDim => OpKind::BroadcastInDim { broadcast_dimensions: a.dims("broadcast_dimensions")? },
-        Code::Reshape => OpKind::Reshape,
-        Code::Transpose => OpKind::Transpose { permutation: a.dims("permutation")? },
-        Code::Slice => OpKind::Slice {
+        Opcode::BroadcastInDim => OpKind::BroadcastInDim { broadcast_dimensions: a.dims("broadcast_dimensions")? },
+        Opcode::Reshape => OpKind::Reshape,
+        Opcode::Transpose => OpKind::Transpose { permutation: a.dims("permutation")? },
+        Opcode::Slice => OpKind::Slice {
             start_indices: a.ints("start_indices")?,
             limit_indices: a.ints("limit_indices")?,
             strides: a.ints("strides")?,
         },
-        Code::DynamicSlice => OpKind::DynamicSlice { slice_sizes: a.ints("slice_sizes")? },
-        Code::DynamicUpdateSlice => OpKind::DynamicUpdateSlice,
-        Code::Concatenate => OpKind::Concatenate { dimension: a.dim("dimension")? },
-        Code::Pad => OpKind::Pad {
+        Opcode::DynamicSlice => OpKind::DynamicSlice { slice_sizes: a.ints("slice_sizes")? },
+        Opcode::DynamicUpdateSlice => OpKind::DynamicUpdateSlice,
+        Opcode::Concatenate => OpKind::Concatenate { dimension: a.dim("dimension")? },
+        Opcode::Pad => OpKind::Pad {
             edge_padding_low: a.ints("edge_padding_low")?,
             edge_padding_high: a.ints("edge_padding_high")?,
             interior_padding: a.ints("interior_padding")?,
         },
-        Code::Reverse => OpKind::Reverse { dimensions: a.dims("dimensions")? },
-        Code::GetDimensionSize => OpKind::GetDimensionSize { dimension: a.dim("dimension")? },
-        Code::Gather => OpKind::Gather {
+        Opcode::Reverse => OpKind::Reverse { dimensions: a.dims("dimensions")? },
+        Opcode::GetDimensionSize => OpKind::GetDimensionSize { dimension: a.dim("dimension")? },
+        Opcode::Gather => OpKind::Gather {
             dimensions: gather_dimensions(a)?.into(),
             slice_sizes: a.ints("slice_sizes")?,
             indices_are_sorted: a.flag("indices_are_sorted")?,
         },
-        Code::Scatter => OpKind::Scatter {
+        Opcode::Scatter => OpKind::Scatter {
             dimensions: scatter_dimensions(a)?.into(),
             indices_are_sorted: a.flag("indices_are_sorted")?,
             unique_indices: a.flag("unique_indices")?,
         },
-        Code::Sort => OpKind::Sort { dimension: sort_dimension(raw)?, is_stable: a.flag("is_stable")? },
-        Code::Dot => OpKind::DotGeneral { dimensions: dot_dimensions(raw)?, precision: precision(a)? },
-        Code::DotGeneral => {
+        Opcode::Sort => OpKind::Sort { dimension: sort_dimension(raw)?, is_stable: a.flag("is_stable")? },
+        Opcode::Dot => OpKind::DotGeneral { dimensions: dot_dimensions(raw)?, precision: precision(a)? },
+        Opcode::DotGeneral => {
             extra.extend(dot_algorithm(a)?);
             OpKind::DotGeneral { dimensions: dot_general_dimensions(a)?, precision: precision(a)? }
         }
-        Code::Convolution => convolution(a)?,
-        Code::Reduce => OpKind::Reduce { dimensions: a.dims("dimensions")? },
-        Code::ReduceWindow | Code::SelectAndScatter => {
+        Opcode::Convolution => convolution(a)?,
+        Opcode::Reduce => OpKind::Reduce { dimensions: a.dims("dimensions")? },
+        Opcode::ReduceWindow | Opcode::SelectAndScatter => {
             a.ints("window_dimensions")?;
             let window = window(a, raw.rank(0)?)?;
-            if code == Code::ReduceWindow {
+            if code == Opcode::ReduceWindow {
                 OpKind::ReduceWindow { window: window.into() }
             } else {
                 OpKind::SelectAndScatter { window: window.into() }
             }
         }
-        Code::Cholesky => OpKind::Cholesky { lower: a.flag("lower")? },
-        Code::TriangularSolve => OpKind::TriangularSolve {
+        Opcode::Cholesky => OpKind::Cholesky { lower: a.flag("lower")? },
+        Opcode::TriangularSolve => OpKind::TriangularSolve {
             left_side: a.flag("left_side")?,
             lower: a.flag("lower")?,
             unit_diagonal: a.flag("unit_diagonal")?,
             transpose_a: transpose_a(a)?,
         },
-        Code::Fft => OpKind::Fft { fft_type: fft_type(a)?, fft_length: a.ints("fft_length")? },
-        Code::RngBitGenerator => OpKind::RngBitGenerator { algorithm: rng_algorithm(a)? },
-        Code::Call => OpKind::Call { callee: a.text("callee")? },
-        Code::While => OpKind::While,
-        Code::If => OpKind::If,
-        Code::Case => OpKind::Case,
-        Code::Composite => {
+        Opcode::Fft => OpKind::Fft { fft_type: fft_type(a)?, fft_length: a.ints("fft_length")? },
+        Opcode::RngBitGenerator => OpKind::RngBitGenerator { algorithm: rng_algorithm(a)? },
+        Opcode::Call => OpKind::Call { callee: a.text("callee")? },
+        Opcode::While => OpKind::While,
+        Opcode::If => OpKind::If,
+        Opcode::Case => OpKind::Case,
+        Opcode::Composite => {
             if a.int_or("version", 0)? != 0 {
                 keep(a, &mut extra, &["version"]);
             }
@@ -137,7 +139,7 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
             };
             OpKind::Composite { name: a.text("name")?, decomposition: a.text("decomposition")?, composite_attributes }
         }
-        Code::CustomCall => {
+        Opcode::CustomCall => {
             keep(a, &mut extra, &["called_computations", "output_operand_aliases", "result_tilings"]);
             // Artifacts hold names of functions as strings.
             for (name, value) in &mut extra {
@@ -163,13 +165,13 @@ pub(crate) fn kind(raw: &Raw<'_>) -> Result<(OpKind, Attributes)> {
                 api_version: a.int_or("api_version", 1)?,
             }
         }
-        Code::OptimizationBarrier => OpKind::OptimizationBarrier,
-        Code::Tuple => OpKind::Tuple,
-        Code::GetTupleElement => OpKind::GetTupleElement { index: a.dim("index")? },
-        Code::CreateToken => OpKind::CreateToken,
-        Code::AfterAll => OpKind::AfterAll,
-        Code::Return => OpKind::Return,
-        Code::Other => OpKind::Other { name: raw.name.to_owned(), attributes: other(raw)? },
+        Opcode::OptimizationBarrier => OpKind::OptimizationBarrier,
+        Opcode::Tuple => OpKind::Tuple,
+        Opcode::GetTupleElement => OpKind::GetTupleElement { index: a.dim("index")? },
+        Opcode::CreateToken => OpKind::CreateToken,
+        Opcode::AfterAll => OpKind::AfterAll,
+        Opcode::Return => OpKind::Return,
+        Opcode::Other => OpKind::Other { name: raw.name.to_owned(), attributes: other(raw)? },
     };
     Ok((kind, extra))
 }
@@ -291,7 +293,7 @@ fn scatter_dimensions(a: Named<'_>) -> Result<ScatterDimensions> {
     })
 }
 
-fn sort_dimension(raw: &Raw<'_>) -> Result<usize> {
+fn sort_dimension(raw: &UntypedOp<'_>) -> Result<usize> {
     let rank = raw.rank(0)?;
     let dimension = raw.attributes.int_or("dimension", -1)?;
     let signed_rank = i64::try_from(rank).unwrap_or(i64::MAX);
@@ -302,7 +304,7 @@ fn sort_dimension(raw: &Raw<'_>) -> Result<usize> {
 }
 
 /// `dot` contracts the last dimension of the left with the first of the right.
-fn dot_dimensions(raw: &Raw<'_>) -> Result<DotDimensions> {
+fn dot_dimensions(raw: &UntypedOp<'_>) -> Result<DotDimensions> {
     let (lhs, rhs) = (raw.rank(0)?, raw.rank(1)?);
     if !(1..=2).contains(&lhs) || !(1..=2).contains(&rhs) {
         return Err(Error::new(format!("operands must be vectors or matrices, not of rank {lhs} and {rhs}")));
@@ -392,9 +394,9 @@ fn window(a: Named<'_>, rank: usize) -> Result<Window> {
     })
 }
 
-/// Raw attributes of an op without a kind of its own. Those of StableHLO ops are brought to one form, so that a
+/// UntypedOp attributes of an op without a kind of its own. Those of StableHLO ops are brought to one form, so that a
 /// device meets the same whichever way the program came: artifact names, sorted, with defaults, index lists as arrays.
-fn other(raw: &Raw<'_>) -> Result<Attributes> {
+fn other(raw: &UntypedOp<'_>) -> Result<Attributes> {
     let mut attributes: Attributes =
         raw.attributes.0.iter().map(|&(name, value)| (name.to_owned(), value.clone())).collect();
     let Some(name) = raw.name.strip_prefix("stablehlo.").filter(|name| is_op(name)) else { return Ok(attributes) };

@@ -4,7 +4,7 @@
 
 use super::control::{region_reduces, region_yields_elements};
 use super::shapes::{agree, shape_is, tensors, within};
-use super::words::field;
+use super::string_attributes::field;
 use super::{Site, asynchronous, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -21,7 +21,7 @@ enum Groups {
 }
 
 /// The op and its raw attributes.
-pub(super) struct Raw<'s, 'a> {
+pub(super) struct Rules<'s, 'a> {
     pub(super) site: &'s Site<'a>,
     pub(super) attributes: &'a Attributes,
 }
@@ -29,70 +29,70 @@ pub(super) struct Raw<'s, 'a> {
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     let OpKind::Other { name, attributes } = &site.op.kind else { return Ok(()) };
     let Some(base) = name.strip_prefix("stablehlo.") else { return Ok(()) };
-    let raw = Raw { site, attributes };
+    let rules = Rules { site, attributes };
     match base {
-        "all_gather" => raw.all_gather(),
-        "all_reduce" => raw.all_reduce(),
-        "reduce_scatter" => raw.reduce_scatter(),
-        "all_to_all" => raw.all_to_all(),
-        "collective_permute" => raw.collective_permute(),
+        "all_gather" => rules.all_gather(),
+        "all_reduce" => rules.all_reduce(),
+        "reduce_scatter" => rules.reduce_scatter(),
+        "all_to_all" => rules.all_to_all(),
+        "collective_permute" => rules.collective_permute(),
         "collective_broadcast" => {
-            raw.groups(Groups::Subset)?;
-            raw.root()?;
-            raw.same_shapes()
+            rules.groups(Groups::Subset)?;
+            rules.root()?;
+            rules.same_shapes()
         }
         "collective_reduce" => {
-            raw.groups(Groups::Subset)?;
-            raw.root()?;
-            raw.at_least(1)?;
+            rules.groups(Groups::Subset)?;
+            rules.root()?;
+            rules.at_least(1)?;
             for (result, ty) in site.results().enumerate() {
                 let (operand, Type::Tensor(ty)) = (tensors!(site.operand_tensor(result)), ty) else { continue };
                 shape_is(ty, &operand.shape)?;
             }
             region_reduces(site, 0, 1)
         }
-        "cross-replica-sum" => raw.groups(Groups::All),
-        "batch_norm_training" => raw.batch_norm(3, 3),
-        "batch_norm_inference" => raw.batch_norm(5, 1),
-        "batch_norm_grad" => raw.batch_norm(5, 3),
-        "map" => raw.map(),
-        "rng" => raw.rng(),
+        "cross-replica-sum" => rules.groups(Groups::All),
+        "batch_norm_training" => rules.batch_norm(3, 3),
+        "batch_norm_inference" => rules.batch_norm(5, 1),
+        "batch_norm_grad" => rules.batch_norm(5, 3),
+        "map" => rules.map(),
+        "rng" => rules.rng(),
         "infeed" => {
-            raw.tokens(&[0], true)?;
-            raw.infeed()
+            rules.tokens(&[0], true)?;
+            rules.infeed()
         }
         "recv" => {
-            raw.tokens(&[0], true)?;
-            raw.channel(3)?;
-            raw.tensors_but_last()
+            rules.tokens(&[0], true)?;
+            rules.channel(3)?;
+            rules.tensors_but_last()
         }
-        "outfeed" => raw.tokens(&[site.op.operands.len().saturating_sub(1)], false),
+        "outfeed" => rules.tokens(&[site.op.operands.len().saturating_sub(1)], false),
         "send" => {
-            raw.tokens(&[site.op.operands.len().saturating_sub(1)], false)?;
-            raw.channel(2)
+            rules.tokens(&[site.op.operands.len().saturating_sub(1)], false)?;
+            rules.channel(2)
         }
-        "dynamic_reshape" => raw.dynamic_reshape(),
+        "dynamic_reshape" => rules.dynamic_reshape(),
         "dynamic_iota" => {
-            raw.dynamic_shape(0, 1)?;
+            rules.dynamic_shape(0, 1)?;
             let result = tensors!(site.result_tensor(0));
-            within(raw.index("iota_dimension")?, result.rank(), "iota_dimension")
+            within(rules.index("iota_dimension")?, result.rank(), "iota_dimension")
         }
-        "dynamic_broadcast_in_dim" => raw.dynamic_broadcast(),
-        "dynamic_pad" => raw.dynamic_pad(),
-        "real_dynamic_slice" => raw.per_dimension_operands(4, 1),
-        "dynamic_gather" => raw.dynamic_gather(),
-        "dynamic_conv" => raw.dynamic_conv(),
-        "set_dimension_size" => raw.set_dimension_size(),
-        "einsum" => raw.counts(2, 1),
-        "unary_einsum" | "uniform_quantize" | "uniform_dequantize" => raw.at_least(1),
+        "dynamic_broadcast_in_dim" => rules.dynamic_broadcast(),
+        "dynamic_pad" => rules.dynamic_pad(),
+        "real_dynamic_slice" => rules.per_dimension_operands(4, 1),
+        "dynamic_gather" => rules.dynamic_gather(),
+        "dynamic_conv" => rules.dynamic_conv(),
+        "set_dimension_size" => rules.set_dimension_size(),
+        "einsum" => rules.counts(2, 1),
+        "unary_einsum" | "uniform_quantize" | "uniform_dequantize" => rules.at_least(1),
         "async_start" => asynchronous::start(site),
         "async_done" => asynchronous::done(site),
-        "torch_index_select" => raw.counts(2, 1),
+        "torch_index_select" => rules.counts(2, 1),
         _ => Ok(()),
     }
 }
 
-impl<'a> Raw<'_, 'a> {
+impl<'a> Rules<'_, 'a> {
     pub(super) fn find(&self, name: &str) -> Option<&'a Attribute> {
         self.attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }

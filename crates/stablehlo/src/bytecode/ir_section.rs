@@ -5,15 +5,15 @@ use smallvec::SmallVec;
 use super::container::IR_SECTION;
 use super::cursor::Cursor;
 use super::entries::Tables;
-use super::kinds::{Kinds, Known};
 use super::locations::{self, EncodedLocations};
 use super::names::{Name, Role, resolve};
+use super::op_cache::{CachedOp, OpCache};
 use crate::MAX_NESTING;
 use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::{Code, is_attribute};
-use crate::typed::{Raw, kind};
+use crate::op_builder::{UntypedOp, kind};
+use crate::ops::{Opcode, is_attribute};
 
 /// A slot that is numbered but not defined yet.
 const UNDEFINED: ValueId = ValueId(u32::MAX);
@@ -112,7 +112,7 @@ pub(super) struct Gathered {
 pub(super) struct Walk<'a> {
     pub(super) tables: Tables<'a>,
     names: Vec<Name>,
-    kinds: Kinds,
+    cache: OpCache,
     pub(super) module: Module,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Walk<'a> {
     pub(super) fn new(tables: Tables<'a>) -> Result<Self> {
         let names = resolve(&tables.container)?;
         let module = Module { version: tables.container.stablehlo_version, ..Module::default() };
-        Ok(Self { tables, names, kinds: Kinds::default(), module })
+        Ok(Self { tables, names, cache: OpCache::default(), module })
     }
 
     /// Reads the whole section: an implicit block with one module.
@@ -456,7 +456,7 @@ impl<'a> Walk<'a> {
             numbers.define(scope, cursor, *result)?;
         }
         // The same properties mean the same in another op of that name.
-        let known = if self.all_in_properties(&head) { self.kinds.find(head.name, head.properties) } else { None };
+        let known = if self.all_in_properties(&head) { self.cache.find(head.name, head.properties) } else { None };
         let Some(known) = known else {
             let (kind, attributes) = self.kind(scope, &head)?;
             let Head { operands, results, location, .. } = head;
@@ -492,7 +492,12 @@ impl<'a> Walk<'a> {
         // Constants are all different, and what some ops mean depends on the ranks of their operands.
         let lasting = !matches!(
             name.code,
-            Code::Constant | Code::Broadcast | Code::Dot | Code::ReduceWindow | Code::SelectAndScatter | Code::Sort
+            Opcode::Constant
+                | Opcode::Broadcast
+                | Opcode::Dot
+                | Opcode::ReduceWindow
+                | Opcode::SelectAndScatter
+                | Opcode::Sort
         );
         let weight = gathered.own.iter().map(|&(_, index)| self.tables.weight(index)).sum();
         if lasting {
@@ -501,7 +506,7 @@ impl<'a> Walk<'a> {
         let mut named: SmallVec<[(&str, &Attribute); 8]> =
             gathered.own.iter().map(|&(name, index)| (name, self.tables.loaded(index))).collect();
         named.extend(gathered.named.iter().map(|(name, value)| (name.as_str(), value)));
-        let raw = Raw {
+        let raw = UntypedOp {
             code: name.code,
             name: &name.full,
             attributes: Named(&named),
@@ -510,8 +515,8 @@ impl<'a> Walk<'a> {
         };
         let (kind, mut extra) = kind(&raw)?;
         if lasting && self.all_in_properties(head) {
-            let known = Known { name: head.name, kind: kind.clone(), extra: extra.clone(), weight };
-            self.kinds.add(head.properties, known);
+            let known = CachedOp { name: head.name, kind: kind.clone(), extra: extra.clone(), weight };
+            self.cache.add(head.properties, known);
         }
         extra.extend(gathered.discardable);
         Ok((kind, extra))

@@ -3,7 +3,7 @@
 use crate::ir::{Attributes, OpKind};
 
 /// What an op's name and properties were found to mean.
-pub(super) struct Known {
+pub(super) struct CachedOp {
     pub(super) name: usize,
     pub(super) kind: OpKind,
     pub(super) extra: Attributes,
@@ -13,17 +13,17 @@ pub(super) struct Known {
 
 /// What ops were found to mean.
 #[derive(Default)]
-pub(super) struct Kinds {
+pub(super) struct OpCache {
     /// Position in `known`, from 1, by the number of the properties; 0 where there is none yet.
     by_properties: Vec<u32>,
     /// The same by the number of the name, of ops without properties.
     by_name: Vec<u32>,
-    known: Vec<Known>,
+    known: Vec<CachedOp>,
 }
 
-impl Kinds {
+impl OpCache {
     #[inline]
-    pub(super) fn find(&self, name: usize, properties: Option<usize>) -> Option<&Known> {
+    pub(super) fn find(&self, name: usize, properties: Option<usize>) -> Option<&CachedOp> {
         let position = match properties {
             Some(properties) => self.by_properties.get(properties),
             None => self.by_name.get(name),
@@ -32,7 +32,7 @@ impl Kinds {
     }
 
     /// Keeps what the first op of these properties means.
-    pub(super) fn add(&mut self, properties: Option<usize>, known: Known) {
+    pub(super) fn add(&mut self, properties: Option<usize>, known: CachedOp) {
         let (list, index) = match properties {
             Some(properties) => (&mut self.by_properties, properties),
             None => (&mut self.by_name, known.name),
