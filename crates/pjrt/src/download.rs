@@ -203,9 +203,10 @@ impl Buffer {
             // a destination the function only returns the size.
             unsafe { raw.api().call::<Function>(&mut args) }?;
             if args.dst_size != size {
-                let message = format!("{} takes {size} bytes on the host, but the plugin would copy {}", self.shape()?, {
-                    args.dst_size
-                });
+                let message =
+                    format!("{} takes {size} bytes on the host, but the plugin would copy {}", self.shape()?, {
+                        args.dst_size
+                    });
                 return Err(Error::malformed_text(Function::NAME, message));
             }
         }

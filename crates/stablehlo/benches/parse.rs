@@ -122,8 +122,8 @@ fn measure(name: &str, program: Bytes) {
     }
 }
 
-/// Seconds of one run, the mean over a second: of processor time where the system tells it, since other programs on
-/// the machine do not count there.
+/// Seconds of one run, the mean over a second: of processor time if the system reports it, which excludes other
+/// programs on the machine.
 fn mean(mut run: impl FnMut()) -> f64 {
     let (wall, processor) = (Instant::now(), processor_time());
     let mut runs = 0usize;

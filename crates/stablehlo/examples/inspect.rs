@@ -1,4 +1,4 @@
-//! Reads programs and says what is in them: `cargo run -p stablehlo-rs --example inspect -- PROGRAM...`
+//! Reads programs and prints a summary: `cargo run -p stablehlo-rs --example inspect -- PROGRAM...`
 //!
 //! With `--ops` every op is listed. Exits with 1 when a program cannot be read.
 

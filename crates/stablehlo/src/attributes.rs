@@ -1,4 +1,4 @@
-//! Reading an op's raw attributes by name: what both readers hand over before an op gets its type.
+//! Access to an op's raw attributes by name. Both readers use it before an op is typed.
 
 use crate::error::{Error, Result};
 use crate::float::decode;
@@ -11,13 +11,13 @@ pub(crate) fn sorted(attributes: &Attributes) -> Vec<&(String, Attribute)> {
     sorted
 }
 
-/// The attributes of one op under the portable artifact's names, whichever reader they came from.
+/// The attributes of one op, under the portable artifact's names for both readers.
 #[derive(Clone, Copy)]
 pub(crate) struct Named<'a>(pub(crate) &'a [(&'a str, &'a Attribute)]);
 
 impl<'a> Named<'a> {
     pub(crate) fn find(self, name: &str) -> Option<&'a Attribute> {
-        // Names come from the same tables, so most are told apart by their length.
+        // Names come from the same tables, so their lengths differ in most cases.
         self.0.iter().find(|(n, _)| n.len() == name.len() && *n == name).map(|(_, a)| *a)
     }
 
@@ -208,7 +208,7 @@ pub(crate) fn float_attribute(bits: u64, element: ElementType) -> Attribute {
     }
 }
 
-/// Whether a type attribute spells "absent".
+/// Whether a type attribute means "absent".
 pub(crate) fn is_none_type(attribute: &Attribute) -> bool {
     matches!(attribute, Attribute::Type(Type::Other(text)) if text == "none")
 }
@@ -238,19 +238,19 @@ pub(crate) fn type_weight(ty: &Type) -> usize {
         }
 }
 
-/// How much heap a program may take. Small programs can name one large attribute many times, or nest names so that
-/// the expansion grows exponentially; honest ones stay far below the limit.
+/// Limits the heap that a program may use. A small malicious program can refer to one large attribute many times, or
+/// nest references so that the expansion grows exponentially. Normal programs stay far below the limit.
 pub(crate) struct Budget {
     left: usize,
 }
 
 impl Budget {
-    /// The limit for a program of that many bytes.
+    /// Creates the limit for a program of this size in bytes.
     pub(crate) fn new(program_bytes: usize) -> Self {
         Self { left: program_bytes.saturating_mul(128).saturating_add(1 << 20) }
     }
 
-    /// Takes some of it.
+    /// Takes a part of the budget.
     #[inline]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         match self.left.checked_sub(bytes) {

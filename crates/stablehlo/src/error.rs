@@ -1,8 +1,8 @@
-//! Why a program could not be read.
+//! Errors of programs.
 
 use std::fmt;
 
-/// Why a program could not be read: what is wrong, and where.
+/// An error of a program, with its place.
 ///
 /// One pointer wide, so that the readers' hot paths stay cheap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,45 +18,45 @@ struct Inner {
     location: Option<String>,
 }
 
-/// What every fallible function of this crate returns.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error that knows no place yet.
+    /// Creates an error without a place.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(Box::new(Inner { message: message.into(), ..Inner::default() }))
     }
 
-    /// An error at a byte of the program.
+    /// Creates an error at a byte of the program.
     pub(crate) fn at(offset: usize, message: impl Into<String>) -> Self {
         Self::new(message).with_offset(offset)
     }
 
-    /// Names the byte, unless a nearer one is already named.
+    /// Sets the byte, unless a more specific one is set.
     pub(crate) fn with_offset(mut self, offset: usize) -> Self {
         self.0.offset.get_or_insert(offset);
         self
     }
 
-    /// Names the op, unless an inner one is already named.
+    /// Sets the op, unless an inner one is set.
     pub(crate) fn with_op(mut self, op: &str) -> Self {
         self.0.op.get_or_insert_with(|| op.to_owned());
         self
     }
 
-    /// Says in the message which attribute it is about.
+    /// Adds the name of the attribute to the message.
     pub(crate) fn in_attribute(mut self, name: &str) -> Self {
         self.0.message = format!("attribute `{name}`: {}", self.0.message);
         self
     }
 
-    /// Names the function.
+    /// Sets the function.
     pub(crate) fn with_func(mut self, func: &str) -> Self {
         self.0.func.get_or_insert_with(|| func.to_owned());
         self
     }
 
-    /// Names the source location the producer recorded.
+    /// Sets the source location that the producer recorded.
     pub(crate) fn with_location(mut self, location: String) -> Self {
         if !location.is_empty() {
             self.0.location.get_or_insert(location);
@@ -64,7 +64,7 @@ impl Error {
         self
     }
 
-    /// Turns the byte offset into line and column of a text program.
+    /// Converts the byte offset to a line and a column of a text program.
     pub(crate) fn with_text(mut self, text: &str) -> Self {
         if let Some(offset) = self.0.offset {
             let before = &text.as_bytes()[..offset.min(text.len())];
@@ -75,13 +75,13 @@ impl Error {
         self
     }
 
-    /// What is wrong, without the place.
+    /// The message, without the place.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Byte of the program at which reading stopped; `None` where the error is not about one byte.
+    /// Byte of the program at which reading stopped. `None` if the error has no byte.
     #[must_use]
     pub fn offset(&self) -> Option<usize> {
         self.0.offset

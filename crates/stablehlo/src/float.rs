@@ -7,7 +7,7 @@
 
 use crate::ir::ElementType;
 
-/// What a format does with values beyond its largest finite one, and with "not a number".
+/// How a format represents infinities and "not a number".
 #[derive(Clone, Copy, PartialEq)]
 enum Special {
     /// Infinity and NaN as in IEEE 754.

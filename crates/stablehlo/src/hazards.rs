@@ -1,16 +1,16 @@
-//! Programs that are known to end or corrupt the process of XLA's plugins.
+//! Detects programs that are known to crash or corrupt the process of XLA's plugins.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use crate::ir::*;
 
-/// Something in a program that XLA's plugins do not survive.
+/// A part of a program that crashes XLA's plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hazard {
-    /// `set_dimension_size` with a constant size that the dimension cannot have. XLA reads outside the buffer, or ends the
-    /// process.
+    /// `set_dimension_size` with a constant size outside the dimension's range. XLA reads outside the buffer, or ends
+    /// the process.
     DimensionSize {
         /// Function that holds the op.
         func: String,
@@ -43,8 +43,8 @@ impl fmt::Display for Hazard {
     }
 }
 
-/// Whether a program in any form may hold a hazard. Names are spelled out in text, in portable artifacts and in HLO, so a
-/// program without them need not be read.
+/// Whether a program in any format may contain a hazard. Text, portable artifacts and HLO all contain the op names, so
+/// a program without these names need not be parsed.
 #[must_use]
 pub fn may_have_hazards(program: &[u8]) -> bool {
     [&b"set_dimension_size"[..], b"set-dimension-size", b"TopK"].iter().any(|name| contains(program, name))
@@ -62,7 +62,7 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     false
 }
 
-/// The hazards that can be seen in a program without running it.
+/// Returns the hazards that are visible without running the program.
 #[must_use]
 pub fn hazards(module: &Module) -> Vec<Hazard> {
     module.funcs.iter().flat_map(of_func).collect()

@@ -1,19 +1,19 @@
-//! A program as one function: calls and composites replaced by what they call.
+//! Inlining: replaces calls and composites by the functions that they call.
 
 use crate::error::{Error, Result};
 use crate::ir::{Func, Module, Op, OpKind, Region, ValueId, ValueTypes};
 
-/// Ops after inlining; more suggests functions that double with every call.
+/// Maximum number of ops after inlining. It stops programs that double with every call.
 const MAX_OPS: usize = 1 << 20;
 /// Nesting of calls and regions.
 const MAX_DEPTH: usize = 96;
 
-/// The program with its [entry](Module::entry) function alone, where every `call` is replaced by the ops of the function
-/// it calls, and every `composite` by those of its decomposition unless its name is one of `keep`: then the op stays, and
-/// so does the function of its decomposition.
+/// Inlines all functions into the [entry](Module::entry) function. Every `call` is replaced by the ops of its function,
+/// and every `composite` by those of its decomposition. If a composite's name is in `keep`, the op and the function of
+/// its decomposition stay.
 ///
-/// Frameworks write nested functions (JAX's `relu`, `where`, `clip`, `softmax`) as calls, so a device that walks one
-/// list of ops begins with this:
+/// Frameworks send nested functions (JAX's `relu`, `where`, `clip`, `softmax`) as calls. A device that expects one list
+/// of ops begins with this:
 ///
 /// ```
 /// use stablehlo::ir::OpKind;
@@ -43,7 +43,7 @@ pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     let mut inliner = Inliner { module, keep, values: ValueTypes::new(), ops: 0, depth: 0, kept: Vec::new() };
     let body = inliner.region(main, &main.body, &mut vec![None; main.values.len()])?;
     let mut funcs = vec![Func { body, values: inliner.values, ..main.clone() }];
-    // What a kept composite decomposes into may call others, which are inlined in turn.
+    // The decomposition of a kept composite may call other functions, which are also inlined.
     let mut next = 0;
     while let Some(name) = inliner.kept.get(next).cloned() {
         let func = module.func(&name).ok_or_else(|| unknown(&name))?;
@@ -118,7 +118,7 @@ impl<'m> Inliner<'m> {
                 let results = self.call(callee, &operands, to)?;
                 if results.len() != op.results.len() {
                     return Err(Error::new(format!(
-                        "function `{callee}` returns {} values, and its caller wants {}",
+                        "function `{callee}` returns {} values, and its caller expects {}",
                         results.len(),
                         op.results.len()
                     )));
@@ -143,7 +143,7 @@ impl<'m> Inliner<'m> {
         Ok(())
     }
 
-    /// Adds the ops of a function, which ends in its return, and gives what that returns.
+    /// Adds the ops of a function, and returns the operands of its return.
     fn call(&mut self, callee: &str, operands: &[ValueId], to: &mut Vec<Op>) -> Result<Vec<ValueId>> {
         let func = self.module.func(callee).ok_or_else(|| unknown(callee))?;
         if func.args().len() != operands.len() {

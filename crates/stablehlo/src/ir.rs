@@ -1,4 +1,4 @@
-//! The typed program: what both readers produce and devices walk.
+//! The typed program, which both readers produce and devices read.
 //!
 //! A [`Module`] holds functions; a [`Func`] holds one [`Region`] of [`Op`]s. Values are numbered per function
 //! ([`ValueId`]), nested regions included, so an op inside a `while` body names an outer value by the same id.
@@ -74,7 +74,7 @@ pub enum Type {
     Token,
     /// A tuple.
     Tuple(Vec<Type>),
-    /// A type this crate has no model of, in MLIR's textual form as far as it is known.
+    /// A type that this crate does not model, in MLIR's textual form if that is known.
     Other(String),
 }
 
@@ -99,7 +99,7 @@ pub struct Literal {
     pub splat: bool,
 }
 
-/// An attribute this crate keeps without giving it a meaning.
+/// An attribute that this crate keeps without interpreting it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each name is MLIR's own")]
@@ -148,7 +148,7 @@ pub struct Module {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32, pub u32);
 
-/// Where an op came from, as the producer recorded it.
+/// The source location of an op, as the producer recorded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Location {
@@ -190,7 +190,7 @@ pub struct Func {
     pub body: Region,
     /// Type of every value of the function, nested regions included, indexed by [`ValueId`].
     pub values: ValueTypes,
-    /// Where the function came from.
+    /// The source location.
     pub location: LocationId,
 }
 
@@ -206,7 +206,7 @@ pub struct Region {
 /// An operation.
 #[derive(Clone, Debug)]
 pub struct Op {
-    /// What it does, with its attributes.
+    /// The operation, with its attributes.
     pub kind: OpKind,
     /// Operands in the specification's order.
     pub operands: ValueIds,
@@ -216,7 +216,7 @@ pub struct Op {
     pub regions: Vec<Region>,
     /// Discardable attributes.
     pub attributes: Attributes,
-    /// Where it came from.
+    /// The source location.
     pub location: LocationId,
 }
 
@@ -399,8 +399,8 @@ pub enum TransposeA {
     Adjoint,
 }
 
-/// What an op does. Fields carry the specification's attribute names; large ones are boxed, so that the many ops without
-/// them stay small.
+/// The operation of an op. Fields have the specification's attribute names; large ones are boxed, so that the many ops
+/// without them stay small.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each name is the specification's own")]

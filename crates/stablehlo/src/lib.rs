@@ -1,7 +1,7 @@
 //! Reads StableHLO programs into a typed IR, checks them, prints them, and writes them as portable artifacts.
 //!
-//! A framework hands a device its program as a *portable artifact* (MLIR bytecode of a versioned dialect) or as text.
-//! [`parse`] takes either and returns a [`Module`](ir::Module) a device can walk without knowing MLIR.
+//! A framework sends a device its program as a *portable artifact* (MLIR bytecode of a versioned dialect) or as text.
+//! [`parse`] takes either and returns a [`Module`](ir::Module), which a device can read without MLIR.
 //!
 //! ```
 //! use stablehlo::ir::OpKind;
@@ -16,8 +16,8 @@
 //! # Ok::<(), stablehlo::Error>(())
 //! ```
 //!
-//! [`Module::print`](ir::Module::print), and `Display`, give text as MLIR prints it; [`write()`] gives a portable artifact
-//! of a chosen version.
+//! [`Module::print`](ir::Module::print) and `Display` print text in MLIR's form. [`write()`] creates a portable
+//! artifact of a chosen version.
 //!
 //! ```
 //! let module = stablehlo::parse("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -26,7 +26,7 @@
 //! }")?;
 //! let artifact = stablehlo::write(&module, "1.9.0".parse()?)?;
 //! assert_eq!(stablehlo::parse(artifact)?.to_string(), module.to_string());
-//! // What a version cannot say is an error that names the op and the version that can.
+//! // An op that a version lacks is an error that names the op and the required version.
 //! let error = stablehlo::write(&module, "1.0.0".parse()?).expect_err("`tan` came with 1.4.0");
 //! assert!(error.to_string().starts_with("stablehlo.tan: the op needs StableHLO 1.4.0"));
 //! # Ok::<(), stablehlo::Error>(())
@@ -35,13 +35,13 @@
 //! # What a device may rely on
 //!
 //! `parse` runs [`verify`]: values are defined before use and in scope, regions end in a return, callees exist and do
-//! not recurse, constants have the bytes their types say, and the shapes of the ops it has rules for fit together. What
-//! else the specification asks of quantized types, CHLO, custom calls, ops without a kind of their own, attributes in words
-//! and constants as shapes is checked with the default feature `text`.
-//! Older artifacts are upgraded by the specification's defaults, `dot` and `broadcast` become `dot_general` and
-//! `broadcast_in_dim`, casts between dialects vanish, and an absent list has its default spelled out.
+//! not recurse, constants have the size of their types, and the shapes of the ops that have rules are consistent. The
+//! default feature `text` adds checks of quantized types, CHLO, custom calls, ops without their own kind, string
+//! attributes and constants that are shapes. Older artifacts are upgraded by the specification's defaults, `dot` and
+//! `broadcast` become `dot_general` and `broadcast_in_dim`, casts between dialects vanish, and an absent list has its
+//! default spelled out.
 //!
-//! Hostile input gives an error: it cannot cause a panic, deep recursion, or memory out of proportion to its size.
+//! Hostile input is an error. It cannot cause a panic, deep recursion, or excessive use of memory.
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -58,7 +58,7 @@ mod location;
 mod locations;
 mod ops;
 mod print;
-// Without the feature nobody reads text; what `write` makes of types that are kept as text needs the module.
+// Without the feature, the text reader is unused. `write` needs the module for types that are kept as text.
 mod op_builder;
 #[cfg_attr(not(feature = "text"), allow(dead_code))]
 mod text;
@@ -77,7 +77,7 @@ pub use print::PrintOptions;
 pub use verify::{infer, infer_op, verify};
 pub use write::write;
 
-/// Deepest nesting of regions, attributes and types a program may have. Reading needs stack in proportion.
+/// Maximum nesting of regions, attributes and types. The reader's use of stack is proportional to it.
 const MAX_NESTING: usize = 64;
 
 /// Reads a program: a portable artifact of StableHLO 0.9.0 or later, or, with the feature `text`, text.
@@ -101,19 +101,19 @@ fn parse_text(program: &Bytes) -> Result<ir::Module> {
 
 #[cfg(not(feature = "text"))]
 fn parse_text(_: &Bytes) -> Result<ir::Module> {
-    Err(Error::new("the program is no portable artifact, and text is read with the feature `text` alone"))
+    Err(Error::new("the program is not a portable artifact; to read text, enable the feature `text`"))
 }
 
 /// Reads a program in XLA's own form: a serialized `HloModuleProto`, the format `hlo` of PJRT.
 ///
-/// What comes out is the StableHLO program that means the same: tuples are taken apart (an entry computation that returns
-/// one has as many results), computations an instruction calls become its regions, those that `call` and `fusion` name
-/// become functions, and `input_output_alias` and `buffer_donor` become attributes of `main`'s arguments.
+/// Returns the equivalent StableHLO program. Tuples are flattened, so an entry computation that returns a tuple has
+/// several results. Computations of an instruction become its regions. Computations of `call` and `fusion` become
+/// functions. `input_output_alias` and `buffer_donor` become attributes of `main`'s arguments.
 ///
 /// # Errors
 ///
-/// For bytes that are no such message, opcodes and shapes without a counterpart in StableHLO, and all [`verify`] finds. An
-/// error of the reader names the instruction, its opcode and its computation.
+/// Bytes that are not such a message, opcodes and shapes without a counterpart in StableHLO, and errors of [`verify`].
+/// An error of the reader names the instruction, its opcode and its computation.
 #[cfg(feature = "hlo")]
 pub fn parse_hlo(program: impl Into<Bytes>) -> Result<ir::Module> {
     let module = hlo::parse(program.into())?;

@@ -1,4 +1,4 @@
-//! Where ops came from, made readable.
+//! Formats source locations.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The location table: places listed as they are, or left in the artifact they came with until somebody asks.
+//! The location table: decoded locations, or an artifact's encoded locations, which are decoded on request.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::bytecode::EncodedLocations;
 use crate::ir::{Location, LocationId};
 
-/// Where the ops of a module came from, indexed by [`LocationId`]. Number 0 is [`Location::Unknown`] in what this crate
-/// reads.
+/// Source locations of a module's ops, indexed by [`LocationId`]. The readers of this crate assign number 0 to
+/// [`Location::Unknown`].
 ///
-/// The table of an artifact stays encoded: a place is decoded when it is asked for, and one that is malformed is unknown.
+/// The table of an artifact stays encoded. A location is decoded on request. A malformed one is unknown.
 ///
 /// ```
 /// use stablehlo::ir::{Location, LocationId, Locations};

@@ -1,4 +1,4 @@
-//! From an op's name and raw attributes to its [`OpKind`]: the one place both readers share.
+//! Builds an op's [`OpKind`] from its name and raw attributes, for both readers.
 //!
 //! Attributes come under the portable artifact's names. An absent attribute takes the specification's default, which
 //! also upgrades artifacts of versions that did not have it yet.
@@ -32,7 +32,7 @@ impl UntypedOp<'_> {
     }
 }
 
-/// The op's kind, and attributes the kind has no field for.
+/// Returns the op's kind, and the attributes for which the kind has no field.
 pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
     let a = raw.attributes;
     let mut extra = Attributes::new();
@@ -176,7 +176,7 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
     Ok((kind, extra))
 }
 
-/// Keeps attributes that say something: not an empty list, not a default accuracy.
+/// Keeps attributes that are not the default: no empty lists, no default accuracy.
 fn keep(a: Named<'_>, extra: &mut Attributes, names: &[&str]) {
     for &name in names {
         match a.find(name) {

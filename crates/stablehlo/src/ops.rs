@@ -1,8 +1,8 @@
-//! Op names and what they mean; the attribute lists of the portable artifact's ops.
+//! Op names, and the attribute lists of the portable artifact's ops.
 
 use crate::ir::{Binary, OpKind, Unary};
 
-/// What an op name stands for, resolved once per name.
+/// The op that a name refers to, resolved once per name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Opcode {
     Unary(Unary),

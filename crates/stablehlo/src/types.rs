@@ -1,4 +1,4 @@
-//! What element types are called and how wide they are, and how types are written.
+//! Names and widths of element types, and the text of types.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The lists an op and a function keep of values: made so that a program of many ops costs few allocations.
+//! Lists of values for ops and functions, which need few allocations for many ops.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::ir::Version;
 
 impl Version {
-    /// The oldest version there are portable artifacts of.
+    /// The oldest version of portable artifacts.
     pub const OLDEST: Self = Self(0, 9, 0);
 
     /// The newest version whose ops, attributes and types this crate knows: what it can write, and what a device that
@@ -22,7 +22,7 @@ impl FromStr for Version {
         let mut parts = text.split('.').map(|part| part.parse().ok());
         match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some(Some(major)), Some(Some(minor)), Some(Some(patch)), None) => Ok(Self(major, minor, patch)),
-            _ => Err(Error::new(format!("`{text}` is no StableHLO version such as 1.9.0"))),
+            _ => Err(Error::new(format!("`{text}` is not a StableHLO version such as 1.9.0"))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What single programs read as, field by field.
+//! Compares the IR of single programs, field by field.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::path::Path;
@@ -149,7 +149,7 @@ fn shardy_is_kept_beside_the_program() {
     let OpKind::Other { attributes, .. } = &op.kind else { panic!() };
     assert_eq!(attributes[1], ("manual_axes".into(), Attribute::Other("#sdy<manual_axes{\"x\", \"y\"}>".into())));
     assert_eq!(op.regions[0].args.len(), 1);
-    // The casts between dialects are gone, so the body works on plain tensors.
+    // The casts between dialects are removed, so the body works on plain tensors.
     let main = module.entry().unwrap();
     assert_eq!(main.ty(op.regions[0].args[0]), &f32_tensor(&[4, 4]));
     assert!(ops(main).iter().all(|op| op.kind.name() != "builtin.unrealized_conversion_cast"));

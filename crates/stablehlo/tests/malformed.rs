@@ -96,7 +96,7 @@ fn mutated_texts_never_panic() {
     });
 }
 
-/// What a mutated program became, if it still is one: printed and written it must be read as the same again.
+/// If a mutated program is still valid, printing and writing it must preserve it.
 fn survives(program: &[u8]) -> bool {
     let Ok(module) = parse(program.to_vec()) else { return false };
     let text = module.to_string();

@@ -1,4 +1,4 @@
-//! Reading takes memory in proportion to the program, whatever the program says: measured with an allocator that counts.
+//! The reader's memory is in proportion to the size of any program. A counting allocator measures it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What versions of StableHLO say that came after the golden artifacts': programs made by `make_newest.py`.
+//! Programs of StableHLO versions that are newer than the golden artifacts, made by `make_newest.py`.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The oracle: what this crate prints and writes of a program is, through jaxlib, the program itself.
 //!
-//! Needs Python with JAX 0.10.2, at `target/venv-jax-0.10.2` or where `STABLEHLO_TEST_PYTHON` says.
+//! Requires Python with JAX 0.10.2, at `target/venv-jax-0.10.2` or where `STABLEHLO_TEST_PYTHON` says.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ fn convert(originals: &Path, ours: &Path) -> usize {
                 Err(e) if e.op().is_some_and(|op| op.starts_with("chlo.")) => {
                     assert!(e.message().contains("no place for"), "{name} at {version}: {e}");
                 }
-                // What the version cannot say is named together with the version that can.
+                // The error names the unsupported feature and the required version.
                 Err(e) => {
                     assert!(e.message().contains("needs StableHLO"), "{name} at {version}: {e}");
                     assert!(e.op().is_some(), "{name} at {version}: {e}");

@@ -232,7 +232,9 @@ impl RawBuffer {
         let within = offset.checked_add(len).is_some_and(|end| end <= size);
         let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
         numbers.filter(|_| within).ok_or_else(|| {
-            Error::invalid(format!("{len} bytes from offset {offset} are not within the {size} bytes of the raw buffer"))
+            Error::invalid(format!(
+                "{len} bytes from offset {offset} are not within the {size} bytes of the raw buffer"
+            ))
         })
     }
 

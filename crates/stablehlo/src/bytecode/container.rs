@@ -8,7 +8,7 @@ use crate::ir::Version;
 
 /// First bytes of every file.
 pub(crate) const MAGIC: [u8; 4] = *b"ML\xEFR";
-/// Newest bytecode version this reader knows.
+/// Newest bytecode version that this reader supports.
 const NEWEST: u64 = 6;
 
 /// Section ids.
@@ -27,7 +27,7 @@ mod id {
 /// Section id of the nested regions of an isolated op.
 pub(super) const IR_SECTION: u8 = 4;
 
-/// The dialects whose encodings this reader knows.
+/// The dialects whose encodings this reader supports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Dialect {
     Builtin,
@@ -51,7 +51,7 @@ pub(super) struct OpName {
     pub(super) full: String,
 }
 
-/// A blob kept beside the program.
+/// A resource blob.
 #[derive(Clone)]
 pub(super) enum Resource {
     Blob(Range<usize>),
@@ -131,7 +131,7 @@ impl<'a> Container<'a> {
         Ok(this)
     }
 
-    /// The string of that number, which need not be UTF-8.
+    /// Returns the string with this number, which need not be UTF-8.
     pub(super) fn string(&self, cursor: &mut Cursor<'_>) -> Result<Range<usize>> {
         let index = cursor.index()?;
         match self.strings.get(index) {
@@ -140,7 +140,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// The string of that number as text.
+    /// Returns the string with this number as text.
     pub(super) fn text(&self, cursor: &mut Cursor<'_>) -> Result<String> {
         let range = self.string(cursor)?;
         Ok(String::from_utf8_lossy(&self.file[range]).into_owned())
@@ -212,7 +212,8 @@ impl<'a> Container<'a> {
                     self.string(&mut cursor)?
                 };
                 let name = &self.file[name];
-                // Names are far shorter than this; the bound keeps a long string named often from multiplying.
+                // Real names are far shorter. The limit prevents a long string that is used often from using too much
+                // memory.
                 if name.len() + dialect.len() > 256 {
                     return Err(cursor.error("an op name is longer than 256 bytes"));
                 }

@@ -1,7 +1,7 @@
-//! The attribute and type tables: entries are decoded when first named, then kept.
+//! The attribute and type tables. Entries are decoded at their first use and then cached.
 //!
-//! Entries name each other by number, so a hostile file can nest them without end or fan out exponentially. Depth is
-//! bounded, and every copy is charged to a [`Budget`].
+//! Entries refer to each other by number, so a hostile file can nest them without end or fan out exponentially. The
+//! depth is limited, and every copy is charged to a [`Budget`].
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::types::Ty;
 /// Deepest nesting of attributes and types.
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// The tables, what is decoded of them, and what may still be spent.
+/// The tables, their decoded entries, and the remaining budget.
 pub(super) struct Tables<'a> {
     pub(super) container: Container<'a>,
     pub(super) program: &'a Bytes,
     /// Position in `loaded`, from 1, of each attribute; 0 where it has not been decoded.
     attributes: Vec<u32>,
-    /// Attributes decoded so far, and what a copy costs.
+    /// Decoded attributes, and the cost of a copy.
     loaded: Vec<(Attribute, usize)>,
     pub(super) types: Vec<Option<(Ty, usize)>>,
     value_types: Vec<Option<ValueType>>,
@@ -53,7 +53,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Decodes an attribute, if that has not happened, and charges for one copy of it.
+    /// Decodes an attribute if needed, and charges for one copy of it.
     pub(super) fn load(&mut self, cursor: &Cursor<'_>, index: usize) -> Result<()> {
         self.load_attribute(cursor.pos(), index, 0)?;
         self.charge(cursor.pos(), self.weight(index))
@@ -63,7 +63,7 @@ impl<'a> Tables<'a> {
         self.loaded.get((*self.attributes.get(index)? as usize).checked_sub(1)?)
     }
 
-    /// What a copy of a loaded attribute costs.
+    /// Returns the cost of a copy of a loaded attribute.
     pub(super) fn weight(&self, index: usize) -> usize {
         self.find(index).map_or(0, |(_, weight)| *weight)
     }
@@ -74,7 +74,7 @@ impl<'a> Tables<'a> {
         self.find(index).map_or(MISSING, |(attribute, _)| attribute)
     }
 
-    /// The type of that number, as values have it.
+    /// Returns the type with this number as the type of a value.
     pub(super) fn value_type(&mut self, offset: usize, index: usize) -> Result<&Arc<Type>> {
         Ok(&self.shared_type(offset, index)?.ty)
     }
@@ -115,7 +115,7 @@ impl<'a> Tables<'a> {
         Ok(position)
     }
 
-    /// The type that an attribute holds which is a type and nothing else, by its number.
+    /// Returns the type of a type attribute, by its number.
     pub(super) fn type_of_attribute(&self, index: usize) -> Option<usize> {
         let entry = self.container.attributes.get(index)?;
         let mut cursor = Cursor::new(self.container.file, entry.range.clone());
@@ -124,7 +124,7 @@ impl<'a> Tables<'a> {
         (is_type && cursor.is_empty()).then_some(ty)
     }
 
-    /// Inputs and results of the function type of that number, if it is one.
+    /// Returns the inputs and results of the type with this number, if it is a function type.
     pub(super) fn function_type(&mut self, offset: usize, index: usize) -> Result<Option<(&[Type], &[Type])>> {
         if !matches!(self.types.get(index), Some(Some(_))) {
             self.type_at(offset, index, 0)?;
@@ -140,7 +140,7 @@ impl<'a> Tables<'a> {
         self.budget.charge(weight).map_err(|e| e.with_offset(offset))
     }
 
-    /// Entry of an attribute number, or why there is none.
+    /// Returns the entry of an attribute number.
     pub(super) fn attribute_entry(&self, offset: usize, index: usize) -> Result<super::container::Entry> {
         let entries = &self.container.attributes;
         entries.get(index).cloned().ok_or_else(|| {

@@ -11,7 +11,7 @@ use crate::verify::all_compatible;
 /// The attributes of a function.
 struct FuncAttributes {
     own: Attributes,
-    /// Number of the function's type, where the file holds it as a type and not among `own`.
+    /// Number of the function's type, if the file stores it as a type and not in `own`.
     ty: Option<usize>,
     discardable: Attributes,
 }
@@ -25,7 +25,7 @@ impl FuncAttributes {
         self.find(name).and_then(symbol).ok_or_else(|| Error::new(format!("attribute `{name}` must be a string")))
     }
 
-    /// Entries of a list of dictionaries; none where there is no such attribute.
+    /// Length of a list of dictionaries, or 0 if there is no such attribute.
     fn length(&self, name: &str) -> usize {
         match self.find(name) {
             Some(Attribute::Array(items)) => items.len(),
@@ -77,7 +77,7 @@ impl<'a> Walk<'a> {
             self.region(cursor, &mut scope, 1)?
         };
         if body.ops.is_empty() {
-            // A declaration: a name others may refer to, but nothing to run.
+            // A declaration. Other ops may refer to its name, but it has no body.
             let ty = match (f.ty, f.find("function_type")) {
                 (Some(ty), _) => self.tables.type_at(head.offset, ty, 0)?.into_type(),
                 (None, Some(Attribute::Type(ty))) => ty.clone(),
@@ -120,7 +120,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The results a function is declared with, which may be open where those of its body are known.
+    /// Returns the declared results of a function. They may have dynamic extents that are static in its body.
     fn declared(&mut self, head: &Head, f: &FuncAttributes, inputs: &[Type], results: Vec<Type>) -> Result<Vec<Type>> {
         match (f.ty, f.find("function_type")) {
             (Some(ty), _) => {

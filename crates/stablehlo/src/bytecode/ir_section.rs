@@ -188,7 +188,7 @@ impl<'a> Walk<'a> {
             }
             let name = self.names[head.name].full.clone();
             if role == Role::Module || head.regions > 0 || !head.operands.is_empty() || !head.results.is_empty() {
-                return Err(Error::at(head.offset, "only functions and symbols may stand at the top of a module")
+                return Err(Error::at(head.offset, "only functions and symbols may be at the top level of a module")
                     .with_op(&name));
             }
             let gathered = self.gather(&head)?;
@@ -284,7 +284,7 @@ impl<'a> Walk<'a> {
                 if cursor.is_empty() {
                     break;
                 }
-                // Only portable artifacts promise plain references; other dialects may have a richer layout.
+                // Only portable artifacts guarantee plain references. Other dialects may have another layout.
                 let index = cursor.index()?;
                 if !name.vhlo && name.attributes.is_none() && index >= self.tables.container.attributes.len() {
                     return Ok(Gathered {
@@ -400,7 +400,7 @@ impl<'a> Walk<'a> {
         Ok(args)
     }
 
-    /// Reads an op without its regions, which the caller reads next: so that nesting costs little stack.
+    /// Reads an op without its regions. The caller reads them afterwards, so that nesting needs little stack.
     fn op(
         &mut self,
         cursor: &mut Cursor<'a>,
@@ -412,7 +412,7 @@ impl<'a> Walk<'a> {
         let (offset, name) = (head.offset, head.name);
         let inner = Inner { count: head.regions, isolated: head.isolated };
         let read = match self.names[name].role {
-            Role::Module | Role::Func => Err(Error::new("may only stand at the top of a module")),
+            Role::Module | Role::Func => Err(Error::new("may only be at the top level of a module")),
             Role::Cast => self.cast(cursor, scope, numbers, &head),
             Role::Op => self.shallow(cursor, scope, numbers, head, ops),
         };
@@ -455,7 +455,7 @@ impl<'a> Walk<'a> {
             *result = scope.add(&mut self.tables, head.offset, result.0 as usize)?;
             numbers.define(scope, cursor, *result)?;
         }
-        // The same properties mean the same in another op of that name.
+        // Ops with the same name and properties have the same typed form.
         let known = if self.all_in_properties(&head) { self.cache.find(head.name, head.properties) } else { None };
         let Some(known) = known else {
             let (kind, attributes) = self.kind(scope, &head)?;
@@ -479,17 +479,18 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Whether an op's name and properties say all it means: its dictionary holds discardable attributes only.
+    /// Whether the name and the properties determine the typed form, because the dictionary contains only discardable
+    /// attributes.
     #[inline]
     fn all_in_properties(&self, head: &Head) -> bool {
         head.properties.is_some() || head.dictionary.is_none() || self.tables.container.bytecode_version >= 5
     }
 
-    /// What an op means that is the first of its name and properties.
+    /// Types the first op with its name and properties.
     fn kind(&mut self, scope: &Scope, head: &Head) -> Result<(OpKind, Attributes)> {
         let gathered = self.gather(head)?;
         let name = &self.names[head.name];
-        // Constants are all different, and what some ops mean depends on the ranks of their operands.
+        // Constants all differ, and the typed form of some ops depends on the ranks of their operands.
         let lasting = !matches!(
             name.code,
             Opcode::Constant
@@ -558,7 +559,7 @@ struct Inner {
 #[inline(always)]
 fn numbers(cursor: &mut Cursor<'_>) -> Result<ValueIds> {
     let count = cursor.count()?;
-    // What is too large for a number names nothing; `UNDEFINED` does not, either.
+    // A number that is too large refers to no value, and neither does `UNDEFINED`.
     let number = |number| u32::try_from(number).map_or(UNDEFINED, ValueId);
     let mut few = [UNDEFINED; 4];
     if let Some(slots) = few.get_mut(..count) {
@@ -574,7 +575,7 @@ fn numbers(cursor: &mut Cursor<'_>) -> Result<ValueIds> {
     Ok(list)
 }
 
-/// Use-list orders restore a C++ data structure; they are read and dropped.
+/// Skips use-list orders, which restore a C++ data structure.
 fn use_lists(cursor: &mut Cursor<'_>, values: usize) -> Result<()> {
     let lists = if values > 1 { cursor.count()? } else { 1 };
     for _ in 0..lists {

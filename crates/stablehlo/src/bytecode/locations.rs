@@ -1,7 +1,7 @@
-//! Source locations: attributes that ops refer to, kept as they are in the file.
+//! Source locations: attributes that ops refer to, kept in the file's encoding.
 //!
-//! A location's id is the number of its attribute, plus one; id 0 is the unknown location. So reading an op costs nothing
-//! but a look at the number, and a place is decoded, without those it names, when somebody asks for it.
+//! A location's id is the number of its attribute, plus one; id 0 is the unknown location. Reading an op therefore only
+//! reads the number. A location is decoded on request, without its nested locations.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -20,11 +20,11 @@ pub(crate) struct EncodedLocations {
     program: Bytes,
     attributes: Vec<Entry>,
     strings: Vec<Range<usize>>,
-    /// Whether all names together are in proportion to the file; looked at once.
+    /// Whether the size of all names together is in proportion to the file. Computed once.
     modest: OnceLock<bool>,
 }
 
-/// The id of the location attribute whose number comes next, of a file with that many attributes.
+/// Reads the number of a location attribute and returns its id, if the file has enough attributes.
 #[inline]
 pub(super) fn read(cursor: &mut Cursor<'_>, attributes: usize) -> Result<LocationId> {
     let index = cursor.index()?;
@@ -48,7 +48,7 @@ impl EncodedLocations {
         self.attributes.len() + 1
     }
 
-    /// The location of that id. Attributes that are none, or malformed, are unknown locations.
+    /// Returns the location with this id. Attributes that are malformed or not locations are unknown locations.
     pub(crate) fn get(&self, id: usize) -> Location {
         let decoded = id.checked_sub(1).and_then(|index| self.attributes.get(index)).map(|entry| self.decode(entry));
         match decoded {
@@ -57,7 +57,8 @@ impl EncodedLocations {
         }
     }
 
-    /// A small file may name one long string often; then no location is told, since each would be a copy of it.
+    /// A small file may use one long string often. In that case all locations are unknown, because each would be a copy
+    /// of it.
     fn is_modest(&self) -> bool {
         let mut budget = Budget::new(self.program.len());
         let name = |entry| {
@@ -78,7 +79,7 @@ impl EncodedLocations {
         Ok((cursor.varint()?, cursor))
     }
 
-    /// The string attribute whose number comes next.
+    /// Reads the number of a string attribute and returns the string.
     fn name(&self, cursor: &mut Cursor<'_>) -> Result<&[u8]> {
         let index = cursor.index()?;
         let string = self.attributes.get(index).map(|entry| self.fields(entry)).transpose()?;

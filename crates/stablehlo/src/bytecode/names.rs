@@ -1,10 +1,10 @@
-//! What each op name of a file means, worked out once per name.
+//! Resolves the op names of a file, once per name.
 
 use super::container::Container;
 use crate::error::{Error, Result};
 use crate::ops::{Opcode, is_plain, shardy_attributes, vhlo_attributes};
 
-/// Newest version of any op; one more would add attributes under names not known here.
+/// Newest version of any op. A newer version could have attributes with unknown names.
 const NEWEST_OP: u32 = 2;
 
 /// How the reader treats an op.
@@ -53,7 +53,7 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
                 container.producer
             )));
         }
-        // Text reads a name without a dialect as one of StableHLO's.
+        // In text, a name without a dialect belongs to StableHLO.
         _ if !full.contains('.') => return Err(unknown(container, full)),
         _ => match full.strip_prefix("vhlo.") {
             None => other(Role::Op, Opcode::Other),

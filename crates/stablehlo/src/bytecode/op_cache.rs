@@ -1,20 +1,20 @@
-//! What ops of a file mean, worked out once for all ops of one name and the same properties.
+//! A cache of the typed form of ops, for all ops with the same name and properties.
 
 use crate::ir::{Attributes, OpKind};
 
-/// What an op's name and properties were found to mean.
+/// The typed form of an op's name and properties.
 pub(super) struct CachedOp {
     pub(super) name: usize,
     pub(super) kind: OpKind,
     pub(super) extra: Attributes,
-    /// What a copy costs.
+    /// The cost of a copy.
     pub(super) weight: usize,
 }
 
-/// What ops were found to mean.
+/// The cached ops.
 #[derive(Default)]
 pub(super) struct OpCache {
-    /// Position in `known`, from 1, by the number of the properties; 0 where there is none yet.
+    /// Position in `known`, from 1, by the number of the properties. 0 if there is no entry.
     by_properties: Vec<u32>,
     /// The same by the number of the name, of ops without properties.
     by_name: Vec<u32>,
@@ -31,7 +31,7 @@ impl OpCache {
         self.known.get((*position? as usize).checked_sub(1)?).filter(|known| known.name == name)
     }
 
-    /// Keeps what the first op of these properties means.
+    /// Adds the first op with these properties.
     pub(super) fn add(&mut self, properties: Option<usize>, known: CachedOp) {
         let (list, index) = match properties {
             Some(properties) => (&mut self.by_properties, properties),

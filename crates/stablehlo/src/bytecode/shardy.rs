@@ -1,4 +1,4 @@
-//! Shardy's attributes, as the text MLIR writes: a device that shards reads them, others ignore them.
+//! Shardy's attributes, as MLIR's text. Devices that support shardings read them; others ignore them.
 
 use super::cursor::Cursor;
 use super::entries::Tables;

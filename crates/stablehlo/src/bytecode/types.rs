@@ -9,7 +9,7 @@ use crate::print::float_text;
 use crate::types::Ty;
 
 impl Tables<'_> {
-    /// A type, decoded if that has not happened, copied and charged for.
+    /// Returns a copy of a type. Decodes it if needed, and charges for the copy.
     pub(super) fn type_at(&mut self, offset: usize, index: usize, depth: usize) -> Result<Ty> {
         let known = match self.types.get(index) {
             Some(Some((ty, weight))) => Some((ty.clone(), *weight)),
@@ -44,7 +44,7 @@ impl Tables<'_> {
             ty
         } else {
             let text = self.assembly(entry.range);
-            // Where text is read, too, what is printed must be text of a type.
+            // If the text reader is enabled, this text must be valid for it.
             let parsed = if cfg!(feature = "text") { Some(crate::text::whole_type(&text)) } else { None };
             match (ElementType::from_name(&text), parsed) {
                 (Some(element), _) => Ty::Element(element),

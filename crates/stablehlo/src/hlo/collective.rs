@@ -1,4 +1,4 @@
-//! Attributes of collectives, in the form the text reader gives them.
+//! Attributes of collectives, in the same form as from the text reader.
 
 use bytes::Bytes;
 use prost::Message;
@@ -10,9 +10,9 @@ use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// Most members a compact list of groups may stand for.
+/// Maximum number of members of a compact list of groups.
 const MAX_MEMBERS: usize = 1 << 16;
-/// Most dimensions such a list may be reshaped to.
+/// Maximum number of dimensions of its reshape.
 const MAX_RANK: usize = 64;
 
 /// The attributes of the StableHLO op of the instruction's opcode, by name.
@@ -77,7 +77,7 @@ fn groups(i: &Instruction) -> Result<Vec<Vec<i64>>> {
     Ok(listed.iter().map(|group| group.replica_ids.clone()).collect())
 }
 
-/// Groups along axes of a mesh: the devices are counted, and the axes of the groups come last.
+/// Converts groups along axes of a mesh. The axes of the groups come last.
 fn along_axes(encoded: &Bytes) -> Result<IotaReplicaGroups> {
     let groups: MeshAxesReplicaGroups = decode(encoded.clone())?;
     if groups.encoded_len() != encoded.len() {
@@ -99,7 +99,7 @@ fn along_axes(encoded: &Bytes) -> Result<IotaReplicaGroups> {
     Ok(IotaReplicaGroups { groups, devices_per_group, reshape_dims, transpose_perm })
 }
 
-/// The groups that counting, reshaping and transposing stand for.
+/// Expands a compact list by counting, reshaping and transposing.
 fn expand(iota: &IotaReplicaGroups) -> Result<Vec<Vec<i64>>> {
     let wrong = || Error::new("replica groups whose counts do not fit together");
     let size = |n: i64| usize::try_from(n).ok().filter(|&n| n > 0).ok_or_else(wrong);

@@ -1,8 +1,8 @@
-//! From computations to functions and regions.
+//! Converts computations to functions and regions.
 //!
-//! Tuples are taken apart: a value here is the list of the arrays and tokens it consists of, so that `tuple` and
-//! `get-tuple-element` leave no op. A computation that others call by name becomes a function, one that belongs to an
-//! instruction its region; branches take no arguments in StableHLO, so those of `conditional` read the operands.
+//! Tuples are flattened: a value is a list of arrays and tokens, so `tuple` and `get-tuple-element` need no op. A
+//! computation that others call by name becomes a function. One that belongs to an instruction becomes its region.
+//! Branches have no arguments in StableHLO, so those of `conditional` use the operands directly.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::attributes::Budget;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// What building one operation costs at least, in bytes.
+/// Minimum cost of an operation, in bytes.
 const OP_WEIGHT: usize = 256;
 
 /// Reads the computations of one module.
@@ -124,8 +124,8 @@ impl Reader {
         Ok((func, built))
     }
 
-    /// A computation's instructions as ops. `given` are the values of its parameters where they are none of the region's
-    /// own arguments.
+    /// Converts a computation's instructions to ops. `given` are the values of parameters that are not arguments of the
+    /// region.
     fn region(
         &mut self,
         index: usize,
@@ -277,7 +277,8 @@ impl Reader {
                 let by_name = opcode == "custom-call";
                 let (mut kind, attributes) = instruction::kind(i)?;
                 if let (OpKind::Compare { compare_type, .. }, true) = (&mut kind, i.comparison_type.is_empty()) {
-                    // Without a type it is the order that says how; there is one order of what is no number of floats.
+                    // Without a type, the order determines the comparison. Elements that are not floats have only one
+                    // order.
                     let ty = operands.first().map(|id| &body.values[id.0 as usize]);
                     if !matches!(ty, Some(Type::Tensor(ty)) if ty.element.is_float()) {
                         *compare_type = ComparisonType::NoType;
@@ -317,7 +318,7 @@ impl Reader {
         Ok(self.region(index, body.values, given, body.depth + 1)?.region)
     }
 
-    /// The framework's name for the instruction, or its own, and the place in a source file.
+    /// Returns the location: the framework's name of the instruction, or its own, and the place in a source file.
     fn location(&mut self, i: &mut Instruction) -> LocationId {
         let metadata = i.metadata.take().unwrap_or_default();
         let name = if metadata.op_name.is_empty() { i.name.clone() } else { metadata.op_name };
@@ -355,7 +356,7 @@ impl Body<'_> {
         let Some(&id) = i.operand_ids.get(number) else {
             return Err(Error::new(format!("operand {number} is missing")));
         };
-        let undefined = || Error::new(format!("operand {number} is no instruction before this one"));
+        let undefined = || Error::new(format!("operand {number} is not an earlier instruction"));
         self.defined.get(&local(id)).ok_or_else(undefined)
     }
 
@@ -376,13 +377,13 @@ impl Body<'_> {
         Ok(Value { ids: (start..self.values.len()).map(id).collect::<Result<_>>()?, shape })
     }
 
-    /// Values that are there already, as one of this shape.
+    /// Existing values as one value of this shape.
     pub(super) fn alias(&self, ids: Vec<ValueId>, shape: Shape) -> Result<Value> {
         let mut types = Vec::new();
         shape::leaves(&shape, &mut types)?;
         if types.len() != ids.len() || types.iter().zip(&ids).any(|(ty, id)| *ty != self.values[id.0 as usize]) {
             let own: Vec<&Type> = ids.iter().map(|id| &self.values[id.0 as usize]).collect();
-            return Err(Error::new(format!("values of types {own:?} are no {types:?}")));
+            return Err(Error::new(format!("values of types {own:?} do not match {types:?}")));
         }
         Ok(Value { ids, shape })
     }

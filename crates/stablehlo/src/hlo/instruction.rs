@@ -1,7 +1,7 @@
-//! From an instruction's opcode and fields to its [`OpKind`]: the one match over HLO's opcodes.
+//! Converts an instruction's opcode and fields to its [`OpKind`], in one match over HLO's opcodes.
 //!
-//! Opcodes that move values about without computing (parameters, tuples, copies) and those that call computations in ways
-//! of their own (`while`, `conditional`, `call`) are `computation`'s.
+//! `computation` handles opcodes that only move values (parameters, tuples, copies) and opcodes that call computations
+//! (`while`, `conditional`, `call`).
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ use crate::attributes::{enumeration, int};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// The op's kind, and attributes the kind has no field for.
+/// Returns the op's kind, and the attributes for which the kind has no field.
 pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
     let mut extra = Attributes::new();
     let kind = match i.opcode.as_str() {
@@ -128,7 +128,7 @@ fn negative(field: &str) -> Error {
 }
 
 fn dim(value: i64) -> Result<usize> {
-    usize::try_from(value).map_err(|_| Error::new(format!("{value} is no dimension")))
+    usize::try_from(value).map_err(|_| Error::new(format!("{value} is not a valid dimension")))
 }
 
 fn dims<L: FromIterator<usize>>(values: &[i64]) -> Result<L> {

@@ -1,5 +1,5 @@
-//! Forms of HLO that StableHLO lacks, written as the ops it has: asynchronous pairs, indices in one vector, the exchange of
-//! one array per member, and bitcasts between layouts.
+//! Rewrites forms of HLO that StableHLO lacks: asynchronous pairs, indices in one vector, the exchange of one array per
+//! member, and bitcasts between layouts.
 
 use super::collective;
 use super::computation::{Body, Value, op};
@@ -9,11 +9,11 @@ use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// The opcode that an asynchronous one starts, and the shape of what it makes. Work that is started is done at once: the
-/// instructions between are none of its users.
+/// Returns the opcode that an asynchronous one starts, and the shape of its result. The work is converted to a
+/// synchronous op, because the instructions before its end do not use it.
 pub(super) fn started(opcode: &str, shape: &Shape) -> Result<Option<(&'static str, Shape)>> {
     let opcode = match opcode {
-        // Its shape is that of the result alone; the others' also names the operands, and what the backend notes.
+        // Its shape is that of the result. The shape of the others also contains the operands and data of the backend.
         "all-reduce-start" => return Ok(Some(("all-reduce", shape.clone()))),
         "all-gather-start" => "all-gather",
         "collective-permute-start" => "collective-permute",
@@ -26,7 +26,7 @@ pub(super) fn started(opcode: &str, shape: &Shape) -> Result<Option<(&'static st
     }
 }
 
-/// Whether the opcode ends or passes on what an asynchronous one started.
+/// Whether the opcode ends or updates an asynchronous one.
 pub(super) fn passes_on(opcode: &str) -> bool {
     matches!(
         opcode,
@@ -49,7 +49,7 @@ fn memory_order(of: &Shape) -> Result<Vec<usize>> {
     let mut seen = vec![false; rank];
     order.iter().for_each(|&d| seen[d] = true);
     if order.len() != rank || seen.contains(&false) {
-        return Err(Error::new(format!("{:?} is no layout of {rank} dimensions", layout.minor_to_major)));
+        return Err(Error::new(format!("{:?} is not a layout of {rank} dimensions", layout.minor_to_major)));
     }
     Ok(order)
 }
@@ -58,7 +58,7 @@ impl Body<'_> {
     fn tensor(&self, id: ValueId) -> Result<&TensorType> {
         match &self.values[id.0 as usize] {
             Type::Tensor(ty) => Ok(ty),
-            other => Err(Error::new(format!("an operand is a {other}, no array"))),
+            other => Err(Error::new(format!("an operand is a {other} instead of an array"))),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Programs in XLA's own form, `HloModuleProto`.
 //!
-//! `proto` holds the messages, `shape` translates types and literals, `instruction` and `collective` opcodes and their
-//! fields, `legalize` rewrites of forms that StableHLO lacks, `sharding` annotations for partitioners; `computation` walks computations and builds functions and regions,
-//! and this file the module.
+//! `proto` holds the messages, `shape` converts types and literals, `instruction` and `collective` convert opcodes and
+//! their fields, `legalize` rewrites of forms that StableHLO lacks, `sharding` annotations for partitioners;
+//! `computation` walks computations and builds functions and regions, and this file the module.
 
 mod collective;
 mod computation;
@@ -49,8 +49,8 @@ fn read(program: Bytes, config: Option<proto::Config>) -> Result<Module> {
     Ok(module)
 }
 
-/// Programs take and return buffers in the default layout, whatever a bare module says: its layouts are those its
-/// producer found convenient, and clients of PJRT replace them. Those of a config are an order.
+/// Checks the layouts of a config. Programs take and return buffers in the default layout. The layouts of a bare module
+/// are only hints of its producer, which clients of PJRT replace. The layouts of a config are binding.
 fn default_layouts(of: &proto::ProgramShape) -> Result<()> {
     fn check(shape: &proto::Shape, what: &str) -> Result<()> {
         if let Some(order) = shape::permuted(shape) {
@@ -68,5 +68,5 @@ fn default_layouts(of: &proto::ProgramShape) -> Result<()> {
 
 /// A message.
 fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
-    M::decode(bytes).map_err(|error| Error::new(format!("the program is no serialized HLO module: {error}")))
+    M::decode(bytes).map_err(|error| Error::new(format!("the program is not a serialized HLO module: {error}")))
 }

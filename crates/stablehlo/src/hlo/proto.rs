@@ -1,7 +1,7 @@
 //! The fields this crate reads of XLA's `hlo.proto` and `xla_data.proto`.
 //!
-//! Instructions, computations and parts of literals stay encoded until their turn comes: a message of two bytes would otherwise grow to the
-//! size of its structure. Lists of floats are read as bits, so that no NaN changes.
+//! Instructions, computations and parts of literals stay encoded until they are used. Otherwise a message of two bytes
+//! would grow to the size of its struct. Lists of floats are read as bits, so that NaNs do not change.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub(super) struct Module {
     pub(super) frontend_attributes: Option<FrontendAttributes>,
 }
 
-/// What stays of a computation between its uses.
+/// The part of a computation that is kept between its uses.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Computation {
     #[prost(string, tag = "1")]
@@ -225,7 +225,7 @@ pub(super) struct Instruction {
     pub(super) use_global_device_ids: bool,
     #[prost(string, tag = "72")]
     pub(super) comparison_type: String,
-    /// Newer producers say this in the place of the type.
+    /// Newer producers set this instead of the type.
     #[prost(string, tag = "102")]
     pub(super) comparison_order: String,
     #[prost(message, repeated, tag = "74")]
@@ -238,7 +238,7 @@ pub(super) struct Instruction {
     pub(super) largest: bool,
     #[prost(message, optional, tag = "87")]
     pub(super) collective_device_list: Option<CollectiveDeviceList>,
-    /// Where newer producers keep what the list above held.
+    /// Newer producers use this instead of the list above.
     #[prost(message, optional, tag = "92")]
     pub(super) iota_collective_device_list: Option<IotaReplicaGroups>,
     #[prost(bytes = "bytes", optional, tag = "93")]

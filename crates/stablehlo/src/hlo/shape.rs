@@ -1,4 +1,4 @@
-//! Shapes and literals of XLA in this crate's terms.
+//! Converts shapes and literals of XLA to types and literals of this crate.
 
 use bytes::Bytes;
 
@@ -180,7 +180,7 @@ fn unpacked(raw: Bytes, ty: &TensorType) -> Bytes {
 
 /// Row-major elements of a literal whose dimensions lie in another order.
 fn reorder(data: &[u8], ty: &TensorType, minor_to_major: &[i64]) -> Result<Bytes> {
-    let wrong = || Error::new(format!("{minor_to_major:?} is no layout of {ty}"));
+    let wrong = || Error::new(format!("{minor_to_major:?} is not a layout of {ty}"));
     let rank = ty.rank();
     let extents: Vec<usize> = ty.shape.iter().filter_map(|&extent| usize::try_from(extent).ok()).collect();
     if minor_to_major.len() != rank || extents.len() != rank {

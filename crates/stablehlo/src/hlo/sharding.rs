@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use prost::Message;
 
-/// How the dimensions of one value lie on devices.
+/// The sharding of one value.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct OpSharding {
     #[prost(int32, tag = "1")]

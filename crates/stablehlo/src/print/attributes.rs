@@ -59,7 +59,7 @@ impl Printer<'_> {
         self.attribute_in(attribute, false);
     }
 
-    /// Inside an array the types of 64-bit numbers go without saying.
+    /// Inside an array, MLIR omits the types of 64-bit numbers.
     fn attribute_in(&mut self, attribute: &Attribute, in_array: bool) {
         match attribute {
             Attribute::Unit => self.push("unit"),
@@ -98,7 +98,7 @@ impl Printer<'_> {
         }
     }
 
-    /// `@name`, quoted where it is no plain name.
+    /// `@name`, quoted unless it is a plain name.
     pub(super) fn symbol(&mut self, name: &str) {
         for (i, part) in name.split("::@").enumerate() {
             self.push(if i > 0 { "::@" } else { "@" });
@@ -106,7 +106,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A string with what is no plain character escaped.
+    /// A string with special characters escaped.
     pub(super) fn string(&mut self, bytes: &[u8]) {
         self.push("\"");
         let mut rest = bytes;

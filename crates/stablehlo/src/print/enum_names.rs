@@ -1,8 +1,8 @@
-//! The words of StableHLO's enumerations.
+//! The names of StableHLO's enumeration values.
 
 use crate::ir::*;
 
-/// The word of an enumeration's value.
+/// Returns the name of an enumeration value.
 pub(crate) fn precision(precision: Precision) -> &'static str {
     match precision {
         Precision::Default => "DEFAULT",
@@ -11,7 +11,7 @@ pub(crate) fn precision(precision: Precision) -> &'static str {
     }
 }
 
-/// The word of an enumeration's value.
+/// Returns the name of an enumeration value.
 pub(crate) fn direction(direction: ComparisonDirection) -> &'static str {
     use ComparisonDirection::*;
     match direction {
@@ -24,7 +24,7 @@ pub(crate) fn direction(direction: ComparisonDirection) -> &'static str {
     }
 }
 
-/// The word of an enumeration's value.
+/// Returns the name of an enumeration value.
 pub(crate) fn comparison(ty: ComparisonType) -> &'static str {
     use ComparisonType::*;
     match ty {
@@ -37,7 +37,7 @@ pub(crate) fn comparison(ty: ComparisonType) -> &'static str {
     }
 }
 
-/// The word of an enumeration's value.
+/// Returns the name of an enumeration value.
 pub(crate) fn fft(fft: FftType) -> &'static str {
     match fft {
         FftType::Fft => "FFT",
@@ -47,7 +47,7 @@ pub(crate) fn fft(fft: FftType) -> &'static str {
     }
 }
 
-/// The word of an enumeration's value.
+/// Returns the name of an enumeration value.
 pub(crate) fn rng(algorithm: RngAlgorithm) -> &'static str {
     match algorithm {
         RngAlgorithm::Default => "DEFAULT",
@@ -56,7 +56,7 @@ pub(crate) fn rng(algorithm: RngAlgorithm) -> &'static str {
     }
 }
 
-/// The word of an enumeration's value.
+/// Returns the name of an enumeration value.
 pub(crate) fn transpose(transpose: TransposeA) -> &'static str {
     match transpose {
         TransposeA::NoTranspose => "NO_TRANSPOSE",

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use crate::float::decode;
 use crate::ir::ElementType;
 
-/// A number given by its bits: in exponent form if six digits say it all, else with as many digits as the type has,
-/// else, for infinities, NaN and numbers that would look like integers, in hexadecimal.
+/// Formats a number from its bits. It uses the exponent form if six digits are exact, otherwise as many digits as the
+/// type has. Infinities, NaN and numbers that would look like integers are hexadecimal.
 pub(crate) fn float_text(bits: u64, element: ElementType) -> String {
     let hexadecimal = || format!("0x{bits:0width$X}", width = element.bit_width().div_ceil(4) as usize);
     let Some(value) = decode(bits, element).filter(|v| v.is_finite()) else { return hexadecimal() };
@@ -47,7 +47,7 @@ impl Binary {
         if self.whole == 0 { 0 } else { self.whole << (self.exponent - exponent).clamp(0, 8) }
     }
 
-    /// The numbers halfway to the smaller neighbour and to the larger. The largest number has one as far as the other.
+    /// The midpoints to the smaller and the larger neighbour. For the largest number, both distances are equal.
     fn halves(self, smaller: Option<Self>, larger: Option<Self>) -> (Option<Self>, Option<Self>) {
         let with = |exponent: i32, sum: u64| Self { whole: sum, exponent: exponent - 1 };
         let below = smaller.map(|x| {
@@ -69,8 +69,8 @@ impl Binary {
     }
 }
 
-/// Whether the number that the digits tell, the first of which counts ten to the `first`, is read as the one of these
-/// bits: no other of the type is nearer, and halfway the even one is taken.
+/// Whether the decimal is read back as the number with these bits. No other number of the type may be nearer, and ties
+/// go to the even one. The first digit has the weight ten to the power `first`.
 fn is_nearest(digits: &[u8], first: i32, bits: u64, element: ElementType) -> bool {
     let width = element.bit_width() - u32::from(element != ElementType::F8E8M0FNU);
     let magnitude = bits & ((1 << width) - 1);
@@ -100,7 +100,7 @@ fn is_nearest(digits: &[u8], first: i32, bits: u64, element: ElementType) -> boo
     })
 }
 
-/// Decimal digits that tell all values of the type apart.
+/// Number of decimal digits that distinguish all values of the type.
 fn significant_digits(element: ElementType) -> usize {
     let precision = match element {
         ElementType::F64 => 53,
@@ -114,8 +114,8 @@ fn significant_digits(element: ElementType) -> usize {
 
 /// Up to `count` significant digits without trailing zeros, and the power of ten of the first.
 ///
-/// LLVM cuts the binary value to little more than the digits wanted before it rounds in decimal, halves up; the last
-/// digit is not always the nearest. The same is done here, so that text agrees to the letter.
+/// LLVM truncates the binary value to slightly more than the required digits before it rounds in decimal, with halves
+/// up. The last digit is therefore not always the nearest. This function does the same, so that the text is identical.
 fn digits(value: f64, count: usize) -> (Vec<u8>, i32) {
     if value == 0.0 {
         return (vec![0], 0);
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use crate::float::encode;
 
-    /// What is written is what reading finds, and where another form is taken the shorter one would not have been.
+    /// Reading returns the written value, and a longer form is only used if the shorter one is not exact.
     #[test]
     fn texts_are_read_as_what_was_written() {
         let mut state = 1u64;

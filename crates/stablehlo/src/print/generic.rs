@@ -1,4 +1,4 @@
-//! The attributes of an op under StableHLO's names, defaults left out: what the form all ops share lists.
+//! The attributes of an op under StableHLO's names, without defaults, for the generic form.
 
 use std::fmt::Write;
 
@@ -95,7 +95,7 @@ pub(super) fn window(window: &Window, convolution: bool) -> Named {
     named
 }
 
-/// `precision_config`, if it says something.
+/// `precision_config`, if it is not the default.
 pub(super) fn precision(precision: &[Precision]) -> Option<(&'static str, Attribute)> {
     let words = precision.iter().map(|&p| enumeration("precision", enum_names::precision(p))).collect();
     let stated = precision.iter().any(|&p| p != Precision::Default);

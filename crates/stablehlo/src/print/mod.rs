@@ -22,7 +22,7 @@ pub(crate) use float::float_text;
 pub(crate) use generic::is_own;
 pub(crate) use module::visibility;
 
-/// A string in quotes, what is no plain character escaped.
+/// A string in quotes, with special characters escaped.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     piece(|p| p.string(bytes))
 }
@@ -40,15 +40,15 @@ fn piece(print: impl FnOnce(&mut Printer<'_>)) -> String {
 }
 
 impl Op {
-    /// The op's own attributes by the specification's names, as MLIR's generic form lists them: those with their default
-    /// value are left out, and dimension numbers are one attribute in MLIR's text. Made anew each time.
+    /// The op's own attributes by the specification's names, as in MLIR's generic form. Attributes with their default
+    /// value are omitted, and dimension numbers are one attribute in MLIR's text. The list is created for each call.
     #[must_use]
     pub fn own_attributes(&self) -> Attributes {
         generic::attributes(self).0
     }
 }
 
-/// How a program is written as text.
+/// Options for printing a program.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PrintOptions {
@@ -56,8 +56,8 @@ pub struct PrintOptions {
     pub generic: bool,
     /// The source locations of functions and ops, as aliases defined at the end.
     pub locations: bool,
-    /// Constants with more elements than this are written as `dense_resource<__elided__>`. Such text is for people:
-    /// it names no value, so no reader accepts it as a program.
+    /// Constants with more elements than this are written as `dense_resource<__elided__>`. Such text is for people. It
+    /// contains no value, so readers reject it.
     pub elide_elements_above: Option<usize>,
     /// Constants with more elements than this are written in hexadecimal. MLIR's own limit is 100.
     pub hex_elements_above: usize,
@@ -72,8 +72,8 @@ impl Default for PrintOptions {
 impl Module {
     /// The program as StableHLO text.
     ///
-    /// A module that passes [`verify`](crate::verify) gives text that StableHLO's parser, and this crate's, read as
-    /// the same program. One that does not is printed as far as it goes.
+    /// A module that passes [`verify`](crate::verify) gives text that StableHLO's parser, and this crate's, read as the
+    /// same program. The print of another module may be incomplete.
     #[must_use]
     pub fn print(&self, options: &PrintOptions) -> String {
         let mut printer = Printer::new(self, options);
@@ -89,7 +89,7 @@ impl fmt::Display for Module {
     }
 }
 
-/// The text so far and what decides about the rest.
+/// The text so far, and the state of the printer.
 struct Printer<'a> {
     module: &'a Module,
     options: &'a PrintOptions,
@@ -180,7 +180,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// ` loc(#loc3)`, if locations are wanted.
+    /// ` loc(#loc3)`, if locations are printed.
     fn location(&mut self, id: LocationId) {
         if self.options.locations {
             self.push(" ");

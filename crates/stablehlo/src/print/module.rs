@@ -48,7 +48,7 @@ impl Printer<'_> {
         self.location_definitions();
     }
 
-    /// A mesh, a declaration, or what else stands beside functions.
+    /// A mesh, a declaration, or another top-level op.
     fn top_symbol(&mut self, name: &str, attributes: &Attributes) {
         self.line();
         match name {
@@ -224,7 +224,7 @@ impl Printer<'_> {
     }
 }
 
-/// What is written of a function's visibility; public ones need not say so.
+/// Returns the printed visibility of a function. `public` is optional.
 pub(crate) fn visibility(func: &Func) -> Option<&str> {
     let stated = find(&func.attributes, "sym_visibility").and_then(Attribute::as_str);
     if func.public { stated.filter(|&v| v == "public") } else { Some(stated.unwrap_or("private")) }

@@ -1,4 +1,4 @@
-//! What values are called: `%arg0`, `%0`, `%0#1`, and the names some ops suggest, such as `%cst`.
+//! Names of values: `%arg0`, `%0`, `%0#1`, and the names that some ops suggest, such as `%cst`.
 //!
 //! MLIR names the arguments and results of a whole block before those of the regions inside it, so that is done here
 //! too.

@@ -1,4 +1,4 @@
-//! One op in its own form, or in the one all ops share.
+//! Prints one op in its own form, or in the generic form.
 
 use super::enum_names;
 use super::generic::{self, convolution_text};

@@ -130,7 +130,7 @@ impl Printer<'_> {
         true
     }
 
-    /// The commutative op a reducer consists of, if it is nothing but that.
+    /// Returns the commutative op of a reducer, if it is the reducer's only op.
     fn applied(&self, func: &Func, op: &Op, region: &Region) -> Option<Binary> {
         let ([inner, last], [x, y]) = (&region.ops[..], &region.args[..]) else { return None };
         let OpKind::Binary(binary) = inner.kind else { return None };
@@ -139,7 +139,7 @@ impl Printer<'_> {
         let plain = inner.attributes.is_empty() && last.attributes.is_empty();
         let wired =
             inner.operands[..] == [*x, *y] && matches!(last.kind, OpKind::Return) && last.operands == inner.results;
-        // What the words leave out must follow from the initial value.
+        // The type that the compact form omits must follow from the initial value.
         let init = *op.operands.get(1)?;
         let scalar = type_of(func, init)?;
         let same = [*x, *y, *inner.results.first()?].iter().all(|&v| type_of(func, v) == Some(scalar));

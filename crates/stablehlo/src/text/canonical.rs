@@ -1,4 +1,4 @@
-//! From text's attribute names to the portable artifact's, which the rest of the crate speaks.
+//! Converts text's attribute names to the portable artifact's, which the rest of the crate uses.
 
 use super::ops::opcode_of;
 use super::parser::Parser;
@@ -43,7 +43,8 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
                 for (field, value) in Parser::new(body(&value)?).fields()? {
                     match field.as_str() {
                         "handle" => own.push(("channel_id".to_owned(), value)),
-                        // Artifacts keep the type of few ops; elsewhere it is kept if it says something.
+                        // Artifacts store the channel type of few ops. For other ops it is kept if it is not the
+                        // default.
                         "type" if is_attribute(base, "channel_type") || value.as_integer() != Some(0) => {
                             own.push(("channel_type".to_owned(), value));
                         }
@@ -67,7 +68,7 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     Ok((own, discardable))
 }
 
-/// Dimension numbers that belong to no op: they are of the form an op's would have.
+/// Checks dimension numbers that do not belong to an op. They must have the form of an op's.
 pub(super) fn check(value: &Attribute) -> Result<()> {
     let Attribute::Other(text) = value else { return Ok(()) };
     let known: &[&str] = match text.strip_prefix("#stablehlo.").and_then(|rest| rest.split_once('<')) {

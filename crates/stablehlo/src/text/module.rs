@@ -121,7 +121,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads the blobs of the `{-# ... #-}` section, which stands after the constants that name them.
+    /// Reads the blobs of the `{-# ... #-}` section, which follows the constants that refer to them.
     fn find_resources(&mut self) -> Result<()> {
         // Strings may hold the mark, too, but they do not begin a line.
         let mut end = self.text.len();
@@ -188,7 +188,7 @@ impl<'a> Parser<'a> {
         let name = self.symbol()?;
         match self.func_body(start, visibility, &name).map_err(|e| e.with_func(&name))? {
             Ok(func) => module.funcs.push(func),
-            // A declaration: a name others may refer to, but nothing to run.
+            // A declaration. Other ops may refer to its name, but it has no body.
             Err(attributes) => module.symbols.push(("func.func".to_owned(), attributes)),
         }
         Ok(())
@@ -381,8 +381,8 @@ impl<'a> Parser<'a> {
         Ok(properties)
     }
 
-    /// Any op with its trailing location, in a function. What needs much stack is in functions that have returned
-    /// before regions are read.
+    /// Reads any op with its trailing location, in a function. Functions that need much stack return before regions are
+    /// read.
     pub(super) fn op(&mut self, scope: &mut Scope<'a>, ops: &mut Vec<Op>) -> Result<()> {
         let mut op = self.spare.pop().unwrap_or_default();
         self.op_start(scope, &mut op)?;

@@ -22,7 +22,7 @@ pub(super) enum Types {
     /// None given.
     #[default]
     None,
-    /// `T, T`: of the results, or of whatever the op's form says.
+    /// `T, T`: types of the results, or of other values, depending on the op's form.
     List(TypeList),
     /// `(T) -> T`.
     Function(TypeList, TypeList),

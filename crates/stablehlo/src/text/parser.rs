@@ -73,7 +73,7 @@ impl<'a> Parser<'a> {
         Error::at(self.pos, message)
     }
 
-    /// An error that says what was expected and what stands there instead.
+    /// Creates an error with the expected and the actual text.
     #[cold]
     pub(super) fn expected(&mut self, what: &str) -> Error {
         self.ws();
@@ -367,7 +367,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Goes one level down, as far as that is allowed.
+    /// Enters a nesting level, up to the limit.
     pub(super) fn enter(&mut self) -> Result<()> {
         if self.depth >= MAX_NESTING {
             return Err(self.error(format!("the program nests deeper than {MAX_NESTING}")));

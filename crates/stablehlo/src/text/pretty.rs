@@ -157,8 +157,8 @@ impl<'a> Parser<'a> {
         if wrapped { self.expect(")") } else { Ok(()) }
     }
 
-    /// Whether the word that comes next is followed by `=`. An op without operands or types may end at the start of
-    /// the next op, whose name is no key.
+    /// Whether the word that comes next is followed by `=`. An op without operands or types may be followed directly by
+    /// the next op, whose name is not a key.
     fn word_is_key(&mut self) -> bool {
         let start = self.pos;
         self.pos += self.word().len();

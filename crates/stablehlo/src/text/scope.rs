@@ -9,9 +9,9 @@ use crate::ir::{Type, ValueId, ValueIds, ValueTypes};
 /// The values of the function being read.
 #[derive(Default)]
 pub(super) struct Scope<'a> {
-    /// First value and number of values of each name in sight, of names that are no small numbers.
+    /// First value and number of values of each visible name, except small numbers.
     names: HashMap<&'a str, (ValueId, usize)>,
-    /// The same, of the names `%0`, `%1` and so on; no values where the name is not in sight.
+    /// The same for the names `%0`, `%1` and so on. Empty if the name is not visible.
     numbered: Vec<(ValueId, usize)>,
     /// Names in order of definition, to forget those of a region at its end.
     defined: Vec<&'a str>,

@@ -1,4 +1,4 @@
-//! What `async_start` and `async_done` promise: one collective or slice in flight, and the values it will give.
+//! Rules of `async_start` and `async_done`: one collective or slice, and the types of its results.
 
 use super::{Site, all_compatible, ensure, list, returned};
 use crate::error::{Error, Result};

@@ -1,5 +1,5 @@
-//! What is kept as text must be text of that kind: the printer writes it as it stands, and a reader of the printed
-//! program must come to the same attribute.
+//! Checks attributes and types that are kept as text. The printer writes the text unchanged, so a reader must parse it
+//! as the same attribute.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::ir::*;
 use crate::ops::is_attribute;
 use crate::print::is_own;
 
-/// Checks the attributes of a module and of what stands beside its functions.
+/// Checks the attributes of a module and of its top-level ops other than functions.
 pub(super) fn module(module: &Module) -> Result<()> {
     dictionary(&module.attributes)?;
     for (name, attributes) in &module.symbols {

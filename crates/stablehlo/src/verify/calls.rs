@@ -1,4 +1,4 @@
-//! The call graph: callees exist and none calls itself, directly or through others.
+//! Rules of the call graph: callees exist, and there is no recursion.
 
 use std::collections::HashMap;
 

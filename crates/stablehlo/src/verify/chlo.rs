@@ -1,4 +1,4 @@
-//! What the ops of CHLO promise that a device meets before they are taken apart.
+//! Rules of the CHLO ops that devices support directly.
 
 use super::shapes::{agree, distinct, extents_agree, shape_is, tensors, within};
 use super::string_attributes::list_field;
@@ -54,7 +54,9 @@ fn scan(site: &Site<'_>, integer: &dyn Fn(&str) -> Option<i64>) -> Result<()> {
     };
     let first = |name: &str| sizes(name).and_then(|list| usize::try_from(*list.first()?).ok());
     let (Some(inputs), Some(outputs)) = (first("operandSegmentSizes"), first("resultSegmentSizes")) else {
-        return Err(Error::new("`operandSegmentSizes` and `resultSegmentSizes` must say what is carried"));
+        return Err(Error::new(
+            "`operandSegmentSizes` and `resultSegmentSizes` must give the number of carried values",
+        ));
     };
     let fits = inputs <= op.operands.len() && outputs <= op.results.len();
     ensure!(fits, "has {} operands, of which {inputs} should be inputs", op.operands.len());
@@ -86,11 +88,11 @@ fn scan(site: &Site<'_>, integer: &dyn Fn(&str) -> Option<i64>) -> Result<()> {
         list(&given)
     );
     let carried = site.operands().skip(inputs).zip(site.results().skip(outputs)).all(|(a, b)| compatible(a, b));
-    ensure!(carried, "what is carried must keep its type");
+    ensure!(carried, "carried values must keep their types");
     Ok(())
 }
 
-/// Rows of the left side belong to groups: `group_sizes` says how many to each.
+/// Rows of the left side belong to groups, whose sizes are in `group_sizes`.
 fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
     let (lhs, rhs, sizes) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2));
     let dims = |name: &str| -> Result<Vec<usize>> {

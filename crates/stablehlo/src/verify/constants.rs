@@ -1,4 +1,4 @@
-//! Integer constants that ops take as shapes, sizes and paddings: where they are known, they are checked.
+//! Integer constants that ops use as shapes, sizes and paddings, which can be checked.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What contractions, reductions, windows, gather and scatter promise about dimension numbers and shapes.
+//! Rules of contractions, reductions, windows, gather and scatter on dimension numbers and shapes.
 
 use super::shapes::{Extents, agree, all_distinct, distinct, extents_agree, per_dimension, tensors, within};
 use super::{Site, ensure};

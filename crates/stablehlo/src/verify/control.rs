@@ -82,7 +82,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     if let Some((operands, results, regions)) = counts(&op.kind) {
         check_count(operands, op.operands.len(), "operands")?;
         check_count(results, op.results.len(), "results")?;
-        // A composite may carry regions of its own, which say no more than its decomposition.
+        // A composite may have regions, which only repeat its decomposition.
         if !matches!(op.kind, OpKind::Composite { .. }) {
             check_count(Exactly(regions), op.regions.len(), "regions")?;
         }
@@ -296,7 +296,7 @@ fn reducer(region: &Region, site: &Site<'_>, inputs: usize) -> Result<()> {
     yields(region, site, first.iter().copied(), "the reducer")
 }
 
-/// The reducer of an op that has one for all its operands: it takes two scalars and returns one.
+/// Checks a reducer that is used for all operands. It takes two scalars and returns one.
 pub(super) fn region_reduces(site: &Site<'_>, region: usize, inputs: usize) -> Result<()> {
     match site.op.regions.get(region) {
         Some(region) => {

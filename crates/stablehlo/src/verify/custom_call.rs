@@ -1,4 +1,4 @@
-//! What custom calls promise: layouts, results in the memory of operands, and the calls that make buffers.
+//! Rules of custom calls: layouts, results in the memory of operands, and calls that create buffers.
 
 use super::string_attributes::{field, list_field};
 use super::{Site, ensure};
@@ -49,7 +49,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     }
 }
 
-/// Each layout is a permutation of its value's dimensions; what is no tensor has none.
+/// Each layout is a permutation of its value's dimensions. Values other than tensors have an empty one.
 fn layouts<'t>(types: impl ExactSizeIterator<Item = &'t Type>, layouts: &[Attribute], name: &str) -> Result<()> {
     ensure!(types.len() == layouts.len(), "`{name}` has {} entries for {} values", layouts.len(), types.len());
     for (ty, layout) in types.zip(layouts) {
@@ -199,7 +199,7 @@ fn every_buffer(ty: &Type, at: &mut Vec<i64>, outputs: &[&[i64]]) -> Result<()> 
             Ok(())
         }
         _ if is_buffer(ty) => {
-            ensure!(outputs.contains(&&at[..]), "result {at:?} is a buffer of no operand; it needs an alias");
+            ensure!(outputs.contains(&&at[..]), "result {at:?} is a buffer without an operand; add an alias");
             Ok(())
         }
         _ => Ok(()),

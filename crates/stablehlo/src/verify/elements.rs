@@ -1,4 +1,4 @@
-//! What ops promise about element types.
+//! Rules of ops on element types.
 
 use super::shapes::tensors;
 use super::{Site, ensure};
@@ -123,7 +123,8 @@ fn binary_set(binary: Binary) -> Set {
     }
 }
 
-/// Complex numbers have no order. The type of comparison is no promise: producers write any beside any elements.
+/// Complex numbers have no order. The comparison type is not checked, because producers combine it with any element
+/// type.
 fn compare(site: &Site<'_>, direction: ComparisonDirection) -> Result<()> {
     let operand = tensors!(site.operand_tensor(0));
     let equality = matches!(direction, ComparisonDirection::Eq | ComparisonDirection::Ne);

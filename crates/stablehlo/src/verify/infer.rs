@@ -1,7 +1,7 @@
-//! Types of results from operands, attributes and regions: the verifier's rules, asked instead of checked.
+//! Infers the types of results from operands, attributes and regions, with the verifier's rules.
 //!
-//! A rule says what a result must be through a [`Slot`]. Where the result is there, the slot compares; where it is asked
-//! for, the slot takes note. So there is one implementation of both.
+//! A rule passes the expected type of a result to a [`Slot`]. For verification, the slot compares it with the actual
+//! type. For inference, the slot records it. Both therefore share one implementation.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::ir::*;
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::Opcode;
 
-/// Shape and element type of a result, as far as they are known.
+/// Shape and element type of a result, if they are known.
 type Partial = (Option<Vec<i64>>, Option<ElementType>);
 
-/// What rules said about the results asked for.
+/// The recorded types of the requested results.
 #[derive(Default)]
 pub(crate) struct Wanted(RefCell<Vec<Partial>>);
 
-/// A result that is either there or asked for.
+/// A result that exists or is requested.
 pub(crate) enum Slot<'a> {
     There(&'a TensorType),
     Wanted(&'a Wanted, usize),
@@ -50,7 +50,7 @@ impl Slot<'_> {
         Ok(())
     }
 
-    /// The result holds these elements where nothing else is asked; it may hold others.
+    /// The default element type of the result. It may have another one.
     pub(super) fn element_may_be(&self, usual: ElementType) {
         if let Self::Wanted(wanted, index) = self {
             wanted.note(*index, |(_, element)| *element = Some(usual));
@@ -68,17 +68,16 @@ impl Wanted {
     }
 }
 
-/// The types of the results of an op of `func`, worked out from its operands, attributes and regions; `results` of the op
-/// is not looked at. The verifier checks by the same rules.
+/// Infers the types of an op's results from its operands, attributes and regions. It does not read the op's `results`.
+/// The verifier uses the same rules.
 ///
-/// A shape is as static as the operands allow. `dot_general` and `convolution` may produce other elements than those of
-/// their first operand, which is the type given here.
+/// A shape is as static as the operands allow. For `dot_general` and `convolution`, the element type is that of the
+/// first operand, although they may produce others.
 ///
 /// # Errors
 ///
-/// Where operands, attributes or regions break a rule of the specification, and where the types do not follow from them:
-/// `broadcast_in_dim`, `reshape`, `convert`, `iota`, `custom_call` and the like say what they produce. The error names the op
-/// and its location.
+/// Operands, attributes or regions that violate the specification, and ops whose types do not follow from them, such as
+/// `broadcast_in_dim`, `reshape`, `convert`, `iota` and `custom_call`. The error names the op and its location.
 ///
 /// ```
 /// let module = stablehlo::parse("func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
@@ -100,8 +99,8 @@ pub fn infer(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
     types.map_err(|e| e.with_op(&op.kind.name()).with_func(&func.name).with_location(module.location(op.location)))
 }
 
-/// The same for an op without regions that is in no program yet: its full name, such as `stablehlo.slice`, its attributes under
-/// the specification's names, and the types of its operands.
+/// Infers the types of an op without regions and without a program. It takes the op's full name, such as
+/// `stablehlo.slice`, its attributes under the specification's names, and the types of its operands.
 ///
 /// ```
 /// use stablehlo::ir::{Attribute, ElementType, TensorType, Type};
@@ -224,7 +223,7 @@ fn tensor(shape: Option<Vec<i64>>, element: Option<ElementType>) -> Result<Type>
     }
 }
 
-/// What the rules say about the results.
+/// Returns the types that the rules record for the results.
 fn asked(func: &Func, op: &Op) -> Result<Vec<Partial>> {
     let wanted = Wanted::default();
     let site = Site { func, op, module: None, constants: None, wanted: Some(&wanted) };

@@ -1,4 +1,4 @@
-//! Checks both readers share, so that a device can trust the IR it walks.
+//! Verification of the IR, for both readers.
 //!
 //! [`verify`] checks structure: values are defined before use and in scope, regions end in a return and there are as
 //! many as the op needs, callees exist and do not recurse, types agree where control passes from op to op. `shapes`,
@@ -28,9 +28,9 @@ use constants::Constants;
 use infer::{Slot, Wanted};
 pub use infer::{infer, infer_op};
 
-/// Whether the rules are checked of what frameworks check before they write an artifact, and nobody walks the IR by:
-/// quantized types, CHLO, custom calls, ops without a kind, attributes in words, constants as shapes. A library so small that it reads
-/// nothing but artifacts does without.
+/// Whether to check the rules that frameworks check before they write an artifact, and that devices do not rely on:
+/// quantized types, CHLO, custom calls, ops without their own kind, string attributes, constants that are shapes. Small
+/// libraries that read only artifacts omit these checks.
 const FULL: bool = cfg!(feature = "text");
 
 /// Checks a module. [`parse`](crate::parse) has done so already; this is for modules built or changed by hand.
@@ -45,15 +45,15 @@ pub fn verify(module: &Module) -> Result<()> {
     calls::verify(module, &calls)
 }
 
-/// What the checks of one op see.
+/// The context for the checks of one op.
 pub(super) struct Site<'a> {
     pub(super) func: &'a Func,
     pub(super) op: &'a Op,
-    /// The module, where there is one to look into.
+    /// The module, if there is one.
     pub(super) module: Option<&'a Module>,
-    /// The function's integer constants; none where no function is there to look into.
+    /// The function's integer constants. `None` if there is no function.
     pub(super) constants: Option<&'a Constants>,
-    /// Set where the types of the results are asked for, not checked.
+    /// Set if the types of the results are inferred instead of checked.
     pub(super) wanted: Option<&'a Wanted>,
 }
 
@@ -74,21 +74,21 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Tensor type of an operand; `None` for a type this crate has no model of, about which nothing is checked.
+    /// Tensor type of an operand. `None` for a type that this crate does not model and does not check.
     pub(super) fn operand_tensor(&self, index: usize) -> Result<Option<&'a TensorType>> {
         tensor(self.operand(index)?, "operand", index)
     }
 
     /// Tensor type of a result, likewise.
     pub(super) fn result_tensor(&self, index: usize) -> Result<Option<&'a TensorType>> {
-        // What needs the result has nothing to say where it is asked for.
+        // Rules that need the result do not apply to inference.
         if self.wanted.is_some() {
             return Ok(None);
         }
         tensor(self.result(index)?, "result", index)
     }
 
-    /// A result a rule says something about.
+    /// The slot of a result, for a rule.
     pub(super) fn slot(&self, index: usize) -> Result<Option<Slot<'a>>> {
         match self.wanted {
             Some(wanted) => Ok(Some(Slot::Wanted(wanted, index))),
@@ -164,8 +164,8 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func) -> Result<Vec<&'a Op>> {
     Ok(walk.calls)
 }
 
-/// Names the op that makes the first value of a wrong type, and its place: that of the op around it for an argument, or
-/// of the function.
+/// Adds the op that defines the first value of an invalid type, and its place. For an argument, this is the enclosing
+/// op or the function.
 #[cold]
 fn made_by(module: &Module, func: &Func, error: Error) -> Error {
     let Some(value) = func.values.iter().position(|ty| shapes::verify_type(ty).is_err()) else { return error };
@@ -191,7 +191,7 @@ pub(super) fn returned(region: &Region) -> Result<&[ValueId]> {
     }
 }
 
-/// Types that agree wherever both are known: a value of static shape may go where a dynamic one is taken.
+/// Whether types agree in all known parts. A value of static shape may be used as one of dynamic shape.
 pub(super) fn compatible(a: &Type, b: &Type) -> bool {
     // Values mostly share their types.
     if std::ptr::eq(a, b) {
@@ -205,8 +205,8 @@ pub(super) fn compatible(a: &Type, b: &Type) -> bool {
     }
 }
 
-/// Whether a tensor type with bounds or quantized elements may be the other type: nothing but the rank is compared where
-/// only one has them, and nothing but the text but where an extent is open.
+/// Whether a tensor type with bounds or quantized elements is compatible with the other type. If only one type has
+/// them, only the ranks are compared. Otherwise the texts are compared, except for dynamic extents.
 #[cold]
 fn loosely(text: &str, other: &Type) -> bool {
     match other {
@@ -217,7 +217,8 @@ fn loosely(text: &str, other: &Type) -> bool {
     }
 }
 
-/// The shape and the element type of `tensor<4x?xf32, …>`; none where the elements are no numbers, as quantized ones.
+/// The shape and the element type of `tensor<4x?xf32, …>`. `None` if the elements are not numbers, such as quantized
+/// ones.
 pub(super) fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
     let mut rest = text.strip_prefix("tensor<")?.split([',', '>']).next()?.trim();
     let mut shape = Vec::new();
@@ -268,7 +269,7 @@ struct Walk<'a, 'c> {
     scope: Vec<ValueId>,
     /// Ops that call functions.
     calls: Vec<&'a Op>,
-    /// Elementwise ops found to be sound, a bit each, by the position of the one type of their operands and results.
+    /// Elementwise ops that passed the checks, one bit each, by the position of their type.
     sound: Vec<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What quantized types promise, and which ops take them.
+//! Rules of quantized types, and the ops that support them.
 //!
 //! The types are text, with one spelling for each, so that scales are compared as they are written.
 
@@ -105,7 +105,7 @@ pub(super) fn verify_type(ty: &Type) -> Result<()> {
     Ok(())
 }
 
-/// A tensor with bounds has one for each dimension, and none where the extent is known.
+/// A tensor with bounds has an entry for each dimension, which is empty if the extent is static.
 fn bounds(text: &str) -> Result<()> {
     let Some((tensor, bounds)) = text.split_once(", #stablehlo.bounds<") else { return Ok(()) };
     let Some((shape, _)) = super::unbounded(tensor) else { return Ok(()) };
@@ -116,7 +116,7 @@ fn bounds(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where all operands and results are quantized, they are stored alike and express the same type.
+/// If all operands and results are quantized, they have the same storage and expressed types.
 pub(super) fn alike(site: &Site<'_>) -> Result<()> {
     let mut all = Vec::new();
     for ty in site.operands().chain(site.results()) {
@@ -196,7 +196,7 @@ fn takes(kind: &OpKind) -> (bool, bool) {
     }
 }
 
-/// Operands and the first result, as far as they are quantized.
+/// Rules for the quantized operands and the first result.
 fn rules(site: &Site<'_>) -> Result<()> {
     let operand = |i: usize| site.op.operands.get(i).map_or(Ok(None), |&v| Quantized::of(site.func.ty(v)));
     let result = |i: usize| site.op.results.get(i).map_or(Ok(None), |&v| Quantized::of(site.func.ty(v)));
@@ -360,7 +360,7 @@ fn product(
     Ok(())
 }
 
-/// A reducer takes what it is given in integers at least as wide, which express the same type.
+/// A reducer's arguments have integers that are at least as wide, and the same expressed type.
 fn accumulates(site: &Site<'_>) -> Result<()> {
     let Some(reducer) = site.op.regions.last() else { return Ok(()) };
     let inputs = reducer.args.len() / 2;

@@ -1,4 +1,4 @@
-//! What elementwise, shape and indexing ops promise about shapes.
+//! Rules of elementwise, shape and indexing ops on shapes.
 
 use smallvec::SmallVec;
 
@@ -92,7 +92,7 @@ fn same_element(a: &TensorType, b: &TensorType) -> Result<()> {
     Ok(())
 }
 
-/// The tensor types of an operand and a result; ends the check where one is not modelled.
+/// The tensor types of an operand and a result. Ends the check if one is not modelled.
 macro_rules! tensors {
     ($($tensor:expr),+) => {
         ($(match $tensor? {
@@ -169,7 +169,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
 
 fn constant(site: &Site<'_>, literal: &Literal) -> Result<()> {
     let checked = Literal::new(literal.ty.clone(), literal.data.clone())?;
-    ensure!(checked.splat == literal.splat, "{literal:?} says the wrong thing about being a splat");
+    ensure!(checked.splat == literal.splat, "the splat flag of {literal:?} is wrong");
     let result = tensors!(site.result_tensor(0));
     ensure!(*result == literal.ty, "the value is {} but the result is {result}", literal.ty);
     Ok(())
@@ -199,7 +199,7 @@ fn elementwise_binary(site: &Site<'_>, binary: Binary) -> Result<()> {
     match binary {
         Binary::Complex => match ElementType::all().find(|e| e.complex_part() == Some(lhs.element)) {
             Some(element) => result.element_is(element),
-            None => Err(Error::new(format!("there are no complex numbers of parts {lhs}"))),
+            None => Err(Error::new(format!("complex numbers cannot have parts of type {lhs}"))),
         },
         _ => result.element_is(lhs.element),
     }

@@ -1,4 +1,4 @@
-//! Attributes that are text: how exact an elementwise op must be, how a product is computed, what a composite is called.
+//! Rules of string attributes: the accuracy of elementwise ops, the algorithm of products, the names of composites.
 
 use super::{Site, ensure};
 use crate::error::{Error, Result};
@@ -46,7 +46,7 @@ pub(super) fn list_field(text: &str, name: &str) -> Option<Vec<i64>> {
     inside.split(',').map(str::trim).filter(|i| !i.is_empty()).map(|i| i.parse().ok()).collect()
 }
 
-/// Tolerances are not negative, and only said where they are asked for.
+/// Tolerances are not negative, and are zero unless the mode is TOLERANCE.
 fn accuracy(text: &str) -> Result<()> {
     let highest = text.contains("<HIGHEST>") || text.contains("mode HIGHEST");
     for name in ["atol", "rtol", "ulps"] {

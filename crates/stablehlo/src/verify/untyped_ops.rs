@@ -1,4 +1,4 @@
-//! Ops without a kind of their own: what collectives, dynamic shapes, batch norms and channels promise.
+//! Rules of ops without their own kind: collectives, dynamic shapes, batch norms and channels.
 //!
 //! Their attributes are the artifact's, brought to one form by the readers.
 
@@ -9,7 +9,7 @@ use super::{Site, asynchronous, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// What replica groups must hold.
+/// The required content of replica groups.
 #[derive(Clone, Copy, PartialEq)]
 enum Groups {
     /// Any ids.
@@ -158,7 +158,7 @@ impl<'a> Rules<'_, 'a> {
         let literal = match self.find("replica_groups") {
             Some(Attribute::Tensor(literal)) => literal,
             Some(Attribute::Other(text)) => return self.mesh(text),
-            _ => return Err(Error::new("attribute `replica_groups` is missing or no tensor")),
+            _ => return Err(Error::new("attribute `replica_groups` is missing or not a tensor")),
         };
         ensure!(literal.ty.rank() == 2, "attribute `replica_groups` must have two dimensions, not {}", literal.ty);
         let Some(ids) = literal.integers() else {
@@ -206,7 +206,7 @@ impl<'a> Rules<'_, 'a> {
             expected[dimension] = to;
             shape_is(result, &expected)?;
             let whole = from == DYNAMIC || to == DYNAMIC || (if from == 0 { to == 0 } else { to % from == 0 });
-            ensure!(whole, "dimension {dimension} of {result} is no multiple of that of {operand}");
+            ensure!(whole, "dimension {dimension} of {result} is not a multiple of that of {operand}");
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ impl<'a> Rules<'_, 'a> {
             ensure!(from != 0, "dimension {dimension} of {operand} has no elements to scatter");
             shape_is(result, &expected)?;
             let whole = from == DYNAMIC || to == DYNAMIC || (to != 0 && from % to == 0);
-            ensure!(whole, "dimension {dimension} of {operand} is no multiple of that of {result}");
+            ensure!(whole, "dimension {dimension} of {operand} is not a multiple of that of {result}");
         }
         region_reduces(self.site, 0, 1)
     }
@@ -263,7 +263,7 @@ impl<'a> Rules<'_, 'a> {
 
     fn collective_permute(&self) -> Result<()> {
         let Some(Attribute::Tensor(literal)) = self.find("source_target_pairs") else {
-            return Err(Error::new("attribute `source_target_pairs` is missing or no tensor"));
+            return Err(Error::new("attribute `source_target_pairs` is missing or not a tensor"));
         };
         let pairs = literal.integers().unwrap_or_default();
         ensure!(

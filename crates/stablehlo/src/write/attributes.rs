@@ -59,13 +59,13 @@ impl Encoder {
         self.vhlo_put(17, |b| b.size(ty))
     }
 
-    /// The type attribute that says that an attribute is absent.
+    /// The type attribute that means that an attribute is absent.
     pub(super) fn vhlo_absent(&mut self) -> Result<usize> {
         let none = self.vhlo_none()?;
         Ok(self.vhlo_type_attribute(none))
     }
 
-    /// The attribute that says how the custom call is called.
+    /// The attribute for the calling convention of a custom call.
     pub(super) fn vhlo_api_version(&mut self, value: i64) -> Result<usize> {
         match u64::try_from(value) {
             Ok(value @ 0..=4) => Ok(self.vhlo_put(5, |b| b.varint(value))),
@@ -138,7 +138,7 @@ impl Encoder {
         }))
     }
 
-    /// Any attribute, in the artifact's dialect as far as that has a form for it.
+    /// Any attribute, in the artifact's dialect if that has a form for it.
     pub(super) fn vhlo_attribute(&mut self, attribute: &Attribute) -> Result<usize> {
         match attribute {
             Attribute::Unit => {
@@ -303,7 +303,7 @@ impl Encoder {
                     let numbers = value.strip_prefix('(').and_then(|rest| rest.split_once(')'));
                     let numbers = numbers.and_then(|(pre, size)| Some((pre.parse().ok()?, size.parse().ok()?)));
                     let Some((pre, size)) = numbers else {
-                        return Err(Error::new(format!("`{value}` is no part of a mesh axis")));
+                        return Err(Error::new(format!("`{value}` is not a part of a mesh axis")));
                     };
                     sub = Some(self.vhlo_put(21, |b| {
                         b.svarint(pre);
@@ -439,7 +439,7 @@ impl Encoder {
 }
 
 fn float_bits(value: f64, element: ElementType) -> Result<u64> {
-    crate::float::encode(value, element).ok_or_else(|| Error::new(format!("{value} is no value of type {element}")))
+    crate::float::encode(value, element).ok_or_else(|| Error::new(format!("{value} is not a value of type {element}")))
 }
 
 pub(super) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {

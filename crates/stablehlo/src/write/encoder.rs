@@ -191,7 +191,7 @@ impl Encoder {
         buffer.size(dialects.len());
         for dialect in dialects {
             let name = self.string(dialect.name().as_bytes());
-            // The flag says that the dialect has a version of its own.
+            // The flag means that the dialect has its own version.
             if self.bytecode >= 1 { buffer.flagged(name, false) } else { buffer.size(name) }
         }
         if self.bytecode >= 4 {
@@ -203,7 +203,7 @@ impl Encoder {
             buffer.size(run.len());
             for (_, name) in run {
                 let name = self.string(name.as_bytes());
-                // The flag says that the op is a registered one.
+                // The flag means that the op is registered.
                 if self.bytecode >= 5 { buffer.flagged(name, true) } else { buffer.size(name) }
             }
         }

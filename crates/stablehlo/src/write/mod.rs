@@ -19,9 +19,9 @@ use crate::ir::{Module, Version};
 /// Writes a program as a portable artifact of that StableHLO version, from [`Version::OLDEST`] to
 /// [`Version::NEWEST`].
 ///
-/// Every reader of that version or a later one accepts it. What the version has no way to say is an error that names
-/// the op, the version it needs, and the source location: an op, attribute or type that came later, or Shardy's ops
-/// and attributes before 1.11.0. The module must pass [`verify`](crate::verify); it is checked first.
+/// Every reader of that version or a later one accepts it. An op, attribute or type that is newer than the version is
+/// an error, and so are Shardy's ops and attributes before 1.11.0. The error names the op, the required version, and
+/// the source location. The module is verified first, as by [`verify`](crate::verify).
 pub fn write(module: &Module, version: Version) -> Result<Vec<u8>> {
     if version < Version::OLDEST || version > Version::NEWEST {
         return Err(Error::new(format!(

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::text::function_type;
 
-/// Names of functions' own attributes, which are no discardable ones.
+/// Names of functions' own attributes, which are not discardable.
 const FUNC_OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"];
 
 pub(super) struct Writer<'a> {
@@ -25,12 +25,12 @@ struct Scope<'a> {
     extent: usize,
 }
 
-/// What kind of op holds a region, which decides what types its values have.
+/// The kind of op that contains a region, which determines the dialect of its values' types.
 #[derive(Clone, Copy, PartialEq)]
 enum Inside {
     /// The values have the artifact's types.
     Artifact,
-    /// An op of another dialect: arguments and terminator have MLIR's own types, and casts stand in between.
+    /// An op of another dialect. Arguments and terminator have MLIR's own types, and casts convert between the two.
     Foreign,
 }
 

@@ -66,8 +66,8 @@ fn second(base: &str) -> Option<Version> {
 }
 
 impl Encoder {
-    /// Whether the op has its second form at the version to be written. If not, `extra` says what the op holds that
-    /// only the second form can, if anything.
+    /// Whether the op has its second form in the written version. If it has not, and `extra` names a feature that
+    /// requires the second form, this is an error.
     pub(super) fn has_second(&self, base: &str, extra: Option<&str>) -> Result<bool> {
         let Some(since) = second(base) else { return Ok(false) };
         if let Some(extra) = extra {
@@ -266,7 +266,7 @@ impl Encoder {
         Ok(false)
     }
 
-    /// What `gather` and `dynamic_gather` share.
+    /// Attributes that `gather` and `dynamic_gather` share.
     pub(super) fn gather(&mut self, base: &str, d: &GatherDimensions, sorted: bool, put: &mut Named) -> Result<bool> {
         let batched = !d.operand_batching_dims.is_empty() || !d.start_indices_batching_dims.is_empty();
         let second = self.has_second(base, batched.then_some("a batching dimension"))?;

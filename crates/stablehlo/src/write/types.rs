@@ -101,7 +101,7 @@ impl Encoder {
         }))
     }
 
-    /// The type that says that a type attribute is absent.
+    /// The type that means that a type attribute is absent.
     pub(super) fn vhlo_none(&mut self) -> Result<usize> {
         needs(self.version, Version(1, 6, 0), || "type none".to_owned())?;
         Ok(self.vhlo(33, |_| {}))

@@ -68,7 +68,7 @@ impl Encoder {
         }
     }
 
-    /// What artifacts hold for an attribute that a program leaves out.
+    /// The value in artifacts for an attribute that a program omits.
     fn other_default(&mut self, base: &str, name: &str, own: &Attributes) -> Result<usize> {
         let spatial = find(own, "input_spatial_dimensions").and_then(Attribute::as_integers).map_or(0, |l| l.len());
         match name {
@@ -92,7 +92,7 @@ impl Encoder {
         }
     }
 
-    /// Ops of other dialects: those of Shardy can stand beside the artifact's since 1.11.0.
+    /// Ops of other dialects. Artifacts can contain those of Shardy since 1.11.0.
     pub(super) fn foreign(&mut self, name: &str, own: &Attributes) -> Result<Vec<usize>> {
         let Some(names) = crate::ops::shardy_attributes(name) else {
             return Err(Error::new("an op of a dialect that portable artifacts have no place for"));
