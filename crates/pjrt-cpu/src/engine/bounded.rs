@@ -1,8 +1,8 @@
 //! Arrays of bounded size replaced by arrays of their largest size, before a program is partitioned or lowered.
 //!
 //! `set_dimension_size` makes an array in which only the first elements of a dimension count. Here the array keeps all its
-//! elements, and the number of those that count is a value beside it. Ops that would read the others get elements in their
-//! place that change nothing.
+//! elements, and the number of those that count is a separate value. Before an op combines elements, those that do not count
+//! are replaced by values that do not change its result.
 
 use std::collections::HashMap;
 
@@ -95,7 +95,7 @@ impl Rewrite<'_> {
             let (&[x, size], &[result]) = (&op.operands[..], &op.results[..]) else {
                 return Err(CompileError::invalid("a size of one array"));
             };
-            // A static result has one size only, which is for the lowering to check.
+            // A result of static type can only keep its size, which the lowering checks.
             if is_whole {
                 ops.push(op);
                 return Ok(());
@@ -156,7 +156,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// The dimension whose size the op sets, and whether the result has all elements nevertheless.
+    /// Returns the dimension whose size the op sets, and whether the result's type is static. `None` for other ops.
     fn sets_size(&self, op: &Op) -> Result<Option<(usize, bool)>> {
         let OpKind::Other { name, attributes } = &op.kind else { return Ok(None) };
         if name != "stablehlo.set_dimension_size" {
@@ -169,7 +169,7 @@ impl Rewrite<'_> {
         Ok(Some((dimension, op.results.iter().all(|&result| bounded(&self.types[result]).is_none()))))
     }
 
-    /// A reduction over elements that do not all count reads the initial value in place of the others.
+    /// Replaces elements that do not count by the initial value.
     fn reduce(
         &mut self,
         op: &mut Op,
@@ -190,7 +190,7 @@ impl Rewrite<'_> {
         if sizes.iter().skip(count).any(|sizes| !sizes.is_empty()) {
             return Err(CompileError::invalid("an initial value of bounded size"));
         }
-        // Dimensions that stay move to the front of those that do not.
+        // Dimensions that are kept are numbered anew, without the reduced ones.
         let kept = |&(dimension, size): &(usize, ValueId)| {
             let before = reduced.iter().filter(|&&reduced| reduced < dimension).count();
             (!reduced.contains(&dimension)).then_some((dimension - before, size))
@@ -206,7 +206,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// Updates that do not count get an index outside of the array, which skips them.
+    /// Gives updates that do not count an index outside of the array, so that they are skipped.
     fn scatter(
         &mut self,
         op: &mut Op,
@@ -240,7 +240,7 @@ impl Rewrite<'_> {
             }
             let at = op.operands[inputs];
             let counts = self.counts(ops, op.location, &indices, dimension, size)?;
-            let outside = self.largest(ops, op.location, &indices)?;
+            let outside = self.outside(ops, op.location, &indices)?;
             op.operands[inputs] =
                 self.add(ops, op.location, OpKind::Select, &[counts, at, outside], indices.clone())?;
         }
@@ -268,7 +268,7 @@ impl Rewrite<'_> {
         Ok(ValueId(id))
     }
 
-    /// Which elements of an array come before the first `size` of a dimension end.
+    /// A mask of the elements whose index in a dimension is below `size`.
     fn counts(
         &mut self,
         ops: &mut Vec<Op>,
@@ -289,8 +289,8 @@ impl Rewrite<'_> {
         self.add(ops, location, compare, &[number, size], truth)
     }
 
-    /// An index in no array: -1, or the largest number if there is no -1.
-    fn largest(&mut self, ops: &mut Vec<Op>, location: LocationId, ty: &TensorType) -> Result<ValueId> {
+    /// Indices outside of every array: -1, or the largest number of an unsigned type.
+    fn outside(&mut self, ops: &mut Vec<Op>, location: LocationId, ty: &TensorType) -> Result<ValueId> {
         let scalar = TensorType::new([], ty.element);
         let size = scalar.byte_size().ok_or_else(|| CompileError::unsupported(format!("indices of type {ty}")))?;
         let literal = Literal { ty: scalar.clone(), data: vec![0xff; size].into(), splat: false };

@@ -164,7 +164,7 @@ impl Grid {
             Written::Axes { mesh, dims, .. } if dims.is_empty() && self.single(mesh).is_some() => {
                 Ok(closed(vec![Vec::new(); rank]))
             }
-            // Inside of the program, so may a value on some of them.
+            // Inside of the program, a value that some devices must have may be on all of them, too.
             written if self.is_apart(written) => match tensor_rank(written) {
                 own if own == rank => Ok(closed(vec![Vec::new(); rank])),
                 own => Err(wrong(own)),

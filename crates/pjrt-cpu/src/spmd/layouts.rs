@@ -159,7 +159,7 @@ impl Layouts {
         let mut full = self.all.iter().filter(|layout| layout.devices.len() == partitions);
         let is_regular = |layout: &Layout, order: &[usize]| digits(&layout.extents, &layout.devices, order).is_some();
         let Some(odd) = full.clone().position(|layout| !is_regular(layout, &identity)) else { return identity };
-        // Numbers in no regular order: the grid takes over the order of the mesh.
+        // The devices have no regular order, so the grid adopts the mesh's order.
         let order = full.clone().nth(odd).map_or_else(|| identity.clone(), |layout| layout.devices.clone());
         if odd == 0 || full.all(|layout| is_regular(layout, &order)) { order } else { identity }
     }

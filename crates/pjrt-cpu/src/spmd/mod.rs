@@ -1,9 +1,10 @@
 //! Splits a program for several devices by its sharding annotations (SPMD).
 //!
 //! A framework writes one program for all devices and says how some of its values are cut. [`partition`] makes of it
-//! the program each device runs on its parts, with collectives where parts must be exchanged: `written` reads the
-//! annotations (Shardy's attributes and GSPMD's strings), `grid` relates them to one grid of devices, `plan` spreads
-//! them along the ops by `rules`, `split` rewrites the ops with `build`.
+//! the program each device runs on its parts, with collectives where parts must be exchanged: `annotations`
+//! and `written` read the annotations (Shardy's attributes and GSPMD's strings), `layouts` finds one `grid` of devices for
+//! their meshes, `plan` spreads them along the ops by `rules`, `split` rewrites the ops with `build`. `placement` moves
+//! arguments and results on meshes that are not in the grid.
 //!
 //! Whatever cannot stay cut is gathered, computed whole and cut again: slow at worst, never wrong.
 

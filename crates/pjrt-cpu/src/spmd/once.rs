@@ -29,7 +29,7 @@ impl<'m> Splitter<'_, 'm> {
         for (&result, ty) in op.results.iter().zip(&types) {
             match ty {
                 Type::Tensor(ty) => tensors.push((result, ty.clone())),
-                // Calls run in the program's order, so a token has nothing to say about this one.
+                // Calls run in the program's order, so the token only has to exist.
                 Type::Token => {
                     let token = self.build.value(Type::Token)?;
                     let made = self.build.op(OpKind::CreateToken, Vec::new(), vec![token]);

@@ -290,7 +290,7 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
     }
     rule.find_alone(func, op);
     if let (OpKind::Reverse { dimensions }, Some(mapping)) = (&op.kind, rule.results.first()) {
-        // Padding at the end of a dimension would come to be at its beginning.
+        // Reversing moves padding from the end of a dimension to its beginning, so it must have none.
         for &factor in dimensions.iter().filter_map(|&d| mapping.get(d)).flatten() {
             rule.alone[factor] = false;
         }

@@ -5,7 +5,7 @@ use super::module;
 use crate::engine::{DType, Tensor};
 use crate::spmd::{OpSharding, partition};
 
-/// A part that nobody may look at.
+/// An element that no device may read.
 const NOTHING: f32 = -1e9;
 
 /// Each partition's part of one argument.
