@@ -13,6 +13,11 @@ import pytest
 from conftest import PACKAGE, needs_package
 from jax.experimental import io_callback
 
+try:
+    from jax import shard_map
+except ImportError:  # before JAX 0.6
+    from jax.experimental.shard_map import shard_map
+
 pytestmark = needs_package
 
 OURS = jax.devices("pjrt_cpu")[0]
@@ -94,6 +99,49 @@ def test_ordered_callbacks_run_in_order_and_once():
     jax.effects_barrier()
     once = lambda s: [("first", s), *(("loop", i) for i in range(4)), ("last", s + 4)]
     assert log == once(0) + once(10)
+
+
+def test_ordered_callbacks_of_programs_over_several_devices():
+    devices = jax.devices("pjrt_cpu")
+    mesh = jax.sharding.Mesh(np.array(devices), ("x",))
+    cut, whole = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec)) for spec in [("x",), ()])
+    log = []
+
+    def callback(x):
+        log.append(np.asarray(x).tolist())
+        return x + 1
+
+    def f(x):
+        x = io_callback(callback, like(x), x, ordered=True)
+        io_callback(callback, like(x), x * 2, ordered=True)
+        return io_callback(callback, like(x), x, ordered=True)
+
+    x = jnp.arange(len(devices), dtype=jnp.float32)
+    result = jax.jit(f, in_shardings=cut, out_shardings=whole)(x)
+    jax.effects_barrier()
+    x = np.arange(len(devices), dtype=np.float32)
+    assert result.tolist() == (x + 2).tolist()
+    # One device calls for all of them.
+    assert log == [x.tolist(), (x * 2 + 2).tolist(), (x + 1).tolist()]
+
+
+def test_ordered_callbacks_in_shard_map():
+    devices = jax.devices("pjrt_cpu")
+    mesh = jax.sharding.Mesh(np.array(devices), ("x",))
+    spec = jax.sharding.PartitionSpec("x")
+    log = []
+
+    def local(x):
+        io_callback(lambda x: log.append(x.tolist()), None, x, ordered=True)
+        io_callback(lambda x: None, (), x, ordered=True)
+        return x * 2
+
+    x = jnp.arange(2.0 * len(devices), dtype=jnp.float32)
+    result = jax.jit(shard_map(local, mesh=mesh, in_specs=spec, out_specs=spec))(x)
+    jax.effects_barrier()
+    assert result.tolist() == (x * 2).tolist()
+    # Every device calls with its part.
+    assert sorted(log) == [[2.0 * i, 2.0 * i + 1] for i in range(len(devices))]
 
 
 def test_effects_of_results_that_nobody_reads():

@@ -331,13 +331,15 @@ fn table() -> String {
     out += "\n\
         These ops have no row because they compute no elements: `call`, `case`, `composite`, `constant`, `if`, `while`,\n\
         `optimization_barrier`, `tuple`, `get_tuple_element`, `create_token`, `after_all`. `dynamic_*`, `real_dynamic_slice` and\n\
-        `set_dimension_size` run if their shape operands are constants or the result's type is known. CHLO's `conj`, `is_inf`,\n\
-        `constant`, `constant_like`, `ragged_dot`, `scan` and `broadcast_*` run, too.\n\n\
+        `set_dimension_size` run if their shape operands are constants or the result's type is known. An array of bounded size, from\n\
+        `set_dimension_size` with a size computed at run time, may be scattered, reduced, converted and used in elementwise ops.\n\
+        CHLO's `conj`, `is_inf`, `constant`, `constant_like`, `ragged_dot`, `scan` and `broadcast_*` run, too.\n\n\
         The device implements the custom calls with a row, `ProductOfElementaryHouseholderReflectors`, `Eigh`, `ApproxTopK`,\n\
         `TopK`, `mhlo.` followed by the name of an inverse or hyperbolic function, `Sharding` and the placement annotations. Other\n\
         custom calls run handlers that the embedding program registers (`engine::custom_calls`).\n\n\
         On quantized tensors, every op dequantizes its operands, computes, and quantizes its results, as in the specification.\n\
-        `infeed`, `outfeed`, `send`, `recv` and `async_*` are rejected; the error names an alternative.\n";
+        A collective between `async_start` and `async_done` runs at its start op. `infeed`, `outfeed`, `send` and `recv` are\n\
+        rejected; the error names an alternative.\n";
     out
 }
 

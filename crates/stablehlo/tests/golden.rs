@@ -158,6 +158,20 @@ fn shardy_is_kept_beside_the_program() {
     assert_eq!(names, ["channel_id", "replica_groups", "use_global_device_ids"]);
 }
 
+#[test]
+fn tokens_of_foreign_ops_are_tokens() {
+    let module = artifact("manual_token.1.17.0.bc");
+    let op = find(&module, "sdy.manual_computation");
+    let main = module.entry().unwrap();
+    assert_eq!(main.ty(op.operands[0]), &Type::Token);
+    assert_eq!(main.ty(op.regions[0].args[0]), &Type::Token);
+    assert_eq!(main.ty(op.results[0]), &Type::Token);
+    assert!(ops(main).iter().all(|op| op.kind.name() != "builtin.unrealized_conversion_cast"));
+    // What this crate writes has the type as text.
+    let written = stablehlo::write(&module, Version(1, 17, 0)).unwrap();
+    assert_eq!(stablehlo::parse(written).unwrap().to_string(), module.to_string());
+}
+
 fn main_with(arguments: &str, body: &str) -> String {
     format!("func.func @main({arguments}) {{\n  {body}\n  return\n}}\n")
 }

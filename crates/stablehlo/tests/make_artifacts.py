@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental import io_callback
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from jaxlib import _jax
 from jaxlib.mlir import ir
@@ -172,6 +173,18 @@ def manual(a):
 
     specs = dict(mesh=mesh(), in_specs=P("x", "y"), out_specs=(P(None, "y"), P("x", None), P("x", "y")), check_vma=False)
     return jax.shard_map(local, **specs)(a)
+
+
+@program(f32(8), mixed=True)
+def manual_token(a):
+    """A token that Shardy's op takes has StableHLO's own type, beside the artifact's."""
+
+    def local(a):
+        io_callback(lambda a: None, None, a, ordered=True)
+        return a
+
+    flat = Mesh(np.array(jax.devices()[:4]), ("x",))
+    return jax.shard_map(local, mesh=flat, in_specs=P("x"), out_specs=P("x"))(a)
 
 
 def block(x, w):

@@ -8,6 +8,7 @@
 //! `program` (running them), with `elementwise` and `kernels` holding the loops.
 
 mod asynchronous;
+mod bounded;
 mod chains;
 mod comm;
 pub mod custom_calls;
@@ -72,6 +73,8 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program, CompileError>
 pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
     let synchronous = asynchronous::written_out(module)?;
     let module = synchronous.as_ref().unwrap_or(module);
+    let whole = bounded::written_out(module)?;
+    let module = whole.as_ref().unwrap_or(module);
     if !settings.use_spmd || (settings.partitions <= 1 && !spmd::has_manual_parts(module)) {
         let mut program = compile_one(module, settings, pool)?;
         program.readable = settings.has_orders().then(|| readable(module.clone(), settings));

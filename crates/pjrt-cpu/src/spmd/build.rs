@@ -149,6 +149,12 @@ impl<'g> Builder<'g> {
         Ok(place)
     }
 
+    /// The element of a table that has one for each place in the grid: a ui32 scalar.
+    pub(super) fn at_place(&mut self, table: &[u32]) -> Result<ValueId> {
+        let place = self.place()?;
+        self.lookup(table, place)
+    }
+
     /// An element of a table, in the prologue.
     fn lookup(&mut self, table: &[u32], at: ValueId) -> Result<ValueId> {
         let ty = TensorType::new([size(table.len())?], ElementType::Ui32);
@@ -254,6 +260,34 @@ impl<'g> Builder<'g> {
             ("replica_groups".into(), id_matrix(&[group])?),
         ];
         self.add(OpKind::Other { name: "stablehlo.collective_broadcast".into(), attributes }, &[value], ty)
+    }
+
+    /// The value that the partition at the same position of `from` has, for each partition of `to`.
+    pub(super) fn permute(&mut self, value: ValueId, from: &[usize], to: &[usize]) -> Result<ValueId> {
+        let ty = self.tensor(value)?.clone();
+        let pairs: Vec<Vec<usize>> = from.iter().zip(to).map(|(&from, &to)| vec![from, to]).collect();
+        let attributes = vec![
+            ("channel_id".into(), Attribute::Integer(1, ElementType::I64)),
+            ("source_target_pairs".into(), id_matrix(&pairs)?),
+        ];
+        self.add(OpKind::Other { name: "stablehlo.collective_permute".into(), attributes }, &[value], ty)
+    }
+
+    /// The value of the partition at the opposite end of each of the axes.
+    pub(super) fn mirrored(&mut self, value: ValueId, axes: &[Axis]) -> Result<ValueId> {
+        if axes.is_empty() {
+            return Ok(value);
+        }
+        let opposite = |place: usize| {
+            axes.iter().fold(place, |place, &axis| {
+                let (size, stride) = (self.grid.sizes[usize::from(axis)], self.grid.stride(axis));
+                let digit = place / stride % size;
+                place - digit * stride + (size - 1 - digit) * stride
+            })
+        };
+        let to = &self.grid.order;
+        let from: Vec<usize> = (0..to.len()).map(|place| to[opposite(place)]).collect();
+        self.permute(value, &from, to)
     }
 
     pub(super) fn all_to_all(&mut self, value: ValueId, axes: &[Axis], split: usize, concat: usize) -> Result<ValueId> {

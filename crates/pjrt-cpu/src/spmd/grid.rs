@@ -4,9 +4,10 @@
 //! same digits: the number of a device, written in a mixed radix in which each axis is one digit or several. From
 //! here on an axis is the index of such a digit, and two annotations agree exactly if their digits do.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use super::written::{Subgroup, Written, WrittenAxis, WrittenMesh, inline_mesh, product};
+use super::layouts::{Elsewhere, Key};
+use super::written::{Subgroup, Written, WrittenAxis};
 use crate::engine::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
@@ -70,7 +71,7 @@ pub(super) struct Sharding {
 }
 
 /// Tile dimensions and the devices in their order.
-type Tiling = (Vec<usize>, Vec<usize>);
+pub(super) type Tiling = (Vec<usize>, Vec<usize>);
 
 #[derive(Debug)]
 pub(super) struct Grid {
@@ -79,145 +80,16 @@ pub(super) struct Grid {
     /// The partition at each place of the grid.
     pub(super) order: Vec<usize>,
     /// Digits of each axis of each mesh.
-    meshes: HashMap<String, Vec<(String, Vec<Axis>)>>,
+    pub(super) meshes: HashMap<String, Vec<(String, Vec<Axis>)>>,
     /// The device of each mesh that has one device and no axes.
-    singles: HashMap<String, usize>,
+    pub(super) singles: HashMap<String, usize>,
     /// Digits of each tile dimension of each tiling.
-    tilings: HashMap<Tiling, Vec<Vec<Axis>>>,
-}
-
-/// A digit before numbering: how far apart its values are, and how many.
-type Digit = (usize, usize);
-
-/// Extents, and the devices they lay out.
-struct Layout {
-    extents: Vec<usize>,
-    devices: Vec<usize>,
+    pub(super) tilings: HashMap<Tiling, Vec<Vec<Axis>>>,
+    /// Meshes and tilings whose parts are not where the grid puts them.
+    pub(super) elsewhere: HashMap<Key, Elsewhere>,
 }
 
 impl Grid {
-    /// The grid of `partitions` devices in which all those annotations can be said.
-    pub(super) fn new(
-        partitions: usize,
-        meshes: &HashMap<String, WrittenMesh>,
-        annotations: &[Written],
-    ) -> Result<Self> {
-        let mut layouts: Vec<Layout> = Vec::new();
-        let mut named: HashMap<String, (usize, WrittenMesh)> = HashMap::new();
-        let mut tiled: HashMap<Tiling, usize> = HashMap::new();
-        let mut singles = HashMap::new();
-        let mut parts: Vec<(usize, usize, Digit)> = Vec::new();
-        for written in annotations {
-            match written {
-                Written::Axes { mesh: name, dims, unreduced } => {
-                    if !named.contains_key(name) {
-                        let mesh = find_mesh(name, meshes)?;
-                        if let (true, &[device]) = (mesh.axes.is_empty(), &mesh.devices[..]) {
-                            singles.insert(name.clone(), device);
-                        }
-                        let layout = layout_of(name, &mesh, partitions)?;
-                        named.insert(name.clone(), (layouts.len(), mesh));
-                        layouts.push(layout);
-                    }
-                    let (layout, mesh) = &named[name];
-                    for axis in dims.iter().flat_map(|d| &d.axes).chain(unreduced) {
-                        let Some(at) = mesh.axes.iter().position(|(n, _)| *n == axis.name) else {
-                            return Err(CompileError::invalid(format!("mesh {name} has no axis {:?}", axis.name)));
-                        };
-                        if let Some(part) = axis.part {
-                            let size = mesh.axes[at].1;
-                            let fits = part.0.checked_mul(part.1).is_some_and(|p| p > 0 && size % p == 0);
-                            if !fits {
-                                return Err(CompileError::invalid(format!(
-                                    "mesh {name}: axis {:?} has no part ({}){}",
-                                    axis.name, part.0, part.1
-                                )));
-                            }
-                            parts.push((*layout, at, part));
-                        }
-                    }
-                }
-                Written::Tiles { tiles, devices, .. } => {
-                    let key = (tiles.clone(), devices.clone());
-                    tiled.entry(key).or_insert_with(|| {
-                        layouts.push(Layout { extents: tiles.clone(), devices: devices.clone() });
-                        layouts.len() - 1
-                    });
-                }
-                Written::Replicated | Written::Manual | Written::Maximal(_) | Written::Unreduced => {}
-            }
-        }
-        for layout in &layouts {
-            let mut sorted = layout.devices.clone();
-            sorted.sort_unstable();
-            if !sorted.into_iter().eq(0..partitions) {
-                return Err(CompileError::unsupported(format!(
-                    "a mesh over devices {:?} in a program for {partitions} partitions; name each exactly once",
-                    layout.devices
-                )));
-            }
-        }
-        let identity: Vec<usize> = (0..partitions).collect();
-        let attempt = |order: &[usize]| -> std::result::Result<Vec<Vec<Vec<Digit>>>, usize> {
-            layouts.iter().enumerate().map(|(i, layout)| digits(layout, order).ok_or(i)).collect()
-        };
-        let (order, found) = match attempt(&identity) {
-            Ok(found) => (identity, found),
-            // Numbers in no regular order: its own order is the grid's.
-            Err(odd) => {
-                let order = layouts[odd].devices.clone();
-                let found = attempt(&order).map_err(|other| {
-                    CompileError::unsupported(format!(
-                        "meshes whose device orders {:?} and {:?} have no common axes",
-                        layouts[odd].devices, layouts[other].devices
-                    ))
-                })?;
-                (order, found)
-            }
-        };
-        let mut cuts = BTreeSet::from([1, partitions.max(1)]);
-        for &(stride, size) in found.iter().flatten().flatten() {
-            cuts.extend([stride, stride * size]);
-        }
-        for &(layout, axis, (before, size)) in &parts {
-            // Parts cut an axis that is one digit; one of several digits has its own cuts.
-            if let [(stride, whole)] = found[layout][axis][..] {
-                cuts.extend([stride * (whole / before), stride * (whole / (before * size))]);
-            }
-        }
-        let cuts: Vec<usize> = cuts.into_iter().collect();
-        let mut digits: Vec<Digit> = Vec::new();
-        for pair in cuts.windows(2) {
-            if pair[1] % pair[0] != 0 {
-                return Err(CompileError::unsupported(format!(
-                    "meshes that cut {partitions} devices at {} and at {}, which have no common axes",
-                    pair[0], pair[1]
-                )));
-            }
-            digits.push((pair[0], pair[1] / pair[0]));
-        }
-        digits.reverse();
-        if digits.len() > 32 {
-            return Err(CompileError::unsupported("meshes of more than 32 axes"));
-        }
-        let number = |&(stride, size): &Digit| -> Vec<Axis> {
-            let inside = |(i, d): (usize, &Digit)| {
-                (d.0 >= stride && d.0 < stride * size).then(|| Axis::try_from(i).unwrap_or(Axis::MAX))
-            };
-            digits.iter().enumerate().filter_map(inside).collect()
-        };
-        let axes_of = |layout: usize| -> Vec<Vec<Axis>> {
-            found[layout].iter().map(|digits| digits.iter().flat_map(number).collect()).collect()
-        };
-        let name = |(name, (layout, mesh)): (String, (usize, WrittenMesh))| {
-            let names = mesh.axes.into_iter().map(|(n, _)| n);
-            (name, names.zip(axes_of(layout)).collect())
-        };
-        let meshes = named.into_iter().map(name).collect();
-        let tilings = tiled.into_iter().map(|(key, layout)| (key, axes_of(layout))).collect();
-        Ok(Self { sizes: digits.iter().map(|d| d.1).collect(), order, meshes, singles, tilings })
-    }
-
     /// All axes.
     pub(super) fn all(&self) -> AxisSet {
         AxisSet::of(&(0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok()).collect::<Vec<_>>())
@@ -271,24 +143,8 @@ impl Grid {
     }
 
     /// The device that a mesh without axes names.
-    fn single(&self, mesh: &str) -> Option<usize> {
+    pub(super) fn single(&self, mesh: &str) -> Option<usize> {
         self.singles.get(mesh).copied()
-    }
-
-    /// The device that alone has a value annotated like that.
-    pub(super) fn only_device(&self, written: &Written) -> Result<Option<usize>> {
-        let device = match written {
-            Written::Maximal(device) => Some(*device),
-            Written::Axes { mesh, dims, .. } if dims.is_empty() => self.single(mesh),
-            _ => None,
-        };
-        let partitions = self.order.len();
-        match device {
-            Some(device) if device >= partitions => Err(CompileError::invalid(format!(
-                "a value on device {device} in a program for {partitions} partitions"
-            ))),
-            _ => Ok(device),
-        }
     }
 
     /// The axes of a mesh's axis.
@@ -308,6 +164,11 @@ impl Grid {
             Written::Axes { mesh, dims, .. } if dims.is_empty() && self.single(mesh).is_some() => {
                 Ok(closed(vec![Vec::new(); rank]))
             }
+            // Inside of the program, a value that some devices must have may be on all of them, too.
+            written if self.is_apart(written) => match tensor_rank(written) {
+                own if own == rank => Ok(closed(vec![Vec::new(); rank])),
+                own => Err(wrong(own)),
+            },
             Written::Manual => Ok(Sharding { manual: self.all(), ..closed(vec![Vec::new(); rank]) }),
             Written::Unreduced => Ok(Sharding { unreduced: self.all(), ..closed(vec![Vec::new(); rank]) }),
             Written::Axes { mesh, dims, unreduced } => {
@@ -331,7 +192,7 @@ impl Grid {
             Written::Tiles { tiles, devices, last } => {
                 let axes = self.tilings.get(&(tiles.clone(), devices.clone()));
                 let axes = axes.ok_or_else(|| CompileError::invalid(format!("an unknown tiling {written:?}")))?;
-                let own = tiles.len() - last.len();
+                let own = tensor_rank(written);
                 if own != rank {
                     return Err(wrong(own));
                 }
@@ -374,80 +235,19 @@ impl Grid {
     }
 }
 
-fn find_mesh(name: &str, meshes: &HashMap<String, WrittenMesh>) -> Result<WrittenMesh> {
-    if name.starts_with('<') {
-        return inline_mesh(name);
+/// The number of dimensions that an annotation with axes or tiles describes.
+fn tensor_rank(written: &Written) -> usize {
+    match written {
+        Written::Axes { dims, .. } => dims.len(),
+        Written::Tiles { tiles, last, .. } => tiles.len() - last.len(),
+        _ => 0,
     }
-    meshes.get(name).cloned().ok_or_else(|| CompileError::invalid(format!("there is no mesh {name}")))
-}
-
-fn layout_of(name: &str, mesh: &WrittenMesh, partitions: usize) -> Result<Layout> {
-    let extents: Vec<usize> = mesh.axes.iter().map(|(_, size)| *size).collect();
-    let count = product(&extents).unwrap_or(usize::MAX);
-    if mesh.axes.is_empty() || count == 1 {
-        // A mesh without axes shards nothing; the device it may name does not matter.
-        return Ok(Layout { extents: vec![1; extents.len()], devices: (0..partitions).collect() });
-    }
-    if count != partitions {
-        return Err(CompileError::unsupported(format!(
-            "mesh {name} of {count} devices in a program for {partitions} partitions"
-        )));
-    }
-    let devices = if mesh.devices.is_empty() { (0..partitions).collect() } else { mesh.devices.clone() };
-    Ok(Layout { extents, devices })
-}
-
-/// The digits of each dimension of a layout, of numbers in that order; `None` where they are not regular.
-fn digits(layout: &Layout, order: &[usize]) -> Option<Vec<Vec<Digit>>> {
-    let mut place = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(at, &device)| place[device] = at);
-    let places: Vec<usize> = layout.devices.iter().map(|&d| place[d]).collect();
-    if layout.extents.iter().all(|&e| e == 1) {
-        return Some(vec![Vec::new(); layout.extents.len()]);
-    }
-    // Whole extents first; where those are not regular, their prime factors.
-    for split in [|n: usize| vec![n], primes] {
-        let factors: Vec<Vec<usize>> = layout.extents.iter().map(|&e| if e == 1 { vec![] } else { split(e) }).collect();
-        let flat: Vec<usize> = factors.iter().flatten().copied().collect();
-        let mut step = product(&flat)?;
-        let mut strides = Vec::with_capacity(flat.len());
-        for &factor in &flat {
-            step /= factor;
-            strides.push(*places.get(step)?);
-        }
-        let regular = places.iter().enumerate().all(|(at, &place)| {
-            let (mut at, mut number) = (at, 0);
-            for (&factor, &stride) in flat.iter().zip(&strides).rev() {
-                number += at % factor * stride;
-                at /= factor;
-            }
-            number == place
-        });
-        if regular {
-            let mut strides = strides.into_iter();
-            let digits = |factors: Vec<usize>| factors.into_iter().filter_map(|f| Some((strides.next()?, f))).collect();
-            return Some(factors.into_iter().map(digits).collect());
-        }
-    }
-    None
-}
-
-fn primes(mut n: usize) -> Vec<usize> {
-    let mut factors = Vec::new();
-    let mut p = 2;
-    while n > 1 {
-        while n.is_multiple_of(p) {
-            factors.push(p);
-            n /= p;
-        }
-        p += 1;
-    }
-    factors
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spmd::placement::Placement;
     use crate::spmd::written::{mesh, sharding, tiles};
 
     fn grid(partitions: usize, meshes: &[(&str, &str)], annotations: &[Written]) -> Result<Grid> {
@@ -486,22 +286,52 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_common_grid_is_refused() {
+    fn conflicting_meshes_are_kept_apart() {
         let of = |name: &str| sharding(&format!("#sdy.sharding<{name}, [{{\"x\"}}]>")).unwrap();
         let meshes = [
             ("@a", "#sdy.mesh<[\"x\"=2, \"y\"=3]>"),
             ("@b", "#sdy.mesh<[\"x\"=3, \"y\"=2]>"),
             ("@c", "#sdy.mesh<[\"x\"=2]>"),
+            ("@odd", "#sdy.mesh<[\"x\"=6], device_ids=[5, 4, 3, 2, 1, 0]>"),
         ];
-        let refused = |names: &[&str]| {
-            let list: Vec<Written> = names.iter().map(|n| of(n)).collect();
-            grid(6, &meshes, &list).unwrap_err().to_string()
-        };
-        assert!(refused(&["@a", "@b"]).contains("no common axes"));
-        assert!(refused(&["@c"]).contains("mesh @c of 2 devices in a program for 6 partitions"));
-        assert!(refused(&["@d"]).contains("there is no mesh @d"));
-        let wrong = sharding("#sdy.sharding<@a, [{\"z\"}]>").unwrap();
-        assert!(grid(6, &meshes, &[wrong]).unwrap_err().to_string().contains("mesh @a has no axis \"z\""));
-        assert!(grid(6, &meshes, &[of("@a")]).is_ok());
+        let all = [of("@a"), of("@b"), of("@c"), of("@odd")];
+        let grid = grid(6, &meshes, &all).unwrap();
+        assert_eq!((&grid.sizes[..], &grid.order[..]), (&[2, 3][..], &[0, 1, 2, 3, 4, 5][..]));
+        assert_eq!(all.each_ref().map(|written| grid.is_apart(written)), [false, true, true, false]);
+        assert_eq!(grid.sharding(&of("@a"), 1).unwrap().dims, [vec![0]]);
+        assert_eq!(grid.sharding(&of("@b"), 1).unwrap().dims, [Vec::<Axis>::new()]);
+        assert!(grid.sharding(&of("@b"), 2).is_err());
+        // The axes of a mesh in another order are those of the grid.
+        assert_eq!(grid.sharding(&of("@odd"), 1).unwrap().dims, [vec![0, 1]]);
+        assert_eq!(grid.placement(&of("@odd"), 1).unwrap(), Some(Placement::Moved(vec![5, 4, 3, 2, 1, 0])));
+        assert_eq!(grid.placement(&of("@a"), 1).unwrap(), None);
+    }
+
+    #[test]
+    fn the_first_mesh_keeps_its_order() {
+        let of = |name: &str| sharding(&format!("#sdy.sharding<{name}, [{{\"x\"}}]>")).unwrap();
+        let meshes = [("@odd", "#sdy.mesh<[\"x\"=4], device_ids=[3, 1, 0, 2]>"), ("@a", "#sdy.mesh<[\"x\"=4]>")];
+        let order = |names: [&str; 2]| grid(4, &meshes, &names.map(of)).unwrap().order;
+        assert_eq!(order(["@odd", "@a"]), [3, 1, 0, 2]);
+        assert_eq!(order(["@a", "@odd"]), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn wrong_meshes_are_refused() {
+        let of = |name: &str, axis: &str| sharding(&format!("#sdy.sharding<{name}, [{{\"{axis}\"}}]>")).unwrap();
+        let meshes = [
+            ("@a", "#sdy.mesh<[\"x\"=2, \"y\"=3]>"),
+            ("@large", "#sdy.mesh<[\"x\"=8]>"),
+            ("@twice", "#sdy.mesh<[\"x\"=2], device_ids=[1, 1]>"),
+            ("@beyond", "#sdy.mesh<[\"x\"=2], device_ids=[1, 6]>"),
+            ("@few", "#sdy.mesh<[\"x\"=2], device_ids=[1, 2, 3]>"),
+        ];
+        let refused = |name: &str, axis: &str| grid(6, &meshes, &[of(name, axis)]).unwrap_err().to_string();
+        assert!(refused("@large", "x").contains("mesh @large of 8 devices in a program for 6 partitions"));
+        assert!(refused("@twice", "x").contains("a mesh over devices [1, 1]"));
+        assert!(refused("@beyond", "x").contains("a mesh over devices [1, 6]"));
+        assert!(refused("@few", "x").contains("has axes for 2 devices and names 3"));
+        assert!(refused("@d", "x").contains("there is no mesh @d"));
+        assert!(refused("@a", "z").contains("mesh @a has no axis \"z\""));
     }
 }

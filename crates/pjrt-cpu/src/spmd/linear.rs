@@ -2,8 +2,9 @@
 
 use stablehlo::ir::{Binary, ElementType, Func, Op, OpKind, Region, Type, Unary, ValueId};
 
+use super::annotations::of_op;
 use super::grid::{Axis, AxisSet};
-use super::plan::{Plan, Role, for_each_op, of_op, role};
+use super::plan::{Plan, Role, for_each_op, role};
 use super::rules::{Constants, reducer};
 use super::split::Splitter;
 use crate::engine::CompileError;

@@ -2,8 +2,8 @@
 
 use stablehlo::ir::Module;
 
+use super::annotations::meshes;
 use super::grid::Grid;
-use super::plan::meshes;
 use super::written::{Written, WrittenDim, replica_group_axes};
 use crate::engine::CompileError;
 
@@ -11,14 +11,22 @@ use crate::engine::CompileError;
 /// axes only, major axis first.
 pub(crate) fn mesh_groups(text: &str, module: &Module) -> Result<Vec<Vec<usize>>, CompileError> {
     let (mesh, axes) = replica_group_axes(text)?;
-    let meshes = meshes(module)?;
-    let found = meshes.get(&mesh).ok_or_else(|| CompileError::invalid(format!("there is no mesh {mesh}")))?;
+    let mut meshes = meshes(module)?;
+    let found = meshes.get_mut(&mesh).ok_or_else(|| CompileError::invalid(format!("there is no mesh {mesh}")))?;
     let devices = found.axes.iter().map(|(_, size)| *size).product();
+    // A mesh may cover only some of the program's devices, so the groups are of positions in the mesh first.
+    let ids = std::mem::take(&mut found.devices);
     let dims = vec![WrittenDim { axes, open: false }];
     let written = Written::Axes { mesh, dims, unreduced: Vec::new() };
     let grid = Grid::new(devices, &meshes, std::slice::from_ref(&written))?;
     let sharding = grid.sharding(&written, 1)?;
-    Ok(grid.groups(&sharding.dims[0]))
+    let id = |position: usize| match ids.get(position) {
+        Some(&id) => Ok(id),
+        None if ids.is_empty() => Ok(position),
+        None => Err(CompileError::invalid(format!("a mesh for {devices} devices that names {}", ids.len()))),
+    };
+    let groups = grid.groups(&sharding.dims[0]).into_iter();
+    groups.map(|group| group.into_iter().map(id).collect()).collect()
 }
 
 #[cfg(test)]
@@ -29,6 +37,7 @@ mod tests {
     fn groups_follow_the_axes() {
         let text = "sdy.mesh @m = <[\"x\"=2, \"y\"=2]>
             sdy.mesh @r = <[\"x\"=2, \"y\"=2], device_ids=[3, 2, 1, 0]>
+            sdy.mesh @some = <[\"x\"=2, \"y\"=1], device_ids=[5, 1]>
             func.func @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }";
         let module = stablehlo::parse(text).unwrap();
         let groups = |mesh: &str, axes: &str| {
@@ -39,6 +48,7 @@ mod tests {
         assert_eq!(groups("m", &axis("y")).unwrap(), [[0, 1], [2, 3]]);
         assert_eq!(groups("m", &format!("{}, {}", axis("y"), axis("x"))).unwrap(), [[0, 2, 1, 3]]);
         assert_eq!(groups("r", &axis("y")).unwrap(), [[3, 2], [1, 0]]);
+        assert_eq!(groups("some", &axis("x")).unwrap(), [[5, 1]]);
         assert!(groups("none", &axis("y")).is_err());
         assert!(groups("m", &axis("z")).is_err());
     }

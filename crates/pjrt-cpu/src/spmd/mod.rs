@@ -1,20 +1,25 @@
 //! Splits a program for several devices by its sharding annotations (SPMD).
 //!
 //! A framework writes one program for all devices and says how some of its values are cut. [`partition`] makes of it
-//! the program each device runs on its parts, with collectives where parts must be exchanged: `written` reads the
-//! annotations (Shardy's attributes and GSPMD's strings), `grid` relates them to one grid of devices, `plan` spreads
-//! them along the ops by `rules`, `split` rewrites the ops with `build`.
+//! the program each device runs on its parts, with collectives where parts must be exchanged: `annotations`
+//! and `written` read the annotations (Shardy's attributes and GSPMD's strings), `layouts` finds one `grid` of devices for
+//! their meshes, `plan` spreads them along the ops by `rules`, `split` rewrites the ops with `build`. `placement` moves
+//! arguments and results on meshes that are not in the grid.
 //!
 //! Whatever cannot stay cut is gathered, computed whole and cut again: slow at worst, never wrong.
 
+mod annotations;
 mod build;
+mod control;
 mod grid;
+mod layouts;
 mod linear;
 mod mesh_groups;
 mod once;
 mod op_sharding;
 mod outside;
 mod partial;
+mod placement;
 mod plan;
 mod reshard;
 mod round_trip;
@@ -26,7 +31,7 @@ mod written;
 #[cfg(test)]
 mod tests;
 
-use stablehlo::ir::{Attribute, Attributes, Func, Module, OpKind, Region, ValueId};
+use stablehlo::ir::{Attribute, Attributes, Func, Module, OpKind, Region};
 
 use crate::engine::CompileError;
 pub(crate) use mesh_groups::mesh_groups;
@@ -55,13 +60,13 @@ pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<
     let func = inlined.entry().ok_or_else(|| CompileError::invalid("the module has no entry function to split"))?;
     let plan = plan::Plan::new(module, func, partitions.max(1))?;
     let split = split::split(module, &plan, replicas)?;
-    let of = |state: &plan::State| OpSharding::of(&plan.grid, &state.dims, state.unreduced);
-    let parameter = |arg: &ValueId| match plan.holders.get(arg) {
-        Some(&partition) => OpSharding::Maximal { partition: i64::try_from(partition).unwrap_or(i64::MAX) },
-        None => of(plan.state(*arg)),
-    };
-    let parameter_shardings: Vec<OpSharding> = func.args().iter().map(parameter).collect();
-    let output_shardings: Vec<OpSharding> = plan.outputs.iter().map(of).collect();
+    let of = placement::op_sharding;
+    let args = func.args().iter();
+    let parameter_shardings: Vec<OpSharding> =
+        args.map(|arg| of(&plan.grid, plan.state(*arg), plan.placements.get(arg))).collect();
+    let outputs = plan.outputs.iter().zip(&plan.output_placements);
+    let output_shardings: Vec<OpSharding> =
+        outputs.map(|(state, placement)| of(&plan.grid, state, placement.as_ref())).collect();
     let mut helpers = Vec::new();
     called(&split.body, module, &mut helpers);
     let funcs = std::iter::once(split).chain(helpers.into_iter().cloned()).collect();

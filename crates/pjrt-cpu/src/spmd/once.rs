@@ -1,11 +1,10 @@
 //! Calls into the host that a program makes for all devices together: one device makes them, and tells the others.
 
-use stablehlo::ir::{
-    ComparisonDirection, ComparisonType, ElementType, Literal, Op, OpKind, Region, TensorType, Type, ValueId,
-};
+use stablehlo::ir::{ComparisonDirection, ComparisonType, ElementType, Op, OpKind, Region, TensorType, Type, ValueId};
 
+use super::annotations::is_manual;
 use super::grid::Axis;
-use super::plan::{is_manual, manual_of};
+use super::plan::manual_of;
 use super::split::{Form, Splitter};
 use crate::engine::CompileError;
 
@@ -18,21 +17,31 @@ impl<'m> Splitter<'_, 'm> {
         Ok(!own && self.grid.order.len() > 1 && !is_manual(op)?)
     }
 
-    /// A call with side effects, by the first device alone, with whole operands; all devices get its results.
+    /// Makes a call with side effects on the first device alone, with whole operands. All devices get its results.
     pub(super) fn once(&mut self, op: &'m Op) -> Result<()> {
         let mut operands = Vec::with_capacity(op.operands.len());
         for &operand in &op.operands {
             let whole = self.whole(operand)?;
             operands.push(self.get(operand, &whole)?);
         }
-        let mut types = Vec::with_capacity(op.results.len());
-        for &result in &op.results {
-            let Type::Tensor(ty) = &self.func().values[result.0 as usize] else {
-                return Err(CompileError::unsupported(
-                    "a call with side effects whose result is no tensor, in a program that is split over partitions",
-                ));
-            };
-            types.push(ty.clone());
+        let types: Vec<Type> = op.results.iter().map(|&result| self.func().ty(result).clone()).collect();
+        let mut tensors: Vec<(ValueId, TensorType)> = Vec::with_capacity(types.len());
+        for (&result, ty) in op.results.iter().zip(&types) {
+            match ty {
+                Type::Tensor(ty) => tensors.push((result, ty.clone())),
+                // Calls run in the program's order, so the token only has to exist.
+                Type::Token => {
+                    let token = self.build.value(Type::Token)?;
+                    let made = self.build.op(OpKind::CreateToken, Vec::new(), vec![token]);
+                    self.build.push(made);
+                    self.forms[result.0 as usize] = Some(Form::new(token, Vec::new()));
+                }
+                other => {
+                    return Err(CompileError::unsupported(format!(
+                        "a call with side effects whose result is a {other}, in a program that is split over partitions"
+                    )));
+                }
+            }
         }
         let axes: Vec<Axis> = (0..self.grid.sizes.len()).filter_map(|axis| Axis::try_from(axis).ok()).collect();
         let (place, first) = (self.build.coordinate(&axes)?, self.build.number(0)?);
@@ -40,36 +49,31 @@ impl<'m> Splitter<'_, 'm> {
         let is_first = self.build.add(compare, &[place, first], TensorType::new([], ElementType::Bool))?;
 
         self.build.open();
-        let made = self.values(&types)?;
-        let (operands, results) = (operands.into(), made.clone().into());
-        let call = Op { operands, results, regions: Vec::new(), ..op.clone() };
+        let made = types.iter().map(|ty| self.build.value(ty.clone())).collect::<Result<Vec<_>>>()?;
+        let is_tensor = |value: &ValueId| matches!(self.build.values[value.0 as usize], Type::Tensor(_));
+        let returned = made.iter().copied().filter(is_tensor).collect();
+        let call = Op { operands: operands.into(), results: made.into(), regions: Vec::new(), ..op.clone() };
         self.build.push(call);
-        let calls = self.region(made);
+        let calls = self.region(returned);
 
         self.build.open();
-        let mut zeros = Vec::with_capacity(types.len());
-        for ty in &types {
-            let one = TensorType { shape: vec![1], element: ty.element };
-            let size = one.byte_size().ok_or_else(|| CompileError::unsupported(format!("a result of type {ty}")))?;
-            let literal = Literal { ty: ty.clone(), data: vec![0; size].into(), splat: true };
-            zeros.push(self.build.add(OpKind::Constant(literal), &[], ty.clone())?);
+        let mut zeros = Vec::with_capacity(tensors.len());
+        for (_, ty) in &tensors {
+            zeros.push(self.build.zeros(ty)?);
         }
         let waits = self.region(zeros);
 
-        let results = self.values(&types)?;
+        let results = tensors.iter().map(|(_, ty)| self.build.value(Type::Tensor(ty.clone())));
+        let results = results.collect::<Result<Vec<_>>>()?;
         let mut choice = self.build.op(OpKind::If, vec![is_first], results.clone());
         choice.regions = vec![calls, waits];
         self.build.push(choice);
-        for (&old, value) in op.results.iter().zip(results) {
+        for ((old, _), value) in tensors.into_iter().zip(results) {
             let value = self.build.broadcast(value, &axes)?;
             let spec = vec![Vec::new(); self.build.tensor(value)?.rank()];
             self.forms[old.0 as usize] = Some(Form::new(value, spec));
         }
         Ok(())
-    }
-
-    fn values(&mut self, types: &[TensorType]) -> Result<Vec<ValueId>> {
-        types.iter().map(|ty| self.build.value(Type::Tensor(ty.clone()))).collect()
     }
 
     /// The region opened last, which returns those values.

@@ -76,9 +76,9 @@ impl Builder<'_> {
     }
 
     /// A tensor of zeros.
-    fn zeros(&mut self, ty: &TensorType) -> Result<ValueId> {
+    pub(super) fn zeros(&mut self, ty: &TensorType) -> Result<ValueId> {
         let one = TensorType { shape: vec![1], element: ty.element };
-        let size = one.byte_size().ok_or_else(|| CompileError::unsupported(format!("a sum of type {ty}")))?;
+        let size = one.byte_size().ok_or_else(|| CompileError::unsupported(format!("zeros of type {ty}")))?;
         // The one element of a tensor of one is not a splat.
         let splat = ty.num_elements() != Some(1);
         let literal = Literal { ty: ty.clone(), data: vec![0; size].into(), splat };

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
-use stablehlo::ir::{Attribute, Attributes, Func, Literal, Module, Op, OpKind, Region, Type, ValueId};
+use stablehlo::ir::{Func, Literal, Module, Op, OpKind, Region, Type, ValueId};
 
+use super::annotations::{find, meshes, missing, of_op, of_value, open_dims, text};
 use super::grid::{Axis, AxisSet, Grid, Sharding, Spec};
+use super::placement::Placement;
 use super::rules::{Constants, Mapping, Rule, rule, shape};
 use super::spread::Edge;
-use super::written::{self, Written, WrittenMesh};
+use super::written::{self, Written};
 use crate::engine::{CompileError, place};
 
 type Result<T> = std::result::Result<T, CompileError>;
@@ -81,8 +83,10 @@ pub(super) struct Plan<'m> {
     /// argument of the region; and the axes of each dimension that are manual.
     pub(super) borders: HashMap<ValueId, Border>,
     pub(super) outputs: Vec<State>,
-    /// The partition that alone is passed an argument.
-    pub(super) holders: HashMap<ValueId, usize>,
+    /// Arguments whose parts are not where the grid puts them.
+    pub(super) placements: HashMap<ValueId, Placement>,
+    /// The same of each result.
+    pub(super) output_placements: Vec<Option<Placement>>,
     constants: HashMap<ValueId, &'m Literal>,
 }
 
@@ -106,63 +110,6 @@ impl Constants for Plan<'_> {
     }
 }
 
-fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
-    attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
-}
-
-fn text(attribute: &Attribute) -> Option<String> {
-    match attribute {
-        Attribute::Other(text) | Attribute::Symbol(text) => Some(text.clone()),
-        Attribute::String(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        _ => None,
-    }
-}
-
-/// The annotation among the attributes of an argument or a result.
-fn of_value(attributes: &Attributes) -> Result<Option<Written>> {
-    if let Some(text) = find(attributes, "sdy.sharding").and_then(text) {
-        return written::sharding(&text).map(Some);
-    }
-    match find(attributes, "mhlo.sharding").and_then(text) {
-        Some(text) => written::tiles(&text).map(Some),
-        None => Ok(None),
-    }
-}
-
-/// Whether GSPMD's annotation says that the op is each device's own.
-pub(super) fn is_manual(op: &Op) -> Result<bool> {
-    let written = find(&op.attributes, "mhlo.sharding").and_then(text).map(|text| written::tiles(&text)).transpose()?;
-    Ok(written == Some(Written::Manual))
-}
-
-/// The annotations of an op, one per result, or of the operands and results of a manual computation.
-pub(super) fn of_op(op: &Op) -> Result<Vec<Written>> {
-    match (role(op), &op.kind) {
-        (Role::Constraint, OpKind::Other { attributes, .. }) => {
-            find(attributes, "sharding").and_then(text).map(|text| written::sharding(&text)).into_iter().collect()
-        }
-        (Role::Constraint | Role::FullToShard | Role::ShardToFull, _) => {
-            Ok(of_value(&op.attributes)?.into_iter().collect())
-        }
-        (Role::ManualComputation, OpKind::Other { attributes, .. }) => {
-            let mut all = Vec::new();
-            for name in ["in_shardings", "out_shardings"] {
-                let list = find(attributes, name).and_then(text);
-                all.extend(written::shardings(&list.ok_or_else(|| missing(name))?)?);
-            }
-            Ok(all)
-        }
-        _ => match find(&op.attributes, "sdy.sharding").and_then(text) {
-            Some(text) => written::shardings(&text),
-            None => Ok(Vec::new()),
-        },
-    }
-}
-
-fn missing(name: &str) -> CompileError {
-    CompileError::invalid(format!("attribute `{name}` is missing"))
-}
-
 pub(super) fn for_each_op<'m>(region: &'m Region, f: &mut impl FnMut(&'m Op) -> Result<()>) -> Result<()> {
     for op in &region.ops {
         f(op)?;
@@ -178,18 +125,24 @@ impl<'m> Plan<'m> {
             let place = place(module, func, op);
             move |error: CompileError| error.at(|| place)
         };
-        let mut annotations = Vec::new();
+        // The meshes of manual computations come first: these cannot be moved onto another grid.
+        let (mut annotations, mut others) = (Vec::new(), Vec::new());
         for attributes in func.arg_attributes.iter().chain(&func.result_attributes) {
-            annotations.extend(of_value(attributes)?);
+            others.extend(of_value(attributes)?);
         }
         let mut constants = HashMap::new();
         for_each_op(&func.body, &mut |op| {
-            annotations.extend(of_op(op).map_err(|e| at(op)(e))?);
+            let list = match role(op) {
+                Role::ManualComputation | Role::FullToShard | Role::ShardToFull => &mut annotations,
+                _ => &mut others,
+            };
+            list.extend(of_op(op).map_err(|e| at(op)(e))?);
             if let (OpKind::Constant(literal), Some(&result)) = (&op.kind, op.results.first()) {
                 constants.insert(result, literal);
             }
             Ok(())
         })?;
+        annotations.extend(others);
         let grid = Grid::new(partitions, &meshes(module)?, &annotations)?;
         let states = func.values.iter().map(State::of).collect();
         let mut plan = Self {
@@ -198,7 +151,8 @@ impl<'m> Plan<'m> {
             states,
             borders: HashMap::new(),
             outputs: Vec::new(),
-            holders: HashMap::new(),
+            placements: HashMap::new(),
+            output_placements: Vec::new(),
             constants,
         };
         plan.arguments()?;
@@ -262,9 +216,8 @@ impl<'m> Plan<'m> {
             let sharding = self.grid.sharding(&written, self.states[at].dims.len());
             let named = |e: CompileError| e.at(|| format!("argument {i} of function `{}`", self.func.name));
             let sharding = sharding.map_err(named)?;
-            if let Some(device) = self.grid.only_device(&written).map_err(named)? {
-                self.holders.insert(arg, device);
-            }
+            let placement = self.grid.placement(&written, self.states[at].dims.len()).map_err(named)?;
+            self.placements.extend(placement.map(|placement| (arg, placement)));
             let func = self.func;
             self.annotate(at, sharding, Uneven::Padded)
                 .map_err(|e| e.at(|| format!("argument {i} of function `{}`", func.name)))?;
@@ -279,12 +232,16 @@ impl<'m> Plan<'m> {
         for (i, &value) in returned.iter().enumerate() {
             let at = self.add(&self.func.values[value.0 as usize]);
             self.states[at].even = true;
+            let mut placement = None;
             if let Some(written) = self.func.result_attributes.get(i).map_or(Ok(None), of_value)? {
-                let func = self.func;
-                let sharding = self.grid.sharding(&written, self.states[at].dims.len());
+                let (func, rank) = (self.func, self.states[at].dims.len());
+                let sharding = self.grid.sharding(&written, rank);
                 let sharding = sharding.and_then(|s| self.annotate(at, s, Uneven::Padded));
-                sharding.map_err(|e| e.at(|| format!("result {i} of function `{}`", func.name)))?;
+                let placed = sharding.and_then(|()| self.grid.placement(&written, rank));
+                placement = placed.map_err(|e| e.at(|| format!("result {i} of function `{}`", func.name)))?;
             }
+            // A result that some partitions need whole is whole on all of them.
+            self.output_placements.push(placement.filter(|placement| !placement.is_whole()));
             self.link(&[value], Some(at), edges);
             outputs.push(at);
         }
@@ -363,6 +320,7 @@ impl<'m> Plan<'m> {
             Role::FullToShard => {
                 let (&[full], &[shard]) = (&op.operands[..], &op.results[..]) else { return Err(missing("operand")) };
                 let written = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
+                self.grid.check_manual(&written)?;
                 let rank = self.states[shard.0 as usize].dims.len();
                 let sharding = self.grid.sharding(&written, rank)?;
                 let set = sharding.manual;
@@ -377,6 +335,7 @@ impl<'m> Plan<'m> {
             Role::ShardToFull => {
                 let (&[shard], &[full]) = (&op.operands[..], &op.results[..]) else { return Err(missing("operand")) };
                 let written = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
+                self.grid.check_manual(&written)?;
                 let outer = full.0 as usize;
                 let mut sharding = self.grid.sharding(&written, self.states[outer].dims.len())?;
                 open_dims(op, &mut sharding);
@@ -487,6 +446,7 @@ impl<'m> Plan<'m> {
         if written.len() != op.operands.len() + op.results.len() || body.args.len() != op.operands.len() {
             return Err(CompileError::invalid("a manual computation has a sharding for each operand and result"));
         }
+        written.iter().try_for_each(|written| self.grid.check_manual(written))?;
         let (ins, outs) = written.split_at(op.operands.len());
         let names = find(attributes, "manual_axes").and_then(text).ok_or_else(|| missing("manual_axes"))?;
         let mut set = AxisSet::default();
@@ -537,19 +497,6 @@ impl State {
     }
 }
 
-/// Dimensions a custom call's configuration leaves open.
-fn open_dims(op: &Op, sharding: &mut Sharding) {
-    if let OpKind::CustomCall { backend_config, .. } = &op.kind
-        && let Some(config) = text(backend_config)
-    {
-        for d in written::unspecified_dims(&config) {
-            if let Some(open) = sharding.open.get_mut(d) {
-                *open = true;
-            }
-        }
-    }
-}
-
 /// The manual axes of each dimension, which must be its major ones.
 fn prefix(dims: &Spec, manual: AxisSet) -> Result<Spec> {
     let split = |axes: &Vec<Axis>| {
@@ -560,20 +507,6 @@ fn prefix(dims: &Spec, manual: AxisSet) -> Result<Spec> {
     dims.iter().map(split).collect::<Option<Spec>>().ok_or_else(|| {
         CompileError::unsupported("a dimension cut along a manual axis inside of one that is not manual")
     })
-}
-
-/// The meshes of the program, by `@name`.
-pub(super) fn meshes(module: &Module) -> Result<HashMap<String, WrittenMesh>> {
-    let mut meshes = HashMap::new();
-    for (op, attributes) in &module.symbols {
-        if op == "sdy.mesh"
-            && let Some(name) = find(attributes, "sym_name").and_then(text)
-            && let Some(mesh) = find(attributes, "mesh").and_then(text)
-        {
-            meshes.insert(format!("@{name}"), written::mesh(&mesh)?);
-        }
-    }
-    Ok(meshes)
 }
 
 /// Whether any value of the op is a device's own.

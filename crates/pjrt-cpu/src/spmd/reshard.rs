@@ -100,7 +100,7 @@ impl Builder<'_> {
     }
 
     /// Pads the end of dimension `d` up to `extent`.
-    fn with_padding(&mut self, value: ValueId, d: usize, extent: usize) -> Result<ValueId> {
+    pub(super) fn with_padding(&mut self, value: ValueId, d: usize, extent: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let padding = size(extent)? - ty.shape[d];
         if padding == 0 {
@@ -116,7 +116,7 @@ impl Builder<'_> {
     }
 
     /// The first `extent` elements of dimension `d`.
-    fn without_padding(&mut self, value: ValueId, d: usize, extent: usize) -> Result<ValueId> {
+    pub(super) fn without_padding(&mut self, value: ValueId, d: usize, extent: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let extent = size(extent)?;
         if ty.shape[d] == extent {

@@ -167,7 +167,8 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
                 none(edge_padding_low, d) && none(edge_padding_high, d) && none(interior_padding, d)
             });
         }
-        OpKind::Reverse { dimensions } => rule.alike(result, |d| !dimensions.contains(&d)),
+        // Partitions exchange the parts of a dimension that is reversed.
+        OpKind::Reverse { .. } => rule.alike(result, |_| true),
         OpKind::Gather { dimensions: g, slice_sizes, .. } => {
             let (x, indices) = (operand(0), operand(1));
             let whole = |d: &usize| !g.collapsed_slice_dims.contains(d) && !g.operand_batching_dims.contains(d);
@@ -288,6 +289,12 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
         rule.operands.iter_mut().chain(&mut rule.results).flatten().for_each(|dim| dim.retain(|&f| f != factor));
     }
     rule.find_alone(func, op);
+    if let (OpKind::Reverse { dimensions }, Some(mapping)) = (&op.kind, rule.results.first()) {
+        // Reversing moves padding from the end of a dimension to its beginning, so it must have none.
+        for &factor in dimensions.iter().filter_map(|&d| mapping.get(d)).flatten() {
+            rule.alone[factor] = false;
+        }
+    }
     rule
 }
 

@@ -11,7 +11,7 @@ use super::grid::{Axis, AxisSet, Grid, Spec};
 use super::mesh_groups::mesh_groups;
 use super::outside::is_cross_partition;
 use super::plan::{Border, Plan, Role, local_shape, manual_of, role};
-use super::rules::{Constants, Mapping, Rule, reducer, rule};
+use super::rules::{Constants, Mapping, Rule, reducer, rule, shape};
 use super::spread::{join, project};
 use crate::engine::{CompileError, place};
 
@@ -32,9 +32,6 @@ impl Form {
     }
 }
 
-/// How a value is cut, and along which axes it is a sum.
-type Cut = (Spec, AxisSet);
-
 pub(super) struct Splitter<'p, 'm> {
     module: &'p Module,
     pub(super) plan: &'p Plan<'m>,
@@ -43,7 +40,7 @@ pub(super) struct Splitter<'p, 'm> {
     /// Every value as the op that makes it leaves it.
     pub(super) forms: Vec<Option<Form>>,
     /// Other forms of values, by the region they were made in, innermost last.
-    scopes: Vec<HashMap<(ValueId, Spec, AxisSet), ValueId>>,
+    pub(super) scopes: Vec<HashMap<(ValueId, Spec, AxisSet), ValueId>>,
     /// Parts of the program around this op that are each device's own.
     pub(super) manual: usize,
 }
@@ -62,11 +59,16 @@ pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result
     };
     let mut args = Vec::with_capacity(func.args().len());
     for &arg in func.args() {
-        args.push(splitter.declare_as(arg, plan.state(arg).dims.clone(), plan.state(arg).unreduced)?);
+        let parameter = splitter.declare_as(arg, plan.state(arg).dims.clone(), plan.state(arg).unreduced)?;
+        if let Some(placement) = plan.placements.get(&arg) {
+            let local = &mut splitter.build.values[parameter.0 as usize];
+            *local = placement.local_type(&func.values[arg.0 as usize], local.clone())?;
+        }
+        args.push(parameter);
     }
-    for &arg in func.args() {
-        if let (Some(&holder), Some(form)) = (plan.holders.get(&arg), &mut splitter.forms[arg.0 as usize]) {
-            form.value = splitter.build.broadcast_from(form.value, holder)?;
+    for (&arg, &parameter) in func.args().iter().zip(&args) {
+        if let (Some(placement), Some(form)) = (plan.placements.get(&arg), &mut splitter.forms[arg.0 as usize]) {
+            form.value = splitter.build.into_grid(parameter, placement, shape(func, arg))?;
         }
     }
     let (last, ops) = func.body.ops.split_last().ok_or_else(|| CompileError::invalid("a function without ops"))?;
@@ -80,7 +82,10 @@ pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result
                 func.name
             )));
         }
-        let new = splitter.get_as(value, &output.dims, output.unreduced)?;
+        let mut new = splitter.get_as(value, &output.dims, output.unreduced)?;
+        if let Some(placement) = &plan.output_placements[i] {
+            new = splitter.build.out_of_grid(new, placement)?;
+        }
         results.push(splitter.build.values[new.0 as usize].clone());
         operands.push(new);
     }
@@ -112,7 +117,7 @@ impl<'m> Splitter<'_, 'm> {
     }
 
     /// The same, of which each partition has a summand along the axes `partial`.
-    fn declare_as(&mut self, old: ValueId, spec: Spec, partial: AxisSet) -> Result<ValueId> {
+    pub(super) fn declare_as(&mut self, old: ValueId, spec: Spec, partial: AxisSet) -> Result<ValueId> {
         let ty = self.local_type(old, &spec);
         let value = self.build.value(ty)?;
         self.forms[old.0 as usize] = Some(Form { value, spec, partial });
@@ -140,7 +145,7 @@ impl<'m> Splitter<'_, 'm> {
     }
 
     /// The same, of which each partition has a summand along the axes `partial`.
-    fn get_as(&mut self, old: ValueId, spec: &Spec, partial: AxisSet) -> Result<ValueId> {
+    pub(super) fn get_as(&mut self, old: ValueId, spec: &Spec, partial: AxisSet) -> Result<ValueId> {
         let form = self.form(old)?.clone();
         if form.spec == *spec && form.partial == partial {
             return Ok(form.value);
@@ -161,7 +166,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(vec![Vec::new(); self.form(old)?.spec.len()])
     }
 
-    fn ops(&mut self, ops: &'m [Op]) -> Result<()> {
+    pub(super) fn ops(&mut self, ops: &'m [Op]) -> Result<()> {
         for op in ops {
             self.build.location = op.location;
             self.op(op).map_err(|error| error.at(|| place(self.module, self.func(), op)))?;
@@ -378,6 +383,13 @@ impl<'m> Splitter<'_, 'm> {
         let regions = op.regions.iter().map(|r| self.scalar_region(r)).collect::<Result<_>>()?;
         let new = Op { kind, operands: operands.into(), results: results.clone().into(), regions, ..op.clone() };
         self.build.push(new);
+        if let (OpKind::Reverse { dimensions }, &[old], &[new], [spec]) =
+            (&op.kind, &op.results[..], &results[..], &specs[..])
+        {
+            let axes: Vec<Axis> = dimensions.iter().filter_map(|&d| spec.get(d)).flatten().copied().collect();
+            let value = self.build.mirrored(new, &axes)?;
+            self.forms[old.0 as usize] = Some(Form { value, spec: spec.clone(), partial: sums.partial });
+        }
         if summed.is_empty() {
             return Ok(());
         }
@@ -501,7 +513,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    fn whole_of(&self, old: ValueId) -> Spec {
+    pub(super) fn whole_of(&self, old: ValueId) -> Spec {
         vec![Vec::new(); self.plan.state(old).dims.len()]
     }
 
@@ -531,89 +543,6 @@ impl<'m> Splitter<'_, 'm> {
         let sum = self.build.add(OpKind::Binary(Binary::Add), &[numbers, start], wide)?;
         let op = self.build.op(OpKind::Convert, vec![sum], vec![new]);
         self.build.push(op);
-        Ok(())
-    }
-
-    /// A region whose values are scalars, which are never cut.
-    pub(super) fn scalar_region(&mut self, region: &'m Region) -> Result<Region> {
-        self.nested(|s| {
-            let args = region.args.iter().map(|&arg| s.declare(arg, s.whole_of(arg))).collect::<Result<_>>()?;
-            for op in &region.ops {
-                if matches!(role(op), Role::Constraint | Role::Nothing | Role::FullToShard | Role::ShardToFull) {
-                    for (&x, &y) in op.operands.iter().zip(&op.results) {
-                        s.forms[y.0 as usize] = Some(s.form(x)?.clone());
-                    }
-                    continue;
-                }
-                let mut operands = Vec::with_capacity(op.operands.len());
-                for &v in &op.operands {
-                    let whole = s.whole(v)?;
-                    operands.push(s.get(v, &whole)?);
-                }
-                let regions = op.regions.iter().map(|r| s.scalar_region(r)).collect::<Result<_>>()?;
-                let results = op.results.iter().map(|&v| s.declare(v, s.whole_of(v))).collect::<Result<_>>()?;
-                s.build.push(Op { operands: operands.into(), results, regions, ..op.clone() });
-            }
-            Ok(args)
-        })
-    }
-
-    /// Builds a region; `f` returns its arguments.
-    fn nested(&mut self, f: impl FnOnce(&mut Self) -> Result<Vec<ValueId>>) -> Result<Region> {
-        self.build.open();
-        self.scopes.push(HashMap::new());
-        let args = f(self);
-        self.scopes.pop();
-        let ops = self.build.close();
-        Ok(Region { args: args?, ops })
-    }
-
-    /// A region that ends by returning values cut like that.
-    fn control_region(&mut self, region: &'m Region, args: &[Cut], ends: &[Cut]) -> Result<Region> {
-        self.nested(|s| {
-            let args = region.args.iter().zip(args);
-            let args = args.map(|(&arg, (spec, partial))| s.declare_as(arg, spec.clone(), *partial));
-            let args = args.collect::<Result<_>>()?;
-            let (last, ops) = region.ops.split_last().ok_or_else(|| CompileError::invalid("a region without ops"))?;
-            s.ops(ops)?;
-            let mut operands = Vec::with_capacity(last.operands.len());
-            for (&value, (spec, partial)) in last.operands.iter().zip(ends) {
-                operands.push(s.get_as(value, spec, *partial)?);
-            }
-            let ret = s.build.op(OpKind::Return, operands, Vec::new());
-            s.build.push(ret);
-            Ok(args)
-        })
-    }
-
-    /// How the results of an op are cut, and along which axes they are sums.
-    fn planned(&self, op: &Op) -> Vec<Cut> {
-        op.results.iter().map(|&v| self.plan.state(v)).map(|state| (state.dims.clone(), state.unreduced)).collect()
-    }
-
-    fn while_loop(&mut self, op: &'m Op) -> Result<()> {
-        let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop has two regions")) };
-        let specs = self.planned(op);
-        let mut operands = Vec::with_capacity(specs.len());
-        for (&value, (spec, partial)) in op.operands.iter().zip(&specs) {
-            operands.push(self.get_as(value, spec, *partial)?);
-        }
-        let cond = self.control_region(cond, &specs, &[(Vec::new(), AxisSet::default())])?;
-        let body = self.control_region(body, &specs, &specs)?;
-        self.control(op, operands, vec![cond, body], specs)
-    }
-
-    fn branches(&mut self, op: &'m Op) -> Result<()> {
-        let specs = self.planned(op);
-        let index = self.get(op.operands[0], &Vec::new())?;
-        let regions = op.regions.iter().map(|r| self.control_region(r, &[], &specs)).collect::<Result<_>>()?;
-        self.control(op, vec![index], regions, specs)
-    }
-
-    fn control(&mut self, op: &Op, operands: Vec<ValueId>, regions: Vec<Region>, specs: Vec<Cut>) -> Result<()> {
-        let results = op.results.iter().zip(specs);
-        let results = results.map(|(&v, (spec, partial))| self.declare_as(v, spec, partial)).collect::<Result<_>>()?;
-        self.build.push(Op { operands: operands.into(), results, regions, ..op.clone() });
         Ok(())
     }
 }

@@ -32,6 +32,8 @@ pub(super) const IR_SECTION: u8 = 4;
 pub(super) enum Dialect {
     Builtin,
     Vhlo,
+    /// StableHLO itself, whose types stand beside the artifact's where a foreign op takes them.
+    Stablehlo,
     Shardy,
     Other,
 }
@@ -193,6 +195,7 @@ impl<'a> Container<'a> {
             dialects.push(match name {
                 b"builtin" => Dialect::Builtin,
                 b"vhlo" => Dialect::Vhlo,
+                b"stablehlo" => Dialect::Stablehlo,
                 b"sdy" => Dialect::Shardy,
                 _ => Dialect::Other,
             });

@@ -162,7 +162,7 @@ impl<'a> Tables<'a> {
                 Dialect::Builtin => self.builtin_attribute(&mut cursor, depth)?,
                 Dialect::Vhlo => self.vhlo_attribute(&mut cursor, depth)?,
                 Dialect::Shardy => self.shardy_attribute(&mut cursor, depth)?,
-                Dialect::Other => {
+                Dialect::Stablehlo | Dialect::Other => {
                     return Err(cursor.error("an attribute of a dialect other than vhlo, builtin and sdy"));
                 }
             };

@@ -34,8 +34,12 @@ impl Tables<'_> {
             let ty = match entry.dialect {
                 Dialect::Builtin => self.builtin_type(&mut cursor, depth)?,
                 Dialect::Vhlo => self.vhlo_type(&mut cursor, depth)?,
+                Dialect::Stablehlo => match cursor.varint()? {
+                    0 => Ty::Value(Type::Token),
+                    code => return Err(self.unknown(&cursor, "stablehlo type", code)),
+                },
                 Dialect::Shardy | Dialect::Other => {
-                    return Err(cursor.error("a type of a dialect other than vhlo and builtin"));
+                    return Err(cursor.error("a type of a dialect other than vhlo, stablehlo and builtin"));
                 }
             };
             if !cursor.is_empty() {
@@ -48,6 +52,7 @@ impl Tables<'_> {
             let parsed = if cfg!(feature = "text") { Some(crate::text::whole_type(&text)) } else { None };
             match (ElementType::from_name(&text), parsed) {
                 (Some(element), _) => Ty::Element(element),
+                _ if text == "!stablehlo.token" => Ty::Value(Type::Token),
                 (None, Some(None)) => return Err(cursor.error(format!("`{text}` is not a type"))),
                 (None, Some(Some(ty @ Ty::Function(..)))) => ty,
                 (None, _) => Ty::Value(Type::Other(text)),

@@ -48,6 +48,10 @@ pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
         }
         "reverse" => OpKind::Reverse { dimensions: dims(&i.dimensions)? },
         "get-dimension-size" => OpKind::GetDimensionSize { dimension: dimension(i)? },
+        "set-dimension-size" => {
+            let dimension = i64::try_from(dimension(i)?).map_err(|_| negative("dimension"))?;
+            other(&i.opcode, vec![("dimension", int(dimension))])
+        }
         "gather" => gather(i)?,
         "scatter" => scatter(i)?,
         "sort" => OpKind::Sort { dimension: dimension(i)?, is_stable: i.is_stable },

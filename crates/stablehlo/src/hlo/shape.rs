@@ -20,10 +20,30 @@ pub(super) fn leaves(shape: &proto::Shape, out: &mut Vec<Type>) -> Result<()> {
             Ok(())
         }
         _ => {
-            out.push(Type::Tensor(tensor(shape)?));
+            out.push(array(shape)?);
             Ok(())
         }
     }
+}
+
+/// An array's type. One with dimensions of bounded size is the text that StableHLO has for it.
+fn array(shape: &proto::Shape) -> Result<Type> {
+    let is_dynamic = |d: usize| shape.is_dynamic_dimension.get(d) == Some(&true);
+    if !(0..shape.dimensions.len()).any(is_dynamic) {
+        return Ok(Type::Tensor(tensor(shape)?));
+    }
+    let mut bounds = Vec::with_capacity(shape.dimensions.len());
+    let mut text = "tensor<".to_owned();
+    for (d, &extent) in shape.dimensions.iter().enumerate() {
+        if extent < 0 {
+            return Err(Error::new(format!("a dimension of extent {extent}")));
+        }
+        let (known, bound) = (extent.to_string(), "?".to_owned());
+        let (known, bound) = if is_dynamic(d) { (bound, known) } else { (known, bound) };
+        text += &format!("{known}x");
+        bounds.push(bound);
+    }
+    Ok(Type::Other(format!("{text}{}, #stablehlo.bounds<{}>>", element(shape.element_type)?, bounds.join(", "))))
 }
 
 /// How many arrays and tokens a shape consists of.
@@ -50,7 +70,9 @@ pub(super) fn part(shape: &proto::Shape, index: &[i64]) -> Result<(usize, usize)
 pub(super) fn tensor(shape: &proto::Shape) -> Result<TensorType> {
     let element = element(shape.element_type)?;
     if shape.is_dynamic_dimension.contains(&true) {
-        return Err(Error::new("dimensions of bounded size cannot be read; send the program as StableHLO"));
+        return Err(Error::new(
+            "a constant, a layout or a collective of an array of bounded size cannot be read; give it one size",
+        ));
     }
     if let Some(extent) = shape.dimensions.iter().find(|&&extent| extent < 0) {
         return Err(Error::new(format!("a dimension of extent {extent}")));

@@ -142,3 +142,19 @@ fn only_default_entry_layouts_are_read() {
     let module = crate::parse_hlo_with_config(whole.encode_to_vec()).unwrap();
     assert_eq!(module.attributes.len(), 2);
 }
+
+#[test]
+fn sizes_are_set_as_in_stablehlo() {
+    const S32: i32 = 4;
+    let part = Shape { is_dynamic_dimension: vec![false, true], ..array(&[2, 3]) };
+    let mut set = instruction(3, "set-dimension-size", part, &[1, 2]);
+    set.dimensions = vec![1];
+    let mut size = instruction(2, "parameter", Shape { element_type: S32, ..array(&[]) }, &[]);
+    size.parameter_number = 1;
+    let entry = computation(7, &[instruction(1, "parameter", array(&[2, 3]), &[]), size, set]);
+    let read = crate::parse_hlo(module(&[entry]).encode_to_vec()).unwrap();
+    let text = read.to_string();
+    assert!(text.contains("stablehlo.set_dimension_size %arg0, %arg1, dim = 1"), "{text}");
+    assert!(text.contains("tensor<2x?xf32, #stablehlo.bounds<?, 3>>"), "{text}");
+    assert_eq!(crate::parse(text.clone()).unwrap().to_string(), text);
+}

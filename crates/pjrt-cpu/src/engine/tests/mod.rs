@@ -1,5 +1,6 @@
 //! Tests of the engine through its public API: values worked out by hand, and what the steps do with memory.
 
+mod bounded;
 mod chains;
 mod chlo;
 mod collectives;

@@ -175,11 +175,11 @@ fn what_cannot_be_split_is_named() {
     );
     assert!(outside.contains("stablehlo.collective_permute outside of a manual part"), "{outside}");
     assert!(outside.contains("mine.py:3:7"), "{outside}");
-    let small = refused(
-        "sdy.mesh @small = <[\"z\"=2]>
-        func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@small, [{\"z\"}]>}) -> tensor<4xf32> { return %a : tensor<4xf32> }",
+    let large = refused(
+        "sdy.mesh @large = <[\"z\"=8]>
+        func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@large, [{\"z\"}]>}) -> tensor<8xf32> { return %a : tensor<8xf32> }",
     );
-    assert!(small.contains("mesh @small of 2 devices in a program for 4 partitions"), "{small}");
+    assert!(large.contains("mesh @large of 8 devices in a program for 4 partitions"), "{large}");
 }
 
 #[test]

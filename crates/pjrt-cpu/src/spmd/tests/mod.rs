@@ -3,6 +3,7 @@
 mod manual;
 mod maximal;
 mod outside;
+mod placement;
 mod round_trip;
 mod traffic;
 mod uneven;

@@ -56,6 +56,21 @@ fn what_says_nothing_of_parts_keeps_them() {
 }
 
 #[test]
+fn parts_of_a_reversed_dimension_change_places() {
+    for (cut, reversed) in [([X, Y], "0"), ([X, Y], "0, 1"), (["{\"y\", \"x\"}", N], "0")] {
+        let body = format!("%r = stablehlo.reverse %a, dims = [{reversed}] : {MATRIX}");
+        let text = function(&[(MATRIX, &dims(&cut))], (MATRIX, "-"), &body);
+        assert_eq!(collectives(&text), ["collective_permute"], "{cut:?}");
+        let split = partition(&module(&text), 1, 4).unwrap();
+        assert_eq!(split.output_shardings, split.parameter_shardings, "{cut:?}");
+    }
+    // Padding at the end does not become padding at the beginning.
+    let uneven = "tensor<5x8xf32>";
+    let body = format!("%r = stablehlo.reverse %a, dims = [0] : {uneven}");
+    same(&function(&[(uneven, &dims(&[X, Y]))], (uneven, &dims(&[X, N])), &body));
+}
+
+#[test]
 fn two_layers_cut_by_columns_then_rows_sum_once() {
     let body = "%h = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
         %t = stablehlo.tanh %h : tensor<8x8xf32>

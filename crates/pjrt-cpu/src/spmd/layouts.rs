@@ -1,0 +1,289 @@
+//! Finds the grid in which a program's meshes and tilings can all be expressed.
+//!
+//! Meshes that have no common axes with the others are kept apart: [`Elsewhere`] records where their parts are.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::grid::{Axis, Grid, Tiling};
+use super::written::{Written, WrittenAxis, WrittenMesh, inline_mesh, product};
+use crate::engine::CompileError;
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+/// Identifies a layout of devices in annotations.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    Mesh(String),
+    Tiles(Tiling),
+}
+
+/// How a mesh or a tiling differs from the grid.
+#[derive(Clone, Debug)]
+pub(super) enum Elsewhere {
+    /// Its axes are axes of the grid, but its devices have another order. Lists the partition at each place.
+    Moved(Vec<usize>),
+    /// It has no axes of the grid. Lists the partition at each position of the layout.
+    Apart(Vec<usize>, Option<WrittenMesh>),
+}
+
+/// A digit before numbering: how far apart its values are, and how many.
+type Digit = (usize, usize);
+
+/// Extents, and the devices they lay out.
+struct Layout {
+    key: Key,
+    extents: Vec<usize>,
+    devices: Vec<usize>,
+    /// The axes that annotations divide: the number of the axis, the product of the parts before, and the size of the part.
+    parts: Vec<(usize, (usize, usize))>,
+    mesh: Option<WrittenMesh>,
+}
+
+/// A layout's digits in a grid.
+struct Fit {
+    digits: Vec<Vec<Digit>>,
+    /// The layout's devices are not in the grid's order.
+    moved: bool,
+}
+
+#[derive(Default)]
+struct Layouts {
+    all: Vec<Layout>,
+    known: HashMap<Key, usize>,
+    singles: HashMap<String, usize>,
+}
+
+impl Grid {
+    /// Builds the grid of `partitions` devices for those annotations. The first ones decide where layouts conflict.
+    pub(super) fn new(
+        partitions: usize,
+        meshes: &HashMap<String, WrittenMesh>,
+        annotations: &[Written],
+    ) -> Result<Self> {
+        let mut layouts = Layouts::default();
+        for written in annotations {
+            layouts.note(written, meshes, partitions)?;
+        }
+        let order = layouts.order(partitions);
+        let mut cuts = BTreeSet::from([1, partitions.max(1)]);
+        let fits: Vec<Option<Fit>> = layouts.all.iter().map(|layout| layout.fit(&order, &mut cuts)).collect();
+        let cuts: Vec<usize> = cuts.into_iter().collect();
+        let mut digits: Vec<Digit> = cuts.windows(2).map(|pair| (pair[0], pair[1] / pair[0])).collect();
+        digits.reverse();
+        if digits.len() > 32 {
+            return Err(CompileError::unsupported("meshes of more than 32 axes"));
+        }
+        let number = |&(stride, size): &Digit| -> Vec<Axis> {
+            let inside = |(i, d): (usize, &Digit)| {
+                (d.0 >= stride && d.0 < stride * size).then(|| Axis::try_from(i).unwrap_or(Axis::MAX))
+            };
+            digits.iter().enumerate().filter_map(inside).collect()
+        };
+        let (mut named, mut tilings, mut elsewhere) = (HashMap::new(), HashMap::new(), HashMap::new());
+        for (layout, fit) in layouts.all.into_iter().zip(fits) {
+            let Some(fit) = fit else {
+                elsewhere.insert(layout.key, Elsewhere::Apart(layout.devices, layout.mesh));
+                continue;
+            };
+            let axes = fit.digits.iter().map(|digits| digits.iter().flat_map(number).collect::<Vec<Axis>>());
+            match &layout.key {
+                Key::Mesh(name) => {
+                    let names = layout.mesh.into_iter().flat_map(|mesh| mesh.axes).map(|(name, _)| name);
+                    named.insert(name.clone(), names.zip(axes).collect());
+                }
+                Key::Tiles(tiling) => {
+                    tilings.insert(tiling.clone(), axes.collect());
+                }
+            }
+            if fit.moved {
+                elsewhere.insert(layout.key, Elsewhere::Moved(layout.devices));
+            }
+        }
+        let sizes = digits.iter().map(|digit| digit.1).collect();
+        Ok(Self { sizes, order, meshes: named, singles: layouts.singles, tilings, elsewhere })
+    }
+}
+
+impl Layouts {
+    /// Records the layout that an annotation names.
+    fn note(&mut self, written: &Written, meshes: &HashMap<String, WrittenMesh>, partitions: usize) -> Result<()> {
+        match written {
+            Written::Axes { mesh: name, dims, unreduced } => {
+                let key = Key::Mesh(name.clone());
+                let at = match self.known.get(&key) {
+                    Some(&at) => at,
+                    None => {
+                        let mesh = find_mesh(name, meshes)?;
+                        if let (true, &[device]) = (mesh.axes.is_empty(), &mesh.devices[..]) {
+                            self.singles.insert(name.clone(), device);
+                        }
+                        let (extents, devices) = laid_out(name, &mesh, partitions)?;
+                        self.add(Layout { key, extents, devices, parts: Vec::new(), mesh: Some(mesh) }, partitions)?
+                    }
+                };
+                let layout = &mut self.all[at];
+                for axis in dims.iter().flat_map(|d| &d.axes).chain(unreduced) {
+                    layout.note_part(name, axis)?;
+                }
+            }
+            Written::Tiles { tiles, devices, .. } => {
+                let key = Key::Tiles((tiles.clone(), devices.clone()));
+                if !self.known.contains_key(&key) {
+                    let (extents, devices) = (tiles.clone(), devices.clone());
+                    self.add(Layout { key, extents, devices, parts: Vec::new(), mesh: None }, partitions)?;
+                }
+            }
+            Written::Replicated | Written::Manual | Written::Maximal(_) | Written::Unreduced => {}
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, layout: Layout, partitions: usize) -> Result<usize> {
+        let mut seen = vec![false; partitions];
+        let is_new = |&device: &usize| seen.get_mut(device).is_some_and(|seen| !std::mem::replace(seen, true));
+        if !layout.devices.iter().all(is_new) {
+            return Err(CompileError::invalid(format!(
+                "a mesh over devices {:?} in a program for {partitions} partitions; name devices 0 to {} at most once",
+                layout.devices,
+                partitions.saturating_sub(1)
+            )));
+        }
+        self.known.insert(layout.key.clone(), self.all.len());
+        self.all.push(layout);
+        Ok(self.all.len() - 1)
+    }
+
+    /// The order of the partitions in the grid.
+    fn order(&self, partitions: usize) -> Vec<usize> {
+        let identity: Vec<usize> = (0..partitions).collect();
+        let mut full = self.all.iter().filter(|layout| layout.devices.len() == partitions);
+        let is_regular = |layout: &Layout, order: &[usize]| digits(&layout.extents, &layout.devices, order).is_some();
+        let Some(odd) = full.clone().position(|layout| !is_regular(layout, &identity)) else { return identity };
+        // The devices have no regular order, so the grid adopts the mesh's order.
+        let order = full.clone().nth(odd).map_or_else(|| identity.clone(), |layout| layout.devices.clone());
+        if odd == 0 || full.all(|layout| is_regular(layout, &order)) { order } else { identity }
+    }
+}
+
+impl Layout {
+    /// Records that an annotation divides an axis.
+    fn note_part(&mut self, name: &str, axis: &WrittenAxis) -> Result<()> {
+        let axes = self.mesh.as_ref().map_or(&[][..], |mesh| &mesh.axes);
+        let Some(at) = axes.iter().position(|(n, _)| *n == axis.name) else {
+            return Err(CompileError::invalid(format!("mesh {name} has no axis {:?}", axis.name)));
+        };
+        let Some(part) = axis.part else { return Ok(()) };
+        let fits = part.0.checked_mul(part.1).is_some_and(|product| product > 0 && axes[at].1 % product == 0);
+        if !fits {
+            return Err(CompileError::invalid(format!(
+                "mesh {name}: axis {:?} has no part ({}){}",
+                axis.name, part.0, part.1
+            )));
+        }
+        self.parts.push((at, part));
+        Ok(())
+    }
+
+    /// Finds the layout's digits in a grid of that order, and adds their boundaries to `cuts`. Returns `None`, and changes
+    /// nothing, if the layout covers only some partitions or has no common axes with the earlier ones.
+    fn fit(&self, order: &[usize], cuts: &mut BTreeSet<usize>) -> Option<Fit> {
+        if self.devices.len() != order.len() {
+            return None;
+        }
+        let fit = match digits(&self.extents, &self.devices, order) {
+            Some(digits) => Fit { digits, moved: false },
+            None => Fit { digits: digits(&self.extents, order, order)?, moved: true },
+        };
+        let mut more = cuts.clone();
+        more.extend(fit.digits.iter().flatten().flat_map(|&(stride, size)| [stride, stride * size]));
+        for &(axis, (before, size)) in &self.parts {
+            // Parts cut an axis that is one digit; one of several digits has its own cuts.
+            if let [(stride, whole)] = fit.digits[axis][..] {
+                more.extend([stride * (whole / before), stride * (whole / (before * size))]);
+            }
+        }
+        let is_common = more.iter().zip(more.iter().skip(1)).all(|(inner, outer)| outer.is_multiple_of(*inner));
+        is_common.then(|| {
+            *cuts = more;
+            fit
+        })
+    }
+}
+
+fn find_mesh(name: &str, meshes: &HashMap<String, WrittenMesh>) -> Result<WrittenMesh> {
+    if name.starts_with('<') {
+        return inline_mesh(name);
+    }
+    meshes.get(name).cloned().ok_or_else(|| CompileError::invalid(format!("there is no mesh {name}")))
+}
+
+/// The extents of a mesh and its devices, row-major.
+fn laid_out(name: &str, mesh: &WrittenMesh, partitions: usize) -> Result<(Vec<usize>, Vec<usize>)> {
+    let extents: Vec<usize> = mesh.axes.iter().map(|(_, size)| *size).collect();
+    let count = product(&extents).unwrap_or(usize::MAX);
+    if mesh.axes.is_empty() || count == 1 {
+        // Such a mesh cuts nothing. `Grid::singles` knows the device it may name.
+        return Ok((vec![1; extents.len()], (0..partitions).collect()));
+    }
+    if count > partitions {
+        return Err(CompileError::unsupported(format!(
+            "mesh {name} of {count} devices in a program for {partitions} partitions; compile it for {count}"
+        )));
+    }
+    if !mesh.devices.is_empty() && mesh.devices.len() != count {
+        return Err(CompileError::invalid(format!(
+            "mesh {name} has axes for {count} devices and names {}",
+            mesh.devices.len()
+        )));
+    }
+    let devices = if mesh.devices.is_empty() { (0..count).collect() } else { mesh.devices.clone() };
+    Ok((extents, devices))
+}
+
+/// The digits of each dimension of a layout, of numbers in that order; `None` where they are not regular.
+fn digits(extents: &[usize], devices: &[usize], order: &[usize]) -> Option<Vec<Vec<Digit>>> {
+    let mut place = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(at, &device)| place[device] = at);
+    let places: Vec<usize> = devices.iter().map(|&d| place[d]).collect();
+    if extents.iter().all(|&e| e == 1) {
+        return Some(vec![Vec::new(); extents.len()]);
+    }
+    // Whole extents first; where those are not regular, their prime factors.
+    for split in [|n: usize| vec![n], primes] {
+        let factors: Vec<Vec<usize>> = extents.iter().map(|&e| if e == 1 { vec![] } else { split(e) }).collect();
+        let flat: Vec<usize> = factors.iter().flatten().copied().collect();
+        let mut step = product(&flat)?;
+        let mut strides = Vec::with_capacity(flat.len());
+        for &factor in &flat {
+            step /= factor;
+            strides.push(*places.get(step)?);
+        }
+        let regular = places.iter().enumerate().all(|(at, &place)| {
+            let (mut at, mut number) = (at, 0);
+            for (&factor, &stride) in flat.iter().zip(&strides).rev() {
+                number += at % factor * stride;
+                at /= factor;
+            }
+            number == place
+        });
+        if regular {
+            let mut strides = strides.into_iter();
+            let digits = |factors: Vec<usize>| factors.into_iter().filter_map(|f| Some((strides.next()?, f))).collect();
+            return Some(factors.into_iter().map(digits).collect());
+        }
+    }
+    None
+}
+
+fn primes(mut n: usize) -> Vec<usize> {
+    let mut factors = Vec::new();
+    let mut p = 2;
+    while n > 1 {
+        while n.is_multiple_of(p) {
+            factors.push(p);
+            n /= p;
+        }
+        p += 1;
+    }
+    factors
+}

@@ -1,0 +1,261 @@
+//! Arguments and results whose parts are not where the grid puts them.
+//!
+//! A mesh may cover only some of the program's partitions, have an order of its own, or cut the partitions along axes that
+//! have nothing in common with those of other meshes. An argument on such a mesh is moved into the grid when the program
+//! starts, and a result is moved out of it at the end. In between, the grid alone decides how values are cut.
+
+use std::collections::HashMap;
+
+use stablehlo::ir::{OpKind, TensorType, Type, ValueId};
+
+use super::build::{Builder, size};
+use super::grid::Grid;
+use super::layouts::{Elsewhere, Key};
+use super::op_sharding::OpSharding;
+use super::plan::State;
+use super::written::{Written, WrittenMesh};
+use crate::engine::CompileError;
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+/// Where the parts of an argument or a result are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// Cut along axes of the grid. Lists the partition that has the part of each place in the grid.
+    Moved(Vec<usize>),
+    Apart(Apart),
+}
+
+/// Parts that the axes of the grid do not describe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Apart {
+    /// Number of parts along each dimension.
+    parts: Vec<usize>,
+    /// The partitions that hold each part, row-major. The lists have equal lengths.
+    holders: Vec<Vec<usize>>,
+}
+
+impl Grid {
+    /// Whether the annotation names a mesh or a tiling without common axes with the grid.
+    pub(super) fn is_apart(&self, written: &Written) -> bool {
+        matches!(self.elsewhere_of(written), Some(Elsewhere::Apart(..)))
+    }
+
+    fn elsewhere_of(&self, written: &Written) -> Option<&Elsewhere> {
+        let key = match written {
+            Written::Axes { mesh, .. } => Key::Mesh(mesh.clone()),
+            Written::Tiles { tiles, devices, .. } => Key::Tiles((tiles.clone(), devices.clone())),
+            _ => return None,
+        };
+        self.elsewhere.get(&key)
+    }
+
+    /// Returns an error if a part of the program that is each device's own is not on the grid.
+    pub(super) fn check_manual(&self, written: &Written) -> Result<()> {
+        let reason = match self.elsewhere_of(written) {
+            None => return Ok(()),
+            Some(Elsewhere::Moved(devices)) => format!("has the device order {devices:?}, unlike an earlier mesh"),
+            Some(Elsewhere::Apart(devices, _)) => {
+                format!("is over devices {devices:?} and has no common axes with the other meshes of the program")
+            }
+        };
+        Err(CompileError::unsupported(format!(
+            "a manual computation over a mesh that {reason}; use one mesh of all {} devices in the program",
+            self.order.len()
+        )))
+    }
+
+    /// Where an argument or a result of that annotation is; `None` if it is where the grid puts it.
+    pub(super) fn placement(&self, written: &Written, rank: usize) -> Result<Option<Placement>> {
+        let single = match written {
+            Written::Maximal(device) => Some(*device),
+            Written::Axes { mesh, dims, .. } if dims.is_empty() => self.single(mesh),
+            _ => None,
+        };
+        let partitions = self.order.len();
+        if let Some(device) = single {
+            if device >= partitions {
+                return Err(CompileError::invalid(format!(
+                    "a value on device {device} in a program for {partitions} partitions"
+                )));
+            }
+            let apart = Apart { parts: vec![1; rank], holders: vec![vec![device]] };
+            return Ok(Some(Placement::Apart(apart)));
+        }
+        match self.elsewhere_of(written) {
+            None => Ok(None),
+            Some(Elsewhere::Moved(devices)) => {
+                let sharding = self.sharding(written, rank)?;
+                let is_whole = sharding.dims.iter().all(Vec::is_empty) && sharding.unreduced.is_empty();
+                Ok((!is_whole).then(|| Placement::Moved(devices.clone())))
+            }
+            Some(Elsewhere::Apart(devices, mesh)) => {
+                Apart::of(written, mesh.as_ref(), devices, rank).map(|apart| Some(Placement::Apart(apart)))
+            }
+        }
+    }
+}
+
+impl Apart {
+    fn of(written: &Written, mesh: Option<&WrittenMesh>, devices: &[usize], rank: usize) -> Result<Self> {
+        // The layout alone has a grid, of the positions in it.
+        let positions: Vec<usize> = (0..devices.len()).collect();
+        let (mut written, mut meshes) = (written.clone(), HashMap::new());
+        match &mut written {
+            Written::Axes { mesh: name, .. } => {
+                let axes = mesh.map(|mesh| mesh.axes.clone()).unwrap_or_default();
+                "@positions".clone_into(name);
+                meshes.insert(name.clone(), WrittenMesh { axes, devices: positions });
+            }
+            Written::Tiles { devices, .. } => *devices = positions,
+            _ => {}
+        }
+        let grid = Grid::new(devices.len(), &meshes, std::slice::from_ref(&written))?;
+        let sharding = grid.sharding(&written, rank)?;
+        if !sharding.unreduced.union(sharding.manual).is_empty() {
+            return Err(CompileError::unsupported(
+                "a sharding with unreduced or manual axes of a mesh without common axes with the other meshes of the program",
+            ));
+        }
+        let cut = sharding.dims.concat();
+        let at: Vec<usize> = grid.assignment(&cut).into_iter().map(|position| devices[position]).collect();
+        let copies = at.len() / grid.parts(&cut);
+        Ok(Self {
+            parts: sharding.dims.iter().map(|axes| grid.parts(axes)).collect(),
+            holders: at.chunks(copies.max(1)).map(<[usize]>::to_vec).collect(),
+        })
+    }
+
+    /// The shape of each part. Parts at the end of a dimension may be padded.
+    fn part_shape(&self, shape: &[i64]) -> Result<Vec<i64>> {
+        shape.iter().zip(&self.parts).map(|(&extent, &parts)| Ok((extent + size(parts)? - 1) / size(parts)?)).collect()
+    }
+
+    fn op_sharding(&self) -> OpSharding {
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let copies = self.holders.first().map_or(1, Vec::len);
+        if let ([holders], 1) = (&self.holders[..], copies) {
+            return OpSharding::Maximal { partition: holders.first().copied().map_or(0, number) };
+        }
+        let mut tiles: Vec<i64> = self.parts.iter().copied().map(number).collect();
+        tiles.extend((copies > 1).then(|| number(copies)));
+        let partitions = self.holders.concat().into_iter().map(number).collect();
+        OpSharding::Tiled { tiles, partitions, replicated_last: copies > 1, unreduced_last: false }
+    }
+}
+
+impl Placement {
+    /// Every partition has the whole value, though only some need to.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self, Self::Apart(apart) if apart.holders.len() == 1)
+    }
+
+    /// The type that each partition has for a value that is cut like that in the grid.
+    pub(super) fn local_type(&self, whole: &Type, cut: Type) -> Result<Type> {
+        match (self, whole) {
+            (Self::Apart(apart), Type::Tensor(ty)) => {
+                Ok(Type::Tensor(TensorType { shape: apart.part_shape(&ty.shape)?, element: ty.element }))
+            }
+            _ => Ok(cut),
+        }
+    }
+}
+
+/// How a value of that state is spread over the partitions.
+pub(super) fn op_sharding(grid: &Grid, state: &State, placement: Option<&Placement>) -> OpSharding {
+    let of_grid = || OpSharding::of(grid, &state.dims, state.unreduced);
+    match placement {
+        None => of_grid(),
+        Some(Placement::Apart(apart)) => apart.op_sharding(),
+        Some(Placement::Moved(devices)) => {
+            let mut sharding = of_grid();
+            if let OpSharding::Tiled { partitions, .. } = &mut sharding {
+                let to: HashMap<usize, usize> = grid.order.iter().copied().zip(devices.iter().copied()).collect();
+                for partition in partitions {
+                    let moved = usize::try_from(*partition).ok().and_then(|partition| to.get(&partition));
+                    *partition = moved.and_then(|&moved| i64::try_from(moved).ok()).unwrap_or(*partition);
+                }
+            }
+            sharding
+        }
+    }
+}
+
+impl Builder<'_> {
+    /// Moves an argument into the grid. A value that is apart becomes whole.
+    pub(super) fn into_grid(&mut self, value: ValueId, placement: &Placement, whole: &[i64]) -> Result<ValueId> {
+        match placement {
+            Placement::Moved(devices) => self.permute(value, devices, self.grid.order.as_slice()),
+            Placement::Apart(Apart { holders, .. }) if let [holders] = &holders[..] => match holders.first() {
+                Some(&holder) if holders.len() < self.grid.order.len() => self.broadcast_from(value, holder),
+                _ => Ok(value),
+            },
+            Placement::Apart(apart) => self.join(value, apart, whole),
+        }
+    }
+
+    /// Moves a result to where it is to be. A value that is apart must be whole.
+    pub(super) fn out_of_grid(&mut self, value: ValueId, placement: &Placement) -> Result<ValueId> {
+        match placement {
+            Placement::Moved(devices) => self.permute(value, self.grid.order.as_slice(), devices),
+            Placement::Apart(apart) => self.own_part(value, apart),
+        }
+    }
+
+    /// Gathers the parts and puts them together.
+    fn join(&mut self, value: ValueId, apart: &Apart, whole: &[i64]) -> Result<ValueId> {
+        let part = self.tensor(value)?.clone();
+        let mut line = part.clone();
+        line.shape.insert(0, 1);
+        let value = self.add(OpKind::Reshape, &[value], line.clone())?;
+        let all = self.all_gather(value, &self.grid.all().axes(), 0)?;
+        let mut pieces = Vec::with_capacity(apart.holders.len());
+        for holders in &apart.holders {
+            let place = self.grid.order.iter().position(|partition| holders.first() == Some(partition));
+            let place = size(place.ok_or_else(|| CompileError::invalid("a part that no partition holds"))?)?;
+            let (mut start_indices, mut limit_indices) = (vec![0; line.rank()], line.shape.clone());
+            (start_indices[0], limit_indices[0]) = (place, place + 1);
+            let slice = OpKind::Slice { start_indices, limit_indices, strides: vec![1; line.rank()] };
+            let piece = self.add(slice, &[all], line.clone())?;
+            pieces.push(self.add(OpKind::Reshape, &[piece], part.clone())?);
+        }
+        for (d, &count) in apart.parts.iter().enumerate().rev() {
+            let rows: Vec<Vec<ValueId>> = pieces.chunks(count).map(<[_]>::to_vec).collect();
+            pieces.clear();
+            for row in rows {
+                let joined = if let &[only] = &row[..] { only } else { self.concatenate(&row, d)? };
+                let extent = usize::try_from(whole[d]).unwrap_or(0);
+                pieces.push(self.without_padding(joined, d, extent)?);
+            }
+        }
+        pieces.pop().ok_or_else(|| CompileError::invalid("a sharding without parts"))
+    }
+
+    fn concatenate(&mut self, row: &[ValueId], dimension: usize) -> Result<ValueId> {
+        let mut ty = self.tensor(row[0])?.clone();
+        ty.shape[dimension] *= size(row.len())?;
+        self.add(OpKind::Concatenate { dimension }, row, ty)
+    }
+
+    /// The part that this partition holds of a whole value; the first part where it holds none.
+    fn own_part(&mut self, mut value: ValueId, apart: &Apart) -> Result<ValueId> {
+        let mut ty = self.tensor(value)?.clone();
+        let part = apart.part_shape(&ty.shape)?;
+        let mut starts = Vec::with_capacity(ty.rank());
+        for (d, &parts) in apart.parts.iter().enumerate() {
+            let extent = usize::try_from(part[d]).unwrap_or(0);
+            value = self.with_padding(value, d, extent.saturating_mul(parts))?;
+            let inner: usize = apart.parts[d + 1..].iter().product();
+            let start = |partition: &usize| {
+                let number = apart.holders.iter().position(|holders| holders.contains(partition)).unwrap_or(0);
+                u32::try_from(number / inner % parts * extent)
+                    .map_err(|_| CompileError::unsupported(format!("a dimension of more than 2^32 elements: {ty}")))
+            };
+            let table = self.grid.order.iter().map(start).collect::<Result<Vec<u32>>>()?;
+            starts.push(self.at_place(&table)?);
+        }
+        ty.shape = part;
+        let operands: Vec<ValueId> = std::iter::once(value).chain(starts).collect();
+        self.add(OpKind::DynamicSlice { slice_sizes: ty.shape.clone() }, &operands, ty)
+    }
+}
