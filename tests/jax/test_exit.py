@@ -53,16 +53,27 @@ def test_a_callback_that_is_under_way_is_waited_for():
     assert output == "called"
 
 
-def test_a_fork_is_told_to_make_its_own_client():
-    status, output, errors = fresh("""
+#: Not compilation, for which jaxlib waits for a thread of its own that a fork does not have.
+IN_A_FORK = {
+    "run": "f(x)",
+    "run that is short": "g(x)",
+    "upload": "jax.device_put(np.ones(1000)).block_until_ready()",
+    "download": "np.asarray(x)",
+}
+
+
+@pytest.mark.parametrize("call", IN_A_FORK)
+def test_a_fork_is_told_to_make_its_own_client(call):
+    status, output, errors = fresh(f"""
         import os
         f = jax.jit(lambda x: jax.lax.fori_loop(0, 10, lambda i, x: x @ x, x))
-        f(jnp.eye(100)).block_until_ready()
+        g = jax.jit(lambda x: x + 1)
         x = jnp.eye(100)
+        f(x).block_until_ready(), g(x).block_until_ready()
         child = os.fork()
         if child == 0:
             try:
-                f(x)
+                {IN_A_FORK[call]}
             except Exception as error:
                 print("forked" in str(error) and "FAILED_PRECONDITION" in str(error), flush=True)
             os._exit(0)

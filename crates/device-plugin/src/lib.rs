@@ -113,6 +113,7 @@ pub use abi::lend::host_channel::{HostChannels, HostChunk, HostStream};
 pub use abi::lend::host_destination::HostDestination;
 pub use abi::lend::key_value_store::KeyValueStore;
 pub use abi::lend::output_callbacks::OutputCallbacks;
+pub use abi::objects::client::home_process::HomeProcess;
 pub use backend::{Backend, CreateOptions};
 pub use bytes::Bytes;
 pub use capabilities::{Autocast, Capabilities};

@@ -18,6 +18,22 @@ func.func @main(%x: tensor<i32>) -> tensor<i32> {
   return %r : tensor<i32>
 }";
 
+/// Counts for ever in the region of an op.
+const ENDLESS_REGION: &str = "
+func.func @main(%x: tensor<i32>) -> tensor<i32> {
+  %r = \"stablehlo.map\"(%x) ({
+    ^bb0(%a: tensor<i32>):
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %true = stablehlo.constant dense<true> : tensor<i1>
+      %w = stablehlo.while(%i = %a) : tensor<i32>
+        cond { stablehlo.return %true : tensor<i1> }
+        do { %j = stablehlo.add %i, %one : tensor<i32>
+             stablehlo.return %j : tensor<i32> }
+      stablehlo.return %w : tensor<i32>
+  }) {dimensions = array<i64>} : (tensor<i32>) -> tensor<i32>
+  return %r : tensor<i32>
+}";
+
 /// Whether a thread of the device has work, or had.
 fn is_running(child: &Child) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", child.id())) else { return false };
@@ -26,9 +42,9 @@ fn is_running(child: &Child) -> bool {
 }
 
 /// Runs a program that never ends, and sends the signal once it runs.
-fn ended_by(signal: &str) -> Output {
+fn ended_by(signal: &str, program: &str) -> Output {
     let file = std::env::temp_dir().join(format!("pjrt-endless-{signal}-{}.mlir", std::process::id()));
-    fs::write(&file, ENDLESS).unwrap();
+    fs::write(&file, program).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
     command.arg("run").arg(&file).arg("i32=0").stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -45,8 +61,8 @@ fn ended_by(signal: &str) -> Output {
 
 #[test]
 fn interrupted_run_stops_the_program_and_ends_with_130() {
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
-        let output = ended_by(signal);
+    for (signal, code, program) in [("INT", 130, ENDLESS), ("TERM", 143, ENDLESS), ("INT", 130, ENDLESS_REGION)] {
+        let output = ended_by(signal, program);
         let reason = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), output.status.signal()), (Some(code), None), "{signal}: {reason}");
         assert_eq!(reason, "pjrt: interrupted\n", "the client was closed first");

@@ -571,6 +571,17 @@ impl Module {
     pub fn func(&self, name: &str) -> Option<&Func> {
         self.funcs.iter().find(|f| f.name == name)
     }
+
+    /// Moves the name out of the other attributes, where text and old artifacts may have it. An attribute that is not a
+    /// name, or a second one, stays, and the verifier refuses it.
+    pub(crate) fn name_from_attributes(&mut self) {
+        let is_name = |(name, value): &(String, Attribute)| name == "sym_name" && value.as_str().is_some();
+        if self.name.is_none()
+            && let Some(at) = self.attributes.iter().position(is_name)
+        {
+            self.name = self.attributes.remove(at).1.as_str().map(str::to_owned);
+        }
+    }
 }
 
 impl Func {

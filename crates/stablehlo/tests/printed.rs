@@ -55,6 +55,28 @@ fn discardable_attributes_may_have_names_of_other_ops() {
 }
 
 #[test]
+fn a_module_may_have_its_name_among_its_attributes() {
+    let function = "func.func @main(%x: tensor<f32>) -> tensor<f32> {\n  return %x : tensor<f32>\n}";
+    let generic = |properties: &str, attributes: &str| {
+        format!("\"builtin.module\"() {properties} ({{\n{function}\n}}) {attributes} : () -> ()")
+    };
+    let name = "{sym_name = \"m\"}";
+    for text in [format!("module attributes {name} {{\n{function}\n}}"), generic("", name)] {
+        let module = read(&text);
+        assert_eq!((module.name.as_deref(), module.attributes.len()), (Some("m"), 0));
+        survives(&module);
+    }
+    let why = "attribute `sym_name` of a module must be a string, and the module must have no other name";
+    refused(&format!("module @m attributes {name} {{\n{function}\n}}"), why);
+    refused(&format!("module attributes {{sym_name = 1 : i32}} {{\n{function}\n}}"), why);
+    refused(&generic("<{sym_name = \"m\"}>", name), why);
+    // An artifact whose name comes after another attribute that is named `sym_name`.
+    let artifact = include_bytes!("broken/module_with_two_names.bc");
+    let error = parse(artifact.to_vec()).unwrap_err();
+    assert!(error.message().contains("`sym_name`"), "{error}");
+}
+
+#[test]
 fn functions_may_be_declared_with_open_extents() {
     let module = read(
         "func.func @main() -> tensor<?xf16> {
@@ -140,6 +162,18 @@ fn a_manual_computation_of_other_attributes_has_the_generic_form() {
     let text = parse(with_byte(298, 0x1B)).unwrap().to_string();
     assert!(text.contains("\"sdy.manual_computation\"("), "{text}");
     assert_eq!(read(&text).to_string(), text);
+}
+
+#[test]
+fn a_sharding_constraint_of_another_attribute_has_the_generic_form() {
+    for attribute in ["loc(unknown)", "#sdy.sharding_per_value<[<@mesh, [{}]>]>"] {
+        for name in ["sdy.sharding_constraint", "sdy.reshard"] {
+            let op = format!("%0 = \"{name}\"(%x) <{{sharding = {attribute}}}> : (tensor<4xf32>) -> tensor<4xf32>");
+            let module = read(&with_op(&op));
+            assert!(module.to_string().contains(&format!("\"{name}\"(")), "{module}");
+            survives(&module);
+        }
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@
 //! And on this one, which the system upholds:
 //!
 //! - **V10** Code: the library's code stays mapped until the process ends, or until closing the library has run the
-//!   functions that it registered with `atexit`.
+//!   functions that it registered with `atexit` and removed those that it registered with `pthread_atfork`.
 
 pub(crate) mod extensions;
 pub(crate) mod lend;

@@ -114,6 +114,7 @@ impl Backend for CpuBackend {
     }
 
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<CpuBuffer> {
+        self.state.workers.check_process()?;
         let shape = host.shape();
         let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
         let failed = |error| run_error(error, to.device);
@@ -129,6 +130,7 @@ impl Backend for CpuBackend {
     }
 
     fn read(&self, buffer: &CpuBuffer, to: &mut [u8]) -> Result<()> {
+        self.state.workers.check_process()?;
         let bytes = buffer.tensor()?.bytes();
         if bytes.len() != to.len() {
             return Err(Error::internal(format!("a buffer of {} bytes read into {}", bytes.len(), to.len())));
@@ -138,10 +140,13 @@ impl Backend for CpuBackend {
     }
 
     fn host_bytes<'a>(&self, buffer: &'a CpuBuffer) -> Option<&'a [u8]> {
+        // In a forked process the SDK then calls `read`, which returns the error.
+        self.state.workers.check_process().ok()?;
         Some(buffer.tensor().ok()?.bytes())
     }
 
     fn uninitialized(&self, shape: &Shape, to: Placement) -> Result<CpuBuffer> {
+        self.state.workers.check_process()?;
         let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
         let tensor = Tensor::uninit(self.state.memories.of(to), dtype, &dims);
         Ok(tensor.map_err(|error| run_error(error, to.device))?.into())
@@ -181,6 +186,7 @@ impl Backend for CpuBackend {
     }
 
     fn copy(&self, buffer: &CpuBuffer, _: &Shape, to: Placement) -> Result<CpuBuffer> {
+        self.state.workers.check_process()?;
         let pool = self.state.memories.of(to).clone();
         self.state.derive(buffer, move |tensor| tensor.copy_to(&pool).map_err(|error| run_error(error, to.device)))
     }
@@ -191,7 +197,6 @@ impl Backend for CpuBackend {
     }
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
-        // It may compute constants on several threads.
         self.state.workers.check_process()?;
         compile(program, options)
     }

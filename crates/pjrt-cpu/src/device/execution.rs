@@ -63,6 +63,7 @@ impl State {
         launch: &mut Launch<'_, CpuBackend>,
         member: Option<Member>,
     ) -> Result<Event> {
+        self.workers.check_process()?;
         if self.deterministic {
             for index in 0..launch.inputs.len() {
                 launch.inputs[index].tensor()?;
@@ -89,7 +90,6 @@ impl State {
             }
             return Ok(Event::ready());
         }
-        self.workers.check_process()?;
         let (event, ticket) = self.running.add(target(executable, launch, member.as_ref()))?;
         let execution = Execution::new(self, executable, launch, member, &event)?;
         let inputs = execution.pending();

@@ -13,7 +13,7 @@ pub struct Footprint {
     pub total: usize,
     /// Read and written, with each loop run once and each branch counted.
     pub accessed: usize,
-    /// Whether the program has a loop, so that a run may take many times that long.
+    /// Whether the program has a loop, also in a region that runs for each element. A run may take many times that long.
     pub loops: bool,
 }
 
@@ -26,7 +26,7 @@ impl Program {
             *slot = Slot { bytes: wide(parameter.ty.bytes()), own, allocated: 0 };
         }
         let consts = self.consts.iter().map(|constant| wide(constant.bytes().len())).collect();
-        let mut walk = Walk { slots, consts, live: 0, peak: 0, accessed: 0, loops: false };
+        let mut walk = Walk { slots, consts, live: 0, peak: 0, accessed: 0 };
         walk.block(&self.block);
         // What is still allocated in the end is returned.
         let saturated = |bytes: u128| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -35,7 +35,7 @@ impl Program {
             temporary: saturated(walk.peak - walk.live),
             total: saturated(parameters + walk.peak),
             accessed: saturated(walk.accessed),
-            loops: walk.loops,
+            loops: self.block.has_loop(),
         }
     }
 }
@@ -62,7 +62,6 @@ struct Walk {
     live: u128,
     peak: u128,
     accessed: u128,
-    loops: bool,
 }
 
 impl Walk {
@@ -135,7 +134,6 @@ impl Walk {
                     self.free(free);
                 }
                 Step::While { args, carried, cond, body, outs, free } => {
-                    self.loops = true;
                     let values: Vec<Slot> = args.iter().map(|&arg| self.take(arg)).collect();
                     for (&slot, value) in carried.iter().zip(values) {
                         self.store(slot, value);

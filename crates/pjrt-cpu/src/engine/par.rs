@@ -1,38 +1,89 @@
 //! Spreads large loops over the cores.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
 use super::error::RunError;
+use super::stop::Stop;
 
 /// Work below this many bytes stays on the calling thread: handing it over costs more than it saves.
 pub(crate) const WORTH: usize = 256 << 10;
 
+/// Most bytes of work between two looks at a request to stop.
+const BETWEEN_LOOKS: usize = 64 << 20;
+
+/// The process whose threads the pool has, or 0 before it has any.
+static POOL: AtomicU32 = AtomicU32::new(0);
+
+/// Whether the pool has threads here. A forked process has none of those its parent started, and would wait for them
+/// forever.
+fn has_threads() -> bool {
+    let here = std::process::id();
+    POOL.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|owner| owner == here, |_| true)
+}
+
 /// Number of threads a loop over `bytes` bytes should use.
 pub(crate) fn threads(bytes: usize) -> usize {
-    if bytes < WORTH || ALONE.get() { 1 } else { rayon::current_num_threads().min(bytes / (WORTH / 4)).max(1) }
+    if bytes < WORTH || ALONE.get() || !has_threads() {
+        1
+    } else {
+        rayon::current_num_threads().min(bytes / (WORTH / 4)).max(1)
+    }
 }
 
 /// Calls `f(index of the first element, chunk)` for consecutive chunks of `out`, whose ends are multiples of `unit`.
 pub(crate) fn chunks<T: Send>(out: &mut [T], unit: usize, bytes: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+    chunks_until(None, out, unit, bytes, f);
+}
+
+/// [`chunks`] whose rest is skipped once the run is to end.
+pub(crate) fn chunks_until<T: Send>(
+    stop: Option<&Stop>,
+    out: &mut [T],
+    unit: usize,
+    bytes: usize,
+    f: impl Fn(usize, &mut [T]) + Sync,
+) {
     let threads = threads(bytes);
     let unit = unit.max(1);
-    if threads == 1 || out.len() <= unit {
+    let looks = if stop.is_some() { bytes / BETWEEN_LOOKS } else { 0 };
+    if (threads == 1 && looks == 0) || out.len() <= unit {
         if !out.is_empty() {
             f(0, out);
         }
         return;
     }
     // A few chunks per thread, so that an unlucky thread does not hold up the rest.
+    let count = if threads == 1 { looks + 1 } else { looks.max(threads * 4) };
     let units = out.len().div_ceil(unit);
-    let chunk = units.div_ceil(threads * 4) * unit;
-    out.par_chunks_mut(chunk).enumerate().for_each(|(i, part)| f(i * chunk, part));
+    let chunk = units.div_ceil(count) * unit;
+    let run = |(i, part): (usize, &mut [T])| {
+        if Stop::check(stop).is_ok() {
+            f(i * chunk, part);
+        }
+    };
+    if threads == 1 {
+        out.chunks_mut(chunk).enumerate().for_each(run);
+    } else {
+        out.par_chunks_mut(chunk).enumerate().for_each(run);
+    }
 }
 
 /// Runs independent tasks, on several threads where `bytes` of work make it worth it.
 pub(crate) fn each<T: Send>(tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync + Send) {
+    each_until(None, tasks, bytes, f);
+}
+
+/// [`each`] that skips the tasks that are left once the run is to end.
+pub(crate) fn each_until<T: Send>(stop: Option<&Stop>, tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync + Send) {
+    let f = |task| {
+        if Stop::check(stop).is_ok() {
+            f(task);
+        }
+    };
     if threads(bytes) == 1 || tasks.len() < 2 {
         tasks.into_iter().for_each(f);
     } else {
@@ -78,6 +129,8 @@ pub fn alone<T>(work: impl FnOnce() -> T) -> T {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
 
     #[test]
@@ -86,5 +139,28 @@ mod tests {
         assert_eq!(threads(1 << 30), rayon::current_num_threads());
         let here = std::thread::current().id();
         alone(|| chunks(&mut vec![0u8; 1 << 20], 1, 1 << 30, |_, _| assert_eq!(std::thread::current().id(), here)));
+    }
+
+    #[test]
+    fn a_large_loop_ends_when_asked_to_on_one_thread_and_on_several() {
+        let ended_at = |loop_until: &dyn Fn(&Stop, &(dyn Fn() + Sync))| {
+            let (stop, ran) = (Stop::new(), AtomicUsize::new(0));
+            loop_until(&stop, &|| {
+                ran.fetch_add(1, Ordering::Relaxed);
+                stop.request();
+            });
+            ran.into_inner()
+        };
+        let in_chunks = |stop: &Stop, f: &(dyn Fn() + Sync)| {
+            chunks_until(Some(stop), &mut vec![0u8; 1 << 20], 1, 1 << 40, |_, _| f());
+        };
+        let in_tasks = |stop: &Stop, f: &(dyn Fn() + Sync)| {
+            each_until(Some(stop), vec![(); 1 << 10], 1 << 40, |()| f());
+        };
+        assert_eq!(alone(|| ended_at(&in_chunks)), 1);
+        assert_eq!(alone(|| ended_at(&in_tasks)), 1);
+        // Each thread may have begun one when the first of them asks.
+        let threads = rayon::current_num_threads();
+        assert!((1..=threads).contains(&ended_at(&in_chunks)) && (1..=threads).contains(&ended_at(&in_tasks)));
     }
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::comm::{Member, World};
 use super::dtype::TensorType;
 use super::error::RunError;
-use super::kernels::Kernel;
 use super::kernels::collective::Collective;
+use super::kernels::{Context, Kernel};
 use super::pool::{Buffer, Pool};
 use super::settings::CompileSettings;
 use super::stop::Stop;
@@ -65,6 +65,17 @@ impl Block {
             Step::Kernel { kernel, .. } => kernel.has_side_effect(),
             Step::While { cond, body, .. } => cond.has_side_effects() || body.has_side_effects(),
             Step::Case { branches, .. } => branches.iter().any(Self::has_side_effects),
+        })
+    }
+
+    /// Whether a run of the block may take any time: it has a loop, or a step that runs one for each element.
+    pub(crate) fn has_loop(&self) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Tile { .. } => false,
+            Step::Collective { collective, .. } => collective.has_loop(),
+            Step::Kernel { kernel, .. } => kernel.has_loop(),
+            Step::While { .. } => true,
+            Step::Case { branches, .. } => branches.iter().any(Self::has_loop),
         })
     }
 }
@@ -228,6 +239,8 @@ impl Program {
         }
         env.slots.resize(self.slots, None);
         env.run(&self.block)?;
+        // A step that was stopped may have left anything in its outputs.
+        Stop::check(stop)?;
         self.block
             .results
             .iter()
@@ -261,11 +274,13 @@ pub(crate) fn run_block(
     consts: &[Buffer],
     slots: usize,
     inputs: Vec<Buffer>,
-    pool: &Pool,
+    cx: &Context<'_>,
 ) -> Result<Vec<Buffer>, RunError> {
-    let mut env = Env { consts, slots: inputs.into_iter().map(Some).collect(), pool, member: None, stop: None };
+    let Context { pool, stop } = *cx;
+    let mut env = Env { consts, slots: inputs.into_iter().map(Some).collect(), pool, member: None, stop };
     env.slots.resize(slots, None);
     env.run(block)?;
+    Stop::check(stop)?;
     block.results.iter().map(|&result| env.take(result)).collect()
 }
 
@@ -276,7 +291,7 @@ struct Env<'p> {
     pool: &'p Pool,
     /// None in a world of one.
     member: Option<&'p Member>,
-    /// None for what ends soon.
+    /// None if the run cannot be stopped.
     stop: Option<&'p Stop>,
 }
 
@@ -284,7 +299,11 @@ fn empty(slot: u32) -> RunError {
     RunError::Internal(format!("slot {slot} was read while empty"))
 }
 
-impl Env<'_> {
+impl<'p> Env<'p> {
+    fn context(&self) -> Context<'p> {
+        Context { pool: self.pool, stop: self.stop }
+    }
+
     fn get(&self, arg: Arg) -> Result<&Buffer, RunError> {
         match arg {
             Arg::Slot(s) | Arg::Last(s) => self.slots[s as usize].as_ref().ok_or_else(|| empty(s)),
@@ -435,7 +454,7 @@ impl Env<'_> {
         {
             let ins = self.inputs(args, &alias)?;
             let mut targets = targets(&mut buffers)?;
-            kernel.run(&ins, &mut targets, self.pool)?;
+            kernel.run(&ins, &mut targets, &self.context())?;
         }
         for (out, buffer) in outs.iter().zip(buffers) {
             self.slots[out.slot as usize] = Some(buffer);
@@ -454,7 +473,7 @@ impl Env<'_> {
                 &alone
             }
         };
-        let buffers = collective.run(inputs, &bytes, self.pool, member)?;
+        let buffers = collective.run(inputs, &bytes, &self.context(), member)?;
         for (out, buffer) in outs.iter().zip(buffers) {
             self.slots[out.slot as usize] = Some(buffer);
         }

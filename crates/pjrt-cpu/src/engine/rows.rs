@@ -8,10 +8,10 @@ use std::ops::Range;
 use super::error::RunError;
 use super::fuse::{Group, Item, compile_group};
 use super::graph::{Op, V, Value};
-use super::kernels::Kernel;
 use super::kernels::reduce::{Reduce, ReduceFn};
+use super::kernels::{Context, Kernel};
 use super::par;
-use super::pool::{Line, Pool};
+use super::pool::Line;
 use super::tile::{TileProgram, reserve};
 
 /// Elements worked on at a time: a few values of this length fit the caches next to a core.
@@ -226,7 +226,7 @@ thread_local! {
 }
 
 impl Kernel for RowProgram {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         let bytes = self.rows * self.columns * 4 * self.parts.len();
         let block = (BLOCK / self.columns).max(1);
         let chunk = self.rows.div_ceil(par::threads(bytes) * 4).next_multiple_of(block);
@@ -242,7 +242,7 @@ impl Kernel for RowProgram {
             }
             tasks.push((start..start + count, mine));
         }
-        par::each(tasks, bytes, |(rows, mut outs)| self.range(rows, block, ins, &mut outs));
+        par::each_until(cx.stop, tasks, bytes, |(rows, mut outs)| self.range(rows, block, ins, &mut outs));
         Ok(())
     }
 }
@@ -349,7 +349,7 @@ impl<'b> Block<'_, 'b> {
                     let target = taken.bytes(self.start - self.first, self.count);
                     // Elements read and made are of one type.
                     let reduced = source.len() / target.len().max(1);
-                    run(&Reduce { outer: self.count, reduced, inner: 1, run: *run }, source, init, target);
+                    run(&Reduce { outer: self.count, reduced, inner: 1, run: *run }, source, init, target, None);
                 }
                 taken.give_back(self);
             }

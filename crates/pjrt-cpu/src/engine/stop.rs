@@ -7,8 +7,9 @@ use super::error::RunError;
 
 /// Asks a run to end early. Clones are one request.
 ///
-/// A run looks at it before each step and each iteration of a loop, so it ends after the step that is under way. A member
-/// of a launch may be waiting for others meanwhile, which [`World::stop`](super::World::stop) ends.
+/// A run checks for the request before each step and each iteration of a loop, also in regions that run for each element.
+/// Steps that may take long check between their parts. A member of a launch may be waiting for others meanwhile, which
+/// [`World::stop`](super::World::stop) ends.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 

@@ -27,7 +27,7 @@ fn options(launch_id: i32) -> ExecuteOptions {
     ExecuteOptions::new().with_launch_id(launch_id)
 }
 
-fn launch(client: &Client, program: &LoadedExecutable, launch_id: i32) -> Execution {
+pub(crate) fn launch(client: &Client, program: &LoadedExecutable, launch_id: i32) -> Execution {
     let x = client.buffer_from_host(&[0i32], &[]).unwrap();
     program.execute_with([Input::Donate(x)], &options(launch_id)).unwrap()
 }
@@ -38,7 +38,7 @@ fn works(client: &Client) {
     assert_eq!(compile(client, INCREMENT).execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap(), [2.0; 4]);
 }
 
-fn ends_by_poison(text: &str) {
+pub(crate) fn ends_by_poison(text: &str) {
     let client = client(1);
     let device = client.default_device().unwrap();
     let endless = compile(&client, text);
@@ -108,19 +108,19 @@ func.func @main(%x: tensor<i32>) -> tensor<i32> {
   return %0 : tensor<i32>
 }"#;
 
-fn deadlock(client: &Client) -> (LoadedExecutable, pjrt::ShardedExecution) {
+/// Launches a program on two devices.
+pub(crate) fn launch_on_two(client: &Client, text: &str) -> (LoadedExecutable, pjrt::ShardedExecution) {
     let options = CompileOptions { num_replicas: 2, ..CompileOptions::default() };
-    let program = client.compile(&Program::mlir(DEADLOCK), &options).unwrap();
+    let program = client.compile(&Program::mlir(text), &options).unwrap();
     let input = |device: &pjrt::Device| vec![Input::Donate(client.buffer_from_host_to(&[0i32], &[], device).unwrap())];
     let inputs = program.addressable_devices().iter().map(input).collect();
     let launched = program.execute_sharded(inputs, &self::options(9)).unwrap();
     (program, launched)
 }
 
-#[test]
-fn poison_ends_deadlocked_collective() {
+pub(crate) fn both_end_by_poison(text: &str) {
     let client = client(2);
-    let (_program, launched) = deadlock(&client);
+    let (_program, launched) = launch_on_two(&client, text);
     for (at, code) in [(0, ErrorCode::UNAVAILABLE), (1, ErrorCode::DATA_LOSS)] {
         let device = &client.addressable_devices().unwrap()[at];
         assert!(device.poison_execution(9, code, "a peer is gone").unwrap());
@@ -130,9 +130,14 @@ fn poison_ends_deadlocked_collective() {
 }
 
 #[test]
+fn poison_ends_deadlocked_collective() {
+    both_end_by_poison(DEADLOCK);
+}
+
+#[test]
 fn client_ends_during_deadlocked_collective() {
     let client = client(2);
-    let (program, launched) = deadlock(&client);
+    let (program, launched) = launch_on_two(&client, DEADLOCK);
     drop((program, launched, client));
 }
 

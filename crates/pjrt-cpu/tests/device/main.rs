@@ -9,6 +9,7 @@ mod cancel;
 mod compile_options;
 mod devices;
 mod donation;
+mod endless_regions;
 mod ffi;
 mod launches;
 mod limits;

@@ -152,11 +152,8 @@ impl<'a> Walk<'a> {
     }
 
     fn module_attributes(&mut self, head: &Head) -> Result<()> {
-        let mut attributes = self.dictionary(head)?;
-        // Old files keep the symbol name among the other attributes, newer ones in two optional properties.
-        if let Some(at) = attributes.iter().position(|(name, _)| name == "sym_name") {
-            self.module.name = symbol(&attributes.remove(at).1);
-        }
+        self.module.attributes = self.dictionary(head)?;
+        // Newer files keep the name and the visibility in two optional properties.
         if let Some(mut cursor) = self.properties(head) {
             let (index, present) = cursor.flagged()?;
             if present {
@@ -165,7 +162,7 @@ impl<'a> Walk<'a> {
                 self.module.name = symbol(self.tables.loaded(index));
             }
         }
-        self.module.attributes = attributes;
+        self.module.name_from_attributes();
         Ok(())
     }
 

@@ -434,7 +434,10 @@ impl Printer<'_> {
         }
         let tail = match name {
             "sdy.sharding_constraint" | "sdy.reshard" => {
-                let Some(sharding @ Attribute::Other(_)) = find("sharding") else { return false };
+                let Some(sharding @ Attribute::Other(text)) = find("sharding") else { return false };
+                if !text.starts_with("#sdy.sharding<") {
+                    return false;
+                }
                 self.start(op);
                 self.push(" ");
                 self.body(sharding);

@@ -64,6 +64,7 @@ impl<'a> Parser<'a> {
                 super::canonical::check(value)
                     .map_err(|e| self.error(format!("attribute `{name}`: {}", e.message())))?;
             }
+            module.name_from_attributes();
         }
         self.expect("{")?;
         self.top_level(module, false)?;
@@ -341,10 +342,7 @@ impl<'a> Parser<'a> {
                 self.expect("}")?;
                 self.expect(")")?;
                 module.attributes = self.optional_dictionary()?;
-                if module.name.is_none() {
-                    module.name = text(&module.attributes, "sym_name");
-                    module.attributes.retain(|(name, _)| name != "sym_name");
-                }
+                module.name_from_attributes();
             }
             "func.func" => {
                 let place = self.place(start);

@@ -12,6 +12,8 @@ use crate::print::is_own;
 /// Checks the attributes of a module and of its top-level ops other than functions.
 pub(super) fn module(module: &Module) -> Result<()> {
     dictionary(&module.attributes)?;
+    let has_name = module.attributes.iter().any(|(name, _)| name == "sym_name");
+    ensure!(!has_name, "attribute `sym_name` of a module must be a string, and the module must have no other name");
     for (name, attributes) in &module.symbols {
         dictionary(attributes).and_then(|()| symbol(name, attributes)).map_err(|e| e.with_op(name))?;
     }

@@ -8,15 +8,16 @@ use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::Kernel;
 use super::combine::Body;
 use super::ragged_exchange::RaggedAllToAll;
 use super::shape::Concatenate;
+use super::{Context, Kernel};
 use crate::engine::comm::Member;
 use crate::engine::dtype::with_size;
 use crate::engine::error::RunError;
 use crate::engine::par;
 use crate::engine::pool::{Buffer, Pool};
+use crate::engine::stop::Stop;
 use crate::engine::view::View;
 
 /// Bytes of the running result of a reduction: they stay in the first-level cache while the members are added up.
@@ -85,14 +86,24 @@ pub(crate) struct AllToAll {
 }
 
 impl Collective {
+    /// Whether it runs a region with a loop.
+    pub(crate) fn has_loop(&self) -> bool {
+        match &self.kind {
+            Kind::AllReduce { body, .. } | Kind::Reduce { body, .. } => body.has_loop(),
+            Kind::ReduceScatter(scatter) => scatter.body.has_loop(),
+            _ => false,
+        }
+    }
+
     /// This member's part. `bytes` are the sizes of the results.
     pub(crate) fn run(
         &self,
         inputs: Vec<Buffer>,
         bytes: &[usize],
-        pool: &Pool,
+        cx: &Context<'_>,
         member: &Member,
     ) -> Result<Vec<Buffer>, RunError> {
+        let pool = cx.pool;
         let whoami = match self.kind {
             Kind::PartitionId => Some(member.partition_id()),
             Kind::ReplicaId => Some(member.replica_id()),
@@ -112,12 +123,12 @@ impl Collective {
             }
             _ => vec![0; bytes.len()],
         };
-        let met = member.meet(self.id, group, inputs, |brought| self.common(brought, bytes, pool))?;
+        let met = member.meet(self.id, group, inputs, |brought| self.common(brought, bytes, cx))?;
         let place = group.iter().position(|&id| id == member.id()).unwrap_or_default();
         match &self.kind {
             Kind::ReduceScatter(scatter) => {
                 let mut out = pool.alloc(bytes[0])?;
-                scatter.run(&met.brought, place, out.write()?, pool)?;
+                scatter.run(&met.brought, place, out.write()?, cx)?;
                 Ok(vec![out])
             }
             Kind::AllToAll(parts) => {
@@ -158,7 +169,8 @@ impl Collective {
     }
 
     /// What is the same for the whole group.
-    fn common(&self, brought: &[Vec<Buffer>], bytes: &[usize], pool: &Pool) -> Result<Vec<Buffer>, RunError> {
+    fn common(&self, brought: &[Vec<Buffer>], bytes: &[usize], cx: &Context<'_>) -> Result<Vec<Buffer>, RunError> {
+        let pool = cx.pool;
         match &self.kind {
             Kind::AllReduce { sizes, body } | Kind::Reduce { sizes, body, .. } => {
                 let rooted = usize::from(matches!(self.kind, Kind::Reduce { rooted: true, .. }));
@@ -172,7 +184,7 @@ impl Collective {
                     }
                     let mut out = pool.alloc(bytes[i])?;
                     let ins: Vec<&[u8]> = brought.iter().map(|b| b[i].bytes()).collect();
-                    reduce(&ins, out.write()?, size, body, &captured)?;
+                    reduce(&ins, out.write()?, size, body, &captured, cx.stop)?;
                     outs.push(out);
                 }
                 Ok(outs)
@@ -183,7 +195,7 @@ impl Collective {
                     let mut out = pool.alloc(bytes[i])?;
                     let ins: Vec<&[u8]> = brought.iter().map(|b| b[i].bytes()).collect();
                     let kernel = Concatenate { chunks: vec![chunk; ins.len()], row: chunk * ins.len() };
-                    kernel.run(&ins, &mut [out.write()?], pool)?;
+                    kernel.run(&ins, &mut [out.write()?], cx)?;
                     outs.push(out);
                 }
                 Ok(outs)
@@ -220,25 +232,34 @@ fn bytes_of(buffers: &[Buffer]) -> Vec<&[u8]> {
 }
 
 /// `out = body(... body(ins[0], ins[1]) ...)`, element by element.
-fn reduce(ins: &[&[u8]], out: &mut [u8], size: usize, body: &Body, captured: &[&[u8]]) -> Result<(), RunError> {
+fn reduce(
+    ins: &[&[u8]],
+    out: &mut [u8],
+    size: usize,
+    body: &Body,
+    captured: &[&[u8]],
+    stop: Option<&Stop>,
+) -> Result<(), RunError> {
     let failure = par::Failure::default();
     let bytes = out.len().saturating_mul(ins.len());
     // Strips are whole cache lines, so that every slice of a buffer stays aligned for its type.
-    par::chunks(out, STRIP, bytes, |first, part| {
+    par::chunks_until(stop, out, STRIP, bytes, |first, part| {
         for (strip, acc) in part.chunks_mut(STRIP).enumerate() {
             let from = first + strip * STRIP;
             let range = from..from + acc.len();
             acc.copy_from_slice(&ins[0][range.clone()]);
             for x in &ins[1..] {
-                failure.note(body.apply(acc.len() / size, &mut [acc], &[&x[range.clone()]], captured));
+                failure.note(body.apply(acc.len() / size, &mut [acc], &[&x[range.clone()]], captured, stop));
             }
         }
     });
-    failure.result()
+    failure.result()?;
+    // Others read the result, which is not whole.
+    Stop::check(stop)
 }
 
 impl ReduceScatter {
-    fn run(&self, brought: &[Vec<Buffer>], place: usize, out: &mut [u8], pool: &Pool) -> Result<(), RunError> {
+    fn run(&self, brought: &[Vec<Buffer>], place: usize, out: &mut [u8], cx: &Context<'_>) -> Result<(), RunError> {
         let captured = bytes_of(&brought[0][1..]);
         let (chunk, group) = (self.chunk * self.size, brought.len());
         if chunk == 0 || out.is_empty() {
@@ -247,9 +268,9 @@ impl ReduceScatter {
         let part = |o: usize| (o * group + place) * chunk..(o * group + place + 1) * chunk;
         if self.outer == 1 {
             let ins: Vec<&[u8]> = brought.iter().map(|b| &b[0].bytes()[part(0)]).collect();
-            return reduce(&ins, out, self.size, &self.body, &captured);
+            return reduce(&ins, out, self.size, &self.body, &captured, cx.stop);
         }
-        let mut x = pool.alloc(out.len())?;
+        let mut x = cx.pool.alloc(out.len())?;
         for (at, sender) in brought.iter().enumerate() {
             let bytes = sender[0].bytes();
             let to = if at == 0 { &mut *out } else { x.write()? };
@@ -258,7 +279,7 @@ impl ReduceScatter {
             }
             if at > 0 {
                 let n = self.outer * self.chunk;
-                self.body.apply(n, &mut [&mut *out], &[x.bytes()], &captured)?;
+                self.body.apply(n, &mut [&mut *out], &[x.bytes()], &captured, cx.stop)?;
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use crate::engine::dtype::{DType, with_dtype};
 use crate::engine::elementwise::num::Num;
 use crate::engine::error::RunError;
 use crate::engine::lower::{Combine, ScalarFn};
+use crate::engine::stop::Stop;
 
 /// A body of `2 n` arguments that combines `n` running values with `n` new ones.
 pub(crate) enum Body {
@@ -44,13 +45,22 @@ impl Body {
         }
     }
 
-    /// Combines `n` elements.
+    /// Whether the body has a loop.
+    pub(crate) fn has_loop(&self) -> bool {
+        match self {
+            Body::Fast(_) => false,
+            Body::Any(body) => body.has_loop(),
+        }
+    }
+
+    /// Combines `n` elements. A body that is not fast ends with an error once the run is to end.
     pub(crate) fn apply(
         &self,
         n: usize,
         acc: &mut [&mut [u8]],
         x: &[&[u8]],
         captured: &[&[u8]],
+        stop: Option<&Stop>,
     ) -> Result<(), RunError> {
         match self {
             Body::Fast(f) => {
@@ -63,7 +73,7 @@ impl Body {
                 ins.extend(x);
                 ins.extend(captured);
                 let alias: Vec<Option<u16>> = (0..count).map(|i| u16::try_from(i).ok()).collect();
-                body.run(n, &ins, acc, &alias)
+                body.run(n, &ins, acc, &alias, stop)
             }
         }
     }

@@ -4,15 +4,15 @@
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use pulp::NullaryFnOnce;
 
-use super::Kernel;
 use super::gemm::direct::{self, Runs};
 use super::gemm::{Lines, MAX_WIDTH, Matrix, Operand, Out, Part, Wide, gemm, interleaved, product, work};
 use super::shape::read_all;
+use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
 use crate::engine::elementwise::map::arch;
 use crate::engine::error::RunError;
 use crate::engine::par;
-use crate::engine::pool::Pool;
+use crate::engine::stop::Stop;
 use crate::engine::view::{MAX_RANK, View};
 
 /// Input features, contiguous, from which on whole runs of them are packed.
@@ -327,12 +327,12 @@ pub(crate) struct Convolution {
 }
 
 impl Kernel for Convolution {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         match self.element {
-            Element::F32 => self.compute::<f32>(ins, outs[0], pool),
-            Element::F64 => self.compute::<f64>(ins, outs[0], pool),
-            Element::I64 => self.kernel_first(ins[1], pool, |kernel| {
-                self.wrapping(cast_slice(ins[0]), kernel, cast_slice_mut(outs[0]));
+            Element::F32 => self.compute::<f32>(ins, outs[0], cx),
+            Element::F64 => self.compute::<f64>(ins, outs[0], cx),
+            Element::I64 => self.kernel_first(ins[1], cx, |kernel| {
+                self.wrapping(cast_slice(ins[0]), kernel, cast_slice_mut(outs[0]), cx.stop);
             }),
         }
     }
@@ -340,28 +340,33 @@ impl Kernel for Convolution {
 
 impl Convolution {
     /// Calls `f` with the kernel in order.
-    fn kernel_first<T: Pod>(&self, kernel: &[u8], pool: &Pool, f: impl FnOnce(&[T])) -> Result<(), RunError> {
+    fn kernel_first<T: Pod>(&self, kernel: &[u8], cx: &Context<'_>, f: impl FnOnce(&[T])) -> Result<(), RunError> {
         if self.kernel.is_contiguous() && self.kernel.offset() == 0 {
             f(&cast_slice(kernel)[..self.kernel.len()]);
             return Ok(());
         }
         let size = size_of::<T>();
-        let mut ordered = pool.alloc(self.kernel.len() * size)?;
+        let mut ordered = cx.pool.alloc(self.kernel.len() * size)?;
         with_size!(size, U => read_all::<U>(&self.kernel, cast_slice(kernel), cast_slice_mut(ordered.write()?)));
         f(cast_slice(ordered.bytes()));
         Ok(())
     }
 
-    fn compute<T: Operand<Wide = T> + Wide>(&self, ins: &[&[u8]], out: &mut [u8], pool: &Pool) -> Result<(), RunError> {
+    fn compute<T: Operand<Wide = T> + Wide>(
+        &self,
+        ins: &[&[u8]],
+        out: &mut [u8],
+        cx: &Context<'_>,
+    ) -> Result<(), RunError> {
         let (p, out): (_, &mut [T]) = (&self.patches, cast_slice_mut(out));
         if p.depth() == 0 || out.is_empty() {
             out.fill(T::default());
             return Ok(());
         }
         let input: &[T] = cast_slice(ins[0]);
-        self.kernel_first(ins[1], pool, |kernel: &[T]| {
+        self.kernel_first(ins[1], cx, |kernel: &[T]| {
             if self.features_last && self.share == 1 && p.features == 1 && self.next == 1 {
-                return self.depthwise(input, kernel, out);
+                return self.depthwise(input, kernel, out, cx.stop);
             }
             let zeros = vec![T::default(); p.features];
             let all = self.groups * self.share;
@@ -377,28 +382,28 @@ impl Convolution {
             if self.features_last {
                 if self.groups == 1 && p.is_matrix() {
                     let input = Matrix { data: input, offset: 0, row: p.features, column: 1 };
-                    return gemm(lines, p.features, all, input, kernel(0).transposed(), out);
+                    return gemm(lines, p.features, all, input, kernel(0).transposed(), out, cx.stop);
                 }
                 let in_place = p.feature == 1 && direct::suits::<T>(p.features, p.depth(), self.share);
                 for group in 0..self.groups {
                     let to = Out { row: all, column: group * self.share };
                     if in_place {
-                        direct::product(lines, self.share, &source(0, group), &kernel(group), out, to);
+                        direct::product(lines, self.share, &source(0, group), &kernel(group), out, to, cx.stop);
                         continue;
                     }
-                    product(lines, p.depth(), self.share, &source(0, group), &kernel(group), out, to);
+                    product(lines, p.depth(), self.share, &source(0, group), &kernel(group), out, to, cx.stop);
                 }
                 return;
             }
             let one = |(index, out): (usize, &mut [T])| {
                 let (image, group) = (index / self.groups, index % self.groups);
                 let to = Out { row: lines, column: 0 };
-                product(self.share, p.depth(), lines, &kernel(group), &source(image, group), out, to);
+                product(self.share, p.depth(), lines, &kernel(group), &source(image, group), out, to, cx.stop);
             };
             let work = work(lines, p.depth(), self.share).saturating_mul(outer * self.groups);
             let tasks: Vec<_> = out.chunks_exact_mut(self.share * lines).enumerate().collect();
             if tasks.len() >= 4 * par::threads(work) {
-                par::each(tasks, work, |task| par::alone(|| one(task)));
+                par::each_until(cx.stop, tasks, work, |task| par::alone(|| one(task)));
             } else {
                 tasks.into_iter().for_each(one);
             }
@@ -406,16 +411,16 @@ impl Convolution {
     }
 
     /// Each feature by itself: rows of features, multiplied and added up.
-    fn depthwise<T: Wide>(&self, input: &[T], kernel: &[T], out: &mut [T]) {
+    fn depthwise<T: Wide>(&self, input: &[T], kernel: &[T], out: &mut [T], stop: Option<&Stop>) {
         let (p, features) = (&self.patches, self.groups);
         let taps = p.tap_count;
-        par::chunks(out, features, size_of_val(input) * taps / 4, |start, part| {
+        par::chunks_until(stop, out, features, size_of_val(input) * taps / 4, |start, part| {
             arch().dispatch(Depthwise { patches: p, input, kernel, features, first: start / features, out: part });
         });
     }
 
     /// The convolution of integers, which wrap.
-    fn wrapping(&self, input: &[i64], kernel: &[i64], out: &mut [i64]) {
+    fn wrapping(&self, input: &[i64], kernel: &[i64], out: &mut [i64], stop: Option<&Stop>) {
         let (p, all, lines) = (&self.patches, self.groups * self.share, self.patches.line_count());
         out.fill(0);
         if out.is_empty() {
@@ -435,7 +440,7 @@ impl Convolution {
         };
         let work = out.len().saturating_mul(p.depth());
         if self.features_last {
-            par::chunks(out, all, work, |start, part| {
+            par::chunks_until(stop, out, all, work, |start, part| {
                 for (i, row) in part.chunks_exact_mut(all).enumerate() {
                     let origin = p.origin(p.start(), &p.lines, start / all + i);
                     for (group, to) in row.chunks_exact_mut(self.share).enumerate() {
@@ -445,7 +450,7 @@ impl Convolution {
             });
             return;
         }
-        par::chunks(out, self.share * lines, work, |start, part| {
+        par::chunks_until(stop, out, self.share * lines, work, |start, part| {
             for (i, block) in part.chunks_exact_mut(self.share * lines).enumerate() {
                 let index = start / (self.share * lines) + i;
                 let image = p.origin(p.start(), &p.outer, index / self.groups);

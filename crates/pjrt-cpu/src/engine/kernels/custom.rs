@@ -1,9 +1,8 @@
 //! `custom_call` of a registered handler.
 
-use super::Kernel;
+use super::{Context, Kernel};
 use crate::engine::custom_calls::Bound;
 use crate::engine::error::RunError;
-use crate::engine::pool::Pool;
 
 pub(crate) struct Custom {
     pub(crate) bound: Bound,
@@ -11,7 +10,7 @@ pub(crate) struct Custom {
 }
 
 impl Kernel for Custom {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
         let call = &self.bound.call;
         for &(result, operand) in &call.aliases {
             outs[result].copy_from_slice(ins[operand]);

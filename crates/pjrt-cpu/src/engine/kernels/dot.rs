@@ -3,13 +3,13 @@
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 
-use super::Kernel;
 use super::gemm::{Matrix, Operand, gemm};
+use super::{Context, Kernel};
 use crate::engine::dtype::{DType, Pred};
 use crate::engine::elementwise::num::{Cast, Num};
 use crate::engine::error::RunError;
 use crate::engine::par;
-use crate::engine::pool::Pool;
+use crate::engine::stop::Stop;
 
 /// Strides of one operand as a batch of matrices.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Dot {
     pub(crate) run: DotFn,
 }
 
-pub(crate) type DotFn = fn(&Dot, &[u8], &[u8], &mut [u8], &Pool) -> Result<(), RunError>;
+pub(crate) type DotFn = fn(&Dot, &[u8], &[u8], &mut [u8], &Context<'_>) -> Result<(), RunError>;
 
 /// The loop for operands and result of these types.
 pub(crate) fn dot_fn(operand: DType, result: DType) -> Option<DotFn> {
@@ -60,8 +60,8 @@ pub(crate) fn dot_fn(operand: DType, result: DType) -> Option<DotFn> {
 }
 
 impl Kernel for Dot {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
-        (self.run)(self, ins[0], ins[1], outs[0], pool)
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
+        (self.run)(self, ins[0], ins[1], outs[0], cx)
     }
 
     fn product(&self) -> Option<&Dot> {
@@ -94,11 +94,11 @@ impl Dot {
     }
 }
 
-fn direct<T: Operand + Pod>(dot: &Dot, a: &[u8], b: &[u8], out: &mut [u8], _: &Pool) -> Result<(), RunError>
+fn direct<T: Operand + Pod>(dot: &Dot, a: &[u8], b: &[u8], out: &mut [u8], cx: &Context<'_>) -> Result<(), RunError>
 where
     T::Wide: Pod,
 {
-    products::<T>(dot, cast_slice(a), cast_slice(b), cast_slice_mut(out));
+    products::<T>(dot, cast_slice(a), cast_slice(b), cast_slice_mut(out), cx.stop);
     Ok(())
 }
 
@@ -107,15 +107,15 @@ fn narrowing<T: Operand<Wide = f32> + Pod>(
     a: &[u8],
     b: &[u8],
     out: &mut [u8],
-    pool: &Pool,
+    cx: &Context<'_>,
 ) -> Result<(), RunError>
 where
     f32: Cast<T>,
 {
     let out: &mut [T] = cast_slice_mut(out);
-    let mut wide = pool.alloc(out.len() * 4)?;
+    let mut wide = cx.pool.alloc(out.len() * 4)?;
     let wide: &mut [f32] = cast_slice_mut(wide.write()?);
-    products::<T>(dot, cast_slice(a), cast_slice(b), wide);
+    products::<T>(dot, cast_slice(a), cast_slice(b), wide, cx.stop);
     par::chunks(out, 4096, wide.len() * 4, |start, part| {
         for (o, &w) in part.iter_mut().zip(&wide[start..]) {
             *o = w.cast();
@@ -124,19 +124,19 @@ where
     Ok(())
 }
 
-fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide]) {
+fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide], stop: Option<&Stop>) {
     let size = dot.m * dot.n;
     if size == 0 {
         return;
     }
     let one = |(batch, out): (usize, &mut [T::Wide])| {
         let (a, b) = dot.matrices(batch, a, b);
-        gemm(dot.m, dot.k, dot.n, a, b, out);
+        gemm(dot.m, dot.k, dot.n, a, b, out, stop);
     };
     let tasks: Vec<_> = out.chunks_exact_mut(size).enumerate().collect();
     // Enough products for all cores: each stays on one.
     if tasks.len() >= 2 * par::threads(dot.work()) {
-        par::each(tasks, dot.work(), |task| par::alone(|| one(task)));
+        par::each_until(stop, tasks, dot.work(), |task| par::alone(|| one(task)));
     } else {
         tasks.into_iter().for_each(one);
     }
@@ -148,14 +148,14 @@ fn plain<T: Pod + Send + Sync + Cast<R>, R: Num>(
     a: &[u8],
     b: &[u8],
     out: &mut [u8],
-    _: &Pool,
+    cx: &Context<'_>,
 ) -> Result<(), RunError> {
     let (a, b): (&[T], &[T]) = (cast_slice(a), cast_slice(b));
     let out: &mut [R] = cast_slice_mut(out);
     if dot.m * dot.n == 0 {
         return Ok(());
     }
-    par::chunks(out, dot.n, dot.work().saturating_mul(4), |start, part| {
+    par::chunks_until(cx.stop, out, dot.n, dot.work().saturating_mul(4), |start, part| {
         for (row, out) in part.chunks_exact_mut(dot.n).enumerate() {
             let row = start / dot.n + row;
             let (batch, i) = (row / dot.m, row % dot.m);

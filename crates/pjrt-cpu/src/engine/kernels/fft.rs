@@ -7,10 +7,10 @@ use num_complex::Complex;
 use rustfft::{FftNum, FftPlanner};
 use stablehlo::ir::FftType;
 
-use super::Kernel;
+use super::{Context, Kernel};
 use crate::engine::error::RunError;
 use crate::engine::par;
-use crate::engine::pool::Pool;
+use crate::engine::stop::Stop;
 
 /// The transform of a batch. Outputs are complex, of `irfft` real.
 pub(crate) struct Fft<T: FftNum> {
@@ -34,7 +34,7 @@ impl<T: FftNum + Pod> Kernel for Fft<T>
 where
     Complex<T>: Pod,
 {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         let (Some((&last, outer)), false) = (self.lengths.split_last(), outs[0].is_empty()) else {
             return Ok(());
         };
@@ -46,7 +46,7 @@ where
                 let out: &mut [Complex<T>] = cast_slice_mut(outs[0]);
                 out.copy_from_slice(cast_slice(ins[0]));
                 for axis in 0..dims.len() {
-                    self.transform(out, &dims, axis);
+                    self.transform(out, &dims, axis, cx.stop);
                 }
                 if self.kind == FftType::Ifft {
                     scale(out, self.lengths.iter().product());
@@ -63,14 +63,14 @@ where
                 }
                 dims[outer.len()] = half;
                 for axis in 0..outer.len() {
-                    self.transform(out, &dims, axis);
+                    self.transform(out, &dims, axis, cx.stop);
                 }
             }
             FftType::Irfft => {
                 let mut work: Vec<Complex<T>> = cast_slice(ins[0]).to_vec();
                 dims[outer.len()] = half;
                 for axis in 0..outer.len() {
-                    self.transform(&mut work, &dims, axis);
+                    self.transform(&mut work, &dims, axis, cx.stop);
                 }
                 scale(&mut work, self.lengths.iter().product());
                 let out: &mut [T] = cast_slice_mut(outs[0]);
@@ -101,12 +101,12 @@ where
     Complex<T>: Pod,
 {
     /// Transforms along one of the last dimensions, whose extents are `dims`.
-    fn transform(&self, data: &mut [Complex<T>], dims: &[usize], axis: usize) {
+    fn transform(&self, data: &mut [Complex<T>], dims: &[usize], axis: usize, stop: Option<&Stop>) {
         let (n, inner) = (dims[axis], dims[axis + 1..].iter().product::<usize>());
         let plan = &self.plans[axis];
         let zero = Complex { re: T::zero(), im: T::zero() };
         let work = size_of_val(data).saturating_mul(8);
-        par::chunks(data, n * inner, work, |_, part| {
+        par::chunks_until(stop, data, n * inner, work, |_, part| {
             let mut scratch = vec![zero; plan.get_inplace_scratch_len()];
             if inner == 1 {
                 return plan.process_with_scratch(part, &mut scratch);

@@ -3,30 +3,30 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::Kernel;
 use super::linalg::Scalar;
+use super::{Context, Kernel};
 use crate::engine::error::RunError;
-use crate::engine::pool::Pool;
+use crate::engine::stop::Stop;
 
 /// Batches of `m x n` factorisations. Outputs: the packed factors, which start as the input, and the
 /// `min(m, n)` factors `tau`.
 pub(crate) struct Qr {
     pub(crate) m: usize,
     pub(crate) n: usize,
-    pub(crate) factor: fn(&Qr, &mut [u8], &mut [u8]),
+    pub(crate) factor: fn(&Qr, &mut [u8], &mut [u8], Option<&Stop>),
 }
 
 impl Kernel for Qr {
-    fn run(&self, _: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, _: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         let [a, tau] = outs else {
             return Err(RunError::Internal("two outputs are needed".into()));
         };
-        (self.factor)(self, a, tau);
+        (self.factor)(self, a, tau, cx.stop);
         Ok(())
     }
 }
 
-pub(crate) fn factor<T: Scalar>(qr: &Qr, a: &mut [u8], tau: &mut [u8]) {
+pub(crate) fn factor<T: Scalar>(qr: &Qr, a: &mut [u8], tau: &mut [u8], stop: Option<&Stop>) {
     let (m, n) = (qr.m, qr.n);
     if m * n == 0 {
         return;
@@ -34,6 +34,9 @@ pub(crate) fn factor<T: Scalar>(qr: &Qr, a: &mut [u8], tau: &mut [u8]) {
     let (a, tau): (&mut [T], &mut [T]) = (cast_slice_mut(a), cast_slice_mut(tau));
     for (a, tau) in a.chunks_exact_mut(m * n).zip(tau.chunks_exact_mut(m.min(n))) {
         for (k, tau) in tau.iter_mut().enumerate() {
+            if Stop::check(stop).is_err() {
+                return;
+            }
             // The reflection that leaves only the first of the column's elements from the diagonal on.
             let alpha = a[k * n + k];
             let below = (k + 1..m).fold(0.0, |sum: f64, i| sum.hypot(a[i * n + k].abs()));
@@ -69,17 +72,17 @@ pub(crate) struct HouseholderProduct {
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
-    pub(crate) form: fn(&HouseholderProduct, &[u8], &mut [u8]),
+    pub(crate) form: fn(&HouseholderProduct, &[u8], &mut [u8], Option<&Stop>),
 }
 
 impl Kernel for HouseholderProduct {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
-        (self.form)(self, ins[1], outs[0]);
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
+        (self.form)(self, ins[1], outs[0], cx.stop);
         Ok(())
     }
 }
 
-pub(crate) fn form<T: Scalar>(p: &HouseholderProduct, tau: &[u8], q: &mut [u8]) {
+pub(crate) fn form<T: Scalar>(p: &HouseholderProduct, tau: &[u8], q: &mut [u8], stop: Option<&Stop>) {
     let (m, n, k) = (p.m, p.n, p.k);
     if m * n == 0 {
         return;
@@ -95,6 +98,9 @@ pub(crate) fn form<T: Scalar>(p: &HouseholderProduct, tau: &[u8], q: &mut [u8]) 
         }
         // From the last reflection to the first; each one's column is overwritten once it has been applied.
         for r in (0..k).rev() {
+            if Stop::check(stop).is_err() {
+                return;
+            }
             let v = |i: usize, q: &[T]| if i == r { T::real(1.0) } else { q[i * n + r] };
             for j in r + 1..n {
                 let dot = (r..m).fold(T::real(0.0), |sum, i| sum.add(v(i, q).conj().mul(q[i * n + j])));

@@ -2,13 +2,12 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::Kernel;
 use super::combine::Body;
 use super::shape::ReadIndex;
+use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
 use crate::engine::error::RunError;
 use crate::engine::par;
-use crate::engine::pool::Pool;
 
 /// Windows of a tensor whose places are read from an index tensor of shape `[windows, parts]`.
 pub(crate) struct Windows {
@@ -60,7 +59,7 @@ pub(crate) struct Gather {
 }
 
 impl Kernel for Gather {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
         let w = &self.windows;
         if w.len() == 0 {
             // Collapsed dimensions of an empty operand leave results that have elements, of which there are none.
@@ -84,6 +83,9 @@ impl Kernel for Gather {
     }
 }
 
+/// Windows that are scattered between two looks at a request to stop.
+const BETWEEN_LOOKS: usize = 1024;
+
 /// `scatter` of updates `[windows, window]`, in order; a window that is not wholly inside is skipped. Inputs: the
 /// tensors (which the outputs start as), indices, one update per tensor, and the scalars the body captures.
 pub(crate) struct Scatter {
@@ -93,11 +95,14 @@ pub(crate) struct Scatter {
 }
 
 impl Kernel for Scatter {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         let w = &self.windows;
         let count = self.sizes.len();
         let (indices, updates, captured) = (ins[count], &ins[count + 1..2 * count + 1], &ins[2 * count + 1..]);
         for window in 0..if w.len() == 0 { 0 } else { w.count } {
+            if window % BETWEEN_LOOKS == 0 {
+                cx.check()?;
+            }
             let Some(at) = w.inside(indices, window) else {
                 continue;
             };
@@ -114,9 +119,13 @@ impl Kernel for Scatter {
                     acc.push(&mut out[to * size..][..w.run * size]);
                     x.push(&update[from * size..][..w.run * size]);
                 }
-                self.body.apply(w.run, &mut acc, &x, captured)?;
+                self.body.apply(w.run, &mut acc, &x, captured, cx.stop)?;
             }
         }
         Ok(())
+    }
+
+    fn has_loop(&self) -> bool {
+        self.body.has_loop()
     }
 }

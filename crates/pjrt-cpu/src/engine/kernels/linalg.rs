@@ -3,9 +3,8 @@
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use num_complex::Complex;
 
-use super::Kernel;
+use super::{Context, Kernel};
 use crate::engine::error::RunError;
-use crate::engine::pool::Pool;
 
 /// Real or complex numbers of the dense solvers.
 pub(crate) trait Scalar: Pod {
@@ -126,21 +125,20 @@ pub(crate) struct Cholesky {
 }
 
 impl Kernel for Cholesky {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         match self.field {
-            Field::F32 => self.factor::<f32>(ins[0], outs[0]),
-            Field::F64 => self.factor::<f64>(ins[0], outs[0]),
-            Field::C128 => self.factor::<Complex<f64>>(ins[0], outs[0]),
+            Field::F32 => self.factor::<f32>(ins[0], outs[0], cx),
+            Field::F64 => self.factor::<f64>(ins[0], outs[0], cx),
+            Field::C128 => self.factor::<Complex<f64>>(ins[0], outs[0], cx),
         }
-        Ok(())
     }
 }
 
 impl Cholesky {
-    fn factor<T: Scalar>(&self, a: &[u8], out: &mut [u8]) {
+    fn factor<T: Scalar>(&self, a: &[u8], out: &mut [u8], cx: &Context<'_>) -> Result<(), RunError> {
         let n = self.n;
         if n == 0 {
-            return;
+            return Ok(());
         }
         let (a, out): (&[T], &mut [T]) = (cast_slice(a), cast_slice_mut(out));
         // Row i, column j of the lower factor, in either layout.
@@ -148,6 +146,7 @@ impl Cholesky {
         for (a, l) in a.chunks_exact(n * n).zip(out.chunks_exact_mut(n * n)) {
             l.fill(T::zeroed());
             for j in 0..n {
+                cx.check()?;
                 let mut d = a[at(j, j)];
                 for k in 0..j {
                     d = d.sub(l[at(j, k)].mul(l[at(j, k)].conj()));
@@ -171,6 +170,7 @@ impl Cholesky {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -189,22 +189,21 @@ pub(crate) struct TriangularSolve {
 }
 
 impl Kernel for TriangularSolve {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         match self.field {
-            Field::F32 => self.solve::<f32>(ins[0], outs[0]),
-            Field::F64 => self.solve::<f64>(ins[0], outs[0]),
-            Field::C128 => self.solve::<Complex<f64>>(ins[0], outs[0]),
+            Field::F32 => self.solve::<f32>(ins[0], outs[0], cx),
+            Field::F64 => self.solve::<f64>(ins[0], outs[0], cx),
+            Field::C128 => self.solve::<Complex<f64>>(ins[0], outs[0], cx),
         }
-        Ok(())
     }
 }
 
 impl TriangularSolve {
-    fn solve<T: Scalar>(&self, a: &[u8], x: &mut [u8]) {
+    fn solve<T: Scalar>(&self, a: &[u8], x: &mut [u8], cx: &Context<'_>) -> Result<(), RunError> {
         let n = self.n;
         let (a, x): (&[T], &mut [T]) = (cast_slice(a), cast_slice_mut(x));
         if x.is_empty() {
-            return;
+            return Ok(());
         }
         // x op(a) = b is op(a)^T x^T = b^T: transposed once more, with x read by columns.
         let flipped = self.transpose == self.left;
@@ -214,6 +213,7 @@ impl TriangularSolve {
             if self.left { (self.columns, self.columns, 1) } else { (self.rows, 1, self.columns) };
         for (a, x) in a.chunks_exact(n * n).zip(x.chunks_exact_mut(self.rows * self.columns)) {
             for position in 0..n {
+                cx.check()?;
                 let i = if forwards { position } else { n - 1 - position };
                 for done in 0..position {
                     let k = if forwards { done } else { n - 1 - done };
@@ -233,5 +233,6 @@ impl TriangularSolve {
                 }
             }
         }
+        Ok(())
     }
 }

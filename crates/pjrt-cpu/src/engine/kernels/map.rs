@@ -1,9 +1,8 @@
 //! `map`: a region over the elements of several tensors.
 
-use super::Kernel;
+use super::{Context, Kernel};
 use crate::engine::error::RunError;
 use crate::engine::lower::ScalarFn;
-use crate::engine::pool::Pool;
 
 /// Inputs: the tensors, then the scalars the body captures.
 pub(crate) struct Mapped {
@@ -12,10 +11,14 @@ pub(crate) struct Mapped {
 }
 
 impl Kernel for Mapped {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         if self.n > 0 {
-            self.body.run(self.n, ins, outs, &[])?;
+            self.body.run(self.n, ins, outs, &[], cx.stop)?;
         }
         Ok(())
+    }
+
+    fn has_loop(&self) -> bool {
+        self.body.has_loop()
     }
 }

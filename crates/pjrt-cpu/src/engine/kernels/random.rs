@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::Kernel;
+use super::{Context, Kernel};
 use crate::engine::error::RunError;
 use crate::engine::par;
-use crate::engine::pool::Pool;
 
 /// What is drawn, given the two scalar operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +32,7 @@ impl Kernel for Rng {
         false
     }
 
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
         let out = &mut *outs[0];
         let n = out.len() / 8;
         let first = self.drawn.fetch_add(n as u64, Ordering::Relaxed);

@@ -7,9 +7,9 @@ use half::{bf16, f16};
 use pulp::NullaryFnOnce;
 use stablehlo::ir::Binary;
 
-use super::Kernel;
 use super::fold::{FRESH, LANES, fold};
 use super::shape::read_all;
+use super::{Context, Kernel};
 use crate::engine::dtype::{DType, Pred, with_size};
 use crate::engine::elementwise::F32;
 use crate::engine::elementwise::map::arch;
@@ -17,7 +17,8 @@ use crate::engine::elementwise::num::{Bits, Num, narrowed};
 use crate::engine::error::RunError;
 use crate::engine::lower::ScalarFn;
 use crate::engine::par;
-use crate::engine::pool::{Buffer, Pool};
+use crate::engine::pool::Buffer;
+use crate::engine::stop::Stop;
 use crate::engine::tile::fill;
 use crate::engine::view::View;
 
@@ -29,11 +30,11 @@ pub(crate) struct Reduce {
     pub(crate) run: ReduceFn,
 }
 
-pub(crate) type ReduceFn = fn(&Reduce, &[u8], &[u8], &mut [u8]);
+pub(crate) type ReduceFn = fn(&Reduce, &[u8], &[u8], &mut [u8], Option<&Stop>);
 
 impl Kernel for Reduce {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
-        (self.run)(self, ins[0], ins[1], outs[0]);
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
+        (self.run)(self, ins[0], ins[1], outs[0], cx.stop);
         Ok(())
     }
 
@@ -221,7 +222,13 @@ const COLUMNS: usize = 2048;
 /// Elements of a part of a long reduction; fixed, so that results do not depend on the number of cores.
 const PART: usize = 1 << 18;
 
-fn reduce<T: Accumulate, M: Monoid<T::Acc>>(shape: &Reduce, src: &[u8], init: &[u8], out: &mut [u8]) {
+fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
+    shape: &Reduce,
+    src: &[u8],
+    init: &[u8],
+    out: &mut [u8],
+    stop: Option<&Stop>,
+) {
     let src: &[T] = cast_slice(src);
     let init = cast_slice::<u8, T>(init)[0].widen();
     let out: &mut [T] = cast_slice_mut(out);
@@ -235,10 +242,10 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(shape: &Reduce, src: &[u8], init: &[
     let bytes = size_of_val(src);
     let finish = |acc| T::narrow(M::apply(init, acc));
     if out.len() * 64 < src.len() && out.len() < 4096 && src.len() > PART {
-        return parts::<T, M>(shape, src, out, finish);
+        return parts::<T, M>(shape, src, out, finish, stop);
     }
     if inner == 1 {
-        return par::chunks(out, 1, bytes, |first, part| {
+        return par::chunks_until(stop, out, 1, bytes, |first, part| {
             for (i, o) in part.iter_mut().enumerate() {
                 let row = &src[(first + i) * reduced..][..reduced];
                 *o = finish(contiguous::<T, M>(row));
@@ -247,7 +254,7 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(shape: &Reduce, src: &[u8], init: &[
     }
     // Rows of the output where there are several, pieces of its only row otherwise.
     let unit = if shape.outer > 1 { inner } else { COLUMNS };
-    par::chunks(out, unit, bytes, |first, part| {
+    par::chunks_until(stop, out, unit, bytes, |first, part| {
         let mut acc = [M::identity(); COLUMNS];
         let mut done = 0;
         while done < part.len() {
@@ -263,13 +270,19 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(shape: &Reduce, src: &[u8], init: &[
 }
 
 /// Few outputs from many elements: parts of the reduced dimension are reduced on their own, then combined.
-fn parts<T: Accumulate, M: Monoid<T::Acc>>(shape: &Reduce, src: &[T], out: &mut [T], finish: impl Fn(T::Acc) -> T) {
+fn parts<T: Accumulate, M: Monoid<T::Acc>>(
+    shape: &Reduce,
+    src: &[T],
+    out: &mut [T],
+    finish: impl Fn(T::Acc) -> T,
+    stop: Option<&Stop>,
+) {
     let (reduced, inner) = (shape.reduced, shape.inner);
     let rows = (PART / inner).max(1);
     let count = reduced.div_ceil(rows);
     let mut partial = vec![M::identity(); out.len() * count];
     let tasks: Vec<_> = partial.chunks_mut(inner).enumerate().collect();
-    par::each(tasks, size_of_val(src), |(task, acc)| {
+    par::each_until(stop, tasks, size_of_val(src), |(task, acc)| {
         let (o, part) = (task / count, task % count);
         let (from, to) = (part * rows, reduced.min((part + 1) * rows));
         let src = &src[(o * reduced + from) * inner..(o * reduced + to) * inner];
@@ -393,7 +406,7 @@ pub(crate) struct ReduceAny {
 }
 
 impl Kernel for ReduceAny {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         let count = self.sizes.len();
         let (tensors, rest) = ins.split_at(count);
         let (inits, captured) = rest.split_at(count);
@@ -405,35 +418,52 @@ impl Kernel for ReduceAny {
         }
         let mut rows: Vec<Buffer> = Vec::with_capacity(count);
         for (tensor, &size) in tensors.iter().zip(&self.sizes) {
-            let mut buffer = pool.alloc(self.reduced * self.kept * size)?;
+            let mut buffer = cx.pool.alloc(self.reduced * self.kept * size)?;
             let bytes = buffer.write()?;
             with_size!(size, T => read_all::<T>(&self.view, cast_slice(tensor), cast_slice_mut(bytes)));
             rows.push(buffer);
         }
         let mut left = self.reduced;
         while left > 1 {
-            left = self.shorten(&mut rows, left, captured, pool)?;
+            left = self.shorten(&mut rows, left, captured, cx)?;
         }
         let finals: Vec<&[u8]> =
             rows.iter().zip(&self.sizes).map(|(r, &size)| &r.bytes()[..self.kept * size]).collect();
-        self.apply(self.kept, outs, &finals, captured)
+        self.apply(self.kept, outs, &finals, captured, cx)
+    }
+
+    fn has_loop(&self) -> bool {
+        self.body.has_loop()
     }
 }
 
 impl ReduceAny {
     /// `acc[i] = body(acc[i], x[i])` for `n` elements.
-    fn apply(&self, n: usize, acc: &mut [&mut [u8]], x: &[&[u8]], captured: &[&[u8]]) -> Result<(), RunError> {
+    fn apply(
+        &self,
+        n: usize,
+        acc: &mut [&mut [u8]],
+        x: &[&[u8]],
+        captured: &[&[u8]],
+        cx: &Context<'_>,
+    ) -> Result<(), RunError> {
         let count = self.sizes.len();
         let mut ins: Vec<&[u8]> = vec![&[]; count];
         ins.extend(x);
         ins.extend(captured);
         let alias: Vec<Option<u16>> = (0..count).map(|i| u16::try_from(i).ok()).collect();
-        self.body.run(n, &ins, acc, &alias)
+        self.body.run(n, &ins, acc, &alias, cx.stop)
     }
 
     /// Reduces `left` rows to fewer, in order: rows are cut into segments whose running results form one long
     /// vector. Returns how many rows are left.
-    fn shorten(&self, rows: &mut [Buffer], left: usize, captured: &[&[u8]], pool: &Pool) -> Result<usize, RunError> {
+    fn shorten(
+        &self,
+        rows: &mut [Buffer],
+        left: usize,
+        captured: &[&[u8]],
+        cx: &Context<'_>,
+    ) -> Result<usize, RunError> {
         let kept = self.kept;
         let segments = if kept >= 512 || left < 8 { 1 } else { left.isqrt().min(2048 / kept).max(1) };
         let steps = left / segments;
@@ -442,8 +472,8 @@ impl ReduceAny {
         let mut step: Vec<Buffer> = Vec::with_capacity(rows.len());
         let mut acc: Vec<Buffer> = Vec::with_capacity(rows.len());
         for &size in &self.sizes {
-            step.push(pool.alloc(n * size)?);
-            acc.push(pool.alloc((segments + over) * kept * size)?);
+            step.push(cx.pool.alloc(n * size)?);
+            acc.push(cx.pool.alloc((segments + over) * kept * size)?);
         }
         let stride = |x: usize| isize::try_from(x).unwrap_or(isize::MAX);
         for t in 0..steps {
@@ -459,7 +489,7 @@ impl ReduceAny {
                     targets.push(&mut a.write()?[..n * size]);
                 }
                 let xs: Vec<&[u8]> = step.iter().map(Buffer::bytes).collect();
-                self.apply(n, &mut targets, &xs, captured)?;
+                self.apply(n, &mut targets, &xs, captured, cx)?;
             }
         }
         for ((a, row), &size) in acc.iter_mut().zip(rows.iter_mut()).zip(&self.sizes) {

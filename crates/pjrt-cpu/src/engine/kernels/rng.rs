@@ -3,10 +3,9 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::Kernel;
+use super::{Context, Kernel};
 use crate::engine::error::RunError;
 use crate::engine::par;
-use crate::engine::pool::Pool;
 
 /// Which generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +25,7 @@ pub(crate) struct RngBits {
 }
 
 impl Kernel for RngBits {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
         let state: &[u64] = cast_slice(ins[0]);
         let (key, counter) = (state[0], state[1]);
         let [next, bits] = outs else {
@@ -124,7 +123,7 @@ mod tests {
         let (mut next, mut out) = ([0u64; 2], vec![0u32; n]);
         let kernel = RngBits { generator, size: 4 };
         let outs: &mut [&mut [u8]] = &mut [cast_slice_mut(&mut next), cast_slice_mut(&mut out)];
-        kernel.run(&[cast_slice(&state)], outs, Pool::global()).unwrap();
+        kernel.run(&[cast_slice(&state)], outs, &Context::unstoppable(crate::engine::pool::Pool::global())).unwrap();
         (next.to_vec(), out)
     }
 

@@ -2,11 +2,10 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::Kernel;
+use super::{Context, Kernel};
 use crate::engine::dtype::{DType, with_size};
 use crate::engine::error::RunError;
 use crate::engine::par;
-use crate::engine::pool::Pool;
 use crate::engine::tile::fill;
 use crate::engine::view::View;
 
@@ -14,7 +13,7 @@ use crate::engine::view::View;
 pub(crate) struct Reinterpret;
 
 impl Kernel for Reinterpret {
-    fn run(&self, _: &[&[u8]], _: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, _: &[&[u8]], _: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
         Ok(())
     }
 }
@@ -26,7 +25,7 @@ pub(crate) struct Gathered {
 }
 
 impl Kernel for Gathered {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
         with_size!(self.size, T => read_all::<T>(&self.view, cast_slice(ins[0]), cast_slice_mut(outs[0])));
         Ok(())
     }
@@ -65,7 +64,7 @@ pub(crate) struct Concatenate {
 }
 
 impl Kernel for Concatenate {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
         if self.row == 0 {
             return Ok(());
         }
@@ -94,7 +93,7 @@ pub(crate) struct Pad {
 }
 
 impl Kernel for Pad {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         fill(outs[0], &ins[1][..self.size]);
         if self.from.len() == 0 {
             return Ok(());
@@ -106,7 +105,7 @@ impl Kernel for Pad {
             });
             return Ok(());
         }
-        let mut kept = pool.alloc(self.from.len() * self.size)?;
+        let mut kept = cx.pool.alloc(self.from.len() * self.size)?;
         let kept = kept.write()?;
         with_size!(self.size, T => {
             self.from.read_all::<T>(cast_slice(ins[0]), cast_slice_mut(kept));
@@ -173,7 +172,7 @@ pub(crate) struct DynamicSlice {
 }
 
 impl Kernel for DynamicSlice {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
         let view = self.view.shifted(offset(&self.starts, &ins[1..]));
         with_size!(self.size, T => read_all::<T>(&view, cast_slice(ins[0]), cast_slice_mut(outs[0])));
         Ok(())
@@ -188,7 +187,7 @@ pub(crate) struct DynamicUpdateSlice {
 }
 
 impl Kernel for DynamicUpdateSlice {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
         let view = self.view.shifted(offset(&self.starts, &ins[2..]));
         with_size!(self.size, T => view.write::<T>(cast_slice(ins[1]), cast_slice_mut(outs[0])));
         Ok(())
@@ -204,7 +203,7 @@ pub(crate) struct Repack {
 }
 
 impl Kernel for Repack {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
         let (narrow, wide) = (self.from.min(self.to), self.from.max(self.to));
         // How many of them a byte of the wider type holds.
         let per = wide.min(8) / narrow;

@@ -2,13 +2,13 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::Kernel;
+use super::{Context, Kernel};
 use crate::engine::dtype::{DType, with_dtype, with_size};
 use crate::engine::elementwise::num::Num;
 use crate::engine::error::RunError;
 use crate::engine::lower::ScalarFn;
 use crate::engine::par;
-use crate::engine::pool::Pool;
+use crate::engine::stop::Stop;
 use crate::engine::tile::TileProgram;
 
 /// Sorts `[outer, n, inner]` tensors along the middle, all by the same comparator.
@@ -29,7 +29,7 @@ pub(crate) enum Order {
 }
 
 impl Kernel for Sort {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         let count = self.sizes.len();
         let (tensors, captured) = ins.split_at(count);
         if self.n == 0 || self.inner == 0 {
@@ -49,7 +49,7 @@ impl Kernel for Sort {
         }
         let bytes = tensors.iter().map(|t| t.len()).sum::<usize>().saturating_mul(16);
         let failure = par::Failure::default();
-        par::each(tasks, bytes, |(outer, mut outs)| {
+        par::each_until(cx.stop, tasks, bytes, |(outer, mut outs)| {
             let mut rows: Vec<Vec<u128>> = self.sizes.iter().map(|&s| vec![0; (self.n * s).div_ceil(16)]).collect();
             for inner in 0..self.inner {
                 for ((tensor, row), &size) in tensors.iter().zip(&mut rows).zip(&self.sizes) {
@@ -61,7 +61,7 @@ impl Kernel for Sort {
                 }
                 let rows: Vec<&[u8]> =
                     rows.iter().zip(&self.sizes).map(|(r, &s)| &cast_slice(r)[..self.n * s]).collect();
-                let order = match self.permutation(&rows, captured) {
+                let order = match cx.check().and_then(|()| self.permutation(&rows, captured, cx.stop)) {
                     Ok(order) => order,
                     Err(error) => return failure.note(Err(error)),
                 };
@@ -76,11 +76,18 @@ impl Kernel for Sort {
         });
         failure.result()
     }
+
+    fn has_loop(&self) -> bool {
+        match &self.order {
+            Order::Key { .. } => false,
+            Order::Comparator(body) => body.has_loop(),
+        }
+    }
 }
 
 impl Sort {
     /// The positions of one row's elements in sorted order.
-    fn permutation(&self, rows: &[&[u8]], captured: &[&[u8]]) -> Result<Vec<u32>, RunError> {
+    fn permutation(&self, rows: &[&[u8]], captured: &[&[u8]], stop: Option<&Stop>) -> Result<Vec<u32>, RunError> {
         match &self.order {
             Order::Key { operand, key, size, dtype, descending, total } => {
                 let mut computed: Vec<u128> = Vec::new();
@@ -108,13 +115,19 @@ impl Sort {
                 pairs.sort_unstable();
                 Ok(pairs.into_iter().map(|(_, i)| i).collect())
             }
-            Order::Comparator(body) => self.merge(body, rows, captured),
+            Order::Comparator(body) => self.merge(body, rows, captured, stop),
         }
     }
 
     /// Merge sort whose merges find every element's place by binary search, all searches at once, so that the
     /// comparator runs over vectors.
-    fn merge(&self, body: &ScalarFn, rows: &[&[u8]], captured: &[&[u8]]) -> Result<Vec<u32>, RunError> {
+    fn merge(
+        &self,
+        body: &ScalarFn,
+        rows: &[&[u8]],
+        captured: &[&[u8]],
+        stop: Option<&Stop>,
+    ) -> Result<Vec<u32>, RunError> {
         let n = self.n;
         let mut order: Vec<u32> = (0..u32::try_from(n).unwrap_or(u32::MAX)).collect();
         let mut next = order.clone();
@@ -158,7 +171,7 @@ impl Sort {
                 let sizes = self.sizes.iter().flat_map(|&s| [s, s]);
                 let mut ins: Vec<&[u8]> = pairs.iter().zip(sizes).map(|(p, s)| &cast_slice(p)[..n * s]).collect();
                 ins.extend(captured);
-                body.run(n, &ins, &mut [&mut less], &[])?;
+                body.run(n, &ins, &mut [&mut less], &[], stop)?;
                 for at in 0..n {
                     if low[at] < high[at] {
                         let middle = (low[at] + high[at]) / 2;

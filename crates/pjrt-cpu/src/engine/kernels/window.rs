@@ -2,14 +2,14 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::Kernel;
 use super::combine::Body;
 use super::shape::Pad;
+use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
 use crate::engine::error::RunError;
 use crate::engine::lower::ScalarFn;
 use crate::engine::par;
-use crate::engine::pool::{Buffer, Pool};
+use crate::engine::pool::Buffer;
 use crate::engine::tile::{TILE, fill};
 use crate::engine::view::View;
 
@@ -25,12 +25,12 @@ pub(crate) struct Sliding {
 
 impl Sliding {
     /// The padded tensor, if it needs padding.
-    fn padded(&self, x: &[u8], element: &[u8], size: usize, pool: &Pool) -> Result<Option<Buffer>, RunError> {
+    fn padded(&self, x: &[u8], element: &[u8], size: usize, cx: &Context<'_>) -> Result<Option<Buffer>, RunError> {
         let Some((pad, elements)) = &self.pad else {
             return Ok(None);
         };
-        let mut padded = pool.alloc(elements * size)?;
-        pad.run(&[x, element], &mut [padded.write()?], pool)?;
+        let mut padded = cx.pool.alloc(elements * size)?;
+        pad.run(&[x, element], &mut [padded.write()?], cx)?;
         Ok(Some(padded))
     }
 }
@@ -43,7 +43,7 @@ pub(crate) struct ReduceWindow {
 }
 
 impl Kernel for ReduceWindow {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         let count = self.sizes.len();
         let (tensors, rest) = ins.split_at(count);
         let (inits, captured) = rest.split_at(count);
@@ -53,7 +53,7 @@ impl Kernel for ReduceWindow {
         }
         let mut padded = Vec::with_capacity(count);
         for i in 0..count {
-            padded.push(self.slidings[i].padded(tensors[i], inits[i], self.sizes[i], pool)?);
+            padded.push(self.slidings[i].padded(tensors[i], inits[i], self.sizes[i], cx)?);
         }
         let sources: Vec<&[u8]> =
             padded.iter().zip(tensors).map(|(p, &t)| p.as_ref().map_or(t, Buffer::bytes)).collect();
@@ -72,12 +72,15 @@ impl Kernel for ReduceWindow {
         }
         let work = n.saturating_mul(self.slidings[0].offsets.len()).saturating_mul(self.sizes[0]);
         let failure = par::Failure::default();
-        par::each(tasks, work, |(start, len, mut acc)| {
+        par::each_until(cx.stop, tasks, work, |(start, len, mut acc)| {
             let mut x: Vec<Vec<u128>> = self.sizes.iter().map(|&s| vec![0; (len * s).div_ceil(16)]).collect();
             for ((acc, init), &size) in acc.iter_mut().zip(inits).zip(&self.sizes) {
                 fill(acc, &init[..size]);
             }
             for at in 0..self.slidings[0].offsets.len() {
+                if let Err(error) = cx.check() {
+                    return failure.note(Err(error));
+                }
                 for (i, &size) in self.sizes.iter().enumerate() {
                     let view = self.slidings[i].firsts.shifted(self.slidings[i].offsets[at]);
                     with_size!(size, T => {
@@ -86,10 +89,14 @@ impl Kernel for ReduceWindow {
                     });
                 }
                 let xs: Vec<&[u8]> = x.iter().zip(&self.sizes).map(|(x, &s)| &cast_slice(x)[..len * s]).collect();
-                failure.note(self.body.apply(len, &mut acc, &xs, captured));
+                failure.note(self.body.apply(len, &mut acc, &xs, captured, cx.stop));
             }
         });
         failure.result()
+    }
+
+    fn has_loop(&self) -> bool {
+        self.body.has_loop()
     }
 }
 
@@ -105,7 +112,7 @@ pub(crate) struct Running {
 }
 
 impl Kernel for Running {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         let (x, init, captured) = (ins[0], ins[1], &ins[2..]);
         let (outer, n, inner, size) = (self.outer, self.n, self.inner, self.size);
         if outer * n * inner == 0 {
@@ -114,16 +121,20 @@ impl Kernel for Running {
         // Vectors across what is not accumulated: inner dimensions as they are, or the outer one turned inside.
         if inner == 1 && outer > 1 {
             let stride = |s: usize| isize::try_from(s).unwrap_or(isize::MAX);
-            let (mut turned, mut result) = (pool.alloc(x.len())?, pool.alloc(x.len())?);
+            let (mut turned, mut result) = (cx.pool.alloc(x.len())?, cx.pool.alloc(x.len())?);
             with_size!(size, T => {
                 View::new(&[n, outer], &[1, stride(n)], 0).read_all::<T>(cast_slice(x), cast_slice_mut(turned.write()?));
-                self.rows(turned.bytes(), init, captured, result.write()?, 1, outer)?;
+                self.rows(turned.bytes(), init, captured, result.write()?, [1, outer], cx)?;
                 View::new(&[outer, n], &[1, stride(outer)], 0).read_all::<T>(cast_slice(result.bytes()), cast_slice_mut(outs[0]));
             });
         } else {
-            self.rows(x, init, captured, outs[0], outer, inner)?;
+            self.rows(x, init, captured, outs[0], [outer, inner], cx)?;
         }
         Ok(())
+    }
+
+    fn has_loop(&self) -> bool {
+        self.body.has_loop()
     }
 }
 
@@ -134,13 +145,16 @@ impl Running {
         init: &[u8],
         captured: &[&[u8]],
         out: &mut [u8],
-        outer: usize,
-        inner: usize,
+        [outer, inner]: [usize; 2],
+        cx: &Context<'_>,
     ) -> Result<(), RunError> {
         let row = inner * self.size;
         for o in 0..outer {
             let first = o * self.n * row;
             for step in 0..self.n {
+                if step % TILE == 0 {
+                    cx.check()?;
+                }
                 let at = if self.backwards { self.n - 1 - step } else { step };
                 let here = first + at * row;
                 if step == 0 {
@@ -149,7 +163,13 @@ impl Running {
                     let before = if self.backwards { here + row } else { here - row };
                     out.copy_within(before..before + row, here);
                 }
-                self.body.apply(inner, &mut [&mut out[here..here + row]], &[&x[here..here + row]], captured)?;
+                self.body.apply(
+                    inner,
+                    &mut [&mut out[here..here + row]],
+                    &[&x[here..here + row]],
+                    captured,
+                    cx.stop,
+                )?;
             }
         }
         Ok(())
@@ -167,14 +187,14 @@ pub(crate) struct SelectAndScatter {
 }
 
 impl Kernel for SelectAndScatter {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], pool: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         const NOWHERE: u64 = u64::MAX;
         let (x, source, init, size) = (ins[0], ins[1], ins[2], self.size);
         let (for_select, for_scatter) = ins[3..].split_at(self.select.captured.len());
         fill(outs[0], &init[..size]);
         let positions: Vec<u64> = (0..).take(x.len() / size).collect();
-        let padded_x = self.sliding.padded(x, &init[..size], size, pool)?;
-        let padded_at = self.positions.padded(cast_slice(&positions), &NOWHERE.to_ne_bytes(), 8, pool)?;
+        let padded_x = self.sliding.padded(x, &init[..size], size, cx)?;
+        let padded_at = self.positions.padded(cast_slice(&positions), &NOWHERE.to_ne_bytes(), 8, cx)?;
         let x = padded_x.as_ref().map_or(x, Buffer::bytes);
         let at: &[u64] = padded_at.as_ref().map_or(&positions, |p| cast_slice(p.bytes()));
         let n = source.len() / size;
@@ -192,7 +212,7 @@ impl Kernel for SelectAndScatter {
                 });
                 let mut operands: Vec<&[u8]> = vec![&cast_slice(&best)[..len * size], &cast_slice(&next)[..len * size]];
                 operands.extend(for_select);
-                self.select.run(len, &operands, &mut [&mut keep], &[])?;
+                self.select.run(len, &operands, &mut [&mut keep], &[], cx.stop)?;
                 with_size!(size, T => {
                     let (best, next) = (cast_slice_mut::<u128, T>(&mut best), cast_slice::<u128, T>(&next));
                     for i in 0..len {
@@ -206,9 +226,13 @@ impl Kernel for SelectAndScatter {
                 let to = usize::try_from(to).unwrap_or(0) * size;
                 let from = (start + i) * size;
                 let (to, from) = (&mut outs[0][to..to + size], &source[from..from + size]);
-                self.scatter.apply(1, &mut [to], &[from], for_scatter)?;
+                self.scatter.apply(1, &mut [to], &[from], for_scatter, cx.stop)?;
             }
         }
         Ok(())
+    }
+
+    fn has_loop(&self) -> bool {
+        self.select.has_loop() || self.scatter.has_loop()
     }
 }

@@ -4,7 +4,7 @@ use super::{Cx, FOLDED};
 use crate::engine::dtype::TensorType;
 use crate::engine::elementwise::Map;
 use crate::engine::graph::V;
-use crate::engine::kernels::Kernel;
+use crate::engine::kernels::{Context, Kernel};
 
 impl Cx<'_, '_> {
     /// The result for constants of equal elements.
@@ -65,7 +65,13 @@ impl Cx<'_, '_> {
             let value = &self.l.values[*v as usize];
             value.constant.is_some() && value.n <= FOLDED
         };
-        if ins.is_empty() || !kernel.is_pure() || !ins.iter().all(few) || types.iter().any(|t| t.elements() > FOLDED) {
+        // A loop may never end, and compiling cannot be stopped.
+        if ins.is_empty()
+            || !kernel.is_pure()
+            || kernel.has_loop()
+            || !ins.iter().all(few)
+            || types.iter().any(|t| t.elements() > FOLDED)
+        {
             return None;
         }
         let aligned = |bytes: &[u8]| {
@@ -90,7 +96,7 @@ impl Cx<'_, '_> {
                 .zip(types)
                 .map(|(w, ty)| &mut bytemuck::cast_slice_mut::<u128, u8>(w)[..ty.bytes()])
                 .collect();
-            kernel.run(&slices, &mut outs, self.l.pool).ok()?;
+            kernel.run(&slices, &mut outs, &Context::unstoppable(self.l.pool)).ok()?;
         }
         let dense = |(w, ty): (Vec<u128>, &TensorType)| {
             self.dense(ty, &bytemuck::cast_slice::<u128, u8>(&w)[..ty.bytes()]).ok()

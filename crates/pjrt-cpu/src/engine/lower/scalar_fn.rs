@@ -5,8 +5,10 @@ use crate::engine::dtype::TensorType;
 use crate::engine::emit::emit;
 use crate::engine::error::RunError;
 use crate::engine::graph::{BlockGraph, Node, Op, V, Value};
+use crate::engine::kernels::Context;
 use crate::engine::pool::{Buffer, Pool};
 use crate::engine::program::{Block, run_block};
+use crate::engine::stop::Stop;
 use crate::engine::tile::TileProgram;
 
 /// A scalar region, to be run for many elements at once. Inputs are the region's arguments, then `captured` values.
@@ -23,20 +25,30 @@ pub(super) enum Code {
 
 impl ScalarFn {
     /// Runs for `n` elements. `alias[o]` names the argument whose elements output `o` holds and overwrites; that
-    /// argument's slice is not read.
+    /// argument's slice is not read. Returns an error once the run is to end.
     pub(crate) fn run(
         &self,
         n: usize,
         ins: &[&[u8]],
         outs: &mut [&mut [u8]],
         alias: &[Option<u16>],
+        stop: Option<&Stop>,
     ) -> std::result::Result<(), RunError> {
+        Stop::check(stop)?;
         match &self.code {
             Code::Vectors(program) => {
                 program.run(n, ins, outs, alias);
                 Ok(())
             }
-            Code::Steps(steps) => steps.run(n, ins, outs, alias),
+            Code::Steps(steps) => steps.run(n, ins, outs, alias, stop),
+        }
+    }
+
+    /// Whether it has a loop, so that it may take any time.
+    pub(crate) fn has_loop(&self) -> bool {
+        match &self.code {
+            Code::Vectors(_) => false,
+            Code::Steps(steps) => steps.block.has_loop(),
         }
     }
 
@@ -86,8 +98,10 @@ impl Steps {
         ins: &[&[u8]],
         outs: &mut [&mut [u8]],
         alias: &[Option<u16>],
+        stop: Option<&Stop>,
     ) -> std::result::Result<(), RunError> {
         let pool = Pool::global();
+        let cx = Context { pool, stop };
         let (arguments, captured) = ins.split_at(self.args.len());
         let captured: Vec<Buffer> =
             captured.iter().map(|c| Buffer::copy_of(pool, c)).collect::<std::result::Result<_, _>>()?;
@@ -99,7 +113,7 @@ impl Steps {
                 inputs.push(Buffer::copy_of(pool, &given[i * size..][..size])?);
             }
             inputs.extend(captured.iter().cloned());
-            let results = run_block(&self.block, &self.consts, self.slots, inputs, pool)?;
+            let results = run_block(&self.block, &self.consts, self.slots, inputs, &cx)?;
             for ((out, result), &size) in outs.iter_mut().zip(&results).zip(&self.results) {
                 out[i * size..][..size].copy_from_slice(&result.bytes()[..size]);
             }

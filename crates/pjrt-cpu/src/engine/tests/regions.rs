@@ -76,6 +76,29 @@ fn a_loop_in_a_reducer_and_in_a_scatter() {
     assert_eq!(outputs[1].as_slice::<i32>().unwrap(), [20, 1, 14]);
 }
 
+#[test]
+fn a_loop_in_a_region_is_a_loop_of_the_program() {
+    let p = |body: &str, result: &str| {
+        let body = format!(
+            "%a = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
+             %b = stablehlo.constant dense<[3, 4]> : tensor<2xi32>
+             %0 = \"stablehlo.map\"(%a, %b) ({{
+             ^bb0(%x: tensor<i32>, %y: tensor<i32>):
+               {body}
+               stablehlo.return {result} : tensor<i32>
+             }}) {{dimensions = array<i64: 0>}} : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi32>
+             return %0 : tensor<2xi32>"
+        );
+        program("", "tensor<2xi32>", &body)
+    };
+    let plain = p("%s = stablehlo.add %x, %y : tensor<i32>", "%s");
+    assert!(!plain.footprint().loops);
+    // The compiler does not run it.
+    let looped = p(LOOP, "%w#0");
+    assert!(looped.footprint().loops && looped.step_count() > 0);
+    assert_eq!(run::<i32>(&looped, Vec::new()), [8, 32]);
+}
+
 /// The comparator looks its operands' ranks up in a table made outside of it.
 #[test]
 fn a_comparator_that_reads_a_table() {

@@ -9,6 +9,7 @@ pub(crate) mod device_control;
 pub(crate) mod dma;
 pub(crate) mod dynamic_dims;
 pub(crate) mod functions;
+pub(crate) mod home_process;
 pub(crate) mod memory;
 pub(crate) mod placeholder_buffer;
 pub(crate) mod state;

@@ -9,10 +9,13 @@ use super::number::Wide;
 use super::pack::Matrix;
 use super::{cuts, work};
 use crate::engine::par;
+use crate::engine::stop::Stop;
 
 /// Multiplications from which on a piece is worth being one of more than there are threads: the rest need not wait for
 /// an unlucky one.
 const PIECE: usize = 32 << 20;
+/// Multiplications of a piece after which a request to stop is looked at, a second or two.
+const LONG: usize = 64 << 30;
 /// Rows and columns of the output from which on another piece of it pays, and rows from which on it does where
 /// threads would have nothing to do.
 const SIDE: usize = 128;
@@ -34,11 +37,12 @@ fn view<'a, W>(m: &Matrix<'a, W>, rows: usize, columns: usize) -> Option<MatRef<
 
 /// How many pieces of rows and of columns the output is made in.
 pub(super) fn pieces((m, k, n): (usize, usize, usize), threads: usize) -> (usize, usize) {
-    if threads == 1 {
+    let size = m.saturating_mul(k).saturating_mul(n);
+    if threads == 1 && size <= LONG {
         return (1, 1);
     }
-    let large = m.saturating_mul(k).saturating_mul(n) / PIECE >= 2 * threads;
-    let wanted = if large { 2 * threads } else { threads };
+    let large = size / PIECE >= 2 * threads;
+    let wanted = (if large { 2 * threads } else { threads }).max(size / LONG);
     // Columns first: pieces that are wide and low make faer pack more.
     let across = (n / SIDE).clamp(1, wanted);
     let down = wanted.div_ceil(across).min((m / SIDE).max(1));
@@ -54,6 +58,7 @@ pub(super) fn product<W: Wide>(
     a: &Matrix<'_, W>,
     b: &Matrix<'_, W>,
     out: &mut [W],
+    stop: Option<&Stop>,
 ) -> bool {
     let (Some(a), Some(b)) = (view(a, m, k), view(b, k, n)) else { return false };
     let threads = par::threads(work(m, k, n));
@@ -71,7 +76,7 @@ pub(super) fn product<W: Wide>(
         }
     }
     let spread = if threads > 1 { usize::MAX } else { 0 };
-    par::each(tasks, spread, |(row, column, piece)| {
+    par::each_until(stop, tasks, spread, |(row, column, piece)| {
         let a = a.subrows(row, piece.nrows());
         let b = b.subcols(column, piece.ncols());
         matmul(piece, Accum::Replace, a, b, one::<W>(), Par::Seq);

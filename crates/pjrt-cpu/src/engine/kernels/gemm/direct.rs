@@ -11,6 +11,7 @@ use super::tile::{MANY_ROWS, with_rows};
 use super::{Out, Shape, work};
 use crate::engine::elementwise::map::arch;
 use crate::engine::par;
+use crate::engine::stop::Stop;
 
 /// Most bytes of the second operand: it stays in the second-level cache.
 const HELD: usize = 512 << 10;
@@ -38,6 +39,7 @@ pub(crate) fn product<'a, T: Operand>(
     b: &impl Lines<T>,
     out: &mut [T::Wide],
     to: Out,
+    stop: Option<&Stop>,
 ) {
     let (run, runs) = a.shape();
     let k = run * runs;
@@ -46,7 +48,7 @@ pub(crate) fn product<'a, T: Operand>(
     with_panel(&PANEL_B, n.next_multiple_of(nr) * k, |panel: &mut [T::Wide]| {
         b.pack(Part { lines: (0, n), depth: (0, k) }, nr, panel);
         let panel = &*panel;
-        par::chunks(out, mr * to.row, work(m, k, n), |start, part| {
+        par::chunks_until(stop, out, mr * to.row, work(m, k, n), |start, part| {
             arch().dispatch(Direct { a, b: panel, n, first: start / to.row, out: part, to });
         });
     });

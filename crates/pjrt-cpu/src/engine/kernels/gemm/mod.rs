@@ -16,6 +16,7 @@ pub(crate) use self::pack::{Lines, MAX_WIDTH, Matrix, Part, interleaved};
 use self::tile::{Block, Shape};
 use crate::engine::elementwise::map::arch;
 use crate::engine::par;
+use crate::engine::stop::Stop;
 
 /// Most depth of a packed panel: the strips of it stay in the first and second-level caches.
 const KC: usize = 384;
@@ -35,8 +36,16 @@ pub(crate) fn work(m: usize, k: usize, n: usize) -> usize {
     m.saturating_mul(n).saturating_mul(k) / 16
 }
 
-/// `out = a * b` for a row-major `m x n` output.
-pub(crate) fn gemm<T: Operand>(m: usize, k: usize, n: usize, a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [T::Wide]) {
+/// `out = a * b` for a row-major `m x n` output, or part of it once the run is to end.
+pub(crate) fn gemm<T: Operand>(
+    m: usize,
+    k: usize,
+    n: usize,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    out: &mut [T::Wide],
+    stop: Option<&Stop>,
+) {
     if k == 0 {
         return out.fill(T::Wide::default());
     }
@@ -46,7 +55,7 @@ pub(crate) fn gemm<T: Operand>(m: usize, k: usize, n: usize, a: Matrix<'_, T>, b
     if let (Some(x), Some(y)) = (T::as_wide(a.data), T::as_wide(b.data)) {
         let a = Matrix { data: x, offset: a.offset, row: a.row, column: a.column };
         let b = Matrix { data: y, offset: b.offset, row: b.row, column: b.column };
-        if dense::product(m, k, n, &a, &b, out) {
+        if dense::product(m, k, n, &a, &b, out, stop) {
             return;
         }
     }
@@ -55,7 +64,7 @@ pub(crate) fn gemm<T: Operand>(m: usize, k: usize, n: usize, a: Matrix<'_, T>, b
     // Few columns leave most of a vector empty: the rows are made its lanes instead.
     if m > 1 && n < nr && cost(n, m) * 5 < cost(m, n) * 4 {
         return with_panel(&TURNED, m * n, |turned: &mut [T::Wide]| {
-            gemm(n, k, m, b.transposed(), a.transposed(), turned);
+            gemm(n, k, m, b.transposed(), a.transposed(), turned, stop);
             let turned = &*turned;
             par::chunks(out, n, size_of_val(turned), |start, part| {
                 for (i, row) in part.chunks_exact_mut(n).enumerate() {
@@ -66,7 +75,7 @@ pub(crate) fn gemm<T: Operand>(m: usize, k: usize, n: usize, a: Matrix<'_, T>, b
             });
         });
     }
-    product::<T>(m, k, n, &a, &b.transposed(), out, Out { row: n, column: 0 });
+    product::<T>(m, k, n, &a, &b.transposed(), out, Out { row: n, column: 0 }, stop);
 }
 
 /// One operand's part of a panel, packed by one thread.
@@ -138,6 +147,7 @@ pub(crate) fn product<T: Operand>(
     b: &impl Lines<T>,
     out: &mut [T::Wide],
     to: Out,
+    stop: Option<&Stop>,
 ) {
     let shape @ (mr, nr) = arch().dispatch(Shape::<T::Wide>(PhantomData));
     let threads = par::threads(work(m, k, n));
@@ -166,7 +176,7 @@ pub(crate) fn product<T: Operand>(
                         if !alone {
                             packings(&mut all, false, part(ib, mc), (kc, mr), pieces, &mut *panel_a);
                         }
-                        par::each(all, spread, |p| match p.of_b {
+                        par::each_until(stop, all, spread, |p| match p.of_b {
                             true => b.pack(p.part, nr, p.to),
                             false => a.pack(p.part, mr, p.to),
                         });
@@ -197,7 +207,7 @@ pub(crate) fn product<T: Operand>(
                                 }
                             }
                         }
-                        par::each(tasks, spread, |task| panels.run(task, a));
+                        par::each_until(stop, tasks, spread, |task| panels.run(task, a));
                     }
                 }
             }

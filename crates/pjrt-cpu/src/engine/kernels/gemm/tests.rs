@@ -69,13 +69,13 @@ fn products_of_all_layouts_sizes_and_types_are_exact() {
             for (bt, y) in layouts(&b, k, n).into_iter().enumerate() {
                 let want = defined(m, k, n, x, y);
                 let mut out = vec![f64::NAN; m * n];
-                gemm(m, k, n, x, y, &mut out);
+                gemm(m, k, n, x, y, &mut out, None);
                 assert!(out == want, "f64 {m} {k} {n} layouts {at} {bt}");
                 let mut out = vec![f32::NAN; m * n];
-                gemm(m, k, n, narrowed(x, &a32), narrowed(y, &b32), &mut out);
+                gemm(m, k, n, narrowed(x, &a32), narrowed(y, &b32), &mut out, None);
                 assert!(out.iter().zip(&want).all(|(&o, &w)| f64::from(o) == w), "f32 {m} {k} {n} layouts {at} {bt}");
                 let mut out = vec![f32::NAN; m * n];
-                gemm(m, k, n, narrowed(x, &a16), narrowed(y, &b16), &mut out);
+                gemm(m, k, n, narrowed(x, &a16), narrowed(y, &b16), &mut out, None);
                 assert!(out.iter().zip(&want).all(|(&o, &w)| f64::from(o) == w), "bf16 {m} {k} {n} layouts {at} {bt}");
             }
         }
@@ -98,7 +98,7 @@ fn products_are_the_same_bit_for_bit_on_any_number_of_threads() {
                 let out = std::sync::Mutex::new(vec![0f32; m * n]);
                 with_threads(threads, &|| {
                     let (a, b) = (layouts(&a, m, k)[a_layout], layouts(&b, k, n)[b_layout]);
-                    gemm(m, k, n, a, b, &mut out.lock().unwrap());
+                    gemm(m, k, n, a, b, &mut out.lock().unwrap(), None);
                 });
                 bits(&out.into_inner().unwrap())
             });

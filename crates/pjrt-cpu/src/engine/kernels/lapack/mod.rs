@@ -11,10 +11,9 @@ mod spectral;
 use bytemuck::{cast_slice, cast_slice_mut};
 use num_complex::Complex;
 
-use super::Kernel;
 use super::linalg::Scalar;
+use super::{Context, Kernel};
 use crate::engine::error::RunError;
-use crate::engine::pool::Pool;
 
 pub(crate) type C64 = Complex<f64>;
 
@@ -58,11 +57,12 @@ fn part(bytes: &[u8], index: usize, batch: usize) -> &[u8] {
 }
 
 impl Kernel for Lapack {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Pool) -> Result<(), RunError> {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         // Routines leave results alone that are not asked for, and all of them where they fail.
         outs.iter_mut().for_each(|out| out.fill(0));
         let sizes: Vec<usize> = outs.iter().map(|out| out.len() / self.batch.max(1)).collect();
         for index in 0..self.batch {
+            cx.check()?;
             let ins: Vec<&[u8]> = ins.iter().map(|bytes| part(bytes, index, self.batch)).collect();
             let mut outs: Vec<&mut [u8]> =
                 outs.iter_mut().zip(&sizes).map(|(out, size)| &mut out[index * size..(index + 1) * size]).collect();

@@ -36,6 +36,7 @@ fn prepare<T: Scalar>(t: &mut [T], z: &mut [T], n: usize) {
         &HouseholderProduct { m, n: m, k: m, form: form::<T> },
         bytemuck::cast_slice(&tau),
         bytemuck::cast_slice_mut(&mut q),
+        None,
     );
     for i in 0..m {
         z[(i + 1) * n + 1..(i + 2) * n].copy_from_slice(&q[i * m..(i + 1) * m]);
