@@ -1,5 +1,7 @@
 """JAX finds, uses and loses a plugin by nothing but pip."""
 
+import pytest
+
 DEVICES = "import jax; print(jax.devices())"
 
 
@@ -75,6 +77,26 @@ print(jax.jit(lambda x: x * 3)(jnp.ones(2)), '/jax/compilation_cache/cache_hits'
     assert jax_environment.output(code, **given) == "[3. 3.] False\n"
     assert list(cache.glob("jit__lambda*"))
     assert jax_environment.output(code, **given) == "[3. 3.] True\n"
+
+
+@pytest.mark.parametrize("enabled", ["1", "0"])
+def test_jax_counts_whether_the_persistent_cache_is_used(jax_environment, cpu_wheel, tmp_path, enabled):
+    jax_environment.install(cpu_wheel)
+    code = """
+import jax, jax.numpy as jnp
+from jax._src import monitoring
+seen = []
+monitoring.register_event_listener(lambda event, **_: seen.append(event.split('/')[-1]))
+jax.jit(lambda x: x * 3)(2.0)
+jax.jit(lambda x: x * 5)(2.0)
+print(seen.count('tasks_using_cache'), seen.count('task_disabled_cache'))
+"""
+    given = {
+        "JAX_PLATFORMS": "pjrt_cpu",
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path),
+        "JAX_ENABLE_COMPILATION_CACHE": enabled,
+    }
+    assert jax_environment.output(code, **given) == ("1 0\n" if enabled == "1" else "0 1\n")
 
 
 def test_jit_and_donation(jax_environment, cpu_wheel):

@@ -59,9 +59,30 @@ def compare(before, now):
     return regressions, progress
 
 
-def only_on_reference(now, reference):
-    """Cases that do not pass now, and pass on the reference."""
-    passed = {key for key, record in cases_of(reference).items() if record["outcome"] == "passed"}
+def read_expected(path):
+    """Reads a list of cases that are expected to fail, with the reason of each; raises `ValueError` if it is not one."""
+    try:
+        listed = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        files = listed["expected_failures"]
+        return {(file, case): str(reason) for file, cases in files.items() for case, reason in cases.items()}
+    except (OSError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    except (AttributeError, KeyError, TypeError):
+        raise ValueError(f'{path}: not of the form {{"expected_failures": {{FILE: {{CASE: REASON}}}}}}') from None
+
+
+def compare_with_expected(expected, now):
+    """Cases that fail and are not expected to, with their records; and those that pass although they are expected to fail."""
+    found = cases_of(now)
+    unexpected = {key: record for key, record in found.items() if record["outcome"] in BAD and key not in expected}
+    mended = {key: record for key, record in found.items() if record["outcome"] == "passed" and key in expected}
+    return unexpected, mended
+
+
+def only_on_references(now, references):
+    """Cases that do not pass now, and pass on one of the references at least."""
+    records = [item for reference in references for item in cases_of(reference).items()]
+    passed = {key for key, record in records if record["outcome"] == "passed"}
     return {key: record for key, record in cases_of(now).items() if record["outcome"] in BAD and key in passed}
 
 

@@ -222,16 +222,17 @@ def target_of(options):
     return Target(options.name, variables, options.device_under_test)
 
 
-def reference_of(options):
+def reference_of(reference, options):
     """JAX's own CPU, or another plugin without a package."""
-    if options.reference == "cpu":
+    if reference == "cpu":
         return Target("reference-cpu", {"JAX_PLATFORMS": "cpu", **common_variables(options)}, options.device_under_test)
-    config = options.logs / "reference.json"
+    name = f"reference-{pathlib.Path(reference).stem}"
+    config = options.logs / f"{name}.json"
     config.parent.mkdir(parents=True, exist_ok=True)
-    created = {"cpu_device_count": options.devices} if options.reference_has_device_count else {}
-    config.write_text(json.dumps({"library_path": options.reference, "create_options": created}))
+    created = {"cpu_device_count": options.devices} if reference in options.reference_with_device_count else {}
+    config.write_text(json.dumps({"library_path": reference, "create_options": created}))
     variables = {"PJRT_NAMES_AND_LIBRARY_PATHS": f"reference:{config}", "JAX_PLATFORMS": "reference"}
-    return Target("reference-plugin", {**common_variables(options), **variables}, options.device_under_test)
+    return Target(name, {**common_variables(options), **variables}, options.device_under_test)
 
 
 def variable(text):
@@ -258,8 +259,15 @@ def parse(arguments):
     parser.add_argument("--jobs", type=int, default=1, help="files to run at once (default: %(default)s)")
     parser.add_argument("--output", type=pathlib.Path, required=True, help="the JSON file to write")
     parser.add_argument("--baseline", type=pathlib.Path, help="outcomes of an earlier run to compare with")
-    parser.add_argument("--reference", metavar="cpu|LIBRARY", help="run the cases that did not pass on this, too")
-    parser.add_argument("--reference-has-device-count", action="store_true", help="the reference has XLA's cpu_device_count")
+    parser.add_argument("--expected", type=pathlib.Path, help="a list of cases that are expected to fail")
+    parser.add_argument(
+        "--reference", action="append", default=[], metavar="cpu|LIBRARY",
+        help="run the cases that did not pass on this, too; may be repeated",
+    )
+    parser.add_argument(
+        "--reference-with-device-count", action="append", default=[], metavar="LIBRARY",
+        help="a library among the references that has XLA's option cpu_device_count",
+    )
     parser.add_argument("--python", default=sys.executable, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.filter:
@@ -280,6 +288,10 @@ def main(arguments):
         baseline = outcomes.read(options.baseline)["files"] if options.baseline else None
     except ValueError as error:
         raise SystemExit(f"--baseline {error}") from None
+    try:
+        expected = outcomes.read_expected(options.expected) if options.expected else {}
+    except ValueError as error:
+        raise SystemExit(f"--expected {error}") from None
     now = run_all(target_of(options), [(file, None) for file in files], options)
     if not any(now.values()):
         raise SystemExit("no case ran: the files have none" + (f" that matches --filter {options.filter}" if options.filter else ""))
@@ -299,15 +311,21 @@ def main(arguments):
             names.setdefault(file, []).append(case)
         # A file that could not be imported runs as a whole.
         jobs = [(file, None if IMPORT in names[file.name] else names[file.name]) for file in files if file.name in names]
-        result["reference"] = {"library": options.reference, "files": run_all(reference_of(options), jobs, options)}
+        ran = {reference: run_all(reference_of(reference, options), jobs, options) for reference in options.reference}
+        result["references"] = [{"library": reference, "files": files} for reference, files in ran.items()]
     outcomes.write(options.output, result)
     print(f"\n{outcomes.table(now)}\n")
     print(outcomes.listing("not passed", bad))
-    if "reference" in result:
-        print(outcomes.listing("of these, passed on the reference", outcomes.only_on_reference(now, result["reference"]["files"])))
+    if "references" in result:
+        passed_there = outcomes.only_on_references(now, [reference["files"] for reference in result["references"]])
+        print(outcomes.listing("of these, passed on a reference", passed_there))
+    unexpected, mended = outcomes.compare_with_expected(expected, now)
+    if options.expected:
+        print(outcomes.listing("not passed, and not expected to fail", unexpected))
+        print(outcomes.listing("passed, and expected to fail", mended))
     print(f"outcomes: {options.output}\nlogs: {options.logs}")
     if baseline is None:
-        return 1 if bad else 0
+        return 1 if unexpected else 0
     if options.filter:
         # Cases that the filter left out are not missing.
         matches = re.compile(options.filter).search

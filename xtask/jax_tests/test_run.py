@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import pathlib
 import tempfile
 import unittest
@@ -83,9 +84,33 @@ class RunTest(unittest.TestCase):
     def test_failures_run_on_the_reference(self):
         # A variable of the plugin under test is not one of the reference's.
         _, printed, found = self.run_it("reference", "odd_test", "--filter", "test_0[12]", "--reference", "cpu")
-        ran = found["reference"]["files"]
-        self.assertEqual([(file, list(cases)) for file, cases in ran.items()], [("odd_test.py", ["OddTest.test_02_fails"])])
-        self.assertIn("of these, passed on the reference: 0", printed)
+        (ran,) = found["references"]
+        self.assertEqual(ran["library"], "cpu")
+        self.assertEqual([(file, list(cases)) for file, cases in ran["files"].items()], [("odd_test.py", ["OddTest.test_02_fails"])])
+        self.assertIn("of these, passed on a reference: 0", printed)
+
+    def test_failures_run_on_each_reference(self):
+        names = ["--reference", "cpu", "--reference", "libother.so"]
+        _, _, found = self.run_it("references", "odd_test", "--filter", "test_0[12]", *names)
+        self.assertEqual([reference["library"] for reference in found["references"]], ["cpu", "libother.so"])
+        logs = pathlib.Path(self.folder.name) / "references.logs"
+        self.assertEqual(json.loads((logs / "reference-libother.json").read_text()), {"library_path": "libother.so", "create_options": {}})
+
+    def test_expected_failures_are_not_an_error(self):
+        expected = pathlib.Path(self.folder.name) / "expected.json"
+        cases = {"OddTest.test_01_passes": "it did once", "OddTest.test_02_fails": "one is not two"}
+        expected.write_text(json.dumps({"expected_failures": {"odd_test.py": cases}}))
+        arguments = ["odd_test", "--expected", str(expected), "--filter"]
+        status, printed, _ = self.run_it("listed", *arguments, "test_0[12]")
+        self.assertEqual(status, 0, printed)
+        self.assertIn("not passed, and not expected to fail: 0", printed)
+        self.assertIn("passed, and expected to fail: 1\n  odd_test.py OddTest.test_01_passes", printed)
+        status, printed, _ = self.run_it("unexpected", *arguments, "test_0[128]")
+        self.assertEqual(status, 1, printed)
+        self.assertIn("not passed, and not expected to fail: 1\n  odd_test.py OddTest.test_08_passes_unexpectedly", printed)
+        expected.write_text("[]")
+        with self.assertRaisesRegex(SystemExit, "--expected .*expected.json: not of the form"):
+            self.run_it("wrong", *arguments, "test_01")
 
     def test_what_is_not_there_is_an_error_with_a_remedy(self):
         with self.assertRaisesRegex(SystemExit, "no_such_test.py: no such file"):
@@ -108,8 +133,9 @@ class OutcomesTest(unittest.TestCase):
 
     def test_comparison_with_a_reference(self):
         of = lambda **cases: {"a_test.py": {case: {"outcome": outcome, "reason": ""} for case, outcome in cases.items()}}
-        only = outcomes.only_on_reference(of(a="failed", b="failed", c="passed", d="timeout"), of(a="passed", b="failed", d="skipped"))
-        self.assertEqual(list(only), [("a_test.py", "a")])
+        references = [of(a="passed", b="failed", d="skipped"), of(b="passed", c="passed")]
+        only = outcomes.only_on_references(of(a="failed", b="failed", c="passed", d="timeout"), references)
+        self.assertEqual(list(only), [("a_test.py", "a"), ("a_test.py", "b")])
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ import unittest
 
 
 def short_name(case):
-    """`Class.method`."""
-    return ".".join(case.id().split(".")[-2:])
+    """`Class.method`, without the values of a parameterized case, which may have dots."""
+    return ".".join(case.id().split(" ")[0].split(".")[-2:])
 
 
 def reason_of(error):

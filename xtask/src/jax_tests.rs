@@ -30,11 +30,13 @@ Runs test files of JAX case by case, and survives cases that crash or hang. FILE
   --timeout SECONDS     for one case (default: 120)
   --jobs N              files to run at once (default: 1)
   --reference cpu|xla|FILE
-                        run what did not pass on JAX's own CPU, XLA's CPU plugin or another plugin, too
+                        run what did not pass on JAX's own CPU, XLA's CPU plugin or another plugin, too; may be repeated
+  --expected FILE       a list of cases that are expected to fail (default for the CPU plugin: that of the JAX version in
+                        xtask/jax_tests/expected, if there is one)
   --output FILE         the outcomes as JSON (default: target/jax-tests/outcomes.json); logs lie beside it
   --baseline FILE       the outcomes of an earlier run: lists regressions and progress
 
-Exit status: with --baseline 1 if a case regressed; without, 1 if a case did not pass.
+Exit status: with --baseline 1 if a case regressed; without, 1 if a case did not pass and is not expected to fail.
 ";
 
 /// The options of this module. The runner receives the others unchanged.
@@ -43,9 +45,10 @@ struct Given {
     checkout: PathBuf,
     library: Option<PathBuf>,
     manifest: Option<PathBuf>,
-    reference: Option<String>,
+    references: Vec<String>,
     bare: bool,
     has_output: bool,
+    has_expected: bool,
     rest: Vec<String>,
 }
 
@@ -66,10 +69,11 @@ impl Given {
                 "--jax-checkout" => given.checkout = value()?.into(),
                 "--library" => given.library = Some(value()?.into()),
                 "--manifest" => given.manifest = Some(value()?.into()),
-                "--reference" => given.reference = Some(value()?.to_owned()),
+                "--reference" => given.references.push(value()?.to_owned()),
                 "--bare" => given.bare = true,
                 _ => {
                     given.has_output |= option == "--output";
+                    given.has_expected |= option == "--expected";
                     given.rest.push(arg.to_owned());
                 }
             }
@@ -110,13 +114,17 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
     if !given.bare {
         runner.arg("--package").arg(jax::package_in("jax-tests/package", &library, given.manifest.as_deref())?);
     }
-    match given.reference.as_deref() {
-        Some("xla") => {
-            let newest = PLUGINS.last().ok_or("there is no XLA CPU plugin to download")?;
-            runner.arg("--reference").arg(newest.path()?).arg("--reference-has-device-count");
+    for reference in &given.references {
+        if reference == "xla" {
+            let newest = PLUGINS.last().ok_or("there is no XLA CPU plugin to download")?.path()?;
+            runner.arg("--reference").arg(&newest).arg("--reference-with-device-count").arg(&newest);
+        } else {
+            runner.args(["--reference", reference]);
         }
-        Some(other) => drop(runner.args(["--reference", other])),
-        None => {}
+    }
+    let expected = sh::root().join(format!("xtask/jax_tests/expected/{version}.json"));
+    if given.library.is_none() && !given.has_expected && expected.is_file() {
+        runner.arg("--expected").arg(expected);
     }
     if !given.has_output {
         runner.arg("--output").arg(sh::target().join("jax-tests/outcomes.json"));
@@ -151,12 +159,22 @@ mod tests {
 
     #[test]
     fn arguments_for_the_runner_are_passed_on() {
-        let given =
-            ["--jax-checkout=jax", "array_test", "--bare", "--filter", "^A", "--output=x.json", "--reference", "xla"];
+        let given = [
+            "--jax-checkout=jax",
+            "array_test",
+            "--bare",
+            "--filter",
+            "^A",
+            "--output=x.json",
+            "--reference",
+            "xla",
+            "--reference=cpu",
+        ];
         let given = Given::parse(&given).unwrap();
         assert_eq!(given.rest, ["array_test", "--filter", "^A", "--output=x.json"]);
         assert!(given.bare && given.has_output && given.checkout == Path::new("jax"));
-        assert_eq!(given.reference.as_deref(), Some("xla"));
+        assert_eq!(given.references, ["xla", "cpu"]);
+        assert!(!given.has_expected && Given::parse(&["--jax-checkout=jax", "--expected", "x"]).unwrap().has_expected);
     }
 
     #[test]

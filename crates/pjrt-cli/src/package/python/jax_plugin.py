@@ -190,6 +190,18 @@ def _donate() -> None:
     known.extend(name for name in platform_names() if name not in known)
 
 
+class _KnownToCache:
+    """A client under the name of a platform that JAX's persistent cache supports."""
+
+    platform = "cpu"
+
+    def __init__(self, client: Any):
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
 def _cache() -> None:
     from jax._src import compilation_cache
 
@@ -200,6 +212,9 @@ def _cache() -> None:
     def is_cache_used_here(backend: Any) -> bool:
         if backend.platform not in platform_names():
             return is_cache_used(backend)
+        # JAX counts the processes that use its cache, and those that disabled it. Its answer is kept for the whole process,
+        # so it may be the one for another platform.
+        is_cache_used(_KnownToCache(backend))
         return is_enabled() and getattr(backend, "supports_executable_serialization", True)
 
     compilation_cache.is_cache_used = is_cache_used_here
