@@ -391,14 +391,14 @@ impl Convolution {
                         direct::product(lines, self.share, &source(0, group), &kernel(group), out, to, cx.stop);
                         continue;
                     }
-                    product(lines, p.depth(), self.share, &source(0, group), &kernel(group), out, to, cx.stop);
+                    product((lines, p.depth(), self.share), &source(0, group), &kernel(group), out, to, cx.stop);
                 }
                 return;
             }
             let one = |(index, out): (usize, &mut [T])| {
                 let (image, group) = (index / self.groups, index % self.groups);
                 let to = Out { row: lines, column: 0 };
-                product(self.share, p.depth(), lines, &kernel(group), &source(image, group), out, to, cx.stop);
+                product((self.share, p.depth(), lines), &kernel(group), &source(image, group), out, to, cx.stop);
             };
             let work = work(lines, p.depth(), self.share).saturating_mul(outer * self.groups);
             let tasks: Vec<_> = out.chunks_exact_mut(self.share * lines).enumerate().collect();

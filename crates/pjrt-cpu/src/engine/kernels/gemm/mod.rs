@@ -75,7 +75,7 @@ pub(crate) fn gemm<T: Operand>(
             });
         });
     }
-    product::<T>(m, k, n, &a, &b.transposed(), out, Out { row: n, column: 0 }, stop);
+    product::<T>((m, k, n), &a, &b.transposed(), out, Out { row: n, column: 0 }, stop);
 }
 
 /// One operand's part of a panel, packed by one thread.
@@ -140,9 +140,7 @@ pub(crate) struct Out {
 
 /// The product of any two operands, none of whose extents is zero; `b` is given by its columns.
 pub(crate) fn product<T: Operand>(
-    m: usize,
-    k: usize,
-    n: usize,
+    (m, k, n): (usize, usize, usize),
     a: &impl Lines<T>,
     b: &impl Lines<T>,
     out: &mut [T::Wide],
