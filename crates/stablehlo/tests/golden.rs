@@ -167,7 +167,7 @@ fn tokens_of_foreign_ops_are_tokens() {
     assert_eq!(main.ty(op.regions[0].args[0]), &Type::Token);
     assert_eq!(main.ty(op.results[0]), &Type::Token);
     assert!(ops(main).iter().all(|op| op.kind.name() != "builtin.unrealized_conversion_cast"));
-    // What this crate writes has the type as text.
+    // This crate writes the type as text.
     let written = stablehlo::write(&module, Version(1, 17, 0)).unwrap();
     assert_eq!(stablehlo::parse(written).unwrap().to_string(), module.to_string());
 }

@@ -34,7 +34,7 @@ pub(super) fn of_value(attributes: &Attributes) -> Result<Option<Written>> {
     }
 }
 
-/// Whether GSPMD's annotation says that the op is each device's own.
+/// Whether GSPMD's annotation marks the op as each device's own.
 pub(super) fn is_manual(op: &Op) -> Result<bool> {
     let written = find(&op.attributes, "mhlo.sharding").and_then(text).map(|text| written::tiles(&text)).transpose()?;
     Ok(written == Some(Written::Manual))

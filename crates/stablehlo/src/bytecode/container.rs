@@ -32,7 +32,7 @@ pub(super) const IR_SECTION: u8 = 4;
 pub(super) enum Dialect {
     Builtin,
     Vhlo,
-    /// StableHLO itself, whose types stand beside the artifact's where a foreign op takes them.
+    /// StableHLO itself, whose types appear beside the artifact's as operands of foreign ops.
     Stablehlo,
     Shardy,
     Other,

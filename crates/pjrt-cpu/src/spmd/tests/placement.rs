@@ -48,7 +48,7 @@ fn an_argument_moves_from_one_device_order_to_another() {
     let split = partition(&module(&text), 1, 4).unwrap();
     assert_eq!(split.parameter_shardings, [tiled(&[2, 2], &[3, 2, 1, 0], false)]);
     assert_eq!(split.output_shardings, [tiled(&[2, 1, 2], &[0, 1, 2, 3], true)]);
-    // Parts are exchanged between pairs of devices, and nobody gathers the whole.
+    // Devices exchange parts, and no device gathers the whole value.
     let text = negate(&shardy("reversed", "{\"x\", \"y\"}"), &shardy("turned", "{\"x\"}"), "tensor<4xf32>");
     let got = launch(&text, 1, 4, &parts([&[4.0], &[3.0], &[2.0], &[1.0]], &[1]));
     assert_eq!(numbers(&got), [[-3.0], [-1.0], [-4.0], [-2.0]]);
