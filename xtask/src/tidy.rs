@@ -3,6 +3,7 @@
 mod allowance;
 mod language;
 mod prose;
+mod rooms;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -159,6 +160,7 @@ fn check_file(name: &str, text: &str, faults: &mut Vec<String>) {
     if text.starts_with(GENERATED) {
         return;
     }
+    rooms::check(name, text, faults);
     let lines = text.lines().count();
     if lines > MAX_LINES {
         faults.push(format!("{name}: {lines} lines, more than {MAX_LINES}; split the file"));

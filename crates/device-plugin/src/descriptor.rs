@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::abi::table::entry::contain;
 use crate::capabilities::StablehloRange;
+use crate::contain::contain;
 use crate::diagnostic::{Fault, Faults};
 use crate::{
     Backend, DevicePlugin, Effort, EnvPlan, Environment, Error, Library, Manifest, NamedValue, ProcessTopology,

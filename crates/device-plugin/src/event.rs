@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::abi::table::entry::contain;
+use crate::contain::contain;
 use crate::threads::COMPLETIONS;
 use crate::{Error, ErrorCode, Result};
 

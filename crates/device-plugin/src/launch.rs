@@ -5,7 +5,7 @@ use std::ops::Index;
 use std::sync::Arc;
 
 use crate::abi::lend::output_callbacks::OutputCallbacks;
-use crate::abi::objects::client::buffer::Uses;
+use crate::abi::objects::client::buffer::LaunchArguments;
 use crate::abi::objects::executable::output_list::OutputList;
 use crate::ffi::ExecuteContext;
 use crate::{Backend, Error, HostChannels, Placement, Result, Shape};
@@ -119,7 +119,7 @@ impl ExecuteOptions {
 
 /// The arguments of an execution. `inputs[i]` is the buffer of argument `i`.
 pub struct Inputs<'a, B: Backend> {
-    uses: Uses<'a, B>,
+    uses: LaunchArguments<'a, B>,
 }
 
 /// The outputs of an execution, pushed in order.
@@ -129,12 +129,12 @@ pub struct Outputs<'a, B: Backend> {
 
 impl<'a, B: Backend> Inputs<'a, B> {
     #[inline]
-    pub(crate) fn new(uses: Uses<'a, B>) -> Self {
+    pub(crate) fn new(uses: LaunchArguments<'a, B>) -> Self {
         Self { uses }
     }
 
     #[inline]
-    pub(crate) fn uses(&self) -> &Uses<'a, B> {
+    pub(crate) fn uses(&self) -> &LaunchArguments<'a, B> {
         &self.uses
     }
 

@@ -70,11 +70,13 @@ extern crate self as device_plugin;
 
 #[allow(unsafe_code, reason = "the functions of the C table")]
 pub mod abi;
+mod array_layout;
 mod artifact;
 mod backend;
 pub mod builtin;
 pub mod capabilities;
 mod compile_options;
+mod contain;
 #[allow(unsafe_code, reason = "reads and writes C structs")]
 pub mod describe;
 mod descriptor;

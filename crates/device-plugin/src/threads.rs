@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
-use crate::abi::table::entry::contain;
+use crate::contain::contain;
 
 /// A piece of work. It reports its own errors; a panic ends the piece and not the thread.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;

@@ -113,7 +113,13 @@ mod tests {
         assert!(told("a.py", b"def module(): pass").contains("Python"));
         assert!(told("README.md", b"# A project").contains("not StableHLO"));
         assert!(told("a.bin", b"\x04\x00ML\xefR\x0dStableHLO_v1.0.0\0").contains("jax.export"));
-        for program in [&b"ML\xefR\x0dStableHLO_v1.0.0\0"[..], b"func.func @main()", b"// A comment\n\n  module {}", b"#loc1 = loc(unknown)", b"\x0a\x04main"] {
+        for program in [
+            &b"ML\xefR\x0dStableHLO_v1.0.0\0"[..],
+            b"func.func @main()",
+            b"// A comment\n\n  module {}",
+            b"#loc1 = loc(unknown)",
+            b"\x0a\x04main",
+        ] {
             assert_eq!(not_a_program(Path::new("a"), program), None);
         }
     }

@@ -1,4 +1,4 @@
-//! The ledger and the count of clients under a model checker, which runs every interleaving of a few threads, and every
+//! The domain and the count of clients under a model checker, which runs every interleaving of a few threads, and every
 //! value a load may see.
 //!
 //! `src/abi/reclaim/hazard.rs` and `src/abi/reclaim/refcount.rs` are built here as they are, with the checker's atomics, locks and
@@ -24,14 +24,12 @@ mod abi {
         pub mod refcount;
         pub mod sync;
     }
+}
 
-    pub mod objects {
-        pub mod owned_arrays {
-            /// Destructors of these tests do not panic.
-            pub fn drop_contained<T>(value: T) {
-                drop(value);
-            }
-        }
+mod contain {
+    /// Destructors of these tests do not panic.
+    pub fn drop_contained<T>(value: T) {
+        drop(value);
     }
 }
 
@@ -39,8 +37,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Counter;
 use std::sync::atomic::Ordering::SeqCst;
 
-use abi::reclaim::hazard::{Ledger, settle};
-use abi::reclaim::refcount::{Accounted, Link, Ref};
+use abi::reclaim::hazard::{HazardDomain, free_unused};
+use abi::reclaim::refcount::{OwnerRef, Reclaimed, Ref};
 use loom::cell::UnsafeCell;
 use loom::thread;
 
@@ -57,10 +55,10 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) -> usize 
     count.load(SeqCst)
 }
 
-/// Something with a ledger, as a client is.
+/// Something with a domain, as a client is.
 struct Thing {
     ends: Arc<Counter>,
-    ledger: Arc<Ledger>,
+    domain: Arc<HazardDomain>,
     /// Touched as it is used and freed, so that the checker sees both.
     value: UnsafeCell<u32>,
 }
@@ -72,9 +70,9 @@ impl Drop for Thing {
     }
 }
 
-impl Accounted for Thing {
-    fn ledger(&self) -> &Arc<Ledger> {
-        &self.ledger
+impl Reclaimed for Thing {
+    fn domain(&self) -> &Arc<HazardDomain> {
+        &self.domain
     }
 }
 
@@ -82,14 +80,14 @@ unsafe impl Sync for Thing {}
 
 fn thing() -> (Arc<Counter>, Ref<Thing>) {
     let ends = Arc::new(Counter::new(0));
-    let thing = Thing { ends: Arc::clone(&ends), ledger: Ledger::new(), value: UnsafeCell::new(1) };
+    let thing = Thing { ends: Arc::clone(&ends), domain: HazardDomain::new(), value: UnsafeCell::new(1) };
     (ends, Ref::new(thing))
 }
 
-fn outputs<const N: usize>(thing: &Ref<Thing>) -> [Link<Thing>; N] {
-    let pin = thing.ledger().pin(0);
-    pin.make(N);
-    std::array::from_fn(|_| unsafe { thing.link_output() })
+fn outputs<const N: usize>(thing: &Ref<Thing>) -> [OwnerRef<Thing>; N] {
+    let guard = thing.domain().protect(0);
+    guard.add_outputs(N);
+    std::array::from_fn(|_| unsafe { thing.output_ref() })
 }
 
 fn touch(thing: &Thing) {
@@ -113,22 +111,22 @@ impl Buffer {
     }
 
     /// Shows that it is used, looks whether it is deleted, and uses it.
-    fn execute(&self, ledger: &Arc<Ledger>) -> bool {
-        let pin = ledger.pin(0b100);
+    fn execute(&self, domain: &Arc<HazardDomain>) -> bool {
+        let guard = domain.protect(0b100);
         let usable = self.state.load(SeqCst) & DELETED == 0;
         if usable {
             self.value.with(|value| assert_eq!(unsafe { *value }, Some(7)));
         }
-        drop(pin);
+        drop(guard);
         usable
     }
 
     /// Deletes it, looks whether it is used, and drops the value if not.
-    fn delete(&self, ledger: &Arc<Ledger>) -> bool {
+    fn delete(&self, domain: &Arc<HazardDomain>) -> bool {
         if self.state.compare_exchange(0, DELETED, SeqCst, SeqCst).is_err() {
             return false;
         }
-        let unused = !ledger.is_used(0b100, None);
+        let unused = !domain.is_protected(0b100, None);
         if unused {
             self.value.with_mut(|value| unsafe { *value = None });
         }
@@ -139,10 +137,10 @@ impl Buffer {
 #[test]
 fn a_value_is_not_dropped_while_an_execution_uses_it() {
     let count = check(3, || {
-        let (ledger, buffer) = (Ledger::new(), Arc::new(Buffer::new()));
-        let other = (Arc::clone(&ledger), Arc::clone(&buffer));
+        let (domain, buffer) = (HazardDomain::new(), Arc::new(Buffer::new()));
+        let other = (Arc::clone(&domain), Arc::clone(&buffer));
         let execution = thread::spawn(move || other.1.execute(&other.0));
-        buffer.delete(&ledger);
+        buffer.delete(&domain);
         execution.join().unwrap();
     });
     assert!(count > 3, "{count}");
@@ -151,17 +149,17 @@ fn a_value_is_not_dropped_while_an_execution_uses_it() {
 #[test]
 fn two_executions_and_a_deletion() {
     check(2, || {
-        let (ledger, buffer) = (Ledger::new(), Arc::new(Buffer::new()));
+        let (domain, buffer) = (HazardDomain::new(), Arc::new(Buffer::new()));
         let threads = [(); 2].map(|()| {
-            let (ledger, buffer) = (Arc::clone(&ledger), Arc::clone(&buffer));
+            let (domain, buffer) = (Arc::clone(&domain), Arc::clone(&buffer));
             thread::spawn(move || {
                 // The second time with a page that is there already.
-                let first = buffer.execute(&ledger);
-                let second = buffer.execute(&ledger);
+                let first = buffer.execute(&domain);
+                let second = buffer.execute(&domain);
                 assert!(first || !second, "a deleted buffer was used");
             })
         });
-        buffer.delete(&ledger);
+        buffer.delete(&domain);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
@@ -169,10 +167,10 @@ fn two_executions_and_a_deletion() {
 #[test]
 fn one_of_two_takes_the_value() {
     check(2, || {
-        let (ledger, buffer) = (Ledger::new(), Arc::new(Buffer::new()));
-        let other = (Arc::clone(&ledger), Arc::clone(&buffer));
+        let (domain, buffer) = (HazardDomain::new(), Arc::new(Buffer::new()));
+        let other = (Arc::clone(&domain), Arc::clone(&buffer));
         let deletion = thread::spawn(move || other.1.delete(&other.0));
-        let own = buffer.delete(&ledger);
+        let own = buffer.delete(&domain);
         assert_ne!(own, deletion.join().unwrap());
     });
 }
@@ -191,7 +189,7 @@ fn the_last_of_references_and_outputs_frees_once() {
         drop(first);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         // Whoever was overlooked is found by the next client.
-        settle();
+        free_unused();
         assert_eq!(ends.load(SeqCst), 1);
     });
     assert!(count > 10, "{count}");
@@ -210,7 +208,7 @@ fn references_made_through_an_output_count() {
         });
         drop(first);
         thread.join().unwrap();
-        settle();
+        free_unused();
         assert_eq!(ends.load(SeqCst), 1);
     });
 }
@@ -221,11 +219,11 @@ fn an_output_that_was_given_back_is_not_waited_for() {
         let (ends, first) = thing();
         let other = first.share();
         let thread = thread::spawn(move || {
-            let pin = other.ledger().pin(0);
-            pin.make(2);
-            let output = unsafe { other.link_output() };
-            pin.unmade(1);
-            drop(pin);
+            let guard = other.domain().protect(0);
+            guard.add_outputs(2);
+            let output = unsafe { other.output_ref() };
+            guard.remove_outputs(1);
+            drop(guard);
             drop(other);
             touch(&output);
             drop(output);
@@ -233,7 +231,7 @@ fn an_output_that_was_given_back_is_not_waited_for() {
         touch(&first);
         drop(first);
         thread.join().unwrap();
-        settle();
+        free_unused();
         assert_eq!(ends.load(SeqCst), 1);
     });
 }
@@ -252,12 +250,12 @@ fn threads_that_end_leave_their_pages() {
         let [output] = two.join().unwrap();
         touch(&output);
         drop(output);
-        settle();
+        free_unused();
         assert_eq!(ends.load(SeqCst), 1);
     });
 }
 
-/// A thread that ends looks at the ledgers it wrote. One that goes on, as those of frameworks do, and the one that drops
+/// A thread that ends looks at the domains that it used. One that goes on, as those of frameworks do, and the one that drops
 /// the last reference may each miss what the other wrote last: then the client is on the list of those that linger.
 #[test]
 fn a_client_overlooked_by_threads_that_go_on_is_found() {
@@ -278,7 +276,7 @@ fn a_client_overlooked_by_threads_that_go_on_is_found() {
         if ends.load(SeqCst) == 0 {
             count.fetch_add(1, SeqCst);
         }
-        settle();
+        free_unused();
         assert_eq!(ends.load(SeqCst), 1, "nobody found it");
         end.send(()).unwrap();
         thread.join().unwrap();

@@ -14,9 +14,10 @@ entries! {
         Ok(())
     }
 
+    #[destroys]
     PJRT_ExecuteContext_Destroy(args) {
         if !args.context.is_null() {
-            // SAFETY: V2, this came from the box above and is given up. An execution has a clone.
+            // SAFETY: V2 (handles), this came from the box above and is given up. An execution has a clone.
             drop(unsafe { Box::from_raw(args.context.cast::<ExecuteContext>()) });
         }
         Ok(())

@@ -1,40 +1,24 @@
 //! The FFI extension: custom calls that frameworks register, and user data for them.
 
-use pjrt_sys::{AbiStruct, Extension, PJRT_Extension_Base, PJRT_FFI_Extension, extension_slot};
-
-use crate::abi::extensions::raw_buffers;
-use crate::abi::table::entry::{Shim, entries, entry};
+use crate::abi::extensions::extension_chain::extension;
+use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::ffi::{ForeignHandler, Handler, Registry, UserData};
-use crate::{Backend, DevicePlugin, Error};
+use crate::{Backend, Error};
 
-/// Where the extension lies, or the next one where the backend does not offer it.
-pub(crate) const fn pointer<P: DevicePlugin>() -> *mut PJRT_Extension_Base {
-    struct Constant<P>(std::marker::PhantomData<P>);
-    impl<P: DevicePlugin> Constant<P> {
-        const EXTENSION: &'static PJRT_FFI_Extension = &PJRT_FFI_Extension {
-            base: PJRT_Extension_Base {
-                struct_size: PJRT_FFI_Extension::STRUCT_SIZE,
-                type_: PJRT_FFI_Extension::TYPE,
-                next: raw_buffers::pointer::<P>(),
-            },
-            type_register: Some(entry::<Shim<P>, extension_slot::PJRT_FFI_Type_Register>),
-            user_data_add: Some(entry::<Shim<P>, extension_slot::PJRT_FFI_UserData_Add>),
-            register_handler: Some(entry::<Shim<P>, extension_slot::PJRT_FFI_Register_Handler>),
-        };
-    }
-    if !P::Backend::EXTENSIONS.ffi {
-        return raw_buffers::pointer::<P>();
-    }
-    let pointer: *const PJRT_FFI_Extension = Constant::<P>::EXTENSION;
-    pointer.cast_mut().cast()
+extension! {
+    /// Offered if the backend runs custom calls.
+    Ffi = PJRT_FFI_Extension if P::Backend::EXTENSIONS.ffi;
+    type_register: PJRT_FFI_Type_Register,
+    user_data_add: PJRT_FFI_UserData_Add,
+    register_handler: PJRT_FFI_Register_Handler,
 }
 
 entries! {
     in extension_slot;
 
     PJRT_FFI_Type_Register(args) {
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let name = unsafe { ffi_read::text(args.type_name, args.type_name_size, "type_name") }?;
         // The functions of `type_info` are for data that the plugin would own; user data stays the framework's.
         let id = Some(args.type_id).filter(|id| *id != 0);
@@ -48,9 +32,9 @@ entries! {
     }
 
     PJRT_FFI_Register_Handler(args) {
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let target = unsafe { ffi_read::text(args.target_name, args.target_name_size, "target_name") }?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let platform = unsafe { ffi_read::text(args.platform_name, args.platform_name_size, "platform_name") }?;
         if args.handler.is_null() {
             return Err(Error::argument(format!("handler of {target:?} is null")));

@@ -17,7 +17,7 @@ struct ForeignError {
     message: std::ffi::CString,
 }
 
-/// A function of arguments that nobody looks at.
+/// A function whose arguments are not read.
 type Function = extern "C" fn(*const c_void) -> *mut ForeignError;
 
 #[repr(C)]
@@ -75,34 +75,34 @@ struct ErrorArgs {
 }
 
 extern "C" fn error_create(args: *const CreateArgs) -> *mut ForeignError {
-    // SAFETY: V1.
+    // SAFETY: V1 (argument structs).
     let message = unsafe { (*args).message };
-    // SAFETY: V1.
+    // SAFETY: V1 (argument structs).
     let code = unsafe { (*args).code };
     #[expect(clippy::disallowed_methods, reason = "this interface has no length")]
     let message = if message.is_null() {
         c"".to_owned()
     } else {
-        // SAFETY: V3; the message ends with a zero.
+        // SAFETY: V3 (arrays and text); the message ends with a zero.
         unsafe { CStr::from_ptr(message) }.to_owned()
     };
     Box::into_raw(Box::new(ForeignError { code, message }))
 }
 
 extern "C" fn error_get_message(args: *mut ErrorArgs) {
-    // SAFETY: V1.
+    // SAFETY: V1 (argument structs).
     let error = unsafe { (*args).error };
-    // SAFETY: V2, V5: an error of this interface is a boxed ForeignError.
+    // SAFETY: V2 (handles), V5 (opaque types): an error of this interface is a boxed ForeignError.
     let message = unsafe { (*error).message.as_ptr() };
-    // SAFETY: V1.
+    // SAFETY: V1 (argument structs).
     unsafe { (*args).message = message };
 }
 
 extern "C" fn error_destroy(args: *mut ErrorArgs) {
-    // SAFETY: V1.
+    // SAFETY: V1 (argument structs).
     let error = unsafe { (*args).error };
     if !error.is_null() {
-        // SAFETY: V2, V5: it was boxed, and nobody uses it afterwards.
+        // SAFETY: V2 (handles), V5 (opaque types): it was boxed, and nobody uses it afterwards.
         drop(unsafe { Box::from_raw(error) });
     }
 }
@@ -309,7 +309,7 @@ impl Arena {
                 Error::unimplemented(format!("a custom call in C with an array of {}", shape.element_type))
             })?;
             let alignment = alignment(shape.element_type);
-            // Nobody follows the address of an empty array.
+            // The address of an empty array is not read.
             if shape.host_size() != Some(0) && !data.addr().is_multiple_of(alignment) {
                 return Err(Error::invalid_argument(format!(
                     "{kind} {index} of a custom call in C is {shape} at an address that is not a multiple of \
@@ -414,7 +414,7 @@ pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
         future: ptr::null(),
     };
     let handler = ptr::with_exposed_provenance::<()>(address);
-    // SAFETY: V4: a framework registered it as a function of this type.
+    // SAFETY: V4 (callbacks): a framework registered it as a function of this type.
     #[expect(clippy::disallowed_methods, reason = "an address that is a function")]
     let handler = unsafe { std::mem::transmute::<*const (), XlaHandler>(handler) };
     let error = handler(&raw mut frame);
@@ -422,7 +422,7 @@ pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: V2, V5: handlers make errors by this interface only, and give this one away.
+    // SAFETY: V2 (handles), V5 (opaque types): handlers make errors by this interface only, and give this one away.
     let error = unsafe { Box::from_raw(error) };
     Err(Error::new(ErrorCode::from_raw(error.code), error.message.to_string_lossy().into_owned()))
 }

@@ -1,6 +1,7 @@
 //! The extensions of the table: one file each.
 
 pub(crate) mod execute_context;
+pub(crate) mod extension_chain;
 pub(crate) mod ffi;
 pub(crate) mod foreign_handler;
 pub(crate) mod layouts;

@@ -1,15 +1,17 @@
 //! The profiler extension: a table of its own, with errors of its own.
 
+use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pjrt_sys::*;
 
-use crate::abi::extensions::streams;
-use crate::abi::objects::error::{ErrorHandle, into_raw};
-use crate::abi::table::entry::{Entry, Outcome, Shim, contain, entry};
-use crate::abi::table::ffi_read::{self, handle, handles};
+use crate::abi::extensions::extension_chain::{Link, base};
+use crate::abi::table::entry::{Outcome, Shim, entries, entry};
+use crate::abi::table::error_handle::{ErrorHandle, into_raw};
+use crate::abi::table::ffi_read::{self, handles};
+use crate::contain::contain;
 use crate::profiler::{self, Recording};
 use crate::{Backend, DevicePlugin, Error, Result};
 
@@ -96,40 +98,38 @@ functions! {
 /// least this.
 const ANNOUNCED: usize = offset_of!(PLUGIN_Profiler_Api, consume);
 
-/// Where the extension lies, or the next one where the backend does not offer it.
-pub(crate) const fn pointer<P: DevicePlugin>() -> *mut PJRT_Extension_Base {
-    struct Constant<P>(std::marker::PhantomData<P>);
-    impl<P: DevicePlugin> Constant<P> {
-        const TABLE: &'static PLUGIN_Profiler_Api = &PLUGIN_Profiler_Api {
-            struct_size: ANNOUNCED,
-            priv_: null_mut(),
-            error_destroy: Some(entry::<Shim<P>, function::Error_Destroy>),
-            error_message: Some(entry::<Shim<P>, function::Error_Message>),
-            error_get_code: Some(entry::<Shim<P>, function::Error_GetCode>),
-            create: Some(entry::<Shim<P>, function::Create>),
-            destroy: Some(entry::<Shim<P>, function::Destroy>),
-            start: Some(entry::<Shim<P>, function::Start>),
-            stop: Some(entry::<Shim<P>, function::Stop>),
-            collect_data: Some(entry::<Shim<P>, function::CollectData>),
-            consume: Some(entry::<Shim<P>, function::Consume>),
-            consume_result_destroy: Some(entry::<Shim<P>, function::ConsumeResult_Destroy>),
-            serialize: Some(entry::<Shim<P>, function::Serialize>),
-        };
-        const EXTENSION: &'static PJRT_Profiler_Extension = &PJRT_Profiler_Extension {
-            base: PJRT_Extension_Base {
-                struct_size: PJRT_Profiler_Extension::STRUCT_SIZE,
-                type_: PJRT_Profiler_Extension::TYPE,
-                next: streams::pointer::<P>(),
-            },
-            profiler_api: (&raw const *Self::TABLE).cast_mut(),
-            traceme_context_id: 0,
-        };
-    }
-    if P::Backend::EXTENSIONS.profiler.is_none() {
-        return streams::pointer::<P>();
-    }
-    let pointer: *const PJRT_Profiler_Extension = Constant::<P>::EXTENSION;
-    pointer.cast_mut().cast()
+/// Offered if the backend has a profiler.
+pub(crate) struct Profile<P, Next>(PhantomData<(P, Next)>);
+
+impl<P: DevicePlugin, Next: Link> Profile<P, Next> {
+    const TABLE: &'static PLUGIN_Profiler_Api = &PLUGIN_Profiler_Api {
+        struct_size: ANNOUNCED,
+        priv_: null_mut(),
+        error_destroy: Some(entry::<Shim<P>, function::Error_Destroy>),
+        error_message: Some(entry::<Shim<P>, function::Error_Message>),
+        error_get_code: Some(entry::<Shim<P>, function::Error_GetCode>),
+        create: Some(entry::<Shim<P>, function::Create>),
+        destroy: Some(entry::<Shim<P>, function::Destroy>),
+        start: Some(entry::<Shim<P>, function::Start>),
+        stop: Some(entry::<Shim<P>, function::Stop>),
+        collect_data: Some(entry::<Shim<P>, function::CollectData>),
+        consume: Some(entry::<Shim<P>, function::Consume>),
+        consume_result_destroy: Some(entry::<Shim<P>, function::ConsumeResult_Destroy>),
+        serialize: Some(entry::<Shim<P>, function::Serialize>),
+    };
+    const EXTENSION: &'static PJRT_Profiler_Extension = &PJRT_Profiler_Extension {
+        base: base::<PJRT_Profiler_Extension>(Next::POINTER),
+        profiler_api: (&raw const *Self::TABLE).cast_mut(),
+        traceme_context_id: 0,
+    };
+}
+
+impl<P: DevicePlugin, Next: Link> Link for Profile<P, Next> {
+    const POINTER: *mut PJRT_Extension_Base = if P::Backend::EXTENSIONS.profiler.is_some() {
+        (&raw const *Self::EXTENSION).cast_mut().cast()
+    } else {
+        Next::POINTER
+    };
 }
 
 impl Profiler {
@@ -172,59 +172,41 @@ fn not_stopped(phase: &Phase) -> Error {
     })
 }
 
-impl<P: DevicePlugin> Entry<function::Error_Destroy> for Shim<P> {
-    const PLUGIN: &'static str = P::NAME;
+entries! {
+    in [function] with [fixed_size];
 
-    unsafe fn call(args: &mut PLUGIN_Profiler_Error_Destroy_Args) -> Result<()> {
+    #[destroys]
+    Error_Destroy(args) {
         if !args.error.is_null() {
-            // SAFETY: V2, errors are such boxes, and this one is given up.
+            // SAFETY: V2 (handles), errors are such boxes, and this one is given up.
             drop(unsafe { Box::from_raw(args.error.cast::<ErrorHandle>()) });
         }
         Ok(())
     }
-}
 
-impl<P: DevicePlugin> Entry<function::Error_Message> for Shim<P> {
-    const PLUGIN: &'static str = P::NAME;
-
-    unsafe fn call(args: &mut PLUGIN_Profiler_Error_Message_Args) -> Result<()> {
-        // SAFETY: V2.
-        let error = unsafe { handle::<P, _>(args.error, "error") }?;
+    Error_Message(args, error) {
         args.message = error.error.message().as_ptr().cast();
         args.message_size = error.error.message().len();
         Ok(())
     }
-}
 
-impl<P: DevicePlugin> Entry<function::Error_GetCode> for Shim<P> {
-    const PLUGIN: &'static str = P::NAME;
-
-    unsafe fn call(args: &mut PLUGIN_Profiler_Error_GetCode_Args) -> Result<()> {
-        // SAFETY: V2.
-        let error = unsafe { handle::<P, _>(args.error, "error") }?;
+    Error_GetCode(args, error) {
         args.code = error.error.code().as_raw().cast_signed();
         Ok(())
     }
-}
 
-impl<P: DevicePlugin> Entry<function::Create> for Shim<P> {
-    const PLUGIN: &'static str = P::NAME;
-
-    unsafe fn call(args: &mut PLUGIN_Profiler_Create_Args) -> Result<()> {
-        // SAFETY: V3.
+    Create(args) {
+        // SAFETY: V3 (arrays and text).
         let options = unsafe { ffi_read::slice(args.options.cast::<u8>(), args.options_size, "options") }?.to_vec();
         let profiler = Profiler(Mutex::new(State { options, phase: Phase::Idle }));
         args.profiler = Box::into_raw(Box::new(profiler)).cast();
         Ok(())
     }
-}
 
-impl<P: DevicePlugin> Entry<function::Destroy> for Shim<P> {
-    const PLUGIN: &'static str = P::NAME;
-
-    unsafe fn call(args: &mut PLUGIN_Profiler_Destroy_Args) -> Result<()> {
+    #[destroys]
+    Destroy(args) {
         let Some(profiler) = NonNull::new(args.profiler.cast::<Profiler>()) else { return Ok(()) };
-        // SAFETY: V2, this came from the box of `Create` and is given up.
+        // SAFETY: V2 (handles), this came from the box of `Create` and is given up.
         let profiler = unsafe { Box::from_raw(profiler.as_ptr()) };
         let running = matches!(profiler.state().phase, Phase::Running);
         if running && let Err(error) = profiler.stop::<P>() {
@@ -234,32 +216,16 @@ impl<P: DevicePlugin> Entry<function::Destroy> for Shim<P> {
         }
         Ok(())
     }
-}
 
-impl<P: DevicePlugin> Entry<function::Start> for Shim<P> {
-    const PLUGIN: &'static str = P::NAME;
-
-    unsafe fn call(args: &mut PLUGIN_Profiler_Start_Args) -> Result<()> {
-        // SAFETY: V2.
-        unsafe { handle::<P, _>(args.profiler, "profiler") }?.start::<P>()
+    Start(args, profiler) {
+        profiler.start::<P>()
     }
-}
 
-impl<P: DevicePlugin> Entry<function::Stop> for Shim<P> {
-    const PLUGIN: &'static str = P::NAME;
-
-    unsafe fn call(args: &mut PLUGIN_Profiler_Stop_Args) -> Result<()> {
-        // SAFETY: V2.
-        unsafe { handle::<P, _>(args.profiler, "profiler") }?.stop::<P>()
+    Stop(args, profiler) {
+        profiler.stop::<P>()
     }
-}
 
-impl<P: DevicePlugin> Entry<function::CollectData> for Shim<P> {
-    const PLUGIN: &'static str = P::NAME;
-
-    unsafe fn call(args: &mut PLUGIN_Profiler_CollectData_Args) -> Result<()> {
-        // SAFETY: V2.
-        let profiler = unsafe { handle::<P, _>(args.profiler, "profiler") }?;
+    CollectData(args, profiler) {
         let state = profiler.state();
         let Phase::Stopped(space) = &state.phase else { return Err(not_stopped(&state.phase)) };
         args.buffer_size_in_bytes = space.len();
@@ -267,46 +233,31 @@ impl<P: DevicePlugin> Entry<function::CollectData> for Shim<P> {
             // The header tells the framework to come again with memory of its own; JAX reads the plugin's instead.
             args.buffer = space.as_ptr().cast_mut();
         } else if args.buffer.cast_const() != space.as_ptr() {
-            // SAFETY: V3, a buffer of the size that an earlier call gave, which stays what it was.
+            // SAFETY: V3 (arrays and text), a buffer of the size that an earlier call gave, which stays what it was.
             unsafe { ffi_read::slice_mut(args.buffer, space.len(), "buffer") }?.copy_from_slice(space);
         }
         Ok(())
     }
-}
 
-impl<P: DevicePlugin> Entry<function::Consume> for Shim<P> {
-    const PLUGIN: &'static str = P::NAME;
-
-    unsafe fn call(args: &mut PLUGIN_Profiler_Consume_Args) -> Result<()> {
-        // SAFETY: V2.
-        let profiler = unsafe { handle::<P, _>(args.profiler, "profiler") }?;
+    Consume(args, profiler) {
         let mut state = profiler.state();
         let Phase::Stopped(space) = &mut state.phase else { return Err(not_stopped(&state.phase)) };
         args.result = Box::into_raw(Box::new(Consumed(std::mem::take(space)))).cast();
         Ok(())
     }
-}
 
-impl<P: DevicePlugin> Entry<function::ConsumeResult_Destroy> for Shim<P> {
-    const PLUGIN: &'static str = P::NAME;
-
-    unsafe fn call(args: &mut PLUGIN_Profiler_ConsumeResult_Destroy_Args) -> Result<()> {
+    #[destroys]
+    ConsumeResult_Destroy(args) {
         if !args.consume_result.is_null() {
-            // SAFETY: V2, this came from the box of `Consume` and is given up.
+            // SAFETY: V2 (handles), this came from the box of `Consume` and is given up.
             drop(unsafe { Box::from_raw(args.consume_result.cast::<Consumed>()) });
         }
         Ok(())
     }
-}
 
-impl<P: DevicePlugin> Entry<function::Serialize> for Shim<P> {
-    const PLUGIN: &'static str = P::NAME;
-
-    unsafe fn call(args: &mut PLUGIN_Profiler_Serialize_Args) -> Result<()> {
-        // SAFETY: V2.
-        let consumed = unsafe { handle::<P, _>(args.consume_result, "consume_result") }?;
-        args.serialized_bytes = consumed.0.as_ptr();
-        args.serialized_size = consumed.0.len();
+    Serialize(args, consume_result) {
+        args.serialized_bytes = consume_result.0.as_ptr();
+        args.serialized_size = consume_result.0.len();
         Ok(())
     }
 }

@@ -1,24 +1,22 @@
-//! The raw buffer extension: buffers as bytes, whoever owns them.
+//! The raw buffer extension: access to the bytes of buffers.
 
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::{NonNull, null, null_mut};
 
-use pjrt_sys::{
-    AbiStruct, Extension, PJRT_Extension_Base, PJRT_RawBuffer, PJRT_RawBuffer_Extension, Slot, extension_slot,
-};
+use pjrt_sys::{PJRT_RawBuffer, Slot, extension_slot};
 
-use crate::abi::extensions::shardings;
+use crate::abi::extensions::extension_chain::extension;
+use crate::abi::lend::destination::Destination;
 use crate::abi::objects::client::buffer::{BufferHandle, Value};
 use crate::abi::objects::client::state::Client;
-use crate::abi::objects::client::transfer::Destination;
-use crate::abi::objects::event::into_raw;
-use crate::abi::objects::owned_arrays::drop_contained;
 use crate::abi::reclaim::refcount::Ref;
-use crate::abi::table::entry::{Shim, contain, entries, entry};
+use crate::abi::table::entry::entries;
+use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read::{self, handles};
+use crate::contain::{contain, drop_contained};
 use crate::extensions::RawBufferFunctions;
-use crate::{Backend, DevicePlugin, Error, Event, Placement, Result};
+use crate::{Backend, Error, Event, Placement, Result};
 
 /// What a `PJRT_RawBuffer*` points to: an alias of a buffer, which outlives it.
 #[repr(C)]
@@ -39,38 +37,16 @@ handles! {
     PJRT_RawBuffer => RawBuffer<P::Backend>;
 }
 
-/// Where the extension lies, or the next one where the backend does not offer it.
-pub(crate) const fn pointer<P: DevicePlugin>() -> *mut PJRT_Extension_Base {
-    struct Constant<P>(std::marker::PhantomData<P>);
-    impl<P: DevicePlugin> Constant<P> {
-        const EXTENSION: &'static PJRT_RawBuffer_Extension = &PJRT_RawBuffer_Extension {
-            base: PJRT_Extension_Base {
-                struct_size: PJRT_RawBuffer_Extension::STRUCT_SIZE,
-                type_: PJRT_RawBuffer_Extension::TYPE,
-                next: shardings::pointer::<P>(),
-            },
-            PJRT_RawBuffer_CreateRawAliasOfBuffer: Some(
-                entry::<Shim<P>, extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>,
-            ),
-            PJRT_RawBuffer_Destroy: Some(entry::<Shim<P>, extension_slot::PJRT_RawBuffer_Destroy>),
-            PJRT_RawBuffer_GetOnDeviceSizeInBytes: Some(
-                entry::<Shim<P>, extension_slot::PJRT_RawBuffer_GetOnDeviceSizeInBytes>,
-            ),
-            PJRT_RawBuffer_GetMemorySpace: Some(entry::<Shim<P>, extension_slot::PJRT_RawBuffer_GetMemorySpace>),
-            PJRT_RawBuffer_CopyRawHostToDevice: Some(
-                entry::<Shim<P>, extension_slot::PJRT_RawBuffer_CopyRawHostToDevice>,
-            ),
-            PJRT_RawBuffer_CopyRawDeviceToHost: Some(
-                entry::<Shim<P>, extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>,
-            ),
-            PJRT_RawBuffer_GetHostPointer: Some(entry::<Shim<P>, extension_slot::PJRT_RawBuffer_GetHostPointer>),
-        };
-    }
-    if P::Backend::EXTENSIONS.raw_buffers.is_none() {
-        return shardings::pointer::<P>();
-    }
-    let pointer: *const PJRT_RawBuffer_Extension = Constant::<P>::EXTENSION;
-    pointer.cast_mut().cast()
+extension! {
+    /// Offered if the backend gives access to the bytes of buffers.
+    RawBuffers = PJRT_RawBuffer_Extension if P::Backend::EXTENSIONS.raw_buffers.is_some();
+    PJRT_RawBuffer_CreateRawAliasOfBuffer: PJRT_RawBuffer_CreateRawAliasOfBuffer,
+    PJRT_RawBuffer_Destroy: PJRT_RawBuffer_Destroy,
+    PJRT_RawBuffer_GetOnDeviceSizeInBytes: PJRT_RawBuffer_GetOnDeviceSizeInBytes,
+    PJRT_RawBuffer_GetMemorySpace: PJRT_RawBuffer_GetMemorySpace,
+    PJRT_RawBuffer_CopyRawHostToDevice: PJRT_RawBuffer_CopyRawHostToDevice,
+    PJRT_RawBuffer_CopyRawDeviceToHost: PJRT_RawBuffer_CopyRawDeviceToHost,
+    PJRT_RawBuffer_GetHostPointer: PJRT_RawBuffer_GetHostPointer,
 }
 
 fn functions<B: Backend>() -> Result<RawBufferFunctions<B>> {
@@ -145,7 +121,7 @@ struct Source {
     size: usize,
 }
 
-// SAFETY: V3, the memory is readable until the event, on whatever thread.
+// SAFETY: V3 (arrays and text), the memory is readable until the event, on whatever thread.
 unsafe impl Send for Source {}
 
 impl Source {
@@ -183,9 +159,10 @@ entries! {
         Ok(())
     }
 
+    #[destroys]
     PJRT_RawBuffer_Destroy(args) {
         if let Some(alias) = NonNull::new(args.buffer.cast::<RawBuffer<P::Backend>>()) {
-            // SAFETY: V2, this came from the box above and is given up.
+            // SAFETY: V2 (handles), this came from the box above and is given up.
             drop_contained(unsafe { Box::from_raw(alias.as_ptr()) });
         }
         Ok(())
@@ -212,6 +189,7 @@ entries! {
         Ok(())
     }
 
+    #[traced]
     PJRT_RawBuffer_CopyRawHostToDevice(args, buffer) {
         let buffer: &RawBuffer<P::Backend> = buffer;
         let range = buffer.range(args.offset, args.transfer_size)?;
@@ -221,21 +199,22 @@ entries! {
         args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawHostToDevice>(&range.clone(), move |backend, value| {
             // The whole source moves to the thread that copies.
             let from = from;
-            // SAFETY: V3, the event of the call is completed after this.
+            // SAFETY: V3 (arrays and text), the event of the call is completed after this.
             write(backend, value, range.start, unsafe { from.slice() }?)
         }));
         Ok(())
     }
 
+    #[traced]
     PJRT_RawBuffer_CopyRawDeviceToHost(args, buffer) {
         let buffer: &RawBuffer<P::Backend> = buffer;
         let range = buffer.range(args.offset, args.transfer_size)?;
         expect_memory(args.dst, &range, "dst")?;
         let read = functions::<P::Backend>()?.read;
-        // SAFETY: V3, until the event of the call.
+        // SAFETY: V3 (arrays and text), until the event of the call.
         let mut to = unsafe { Destination::new(args.dst, range.len()) };
         args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>(&range.clone(), move |backend, value| {
-            // SAFETY: V3, the event of the call is completed after this.
+            // SAFETY: V3 (arrays and text), the event of the call is completed after this.
             read(backend, value, range.start, unsafe { to.slice() }?)
         }));
         Ok(())

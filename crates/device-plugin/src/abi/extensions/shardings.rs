@@ -2,32 +2,14 @@
 
 use std::ptr::null;
 
-use pjrt_sys::{AbiStruct, Extension, PJRT_Extension_Base, PJRT_Shardings_Extension, extension_slot};
+use crate::abi::extensions::extension_chain::extension;
+use crate::abi::table::entry::entries;
 
-use crate::DevicePlugin;
-use crate::abi::extensions::memory_descriptions;
-use crate::abi::table::entry::{Shim, entries, entry};
-
-/// Where the extension lies: after those that a backend may offer.
-pub(crate) const fn pointer<P: DevicePlugin>() -> *mut PJRT_Extension_Base {
-    struct Constant<P>(std::marker::PhantomData<P>);
-    impl<P: DevicePlugin> Constant<P> {
-        const EXTENSION: &'static PJRT_Shardings_Extension = &PJRT_Shardings_Extension {
-            base: PJRT_Extension_Base {
-                struct_size: PJRT_Shardings_Extension::STRUCT_SIZE,
-                type_: PJRT_Shardings_Extension::TYPE,
-                next: memory_descriptions::pointer::<P>(),
-            },
-            PJRT_Shardings_PJRT_Executable_ParameterShardings: Some(
-                entry::<Shim<P>, extension_slot::PJRT_Shardings_PJRT_Executable_ParameterShardings>,
-            ),
-            PJRT_Shardings_PJRT_Executable_OutputShardings: Some(
-                entry::<Shim<P>, extension_slot::PJRT_Shardings_PJRT_Executable_OutputShardings>,
-            ),
-        };
-    }
-    let pointer: *const PJRT_Shardings_Extension = Constant::<P>::EXTENSION;
-    pointer.cast_mut().cast()
+extension! {
+    /// Every backend has shardings.
+    Shardings = PJRT_Shardings_Extension if true;
+    PJRT_Shardings_PJRT_Executable_ParameterShardings: PJRT_Shardings_PJRT_Executable_ParameterShardings,
+    PJRT_Shardings_PJRT_Executable_OutputShardings: PJRT_Shardings_PJRT_Executable_OutputShardings,
 }
 
 entries! {

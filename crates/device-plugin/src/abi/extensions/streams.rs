@@ -1,33 +1,17 @@
 //! The stream extension: the device's queues, for libraries that share its memory.
 
-use pjrt_sys::{AbiStruct, Extension, PJRT_Extension_Base, PJRT_Stream_Extension, extension_slot};
-
-use crate::abi::extensions::ffi;
+use crate::abi::extensions::extension_chain::extension;
 use crate::abi::objects::client::buffer::BufferHandle;
 use crate::abi::objects::client::device::Device;
-use crate::abi::table::entry::{Shim, entries, entry};
+use crate::abi::table::entry::entries;
 use crate::extensions::{Stream, StreamFunctions};
-use crate::{Backend, DevicePlugin, Error, Result};
+use crate::{Backend, Error, Result};
 
-/// Where the extension lies, or the next one where the backend does not offer it.
-pub(crate) const fn pointer<P: DevicePlugin>() -> *mut PJRT_Extension_Base {
-    struct Constant<P>(std::marker::PhantomData<P>);
-    impl<P: DevicePlugin> Constant<P> {
-        const EXTENSION: &'static PJRT_Stream_Extension = &PJRT_Stream_Extension {
-            base: PJRT_Extension_Base {
-                struct_size: PJRT_Stream_Extension::STRUCT_SIZE,
-                type_: PJRT_Stream_Extension::TYPE,
-                next: ffi::pointer::<P>(),
-            },
-            get_stream: Some(entry::<Shim<P>, extension_slot::PJRT_Get_Stream_For_External_Ready_Events>),
-            wait_stream: Some(entry::<Shim<P>, extension_slot::PJRT_Wait_Until_Buffer_Ready_On_Stream>),
-        };
-    }
-    if P::Backend::EXTENSIONS.streams.is_none() {
-        return ffi::pointer::<P>();
-    }
-    let pointer: *const PJRT_Stream_Extension = Constant::<P>::EXTENSION;
-    pointer.cast_mut().cast()
+extension! {
+    /// Offered if the backend has streams.
+    Streams = PJRT_Stream_Extension if P::Backend::EXTENSIONS.streams.is_some();
+    get_stream: PJRT_Get_Stream_For_External_Ready_Events,
+    wait_stream: PJRT_Wait_Until_Buffer_Ready_On_Stream,
 }
 
 fn functions<B: Backend>() -> Result<StreamFunctions<B>> {
@@ -49,7 +33,7 @@ entries! {
         let buffer: &BufferHandle<P::Backend> = buffer;
         let held = buffer.hold()?;
         // The call has no event, so it waits for the buffer as XLA does, unless the device keeps the order itself. A
-        // value that does not exist yet can be given to nobody.
+        // value that does not exist yet cannot be given to the backend.
         if !P::Backend::QUEUED || held.value().get().is_none() {
             buffer.ready.wait()?;
         }

@@ -1,12 +1,9 @@
-//! Buffers in memory that another library allocated.
+//! Memory that another library allocated.
 
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use crate::abi::objects::client::buffer::{BufferHandle, Value};
-use crate::abi::table::entry::{contain_in, entries};
 use crate::abi::table::ffi_read;
-use crate::{Backend, Error, Event};
 
 /// Memory that another library allocated, and gets back when the last clone of this is dropped.
 #[derive(Clone)]
@@ -27,7 +24,7 @@ struct Release {
     user_arg: *mut c_void,
 }
 
-// SAFETY: the memory is only read, and V4 lets the function be called from any thread.
+// SAFETY: the memory is only read, and V4 (callbacks) lets the function be called from any thread.
 unsafe impl Send for Foreign {}
 // SAFETY: as above.
 unsafe impl Sync for Foreign {}
@@ -35,13 +32,34 @@ unsafe impl Sync for Foreign {}
 impl Drop for Foreign {
     fn drop(&mut self) {
         if let Some(release) = self.release.take() {
-            // SAFETY: V4, once; nobody reads the memory any more.
+            // SAFETY: V4 (callbacks), once; nobody reads the memory any more.
             unsafe { (release.function)(self.data, release.user_arg) };
         }
     }
 }
 
 impl ForeignMemory {
+    /// Memory whose owner gets it back by a call of `release` with the address and `user_arg`.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the memory and V4 for the function, until the last clone is dropped.
+    pub(crate) unsafe fn new(
+        (data, size): (*mut c_void, usize),
+        stream: isize,
+        readable: bool,
+        release: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
+        user_arg: *mut c_void,
+    ) -> Self {
+        let release = release.map(|function| Release { function, user_arg });
+        Self(Arc::new(Foreign { data, size, stream, readable, release }))
+    }
+
+    /// Leaves the memory to its owner without a call of `release`, if this is the last clone. Returns whether it was.
+    pub(crate) fn give_up(self) -> bool {
+        Arc::try_unwrap(self.0).map(|mut foreign| foreign.release = None).is_ok()
+    }
+
     /// Address of the memory, as the device knows it.
     pub fn address(&self) -> usize {
         self.0.data.addr()
@@ -63,7 +81,8 @@ impl ForeignMemory {
         if !self.0.readable {
             return None;
         }
-        // SAFETY: V3, the other library keeps the memory until the release, which comes after the last clone.
+        // SAFETY: V3 (arrays and text), the other library keeps the memory until the release, which comes after the
+        // last clone.
         unsafe { ffi_read::slice(self.0.data.cast::<u8>().cast_const(), self.0.size, "device_buffer_ptr") }.ok()
     }
 }
@@ -71,50 +90,5 @@ impl ForeignMemory {
 impl std::fmt::Debug for ForeignMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ForeignMemory({} bytes at {:#x})", self.size(), self.address())
-    }
-}
-
-/// Which function a panic was in.
-const FUNCTION: &str = "PJRT_Client_CreateViewOfDeviceBuffer";
-
-entries! {
-    PJRT_Client_CreateViewOfDeviceBuffer(args, client) {
-        // SAFETY: V3.
-        let shape = unsafe { ffi_read::shape(args.element_type.0, args.dims, args.num_dims) }?;
-        // SAFETY: V3.
-        let form = unsafe { client.form(&shape, args.layout, "layout") }?;
-        let shape = form.stored_shape();
-        let device = if args.memory.is_null() { args.device } else { std::ptr::null_mut() };
-        let at = client.placement(device, args.memory)?;
-        let size = shape.host_size().unwrap_or(0);
-        if args.device_buffer_ptr.is_null() && size > 0 {
-            return Err(Error::argument("device_buffer_ptr is null"));
-        }
-        let user_arg = args.on_delete_callback_arg;
-        let foreign = Arc::new(Foreign {
-            data: args.device_buffer_ptr,
-            size,
-            stream: args.stream,
-            readable: client.memories[at.memory].info.on_host && shape.element_type.bits() >= 8,
-            release: args.on_delete_callback.map(|function| Release { function, user_arg }),
-        });
-        let kept = Arc::clone(&foreign);
-        let made = || {
-            let buffer = client.backend.view(ForeignMemory(foreign), &shape, at)?;
-            let ready = client.backend.ready(&buffer);
-            Ok((buffer, ready))
-        };
-        args.buffer = match contain_in(FUNCTION, made) {
-            Ok((buffer, ready)) => BufferHandle::give(client.share(), Value::Now(buffer), &form, at, ready),
-            // A failed call leaves the memory to the framework, unless the backend still has it.
-            Err(error) => match Arc::try_unwrap(kept) {
-                Ok(mut foreign) => {
-                    foreign.release = None;
-                    return Err(error);
-                }
-                Err(_) => BufferHandle::give(client.share(), Value::Gone, &form, at, Event::failed(error)),
-            },
-        };
-        Ok(())
     }
 }

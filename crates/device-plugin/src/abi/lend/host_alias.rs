@@ -21,7 +21,7 @@ struct Lent {
     done: Option<Completer>,
 }
 
-// SAFETY: V3, nobody writes the memory until the event, so it can be read from any thread.
+// SAFETY: V3 (arrays and text), nobody writes the memory until the event, so it can be read from any thread.
 unsafe impl Send for Lent {}
 // SAFETY: as above.
 unsafe impl Sync for Lent {}
@@ -38,7 +38,7 @@ impl Deref for HostAlias {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: V3, the memory is readable until the event that is completed when this is dropped.
+        // SAFETY: V3 (arrays and text), the memory is readable until the event that is completed when this is dropped.
         unsafe { ffi_read::slice(self.0.data, self.0.size, "data") }.unwrap_or_default()
     }
 }

@@ -11,9 +11,9 @@ use pjrt_sys::{
     PJRT_CallbackError, PJRT_Chunk, PJRT_Error, PJRT_Error_Code, PJRT_RecvCallbackInfo, PJRT_SendCallbackInfo,
 };
 
-use crate::abi::objects::error::{ErrorHandle, into_raw as error_into_raw};
-use crate::abi::objects::event::into_raw;
 use crate::abi::table::entry::entries;
+use crate::abi::table::error_handle::{ErrorHandle, into_raw as error_into_raw};
+use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::abi::table::ffi_read::handles;
 use crate::{Completer, Error, ErrorCode, Event, Result};
@@ -32,7 +32,7 @@ struct Channels {
 struct SendCallback(PJRT_SendCallbackInfo);
 struct ReceiveCallback(PJRT_RecvCallbackInfo);
 
-// SAFETY: V4, callbacks may be called from any thread.
+// SAFETY: V4 (callbacks), callbacks may be called from any thread.
 unsafe impl Send for SendCallback {}
 // SAFETY: as above.
 unsafe impl Sync for SendCallback {}
@@ -137,11 +137,11 @@ impl HostChannels {
             deleter_arg: owner.cast(),
         };
         let mut make_error: PJRT_CallbackError = Some(make_error);
-        // SAFETY: V4; the callback deletes the chunk.
+        // SAFETY: V4 (callbacks); the callback deletes the chunk.
         let error = unsafe { callback(&raw mut chunk, &raw mut make_error, total, done.into(), info.user_arg) };
         match NonNull::new(error.cast::<ErrorHandle>()) {
             None => Ok(()),
-            // SAFETY: V2, the callback makes errors by `make_error` and gives them up.
+            // SAFETY: V2 (handles), the callback makes errors by `make_error` and gives them up.
             Some(error) => Err(unsafe { Box::from_raw(error.as_ptr()) }.error),
         }
     }
@@ -162,7 +162,7 @@ impl HostChannels {
         }
         let stream = Arc::new(Stream { total, granule, state: Mutex::default(), changed: Condvar::new() });
         let raw = Arc::into_raw(Arc::clone(&stream)).cast_mut().cast();
-        // SAFETY: V4; the framework destroys the stream.
+        // SAFETY: V4 (callbacks); the framework destroys the stream.
         unsafe { callback(raw, info.user_arg) };
         Ok(HostStream(stream))
     }
@@ -289,7 +289,8 @@ pub struct HostChunk {
     done: Option<Completer>,
 }
 
-// SAFETY: V3 and V4, the chunk is the plugin's until its deleter, which any thread may call.
+// SAFETY: V3 (arrays and text) and V4 (callbacks), the chunk is the plugin's until its deleter, which any thread may
+// call.
 unsafe impl Send for HostChunk {}
 // SAFETY: as above.
 unsafe impl Sync for HostChunk {}
@@ -298,7 +299,7 @@ impl Deref for HostChunk {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: V3, the data is readable until the deleter; checked when it came.
+        // SAFETY: V3 (arrays and text), the data is readable until the deleter; checked when it came.
         unsafe { ffi_read::slice(self.raw.data.cast::<u8>().cast_const(), self.raw.size, "chunk->data") }
             .unwrap_or_default()
     }
@@ -307,7 +308,7 @@ impl Deref for HostChunk {
 impl Drop for HostChunk {
     fn drop(&mut self) {
         if let Some(deleter) = self.raw.deleter {
-            // SAFETY: V4, once.
+            // SAFETY: V4 (callbacks), once.
             unsafe { deleter(self.raw.data, self.raw.deleter_arg) };
         }
         if let Some(done) = self.done.take() {
@@ -383,7 +384,7 @@ impl Drop for HostStream {
 }
 
 impl Stream {
-    /// Takes a piece, or says why not.
+    /// Takes a piece, or returns why it cannot.
     fn add(&self, piece: HostChunk) -> Result<(), (HostChunk, Error)> {
         let size = piece.raw.size;
         let mut state = lock(&self.state);
@@ -407,10 +408,11 @@ impl Stream {
 }
 
 entries! {
+    #[destroys]
     PJRT_CopyToDeviceStream_Destroy(args) {
         if !args.stream.is_null() {
             let stream: *const Stream = args.stream.cast_const().cast();
-            // SAFETY: V2, this came from `Arc::into_raw` above and is given up.
+            // SAFETY: V2 (handles), this came from `Arc::into_raw` above and is given up.
             let stream = unsafe { Arc::from_raw(stream) };
             lock(&stream.state).ended = true;
             stream.changed.notify_all();
@@ -423,11 +425,11 @@ entries! {
         if args.chunk.is_null() || !args.chunk.is_aligned() {
             return Err(Error::argument("chunk is null or not aligned"));
         }
-        // SAFETY: V3; the chunk is the plugin's from here on.
+        // SAFETY: V3 (arrays and text); the chunk is the plugin's from here on.
         let raw = unsafe { args.chunk.read() };
         let (event, done) = Event::pending();
         let piece = HostChunk { raw, done: Some(done) };
-        // SAFETY: V3; this checks the pointer.
+        // SAFETY: V3 (arrays and text); this checks the pointer.
         unsafe { ffi_read::slice(raw.data.cast::<u8>().cast_const(), raw.size, "chunk->data") }?;
         if let Err((mut piece, error)) = stream.add(piece)
             && let Some(done) = piece.done.take()

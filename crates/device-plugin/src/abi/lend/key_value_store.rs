@@ -9,7 +9,7 @@ use pjrt_sys::{
     PJRT_KeyValueTryGetCallback, PJRT_KeyValueTryGetCallback_Args,
 };
 
-use crate::abi::objects::error::{ErrorHandle, into_raw};
+use crate::abi::table::error_handle::{ErrorHandle, into_raw};
 use crate::abi::table::ffi_read;
 use crate::{Error, ErrorCode, Result};
 
@@ -23,7 +23,7 @@ pub struct KeyValueStore {
     try_get_arg: *mut c_void,
 }
 
-// SAFETY: V4, callbacks may be called from any thread.
+// SAFETY: V4 (callbacks), callbacks may be called from any thread.
 unsafe impl Send for KeyValueStore {}
 // SAFETY: as above.
 unsafe impl Sync for KeyValueStore {}
@@ -64,11 +64,11 @@ impl KeyValueStore {
         args.timeout_in_ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
         args.callback_error = &raw mut new_error;
         args.user_arg = self.get_arg;
-        // SAFETY: V4.
+        // SAFETY: V4 (callbacks).
         let error = unsafe { callback(&raw mut args) };
         // SAFETY: the callback made the error through `callback_error`.
         unsafe { take_error(error) }?;
-        // SAFETY: V3 for the value the callback returned.
+        // SAFETY: V3 (arrays and text) for the value the callback returned.
         unsafe { take_value(args.value, args.value_size, args.value_deleter_callback) }
     }
 
@@ -85,14 +85,14 @@ impl KeyValueStore {
         args.key_size = key.len();
         args.callback_error = &raw mut new_error;
         args.user_arg = self.try_get_arg;
-        // SAFETY: V4.
+        // SAFETY: V4 (callbacks).
         let error = unsafe { callback(&raw mut args) };
         // SAFETY: the callback made the error through `callback_error`.
         match unsafe { take_error(error) } {
             Err(error) if error.code() == ErrorCode::NOT_FOUND => return Ok(None),
             result => result?,
         }
-        // SAFETY: V3 for the value the callback returned.
+        // SAFETY: V3 (arrays and text) for the value the callback returned.
         unsafe { take_value(args.value, args.value_size, args.value_deleter_callback) }.map(Some)
     }
 
@@ -111,7 +111,7 @@ impl KeyValueStore {
         args.value_size = value.len();
         args.callback_error = &raw mut new_error;
         args.user_arg = self.put_arg;
-        // SAFETY: V4.
+        // SAFETY: V4 (callbacks).
         let error = unsafe { callback(&raw mut args) };
         // SAFETY: the callback made the error through `callback_error`.
         unsafe { take_error(error) }
@@ -155,7 +155,7 @@ unsafe fn take_value(
     // SAFETY: the caller's contract.
     let copy = unsafe { ffi_read::slice(value.cast::<u8>().cast_const(), size, "value") }.map(<[u8]>::to_vec);
     if let Some(deleter) = deleter.filter(|_| !value.is_null()) {
-        // SAFETY: V4; the value is not used again.
+        // SAFETY: V4 (callbacks); the value is not used again.
         unsafe { deleter(value) };
     }
     copy

@@ -1,5 +1,6 @@
 //! Memory and callbacks that cross the border: what a framework lends to the plugin, and the plugin to a framework.
 
+pub(crate) mod destination;
 pub(crate) mod foreign_memory;
 pub(crate) mod host_alias;
 pub(crate) mod host_channel;

@@ -20,7 +20,7 @@ struct Callbacks {
 
 struct Info(PJRT_HloOutputCallbackInfo);
 
-// SAFETY: V4, callbacks may be called from any thread.
+// SAFETY: V4 (callbacks), callbacks may be called from any thread.
 unsafe impl Send for Info {}
 // SAFETY: as above.
 unsafe impl Sync for Info {}
@@ -69,7 +69,7 @@ impl OutputCallbacks {
         Ok(Self(Some(Arc::new(Callbacks { infos, open: Mutex::new(None) }))))
     }
 
-    /// Lets the callbacks be called; none where there are none.
+    /// Lets the callbacks be called. Returns `None` if there are none.
     pub(crate) fn open(&self) -> Option<Opened> {
         let callbacks = self.0.as_ref()?;
         let (event, completer) = Event::pending();
@@ -117,7 +117,8 @@ impl OutputCallbacks {
         let element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
         let data = value.bytes().as_ptr().cast();
         let (dims, rank) = (dimensions.as_ptr(), dimensions.len());
-        // SAFETY: V4; the data, the extents and the number of them are those of one array, which lives through the call.
+        // SAFETY: V4 (callbacks); the data, the extents and the number of them are those of one array, which lives
+        // through the call.
         unsafe { callback(replica, partition, data, dims, rank, element_type, index, info.0.user_arg) };
         Ok(())
     }

@@ -1,92 +1,15 @@
-//! `PJRT_Error`: a box whose first word is its function table.
+//! `PJRT_Error`.
 
-use std::ffi::{c_char, c_void};
-use std::ptr::null_mut;
-
-use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Code, PJRT_Error_FunctionTable, PJRT_Error_PayloadVisitor};
+use pjrt_sys::PJRT_Error_Code;
 
 use crate::Error;
 use crate::abi::table::entry::entries;
-use crate::abi::table::ffi_read::handles;
-
-/// What a `PJRT_Error*` of this plugin points to.
-#[repr(C)]
-pub(crate) struct ErrorHandle {
-    /// By which the framework reaches the functions below without knowing the plugin.
-    base: PJRT_Error,
-    pub(crate) error: Error,
-}
-
-handles! {
-    PJRT_Error => ErrorHandle;
-}
-
-const FUNCTIONS: &PJRT_Error_FunctionTable = &PJRT_Error_FunctionTable {
-    struct_size: PJRT_Error_FunctionTable::STRUCT_SIZE,
-    instance_size: size_of::<PJRT_Error>(),
-    extension_start: null_mut(),
-    destroy: Some(destroy),
-    message: Some(message),
-    get_code: Some(get_code),
-    for_each_payload: Some(for_each_payload),
-};
-
-/// Gives an error to the framework, which destroys it.
-pub(crate) fn into_raw(error: Error) -> *mut PJRT_Error {
-    Box::into_raw(Box::new(ErrorHandle { base: PJRT_Error { vtable: FUNCTIONS }, error })).cast()
-}
-
-/// # Safety
-///
-/// V2 for `error`, which may be null.
-unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
-    if !error.is_null() {
-        // SAFETY: V2, this came from `into_raw` and is given up.
-        drop(unsafe { Box::from_raw(error.cast::<ErrorHandle>()) });
-    }
-}
-
-/// # Safety
-///
-/// V2 for `error`, V3 for the outputs.
-unsafe extern "C" fn message(error: *const PJRT_Error, message: *mut *const c_char, size: *mut usize) {
-    // SAFETY: V2 and V5.
-    let text = unsafe { error.cast::<ErrorHandle>().as_ref() }.map_or("", |error| error.error.message());
-    // SAFETY: V3.
-    unsafe { message.write(text.as_ptr().cast()) };
-    // SAFETY: V3.
-    unsafe { size.write(text.len()) };
-}
-
-/// # Safety
-///
-/// V2 for `error`.
-unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
-    // SAFETY: V2 and V5.
-    let error = unsafe { error.cast::<ErrorHandle>().as_ref() };
-    PJRT_Error_Code(error.map_or(0, |error| error.error.code().as_raw()))
-}
-
-/// # Safety
-///
-/// V2 for `error`, V4 for `visitor`.
-unsafe extern "C" fn for_each_payload(
-    error: *const PJRT_Error,
-    visitor: PJRT_Error_PayloadVisitor,
-    user_arg: *mut c_void,
-) {
-    // SAFETY: V2 and V5.
-    let error = unsafe { error.cast::<ErrorHandle>().as_ref() };
-    let (Some(error), Some(visitor)) = (error, visitor) else { return };
-    for (key, value) in error.error.payloads() {
-        // SAFETY: V4.
-        unsafe { visitor(key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len(), user_arg) };
-    }
-}
+use crate::abi::table::error_handle::{destroy, for_each_payload};
 
 entries! {
+    #[destroys]
     PJRT_Error_Destroy(args) {
-        // SAFETY: V2.
+        // SAFETY: V2 (handles).
         unsafe { destroy(args.error) };
         Ok(())
     }
@@ -106,7 +29,7 @@ entries! {
         if args.visitor.is_none() {
             return Err(Error::argument("visitor is null"));
         }
-        // SAFETY: V2 for the error, V4 for the visitor.
+        // SAFETY: V2 (handles) for the error, V4 (callbacks) for the visitor.
         unsafe { for_each_payload((&raw const *error).cast(), args.visitor, args.user_arg) };
         Ok(())
     }

@@ -1,53 +1,17 @@
-//! `PJRT_Event`: a counted pending state, or one static for every event that was born ready.
+//! `PJRT_Event`.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use pjrt_sys::{PJRT_Event, PJRT_Event_OnReadyCallback};
+use pjrt_sys::PJRT_Event_OnReadyCallback;
 
-use crate::abi::objects::error::into_raw as error_into_raw;
 use crate::abi::table::entry::entries;
+use crate::abi::table::error_handle::into_raw as error_into_raw;
+use crate::abi::table::event_handle::{EventHandle, EventRef, READY, get};
 use crate::abi::table::ffi_read::status;
-use crate::event::{Pending, Waiting};
+use crate::event::Waiting;
 use crate::{Error, Event, Result};
-
-/// Its address is every event that is ready without an error: nothing to allocate, count or free.
-static READY: u8 = 0;
-
-/// What a `PJRT_Event*` refers to.
-enum EventRef<'a> {
-    Ready,
-    State(&'a EventHandle),
-}
-
-/// What a `PJRT_Event*` other than the static points to.
-struct EventHandle {
-    state: Arc<Pending>,
-    /// Whether the framework made the event, and so may set it.
-    settable: bool,
-}
-
-/// Gives an event to the framework, which destroys it.
-#[inline]
-pub(crate) fn into_raw(event: Event) -> *mut PJRT_Event {
-    match event.into_state() {
-        None => (&raw const READY).cast_mut().cast(),
-        Some(state) => Box::into_raw(Box::new(EventHandle { state, settable: false })).cast(),
-    }
-}
-
-/// # Safety
-///
-/// V2 for `event`.
-unsafe fn get<'a>(event: *mut PJRT_Event) -> Result<EventRef<'a>> {
-    if event.cast_const().cast() == &raw const READY {
-        return Ok(EventRef::Ready);
-    }
-    // SAFETY: V2 and V5, an event that is neither null nor the static is such a handle.
-    let handle = unsafe { event.cast::<EventHandle>().as_ref() };
-    handle.map(EventRef::State).ok_or_else(|| Error::argument("event is null"))
-}
 
 /// A framework's callback and its argument.
 struct Callback {
@@ -55,7 +19,7 @@ struct Callback {
     user_arg: *mut c_void,
 }
 
-// SAFETY: V4, callbacks may be called from any thread.
+// SAFETY: V4 (callbacks), callbacks may be called from any thread.
 unsafe impl Send for Callback {}
 
 impl Callback {
@@ -66,23 +30,26 @@ impl Callback {
 
     fn call(self, result: &Result<()>) {
         let error = result.as_ref().map_or_else(|error| error_into_raw(error.clone()), |()| null_mut());
-        // SAFETY: V4; the callback owns the error.
+        // SAFETY: V4 (callbacks); the callback owns the error.
         unsafe { (self.function)(error, self.user_arg) };
     }
 }
 
 entries! {
+    #[hot]
+    #[destroys]
     PJRT_Event_Destroy(args) {
         // Callbacks that wait stay with the state, so an event may go while pending, and inside its own callback.
         if !args.event.is_null() && args.event.cast_const().cast() != &raw const READY {
-            // SAFETY: V2, this came from a box of this file and is given up.
+            // SAFETY: V2 (handles), this came from a box of this file and is given up.
             drop(unsafe { Box::from_raw(args.event.cast::<EventHandle>()) });
         }
         Ok(())
     }
 
+    #[hot]
     PJRT_Event_IsReady(args) {
-        // SAFETY: V2.
+        // SAFETY: V2 (handles).
         let ready = match unsafe { get(args.event) }? {
             EventRef::Ready => true,
             EventRef::State(event) => event.state.result().is_some(),
@@ -92,7 +59,7 @@ entries! {
     }
 
     PJRT_Event_Error(args) {
-        // SAFETY: V2.
+        // SAFETY: V2 (handles).
         match unsafe { get(args.event) }? {
             EventRef::Ready => Ok(()),
             EventRef::State(event) => event.state.result().cloned().unwrap_or_else(|| {
@@ -101,8 +68,10 @@ entries! {
         }
     }
 
+    #[hot]
+    #[no_outputs]
     PJRT_Event_Await(args) {
-        // SAFETY: V2.
+        // SAFETY: V2 (handles).
         match unsafe { get(args.event) }? {
             EventRef::Ready => Ok(()),
             EventRef::State(event) => {
@@ -113,9 +82,10 @@ entries! {
         }
     }
 
+    #[hot]
     PJRT_Event_OnReady(args) {
         let callback = Callback::new(args.callback, args.user_arg)?;
-        // SAFETY: V2.
+        // SAFETY: V2 (handles).
         match unsafe { get(args.event) }? {
             EventRef::Ready => callback.call(&Ok(())),
             EventRef::State(event) => {
@@ -134,13 +104,13 @@ entries! {
     }
 
     PJRT_Event_Set(args) {
-        // SAFETY: V2.
+        // SAFETY: V2 (handles).
         let event = unsafe { get(args.event) }?;
         let state = match event {
             EventRef::State(event) if event.settable => Arc::clone(&event.state),
             _ => return Err(Error::failed_precondition("the plugin sets this event; only events of PJRT_Event_Create can be set").unnamed()),
         };
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let error = unsafe { status(args.error_code.0, args.error_message, args.error_message_size) }?;
         state.set(error.map_or(Ok(()), Err)).map_err(|_| {
             Error::failed_precondition("the event is already set").unnamed()

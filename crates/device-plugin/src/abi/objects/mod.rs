@@ -1,10 +1,10 @@
 //! The objects behind the handles of the C API, and the functions of the table that act on them.
 
-pub(crate) mod array_layout;
 pub(crate) mod client;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod executable;
+pub(crate) mod memory_layout;
 pub(crate) mod opaque_tokens;
 pub(crate) mod owned_arrays;
 pub(crate) mod pending_callbacks;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Things that the framework uses once and has no function to destroy. It gets a number instead of an address: a
 /// framework that uses one twice, or one that never was, gets an error instead of memory that is gone.
-pub(crate) struct Tokens<T>(Mutex<State<T>>);
+pub(crate) struct OpaqueTokens<T>(Mutex<State<T>>);
 
 struct State<T> {
     last: usize,
@@ -13,7 +13,7 @@ struct State<T> {
     known: Vec<(usize, T)>,
 }
 
-impl<T> Tokens<T> {
+impl<T> OpaqueTokens<T> {
     pub(crate) const fn new() -> Self {
         Self(Mutex::new(State { last: 0, known: Vec::new() }))
     }
@@ -31,7 +31,7 @@ impl<T> Tokens<T> {
         std::ptr::without_provenance_mut(token)
     }
 
-    /// Takes a thing out; none where there is none of that number.
+    /// Takes a thing out. Returns `None` if the number is unknown.
     pub(crate) fn take(&self, token: *const c_void) -> Option<T> {
         let mut state = self.lock();
         let at = state.known.binary_search_by_key(&token.addr(), |(number, _)| *number).ok()?;

@@ -4,7 +4,6 @@ use std::ffi::c_char;
 
 use pjrt_sys::{AbiStruct, PJRT_NamedValue, PJRT_NamedValue__bindgen_ty_1, PJRT_NamedValue_Type};
 
-use crate::abi::table::entry::contain;
 use crate::{NamedValue, Value};
 
 /// Pointers that are stored to be given out; this side never follows them through the list.
@@ -160,7 +159,7 @@ impl Blob {
 /// V2 for `owner`.
 pub(crate) unsafe extern "C" fn delete_blob<T>(owner: *mut T) {
     if !owner.is_null() {
-        // SAFETY: V2, this is the owner of a blob and given up.
+        // SAFETY: V2 (handles), this is the owner of a blob and given up.
         drop(unsafe { Box::from_raw(owner.cast::<Vec<u8>>()) });
     }
 }
@@ -194,18 +193,9 @@ impl Bytes {
             return;
         }
         let words = bytes.cast::<u64>().cast_mut().wrapping_sub(1);
-        // SAFETY: V2, the number of words lies before the bytes.
+        // SAFETY: V2 (handles), the number of words lies before the bytes.
         let count = usize::try_from(unsafe { words.read() }).unwrap_or(0);
-        // SAFETY: V2, this is the box that `give` made.
+        // SAFETY: V2 (handles), this is the box that `give` made.
         drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(words, count)) });
     }
-}
-
-/// Runs a destructor that may be the vendor's where no error can be returned.
-pub(crate) fn drop_contained<T>(value: T) {
-    // A panic has nowhere to go; the hook has reported it.
-    let _ = contain(|| {
-        drop(value);
-        Ok(())
-    });
 }

@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 
-use crate::abi::objects::opaque_tokens::Tokens;
-use crate::abi::table::entry::contain;
+use crate::abi::objects::opaque_tokens::OpaqueTokens;
+use crate::contain::contain;
 use crate::{Error, ErrorCode, Result};
 
-/// What goes on once the framework has called.
+/// The work that continues when the framework calls back.
 type Resume = Box<dyn FnOnce(Result<*mut c_void>) + Send>;
 
 struct Promise {
@@ -16,7 +16,7 @@ struct Promise {
 }
 
 /// The promises of all clients: the call names no client.
-static PROMISES: Tokens<Promise> = Tokens::new();
+static PROMISES: OpaqueTokens<Promise> = OpaqueTokens::new();
 
 /// Notes what to do when the framework calls with the data that this gives.
 pub(crate) fn add(client: usize, resume: impl FnOnce(Result<*mut c_void>) + Send + 'static) -> *mut c_void {
@@ -38,7 +38,7 @@ pub(crate) fn abandon(client: usize) {
 }
 
 fn run(promise: Promise, result: Result<*mut c_void>) {
-    // What goes on reports its own errors; a panic has nowhere to go.
+    // The work reports its own errors. A panic ends here.
     let _ = contain(|| {
         (promise.resume)(result);
         Ok(())

@@ -4,12 +4,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pjrt_sys::{PJRT_DeviceDescription, PJRT_TopologyDescription};
 
-use crate::abi::objects::array_layout::Form;
 use crate::abi::objects::client::device::DeviceDescription;
 use crate::abi::objects::owned_arrays::{Blob, Bytes, NamedValues, Pointers, delete_blob};
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::abi::table::ffi_read::handles;
+use crate::array_layout::ArrayLayout;
 use crate::hlo::{message, varint};
 use crate::serialized_format::{Reader, Writer};
 use crate::{Backend, DeviceInfo, ElementType, Error, MemoryInfo, Result, TopologyInfo};
@@ -21,11 +21,11 @@ pub(crate) struct Topology {
     pub(crate) descriptions: Vec<DeviceDescription>,
     description_handles: Pointers<PJRT_DeviceDescription>,
     attributes: NamedValues,
-    /// What the backend says.
+    /// The backend's description.
     pub(crate) info: TopologyInfo,
     /// The kinds of memory, as numbers.
     kind_ids: Vec<i32>,
-    /// Whether the framework is to destroy it; a client's topology goes with the client.
+    /// Whether the framework destroys it. A client's topology is destroyed with the client.
     owned: bool,
 }
 
@@ -37,7 +37,7 @@ handles! {
 const MAGIC: &[u8] = b"device-plugin topology 3\n";
 
 impl Topology {
-    /// Checks what the backend says of its devices and memories.
+    /// Checks the backend's description of its devices and memories.
     pub(crate) fn new(info: TopologyInfo) -> Result<Self> {
         if info.devices.is_empty() {
             return Err(Error::internal("the backend lists no devices"));
@@ -218,7 +218,7 @@ fn primitive_type(element_type: ElementType) -> Result<usize> {
 }
 
 /// An array on the device as a serialized `ShapeProto`.
-fn shape_proto(form: &Form) -> Result<Vec<u8>> {
+fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
     const ELEMENT_TYPE: u8 = 2;
     const DIMENSIONS: u8 = 3;
     const LAYOUT: u8 = 5;
@@ -256,9 +256,9 @@ fn shape_proto(form: &Form) -> Result<Vec<u8>> {
 
 entries! {
     PJRT_TopologyDescription_Create(args) {
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let name = unsafe { ffi_read::text(args.topology_name, args.topology_name_size, "topology_name") }?;
-        // SAFETY: V1 and V3.
+        // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let options = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
         let mut info = P::Backend::topology(name, &options)?;
         if info.platform_name.is_empty() {
@@ -268,11 +268,12 @@ entries! {
         Ok(())
     }
 
+    #[destroys]
     PJRT_TopologyDescription_Destroy(args) {
-        // SAFETY: V2 and V5.
+        // SAFETY: V2 (handles) and V5 (opaque types).
         let topology = unsafe { args.topology.cast::<Topology>().as_ref() };
         if topology.is_some_and(|topology| topology.owned) {
-            // SAFETY: V2, this came from `into_raw` and is given up.
+            // SAFETY: V2 (handles), this came from `into_raw` and is given up.
             drop(unsafe { Box::from_raw(args.topology.cast::<Topology>()) });
         }
         Ok(())
@@ -315,11 +316,11 @@ entries! {
                 "memory_space_kind_id is {}, but the kinds are {:?}", args.memory_space_kind_id, topology.kind_ids
             )));
         }
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(args.element_type.0, args.dims, args.num_dims) }?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let layout = unsafe { ffi_read::device_layout(args.layout, &shape) }?;
-        let bytes = shape_proto(&Form::requested::<P::Backend>(&topology.info, &shape, layout, "layout")?)?;
+        let bytes = shape_proto(&ArrayLayout::requested::<P::Backend>(&topology.info, &shape, layout, "layout")?)?;
         args.serialized_shape_size = bytes.len();
         args.serialized_shape = Bytes::give(&bytes);
         args.serialized_shape_deleter = Some(Bytes::delete);
@@ -343,7 +344,7 @@ entries! {
     }
 
     PJRT_TopologyDescription_Deserialize(args) {
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let bytes = unsafe {
             ffi_read::slice(args.serialized_topology.cast::<u8>(), args.serialized_topology_size, "serialized_topology")
         }?;

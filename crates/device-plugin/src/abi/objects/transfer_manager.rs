@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pjrt_sys::{PJRT_Buffer, PJRT_ShapeSpec};
 
-use crate::abi::objects::array_layout::Form;
 use crate::abi::objects::client::buffer::BufferHandle;
+use crate::abi::objects::client::pending_value::PendingValue;
 use crate::abi::objects::client::state::Client;
-use crate::abi::objects::client::transfer::Late;
-use crate::abi::objects::event::into_raw;
-use crate::abi::objects::owned_arrays::drop_contained;
 use crate::abi::reclaim::refcount::Ref;
-use crate::abi::table::entry::{contain, contain_in, entries};
+use crate::abi::table::entry::entries;
+use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::abi::table::ffi_read::handles;
+use crate::array_layout::ArrayLayout;
+use crate::contain::{contain, contain_in, drop_contained};
 use crate::host_array::zeroed;
 use crate::strided::Strided;
 use crate::{Backend, Error, ErrorCode, Event, HostArray, Placement, Result};
@@ -28,7 +28,7 @@ pub(crate) struct Manager<B: Backend> {
 
 /// A buffer whose data arrives.
 struct Arriving<B: Backend> {
-    form: Form,
+    form: ArrayLayout,
     size: usize,
     /// What has arrived; allocated with the first piece.
     data: Vec<u8>,
@@ -38,7 +38,7 @@ struct Arriving<B: Backend> {
     writing: usize,
     /// The last piece has come.
     ends: bool,
-    late: Late<B>,
+    late: PendingValue<B>,
     /// Until the framework retrieves it.
     handle: Option<NonNull<PJRT_Buffer>>,
 }
@@ -66,7 +66,7 @@ impl<B: Backend> Arriving<B> {
     }
 }
 
-/// Ends the transfer of a buffer: its data goes to the device. Callbacks of the buffer's event run without the lock.
+/// Ends the transfer of a buffer: sends its data to the device. Callbacks of the buffer's event run without the lock.
 fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<B>>) {
     let (shape, data) = (buffer.form.stored_shape(), std::mem::take(&mut buffer.data));
     let (started, mut late) = (buffer.started.take(), buffer.late.take());
@@ -113,7 +113,7 @@ fn write<B: Backend>(
     }
     let made = || {
         let started = started.ok_or_else(|| Error::internal("a buffer was lost"))?;
-        // Nobody else has it any more.
+        // This is the only reference.
         let buffer = Arc::try_unwrap(started).unwrap_or_else(|shared| B::Buffer::clone(&shared));
         let ready = backend.ready(&buffer);
         Ok((buffer, ready))
@@ -138,7 +138,7 @@ impl<B: Backend> Drop for Manager<B> {
             if let Some(handle) = buffer.handle.take() {
                 // A destructor of the vendor's that panics leaves the other buffers to be destroyed.
                 let _ = contain(|| {
-                    // SAFETY: V7, the framework never got it.
+                    // SAFETY: V7 (counting), the framework never got it.
                     unsafe { BufferHandle::<B>::destroy(handle.cast()) };
                     Ok(())
                 });
@@ -150,28 +150,28 @@ impl<B: Backend> Drop for Manager<B> {
 entries! {
     PJRT_Client_CreateBuffersForAsyncHostToDevice(args, client) {
         let to = client.placement(null_mut(), args.memory)?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let layouts = unsafe { ffi_read::slice(args.device_layouts, args.num_device_layouts, "device_layouts") }?;
         let mut buffers = Vec::new();
         let mut at = args.shape_specs.cast_const();
         for index in 0..args.num_shape_specs {
-            // SAFETY: V1 and V3.
+            // SAFETY: V1 (argument structs) and V3 (arrays and text).
             let spec: PJRT_ShapeSpec = unsafe { ffi_read::nested(at, "shape_specs") }?;
             at = ffi_read::next(at, spec.struct_size);
-            // SAFETY: V3.
+            // SAFETY: V3 (arrays and text).
             let shape = unsafe { ffi_read::shape(spec.element_type.0, spec.dims, spec.num_dims) }?;
             let layout = layouts.get(index).copied().unwrap_or(null_mut());
-            // SAFETY: V3.
+            // SAFETY: V3 (arrays and text).
             buffers.push(unsafe { client.form(&shape, layout, "device_layouts") }?);
         }
-        let start = |form: Form| {
+        let start = |form: ArrayLayout| {
             let new = || client.backend.uninitialized(&form.stored_shape(), to).map(Arc::new);
             let started = if P::Backend::PIECES { Some(new()?) } else { None };
             Ok((form, started))
         };
         let started: Vec<_> = buffers.into_iter().map(start).collect::<Result<_>>()?;
-        let arriving = |(form, started): (Form, _)| {
-            let (handle, late) = Late::new(client, &form, to);
+        let arriving = |(form, started): (ArrayLayout, _)| {
+            let (handle, late) = PendingValue::new(client, &form, to);
             let (size, handle) = (form.stored_shape().host_size().unwrap_or(0), NonNull::new(handle));
             Mutex::new(Arriving { form, size, data: Vec::new(), started, writing: 0, ends: false, late, handle })
         };
@@ -181,14 +181,16 @@ entries! {
         Ok(())
     }
 
+    #[destroys]
     PJRT_AsyncHostToDeviceTransferManager_Destroy(args) {
         if !args.transfer_manager.is_null() {
-            // SAFETY: V2, this came from a box of this file and is given up.
+            // SAFETY: V2 (handles), this came from a box of this file and is given up.
             drop(unsafe { Box::from_raw(args.transfer_manager.cast::<Manager<P::Backend>>()) });
         }
         Ok(())
     }
 
+    #[traced]
     PJRT_AsyncHostToDeviceTransferManager_TransferData(args, transfer_manager) {
         let mut buffer = transfer_manager.arriving(args.buffer_index)?;
         buffer.expect_open()?;
@@ -199,7 +201,7 @@ entries! {
                 "{} bytes at offset {} are not within the buffer's {}", args.transfer_size, args.offset, buffer.size
             ))
         })?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let piece = unsafe { ffi_read::slice(args.data.cast::<u8>(), range.len(), "data") }?;
         if P::Backend::PIECES {
             write(transfer_manager, buffer, (args.buffer_index, range.start, args.is_last_transfer.get()), piece)?;
@@ -217,22 +219,23 @@ entries! {
         Ok(())
     }
 
+    #[traced]
     PJRT_AsyncHostToDeviceTransferManager_TransferLiteral(args, transfer_manager) {
         let mut buffer = transfer_manager.arriving(args.buffer_index)?;
         buffer.expect_open()?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
         if shape != buffer.form.shape() {
             return Err(Error::argument(format!("the literal is {shape}, but the buffer {}", buffer.form.shape())));
         }
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let layout = match unsafe { ffi_read::host_layout(args.shape_layout, &buffer.form) }? {
             None => buffer.form.row_major_host()?,
             layout => layout,
         };
         let mut data = zeroed(buffer.size)?;
         let (before, span) = layout.as_ref().map_or((0, buffer.size), |layout: &Strided| (layout.before, layout.span));
-        // SAFETY: V3: data of that layout spans these bytes around its first element.
+        // SAFETY: V3 (arrays and text): data of that layout spans these bytes around its first element.
         let from = unsafe { ffi_read::slice(args.data.cast::<u8>().wrapping_sub(before), span, "data") }?;
         match layout {
             Some(layout) => layout.gather(from, &mut data),
@@ -267,7 +270,7 @@ entries! {
     }
 
     PJRT_AsyncHostToDeviceTransferManager_SetBufferError(args, transfer_manager) {
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let error = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) }?;
         let error = error.ok_or_else(|| Error::argument("error_code is OK, which is no error"))?;
         let mut buffer = transfer_manager.arriving(args.buffer_index)?;
@@ -282,7 +285,7 @@ entries! {
     PJRT_AsyncHostToDeviceTransferManager_AddMetadata(args, transfer_manager) {
         // Metadata describe a transfer to people; nothing here shows them, but they must be well formed.
         let _ = transfer_manager;
-        // SAFETY: V1 and V3.
+        // SAFETY: V1 (argument structs) and V3 (arrays and text).
         unsafe { ffi_read::named_values(args.transfer_metadata, args.num_metadata, "transfer_metadata") }?;
         Ok(())
     }

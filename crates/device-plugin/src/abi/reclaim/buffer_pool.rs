@@ -7,11 +7,11 @@ use std::ptr::{NonNull, null_mut};
 /// All blocks are alike, so that any of them may hold any object that fits, whichever thread freed it.
 const BLOCK: Layout = match Layout::from_size_align(192, 16) {
     Ok(layout) => layout,
-    Err(_) => panic!("a block is no layout"),
+    Err(_) => panic!("the size or alignment of a block is invalid"),
 };
 
-/// Blocks a thread keeps. More than that goes back to the allocator, so that a thread that only destroys does not
-/// hoard.
+/// Maximum number of free blocks of a thread. Further blocks return to the allocator, so that a thread that only destroys
+/// objects does not collect memory.
 const KEPT: usize = 64;
 
 /// The free blocks of a thread. The first word of a free block points to the next one.
@@ -37,13 +37,13 @@ impl Free {
     #[inline]
     fn pop(&self) -> Option<NonNull<u8>> {
         let first = NonNull::new(self.first.get())?;
-        // SAFETY: the first word of a free block is the next block or null, and nobody else has it.
+        // SAFETY: the first word of a free block is the next block or null, and no other thread has it.
         self.first.set(unsafe { first.cast::<*mut u8>().read() });
         self.count.set(self.count.get() - 1);
         Some(first)
     }
 
-    /// Keeps a block; false when there are enough.
+    /// Keeps a block. Returns false if the list is full.
     ///
     /// # Safety
     ///

@@ -1,13 +1,45 @@
-//! What each thread does with the buffers of a client, noted where no other thread writes.
+//! Hazard pointers for the buffers of a client, and counters for the outputs of its executions.
 //!
-//! An atomic addition that another thread might see takes longer than all else an execution needs of this SDK. So each
-//! thread has a page of its own for each client, and writes it by plain stores:
+//! # The problem
 //!
-//! - **Uses.** While an execution runs, its page shows which buffers are its arguments, as a set of bits. Whoever
-//!   deletes or takes a buffer meanwhile looks at all pages first, and leaves the value alone if it may be in use.
-//! - **Outputs.** The outputs of executions do not count as references to their client. A page says how many were made
-//!   and how many are gone; the sum over all pages is what is left. It matters only once there is no other reference:
-//!   then no output can be made any more, since an executable is one.
+//! An execution reads its arguments while other threads may delete them. Reference counts would solve this, but an atomic
+//! addition on memory that other threads use costs more than everything else that one execution needs of this SDK.
+//!
+//! # The algorithm
+//!
+//! This is the scheme of [hazard pointers](https://en.wikipedia.org/wiki/Hazard_pointer), with a set of buffers in the
+//! place of single pointers:
+//!
+//! - Each client has one [`HazardDomain`], and each thread that runs executions has its own [`ThreadSlots`] in that domain.
+//!   Only the owning thread writes them, so it uses plain stores.
+//! - Before an execution reads its arguments, it publishes them: [`HazardDomain::protect`] adds them to the slots and
+//!   returns a [`Guard`], which withdraws them when it is dropped. After that, the execution checks that no argument is
+//!   marked as deleted.
+//! - A thread that deletes a buffer marks it first. After that, it scans the slots of all threads with
+//!   [`HazardDomain::is_protected`]. It drops the value if no slots contain the buffer. Otherwise it retires the buffer:
+//!   the client keeps a list of retired buffers, and executions look at the list when they end.
+//! - Publishing, marking and both checks are sequentially consistent. In the single order of these operations either the
+//!   execution sees the mark and rejects the buffer, or the deleting thread sees the published buffer and retires it.
+//!
+//! # The set of buffers
+//!
+//! An execution may have hundreds of arguments, so the slots hold no list of pointers. They hold a
+//! [Bloom filter](https://en.wikipedia.org/wiki/Bloom_filter) of 64 bits with one hash function: the address of the buffer
+//! divided by 64, modulo 64 (`BufferHandle::bit`). Two buffers may share a bit. Then a value is retired although
+//! no execution reads it, which delays its end. The filter never misses a buffer that is protected.
+//!
+//! Executions nest when a callback runs another execution on the same thread. A guard remembers the bits from before and
+//! restores them, so the slots always hold the union.
+//!
+//! # Counting outputs
+//!
+//! The outputs of executions do not count as references to their client, for the same reason. Each thread counts in its
+//! slots how many outputs it created and how many it destroyed. A client may be freed if it has no reference and both sums
+//! over all threads are equal. The sums matter only after the last reference is gone ([`HazardDomain::close`]): no output
+//! can be created then, because that needs an executable, which holds a reference. From then on every thread that
+//! destroys an output compares the sums under the domain's lock.
+//!
+//! `tests/loom` checks this module in every interleaving of a few threads.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::{NonNull, null};
@@ -17,329 +49,339 @@ use crate::abi::reclaim::sync::{
     AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, per_thread, process_wide,
 };
 
-/// The pages of a client.
-pub(crate) struct Ledger {
-    book: Mutex<Book>,
-    /// Outputs gone on threads that are ending, which have no page any more.
+/// The slots of all threads that use the buffers of one client.
+pub(crate) struct HazardDomain {
+    state: Mutex<DomainState>,
+    /// Outputs destroyed on threads that are ending and have given up their slots.
     elsewhere: AtomicUsize,
 }
 
-struct Book {
-    pages: Vec<Arc<Page>>,
-    state: State,
+struct DomainState {
+    threads: Vec<Arc<ThreadSlots>>,
+    phase: Phase,
 }
 
-enum State {
+enum Phase {
     Open,
-    /// No reference is left but the outputs of executions.
+    /// Only outputs of executions still refer to the owner.
     Closed(Owner),
-    /// The client is freed, or about to be.
-    Gone,
+    /// The owner is freed, or about to be.
+    Freed,
 }
 
-/// The object that a ledger belongs to.
+/// The object that a domain belongs to, which is a client.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner {
     pub(crate) object: NonNull<()>,
-    /// Whether nothing refers to the object, outputs aside.
+    /// Whether nothing but outputs refers to the object.
     pub(crate) is_unused: unsafe fn(NonNull<()>) -> bool,
     /// Frees the object.
     pub(crate) free: unsafe fn(NonNull<()>),
 }
 
-// SAFETY: the object is only looked at and freed, by whichever thread finds it unused.
+// SAFETY: V7 (counting), one thread at a time inspects the object, and the thread that finds it unused frees it.
 unsafe impl Send for Owner {}
 
-/// What one thread does with the buffers of one client. Others only read it.
+/// What one thread publishes about its use of one client. Other threads only read it.
 #[repr(align(128))]
-pub(crate) struct Page {
-    /// Bits of the buffers that executions of this thread use now.
-    uses: AtomicU64,
-    /// How many executions of this thread run now, each within the one before.
+pub(crate) struct ThreadSlots {
+    /// Bloom filter of the buffers that executions of this thread use now.
+    protected: AtomicU64,
+    /// Number of executions that this thread runs now, each one within the previous one.
     depth: AtomicUsize,
-    made: AtomicUsize,
-    gone: AtomicUsize,
-    /// Whether `gone` matters to somebody.
+    /// Outputs that executions of this thread created.
+    created: AtomicUsize,
+    /// Outputs that this thread destroyed.
+    destroyed: AtomicUsize,
+    /// Whether a thread that destroys an output must look whether the owner can be freed.
     closing: AtomicBool,
-    /// Whether a thread has the page.
+    /// Whether a thread owns the slots.
     taken: AtomicBool,
-    ledger: Arc<Ledger>,
+    domain: Arc<HazardDomain>,
 }
 
-/// The arguments of an execution, while it runs.
-pub(crate) struct Pin {
-    page: NonNull<Page>,
-    /// What executions further out on this thread use.
+/// Keeps the arguments of an execution alive while it runs.
+pub(crate) struct Guard {
+    slots: NonNull<ThreadSlots>,
+    /// The filter of the executions on this thread that this one runs within.
     before: u64,
-    /// How many there are, with this one.
+    /// Number of executions on this thread, including this one.
     depth: usize,
-    /// The page, if the thread keeps none.
-    _own: Option<OwnPage>,
+    /// The slots of this guard alone, if the thread is ending.
+    _own: Option<BorrowedSlots>,
 }
 
-// SAFETY: an execution lends its pin to other threads only to be compared; what it notes in the page it notes on the
-// thread of the call, which alone makes and ends launches.
-unsafe impl Send for Pin {}
+// SAFETY: V9 (hazard pointers), other threads only compare the guard's address. The slots are written on the thread of
+// the call, which alone
+// starts and ends launches.
+unsafe impl Send for Guard {}
 // SAFETY: as above.
-unsafe impl Sync for Pin {}
+unsafe impl Sync for Guard {}
 
-/// A page of a thread that is ending.
-struct OwnPage(Arc<Page>);
+/// Slots that a thread which is ending borrows for one execution.
+struct BorrowedSlots(Arc<ThreadSlots>);
 
-impl Drop for OwnPage {
+impl Drop for BorrowedSlots {
     fn drop(&mut self) {
         self.0.taken.store(false, Ordering::Release);
     }
 }
 
-/// The pages of a thread.
-struct Thread {
-    /// The ledger used last, which its page keeps alive.
-    ledger: Cell<*const Ledger>,
-    page: Cell<*const Page>,
-    pages: RefCell<Vec<Arc<Page>>>,
+/// The slots that a thread owns, one for each domain.
+struct LocalSlots {
+    /// The domain used last. Its slots keep it alive.
+    domain: Cell<*const HazardDomain>,
+    /// The slots in that domain.
+    current: Cell<*const ThreadSlots>,
+    all: RefCell<Vec<Arc<ThreadSlots>>>,
 }
 
 per_thread! {
-    static THREAD: Thread =
-        const { Thread { ledger: Cell::new(null()), page: Cell::new(null()), pages: RefCell::new(Vec::new()) } };
+    static LOCAL: LocalSlots =
+        const { LocalSlots { domain: Cell::new(null()), current: Cell::new(null()), all: RefCell::new(Vec::new()) } };
 }
 
 process_wide! {
-    /// Ledgers that closed while outputs were left. Whoever destroys the last output sees to it, unless it does so at the
-    /// very moment of the closing and neither side sees the other: then somebody else finds the ledger here.
-    static LINGERING: Mutex<Vec<Arc<Ledger>>> = Mutex::new(Vec::new());
+    /// Domains that closed while outputs were left. The thread that destroys the last output normally frees the owner. If
+    /// that happens at the same moment as the closing, neither side may see the other, and a later call of
+    /// [`free_unused`] finds the domain here.
+    static CLOSED: Mutex<Vec<Arc<HazardDomain>>> = Mutex::new(Vec::new());
 }
 
-fn lingering() -> MutexGuard<'static, Vec<Arc<Ledger>>> {
-    LINGERING.lock().unwrap_or_else(PoisonError::into_inner)
+fn closed() -> MutexGuard<'static, Vec<Arc<HazardDomain>>> {
+    CLOSED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Frees the clients that nothing refers to any more, if any were overlooked.
-pub(crate) fn settle() {
-    let all = lingering().clone();
-    for ledger in all {
-        ledger.finish();
+/// Frees the owners of closed domains that nothing refers to any more.
+pub(crate) fn free_unused() {
+    let all = closed().clone();
+    for domain in all {
+        domain.free_if_unused();
     }
 }
 
-impl Drop for Thread {
+impl Drop for LocalSlots {
     fn drop(&mut self) {
-        self.ledger.set(null());
-        let pages = std::mem::take(&mut *self.pages.borrow_mut());
-        for page in pages {
-            // Another thread goes on where this one stopped.
-            page.taken.store(false, Ordering::Release);
-            page.ledger.finish();
+        self.domain.set(null());
+        let all = std::mem::take(&mut *self.all.borrow_mut());
+        for slots in all {
+            // Another thread may continue with these counters.
+            slots.taken.store(false, Ordering::Release);
+            slots.domain.free_if_unused();
         }
     }
 }
 
-impl Thread {
-    /// The page for a ledger.
+impl LocalSlots {
+    /// Finds or creates this thread's slots in a domain, and makes them the current ones.
     #[cold]
-    fn open(&self, ledger: &Arc<Ledger>) -> *const Page {
-        let mut pages = self.pages.borrow_mut();
-        pages.retain(|page| !page.ledger.is_gone());
-        let known = pages.iter().find(|page| Arc::ptr_eq(&page.ledger, ledger)).cloned();
-        let page = known.unwrap_or_else(|| {
-            let page = ledger.take_page();
-            pages.push(Arc::clone(&page));
-            page
+    fn select(&self, domain: &Arc<HazardDomain>) -> *const ThreadSlots {
+        let mut all = self.all.borrow_mut();
+        all.retain(|slots| !slots.domain.is_freed());
+        let known = all.iter().find(|slots| Arc::ptr_eq(&slots.domain, domain)).cloned();
+        let slots = known.unwrap_or_else(|| {
+            let slots = domain.take_slots();
+            all.push(Arc::clone(&slots));
+            slots
         });
-        self.page.set(Arc::as_ptr(&page));
-        self.ledger.set(Arc::as_ptr(ledger));
-        self.page.get()
+        self.current.set(Arc::as_ptr(&slots));
+        self.domain.set(Arc::as_ptr(domain));
+        self.current.get()
     }
 }
 
-/// The page of this thread for a ledger, which stays as long as the client and the thread; none when the thread is
-/// ending.
+/// Returns this thread's slots in a domain, or `None` if the thread is ending. They live as long as the client and the
+/// thread.
 #[inline]
-fn page(ledger: &Arc<Ledger>) -> Option<NonNull<Page>> {
-    let find = |thread: &Thread| {
-        if thread.ledger.get() == Arc::as_ptr(ledger) { thread.page.get() } else { thread.open(ledger) }
+fn local_slots(domain: &Arc<HazardDomain>) -> Option<NonNull<ThreadSlots>> {
+    let find = |local: &LocalSlots| {
+        if local.domain.get() == Arc::as_ptr(domain) { local.current.get() } else { local.select(domain) }
     };
-    NonNull::new(THREAD.try_with(find).ok()?.cast_mut())
+    NonNull::new(LOCAL.try_with(find).ok()?.cast_mut())
 }
 
-impl Page {
-    /// Adds to a number that only this thread changes.
+impl ThreadSlots {
+    /// Adds to a counter that only this thread changes.
     #[inline]
-    fn add(number: &AtomicUsize, count: usize) {
-        number.store(number.load(Ordering::Relaxed).wrapping_add(count), Ordering::Release);
-    }
-}
-
-impl Ledger {
-    pub(crate) fn new() -> Arc<Self> {
-        let book = Book { pages: Vec::new(), state: State::Open };
-        Arc::new(Self { book: Mutex::new(book), elsewhere: AtomicUsize::new(0) })
+    fn add(counter: &AtomicUsize, count: usize) {
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(count), Ordering::Release);
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_gone(&self) -> bool {
-        matches!(self.book().state, State::Gone)
+    /// Counts destroyed outputs. Frees the owner if these were the last.
+    #[inline]
+    fn count_destroyed(&self, count: usize) {
+        Self::add(&self.destroyed, count);
+        if self.closing.load(Ordering::SeqCst) {
+            self.free_owner_if_unused();
+        }
     }
 
     #[cold]
-    /// A page for a thread: one that a thread left when it ended, or a new one.
-    fn take_page(self: &Arc<Self>) -> Arc<Page> {
-        let mut book = self.book();
-        let free =
-            |page: &&Arc<Page>| page.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        if let Some(page) = book.pages.iter().find(free) {
-            return Arc::clone(page);
-        }
-        let page = Arc::new(Page {
-            uses: AtomicU64::new(0),
-            depth: AtomicUsize::new(0),
-            made: AtomicUsize::new(0),
-            gone: AtomicUsize::new(0),
-            closing: AtomicBool::new(matches!(book.state, State::Closed(_))),
-            taken: AtomicBool::new(true),
-            ledger: Arc::clone(self),
-        });
-        book.pages.push(Arc::clone(&page));
-        page
+    fn free_owner_if_unused(&self) {
+        let domain = Arc::clone(&self.domain);
+        domain.free_if_unused();
+    }
+}
+
+impl HazardDomain {
+    pub(crate) fn new() -> Arc<Self> {
+        let state = DomainState { threads: Vec::new(), phase: Phase::Open };
+        Arc::new(Self { state: Mutex::new(state), elsewhere: AtomicUsize::new(0) })
     }
 
-    /// Shows that an execution of this thread uses the buffers of these bits. Either what is read of the buffers
-    /// afterwards shows a change made before, or whoever made the change finds the bits when looking for users.
+    fn state(&self) -> MutexGuard<'_, DomainState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_freed(&self) -> bool {
+        matches!(self.state().phase, Phase::Freed)
+    }
+
+    /// Slots for a thread: those of a thread that ended, or new ones.
+    #[cold]
+    fn take_slots(self: &Arc<Self>) -> Arc<ThreadSlots> {
+        let mut state = self.state();
+        let take = |slots: &&Arc<ThreadSlots>| {
+            slots.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
+        if let Some(slots) = state.threads.iter().find(take) {
+            return Arc::clone(slots);
+        }
+        let slots = Arc::new(ThreadSlots {
+            protected: AtomicU64::new(0),
+            depth: AtomicUsize::new(0),
+            created: AtomicUsize::new(0),
+            destroyed: AtomicUsize::new(0),
+            closing: AtomicBool::new(matches!(state.phase, Phase::Closed(_))),
+            taken: AtomicBool::new(true),
+            domain: Arc::clone(self),
+        });
+        state.threads.push(Arc::clone(&slots));
+        slots
+    }
+
+    /// Publishes that an execution of this thread uses the buffers of these bits. If another thread changes such a buffer,
+    /// either this thread sees the change when it reads the buffer afterwards, or the other thread finds the bits when it
+    /// calls [`HazardDomain::is_protected`] afterwards.
     #[inline(always)]
-    pub(crate) fn pin(self: &Arc<Self>, bits: u64) -> Pin {
-        let (page, own) = match page(self) {
-            Some(page) => (page, None),
+    pub(crate) fn protect(self: &Arc<Self>, bits: u64) -> Guard {
+        let (slots, own) = match local_slots(self) {
+            Some(slots) => (slots, None),
             None => {
-                let own = self.take_page();
-                (NonNull::from(&*own), Some(OwnPage(own)))
+                let own = self.take_slots();
+                (NonNull::from(&*own), Some(BorrowedSlots(own)))
             }
         };
-        // SAFETY: the page is this thread's or `own`, and the client lasts for the execution.
-        let shown = unsafe { page.as_ref() };
-        let before = shown.uses.load(Ordering::Relaxed);
-        let depth = shown.depth.load(Ordering::Relaxed) + 1;
-        shown.depth.store(depth, Ordering::Release);
+        // SAFETY: V9 (hazard pointers), the slots are this thread's or `own`, and the client lives for the execution.
+        let published = unsafe { slots.as_ref() };
+        let before = published.protected.load(Ordering::Relaxed);
+        let depth = published.depth.load(Ordering::Relaxed) + 1;
+        published.depth.store(depth, Ordering::Release);
         if bits != 0 {
-            shown.uses.swap(before | bits, Ordering::SeqCst);
+            published.protected.swap(before | bits, Ordering::SeqCst);
         }
-        Pin { page, before, depth, _own: own }
+        Guard { slots, before, depth, _own: own }
     }
 
-    /// Where this thread notes that outputs are gone.
+    /// The counter of outputs that this thread destroys.
     #[inline(always)]
-    pub(crate) fn account(self: &Arc<Self>) -> Account {
-        match page(self) {
-            Some(page) => Account(Ok(page)),
-            None => Account(Err(Arc::clone(self))),
+    pub(crate) fn output_counter(self: &Arc<Self>) -> OutputCounter {
+        match local_slots(self) {
+            Some(slots) => OutputCounter(Ok(slots)),
+            None => OutputCounter(Err(Arc::clone(self))),
         }
     }
 
-    /// Whether an execution may use a buffer of that bit, other than the one of `own`.
-    pub(crate) fn is_used(&self, bit: u64, own: Option<&Pin>) -> bool {
-        self.book().pages.iter().any(|page| {
-            let uses = page.uses.load(Ordering::SeqCst);
-            // Of its own page, an execution ignores its own part, unless there is another one within it.
-            let is_own =
-                |pin: &Pin| NonNull::from(&**page) == pin.page && page.depth.load(Ordering::Acquire) == pin.depth;
-            own.filter(|pin| is_own(pin)).map_or(uses, |pin| pin.before) & bit != 0
+    /// Whether an execution other than that of `own` may use a buffer of this bit.
+    pub(crate) fn is_protected(&self, bit: u64, own: Option<&Guard>) -> bool {
+        self.state().threads.iter().any(|slots| {
+            let protected = slots.protected.load(Ordering::SeqCst);
+            // In its own slots, an execution ignores the bits that it added, unless another execution runs within it.
+            let is_own = |guard: &Guard| {
+                NonNull::from(&**slots) == guard.slots && slots.depth.load(Ordering::Acquire) == guard.depth
+            };
+            own.filter(|guard| is_own(guard)).map_or(protected, |guard| guard.before) & bit != 0
         })
     }
 
-    /// Notes that nothing refers to the owner any more but the outputs of executions; when there are none, frees it.
+    /// Records that only outputs of executions still refer to the owner. Frees it if there are none.
     pub(crate) fn close(self: Arc<Self>, owner: Owner) {
         {
-            let mut book = self.book();
-            if matches!(book.state, State::Open) {
-                book.state = State::Closed(owner);
-                for page in &book.pages {
-                    page.closing.store(true, Ordering::SeqCst);
+            let mut state = self.state();
+            if matches!(state.phase, Phase::Open) {
+                state.phase = Phase::Closed(owner);
+                for slots in &state.threads {
+                    slots.closing.store(true, Ordering::SeqCst);
                 }
-                lingering().push(Arc::clone(&self));
+                closed().push(Arc::clone(&self));
             }
         }
-        self.finish();
+        self.free_if_unused();
     }
 
-    /// Frees the owner if it is closed and nothing is left.
-    fn finish(self: &Arc<Self>) {
-        let mut book = self.book();
-        let State::Closed(owner) = book.state else { return };
-        // Outputs that are gone stay gone, and while there is no other reference none is made. Where there is one again,
-        // made through an output, its end comes here.
-        let gone = book.pages.iter().map(|page| page.gone.load(Ordering::SeqCst)).fold(0, usize::wrapping_add);
-        let gone = gone.wrapping_add(self.elsewhere.load(Ordering::SeqCst));
-        let made = book.pages.iter().map(|page| page.made.load(Ordering::SeqCst)).fold(0, usize::wrapping_add);
-        // SAFETY: closed and not gone, so the object is there.
-        if gone != made || !unsafe { (owner.is_unused)(owner.object) } {
+    /// Frees the owner if the domain is closed, no output is left and nothing else refers to the owner.
+    fn free_if_unused(self: &Arc<Self>) {
+        let mut state = self.state();
+        let Phase::Closed(owner) = state.phase else { return };
+        // Read `destroyed` first: it only grows, and `created` grows only while there is a reference. A new reference that
+        // was made through an output ends in this function, too.
+        let destroyed = state.threads.iter().map(|slots| slots.destroyed.load(Ordering::SeqCst));
+        let destroyed = destroyed.fold(0, usize::wrapping_add).wrapping_add(self.elsewhere.load(Ordering::SeqCst));
+        let created = state.threads.iter().map(|slots| slots.created.load(Ordering::SeqCst));
+        let created = created.fold(0, usize::wrapping_add);
+        // SAFETY: V7 (counting), the domain is closed and not freed, so the object is alive.
+        if destroyed != created || !unsafe { (owner.is_unused)(owner.object) } {
             return;
         }
-        book.state = State::Gone;
-        book.pages.clear();
-        drop(book);
-        lingering().retain(|ledger| !Arc::ptr_eq(ledger, self));
-        // SAFETY: V7; this thread alone found it closed and unused.
+        state.phase = Phase::Freed;
+        state.threads.clear();
+        drop(state);
+        closed().retain(|domain| !Arc::ptr_eq(domain, self));
+        // SAFETY: V7 (counting), this thread alone found it closed and unused.
         unsafe { (owner.free)(owner.object) };
     }
 }
 
-impl Pin {
-    /// Notes that the execution makes outputs.
+impl Guard {
+    /// Counts outputs that the execution creates.
     #[inline]
-    pub(crate) fn make(&self, count: usize) {
-        // SAFETY: the page lasts as long as this.
-        Page::add(&unsafe { self.page.as_ref() }.made, count);
+    pub(crate) fn add_outputs(&self, count: usize) {
+        // SAFETY: V9 (hazard pointers), the slots outlive the guard.
+        ThreadSlots::add(&unsafe { self.slots.as_ref() }.created, count);
     }
 
-    /// Notes that outputs were not made after all.
+    /// Takes back outputs that were counted and not created after all.
     #[inline]
-    pub(crate) fn unmade(&self, count: usize) {
-        // SAFETY: the page lasts as long as this.
-        note_gone(unsafe { self.page.as_ref() }, count);
+    pub(crate) fn remove_outputs(&self, count: usize) {
+        // SAFETY: V9 (hazard pointers), the slots outlive the guard.
+        unsafe { self.slots.as_ref() }.count_destroyed(count);
     }
 }
 
-impl Drop for Pin {
+impl Drop for Guard {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the page lasts as long as this.
-        let page = unsafe { self.page.as_ref() };
-        page.uses.store(self.before, Ordering::Release);
-        page.depth.store(self.depth - 1, Ordering::Release);
+        // SAFETY: V9 (hazard pointers), the slots outlive the guard.
+        let slots = unsafe { self.slots.as_ref() };
+        slots.protected.store(self.before, Ordering::Release);
+        slots.depth.store(self.depth - 1, Ordering::Release);
     }
 }
 
-/// Where a thread notes that outputs are gone; it does not need the client.
-pub(crate) struct Account(Result<NonNull<Page>, Arc<Ledger>>);
+/// Counts a destroyed output without access to the client, which may be freed by that.
+pub(crate) struct OutputCounter(Result<NonNull<ThreadSlots>, Arc<HazardDomain>>);
 
-impl Account {
-    /// Notes that an output is gone, and with it perhaps its client.
+impl OutputCounter {
+    /// Counts one destroyed output. Frees the client if it was the last.
     #[inline]
-    pub(crate) fn forget_output(self) {
+    pub(crate) fn count_destroyed(self) {
         match self.0 {
-            // SAFETY: the page is this thread's.
-            Ok(page) => note_gone(unsafe { page.as_ref() }, 1),
-            Err(ledger) => {
-                ledger.elsewhere.fetch_add(1, Ordering::SeqCst);
-                ledger.finish();
+            // SAFETY: V9 (hazard pointers), the slots are this thread's.
+            Ok(slots) => unsafe { slots.as_ref() }.count_destroyed(1),
+            Err(domain) => {
+                domain.elsewhere.fetch_add(1, Ordering::SeqCst);
+                domain.free_if_unused();
             }
         }
     }
-}
-
-#[inline]
-fn note_gone(page: &Page, count: usize) {
-    Page::add(&page.gone, count);
-    if page.closing.load(Ordering::SeqCst) {
-        settle_page(page);
-    }
-}
-
-#[cold]
-fn settle_page(page: &Page) {
-    let ledger = Arc::clone(&page.ledger);
-    ledger.finish();
 }

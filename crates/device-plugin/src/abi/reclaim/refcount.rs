@@ -1,12 +1,12 @@
-//! A shared object whose references are counted, but for those that its [`Ledger`] keeps account of.
+//! A shared object with a reference count. Its [`HazardDomain`] counts the outputs of executions, which refer to it, too.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::abi::objects::owned_arrays::drop_contained;
-use crate::abi::reclaim::hazard::{Ledger, Owner};
+use crate::abi::reclaim::hazard::{HazardDomain, Owner};
 use crate::abi::reclaim::sync::{AtomicUsize, Ordering};
+use crate::contain::drop_contained;
 
 /// A value and the number of [`Ref`]s to it.
 pub(crate) struct Counted<T> {
@@ -16,17 +16,17 @@ pub(crate) struct Counted<T> {
     value: T,
 }
 
-/// A value with a ledger.
-pub(crate) trait Accounted {
-    fn ledger(&self) -> &Arc<Ledger>;
+/// A value that belongs to a hazard domain.
+pub(crate) trait Reclaimed {
+    fn domain(&self) -> &Arc<HazardDomain>;
 }
 
 /// A reference that keeps its value alive, as `Arc` does.
-pub(crate) struct Ref<T: Accounted>(NonNull<Counted<T>>);
+pub(crate) struct Ref<T: Reclaimed>(NonNull<Counted<T>>);
 
-/// What a buffer knows its client by: a reference, or for the output of an execution only a note in the client's
-/// ledger, which costs no atomic operation.
-pub(crate) struct Link<T: Accounted> {
+/// A buffer's reference to its client. The output of an execution holds no counted reference: the client's domain counts
+/// it, which costs no atomic operation.
+pub(crate) struct OwnerRef<T: Reclaimed> {
     to: NonNull<Counted<T>>,
     is_counted: bool,
 }
@@ -40,26 +40,26 @@ impl<T> Deref for Counted<T> {
     }
 }
 
-impl<T: Accounted> Counted<T> {
+impl<T: Reclaimed> Counted<T> {
     /// Another reference.
     #[inline]
     pub(crate) fn share(&self) -> Ref<T> {
         let before = self.count.fetch_add(1, Ordering::Relaxed);
-        // References outnumber what memory could hold only if they were leaked on purpose.
+        // This many references exist only if they were leaked on purpose.
         if isize::try_from(before).is_err() {
             std::process::abort();
         }
         Ref(self.own)
     }
 
-    /// A link of an output.
+    /// The reference of an output.
     ///
     /// # Safety
     ///
-    /// V7: the ledger has noted that the output is made, by [`Pin::make`](crate::abi::reclaim::hazard::Pin::make).
+    /// V7: [`Guard::add_outputs`](crate::abi::reclaim::hazard::Guard::add_outputs) counted the output.
     #[inline]
-    pub(crate) unsafe fn link_output(&self) -> Link<T> {
-        Link { to: self.own, is_counted: false }
+    pub(crate) unsafe fn output_ref(&self) -> OwnerRef<T> {
+        OwnerRef { to: self.own, is_counted: false }
     }
 
     /// # Safety
@@ -87,10 +87,10 @@ impl<T: Accounted> Counted<T> {
     unsafe fn release_last(this: NonNull<Self>) {
         // SAFETY: the reference given up keeps the value alive until it is subtracted below.
         let counted = unsafe { this.as_ref() };
-        let ledger = Arc::clone(counted.value.ledger());
+        let domain = Arc::clone(counted.value.domain());
         if counted.count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            // Whoever destroys the last output may free the value from here on.
-            ledger.close(Owner { object: this.cast(), is_unused: Self::is_unused, free: Self::free });
+            // From here on, the thread that destroys the last output may free the value.
+            domain.close(Owner { object: this.cast(), is_unused: Self::is_unused, free: Self::free });
         }
     }
 
@@ -106,16 +106,16 @@ impl<T: Accounted> Counted<T> {
     ///
     /// The object is a value of this type, which nothing refers to.
     unsafe fn free(object: NonNull<()>) {
-        // SAFETY: V7, the ledger found it unused, and `Ref::new` made the value as a box.
+        // SAFETY: V7 (counting), the domain found it unused, and `Ref::new` made the value as a box.
         drop_contained(unsafe { Box::from_raw(object.cast::<Self>().as_ptr()) });
     }
 }
 
-impl<T: Accounted> Ref<T> {
+impl<T: Reclaimed> Ref<T> {
     pub(crate) fn new(value: T) -> Self {
         let new = Box::new(Counted { count: AtomicUsize::new(1), own: NonNull::dangling(), value });
         let raw = NonNull::from(Box::leak(new));
-        // SAFETY: nobody else knows the allocation yet.
+        // SAFETY: V7 (counting), no other code has a pointer to the allocation yet.
         unsafe { (*raw.as_ptr()).own = raw };
         Self(raw)
     }
@@ -143,17 +143,17 @@ impl<T: Accounted> Ref<T> {
     }
 }
 
-impl<T: Accounted> Deref for Ref<T> {
+impl<T: Reclaimed> Deref for Ref<T> {
     type Target = Counted<T>;
 
     #[inline]
     fn deref(&self) -> &Counted<T> {
-        // SAFETY: V7, this reference keeps the value alive.
+        // SAFETY: V7 (counting), this reference keeps the value alive.
         unsafe { self.0.as_ref() }
     }
 }
 
-impl<T: Accounted> Drop for Ref<T> {
+impl<T: Reclaimed> Drop for Ref<T> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: this gives up one reference, its own.
@@ -161,7 +161,7 @@ impl<T: Accounted> Drop for Ref<T> {
     }
 }
 
-impl<T: Accounted> From<Ref<T>> for Link<T> {
+impl<T: Reclaimed> From<Ref<T>> for OwnerRef<T> {
     fn from(counted: Ref<T>) -> Self {
         let to = counted.0;
         std::mem::forget(counted);
@@ -169,7 +169,7 @@ impl<T: Accounted> From<Ref<T>> for Link<T> {
     }
 }
 
-impl<T: Accounted> Link<T> {
+impl<T: Reclaimed> OwnerRef<T> {
     /// Whether it leads to that object.
     #[inline]
     pub(crate) fn is(&self, other: &Counted<T>) -> bool {
@@ -177,26 +177,26 @@ impl<T: Accounted> Link<T> {
     }
 }
 
-impl<T: Accounted> Deref for Link<T> {
+impl<T: Reclaimed> Deref for OwnerRef<T> {
     type Target = Counted<T>;
 
     #[inline]
     fn deref(&self) -> &Counted<T> {
-        // SAFETY: V7, this reference, or the note in the ledger, keeps the value alive.
+        // SAFETY: V7 (counting), this reference, or the domain's count of outputs, keeps the value alive.
         unsafe { self.to.as_ref() }
     }
 }
 
-impl<T: Accounted> Drop for Link<T> {
+impl<T: Reclaimed> Drop for OwnerRef<T> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.is_counted {
             // SAFETY: this gives up the reference it was made of.
             return unsafe { Counted::release(self.to) };
         }
-        // SAFETY: the note in the ledger keeps the value alive until the next line.
-        let account = unsafe { self.to.as_ref() }.value.ledger().account();
-        account.forget_output();
+        // SAFETY: the domain's count of outputs keeps the value alive until the next line.
+        let counter = unsafe { self.to.as_ref() }.value.domain().output_counter();
+        counter.count_destroyed();
     }
 }
 
@@ -205,10 +205,10 @@ unsafe impl<T: Send> Send for Counted<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Counted<T> {}
 // SAFETY: as for `Arc`: a reference shares the value and may be the one that drops it.
-unsafe impl<T: Accounted + Send + Sync> Send for Ref<T> {}
+unsafe impl<T: Reclaimed + Send + Sync> Send for Ref<T> {}
 // SAFETY: as above.
-unsafe impl<T: Accounted + Send + Sync> Sync for Ref<T> {}
+unsafe impl<T: Reclaimed + Send + Sync> Sync for Ref<T> {}
 // SAFETY: as above.
-unsafe impl<T: Accounted + Send + Sync> Send for Link<T> {}
+unsafe impl<T: Reclaimed + Send + Sync> Send for OwnerRef<T> {}
 // SAFETY: as above.
-unsafe impl<T: Accounted + Send + Sync> Sync for Link<T> {}
+unsafe impl<T: Reclaimed + Send + Sync> Sync for OwnerRef<T> {}

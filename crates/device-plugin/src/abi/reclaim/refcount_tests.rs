@@ -1,32 +1,32 @@
-//! The count of an object and the ledger of its outputs, together.
+//! The count of an object and the domain of its outputs, together.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::abi::reclaim::hazard::Ledger;
-use crate::abi::reclaim::refcount::{Accounted, Link, Ref};
+use crate::abi::reclaim::hazard::HazardDomain;
+use crate::abi::reclaim::refcount::{OwnerRef, Reclaimed, Ref};
 
 struct Thing {
     _alive: Arc<()>,
-    ledger: Arc<Ledger>,
+    domain: Arc<HazardDomain>,
 }
 
-impl Accounted for Thing {
-    fn ledger(&self) -> &Arc<Ledger> {
-        &self.ledger
+impl Reclaimed for Thing {
+    fn domain(&self) -> &Arc<HazardDomain> {
+        &self.domain
     }
 }
 
 fn thing() -> (Arc<()>, Ref<Thing>) {
     let alive = Arc::new(());
-    (Arc::clone(&alive), Ref::new(Thing { _alive: alive, ledger: Ledger::new() }))
+    (Arc::clone(&alive), Ref::new(Thing { _alive: alive, domain: HazardDomain::new() }))
 }
 
 #[test]
 fn the_last_reference_drops_the_value() {
     let (alive, first) = thing();
     let second = first.share();
-    let third = Link::from(first.share());
+    let third = OwnerRef::from(first.share());
     drop(first);
     assert!(third.is(&second));
     let raw = second.into_raw();
@@ -40,12 +40,12 @@ fn the_last_reference_drops_the_value() {
 #[test]
 fn outputs_keep_the_value_whatever_thread_drops_them() {
     let (alive, first) = thing();
-    let pin = first.ledger().pin(0);
-    pin.make(4);
+    let guard = first.domain().protect(0);
+    guard.add_outputs(4);
     // SAFETY: four outputs were noted.
-    let mut outputs: Vec<_> = (0..3).map(|_| unsafe { first.link_output() }).collect();
-    pin.unmade(1);
-    drop(pin);
+    let mut outputs: Vec<_> = (0..3).map(|_| unsafe { first.output_ref() }).collect();
+    guard.remove_outputs(1);
+    drop(guard);
     // A reference made through an output.
     let again = outputs[0].share();
     drop(first);
@@ -60,18 +60,18 @@ fn outputs_keep_the_value_whatever_thread_drops_them() {
 fn outputs_end_on_many_threads_while_the_last_reference_goes() {
     for _ in 0..200 {
         let (alive, first) = thing();
-        let pin = first.ledger().pin(0);
-        pin.make(8);
+        let guard = first.domain().protect(0);
+        guard.add_outputs(8);
         // SAFETY: eight outputs were noted.
-        let outputs: Vec<_> = (0..8).map(|_| unsafe { first.link_output() }).collect();
-        drop(pin);
+        let outputs: Vec<_> = (0..8).map(|_| unsafe { first.output_ref() }).collect();
+        drop(guard);
         std::thread::scope(|scope| {
             for output in outputs {
                 scope.spawn(move || drop(output));
             }
             scope.spawn(move || drop(first));
         });
-        crate::abi::reclaim::hazard::settle();
+        crate::abi::reclaim::hazard::free_unused();
         assert_eq!(Arc::strong_count(&alive), 1);
     }
 }
@@ -79,22 +79,22 @@ fn outputs_end_on_many_threads_while_the_last_reference_goes() {
 #[test]
 fn uses_are_seen_while_they_last() {
     let (_, first) = thing();
-    let ledger = first.ledger();
-    let outer = ledger.pin(0b011);
-    let inner = ledger.pin(0b110);
+    let domain = first.domain();
+    let outer = domain.protect(0b011);
+    let inner = domain.protect(0b110);
     for (bit, all, without_inner) in
         [(0b001, true, true), (0b010, true, true), (0b100, true, false), (0b1000, false, false)]
     {
-        assert_eq!(ledger.is_used(bit, None), all);
-        assert_eq!(ledger.is_used(bit, Some(&inner)), without_inner);
+        assert_eq!(domain.is_protected(bit, None), all);
+        assert_eq!(domain.is_protected(bit, Some(&inner)), without_inner);
         // The inner one may use what the outer one does.
-        assert_eq!(ledger.is_used(bit, Some(&outer)), all);
+        assert_eq!(domain.is_protected(bit, Some(&outer)), all);
     }
     drop(inner);
-    assert!(!ledger.is_used(0b010, Some(&outer)));
-    assert!(ledger.is_used(0b010, None) && !ledger.is_used(0b100, None));
+    assert!(!domain.is_protected(0b010, Some(&outer)));
+    assert!(domain.is_protected(0b010, None) && !domain.is_protected(0b100, None));
     drop(outer);
-    assert!(!ledger.is_used(0b011, None));
+    assert!(!domain.is_protected(0b011, None));
 }
 
 #[test]
@@ -105,11 +105,11 @@ fn threads_that_end_leave_their_pages_to_others() {
         outputs.extend(std::thread::scope(|scope| {
             let first = &first;
             let make = move || {
-                let pin = first.ledger().pin(0);
-                pin.make(2);
+                let guard = first.domain().protect(0);
+                guard.add_outputs(2);
                 // SAFETY: two outputs were noted.
-                let outputs: [_; 2] = std::array::from_fn(|_| unsafe { first.link_output() });
-                drop(pin);
+                let outputs: [_; 2] = std::array::from_fn(|_| unsafe { first.output_ref() });
+                drop(guard);
                 outputs
             };
             scope.spawn(make).join().unwrap()

@@ -1,4 +1,4 @@
-//! What the ledger synchronizes by. `tests/loom` builds the ledger with a model checker's in the place of these.
+//! Synchronization primitives of the hazard domains. `tests/loom` replaces this file by the types of a model checker.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub(crate) use std::sync::{Mutex, MutexGuard};

@@ -6,18 +6,36 @@ use std::panic::AssertUnwindSafe;
 
 use pjrt_sys::{AbiStruct, PJRT_Error, Slot};
 
-use crate::abi::objects::error::into_raw;
+use crate::abi::table::error_handle::into_raw;
 use crate::abi::table::ffi_read::{copy_struct, local_copy, too_short, too_short_for};
 use crate::abi::table::trace;
+use crate::contain::panicked;
 use crate::{Error, Result};
 
 /// The plugin `P` seen through the C table.
 pub(crate) struct Shim<P>(PhantomData<P>);
 
-/// What a function of the table does with its arguments.
+/// What a function of the table does with its arguments, and how [`entry`] treats it.
+///
+/// [`entries`] implements this. An attribute before the function sets a constant: `#[hot]`, `#[no_outputs]`,
+/// `#[destroys]`, `#[traced]`, `#[caller_context]`, `#[fixed_size]`. An unknown attribute does not compile.
 pub(crate) trait Entry<S: Slot> {
     /// Name of the plugin.
     const PLUGIN: &'static str;
+    /// Whether frameworks call the function for each execution, or for each buffer of one. It then has a body of its
+    /// own instead of the shared one.
+    const HOT: bool = false;
+    /// Whether the function writes to its arguments.
+    const OUTPUTS: bool = true;
+    /// Whether the function destroys an object. Such a function succeeds even if vendor code panics, because frameworks
+    /// end the process when it fails.
+    const DESTROYS: bool = false;
+    /// Whether a profile shows the calls. Executions record themselves, so that they look for a profile only once.
+    const TRACED: bool = false;
+    /// Whether frameworks append the number of their own trace's current entry to the arguments.
+    const CALLER_CONTEXT: bool = false;
+    /// How the size of the arguments is found.
+    const SIZE: SizeRule = SizeRule::Declared;
 
     /// Reads the inputs, does the work, and writes every output on success. Outputs arrive uninitialized.
     ///
@@ -25,6 +43,15 @@ pub(crate) trait Entry<S: Slot> {
     ///
     /// V1 to V4 hold for what `args` was copied from.
     unsafe fn call(args: &mut S::Args) -> Result<()>;
+}
+
+/// How the size of an argument struct is found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SizeRule {
+    /// The framework writes the size into the first word.
+    Declared,
+    /// Frameworks leave the first word uninitialized, and the struct is the same in all versions.
+    Fixed,
 }
 
 /// How a function of the table reports an error.
@@ -47,23 +74,30 @@ impl Outcome for () {
     fn from_result(_: Result<()>) -> Self {}
 }
 
-/// What the shared body of most functions knows of one.
+/// Properties of a function that the shared body needs at run time.
 struct Function {
     name: &'static str,
-    size: usize,
-    min_size: usize,
+    size: u32,
+    min_size: u32,
     size_behind: fn(usize) -> usize,
+    has_outputs: bool,
+    destroys: bool,
+    size_rule: SizeRule,
 }
 
 impl Function {
-    const fn of<S: Slot>() -> Self {
+    #[expect(clippy::cast_possible_truncation, reason = "both fit in `Local`, or nothing compiles")]
+    const fn of<T: Entry<S>, S: Slot>() -> Self {
         assert!(size_of::<S::Args>() <= size_of::<Local>(), "make `Local` larger");
         assert!(align_of::<S::Args>() <= align_of::<Local>());
         Self {
             name: S::NAME,
-            size: S::Args::STRUCT_SIZE,
-            min_size: S::Args::MIN_SIZE,
+            size: S::Args::STRUCT_SIZE as u32,
+            min_size: S::Args::MIN_SIZE as u32,
             size_behind: S::Args::size_behind,
+            has_outputs: T::OUTPUTS,
+            destroys: T::DESTROYS,
+            size_rule: T::SIZE,
         }
     }
 }
@@ -83,36 +117,38 @@ type Local = [u64; 32];
 ///
 /// V1 to V4 hold for `args`.
 pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(args: *mut S::Args) -> S::Return {
-    if const { trace::is_traced(S::NAME) } && trace::is_due() {
+    if T::TRACED && trace::is_due() {
         // SAFETY: the caller's contract.
-        return unsafe { trace::record::<T, S>(args) };
+        return unsafe { trace::record::<S>(args, T::PLUGIN, T::CALLER_CONTEXT, entry::<T, S>) };
     }
-    if const { !is_frequent(S::NAME) } {
+    if !T::HOT {
         // SAFETY: the caller's contract; `body` takes the arguments of this function.
-        return unsafe { answer(args.cast(), const { &Function::of::<S>() }, body::<T, S>) };
+        return unsafe { answer(args.cast(), const { &Function::of::<T, S>() }, body::<T, S>) };
     }
+    const { assert!(!T::HOT || matches!(T::SIZE, SizeRule::Declared), "a hot function reads the size of its arguments") };
     let call = || {
         if args.is_null() || !args.is_aligned() {
             return Err(no_struct(args.is_null()));
         }
-        // SAFETY: V1, every struct begins with its size.
+        // SAFETY: V1 (argument structs), every struct begins with its size.
         let size = unsafe { args.cast::<usize>().read() };
         if size < S::Args::MIN_SIZE {
             return Err(too_short::<S::Args>(size, "args"));
         }
         let size = S::Args::size_behind(size);
-        // SAFETY: V1, `size` bytes are readable.
+        // SAFETY: V1 (argument structs), `size` bytes are readable.
         let mut local = unsafe { local_copy(args, size) };
         // SAFETY: the caller's contract.
         unsafe { T::call(&mut local) }?;
-        if const { has_outputs(S::NAME) } {
-            // SAFETY: V1, `size` bytes are writable.
+        if T::OUTPUTS {
+            // SAFETY: V1 (argument structs), `size` bytes are writable.
             unsafe { copy_struct::<S::Args>((&raw const local).cast(), args.cast(), size) };
         }
         Ok(())
     };
     #[expect(clippy::disallowed_methods, reason = "the functions that do not share what contains panics")]
-    let result = std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| after(panic, S::NAME));
+    let result =
+        std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| after_panic(panic, T::DESTROYS));
     S::Return::from_result(result.map_err(|error| error.named(S::NAME)))
 }
 
@@ -154,30 +190,32 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
         if words.is_null() || !words.is_aligned() {
             return Err(no_struct(words.is_null()));
         }
-        let size = if leaves_size_open(function.name) {
-            function.size
+        let (whole, min_size) = (function.size as usize, function.min_size as usize);
+        let size = if function.size_rule == SizeRule::Fixed {
+            whole
         } else {
-            // SAFETY: V1, every struct begins with its size.
+            // SAFETY: V1 (argument structs), every struct begins with its size.
             let size = unsafe { words.read() };
-            if size < function.min_size {
-                return Err(too_short_for(size, "args", function.min_size, function.size));
+            if size < min_size {
+                return Err(too_short_for(size, "args", min_size, whole));
             }
-            (function.size_behind)(size).min(function.size)
+            (function.size_behind)(size).min(whole)
         };
         let mut local: Local = [0; _];
         let local = (&raw mut local).cast::<u8>();
-        // SAFETY: V1, `size` bytes are readable, and `Function::of` has seen that they fit.
+        // SAFETY: V1 (argument structs), `size` bytes are readable, and `Function::of` has seen that they fit.
         unsafe { args.copy_to_nonoverlapping(local, size) };
         // SAFETY: the caller's contract; zero is valid for what the struct of another version lacks.
         unsafe { body(local) }?;
-        if has_outputs(function.name) {
-            // SAFETY: V1, `size` bytes are writable.
+        if function.has_outputs {
+            // SAFETY: V1 (argument structs), `size` bytes are writable.
             unsafe { local.copy_to_nonoverlapping(args, size) };
         }
         Ok(())
     };
     #[expect(clippy::disallowed_methods, reason = "the one place that contains panics of the other functions")]
-    let result = std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| after(panic, function.name));
+    let result =
+        std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| after_panic(panic, function.destroys));
     result.map_err(|error| error.named(function.name))
 }
 
@@ -186,133 +224,77 @@ fn no_struct(null: bool) -> Error {
     Error::argument(if null { "args is null" } else { "args is not aligned" })
 }
 
-/// What a function that panicked answers.
+/// The result of a function in which vendor code panicked.
 #[cold]
-fn after(panic: Box<dyn Any + Send>, function: &str) -> Result<()> {
+fn after_panic(panic: Box<dyn Any + Send>, destroys: bool) -> Result<()> {
     let error = panicked(panic).unnamed();
-    // Frameworks end the process when a destroy function fails. The object is gone, and the panic was reported as it
-    // began.
-    if ends_with(function.as_bytes(), b"_Destroy") { Ok(()) } else { Err(error) }
-}
-
-/// Whether frameworks call a function for each execution, or for each buffer of one. None of these leaves its size open.
-const fn is_frequent(name: &str) -> bool {
-    const FREQUENT: &[&str] = &[
-        "PJRT_LoadedExecutable_Execute",
-        "PJRT_Event_Destroy",
-        "PJRT_Event_IsReady",
-        "PJRT_Event_Await",
-        "PJRT_Event_OnReady",
-        "PJRT_Buffer_Destroy",
-        "PJRT_Buffer_ReadyEvent",
-    ];
-    let mut i = 0;
-    while i < FREQUENT.len() {
-        if FREQUENT[i].len() == name.len() && ends_with(name.as_bytes(), FREQUENT[i].as_bytes()) {
-            return true;
-        }
-        i += 1;
-    }
-    false
-}
-
-/// Whether a function writes to its arguments. What those that frameworks call most put out lies elsewhere.
-const fn has_outputs(name: &str) -> bool {
-    const WITHOUT: &[&str] = &["_Destroy", "_Execute", "_Await"];
-    let mut i = 0;
-    while i < WITHOUT.len() {
-        if ends_with(name.as_bytes(), WITHOUT[i].as_bytes()) {
-            return false;
-        }
-        i += 1;
-    }
-    true
-}
-
-/// Whether frameworks leave the first word of the arguments uninitialized: JAX does so for the functions of the profiler,
-/// whose structs are the same in all versions.
-const fn leaves_size_open(name: &str) -> bool {
-    const START: &[u8] = b"PLUGIN_";
-    let name = name.as_bytes();
-    let mut i = 0;
-    while i < START.len() {
-        if i >= name.len() || name[i] != START[i] {
-            return false;
-        }
-        i += 1;
-    }
-    true
-}
-
-const fn ends_with(text: &[u8], end: &[u8]) -> bool {
-    if text.len() < end.len() {
-        return false;
-    }
-    let start = text.len() - end.len();
-    let mut i = 0;
-    while i < end.len() {
-        if text[start + i] != end[i] {
-            return false;
-        }
-        i += 1;
-    }
-    true
-}
-
-/// Runs vendor code outside the table's functions: a panic becomes an error.
-pub(crate) fn contain<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    #[expect(clippy::disallowed_methods, reason = "vendor code that runs on a completing thread or in a deleter")]
-    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic)))
-}
-
-/// The same within a function of the table that has more to do after a panic.
-pub(crate) fn contain_in<T>(function: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    #[expect(clippy::disallowed_methods, reason = "vendor code after which the framework's memory is looked after")]
-    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic).context(function)))
-}
-
-#[cold]
-fn panicked(panic: Box<dyn Any + Send>) -> Error {
-    let text = |panic: &Box<dyn Any + Send>| -> Option<String> {
-        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-        text.or_else(|| panic.downcast_ref::<String>().cloned())
-    };
-    let message = text(&panic);
-    let error = Error::internal(format!("the plugin panicked: {}", message.as_deref().unwrap_or("(no message)")));
-    // What was thrown is the vendor's, and its destructor may panic, too. Who goes on like that is leaked.
-    #[expect(clippy::disallowed_methods, reason = "the vendor's value, outside what contained the panic")]
-    if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic)))
-        && text(&again).is_none()
-    {
-        std::mem::forget(again);
-    }
-    error
+    // The object is destroyed nevertheless, and the panic hook has reported the panic.
+    if destroys { Ok(()) } else { Err(error) }
 }
 
 /// Implements functions of the table: `slot(args, handle) { … }` first turns the handle in the field `handle` into a
-/// reference, `slot(args) { … }` has none.
+/// reference, `slot(args) { … }` does not. Attributes before a function set the constants of [`Entry`].
 macro_rules! entries {
-    (in $module:ident; $($slot:ident($args:ident $(, $handle:ident)?) $body:block)*) => {
-        $(impl<P: $crate::DevicePlugin> $crate::abi::table::entry::Entry<::pjrt_sys::$module::$slot>
+    (in $module:tt with $common:tt; $(
+        $(#[$property:ident])* $slot:ident($args:ident $(, $handle:ident)?) $body:block
+    )*) => {
+        $($crate::abi::table::entry::implement_entry! {
+            $module $common [$($property)*] $slot($args $(, $handle)?) $body
+        })*
+    };
+    (in $module:ident; $($entries:tt)*) => {
+        $crate::abi::table::entry::entries! { in [::pjrt_sys::$module] with []; $($entries)* }
+    };
+    ($($entries:tt)*) => {
+        $crate::abi::table::entry::entries! { in [::pjrt_sys::slot] with []; $($entries)* }
+    };
+}
+pub(crate) use entries;
+
+/// Implements one function of the table.
+macro_rules! implement_entry {
+    ([$($module:tt)+] [$($common:ident)*] [$($property:ident)*] $slot:ident($args:ident $(, $handle:ident)?) $body:block) => {
+        impl<P: $crate::DevicePlugin> $crate::abi::table::entry::Entry<$($module)+::$slot>
             for $crate::abi::table::entry::Shim<P>
         {
             const PLUGIN: &'static str = P::NAME;
+            $($crate::abi::table::entry::entry_property! { $common })*
+            $($crate::abi::table::entry::entry_property! { $property })*
 
-            unsafe fn call(
-                $args: &mut <::pjrt_sys::$module::$slot as ::pjrt_sys::Slot>::Args,
-            ) -> $crate::Result<()> {
+            unsafe fn call($args: &mut <$($module)+::$slot as ::pjrt_sys::Slot>::Args) -> $crate::Result<()> {
                 $(
-                    // SAFETY: V2.
+                    // SAFETY: V2 (handles).
                     let $handle = unsafe {
                         $crate::abi::table::ffi_read::handle::<P, _>($args.$handle, stringify!($handle))
                     }?;
                 )?
                 $body
             }
-        })*
-    };
-    ($($entries:tt)*) => {
-        $crate::abi::table::entry::entries! { in slot; $($entries)* }
+        }
     };
 }
-pub(crate) use entries;
+pub(crate) use implement_entry;
+
+/// The constants of [`Entry`] that an attribute in [`entries`] sets.
+macro_rules! entry_property {
+    (hot) => {
+        const HOT: bool = true;
+    };
+    (no_outputs) => {
+        const OUTPUTS: bool = false;
+    };
+    (destroys) => {
+        const OUTPUTS: bool = false;
+        const DESTROYS: bool = true;
+    };
+    (traced) => {
+        const TRACED: bool = true;
+    };
+    (caller_context) => {
+        const CALLER_CONTEXT: bool = true;
+    };
+    (fixed_size) => {
+        const SIZE: $crate::abi::table::entry::SizeRule = $crate::abi::table::entry::SizeRule::Fixed;
+    };
+}
+pub(crate) use entry_property;

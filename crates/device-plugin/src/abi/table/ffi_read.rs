@@ -6,7 +6,7 @@ use pjrt_sys::{
     AbiStruct, PJRT_Buffer_MemoryLayout, PJRT_Buffer_MemoryLayout_Type, PJRT_NamedValue, PJRT_NamedValue_Type,
 };
 
-use crate::abi::objects::array_layout::Form;
+use crate::array_layout::ArrayLayout;
 use crate::strided::Strided;
 use crate::{ElementType, Error, Layout, NamedValue, Result, Shape, Value};
 
@@ -48,7 +48,7 @@ pub(crate) unsafe fn handle<'a, P, H: Pointer<To: Handle<P>>>(
     handle: H,
     field: &str,
 ) -> Result<&'a <H::To as Handle<P>>::Target> {
-    // SAFETY: V2 and V5, a handle that is not null points to a live target.
+    // SAFETY: V2 (handles) and V5 (opaque types), a handle that is not null points to a live target.
     let target = unsafe { handle.to_const().cast::<<H::To as Handle<P>>::Target>().as_ref() };
     target.ok_or_else(|| no_object(field, true))
 }
@@ -64,7 +64,7 @@ fn no_object(field: &str, null: bool) -> Error {
 macro_rules! handles {
     ($($raw:ident => $target:ty;)*) => {
         $(
-            // SAFETY: V5; pointers of the C type are only made from this target.
+            // SAFETY: V5 (opaque types); pointers of the C type are only made from this target.
             unsafe impl<P: $crate::DevicePlugin> $crate::abi::table::ffi_read::Handle<P> for ::pjrt_sys::$raw {
                 type Target = $target;
             }
@@ -87,7 +87,7 @@ pub(crate) unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str)
     if !is_array(data, len) {
         return Err(no_array(data.is_null(), data.is_aligned(), len, field));
     }
-    // SAFETY: V3, and `is_array` refused null, misaligned and oversized arrays.
+    // SAFETY: V3 (arrays and text), and `is_array` refused null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
@@ -105,7 +105,7 @@ pub(crate) unsafe fn slice_mut<'a, T: Copy>(data: *mut T, len: usize, field: &st
     if !is_array(data, len) {
         return Err(no_array(data.is_null(), data.is_aligned(), len, field));
     }
-    // SAFETY: V3, and `is_array` refused null, misaligned and oversized arrays.
+    // SAFETY: V3 (arrays and text), and `is_array` refused null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
 }
 
@@ -152,12 +152,12 @@ pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result
     if data.is_null() || !data.is_aligned() {
         return Err(no_object(field, data.is_null()));
     }
-    // SAFETY: V1, every struct begins with its size.
+    // SAFETY: V1 (argument structs), every struct begins with its size.
     let size = unsafe { data.cast::<usize>().read() };
     if size < T::MIN_SIZE {
         return Err(too_short::<T>(size, field));
     }
-    // SAFETY: V1 for as many bytes.
+    // SAFETY: V1 (argument structs) for as many bytes.
     Ok(unsafe { local_copy(data, size) })
 }
 
@@ -284,9 +284,9 @@ pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, fi
     let mut read = Vec::with_capacity(len.min(64));
     let mut at = values;
     for i in 0..len {
-        // SAFETY: V3, fewer than `len` values lie before this one.
+        // SAFETY: V3 (arrays and text), fewer than `len` values lie before this one.
         let value = unsafe { nested(at, field) }?;
-        // SAFETY: V3 for what the value points to.
+        // SAFETY: V3 (arrays and text) for what the value points to.
         read.push(unsafe { named_value(&value) }.map_err(|error| error.context(format_args!("{field}[{i}]")))?);
         at = next(at, value.struct_size);
     }
@@ -324,7 +324,7 @@ unsafe fn named_value(value: &PJRT_NamedValue) -> Result<NamedValue> {
     Ok(NamedValue::new(name, value))
 }
 
-/// What a framework says of a layout.
+/// A layout that a framework describes.
 enum Given<'a> {
     /// Dimensions from the fastest varying to the slowest, and the extents of tiles.
     Order(&'a [i64], Vec<Vec<i64>>),
@@ -350,20 +350,20 @@ unsafe fn given<'a>(layout: *const PJRT_Buffer_MemoryLayout, may_have_tiles: boo
             if tiled.num_tiles != 0 && !may_have_tiles {
                 return Err(Error::unimplemented("tiled layouts of host memory").unnamed());
             }
-            // SAFETY: V3.
+            // SAFETY: V3 (arrays and text).
             let order = unsafe { slice(tiled.minor_to_major, tiled.minor_to_major_size, "minor_to_major") }?;
-            // SAFETY: V3.
+            // SAFETY: V3 (arrays and text).
             let ranks = unsafe { slice(tiled.tile_dim_sizes, tiled.num_tiles, "tile_dim_sizes") }?;
             let count = ranks.iter().try_fold(0usize, |sum, rank| sum.checked_add(*rank));
             let count = count.ok_or_else(|| Error::argument("tile_dim_sizes are too large"))?;
-            // SAFETY: V3.
+            // SAFETY: V3 (arrays and text).
             let mut extents = unsafe { slice(tiled.tile_dims, count, "tile_dims") }?.iter().copied();
             Given::Order(order, ranks.iter().map(|rank| extents.by_ref().take(*rank).collect()).collect())
         }
         PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Strides => {
             // SAFETY: the type says which field of the union was written.
             let strides = unsafe { layout.__bindgen_anon_1.strides };
-            // SAFETY: V3.
+            // SAFETY: V3 (arrays and text).
             Given::Strides(unsafe { slice(strides.byte_strides, strides.num_byte_strides, "byte_strides") }?)
         }
         other => return Err(Error::argument(format!("{} is no kind of layout", other.0))),
@@ -375,7 +375,10 @@ unsafe fn given<'a>(layout: *const PJRT_Buffer_MemoryLayout, may_have_tiles: boo
 /// # Safety
 ///
 /// V3 for the struct, as the header declares it.
-pub(crate) unsafe fn host_layout(layout: *const PJRT_Buffer_MemoryLayout, form: &Form) -> Result<Option<Strided>> {
+pub(crate) unsafe fn host_layout(
+    layout: *const PJRT_Buffer_MemoryLayout,
+    form: &ArrayLayout,
+) -> Result<Option<Strided>> {
     // SAFETY: the caller's contract.
     Ok(match unsafe { given(layout, false) }? {
         None => None,
@@ -405,7 +408,7 @@ impl HostLayout {
     }
 
     /// Host memory of that layout, walked in the order of the device; `None` if both are row-major.
-    pub(crate) fn of(&self, form: &Form) -> Result<Option<Strided>> {
+    pub(crate) fn of(&self, form: &ArrayLayout) -> Result<Option<Strided>> {
         Ok(match self {
             Self::RowMajor => None,
             Self::Order(order) => Some(form.ordered(order)?),

@@ -34,17 +34,17 @@ pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities>
         let what = if capabilities.is_null() { "null" } else { "not aligned" };
         return Err(Error::invalid_argument(format!("dp_capabilities is {what}")));
     }
-    // SAFETY: V8, the struct begins with its size.
+    // SAFETY: V8 (descriptors), the struct begins with its size.
     let struct_size = unsafe { capabilities.cast::<usize>().read() };
     let size = whole_fields(struct_size);
     if size == 0 {
         let message = format!("struct_size = {struct_size} of dp_capabilities does not include itself; write sizeof");
         return Err(Error::invalid_argument(message));
     }
-    // SAFETY: V8, the struct is readable for `struct_size` bytes, and `size` is no more.
+    // SAFETY: V8 (descriptors), the struct is readable for `struct_size` bytes, and `size` is no more.
     let local = unsafe { ffi_read::local_copy(capabilities, size) };
     let mut read = Capabilities::default();
-    // SAFETY: V8 for what the fields point to; fields beyond the size are null and 0.
+    // SAFETY: V8 (descriptors) for what the fields point to; fields beyond the size are null and 0.
     unsafe { lowering(&local, &mut read) }?;
     // SAFETY: as above.
     unsafe { topology(&local, &mut read) }?;
@@ -54,7 +54,7 @@ pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities>
     unsafe { memories(&local, &mut read) }?;
     // SAFETY: as above.
     for feature in unsafe { ffi_read::slice(local.features, local.features_size, "features") }? {
-        // SAFETY: V8 for what the element points to.
+        // SAFETY: V8 (descriptors) for what the element points to.
         let (name, value) = unsafe { named(feature) }?;
         read.features.insert(name, value);
     }

@@ -26,7 +26,7 @@ fn read_cut(c: &CCapabilities, size: usize) -> crate::Result<Capabilities> {
     // SAFETY: both are valid for as many bytes and do not overlap.
     unsafe { c.as_ptr().cast::<u8>().copy_to_nonoverlapping(words.as_mut_ptr().cast(), size.min(C_SIZE)) };
     words[0] = size.try_into().unwrap();
-    // SAFETY: V8, the words are readable beyond `size`.
+    // SAFETY: V8 (descriptors), the words are readable beyond `size`.
     unsafe { read(words.as_ptr().cast()) }
 }
 
@@ -55,7 +55,7 @@ fn both_directions_at_full_size() {
         let c = CCapabilities::new(&capabilities).unwrap();
         assert_eq!(c.struct_size, C_SIZE);
         let moved = Box::new(c);
-        // SAFETY: V8, the struct is ours.
+        // SAFETY: V8 (descriptors), the struct is ours.
         assert_eq!(unsafe { read(moved.as_ptr()) }.unwrap(), capabilities);
         // A newer maker's struct is longer.
         assert_eq!(read_cut(&moved, C_SIZE + 8).unwrap(), capabilities);
@@ -68,7 +68,7 @@ fn both_directions_at_full_size() {
 #[test]
 fn zeros_are_the_default() {
     let zeros = dp_capabilities::new();
-    // SAFETY: V8, the struct is ours.
+    // SAFETY: V8 (descriptors), the struct is ours.
     assert_eq!(unsafe { read(&raw const zeros) }.unwrap(), Capabilities::default());
 }
 
@@ -131,7 +131,7 @@ fn bad_numbers_and_pointers_name_their_field() {
     let error = |change: &dyn Fn(&mut dp_capabilities)| {
         let mut raw = dp_capabilities::new();
         change(&mut raw);
-        // SAFETY: V8, the struct is ours; the changes below point to nothing that could be read.
+        // SAFETY: V8 (descriptors), the struct is ours; the changes below point to nothing that could be read.
         unsafe { read(&raw const raw) }.unwrap_err().message().to_owned()
     };
     static ZERO: [u32; 1] = [0];

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pjrt_sys::PJRT_Api;
 
-use crate::abi::table::entry::contain;
+use crate::contain::contain;
 use crate::describe::capabilities::{CCapabilities, dp_string};
 use crate::describe::descriptor::{
     DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS, dp_descriptor, dp_sink, dp_topology,

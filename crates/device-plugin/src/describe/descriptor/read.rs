@@ -79,7 +79,7 @@ unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> 
     // The manifest holds what a struct of another version may lack.
     let said = serde_json::from_str::<serde_json::Value>(json).is_ok_and(|json| json.get("capabilities").is_some());
     if !said && !raw.capabilities.is_null() {
-        // SAFETY: V8 follows from D2.
+        // SAFETY: V8 (descriptors) follows from D2.
         let read = unsafe { crate::describe::capabilities::read(raw.capabilities) };
         manifest.capabilities = read.map_err(|error| Fault::new("descriptor.capabilities", error.message()))?;
     }

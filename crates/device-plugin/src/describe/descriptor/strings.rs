@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::abi::table::entry::contain;
 use crate::abi::table::ffi_read::{slice, text};
+use crate::contain::contain;
 use crate::describe::capabilities::dp_string;
 use crate::describe::descriptor::{dp_descriptor, dp_sink, dp_topology, dp_variable};
 use crate::{Bytes, Environment, Error, ErrorCode, Program, Result};

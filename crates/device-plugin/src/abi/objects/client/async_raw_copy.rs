@@ -6,14 +6,16 @@ use std::ptr::null_mut;
 
 use pjrt_sys::{PJRT_Buffer_CopyRawToHostFuture_Callback_Args, PJRT_Buffer_DonateWithControlDependency_Callback_Args};
 
+use crate::abi::lend::destination::Destination;
 use crate::abi::objects::client::buffer::{BufferHandle, deleted};
-use crate::abi::objects::client::transfer::{Destination, Late, range, read_range};
-use crate::abi::objects::event::into_raw;
-use crate::abi::objects::owned_arrays::drop_contained;
+use crate::abi::objects::client::pending_value::PendingValue;
+use crate::abi::objects::client::transfer::{range, read_range};
 use crate::abi::objects::pending_callbacks;
 use crate::abi::reclaim::refcount::Counted;
-use crate::abi::table::entry::{contain, entries};
+use crate::abi::table::entry::entries;
+use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
+use crate::contain::{contain, drop_contained};
 use crate::{Event, Result};
 
 /// The framework names the destination of a raw copy, or why there is none.
@@ -22,9 +24,9 @@ use crate::{Event, Result};
 ///
 /// V1 for `args`, V3 for the message, and for the destination until the event of the copy.
 unsafe extern "C" fn destination_known(args: *mut PJRT_Buffer_CopyRawToHostFuture_Callback_Args) {
-    // SAFETY: V1.
+    // SAFETY: V1 (argument structs).
     let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
-    // SAFETY: V3.
+    // SAFETY: V3 (arrays and text).
     let status = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) };
     pending_callbacks::keep(args.callback_data, given(status, args.dst));
 }
@@ -35,9 +37,9 @@ unsafe extern "C" fn destination_known(args: *mut PJRT_Buffer_CopyRawToHostFutur
 ///
 /// V1 for `args`, V3 for the message.
 unsafe extern "C" fn dependency_ready(args: *mut PJRT_Buffer_DonateWithControlDependency_Callback_Args) {
-    // SAFETY: V1.
+    // SAFETY: V1 (argument structs).
     let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
-    // SAFETY: V3.
+    // SAFETY: V3 (arrays and text).
     let status = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) };
     pending_callbacks::keep(args.callback_data, given(status, null_mut()));
 }
@@ -49,12 +51,13 @@ fn given(status: Result<Option<crate::Error>>, value: *mut c_void) -> Result<*mu
     }
 }
 
-/// What promises of a client are noted under.
+/// The key of a client's pending callbacks.
 pub(crate) fn key<T>(client: &Counted<T>) -> usize {
     std::ptr::from_ref(client).addr()
 }
 
 entries! {
+    #[traced]
     PJRT_Buffer_CopyRawToHostFuture(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
         let shape = buffer.stored_shape();
@@ -70,11 +73,11 @@ entries! {
                     return completer.settle(Err(error));
                 }
             };
-            // SAFETY: V3, the framework gave the memory for this copy until its event.
+            // SAFETY: V3 (arrays and text), the framework gave the memory for this copy until its event.
             let mut to = unsafe { Destination::new(data, range.len()) };
             ready.on_ready_away(move |ready| {
                 let result = ready.clone().and_then(|()| {
-                    // SAFETY: V3, the event of the call is completed after this.
+                    // SAFETY: V3 (arrays and text), the event of the call is completed after this.
                     contain(|| read_range(&client.backend, &value, &shape, range, unsafe { to.slice() }?))
                 });
                 drop_contained((client, value));
@@ -93,7 +96,7 @@ entries! {
             return Err(deleted());
         }
         let ready = buffer.ready.clone();
-        let (handle, mut late) = Late::new(&buffer.client, &buffer.form, buffer.placement);
+        let (handle, mut late) = PendingValue::new(&buffer.client, &buffer.form, buffer.placement);
         args.callback_data = pending_callbacks::add(key(&buffer.client), move |dependency| match dependency {
             Err(error) => {
                 drop_contained(value);

@@ -8,7 +8,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::abi::table::entry::contain;
+use crate::contain::contain;
 
 /// Runs a backend's exit hook when the process ends.
 pub(crate) type Hook = Box<dyn FnOnce() + Send>;
@@ -52,7 +52,7 @@ impl Drop for Registration {
         let hook = hooks.all.iter().position(|(number, _)| *number == self.0).map(|at| hooks.all.remove(at));
         drop(hooks);
         // The hook owns vendor data, so drop it without holding the lock.
-        crate::abi::objects::owned_arrays::drop_contained(hook);
+        crate::contain::drop_contained(hook);
     }
 }
 
@@ -64,7 +64,8 @@ fn register() {
     unsafe extern "C" {
         fn atexit(function: extern "C" fn()) -> c_int;
     }
-    // SAFETY: V10: the function may be called at any time until the library's code is unmapped, and does not unwind. The
+    // SAFETY: V10 (code): the function may be called at any time until the library's code is unmapped, and does not
+    // unwind. The
     // C library runs it at the latest when the library is closed.
     // If the C library has no memory for it, the process ends as it would without it.
     let _ = unsafe { atexit(run) };
@@ -85,7 +86,7 @@ extern "C" fn run() {
         std::mem::take(&mut hooks.all)
     };
     for (_, hook) in hooks {
-        // A panic has nobody to go to, and the other hooks are to run.
+        // A panic ends here, so that the other hooks run.
         let _ = contain(|| {
             hook();
             Ok(())
@@ -118,7 +119,8 @@ mod tests {
             std::mem::forget((first, panicking, last));
             std::process::exit(0);
         }
-        let name = "abi::at_exit::tests::hooks_of_clients_that_exist_run_when_the_process_ends";
+        let name = concat!(module_path!(), "::hooks_of_clients_that_exist_run_when_the_process_ends");
+        let name = name.strip_prefix("device_plugin::").unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         let output = command.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);

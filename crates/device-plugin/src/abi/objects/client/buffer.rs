@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pjrt_sys::PJRT_Buffer;
 
-use crate::abi::objects::array_layout::Form;
 use crate::abi::objects::client::state::Client;
-use crate::abi::objects::owned_arrays::drop_contained;
 use crate::abi::reclaim::buffer_pool;
-use crate::abi::reclaim::hazard::Pin;
-use crate::abi::reclaim::refcount::Link;
+use crate::abi::reclaim::hazard::Guard;
+use crate::abi::reclaim::refcount::OwnerRef;
 use crate::abi::table::ffi_read::handles;
+use crate::array_layout::ArrayLayout;
+use crate::contain::drop_contained;
 use crate::{Backend, Error, Event, Placement, Result, Shape};
 
 /// A buffer of the framework.
 ///
-/// `state` counts who uses the value, the framework included until it deletes the buffer, and carries flags. The value
-/// is dropped by whoever takes the count to zero. Executions use their arguments without being counted: their thread's
-/// page of the client's ledger shows that they do, and whoever would drop the value looks there first.
+/// `state` holds flags and the number of uses of the value. The framework has one use until it deletes the buffer. The
+/// thread that takes the count to zero drops the value. Executions do not count as uses: they publish their arguments in
+/// the client's hazard domain, and a thread checks that before it drops a value.
 pub(crate) struct BufferHandle<B: Backend> {
     state: AtomicUsize,
     value: UnsafeCell<Value<B>>,
@@ -28,9 +28,9 @@ pub(crate) struct BufferHandle<B: Backend> {
     external: AtomicU32,
     pub(crate) ready: Event,
     /// After the value, which is dropped first.
-    pub(crate) client: Link<Client<B>>,
+    pub(crate) client: OwnerRef<Client<B>>,
     pub(crate) placement: Placement,
-    pub(crate) form: Form,
+    pub(crate) form: ArrayLayout,
 }
 
 /// The backend's part of a buffer.
@@ -42,7 +42,7 @@ pub(crate) enum Value<B: Backend> {
 }
 
 impl<B: Backend> Value<B> {
-    /// The value; none when it was taken, or is yet to come.
+    /// The value, or `None` if it was taken or does not exist yet.
     #[inline]
     pub(crate) fn get(&self) -> Option<&B::Buffer> {
         match self {
@@ -52,7 +52,7 @@ impl<B: Backend> Value<B> {
         }
     }
 
-    /// The value, or an error that only a broken promise can bring about.
+    /// The value of a buffer that is ready. An error means that the SDK or the backend broke an invariant.
     pub(crate) fn available(&self) -> Result<&B::Buffer> {
         self.get().ok_or_else(|| Error::internal("the buffer is ready, but has no value"))
     }
@@ -84,9 +84,9 @@ impl<B: Backend> Clone for Value<B> {
 const DELETED: usize = 1 << (usize::BITS - 1);
 /// The framework destroyed the handle: the last user frees it.
 const DESTROYED: usize = 1 << (usize::BITS - 2);
-/// The value of a deleted buffer is still used by an execution; it is dropped later, or with the handle.
-const LEFT: usize = 1 << (usize::BITS - 3);
-const USES: usize = LEFT - 1;
+/// The buffer is retired: an execution still uses its value, which is dropped later or with the handle.
+const RETIRED: usize = 1 << (usize::BITS - 3);
+const USES: usize = RETIRED - 1;
 
 handles! {
     PJRT_Buffer => BufferHandle<P::Backend>;
@@ -110,21 +110,21 @@ impl<B: Backend> BufferHandle<B> {
     /// Gives the framework a buffer, which it destroys.
     #[inline]
     pub(crate) fn give(
-        client: impl Into<Link<Client<B>>>,
+        client: impl Into<OwnerRef<Client<B>>>,
         value: Value<B>,
-        form: &Form,
+        form: &ArrayLayout,
         placement: Placement,
         ready: Event,
     ) -> *mut PJRT_Buffer {
         Self::new(client, value, form, placement, ready).as_ptr().cast()
     }
 
-    /// A buffer with one use, that of whoever calls [`BufferHandle::destroy`].
+    /// A buffer with one use, which [`BufferHandle::destroy`] gives up.
     #[inline]
     pub(crate) fn new(
-        client: impl Into<Link<Client<B>>>,
+        client: impl Into<OwnerRef<Client<B>>>,
         value: Value<B>,
-        form: &Form,
+        form: &ArrayLayout,
         placement: Placement,
         ready: Event,
     ) -> NonNull<Self> {
@@ -139,7 +139,7 @@ impl<B: Backend> BufferHandle<B> {
         })
     }
 
-    /// Takes back a buffer that nobody but the framework's array knows.
+    /// Takes back a buffer that only the framework's array refers to.
     ///
     /// # Safety
     ///
@@ -177,19 +177,19 @@ impl<B: Backend> BufferHandle<B> {
         self.state.load(Ordering::Acquire) & DELETED != 0
     }
 
-    /// Whether an execution whose pin shows the buffer may use it.
+    /// Whether an execution whose guard shows the buffer may use it.
     #[inline]
     pub(crate) fn is_usable(&self) -> bool {
         self.state.load(Ordering::SeqCst) & DELETED == 0
     }
 
-    /// Uses the buffer.
+    /// LaunchArguments the buffer.
     #[inline]
-    pub(crate) fn hold(&self) -> Result<Held<'_, B>> {
-        if self.acquire() { Ok(Held { buffer: self }) } else { Err(deleted()) }
+    pub(crate) fn hold(&self) -> Result<BufferUse<'_, B>> {
+        if self.acquire() { Ok(BufferUse { buffer: self }) } else { Err(deleted()) }
     }
 
-    /// Adds a use, which [`BufferHandle::release`] takes away; false when the buffer is deleted.
+    /// Adds a use, which [`BufferHandle::release`] removes. Returns false if the buffer is deleted.
     #[inline]
     fn acquire(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
@@ -202,7 +202,7 @@ impl<B: Backend> BufferHandle<B> {
         false
     }
 
-    /// Takes a use away.
+    /// Removes a use.
     ///
     /// # Safety
     ///
@@ -232,14 +232,14 @@ impl<B: Backend> BufferHandle<B> {
     unsafe fn end(&self) {
         let this = NonNull::from(self);
         // No execution uses a buffer that the framework has destroyed.
-        if self.state.load(Ordering::SeqCst) & DESTROYED == 0 && self.client.ledger.is_used(self.bit(), None) {
-            self.client.left.add(this);
+        if self.state.load(Ordering::SeqCst) & DESTROYED == 0 && self.client.hazards.is_protected(self.bit(), None) {
+            self.client.retired.add(this);
         } else {
             // SAFETY: the caller's contract.
             drop_contained(unsafe { self.take_value() });
         }
         if self.state.fetch_sub(1, Ordering::AcqRel) & DESTROYED != 0 {
-            self.client.left.remove(this);
+            self.client.retired.remove(this);
             // SAFETY: the caller's contract; nobody else is left.
             drop_contained(unsafe { self.take_value() });
             // SAFETY: the caller's contract.
@@ -247,21 +247,21 @@ impl<B: Backend> BufferHandle<B> {
         }
     }
 
-    /// What shows that an execution uses this buffer, or one of some others.
+    /// The bit of this buffer in the Bloom filters of the hazard domain.
     #[inline]
     pub(crate) fn bit(&self) -> u64 {
         1 << ((std::ptr::from_ref(self).addr() >> 6) & 63)
     }
 
-    /// Drops the value of a deleted buffer that nobody is counted for, or leaves it to an execution that may use it.
+    /// Drops the value of a deleted buffer without uses, or retires it if an execution may use it.
     ///
     /// # Safety
     ///
     /// V7: the caller took the count to zero, and has no reference to the value.
-    unsafe fn retire(&self, own: Option<&Pin>) {
-        if self.client.ledger.is_used(self.bit(), own) {
-            self.client.left.add(NonNull::from(self));
-            self.client.left.drop_unused(&self.client);
+    unsafe fn retire(&self, own: Option<&Guard>) {
+        if self.client.hazards.is_protected(self.bit(), own) {
+            self.client.retired.add(NonNull::from(self));
+            self.client.retired.drop_unused(&self.client);
         } else {
             // SAFETY: the caller's contract; no execution uses the value, and the flag keeps new ones away.
             drop_contained(unsafe { self.take_value() });
@@ -272,7 +272,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// A use added by [`BufferHandle::acquire`] outlives the reference, or a pin that shows the buffer and did so
+    /// A use added by [`BufferHandle::acquire`] outlives the reference, or a guard that shows the buffer and did so
     /// before it was deleted.
     #[inline]
     pub(crate) unsafe fn value(&self) -> &Value<B> {
@@ -285,15 +285,15 @@ impl<B: Backend> BufferHandle<B> {
     /// # Safety
     ///
     /// The buffer is an argument of the execution of `own`, once, and the caller has no reference to its value.
-    unsafe fn take(&self, own: &Pin) -> Option<B::Buffer> {
-        // Without another use, and with no other execution, nobody else is left, and nobody comes.
+    unsafe fn take(&self, own: &Guard) -> Option<B::Buffer> {
+        // Without another use or another execution this is the last user, and the flag prevents new ones.
         if self.state.compare_exchange(1, DELETED, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-            if !self.client.ledger.is_used(self.bit(), Some(own)) {
-                // SAFETY: V7, this is the only use.
+            if !self.client.hazards.is_protected(self.bit(), Some(own)) {
+                // SAFETY: V7 (counting), this is the only use.
                 return unsafe { self.take_value() }.into_buffer();
             }
             // Also when the clone panics.
-            let _leaving = Leaving(self);
+            let _leaving = RetireOnDrop(self);
             // SAFETY: nobody drops the value before it is left to others.
             return unsafe { self.value() }.get().cloned();
         }
@@ -305,21 +305,21 @@ impl<B: Backend> BufferHandle<B> {
 
     /// Gives up the framework's use; false if that was done before. An execution may ignore that it uses the buffer
     /// itself.
-    pub(crate) fn delete(&self, own: Option<&Pin>) -> bool {
+    pub(crate) fn delete(&self, own: Option<&Guard>) -> bool {
         match self.mark_deleted() {
             None => return false,
-            // SAFETY: V7, the last use is gone and the flag keeps new ones away.
+            // SAFETY: V7 (counting), the last use is gone and the flag keeps new ones away.
             Some(0) => unsafe { self.retire(own) },
             Some(_) => {}
         }
         true
     }
 
-    /// Gives up the framework's use, and says how many are left; none if that was done before.
+    /// Gives up the framework's use. Returns how many uses are left, or `None` if the buffer was deleted before.
     fn mark_deleted(&self) -> Option<usize> {
         let mut state = self.state.load(Ordering::Relaxed);
         while state & DELETED == 0 {
-            // The framework's own use goes with the flag.
+            // Setting the flag ends the framework's own use.
             let next = (state | DELETED) - 1;
             match self.state.compare_exchange_weak(state, next, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return Some(next & USES),
@@ -333,7 +333,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// Nobody else uses the value, now or later.
+    /// No other thread uses the value, now or later.
     #[inline]
     unsafe fn take_value(&self) -> Value<B> {
         // SAFETY: the caller's contract.
@@ -347,22 +347,22 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// V2: the handle came from [`BufferHandle::give`] and is given up.
     pub(crate) unsafe fn destroy(this: NonNull<Self>) {
-        // SAFETY: V2, live until the end of this function.
+        // SAFETY: V2 (handles), live until the end of this function.
         let buffer = unsafe { this.as_ref() };
         // Alone, or deleted and unused: the usual case, which needs no further atomic operation.
         if matches!(buffer.state.load(Ordering::Acquire), 1 | DELETED) {
-            // SAFETY: V2 and V7; `give` made it.
+            // SAFETY: V2 (handles) and V7 (counting); `give` made it.
             return unsafe { buffer_pool::free(this) };
         }
         // V2: no execution uses the buffer any more.
-        buffer.client.left.remove(this);
+        buffer.client.retired.remove(this);
         if buffer.mark_deleted() == Some(0) {
-            // SAFETY: V7, the last use is gone and the flag keeps new ones away.
+            // SAFETY: V7 (counting), the last use is gone and the flag keeps new ones away.
             drop_contained(unsafe { buffer.take_value() });
         }
         let before = buffer.state.fetch_or(DESTROYED, Ordering::SeqCst);
         if before & USES == 0 {
-            // SAFETY: V7; with no use left, none of them frees it.
+            // SAFETY: V7 (counting); with no use left, none of them frees it.
             unsafe { buffer_pool::free(this) };
         }
     }
@@ -392,11 +392,11 @@ pub(crate) fn deleted() -> Error {
 }
 
 /// A use of a buffer: its value stays until this is dropped.
-pub(crate) struct Held<'a, B: Backend> {
+pub(crate) struct BufferUse<'a, B: Backend> {
     buffer: &'a BufferHandle<B>,
 }
 
-impl<B: Backend> Held<'_, B> {
+impl<B: Backend> BufferUse<'_, B> {
     /// The value, present or to come.
     pub(crate) fn value(&self) -> &Value<B> {
         // SAFETY: this is a use.
@@ -404,30 +404,30 @@ impl<B: Backend> Held<'_, B> {
     }
 }
 
-impl<B: Backend> Drop for Held<'_, B> {
+impl<B: Backend> Drop for BufferUse<'_, B> {
     fn drop(&mut self) {
         // SAFETY: made with the use that ends here.
         unsafe { self.buffer.release() };
     }
 }
 
-/// The arguments of an execution, in the framework's own array.
-pub(crate) struct Uses<'a, B: Backend> {
+/// The arguments of an execution, in the framework's own array, while a guard protects them.
+pub(crate) struct LaunchArguments<'a, B: Backend> {
     handles: &'a [&'a BufferHandle<B>],
-    /// Shows that they are used.
-    pin: &'a Pin,
+    /// Protects them.
+    guard: &'a Guard,
     /// For each argument whether it is given up; empty when none is. No given-up buffer is another argument too.
     donated: &'a [bool],
 }
 
-impl<'a, B: Backend> Uses<'a, B> {
+impl<'a, B: Backend> LaunchArguments<'a, B> {
     /// # Safety
     ///
-    /// `pin` shows the bits of all handles, none of them was deleted after it did, and the donated ones passed
+    /// `guard` shows the bits of all handles, none of them was deleted after it did, and the donated ones passed
     /// [`check_donated`].
     #[inline]
-    pub(crate) unsafe fn new(handles: &'a [&'a BufferHandle<B>], pin: &'a Pin, donated: &'a [bool]) -> Self {
-        Self { handles, pin, donated }
+    pub(crate) unsafe fn new(handles: &'a [&'a BufferHandle<B>], guard: &'a Guard, donated: &'a [bool]) -> Self {
+        Self { handles, guard, donated }
     }
 
     #[inline]
@@ -451,7 +451,7 @@ impl<'a, B: Backend> Uses<'a, B> {
     pub(crate) fn take(&mut self, index: usize) -> Option<B::Buffer> {
         let handle = self.handles.get(index).filter(|_| self.is_donated(index))?;
         // SAFETY: a donated buffer is one argument only, and `&mut self` says that no reference to its value is out.
-        unsafe { handle.take(self.pin) }
+        unsafe { handle.take(self.guard) }
     }
 
     /// Deletes what was given up.
@@ -459,7 +459,7 @@ impl<'a, B: Backend> Uses<'a, B> {
     pub(crate) fn delete_donated(&self) {
         for (handle, donated) in self.handles.iter().zip(self.donated.iter()) {
             if *donated {
-                handle.delete(Some(self.pin));
+                handle.delete(Some(self.guard));
             }
         }
     }
@@ -483,27 +483,27 @@ pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &
     Ok(())
 }
 
-/// A deleted buffer whose value is left to executions when this is dropped.
-struct Leaving<'a, B: Backend>(&'a BufferHandle<B>);
+/// Retires a deleted buffer when this is dropped.
+struct RetireOnDrop<'a, B: Backend>(&'a BufferHandle<B>);
 
-impl<B: Backend> Drop for Leaving<'_, B> {
+impl<B: Backend> Drop for RetireOnDrop<'_, B> {
     fn drop(&mut self) {
-        self.0.client.left.add(NonNull::from(self.0));
+        self.0.client.retired.add(NonNull::from(self.0));
     }
 }
 
 /// Deleted buffers whose values executions may still use.
-pub(crate) struct Left<B: Backend> {
+pub(crate) struct RetiredBuffers<B: Backend> {
     count: AtomicUsize,
     buffers: Mutex<Vec<NonNull<BufferHandle<B>>>>,
 }
 
 // SAFETY: the list holds buffers, which any thread may use; they take themselves off before they go.
-unsafe impl<B: Backend> Send for Left<B> {}
+unsafe impl<B: Backend> Send for RetiredBuffers<B> {}
 // SAFETY: as above.
-unsafe impl<B: Backend> Sync for Left<B> {}
+unsafe impl<B: Backend> Sync for RetiredBuffers<B> {}
 
-impl<B: Backend> Left<B> {
+impl<B: Backend> RetiredBuffers<B> {
     pub(crate) fn new() -> Self {
         Self { count: AtomicUsize::new(0), buffers: Mutex::new(Vec::new()) }
     }
@@ -523,16 +523,16 @@ impl<B: Backend> Left<B> {
         buffers.push(buffer);
         self.count.store(buffers.len(), Ordering::SeqCst);
         // SAFETY: the caller's, and not destroyed.
-        unsafe { buffer.as_ref() }.state.fetch_or(LEFT, Ordering::SeqCst);
+        unsafe { buffer.as_ref() }.state.fetch_or(RETIRED, Ordering::SeqCst);
     }
 
-    /// Takes a buffer off that is about to go; its value goes with it.
+    /// Removes a buffer that is about to be freed together with its value.
     fn remove(&self, buffer: NonNull<BufferHandle<B>>) {
         let mut buffers = self.lock();
         buffers.retain(|left| *left != buffer);
         self.count.store(buffers.len(), Ordering::SeqCst);
         // SAFETY: the caller's.
-        unsafe { buffer.as_ref() }.state.fetch_and(!LEFT, Ordering::SeqCst);
+        unsafe { buffer.as_ref() }.state.fetch_and(!RETIRED, Ordering::SeqCst);
     }
 
     /// Drops the values that no execution uses any more. Panics of their destructors end here.
@@ -544,11 +544,12 @@ impl<B: Backend> Left<B> {
             buffers.retain(|buffer| {
                 // SAFETY: buffers take themselves off, under the lock, before they go.
                 let buffer = unsafe { buffer.as_ref() };
-                let used = client.ledger.is_used(buffer.bit(), None);
+                let used = client.hazards.is_protected(buffer.bit(), None);
                 if !used {
-                    // SAFETY: V7, nobody is counted, no execution uses the value, and the flag keeps new ones away.
+                    // SAFETY: V7 (counting), nobody is counted, no execution uses the value, and the flag keeps new
+                    // ones away.
                     values.push(unsafe { buffer.take_value() });
-                    buffer.state.fetch_and(!LEFT, Ordering::SeqCst);
+                    buffer.state.fetch_and(!RETIRED, Ordering::SeqCst);
                 }
                 used
             });

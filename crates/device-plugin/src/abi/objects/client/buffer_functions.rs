@@ -10,8 +10,8 @@ use pjrt_sys::{
 
 use crate::abi::objects::client::buffer::BufferHandle;
 use crate::abi::objects::client::dynamic_dims;
-use crate::abi::objects::event::into_raw;
 use crate::abi::table::entry::entries;
+use crate::abi::table::event_handle::into_raw;
 use crate::{Backend, Error, Event, Result};
 
 /// Dimensions from the most minor to the most major one of any row-major array: the tail has the array's rank.
@@ -55,9 +55,11 @@ fn address<B: Backend>(buffer: &BufferHandle<B>) -> Result<usize> {
 }
 
 entries! {
+    #[hot]
+    #[destroys]
     PJRT_Buffer_Destroy(args) {
         if let Some(buffer) = NonNull::new(args.buffer.cast::<BufferHandle<P::Backend>>()) {
-            // SAFETY: V2.
+            // SAFETY: V2 (handles).
             unsafe { BufferHandle::destroy(buffer) };
         }
         Ok(())
@@ -149,6 +151,7 @@ entries! {
         Ok(())
     }
 
+    #[hot]
     PJRT_Buffer_ReadyEvent(args, buffer) {
         args.event = into_raw(if buffer.is_deleted() {
             Event::failed(Error::invalid_argument("the buffer was deleted or donated"))

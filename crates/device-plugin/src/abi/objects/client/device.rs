@@ -85,7 +85,7 @@ impl Device {
 
     pub(crate) fn client<P: DevicePlugin>(&self) -> Result<&Counted<Client<P::Backend>>> {
         let client: *const Counted<Client<P::Backend>> = self.client.load(Ordering::Relaxed).cast();
-        // SAFETY: V6, set to the client that owns this device, of the only backend the plugin has.
+        // SAFETY: V6 (lifetimes), set to the client that owns this device, of the only backend the plugin has.
         unsafe { client.as_ref() }.ok_or_else(|| Error::internal("the device has no client"))
     }
 }

@@ -1,9 +1,9 @@
 //! `PJRT_Device`: what frameworks do to devices besides running programs on them.
 
 use crate::Backend;
-use crate::abi::objects::owned_arrays::drop_contained;
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
+use crate::contain::drop_contained;
 
 /// What a `PJRT_AsyncTrackingEvent*` points to: the backend's part.
 type Tracked = Box<dyn Send + Sync>;
@@ -14,7 +14,7 @@ entries! {
     }
 
     PJRT_Device_PoisonExecution(args, device) {
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let error = unsafe { ffi_read::error_with_payload(
             (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
         ) }?;
@@ -27,16 +27,17 @@ entries! {
     }
 
     PJRT_Device_CreateAsyncTrackingEvent(args, device) {
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let description = unsafe { ffi_read::text(args.description, args.description_size, "description") }?;
         let tracked: Tracked = device.client::<P>()?.backend.track(device.index, description);
         args.event = Box::into_raw(Box::new(tracked)).cast();
         Ok(())
     }
 
+    #[destroys]
     PJRT_AsyncTrackingEvent_Destroy(args) {
         if !args.event.is_null() {
-            // SAFETY: V2, this came from the box above and is given up.
+            // SAFETY: V2 (handles), this came from the box above and is given up.
             drop_contained(unsafe { Box::from_raw(args.event.cast::<Tracked>()) });
         }
         Ok(())

@@ -1,30 +1,30 @@
-//! Arrays that have fewer elements than their shapes say.
+//! Arrays with dynamic dimensions, which may be shorter than the dimensions of their shape.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::abi::objects::array_layout::Form;
 use crate::abi::objects::client::buffer::BufferHandle;
+use crate::array_layout::ArrayLayout;
 use crate::{Backend, Error, Result, Shape};
 
 /// The extents of a buffer, some of which its program found out when it ran.
 pub(crate) struct Extents {
     /// All of them.
     pub(crate) unpadded: Vec<i64>,
-    /// The dimensions that are not as the shape says, or need not be.
+    /// The dimensions that may be shorter than in the shape.
     pub(crate) dynamic: Vec<usize>,
 }
 
 /// What is known of buffers, by their address: frameworks are given pointers into it until they destroy the buffer.
 #[derive(Default)]
-pub(crate) struct Known(Mutex<Vec<(usize, Arc<Extents>)>>);
+pub(crate) struct KnownExtents(Mutex<Vec<(usize, Arc<Extents>)>>);
 
-impl Known {
+impl KnownExtents {
     fn lock(&self) -> MutexGuard<'_, Vec<(usize, Arc<Extents>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A buffer goes.
+    /// Removes a buffer that is destroyed.
     pub(crate) fn forget(&self, address: usize) {
         self.lock().retain(|(known, _)| *known != address);
     }
@@ -47,7 +47,7 @@ fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Exte
     Ok(extents)
 }
 
-/// The extents of a buffer; waits until it is ready. None where they are those of its shape.
+/// Returns the extents of a buffer, after waiting until it is ready, or `None` if they are those of its shape.
 pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Extents>>> {
     if !B::DYNAMIC || buffer.form.stored().is_some() {
         return Ok(None);
@@ -77,16 +77,17 @@ pub(crate) fn are_open<B: Backend>(buffer: &BufferHandle<B>) -> bool {
 }
 
 /// The form that a value of that shape has, now that it is ready.
-pub(crate) fn form_of<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Form> {
+pub(crate) fn form_of<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<ArrayLayout> {
     let extents = ask(backend, value, shape)?;
-    Ok(Form::row_major(&Shape::new(shape.element_type, extents.unpadded)))
+    Ok(ArrayLayout::row_major(&Shape::new(shape.element_type, extents.unpadded)))
 }
 
-/// What reading a buffer gives: its form, or the one it turned out to have. A buffer that failed says so when it is read.
-pub(crate) fn readable<B: Backend>(buffer: &BufferHandle<B>) -> Cow<'_, Form> {
+/// The layout of the array that a read of the buffer returns, with the extents known when it is ready. The error of a buffer
+/// that failed is reported by the read.
+pub(crate) fn readable<B: Backend>(buffer: &BufferHandle<B>) -> Cow<'_, ArrayLayout> {
     match of(buffer) {
         Ok(Some(extents)) => {
-            Cow::Owned(Form::row_major(&Shape::new(buffer.form.element_type, extents.unpadded.as_slice())))
+            Cow::Owned(ArrayLayout::row_major(&Shape::new(buffer.form.element_type, extents.unpadded.as_slice())))
         }
         _ => Cow::Borrowed(&buffer.form),
     }

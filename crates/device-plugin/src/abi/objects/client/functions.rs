@@ -9,7 +9,7 @@ use pjrt_sys::{AbiStruct, PJRT_ProcessInfo, PJRT_ProcessState, PJRT_Program};
 
 use crate::abi::lend::key_value_store::KeyValueStore;
 use crate::abi::objects::client::async_raw_copy;
-use crate::abi::objects::client::placeholder_buffer::Alias;
+use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
 use crate::abi::objects::client::state::Client;
 use crate::abi::objects::executable::state::{Executable, default_assignment};
 use crate::abi::objects::pending_callbacks;
@@ -55,12 +55,12 @@ unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Opt
         if at.is_null() || !at.is_aligned() {
             return Err(Error::argument("process_infos is null or not aligned"));
         }
-        // SAFETY: V3, every form begins with a word.
+        // SAFETY: V3 (arrays and text), every form begins with a word.
         let size = unsafe { at.cast::<usize>().read() };
         if !SIZES.contains(&size) {
             return Ok(None);
         }
-        // SAFETY: V1 and V3.
+        // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let info = unsafe { ffi_read::nested(at, "process_infos") }?;
         let state = match info.state {
             PJRT_ProcessState::PJRT_ProcessState_kUninitialized => ProcessState::Uninitialized,
@@ -68,7 +68,7 @@ unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Opt
             PJRT_ProcessState::PJRT_ProcessState_kConnected => ProcessState::Connected,
             PJRT_ProcessState::PJRT_ProcessState_kError => {
                 let code = u32::try_from(info.error_code).unwrap_or(0).max(1);
-                // SAFETY: V3.
+                // SAFETY: V3 (arrays and text).
                 let error = unsafe { ffi_read::status(code, info.error_message, info.error_message_size) }?;
                 error.map_or(ProcessState::Unspecified, ProcessState::Failed)
             }
@@ -81,29 +81,31 @@ unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Opt
 }
 
 entries! {
+    #[traced]
     PJRT_Client_Create(args) {
-        // SAFETY: V1 and V3.
+        // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let values = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
         let mut options = CreateOptions::new(values);
         // Only the options tell whether the callbacks were set: a single process leaves them uninitialized.
         if options.get("node_id").is_some() && options.get("num_nodes").is_some() {
-            // SAFETY: V4, in a distributed run.
+            // SAFETY: V4 (callbacks), in a distributed run.
             options = options.with_key_value(unsafe { KeyValueStore::new(args) });
         }
-        hazard::settle();
+        hazard::free_unused();
         args.client = Client::create::<P>(&options)?.into_raw().cast();
         Ok(())
     }
 
+    #[destroys]
     PJRT_Client_Destroy(args) {
         if let Some(client) = NonNull::new(args.client.cast::<Counted<Client<P::Backend>>>()) {
-            // SAFETY: V2, this came from `Ref::into_raw` and is given up.
+            // SAFETY: V2 (handles), this came from `Ref::into_raw` and is given up.
             let client = unsafe { Ref::from_raw(client) };
-            // Nobody can tell any more what these wait for.
+            // The framework can no longer complete these.
             pending_callbacks::abandon(async_raw_copy::key(&client));
-            client.aliases.take_all(|_| true).into_iter().for_each(Alias::abandon);
+            client.aliases.take_all(|_| true).into_iter().for_each(PlaceholderBuffer::abandon);
             drop(client);
-            hazard::settle();
+            hazard::free_unused();
         }
         Ok(())
     }
@@ -167,7 +169,7 @@ entries! {
     }
 
     PJRT_Client_UpdateGlobalProcessInfo(args, client) {
-        // SAFETY: V1 and V3.
+        // SAFETY: V1 (argument structs) and V3 (arrays and text).
         match unsafe { process_infos(args.process_infos, args.num_process_infos) }? {
             Some(processes) => client.backend.update_processes(&processes),
             None => Ok(()),
@@ -184,7 +186,7 @@ entries! {
                 "default_assignment_size is {}, but the assignment needs {}", args.default_assignment_size, devices.len()
             )));
         }
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let out = unsafe { ffi_read::slice_mut(args.default_assignment, devices.len(), "default_assignment") }?;
         for (out, id) in out.iter_mut().zip(devices) {
             *out = i32::try_from(*id).map_err(|_| Error::internal(format!("device id {id}")))?;
@@ -192,10 +194,12 @@ entries! {
         Ok(())
     }
 
+    #[traced]
+    #[caller_context]
     PJRT_Client_Compile(args, client) {
-        // SAFETY: V1 and V3.
+        // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let program = unsafe { read_program(args.program) }?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let options = unsafe {
             ffi_read::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options")
         }?;
@@ -204,12 +208,13 @@ entries! {
         Ok(())
     }
 
+    #[traced]
     PJRT_Client_Load(args, client) {
         if args.executable.is_null() {
             return Err(Error::argument("executable is null"));
         }
         let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
-        // SAFETY: V2 and V5; the new reference is taken below.
+        // SAFETY: V2 (handles) and V5 (opaque types); the new reference is taken below.
         unsafe { Arc::increment_strong_count(executable) };
         // SAFETY: the reference was added above.
         let executable = unsafe { Arc::from_raw(executable) };

@@ -42,7 +42,7 @@ fn register() {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
     if !REGISTERED.swap(true, Ordering::Relaxed) {
-        // SAFETY: V10: the function may be called at any time until the library's code is unmapped, and does not unwind. The
+        // SAFETY: V10 (code): the function may be called at any time until the library's code is unmapped, and does not unwind. The
         // C library forgets it when the library is closed.
         // If the C library has no memory for it, forks are not noticed.
         let _ = unsafe { pthread_atfork(None, None, Some(forked)) };

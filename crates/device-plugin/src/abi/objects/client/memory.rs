@@ -42,7 +42,7 @@ const FUNCTIONS: &PJRT_Memory_FunctionTable = &PJRT_Memory_FunctionTable {
     set_user_data: Some(set_user_data),
 };
 
-/// What a framework attached to a memory, freed when it is replaced or the memory goes.
+/// Data that a framework attached to a memory, freed when it is replaced or the memory is destroyed.
 struct UserData {
     data: *mut c_void,
     destroy: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -51,7 +51,7 @@ struct UserData {
 impl Drop for UserData {
     fn drop(&mut self) {
         if let Some(destroy) = self.destroy {
-            // SAFETY: V4; the data is forgotten.
+            // SAFETY: V4 (callbacks); the data is forgotten.
             unsafe { destroy(self.data) };
         }
     }
@@ -61,7 +61,7 @@ impl Drop for UserData {
 ///
 /// V2 for `memory`.
 unsafe extern "C" fn get_user_data(memory: *mut PJRT_Memory, key: *const c_void) -> *mut c_void {
-    // SAFETY: V2 and V5.
+    // SAFETY: V2 (handles) and V5 (opaque types).
     let memory = unsafe { memory.cast::<Memory>().as_ref() };
     memory.and_then(|memory| Some(memory.user_data().get(&key.addr())?.data)).unwrap_or(null_mut())
 }
@@ -75,7 +75,7 @@ unsafe extern "C" fn set_user_data(
     data: *mut c_void,
     destroy: Option<unsafe extern "C" fn(*mut c_void)>,
 ) {
-    // SAFETY: V2 and V5.
+    // SAFETY: V2 (handles) and V5 (opaque types).
     let Some(memory) = (unsafe { memory.cast::<Memory>().as_ref() }) else { return };
     let before = memory.user_data().insert(key.addr(), UserData { data, destroy });
     // Destroyed here, where the lock is free again.

@@ -1,6 +1,7 @@
 //! A client with its devices, memories and buffers.
 
 pub(crate) mod async_raw_copy;
+pub(crate) mod async_read;
 pub(crate) mod at_exit;
 pub(crate) mod buffer;
 pub(crate) mod buffer_functions;
@@ -8,9 +9,11 @@ pub(crate) mod device;
 pub(crate) mod device_control;
 pub(crate) mod dma;
 pub(crate) mod dynamic_dims;
+pub(crate) mod foreign_view;
 pub(crate) mod functions;
 pub(crate) mod home_process;
 pub(crate) mod memory;
+pub(crate) mod pending_value;
 pub(crate) mod placeholder_buffer;
 pub(crate) mod state;
 pub(crate) mod transfer;

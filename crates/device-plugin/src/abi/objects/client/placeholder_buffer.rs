@@ -3,22 +3,22 @@
 
 use pjrt_sys::PJRT_Buffer;
 
-use crate::abi::objects::array_layout::Form;
 use crate::abi::objects::client::buffer::{BufferHandle, Value};
-use crate::abi::objects::client::transfer::Late;
-use crate::abi::objects::owned_arrays::drop_contained;
-use crate::abi::table::entry::{contain, entries};
+use crate::abi::objects::client::pending_value::PendingValue;
+use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
+use crate::array_layout::ArrayLayout;
+use crate::contain::{contain, drop_contained};
 use crate::{Backend, Error, Event, Placement, Result};
 
 /// A buffer that waits for the one whose data it takes.
-pub(crate) struct Alias<B: Backend> {
-    late: Late<B>,
-    form: Form,
+pub(crate) struct PlaceholderBuffer<B: Backend> {
+    late: PendingValue<B>,
+    form: ArrayLayout,
     placement: Placement,
 }
 
-impl<B: Backend> Alias<B> {
+impl<B: Backend> PlaceholderBuffer<B> {
     /// Why the data of that buffer cannot become this one's.
     fn check(&self, buffer: &BufferHandle<B>) -> Result<()> {
         if !buffer.form.is_stored_as(&self.form) {
@@ -44,10 +44,11 @@ fn unknown_alias() -> Error {
 }
 
 entries! {
+    #[traced]
     PJRT_Client_CreateUninitializedBuffer(args, client) {
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
         let to = client.placement(args.device, args.memory)?;
         let value = client.backend.uninitialized(&form.stored_shape(), to)?;
@@ -57,12 +58,12 @@ entries! {
     }
 
     PJRT_Client_CreateErrorBuffer(args, client) {
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
         let to = client.placement(std::ptr::null_mut(), args.memory)?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let error = unsafe { ffi_read::error_with_payload(
             (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
         ) }?;
@@ -72,20 +73,20 @@ entries! {
     }
 
     PJRT_Client_CreateAliasBuffer(args, client) {
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
         let placement = client.placement(std::ptr::null_mut(), args.memory)?;
-        let (handle, late) = Late::new(client, &form, placement);
+        let (handle, late) = PendingValue::new(client, &form, placement);
         args.alias_buffer = handle;
-        args.fulfill_alias_buffer_cb = client.aliases.add(Alias { late, form, placement }).cast();
+        args.fulfill_alias_buffer_cb = client.aliases.add(PlaceholderBuffer { late, form, placement }).cast();
         Ok(())
     }
 
     PJRT_Client_FulfillAliasBuffer(args, client) {
         let token = args.fulfill_alias_buffer_cb.cast_const().cast();
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let error = unsafe { ffi_read::status(args.status_code.0, args.error_message, args.error_message_size) }?;
         let mut alias = client.aliases.take(token).ok_or_else(unknown_alias)?;
         if let Some(error) = error {
@@ -94,7 +95,7 @@ entries! {
         }
         // What is wrong with the buffer leaves the alias open for a right one.
         let prepare = || {
-            // SAFETY: V2.
+            // SAFETY: V2 (handles).
             let buffer: &BufferHandle<P::Backend> = unsafe { ffi_read::handle::<P, *mut PJRT_Buffer>(args.buffer, "buffer") }?;
             if !buffer.client.is(client) {
                 return Err(Error::argument("buffer belongs to another client"));

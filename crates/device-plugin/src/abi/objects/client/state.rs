@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use pjrt_sys::{PJRT_Buffer_MemoryLayout, PJRT_Device, PJRT_Memory};
 
-use crate::abi::objects::array_layout::Form;
 use crate::abi::objects::client::at_exit::Registration;
-use crate::abi::objects::client::buffer::Left;
+use crate::abi::objects::client::buffer::RetiredBuffers;
 use crate::abi::objects::client::device::Device;
 use crate::abi::objects::client::dma::Mappings;
-use crate::abi::objects::client::dynamic_dims::Known;
+use crate::abi::objects::client::dynamic_dims::KnownExtents;
 use crate::abi::objects::client::memory::Memory;
-use crate::abi::objects::client::placeholder_buffer::Alias;
+use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
 use crate::abi::objects::executable::deferred_launch::DeferredLaunches;
 use crate::abi::objects::executable::launches::Order;
-use crate::abi::objects::opaque_tokens::Tokens;
+use crate::abi::objects::opaque_tokens::OpaqueTokens;
 use crate::abi::objects::owned_arrays::Pointers;
 use crate::abi::objects::topology::Topology;
-use crate::abi::reclaim::hazard::Ledger;
-use crate::abi::reclaim::refcount::{Accounted, Counted, Ref};
+use crate::abi::reclaim::hazard::HazardDomain;
+use crate::abi::reclaim::refcount::{Counted, Reclaimed, Ref};
 use crate::abi::table::ffi_read::{self, handles};
+use crate::array_layout::ArrayLayout;
 use crate::{Backend, CreateOptions, DeviceInfo, DevicePlugin, Error, Placement, Result, Shape, TopologyInfo};
 
 /// A client: the backend, and the objects that stand for its devices and memories as long as it lives. Buffers and
@@ -36,27 +36,27 @@ pub(crate) struct Client<B: Backend> {
     pub(crate) memories: Vec<Memory>,
     pub(crate) memory_handles: Pointers<PJRT_Memory>,
     /// What executions use and made.
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) hazards: Arc<HazardDomain>,
     /// Deleted buffers that executions may still use.
-    pub(crate) left: Left<B>,
+    pub(crate) retired: RetiredBuffers<B>,
     /// Launches whose arguments are still to come.
     pub(crate) deferred: DeferredLaunches<B>,
     /// The order of launches on several devices.
     pub(crate) order: Order,
     pub(crate) mappings: Mappings,
     /// Buffers that wait for the framework to name the one whose data they take.
-    pub(crate) aliases: Tokens<Alias<B>>,
-    pub(crate) extents: Known,
+    pub(crate) aliases: OpaqueTokens<PlaceholderBuffer<B>>,
+    pub(crate) extents: KnownExtents,
 }
 
 handles! {
     PJRT_Client => Counted<Client<P::Backend>>;
 }
 
-impl<B: Backend> Accounted for Client<B> {
+impl<B: Backend> Reclaimed for Client<B> {
     #[inline]
-    fn ledger(&self) -> &Arc<Ledger> {
-        &self.ledger
+    fn domain(&self) -> &Arc<HazardDomain> {
+        &self.hazards
     }
 }
 
@@ -116,13 +116,13 @@ impl<B: Backend> Client<B> {
             addressable_handles,
             memories,
             memory_handles,
-            ledger: Ledger::new(),
-            left: Left::new(),
+            hazards: HazardDomain::new(),
+            retired: RetiredBuffers::new(),
             deferred: DeferredLaunches::default(),
             order: Order::default(),
             mappings: Mappings::default(),
-            aliases: Tokens::new(),
-            extents: Known::default(),
+            aliases: OpaqueTokens::new(),
+            extents: KnownExtents::default(),
         });
         for device in &client.devices {
             device.link_client(&client);
@@ -176,10 +176,10 @@ impl<B: Backend> Client<B> {
         shape: &Shape,
         layout: *const PJRT_Buffer_MemoryLayout,
         field: &str,
-    ) -> Result<Form> {
+    ) -> Result<ArrayLayout> {
         // SAFETY: the caller's contract.
         let layout = unsafe { ffi_read::device_layout(layout, shape) }?;
-        Form::requested::<B>(&self.topology.info, shape, layout, field)
+        ArrayLayout::requested::<B>(&self.topology.info, shape, layout, field)
     }
 
     /// Where a framework asks for a buffer by memory, by device, or both.

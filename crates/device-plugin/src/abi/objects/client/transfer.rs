@@ -1,56 +1,29 @@
 //! Transfers between host and device, and between devices.
 
-use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args, Slot, slot};
 
+use crate::abi::lend::destination::Destination;
 use crate::abi::lend::host_alias::AliasSource;
-use crate::abi::lend::host_destination;
-use crate::abi::objects::array_layout::Form;
+use crate::abi::objects::client::async_read;
 use crate::abi::objects::client::buffer::{BufferHandle, Value};
 use crate::abi::objects::client::dynamic_dims;
+use crate::abi::objects::client::pending_value::PendingValue;
 use crate::abi::objects::client::state::Client;
-use crate::abi::objects::event::into_raw;
-use crate::abi::objects::owned_arrays::drop_contained;
 use crate::abi::reclaim::refcount::Counted;
-use crate::abi::table::entry::{contain, contain_in, entries};
+use crate::abi::table::entry::entries;
+use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
+use crate::array_layout::ArrayLayout;
+use crate::contain::{contain, contain_in, drop_contained};
 use crate::host_array::zeroed;
 use crate::profiler;
 use crate::strided::Strided;
 use crate::{
-    Backend, Completer, DevicePlugin, Error, Event, HostArray, HostBufferSemantics, NamedValue, Placement, Result,
-    Shape,
+    Backend, DevicePlugin, Error, Event, HostArray, HostBufferSemantics, NamedValue, Placement, Result, Shape,
 };
-
-/// Memory of the framework that is written before an event of the call is ready.
-pub(crate) struct Destination {
-    data: *mut u8,
-    size: usize,
-}
-
-// SAFETY: V3, the memory is the plugin's until the event, on whatever thread.
-unsafe impl Send for Destination {}
-
-impl Destination {
-    /// # Safety
-    ///
-    /// V3 for the destination, until an event of the call.
-    pub(crate) unsafe fn new(data: *mut c_void, size: usize) -> Self {
-        Self { data: data.cast(), size }
-    }
-
-    /// # Safety
-    ///
-    /// V3 for the destination, until the event of the call, which comes after the last use of the slice.
-    pub(crate) unsafe fn slice(&mut self) -> Result<&mut [u8]> {
-        // SAFETY: the caller's contract.
-        unsafe { ffi_read::slice_mut(self.data, self.size, "dst") }
-    }
-}
 
 /// Shows a transfer in the profile, if one runs.
 #[inline]
@@ -85,7 +58,7 @@ fn read<B: Backend>(
     Ok(())
 }
 
-/// Checks where an array of that shape goes, and returns the number of bytes that the destination needs.
+/// Checks the destination's layout for an array of that shape. Returns the number of bytes that the destination needs.
 fn expect_room(layout: Option<&Strided>, shape: &Shape) -> Result<usize> {
     if layout.is_some_and(|layout| layout.before > 0) {
         return Err(Error::unimplemented("negative strides of host_layout").unnamed());
@@ -101,7 +74,7 @@ fn too_small(given: usize, shape: &Shape, size: usize) -> Error {
 fn read_as<B: Backend>(
     backend: &B,
     value: &Value<B>,
-    form: &Form,
+    form: &ArrayLayout,
     layout: &ffi_read::HostLayout,
     to: &mut [u8],
 ) -> Result<usize> {
@@ -141,10 +114,10 @@ fn when_ready<B: Backend>(
 }
 
 /// Makes a buffer of another one's value, now or when that is ready: also where the device keeps the order itself,
-/// since a backend says by its answer alone that the new buffer is there, or why not.
+/// because only the backend's answer shows that the new buffer exists.
 fn derive<B: Backend>(
     buffer: &BufferHandle<B>,
-    form: &Form,
+    form: &ArrayLayout,
     to: Placement,
     make: impl FnOnce(&B, &B::Buffer) -> Result<B::Buffer> + Send + 'static,
 ) -> Result<*mut PJRT_Buffer> {
@@ -156,7 +129,7 @@ fn derive<B: Backend>(
         let ready = client.backend.ready(&new);
         return Ok(BufferHandle::give(client.share(), Value::Now(new), form, to, ready));
     }
-    let (handle, mut late) = Late::new(client, form, to);
+    let (handle, mut late) = PendingValue::new(client, form, to);
     let (client, value) = (client.share(), held.value().clone());
     buffer.ready.on_ready_away(move |ready| {
         let make = || {
@@ -176,59 +149,131 @@ fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT
     derive(buffer, &buffer.form, to, move |backend, value| backend.copy(value, &shape, to))
 }
 
-/// The maker's end of a buffer whose value comes later: where the value goes, and the buffer's completer. Empty once the
-/// buffer is ready or somebody else has taken this over, so that nothing keeps a value that the framework deletes.
-pub(crate) struct Late<B: Backend>(Option<(Arc<OnceLock<B::Buffer>>, Completer)>);
+/// Host data that a framework uploads, with the checked arguments of the call.
+struct Upload {
+    /// What the buffer will be.
+    form: ArrayLayout,
+    /// The array in the order in which it is stored.
+    shape: Shape,
+    to: Placement,
+    data: *const u8,
+    /// Bytes of the array, dense.
+    size: usize,
+    /// How the data lies in the framework's memory, unless it is dense.
+    strided: Option<Strided>,
+    /// Whether the framework lends its memory until an event of the call.
+    lends: bool,
+}
 
-impl<B: Backend> Late<B> {
-    /// A buffer for the framework, and the means to give it a value.
-    pub(crate) fn new(client: &Counted<Client<B>>, form: &Form, to: Placement) -> (*mut PJRT_Buffer, Self) {
-        let place = Arc::new(OnceLock::new());
-        let (ready, completer) = Event::pending();
-        let handle = BufferHandle::give(client.share(), Value::Later(Arc::clone(&place)), form, to, ready);
-        (handle, Self(Some((place, completer))))
+/// A value that the backend made, the event of it, and the event after which the framework has its memory back.
+struct Uploaded<B: Backend> {
+    value: Value<B>,
+    ready: Event,
+    done: Event,
+}
+
+impl Upload {
+    /// Reads and checks the arguments.
+    ///
+    /// # Safety
+    ///
+    /// V2 and V3 for the arguments.
+    unsafe fn read<B: Backend>(client: &Client<B>, args: &PJRT_Client_BufferFromHostBuffer_Args) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        let shape = unsafe { ffi_read::shape(args.type_.0, args.dims, args.num_dims) }?;
+        let to = client.placement(args.device, args.memory)?;
+        // SAFETY: the caller's contract.
+        let form = unsafe { client.form(&shape, args.device_layout, "device_layout") }?;
+        let semantics = HostBufferSemantics::from_raw(args.host_buffer_semantics.0)
+            .ok_or_else(|| Error::argument(format!("host_buffer_semantics is {}", args.host_buffer_semantics.0)))?;
+        let lends = matches!(semantics, HostBufferSemantics::ImmutableZeroCopy | HostBufferSemantics::MutableZeroCopy);
+        // SAFETY: the caller's contract.
+        let strided = unsafe { host_strides(&form, args) }?;
+        let shape = form.stored_shape();
+        let size = shape.host_size().unwrap_or(0);
+        Ok(Self { form, shape, to, data: args.data.cast(), size, strided, lends })
     }
 
-    /// Whether the value will be that one.
-    pub(crate) fn is_of(&self, value: &Arc<OnceLock<B::Buffer>>) -> bool {
-        self.0.as_ref().is_some_and(|(place, _)| Arc::ptr_eq(place, value))
-    }
-
-    /// Whether the buffer waits for its value.
-    pub(crate) fn is_open(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Takes the duty over, so that it can be done without a lock.
-    pub(crate) fn take(&mut self) -> Self {
-        Self(self.0.take())
-    }
-
-    /// Gives the buffer a value that the backend has just made and when that is ready, or its error.
-    pub(crate) fn made(&mut self, result: Result<(B::Buffer, Event)>) {
-        let Some((place, completer)) = self.0.take() else { return };
-        match result {
-            Ok((value, ready)) => {
-                drop(place.set(value));
-                // Whoever uses the buffer next may want to be the only one.
-                drop_contained(place);
-                // Of most backends the compiler knows it.
-                if ready.is_born_ready() {
-                    completer.settle(Ok(()));
-                } else {
-                    ready.on_ready(move |ready| completer.settle(ready.clone()));
-                }
-            }
-            Err(error) => completer.settle(Err(error)),
+    /// Gives the data to the backend.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the data.
+    unsafe fn send<B: Backend>(&self, client: &Client<B>) -> Result<Uploaded<B>> {
+        if let Some(strided) = &self.strided {
+            // SAFETY: the caller's contract.
+            let dense = unsafe { self.gather(strided) }?;
+            return self.make(client, HostArray::new(&self.shape, dense)?);
+        }
+        // SAFETY: the caller's contract.
+        let bytes = unsafe { ffi_read::slice(self.data, self.size, "data") }?;
+        let host = HostArray::new(&self.shape, bytes)?;
+        if self.lends {
+            // SAFETY: the caller's contract; these semantics lend the data until the event.
+            unsafe { self.lend(client, host) }
+        } else {
+            self.make(client, host)
         }
     }
 
-    /// Gives the buffer its value or its error; the first call counts.
-    pub(crate) fn set(&mut self, result: Result<B::Buffer>) {
-        self.made(result.map(|value| (value, Event::ready())));
+    /// Copies strided data into a dense array.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the data.
+    unsafe fn gather(&self, strided: &Strided) -> Result<Vec<u8>> {
+        let start = self.data.wrapping_sub(strided.before);
+        // SAFETY: the caller's contract: strided data spans these bytes around its first element.
+        let from = unsafe { ffi_read::slice(start, strided.span, "data") }?;
+        let mut dense = zeroed(self.size)?;
+        strided.gather(from, &mut dense);
+        Ok(dense)
+    }
+
+    /// Lets the backend copy the data, during the call.
+    fn make<B: Backend>(&self, client: &Client<B>, host: HostArray<'_>) -> Result<Uploaded<B>> {
+        let value = client.backend.buffer_from_host(host, self.to)?;
+        let ready = client.backend.ready(&value);
+        Ok(Uploaded { value: Value::Now(value), ready, done: Event::ready() })
+    }
+
+    /// Lets the backend copy the data or keep an alias of it.
+    ///
+    /// # Safety
+    ///
+    /// V3 for the data, until the event `done` of the result.
+    unsafe fn lend<B: Backend>(&self, client: &Client<B>, host: HostArray<'_>) -> Result<Uploaded<B>> {
+        // SAFETY: the caller's contract.
+        let source = unsafe { AliasSource::new(self.data, self.size) }?;
+        let function = slot::PJRT_Client_BufferFromHostBuffer::NAME;
+        match contain_in(function, || self.make(client, host.with_alias(&source))) {
+            Ok(uploaded) => Ok(Uploaded { done: source.done(), ..uploaded }),
+            // A failed call would end the loan while an alias may still exist. The framework gets a buffer that failed
+            // instead, and its memory back when the alias is dropped.
+            Err(error) if source.is_lent() => {
+                Ok(Uploaded { value: Value::Gone, ready: Event::failed(error), done: source.done() })
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
+/// How the framework's data lies in memory; `None` if it is dense in the order in which the array is stored.
+///
+/// # Safety
+///
+/// V3 for the strides.
+unsafe fn host_strides(form: &ArrayLayout, args: &PJRT_Client_BufferFromHostBuffer_Args) -> Result<Option<Strided>> {
+    if args.num_byte_strides == 0 {
+        return form.row_major_host();
+    }
+    // SAFETY: the caller's contract.
+    let strides = unsafe { ffi_read::slice(args.byte_strides, args.num_byte_strides, "byte_strides") }?;
+    Ok(Some(form.strided(strides)?).filter(|strided| !strided.is_dense()))
+}
+
+/// Uploads an array.
+///
 /// # Safety
 ///
 /// V2 and V3 for the arguments.
@@ -238,65 +283,14 @@ unsafe fn from_host<P: DevicePlugin>(
 ) -> Result<()> {
     let begun = profiler::begun();
     // SAFETY: the caller's contract.
-    let shape = unsafe { ffi_read::shape(args.type_.0, args.dims, args.num_dims) }?;
-    let to = client.placement(args.device, args.memory)?;
+    let upload = unsafe { Upload::read(client, args) }?;
     // SAFETY: the caller's contract.
-    let form = unsafe { client.form(&shape, args.device_layout, "device_layout") }?;
-    let semantics = HostBufferSemantics::from_raw(args.host_buffer_semantics.0)
-        .ok_or_else(|| Error::argument(format!("host_buffer_semantics is {}", args.host_buffer_semantics.0)))?;
-    let strided = if args.num_byte_strides == 0 {
-        form.row_major_host()?
-    } else {
-        // SAFETY: the caller's contract.
-        let strides = unsafe { ffi_read::slice(args.byte_strides, args.num_byte_strides, "byte_strides") }?;
-        Some(form.strided(strides)?).filter(|strided| !strided.is_dense())
-    };
-    let shape = form.stored_shape();
-    let data = args.data.cast::<u8>();
-    let make = |host| {
-        let buffer = client.backend.buffer_from_host(host, to)?;
-        let ready = client.backend.ready(&buffer);
-        Ok((buffer, ready))
-    };
-    let ((buffer, ready), done) = match strided {
-        Some(strided) => {
-            // SAFETY: the caller's contract: strided data spans these bytes around its first element.
-            let from = unsafe { ffi_read::slice(data.wrapping_sub(strided.before), strided.span, "data") }?;
-            let mut dense = zeroed(shape.host_size().unwrap_or(0))?;
-            strided.gather(from, &mut dense);
-            (make(HostArray::new(&shape, dense)?)?, Event::ready())
-        }
-        None => {
-            let size = shape.host_size().unwrap_or(0);
-            // SAFETY: the caller's contract.
-            let bytes = unsafe { ffi_read::slice(data, size, "data") }?;
-            let host = HostArray::new(&shape, bytes)?;
-            let lends =
-                matches!(semantics, HostBufferSemantics::ImmutableZeroCopy | HostBufferSemantics::MutableZeroCopy);
-            if lends {
-                // SAFETY: V3, these semantics lend the data until the event.
-                let source = unsafe { AliasSource::new(data, size) }?;
-                let function = "PJRT_Client_BufferFromHostBuffer";
-                match contain_in(function, || make(host.with_alias(&source))) {
-                    Ok(made) => (made, source.done()),
-                    // The framework must not take a failed call for the end of the loan while an alias may be left:
-                    // it gets a buffer that failed, and its memory back when the alias is gone.
-                    Err(error) if source.is_lent() => {
-                        let (value, failed) = (Value::Gone, Event::failed(error));
-                        args.done_with_host_buffer = into_raw(source.done());
-                        args.buffer = BufferHandle::give(client.share(), value, &form, to, failed);
-                        return Ok(());
-                    }
-                    Err(error) => return Err(error),
-                }
-            } else {
-                (make(host)?, Event::ready())
-            }
-        }
-    };
-    transferred::<P>(begun, to, "host to device", shape.host_size().unwrap_or(0));
+    let Uploaded { value, ready, done } = unsafe { upload.send(client) }?;
+    if matches!(value, Value::Now(_)) {
+        transferred::<P>(begun, upload.to, "host to device", upload.size);
+    }
     args.done_with_host_buffer = into_raw(done);
-    args.buffer = BufferHandle::give(client.share(), Value::Now(buffer), &form, to, ready);
+    args.buffer = BufferHandle::give(client.share(), value, &upload.form, upload.to, ready);
     Ok(())
 }
 
@@ -334,22 +328,25 @@ pub(crate) fn read_range<B: Backend>(
 }
 
 entries! {
+    #[traced]
     PJRT_Client_BufferFromHostBuffer(args, client) {
-        // SAFETY: V2 and V3.
+        // SAFETY: V2 (handles) and V3 (arrays and text).
         unsafe { from_host::<P>(client, args) }
     }
 
+    #[traced]
     PJRT_Buffer_ToHostBuffer(args, src) {
         let src: &BufferHandle<P::Backend> = src;
         if dynamic_dims::are_open(src) && !args.dst.is_null() {
-            // SAFETY: V3.
+            // SAFETY: V3 (arrays and text).
             let layout = unsafe { ffi_read::HostLayout::read(args.host_layout) }?;
-            let mut to = Destination { data: args.dst.cast(), size: args.dst_size };
+            // SAFETY: V3 (arrays and text).
+            let mut to = unsafe { Destination::new(args.dst, args.dst_size) };
             let (shape, from) = (src.form.shape(), src.placement);
             args.event = into_raw(when_ready(src, move |client, value| {
                 let begun = profiler::begun();
                 let form = dynamic_dims::form_of(&client.backend, value.available()?, &shape)?;
-                // SAFETY: V3, the event of the call is completed after this.
+                // SAFETY: V3 (arrays and text), the event of the call is completed after this.
                 let size = read_as(&client.backend, value, &form, &layout, unsafe { to.slice() }?)
                     .map_err(|error| error.named(slot::PJRT_Buffer_ToHostBuffer::NAME))?;
                 transferred::<P>(begun, from, "device to host", size);
@@ -359,7 +356,7 @@ entries! {
         }
         let form = dynamic_dims::readable(src);
         let shape = form.stored_shape();
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let layout = unsafe { ffi_read::host_layout(args.host_layout, &form) }?;
         let size = expect_room(layout.as_ref(), &shape)?;
         args.event = null_mut();
@@ -373,17 +370,18 @@ entries! {
         if args.dst_size < size {
             return Err(too_small(args.dst_size, &shape, size));
         }
-        let mut to = Destination { data: args.dst.cast(), size };
+        // SAFETY: V3 (arrays and text).
+        let mut to = unsafe { Destination::new(args.dst, size) };
         let from = src.placement;
         if P::Backend::ASYNC_READ && layout.as_ref().is_none_or(Strided::is_dense) {
             let begun = profiler::begun();
             let done = move || transferred::<P>(begun, from, "device to host", size);
-            args.event = into_raw(host_destination::read(src, to, done)?);
+            args.event = into_raw(async_read::read(src, to, done)?);
             return Ok(());
         }
         args.event = into_raw(when_ready(src, move |client, value| {
             let begun = profiler::begun();
-            // SAFETY: V3, the event of the call is completed after this.
+            // SAFETY: V3 (arrays and text), the event of the call is completed after this.
             read(&client.backend, value, &shape, layout.as_ref(), unsafe { to.slice() }?)?;
             transferred::<P>(begun, from, "device to host", size);
             Ok(())
@@ -391,39 +389,44 @@ entries! {
         Ok(())
     }
 
+    #[traced]
     PJRT_Buffer_CopyRawToHost(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
         let shape = buffer.stored_shape();
         let range = range(buffer, args.offset, args.transfer_size)?;
-        let mut to = Destination { data: args.dst.cast(), size: range.len() };
+        // SAFETY: V3 (arrays and text).
+        let mut to = unsafe { Destination::new(args.dst, range.len()) };
         if args.dst.is_null() && to.size > 0 {
             return Err(Error::argument("dst is null"));
         }
         args.event = into_raw(when_ready(buffer, move |client, value| {
-            // SAFETY: V3, the event of the call is completed after this.
+            // SAFETY: V3 (arrays and text), the event of the call is completed after this.
             read_range(&client.backend, value, &shape, range, unsafe { to.slice() }?)
         })?);
         Ok(())
     }
 
+    #[traced]
     PJRT_Buffer_CopyToDevice(args, buffer) {
         let device = buffer.client.device_index(args.dst_device)?;
         args.dst_buffer = copy(buffer, buffer.client.default_placement(device)?)?;
         Ok(())
     }
 
+    #[traced]
     PJRT_Buffer_CopyToMemory(args, buffer) {
         let to = buffer.client.placement(null_mut(), args.dst_memory)?;
         args.dst_buffer = copy(buffer, to)?;
         Ok(())
     }
 
+    #[traced]
     PJRT_Buffer_Bitcast(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
         let from = buffer.stored_shape();
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(args.element_type.0, args.dims, args.num_dims) }?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let form = unsafe { buffer.client.form(&shape, args.device_layout, "device_layout") }?;
         let shape = form.stored_shape();
         // Types narrower than a byte take a byte each on the host, so only elements of one width keep their bits.

@@ -12,13 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use pjrt_sys::{PJRT_Buffer, PJRT_Event, Slot, slot};
 
 use crate::abi::objects::client::buffer::{BufferHandle, Value};
-use crate::abi::objects::event::into_raw;
-use crate::abi::objects::executable::launches::{Afterwards, Launches, Special, bits};
+use crate::abi::objects::executable::launches::{LaunchExtras, Launches, ReclaimAfterLaunch, bits};
 use crate::abi::objects::executable::pending_arguments;
 use crate::abi::objects::executable::state::LoadedExecutable;
-use crate::abi::objects::owned_arrays::drop_contained;
-use crate::abi::reclaim::hazard::Pin;
-use crate::abi::table::entry::contain_in;
+use crate::abi::reclaim::hazard::Guard;
+use crate::abi::table::event_handle::into_raw;
+use crate::contain::{contain_in, drop_contained};
 use crate::threads::{COMPLETIONS, LAUNCHES};
 use crate::{Backend, Completer, Error, Event, Placement, Result, profiler};
 
@@ -30,7 +29,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A buffer that nobody but a deferred launch knows: an argument, until the launch has ended.
+/// A buffer that only a deferred launch refers to: an argument, until the launch has ended.
 struct Argument<B: Backend>(NonNull<BufferHandle<B>>);
 
 // SAFETY: a buffer may be used by any thread.
@@ -41,7 +40,7 @@ impl<B: Backend> Argument<B> {
     ///
     /// # Safety
     ///
-    /// A pin shows the argument, which was not deleted before.
+    /// A guard shows the argument, which was not deleted before.
     unsafe fn of(argument: &BufferHandle<B>) -> Self {
         // SAFETY: the caller's contract.
         let value = unsafe { argument.value() }.clone();
@@ -59,7 +58,7 @@ impl<B: Backend> Drop for Argument<B> {
     fn drop(&mut self) {
         let handle = self.0;
         let _ = contain_in(EXECUTE, || {
-            // SAFETY: V2, made by `of`, and given up here.
+            // SAFETY: V2 (handles), made by `of`, and given up here.
             unsafe { BufferHandle::destroy(handle) };
             Ok(())
         });
@@ -81,18 +80,18 @@ impl<B: Backend> Promise<B> {
 }
 
 /// The launches of a call, with all that they need.
-struct Held<B: Backend> {
+struct BufferUse<B: Backend> {
     devices: Vec<usize>,
     placements: Vec<Vec<Placement>>,
     donated: Vec<bool>,
     arguments: Vec<Vec<Argument<B>>>,
-    special: Option<Special>,
+    special: Option<LaunchExtras>,
     /// After the arguments, which are dropped first.
     executable: Arc<LoadedExecutable<B>>,
 }
 
-impl<B: Backend> Held<B> {
-    /// Hands the launches to the backend and the outputs to those who have their buffers.
+impl<B: Backend> BufferUse<B> {
+    /// Gives the launches to the backend, and the outputs to their buffers.
     fn start(&mut self, promises: &[Promise<B>]) -> Result<Vec<Event>> {
         let executable = &*self.executable;
         let client = &*executable.client;
@@ -104,15 +103,15 @@ impl<B: Backend> Held<B> {
         let placements: Vec<_> = self.placements.iter().map(Vec::as_slice).collect();
         let mut lists: Vec<Vec<*mut PJRT_Buffer>> =
             placements.iter().map(|placements| vec![std::ptr::null_mut(); placements.len()]).collect();
-        let _afterwards = Afterwards(client);
-        let pin = client.ledger.pin(handles.iter().fold(0, |all, handles| all | bits(handles)));
+        let _afterwards = ReclaimAfterLaunch(client);
+        let guard = client.hazards.protect(handles.iter().fold(0, |all, handles| all | bits(handles)));
         // A backend that keeps the order itself may get arguments that are not ready.
         let arguments = pending_arguments::pending(&handles)?;
         let (devices, donated) = (&*self.devices, &*self.donated);
         let launches = Launches { executable, devices, placements: &placements, donated, is_deferred: true };
         let into = lists.iter_mut().map(Vec::as_mut_slice).collect();
         // SAFETY: the arguments are those that passed the checks, and nobody but this launch can delete them.
-        let done = unsafe { launches.start(&pin, &handles, into, special, &arguments) }?;
+        let done = unsafe { launches.start(&guard, &handles, into, special, &arguments) }?;
         for (list, promise) in lists.into_iter().zip(promises) {
             for (buffer, place) in list.into_iter().zip(&promise.values) {
                 // SAFETY: the launch made it, and nobody else knows it.
@@ -128,7 +127,7 @@ impl<B: Backend> Held<B> {
 
 /// A call whose launches wait.
 struct Call<B: Backend> {
-    held: Held<B>,
+    held: BufferUse<B>,
     promises: Vec<Promise<B>>,
 }
 
@@ -259,13 +258,13 @@ pub(crate) struct Results<'a> {
 ///
 /// # Safety
 ///
-/// The arguments passed the checks of a call after the pin showed their bits, and so did the donated ones among them.
+/// The arguments passed the checks of a call after the guard showed their bits, and so did the donated ones among them.
 pub(crate) unsafe fn defer<B: Backend>(
     executable: Arc<LoadedExecutable<B>>,
     launches: &Launches<'_, B>,
-    (pin, handles): (&Pin, &[&[&BufferHandle<B>]]),
+    (guard, handles): (&Guard, &[&[&BufferHandle<B>]]),
     results: Results<'_>,
-    special: Special,
+    special: LaunchExtras,
     missing: &Event,
 ) {
     // A clone is the vendor's code and may panic. Nothing is changed before.
@@ -274,7 +273,7 @@ pub(crate) unsafe fn defer<B: Backend>(
         let argument = |handle: &&BufferHandle<B>| unsafe { Argument::of(*handle) };
         handles.iter().map(argument).collect()
     });
-    let held = Held {
+    let held = BufferUse {
         devices: launches.devices.to_vec(),
         placements: launches.placements.iter().map(|placements| placements.to_vec()).collect(),
         donated: launches.donated.to_vec(),
@@ -301,7 +300,7 @@ pub(crate) unsafe fn defer<B: Backend>(
     }
     for handles in handles {
         for (handle, _) in handles.iter().zip(&held.donated).filter(|(_, donated)| **donated) {
-            handle.delete(Some(pin));
+            handle.delete(Some(guard));
         }
     }
     let client = client.share();

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execute_Args, Slot, slot};
 
 use crate::abi::lend::host_channel::Callbacks;
-use crate::abi::objects::array_layout::Form;
 use crate::abi::objects::client::buffer::{BufferHandle, check_donated, deleted};
 use crate::abi::objects::client::state::Client;
-use crate::abi::objects::event::into_raw;
 use crate::abi::objects::executable::deferred_launch::{Results, defer};
 use crate::abi::objects::executable::execute_options::{Options, read_all, read_callbacks, read_options};
 use crate::abi::objects::executable::launches::{
-    Afterwards, Launches, Special, bits, expect_complete, finish, prepare,
+    LaunchExtras, Launches, ReclaimAfterLaunch, bits, expect_complete, finish, prepare,
 };
 use crate::abi::objects::executable::pending_arguments;
 use crate::abi::objects::executable::state::LoadedExecutable;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::entry::entries;
+use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::abi::table::trace;
+use crate::array_layout::ArrayLayout;
 use crate::profiler;
 use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placement, Result};
 
@@ -72,7 +72,7 @@ impl<'a, B: Backend> Call<'a, B> {
         unsafe { ffi_read::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
     }
 
-    /// Checks the arguments of one device, and tells whether all of them are ready.
+    /// Checks the arguments of one device. Returns whether all of them are ready.
     #[inline(always)]
     fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
         let client = &*self.executable.client;
@@ -107,13 +107,13 @@ impl<'a, B: Backend> Call<'a, B> {
         {
             // SAFETY: the caller's contract.
             let list = unsafe { self.outputs(0) }?;
-            let _afterwards = Afterwards(&executable.client);
-            let pin = executable.client.ledger.pin(bits(handles));
+            let _afterwards = ReclaimAfterLaunch(&executable.client);
+            let guard = executable.client.hazards.protect(bits(handles));
             if self.check(device, handles)? {
                 let usual = (ExecuteOptions::new(self.launch_id), HostChannels::default());
                 let (place, arguments) = ((device, placements), (handles, self.donated));
-                // SAFETY: checked, and shown by the pin.
-                let mut launch = unsafe { prepare(executable, &pin, place, arguments, list, usual) };
+                // SAFETY: checked, and shown by the guard.
+                let mut launch = unsafe { prepare(executable, &guard, place, arguments, list, usual) };
                 let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
                 expect_complete(&launch)?;
                 finish(&mut launch, &event);
@@ -146,29 +146,29 @@ impl<'a, B: Backend> Call<'a, B> {
         let handles = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
         // SAFETY: the caller's contract.
         let lists = (0..devices.len()).map(|at| unsafe { self.outputs(at) }).collect::<Result<Vec<_>>>()?;
-        let _afterwards = Afterwards(&executable.client);
-        let pin = executable.client.ledger.pin(handles.iter().fold(0, |all, handles| all | bits(handles)));
+        let _afterwards = ReclaimAfterLaunch(&executable.client);
+        let guard = executable.client.hazards.protect(handles.iter().fold(0, |all, handles| all | bits(handles)));
         for (device, handles) in devices.iter().zip(&handles) {
             self.check(*device, handles)?;
         }
         let Request { options, callbacks, profiled } = request;
         // SAFETY: the caller's contract.
-        let special = unsafe { Special::open(options, callbacks, profiled, devices.len()) }?;
+        let special = unsafe { LaunchExtras::open(options, callbacks, profiled, devices.len()) }?;
         let launches = Launches { executable, devices, placements, donated: self.donated, is_deferred: false };
-        // SAFETY: checked, and shown by the pin.
+        // SAFETY: checked, and shown by the guard.
         if let Some(missing) = unsafe { pending_arguments::missing(&handles) }? {
-            // SAFETY: V2, the framework destroys the executable neither before nor during its call.
+            // SAFETY: V2 (handles), the framework destroys the executable neither before nor during its call.
             unsafe { Arc::increment_strong_count(self.counted) };
             // SAFETY: the reference was added above.
             let executable = unsafe { Arc::from_raw(self.counted) };
             let results = Results { lists, events };
-            // SAFETY: checked, and shown by the pin.
-            unsafe { defer(executable, &launches, (&pin, &handles), results, special, &missing) };
+            // SAFETY: checked, and shown by the guard.
+            unsafe { defer(executable, &launches, (&guard, &handles), results, special, &missing) };
             return Ok(());
         }
         let arguments = pending_arguments::pending(&handles)?;
-        // SAFETY: checked, and shown by the pin.
-        let done = unsafe { launches.start(&pin, &handles, lists, special, &arguments) }?;
+        // SAFETY: checked, and shown by the guard.
+        let done = unsafe { launches.start(&guard, &handles, lists, special, &arguments) }?;
         for (slot, event) in events.iter_mut().zip(done) {
             *slot = into_raw(event);
         }
@@ -233,13 +233,19 @@ unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> 
     if let Some(index) = list.iter().position(|buffer| buffer.is_null()) {
         return Err(Error::argument(format!("argument {index} is null")));
     }
-    // SAFETY: V2 and V5: buffers that are not null are references to such handles, which last for the call.
+    // SAFETY: V2 (handles) and V5 (opaque types): buffers that are not null are references to such handles, which last
+    // for the call.
     unsafe { ffi_read::slice(list.as_ptr().cast::<&BufferHandle<B>>(), len, "argument_lists[i]") }
 }
 
 /// Whether an argument is what the program was compiled for.
 #[inline]
-fn fits<B: Backend>(argument: &BufferHandle<B>, form: &Form, device: usize, client: &Counted<Client<B>>) -> bool {
+fn fits<B: Backend>(
+    argument: &BufferHandle<B>,
+    form: &ArrayLayout,
+    device: usize,
+    client: &Counted<Client<B>>,
+) -> bool {
     argument.client.is(client)
         && (argument.form == *form || argument.form.is_stored_as(form))
         && argument.placement.device == device
@@ -250,7 +256,7 @@ fn fits<B: Backend>(argument: &BufferHandle<B>, form: &Form, device: usize, clie
 fn misfit<B: Backend>(
     index: usize,
     argument: &BufferHandle<B>,
-    form: &Form,
+    form: &ArrayLayout,
     device: usize,
     client: &Counted<Client<B>>,
 ) -> Error {
@@ -269,12 +275,15 @@ fn misfit<B: Backend>(
 }
 
 entries! {
+    #[hot]
+    #[no_outputs]
+    #[caller_context]
     PJRT_LoadedExecutable_Execute(args, executable) {
         let executable: &LoadedExecutable<P::Backend> = executable;
         if executable.is_deleted() {
             return Err(Error::argument("the executable was deleted"));
         }
-        // SAFETY: V1 and V3.
+        // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let Options { launch_id, kept, talks, has_more } = unsafe { read_options(args.options.cast_const()) }?;
         if args.num_args != executable.parameter_forms.len() {
             return Err(Error::argument(format!(
@@ -294,17 +303,17 @@ entries! {
         }
         let argument_lists = match args.num_args {
             0 => &[],
-            // SAFETY: V3.
+            // SAFETY: V3 (arrays and text).
             _ => unsafe { ffi_read::slice(args.argument_lists, devices.len(), "argument_lists") }?,
         };
         let output_lists = match executable.output_forms.len() {
             0 => &[],
-            // SAFETY: V3.
+            // SAFETY: V3 (arrays and text).
             _ => unsafe { ffi_read::slice(args.output_lists, devices.len(), "output_lists") }?,
         };
         let events: &mut [*mut PJRT_Event] = match args.device_complete_events {
             events if events.is_null() => &mut [],
-            // SAFETY: V3.
+            // SAFETY: V3 (arrays and text).
             events => unsafe { ffi_read::slice_mut(events, devices.len(), "device_complete_events") }?,
         };
         let left;
@@ -318,7 +327,7 @@ entries! {
         let call = Call { executable, counted, argument_lists, output_lists, donated, launch_id };
         let [device] = *devices else {
             let placements: Vec<_> = executable.placements.iter().map(Vec::as_slice).collect();
-            // SAFETY: V1 to V4.
+            // SAFETY: V1 (argument structs) to V4 (callbacks).
             return unsafe { call.run_specially::<P>(args, devices, &placements, events, talks) };
         };
         let elsewhere;
@@ -330,10 +339,10 @@ entries! {
         };
         // The usual execution pays for nothing that it does not use.
         if talks | has_more | profiler::is_recording() {
-            // SAFETY: V1 to V4.
+            // SAFETY: V1 (argument structs) to V4 (callbacks).
             return unsafe { call.run_specially::<P>(args, &[device], &[placements], events, talks) };
         }
-        // SAFETY: V2 and V3.
+        // SAFETY: V2 (handles) and V3 (arrays and text).
         unsafe { call.run(device, placements, events) }
     }
 }

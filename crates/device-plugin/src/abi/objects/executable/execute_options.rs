@@ -1,4 +1,4 @@
-//! `PJRT_ExecuteOptions`: what a framework says about one execution.
+//! `PJRT_ExecuteOptions`: the options of one execution.
 
 use std::ffi::{CStr, c_char};
 use std::mem::offset_of;
@@ -64,24 +64,24 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
     if options.is_null() || !options.is_aligned() {
         return Err(Error::argument(if options.is_null() { "options is null" } else { "options is not aligned" }));
     }
-    // SAFETY: V1, every struct begins with its size.
+    // SAFETY: V1 (argument structs), every struct begins with its size.
     let size = unsafe { options.cast::<usize>().read() };
     if size < PJRT_ExecuteOptions::MIN_SIZE {
         return Err(ffi_read::too_short::<PJRT_ExecuteOptions>(size, "options"));
     }
-    // SAFETY: V1, the field is within the size.
+    // SAFETY: V1 (argument structs), the field is within the size.
     let sends: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_send_ops)) };
-    // SAFETY: V1, the field is within the size.
+    // SAFETY: V1 (argument structs), the field is within the size.
     let receives: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_recv_ops)) };
-    // SAFETY: V1, the field is within the size.
+    // SAFETY: V1 (argument structs), the field is within the size.
     let launch_id: i32 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, launch_id)) };
-    // SAFETY: V1, the field is within the size.
+    // SAFETY: V1 (argument structs), the field is within the size.
     let kept: *const i64 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, non_donatable_input_indices)) };
-    // SAFETY: V1, the field is within the size.
+    // SAFETY: V1 (argument structs), the field is within the size.
     let num_kept: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices)) };
-    // SAFETY: V3.
+    // SAFETY: V3 (arrays and text).
     let kept = unsafe { ffi_read::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
-    // SAFETY: V1 and V3.
+    // SAFETY: V1 (argument structs) and V3 (arrays and text).
     let has_more = size > READ && unsafe { has_more(options, size) };
     Ok(Options { launch_id, kept, talks: sends | receives != 0, has_more })
 }
@@ -97,24 +97,24 @@ unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     if size < NEWEST {
         return true;
     }
-    // SAFETY: V1, the field is within the size.
+    // SAFETY: V1 (argument structs), the field is within the size.
     let context: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, context)) };
-    // SAFETY: V1, the field is within the size.
+    // SAFETY: V1 (argument structs), the field is within the size.
     let tasks: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_tasks)) };
-    // SAFETY: V1, the field is within the size.
+    // SAFETY: V1 (argument structs), the field is within the size.
     let slices: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, multi_slice_config)) };
-    // SAFETY: V1, the field is within the size.
+    // SAFETY: V1 (argument structs), the field is within the size.
     let outputs: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks)) };
     const MAJOR_TO_MINOR: usize = offset_of!(PJRT_ExecuteOptions, use_major_to_minor_data_layout_for_callbacks);
-    // SAFETY: V1, the field is within the size.
+    // SAFETY: V1 (argument structs), the field is within the size.
     let major_to_minor: u8 = unsafe { field(options, MAJOR_TO_MINOR) };
-    // SAFETY: V1, the field is within the size.
+    // SAFETY: V1 (argument structs), the field is within the size.
     let location: *const c_char = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, call_location)) };
     if context | tasks | slices | outputs != 0 || major_to_minor != 0 {
         return true;
     }
     // Most frameworks pass no text, or an empty one.
-    // SAFETY: V3, text that ends in a NUL byte.
+    // SAFETY: V3 (arrays and text), text that ends in a NUL byte.
     !location.is_null() && unsafe { location.read() } != 0
 }
 
@@ -134,19 +134,19 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
         )
         .unnamed());
     }
-    // SAFETY: V2 and V5, contexts are such values.
+    // SAFETY: V2 (handles) and V5 (opaque types), contexts are such values.
     let context = unsafe { options.context.cast::<ExecuteContext>().as_ref() }.cloned();
-    // SAFETY: V3.
+    // SAFETY: V3 (arrays and text).
     let tasks = unsafe { ffi_read::slice(options.task_ids.cast_const(), options.num_tasks, "options->task_ids") }?;
     let incarnations = options.incarnation_ids.cast_const();
-    // SAFETY: V3.
+    // SAFETY: V3 (arrays and text).
     let incarnations = unsafe { ffi_read::slice(incarnations, options.num_tasks, "options->incarnation_ids") }?;
     let incarnation =
         |(task_id, incarnation): (&i32, &i64)| TaskIncarnation { task_id: *task_id, incarnation: *incarnation };
-    // SAFETY: V3 and V4; the callbacks end before the execution's event.
+    // SAFETY: V3 (arrays and text) and V4 (callbacks); the callbacks end before the execution's event.
     let outputs = unsafe { OutputCallbacks::read(options.hlo_output_callbacks, options.num_hlo_output_callbacks) }?;
     let more = MoreOptions {
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         call_location: unsafe { text(options.call_location) },
         context,
         incarnations: tasks.iter().zip(incarnations).map(incarnation).collect(),

@@ -37,7 +37,7 @@ fn serialize<B: Backend>(executable: &Executable<B>) -> Result<Vec<u8>> {
 }
 
 fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
-    // SAFETY: V1.
+    // SAFETY: V1 (argument structs).
     let given = unsafe { ffi_read::nested(to.cast_const(), "program") }?;
     if given.struct_size < PJRT_Program::STRUCT_SIZE {
         return Err(Error::argument(format!("program->struct_size is {}", given.struct_size)));
@@ -50,7 +50,7 @@ fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
                 program.code.len()
             )));
         }
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let code = unsafe { ffi_read::slice_mut(given.code.cast::<u8>(), program.code.len(), "program->code") }?;
         code.copy_from_slice(&program.code);
     }
@@ -58,7 +58,7 @@ fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
     written.code_size = program.code.len();
     written.format = program.format.as_ptr().cast();
     written.format_size = program.format.len();
-    // SAFETY: V1, the struct is at least as long as ours.
+    // SAFETY: V1 (argument structs), the struct is at least as long as ours.
     unsafe {
         to.cast::<u8>().copy_from_nonoverlapping((&raw const written).cast(), PJRT_Program::STRUCT_SIZE);
     }
@@ -66,16 +66,17 @@ fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
 }
 
 entries! {
+    #[traced]
     PJRT_Compile(args, topology) {
         let topology: &Topology = topology;
-        // SAFETY: V1 and V3.
+        // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let program = unsafe { read_program(args.program) }?;
         artifact::check(&program, P::stablehlo_versions())?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let options = unsafe {
             ffi_read::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options")
         }?;
-        // SAFETY: V2 and V5.
+        // SAFETY: V2 (handles) and V5 (opaque types).
         let client = unsafe { args.client.cast::<Counted<Client<P::Backend>>>().as_ref() };
         // The topology of a client is its devices, which it compiles for as ever.
         let executable = match client.filter(|client| std::ptr::eq(Arc::as_ptr(&client.topology), topology)) {
@@ -86,10 +87,11 @@ entries! {
         Ok(())
     }
 
+    #[destroys]
     PJRT_Executable_Destroy(args) {
         if !args.executable.is_null() {
             let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
-            // SAFETY: V2, this came from `Executable::into_raw` and is given up.
+            // SAFETY: V2 (handles), this came from `Executable::into_raw` and is given up.
             drop(unsafe { Arc::from_raw(executable) });
         }
         Ok(())
@@ -215,12 +217,13 @@ entries! {
         Ok(())
     }
 
+    #[traced]
     PJRT_Executable_DeserializeAndLoad(args, client) {
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let bytes = unsafe {
             ffi_read::slice(args.serialized_executable.cast::<u8>(), args.serialized_executable_size, "serialized_executable")
         }?;
-        // SAFETY: V3.
+        // SAFETY: V3 (arrays and text).
         let overridden = unsafe {
             ffi_read::slice(
                 args.overridden_serialized_compile_options.cast::<u8>(),

@@ -8,18 +8,18 @@ use pjrt_sys::PJRT_Buffer;
 
 use crate::abi::lend::host_channel;
 use crate::abi::lend::output_callbacks;
-use crate::abi::objects::client::buffer::{BufferHandle, Uses};
+use crate::abi::objects::client::buffer::{BufferHandle, LaunchArguments};
 use crate::abi::objects::client::state::Client;
 use crate::abi::objects::executable::output_list::OutputList;
 use crate::abi::objects::executable::pending_arguments;
 use crate::abi::objects::executable::state::LoadedExecutable;
-use crate::abi::reclaim::hazard::Pin;
+use crate::abi::reclaim::hazard::Guard;
 use crate::{
     Backend, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result, profiler,
 };
 
-/// What few calls have, without a pointer to the framework's arguments.
-pub(crate) struct Special {
+/// Properties that few calls have, copied from the framework's arguments.
+pub(crate) struct LaunchExtras {
     pub(crate) options: ExecuteOptions,
     /// The channels of each launch; empty if the framework gave no callbacks.
     channels: Vec<host_channel::Opened>,
@@ -28,7 +28,7 @@ pub(crate) struct Special {
     profiled: Option<&'static str>,
 }
 
-impl Special {
+impl LaunchExtras {
     /// Lets the callbacks of a call on `count` devices be called.
     ///
     /// # Safety
@@ -78,13 +78,13 @@ impl<B: Backend> Launches<'_, B> {
     /// As for [`prepare`].
     pub(crate) unsafe fn start(
         &self,
-        pin: &Pin,
+        guard: &Guard,
         handles: &[&[&BufferHandle<B>]],
         lists: Vec<&mut [*mut PJRT_Buffer]>,
-        special: Special,
+        special: LaunchExtras,
         arguments: &Event,
     ) -> Result<Vec<Event>> {
-        let Special { options, channels: opened, outputs, profiled } = special;
+        let LaunchExtras { options, channels: opened, outputs, profiled } = special;
         let (executable, client) = (self.executable, &self.executable.client);
         let mut launches = Vec::with_capacity(self.devices.len());
         for (at, list) in lists.into_iter().enumerate() {
@@ -92,7 +92,7 @@ impl<B: Backend> Launches<'_, B> {
             let (device, placements) = (self.devices[at], self.placements[at]);
             let (arguments, special) = ((handles[at], self.donated), (options.clone(), channels));
             // SAFETY: the caller's contract.
-            launches.push(unsafe { prepare(executable, pin, (device, placements), arguments, list, special) });
+            launches.push(unsafe { prepare(executable, guard, (device, placements), arguments, list, special) });
         }
         let begun = profiled.and_then(|plugin| Some((plugin, profiler::begun()?)));
         let done = match launches.as_mut_slice() {
@@ -138,20 +138,20 @@ impl<B: Backend> Launches<'_, B> {
 ///
 /// # Safety
 ///
-/// The arguments passed the checks of a call after the pin showed their bits, and so did the donated ones among them.
+/// The arguments passed the checks of a call after the guard showed their bits, and so did the donated ones among them.
 #[inline(always)]
 pub(crate) unsafe fn prepare<'a, B: Backend>(
     executable: &'a LoadedExecutable<B>,
-    pin: &'a Pin,
+    guard: &'a Guard,
     (device, placements): (usize, &'a [Placement]),
     (handles, donated): (&'a [&'a BufferHandle<B>], &'a [bool]),
     list: &'a mut [*mut PJRT_Buffer],
     (options, channels): (ExecuteOptions, HostChannels),
 ) -> Launch<'a, B> {
     // SAFETY: the caller's contract: none was deleted, and one that is given up is no other argument.
-    let uses = unsafe { Uses::new(handles, pin, donated) };
-    pin.make(placements.len());
-    let outputs = Outputs::new(OutputList::new(executable, pin, placements, list));
+    let uses = unsafe { LaunchArguments::new(handles, guard, donated) };
+    guard.add_outputs(placements.len());
+    let outputs = Outputs::new(OutputList::new(executable, guard, placements, list));
     Launch { inputs: Inputs::new(uses), outputs, device, options, channels }
 }
 
@@ -174,20 +174,20 @@ pub(crate) fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) {
     launch.outputs.list_mut().finish(event);
 }
 
-/// What shows the arguments.
+/// The bits of the arguments in the Bloom filter of the hazard domain.
 #[inline]
 pub(crate) fn bits<B: Backend>(handles: &[&BufferHandle<B>]) -> u64 {
     handles.iter().fold(0, |all, handle| all | handle.bit())
 }
 
 /// Drops, once a launch no longer shows its arguments, the values of those that others deleted meanwhile.
-pub(crate) struct Afterwards<'a, B: Backend>(pub(crate) &'a Client<B>);
+pub(crate) struct ReclaimAfterLaunch<'a, B: Backend>(pub(crate) &'a Client<B>);
 
-impl<B: Backend> Drop for Afterwards<'_, B> {
+impl<B: Backend> Drop for ReclaimAfterLaunch<'_, B> {
     #[inline]
     fn drop(&mut self) {
-        if !self.0.left.is_empty() {
-            self.0.left.drop_unused(self.0);
+        if !self.0.retired.is_empty() {
+            self.0.retired.drop_unused(self.0);
         }
     }
 }
@@ -204,12 +204,12 @@ pub(crate) struct Order(RwLock<()>);
 
 /// A launch on several devices, while the backend is given it.
 pub(crate) struct Turn<'a> {
-    _guard: Option<Guard<'a>>,
+    _guard: Option<OrderLock<'a>>,
     outer: bool,
 }
 
 #[expect(dead_code, reason = "held for their destructors")]
-enum Guard<'a> {
+enum OrderLock<'a> {
     Shared(RwLockReadGuard<'a, ()>),
     Alone(RwLockWriteGuard<'a, ()>),
 }
@@ -223,8 +223,8 @@ impl Order {
     fn enter(&self, alone: bool) -> Turn<'_> {
         let outer = WITHIN.replace(true);
         let guard = || match alone {
-            true => Guard::Alone(self.0.write().unwrap_or_else(PoisonError::into_inner)),
-            false => Guard::Shared(self.0.read().unwrap_or_else(PoisonError::into_inner)),
+            true => OrderLock::Alone(self.0.write().unwrap_or_else(PoisonError::into_inner)),
+            false => OrderLock::Shared(self.0.read().unwrap_or_else(PoisonError::into_inner)),
         };
         Turn { _guard: (!outer).then(guard), outer }
     }

@@ -7,9 +7,10 @@ use crate::abi::objects::owned_arrays::{Blob, delete_blob};
 use crate::abi::table::entry::entries;
 
 entries! {
+    #[destroys]
     PJRT_LoadedExecutable_Destroy(args) {
         if !args.executable.is_null() {
-            // SAFETY: V2, this came from `Executable::load` and is given up.
+            // SAFETY: V2 (handles), this came from `Executable::load` and is given up.
             drop(unsafe { Arc::from_raw(args.executable.cast_const().cast::<LoadedExecutable<P::Backend>>()) });
         }
         Ok(())

@@ -4,8 +4,8 @@ use pjrt_sys::PJRT_Buffer;
 
 use crate::abi::objects::client::buffer::{BufferHandle, Value};
 use crate::abi::objects::executable::state::LoadedExecutable;
-use crate::abi::reclaim::hazard::Pin;
-use crate::abi::table::entry::contain;
+use crate::abi::reclaim::hazard::Guard;
+use crate::contain::contain;
 use crate::{Backend, Event, Placement, Shape};
 
 /// Where the outputs of a launch go: the framework's array, or that of a deferred launch. Until it is finished the outputs are destroyed when it
@@ -13,7 +13,7 @@ use crate::{Backend, Event, Placement, Shape};
 pub(crate) struct OutputList<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
     /// Noted that all outputs are made.
-    pin: &'a Pin,
+    guard: &'a Guard,
     placements: &'a [Placement],
     list: &'a mut [*mut PJRT_Buffer],
     produced: usize,
@@ -21,20 +21,21 @@ pub(crate) struct OutputList<'a, B: Backend> {
     finished: bool,
 }
 
-// SAFETY: the list is a destination that the framework leaves alone during the call (V3), and the handles in it are not
+// SAFETY: the list is a destination that the framework leaves alone during the call (V3 (arrays and text)), and the
+// handles in it are not
 // yet shared.
 unsafe impl<B: Backend> Send for OutputList<'_, B> {}
 
 impl<'a, B: Backend> OutputList<'a, B> {
-    /// An empty list. The pin noted that as many outputs are made as there are places in it.
+    /// An empty list. The guard has counted one output for each place in it.
     #[inline(always)]
     pub(crate) fn new(
         executable: &'a LoadedExecutable<B>,
-        pin: &'a Pin,
+        guard: &'a Guard,
         placements: &'a [Placement],
         list: &'a mut [*mut PJRT_Buffer],
     ) -> Self {
-        Self { executable, pin, placements, list, produced: 0, finished: false }
+        Self { executable, guard, placements, list, produced: 0, finished: false }
     }
 
     #[inline]
@@ -55,7 +56,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
         self.placements.get(index).copied()
     }
 
-    /// Adds an output; false when there is no place for it.
+    /// Adds an output. Returns false if there is no place for it.
     #[inline]
     pub(crate) fn push(&mut self, buffer: B::Buffer) -> bool {
         let at = self.produced;
@@ -64,8 +65,8 @@ impl<'a, B: Backend> OutputList<'a, B> {
         else {
             return false;
         };
-        // SAFETY: the pin noted as many outputs as there are places, and those not made are taken back on drop.
-        let client = unsafe { self.executable.client.link_output() };
+        // SAFETY: the guard counted one output for each place, and drop takes back those not made.
+        let client = unsafe { self.executable.client.output_ref() };
         *slot = BufferHandle::give(client, Value::Now(buffer), form, *placement, Event::ready());
         self.produced += 1;
         true
@@ -82,7 +83,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
                 Ok(())
             });
         }
-        self.pin.unmade(self.list.len() - self.produced);
+        self.guard.remove_outputs(self.list.len() - self.produced);
     }
 
     /// Leaves the outputs to the framework; they are ready when `event` is.

@@ -53,7 +53,7 @@ fn unready<B: Backend>(
 ///
 /// # Safety
 ///
-/// A pin shows the arguments, and none was deleted before it did.
+/// A guard shows the arguments, and none was deleted before it did.
 pub(crate) unsafe fn missing<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Result<Option<Event>> {
     // SAFETY: the caller's contract.
     let unready = unready(lists, |handle| !B::QUEUED || unsafe { handle.value() }.get().is_none())?;

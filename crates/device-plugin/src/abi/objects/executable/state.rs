@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::{PJRT_Buffer_Type, PJRT_Device, PJRT_Executable, PJRT_LoadedExecutable, PJRT_LogicalDeviceIds};
 
-use crate::abi::extensions::layouts::LayoutList;
-use crate::abi::objects::array_layout::Form;
 use crate::abi::objects::client::state::Client;
+use crate::abi::objects::memory_layout::LayoutList;
 use crate::abi::objects::owned_arrays::{NamedValues, Pointers, Texts};
 use crate::abi::objects::topology::Topology;
 use crate::abi::reclaim::refcount::{Counted, Ref};
 use crate::abi::table::ffi_read::handles;
+use crate::array_layout::ArrayLayout;
 use crate::hlo;
 use crate::{
     Backend, CompileOptions, Compiled, DeviceAssignment, Error, ExecutableInfo, Layout, Placement, Program, Result,
@@ -28,7 +28,7 @@ pub(crate) struct Executable<B: Backend> {
     pub(crate) compiled: Arc<B::Executable>,
     pub(crate) info: ExecutableInfo,
     pub(crate) program: Program,
-    /// As received: the fields this SDK gives no meaning are kept for whoever asks.
+    /// The options as received. Fields that this SDK does not use are kept, because frameworks read them back.
     pub(crate) options: Vec<u8>,
     pub(crate) assignment: DeviceAssignment,
     /// Whether a launch may choose any device.
@@ -45,10 +45,10 @@ pub(crate) struct Executable<B: Backend> {
     pub(crate) parameter_shardings: Option<Texts>,
     pub(crate) output_layouts: LayoutList,
     pub(crate) parameter_layouts: LayoutList,
-    parameter_forms: Vec<Form>,
-    output_forms: Vec<Form>,
+    parameter_forms: Vec<ArrayLayout>,
+    output_forms: Vec<ArrayLayout>,
     pub(crate) cost: OnceLock<Result<NamedValues>>,
-    /// The program with what frameworks want to read beside it; none where that is the program itself.
+    /// The program with what frameworks want to read beside it; `None` if that is the program itself.
     readable: OnceLock<Option<Program>>,
 }
 
@@ -63,8 +63,8 @@ pub(crate) struct LoadedExecutable<B: Backend> {
     pub(crate) devices: Vec<usize>,
     pub(crate) device_handles: Pointers<PJRT_Device>,
     pub(crate) logical_ids: Vec<PJRT_LogicalDeviceIds>,
-    pub(crate) parameter_forms: Vec<Form>,
-    pub(crate) output_forms: Vec<Form>,
+    pub(crate) parameter_forms: Vec<ArrayLayout>,
+    pub(crate) output_forms: Vec<ArrayLayout>,
     /// For each parameter whether an execution uses it up.
     pub(crate) donated: Vec<bool>,
     /// Whether there is one that it does.
@@ -355,14 +355,19 @@ fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, 
 }
 
 /// What the outputs or parameters are on the device.
-fn forms<B: Backend>(topology: &Topology, shapes: &[Shape], layouts: &[Layout], what: &str) -> Result<Vec<Form>> {
+fn forms<B: Backend>(
+    topology: &Topology,
+    shapes: &[Shape],
+    layouts: &[Layout],
+    what: &str,
+) -> Result<Vec<ArrayLayout>> {
     if layouts.is_empty() {
-        return shapes.iter().map(|shape| Form::new::<B>(&topology.info, shape)).collect();
+        return shapes.iter().map(|shape| ArrayLayout::new::<B>(&topology.info, shape)).collect();
     }
     if layouts.len() != shapes.len() {
         return Err(broken(format!("{} layouts for {} {what}s", layouts.len(), shapes.len())));
     }
-    let forms = shapes.iter().zip(layouts).map(|(shape, layout)| Form::with_layout(shape, layout.clone()));
+    let forms = shapes.iter().zip(layouts).map(|(shape, layout)| ArrayLayout::with_layout(shape, layout.clone()));
     forms.collect::<Result<_>>().map_err(|error| broken(error.message().to_owned()))
 }
 

@@ -13,12 +13,12 @@ use crate::{Backend, ElementType, Error, Layout, Result, Shape, TopologyInfo};
 /// Element type, extents and layout, without an allocation for the usual ones, so that those of outputs are copied and
 /// those of arguments compared in a few moves.
 #[derive(Clone)]
-pub(crate) struct Form {
+pub(crate) struct ArrayLayout {
     pub(crate) element_type: ElementType,
     /// How many of `few` count, where there is no more.
     rank: u8,
     /// Zero beyond the rank, and where there is more.
-    few: [i64; Form::FEW],
+    few: [i64; ArrayLayout::FEW],
     /// Everything, where there are many extents or another order.
     more: Option<Arc<More>>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Stored {
     pub(crate) tile_ranks: Vec<usize>,
 }
 
-impl PartialEq for Form {
+impl PartialEq for ArrayLayout {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         // Without branches, and without a call for so few bytes.
@@ -53,7 +53,7 @@ impl PartialEq for Form {
     }
 }
 
-impl Form {
+impl ArrayLayout {
     const FEW: usize = 4;
 
     /// Out of the way of the usual case.
@@ -198,7 +198,7 @@ impl Form {
 }
 
 /// The shape, with the layout where that is unusual.
-impl fmt::Display for Form {
+impl fmt::Display for ArrayLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.shape())?;
         self.stored().map_or(Ok(()), |stored| write!(f, "{}", stored.layout))
@@ -209,8 +209,8 @@ impl fmt::Display for Form {
 mod tests {
     use super::*;
 
-    fn form(dims: &[i64], layout: &str) -> Form {
-        Form::with_layout(&Shape::new(ElementType::F32, dims), layout.parse().unwrap()).unwrap()
+    fn form(dims: &[i64], layout: &str) -> ArrayLayout {
+        ArrayLayout::with_layout(&Shape::new(ElementType::F32, dims), layout.parse().unwrap()).unwrap()
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(columns.shape(), Shape::new(ElementType::F32, [2, 3]));
         assert_eq!(columns.stored_shape(), Shape::new(ElementType::F32, [3, 2]));
         let plain = form(&[2, 3], "{1,0}");
-        assert!(plain.stored().is_none() && plain == Form::row_major(&plain.shape()));
+        assert!(plain.stored().is_none() && plain == ArrayLayout::row_major(&plain.shape()));
         assert!(plain != columns && columns == columns.clone());
         let many = form(&[1, 2, 3, 4, 5, 6], "{5,4,3,2,1,0}");
         assert_eq!((many.dims(), many.stored_shape()), (&[1, 2, 3, 4, 5, 6][..], many.shape()));
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn what_is_no_order_is_refused() {
         for order in ["{0,0}", "{0}", "{2,0}", "{-1,0}", "{}"] {
-            let error = Form::with_layout(&Shape::new(ElementType::F32, [2, 3]), order.parse().unwrap()).err();
+            let error = ArrayLayout::with_layout(&Shape::new(ElementType::F32, [2, 3]), order.parse().unwrap()).err();
             let message = error.unwrap().message().to_owned();
             assert!(message.contains(order) && message.contains("f32[2,3]"), "{message}");
         }
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(form(&[2, 3], "{0,1:T(2,1)}").layout_text(), "{0,1:T(2,1)}");
         let narrow = |layout: &str| {
             let shape = Shape::new(ElementType::S4, [2, 3]);
-            Form::with_layout(&shape, layout.parse().unwrap()).unwrap().layout_text()
+            ArrayLayout::with_layout(&shape, layout.parse().unwrap()).unwrap().layout_text()
         };
         assert_eq!(narrow("{1,0}"), "{1,0:E(4)}");
         assert_eq!(narrow("{0,1:T(8,128)}"), "{0,1:T(8,128)E(4)}");

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use pjrt_sys::{AbiStruct, PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, StaticApi, for_each_slot, slot};
 
 use crate::DevicePlugin;
-use crate::abi::extensions::layouts;
+use crate::abi::extensions::extension_chain::{Chain, Link};
 use crate::abi::table::entry::{Shim, entry};
 
 /// The minor version the table reports: that of the headers it was written against.
@@ -25,7 +25,7 @@ macro_rules! table {
         impl<P: DevicePlugin> Table<P> {
             const API: &'static PJRT_Api = &PJRT_Api {
                 struct_size: PJRT_Api::STRUCT_SIZE,
-                extension_start: layouts::pointer::<P>(),
+                extension_start: <Chain<P> as Link>::POINTER,
                 pjrt_api_version: PJRT_Api_Version {
                     struct_size: PJRT_Api_Version::STRUCT_SIZE,
                     extension_start: std::ptr::null_mut(),
@@ -51,7 +51,7 @@ static TABLES: Mutex<Option<HashMap<TypeId, StaticApi>>> = Mutex::new(None);
 /// The table of the plugin `P`, the same each time, with the promise that it keeps the interface's contract.
 pub(crate) fn shared_api<P: DevicePlugin>() -> StaticApi {
     let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: the table is a constant, and V5 to V7 say that its functions keep the contract.
+    // SAFETY: the table is a constant, and V5 (opaque types) to V7 (counting) say that its functions keep the contract.
     let make = || unsafe { StaticApi::new(api::<P>()) };
     *tables.get_or_insert_default().entry(TypeId::of::<P>()).or_insert_with(make)
 }

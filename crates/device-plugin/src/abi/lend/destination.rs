@@ -1,0 +1,32 @@
+//! Memory of the framework that the plugin writes.
+
+use std::ffi::c_void;
+
+use crate::Result;
+use crate::abi::table::ffi_read;
+
+/// Memory of the framework that is written before an event of the call is ready.
+pub(crate) struct Destination {
+    data: *mut u8,
+    pub(crate) size: usize,
+}
+
+// SAFETY: V3 (arrays and text), the memory is the plugin's until the event, on whatever thread.
+unsafe impl Send for Destination {}
+
+impl Destination {
+    /// # Safety
+    ///
+    /// V3 for the destination, until an event of the call.
+    pub(crate) unsafe fn new(data: *mut c_void, size: usize) -> Self {
+        Self { data: data.cast(), size }
+    }
+
+    /// # Safety
+    ///
+    /// V3 for the destination, until the event of the call, which comes after the last use of the slice.
+    pub(crate) unsafe fn slice(&mut self) -> Result<&mut [u8]> {
+        // SAFETY: the caller's contract.
+        unsafe { ffi_read::slice_mut(self.data, self.size, "dst") }
+    }
+}

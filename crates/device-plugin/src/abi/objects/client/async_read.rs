@@ -1,0 +1,62 @@
+//! Reads that continue after the framework's call.
+
+use crate::abi::lend::destination::Destination;
+use crate::abi::lend::host_destination::HostDestination;
+use crate::abi::objects::client::buffer::{BufferHandle, Value};
+use crate::abi::objects::client::state::Client;
+use crate::contain::{contain_in, drop_contained};
+use crate::{Backend, Completer, Event, Result};
+
+/// Begins to read a buffer, now or when it is ready. The event comes when the backend's has come and the backend has
+/// given up the memory, whichever is later.
+///
+/// `done` runs when all has gone well.
+pub(crate) fn read<B: Backend>(
+    buffer: &BufferHandle<B>,
+    memory: Destination,
+    done: impl FnOnce() + Send + 'static,
+) -> Result<Event> {
+    let held = buffer.hold()?;
+    let (event, completer) = Event::pending();
+    match buffer.ready.result() {
+        Some(Ok(())) => begin(&buffer.client, held.value(), memory, completer, done),
+        Some(Err(error)) => completer.settle(Err(error)),
+        None => {
+            // The framework may destroy the buffer before it is ready.
+            let (client, value) = (buffer.client.share(), held.value().clone());
+            buffer.ready.on_ready_away(move |ready| {
+                match ready {
+                    Ok(()) => begin(&client, &value, memory, completer, done),
+                    Err(error) => completer.settle(Err(error.clone())),
+                }
+                drop_contained((client, value));
+            });
+        }
+    }
+    Ok(event)
+}
+
+/// Begins to read a buffer that is ready.
+fn begin<B: Backend>(
+    client: &Client<B>,
+    value: &Value<B>,
+    memory: Destination,
+    completer: Completer,
+    done: impl FnOnce() + Send + 'static,
+) {
+    let (destination, gone) = HostDestination::new(memory);
+    let begin = || client.backend.begin_read(value.available()?, destination);
+    let begun = contain_in("PJRT_Buffer_ToHostBuffer", begin);
+    let end = move |result: Result<()>| {
+        gone.on_ready(move |_| {
+            if result.is_ok() {
+                done();
+            }
+            completer.settle(result);
+        });
+    };
+    match begun {
+        Ok(event) => event.on_ready(move |result| end(result.clone())),
+        Err(error) => end(Err(error)),
+    }
+}

@@ -1,0 +1,44 @@
+//! What a `PJRT_Layouts_MemoryLayout*` points to, and lists of them.
+
+use pjrt_sys::PJRT_Layouts_MemoryLayout;
+
+use crate::abi::objects::owned_arrays::Pointers;
+use crate::abi::table::ffi_read::handles;
+use crate::array_layout::ArrayLayout;
+
+/// What a `PJRT_Layouts_MemoryLayout*` points to.
+pub(crate) struct MemoryLayout {
+    pub(crate) text: String,
+    /// Whether the framework destroys it. The layouts of an executable are destroyed with the executable.
+    pub(crate) owned: bool,
+}
+
+/// The layouts of an executable's parameters or outputs.
+pub(crate) struct LayoutList {
+    /// Backs the handles.
+    _layouts: Vec<MemoryLayout>,
+    handles: Pointers<PJRT_Layouts_MemoryLayout>,
+}
+
+handles! {
+    PJRT_Layouts_MemoryLayout => MemoryLayout;
+}
+
+impl MemoryLayout {
+    pub(crate) fn owned(form: &ArrayLayout) -> *mut PJRT_Layouts_MemoryLayout {
+        Box::into_raw(Box::new(Self { text: form.layout_text(), owned: true })).cast()
+    }
+}
+
+impl LayoutList {
+    pub(crate) fn new(forms: &[ArrayLayout]) -> Self {
+        let layouts: Vec<_> =
+            forms.iter().map(|form| MemoryLayout { text: form.layout_text(), owned: false }).collect();
+        Self { handles: Pointers::of(&layouts), _layouts: layouts }
+    }
+
+    pub(crate) fn raw(&self) -> (*mut *mut PJRT_Layouts_MemoryLayout, usize) {
+        let handles = self.handles.as_slice();
+        (handles.as_ptr().cast_mut(), handles.len())
+    }
+}

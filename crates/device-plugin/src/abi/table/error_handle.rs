@@ -1,0 +1,84 @@
+//! What a `PJRT_Error*` points to: a box whose first word is its function table.
+
+use std::ffi::{c_char, c_void};
+use std::ptr::null_mut;
+
+use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Code, PJRT_Error_FunctionTable, PJRT_Error_PayloadVisitor};
+
+use crate::Error;
+use crate::abi::table::ffi_read::handles;
+
+/// What a `PJRT_Error*` of this plugin points to.
+#[repr(C)]
+pub(crate) struct ErrorHandle {
+    /// By which the framework reaches the functions below without knowing the plugin.
+    base: PJRT_Error,
+    pub(crate) error: Error,
+}
+
+handles! {
+    PJRT_Error => ErrorHandle;
+}
+
+const FUNCTIONS: &PJRT_Error_FunctionTable = &PJRT_Error_FunctionTable {
+    struct_size: PJRT_Error_FunctionTable::STRUCT_SIZE,
+    instance_size: size_of::<PJRT_Error>(),
+    extension_start: null_mut(),
+    destroy: Some(destroy),
+    message: Some(message),
+    get_code: Some(get_code),
+    for_each_payload: Some(for_each_payload),
+};
+
+/// Gives an error to the framework, which destroys it.
+pub(crate) fn into_raw(error: Error) -> *mut PJRT_Error {
+    Box::into_raw(Box::new(ErrorHandle { base: PJRT_Error { vtable: FUNCTIONS }, error })).cast()
+}
+
+/// # Safety
+///
+/// V2 for `error`, which may be null.
+pub(crate) unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
+    if !error.is_null() {
+        // SAFETY: V2 (handles), this came from `into_raw` and is given up.
+        drop(unsafe { Box::from_raw(error.cast::<ErrorHandle>()) });
+    }
+}
+
+/// # Safety
+///
+/// V2 for `error`, V3 for the outputs.
+unsafe extern "C" fn message(error: *const PJRT_Error, message: *mut *const c_char, size: *mut usize) {
+    // SAFETY: V2 (handles) and V5 (opaque types).
+    let text = unsafe { error.cast::<ErrorHandle>().as_ref() }.map_or("", |error| error.error.message());
+    // SAFETY: V3 (arrays and text).
+    unsafe { message.write(text.as_ptr().cast()) };
+    // SAFETY: V3 (arrays and text).
+    unsafe { size.write(text.len()) };
+}
+
+/// # Safety
+///
+/// V2 for `error`.
+unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
+    // SAFETY: V2 (handles) and V5 (opaque types).
+    let error = unsafe { error.cast::<ErrorHandle>().as_ref() };
+    PJRT_Error_Code(error.map_or(0, |error| error.error.code().as_raw()))
+}
+
+/// # Safety
+///
+/// V2 for `error`, V4 for `visitor`.
+pub(crate) unsafe extern "C" fn for_each_payload(
+    error: *const PJRT_Error,
+    visitor: PJRT_Error_PayloadVisitor,
+    user_arg: *mut c_void,
+) {
+    // SAFETY: V2 (handles) and V5 (opaque types).
+    let error = unsafe { error.cast::<ErrorHandle>().as_ref() };
+    let (Some(error), Some(visitor)) = (error, visitor) else { return };
+    for (key, value) in error.error.payloads() {
+        // SAFETY: V4 (callbacks).
+        unsafe { visitor(key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len(), user_arg) };
+    }
+}
