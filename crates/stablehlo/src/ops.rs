@@ -406,7 +406,7 @@ mod tests {
             assert_eq!(names.contains(&name), name != "return", "{name}");
         }
         for name in WITHOUT_ATTRIBUTES {
-            assert!(Code::from_name(name) != Code::Other && !is_op(name), "{name}");
+            assert!(Opcode::from_name(name) != Opcode::Other && !is_op(name), "{name}");
         }
     }
 
