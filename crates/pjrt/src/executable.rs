@@ -1,5 +1,6 @@
 //! `PJRT_Executable_*`: a compiled program, apart from any device.
 
+use std::borrow::Cow;
 use std::ffi::c_char;
 use std::fmt;
 
@@ -67,27 +68,53 @@ impl Executable {
         self.0.query::<slot::PJRT_Executable_NumPartitions>()
     }
 
-    /// The program after optimization, in a format that the plugin names. For XLA it is an `HloModuleProto`.
+    /// Returns the program after optimization, in a format that the plugin chooses. XLA's plugins give an
+    /// `HloModuleProtoWithConfig`.
     #[doc(alias = "PJRT_Executable_OptimizedProgram")]
     pub fn optimized_program(&self) -> Result<OptimizedProgram, Error> {
-        type Function = slot::PJRT_Executable_OptimizedProgram;
+        let sized = self.size_optimized_program()?;
+        self.copy_optimized_program(sized)
+    }
+
+    /// Copies the optimized program from the plugin if `wanted` accepts its format. The plugin names the format when it
+    /// is asked for the program's size, so a program in another format costs one call and no copy.
+    pub(crate) fn optimized_program_if(
+        &self,
+        wanted: impl FnOnce(&str) -> bool,
+    ) -> Result<Option<OptimizedProgram>, Error> {
+        let sized = self.size_optimized_program()?;
+        // SAFETY: C3: the format belongs to the plugin and lives as long as the executable.
+        let format = unsafe { program_format(&sized) }?;
+        // An empty format means that the plugin names it only with the program.
+        if format.is_empty() || wanted(&format) { self.copy_optimized_program(sized).map(Some) } else { Ok(None) }
+    }
+
+    /// Asks for the optimized program's size: the plugin fills everything but the code.
+    fn size_optimized_program(&self) -> Result<PJRT_Program, Error> {
         let mut program = PJRT_Program::new();
         let mut args = PJRT_Executable_OptimizedProgram_Args::new();
         args.executable = self.0.as_ptr();
         args.program = &raw mut program;
-        // SAFETY: C2: the executable is live; a program without memory requests the size.
-        unsafe { self.0.api().call::<Function>(&mut args) }?;
+        // SAFETY: C2: the executable is live; the program has no memory yet, which asks for the size.
+        unsafe { self.0.api().call::<slot::PJRT_Executable_OptimizedProgram>(&mut args) }?;
+        Ok(program)
+    }
+
+    fn copy_optimized_program(&self, mut program: PJRT_Program) -> Result<OptimizedProgram, Error> {
+        type Function = slot::PJRT_Executable_OptimizedProgram;
         let mut code = vec![0u8; program.code_size];
         program.code = code.as_mut_ptr().cast::<c_char>();
-        // SAFETY: C2: the program has memory of the size that the plugin returned.
+        let mut args = PJRT_Executable_OptimizedProgram_Args::new();
+        args.executable = self.0.as_ptr();
+        args.program = &raw mut program;
+        // SAFETY: C2: the executable is live; the program has memory of the size the plugin asked for.
         unsafe { self.0.api().call::<Function>(&mut args) }?;
         if program.code_size > code.len() {
             return Err(Error::malformed(Function::NAME, Malformed("a program that grew while it was copied")));
         }
         code.truncate(program.code_size);
         // SAFETY: C3: the format belongs to the plugin and lives as long as the executable.
-        let format = unsafe { read::text(program.format, program.format_size) };
-        let format = format.map_err(|broken| Error::malformed(Function::NAME, broken))?.into_owned();
+        let format = unsafe { program_format(&program) }?.into_owned();
         Ok(OptimizedProgram { format, code })
     }
 
@@ -250,6 +277,17 @@ impl fmt::Debug for Executable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Executable").field(&self.0).finish()
     }
+}
+
+/// Reads the format of an optimized program.
+///
+/// # Safety
+///
+/// C3: the plugin filled `program`, and the executable it belongs to is alive for as long as the text is used.
+unsafe fn program_format(program: &PJRT_Program) -> Result<Cow<'_, str>, Error> {
+    let name = slot::PJRT_Executable_OptimizedProgram::NAME;
+    // SAFETY: this function's contract.
+    unsafe { read::text(program.format, program.format_size) }.map_err(|broken| Error::malformed(name, broken))
 }
 
 /// A program after optimization.

@@ -10,7 +10,12 @@ use crate::loaded_executable::Parameter;
 /// XLA's number of the tuple type.
 const TUPLE: u64 = 13;
 
-/// Reads the parameters of a program in the format `hlo` or `hlo_with_config`. Returns `None` for other bytes.
+/// Whether [`parameters`] reads programs in this format.
+pub(crate) fn is_readable(format: &str) -> bool {
+    matches!(format, "hlo" | "hlo_with_config")
+}
+
+/// The parameters of a program in the format `hlo` or `hlo_with_config`; none if the bytes are something else.
 pub(crate) fn parameters(format: &str, code: &[u8]) -> Option<Vec<Parameter>> {
     let module = match format {
         "hlo" => code,

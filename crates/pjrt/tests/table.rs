@@ -69,6 +69,25 @@ fn a_short_table_is_read_no_further_than_its_size() {
 }
 
 #[test]
+fn compile_copies_the_optimized_program_only_in_formats_it_reads() {
+    let mut whole = table();
+    whole.PJRT_Executable_OptimizedProgram = Some(fake::optimized_program);
+    let plugin = plugin_of(whole).unwrap();
+    // An empty format tells nothing until the program is copied.
+    for (format, copies) in [("mlir", 0), ("stablehlo_v1", 0), ("hlo", 1), ("hlo_with_config", 1), ("", 1)] {
+        let fake = Fake::new();
+        *fake.program_format.lock().unwrap() = format;
+        let client = fake.client_of(&plugin);
+        let executable = client.compile(&pjrt::Program::mlir(""), &pjrt::CompileOptions::default()).unwrap();
+        let calls = || (fake.program_sizes.load(SeqCst), fake.program_copies.load(SeqCst));
+        assert_eq!(calls(), (1, copies), "{format:?}");
+        let program = executable.executable().optimized_program().unwrap();
+        assert_eq!((&*program.format, &*program.code), (format, &[0xff; 4][..]));
+        assert_eq!(calls(), (2, copies + 1), "{format:?}");
+    }
+}
+
+#[test]
 fn a_size_that_ends_within_a_pointer_hides_the_pointer() {
     let mut odd = table();
     odd.struct_size = slot::PJRT_Buffer_Delete::OFFSET + 4;

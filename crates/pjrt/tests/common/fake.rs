@@ -38,6 +38,11 @@ pub(crate) struct Fake {
     pub(crate) donate: AtomicBool,
     /// Number of parameters that the program reports; -1 if it does not report it.
     pub(crate) parameters: AtomicI64,
+    /// Format of the optimized program; no format if empty.
+    pub(crate) program_format: Mutex<&'static str>,
+    /// Calls that ask for the optimized program's size, and calls that copy the program.
+    pub(crate) program_sizes: AtomicU32,
+    pub(crate) program_copies: AtomicU32,
     /// Objects alive.
     pub(crate) live: AtomicIsize,
     /// The destroyed objects, in order.
@@ -362,6 +367,23 @@ unsafe extern "C" fn executable_name(args: *mut PJRT_Executable_Name_Args) -> *m
 
 unsafe extern "C" fn num_outputs(args: *mut PJRT_Executable_NumOutputs_Args) -> *mut PJRT_Error {
     unsafe { (*args).num_outputs = 1 };
+    null_mut()
+}
+
+/// Gives four bytes that are not an HLO module.
+pub(crate) unsafe extern "C" fn optimized_program(args: *mut PJRT_Executable_OptimizedProgram_Args) -> *mut PJRT_Error {
+    let args = unsafe { &mut *args };
+    let fake = unsafe { fake(args.executable.cast()) };
+    let program = unsafe { &mut *args.program };
+    let format = *fake.program_format.lock().expect("format");
+    (program.format, program.format_size) = (format.as_ptr().cast(), format.len());
+    program.code_size = 4;
+    if program.code.is_null() {
+        fake.program_sizes.fetch_add(1, SeqCst);
+    } else {
+        fake.program_copies.fetch_add(1, SeqCst);
+        unsafe { program.code.cast::<u8>().write_bytes(0xff, 4) };
+    }
     null_mut()
 }
 
