@@ -81,7 +81,7 @@ fn expect(said: &str, part: &str) -> Result<(), Error> {
 /// Creates a command that does not read or write files of the user.
 fn clean(program: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);
-    command.env_clear().env("HOME", home).env("PJRT_LOCK_DIR", home);
+    command.env_clear().env("HOME", home).env("PJRT_REGISTRY_LOCK_DIR", home);
     command
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use plugin_registry::discovery::{CandidateLibrary, Refusal};
-use plugin_registry::{PluginEntry, PluginRegistry, Presence, Status};
+use plugin_registry::discovery::Refusal;
+use plugin_registry::{HardwarePresence, Location, PluginEntry, PluginRegistry, Status};
 use serde_json::{Value, json};
 
 use crate::Report;
@@ -95,7 +95,7 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
             let foreign = candidate.refusals.iter().any(|refusal| matches!(refusal, Refusal::WrongTarget { .. }));
             check("library", if foreign { Verdict::Note } else { Verdict::Ok }, found);
         }
-        None if matches!(candidate.library, CandidateLibrary::Static) => {
+        None if matches!(candidate.location, Location::Linked(_)) => {
             check("library", Verdict::Ok, "linked into this program".to_owned())
         }
         None => {}
@@ -113,7 +113,7 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
     }
     if matches!(entry.status(), Status::Available | Status::Loaded(_)) {
         let hardware = entry.hardware();
-        let absent = hardware.presence == Presence::Absent;
+        let absent = hardware.presence == HardwarePresence::Absent;
         check("hardware", if absent { Verdict::Note } else { Verdict::Ok }, hardware.to_string());
         if let Some(holder) = entry.registry().locks().holder(entry.name()) {
             check("lock", Verdict::Note, format!("held by {holder}"));
@@ -204,7 +204,7 @@ impl Examined {
     }
 
     fn title(&self) -> String {
-        let library = self.entry.candidate().library.path();
+        let library = self.entry.candidate().location.path();
         let title = match library {
             Some(path) => format!("{} {}", self.entry.name(), path.display()),
             None => self.entry.name().to_owned(),

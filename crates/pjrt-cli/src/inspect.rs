@@ -73,7 +73,7 @@ fn as_json(entry: &PluginEntry, loaded: Option<&Value>, fault: Option<String>) -
 fn as_text(entry: &PluginEntry, loaded: Option<&Value>, fault: Option<String>, probe: &Probe) -> String {
     let mut out = String::new();
     let manifest = manifest(entry, loaded);
-    let path = entry.candidate().library.path();
+    let path = entry.candidate().location.path();
     line!(out, "plugin {}", path.map_or_else(|| "embedded".to_owned(), |path| list::shown(&path.to_string_lossy())));
     let mut about = Table::plain();
     let mut say = |what: &str, found: String| {

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use plugin_registry::discovery::CandidateLibrary;
-use plugin_registry::{PluginEntry, PluginRegistry, Policy, Presence, Status};
+use plugin_registry::{HardwarePresence, Location, PluginEntry, PluginRegistry, Policy, Status};
 use serde_json::{Value, json};
 
 use crate::Report;
@@ -132,14 +131,14 @@ fn others(entry: &PluginEntry) -> Vec<String> {
 }
 
 fn source(entry: &PluginEntry) -> String {
-    match entry.candidate().library {
-        CandidateLibrary::Static => "linked in".to_owned(),
+    match entry.candidate().location {
+        Location::Linked(_) => "linked in".to_owned(),
         _ => entry.candidate().provenance.source.to_string(),
     }
 }
 
 fn library(entry: &PluginEntry) -> String {
-    entry.candidate().library.path().map_or_else(|| "-".to_owned(), |path| path.display().to_string())
+    entry.candidate().location.path().map_or_else(|| "-".to_owned(), |path| path.display().to_string())
 }
 
 /// One or two words.
@@ -150,7 +149,7 @@ pub(crate) fn status(entry: &PluginEntry) -> String {
             format!("refused: {}", refusal.map_or("no reason", |refusal| refusal.kind()))
         }
         Status::Disabled(why) => format!("disabled: {why}"),
-        _ if entry.hardware().presence == Presence::Absent => "no hardware".to_owned(),
+        _ if entry.hardware().presence == HardwarePresence::Absent => "no hardware".to_owned(),
         _ => match entry.registry().locks().holder(entry.name()).and_then(|holder| holder.process) {
             Some(process) => format!("held by process {process}"),
             None => "ok".to_owned(),
@@ -171,7 +170,7 @@ pub(crate) fn as_json(entry: &PluginEntry) -> Value {
     json!({
         "name": entry.name(),
         "aliases": others(entry),
-        "library": candidate.library.path().map(Path::to_string_lossy),
+        "library": candidate.location.path().map(Path::to_string_lossy),
         "source": source(entry),
         "provenance": provenances,
         "display_name": manifest.display_name,

@@ -10,7 +10,7 @@ use std::time::Instant;
 use device_plugin::Manifest;
 use device_plugin::support::{Reason, Support};
 use pjrt::raw::slot;
-use pjrt::{ClientOptions, CompileOptions, ErrorCode, ErrorKind, TopologyDescription};
+use pjrt::{ClientOptions, CompileOptions, ErrorCode, ErrorKind, Plugin, TopologyDescription};
 use plugin_registry::discovery::check_trusted;
 use plugin_registry::{Error, LoadedPlugin, PluginEntry, PluginRegistry, Policy};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ pub(crate) fn request(entry: &PluginEntry, task: &Task<'_>) -> String {
         _ => Value::Null,
     };
     let client = matches!(task, Task::Client);
-    let path = entry.candidate().library.path().map(path_to_json);
+    let path = entry.candidate().location.path().map(path_to_json);
     // One line: the guard reads as much.
     json!({ "name": entry.name(), "path": path, "manifest": entry.manifest().to_json(), "client": client, "program": program }).to_string()
         + "\n"
@@ -205,7 +205,7 @@ fn step<T>(name: &str, run: impl FnOnce() -> Result<T, Error>, tell_of: impl FnO
             Some(value)
         }
         Err(error) => {
-            let held = matches!(error, Error::Held(_));
+            let held = matches!(error, Error::LeaseConflict(_));
             tell(&json!({ "step": name, "error": error.to_string(), "held": held }));
             None
         }
@@ -215,20 +215,21 @@ fn step<T>(name: &str, run: impl FnOnce() -> Result<T, Error>, tell_of: impl FnO
 /// Every function of the interface, and whether the plugin's table holds it.
 macro_rules! functions {
     ($($name:ident,)*) => {
-        fn functions(plugin: &LoadedPlugin) -> Vec<(&'static str, bool)> {
+        fn functions(plugin: &Plugin) -> Vec<(&'static str, bool)> {
             vec![$((stringify!($name), plugin.supports::<slot::$name>()),)*]
         }
     };
 }
 pjrt::raw::for_each_slot!(functions);
 
-fn describe(plugin: &LoadedPlugin, path: Option<&str>) -> Value {
+fn describe(loaded: &LoadedPlugin, path: Option<&str>) -> Value {
+    let plugin = loaded.plugin();
     let functions = functions(plugin);
     let missing: Vec<&str> = functions.iter().filter(|(_, present)| !present).map(|(name, _)| *name).collect();
     let extensions = plugin.extensions();
     let extensions: Vec<Value> =
         extensions.iter().map(|(number, name)| json!({ "type": number, "name": name })).collect();
-    let unapplied: Vec<String> = plugin.unapplied().iter().map(ToString::to_string).collect();
+    let unapplied: Vec<String> = loaded.missing_variables().iter().map(ToString::to_string).collect();
     let mut told = json!({
         "api_version": plugin.api_version().to_string(),
         "table_size": plugin.api().struct_size(),

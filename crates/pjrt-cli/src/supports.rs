@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let mut by = args.depth;
     // A manifest's table does not decide it. Plugins in libraries can be asked to compile it.
     if matches!(support, Support::Maybe(_))
-        && entry.candidate().library.path().is_some()
+        && entry.candidate().location.path().is_some()
         && entry.candidate().is_usable()
     {
         let compiled = compiled(&entry, args, &program.format)?;
@@ -109,7 +109,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// None where there is a manifest, or the library says nothing.
 fn described(entry: &PluginEntry) -> Result<Option<Manifest>, String> {
     let candidate = entry.candidate();
-    if candidate.manifest.is_some() || candidate.library.path().is_none() || !candidate.is_usable() {
+    if candidate.manifest.is_some() || candidate.location.path().is_none() || !candidate.is_usable() {
         return Ok(None);
     }
     let probe = probe(entry, &Task::Load, LIMIT)?;

@@ -38,7 +38,10 @@ impl Machine {
 
     fn run(&self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
-        command.args(args).env("PJRT_PLUGIN_MANIFESTS", &self.folder).env("PJRT_LOCK_DIR", self.folder.join("locks"));
+        command
+            .args(args)
+            .env("PJRT_REGISTRY_MANIFESTS", &self.folder)
+            .env("PJRT_REGISTRY_LOCK_DIR", self.folder.join("locks"));
         for variable in ["PJRT_DEVICE", "JAX_PLATFORMS", "ODD_PLUGIN"] {
             command.env_remove(variable);
         }

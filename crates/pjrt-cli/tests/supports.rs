@@ -47,7 +47,7 @@ fn check(folder: &Path, args: &[&str]) -> Output {
         .args(["supports"])
         .args(args)
         .current_dir(folder)
-        .env("PJRT_PLUGIN_MANIFESTS", folder)
+        .env("PJRT_REGISTRY_MANIFESTS", folder)
         .env("ODD_PLUGIN", "hang_in_initialize");
     command.output().unwrap()
 }

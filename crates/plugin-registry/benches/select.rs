@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use device_plugin::{Descriptor, Library, Manifest};
-use plugin_registry::{Machine, PluginRegistry, Policy};
+use plugin_registry::{HardwareProbe, PluginRegistry, Policy};
 
 const PLUGINS: usize = 50;
 const ROUNDS: usize = 2000;
 
 fn main() {
     // One plugin that can be loaded, the last of many.
-    let registry = PluginRegistry::builder().machine(Machine::at("/nonexistent")).build();
+    let registry = PluginRegistry::builder().hardware(HardwareProbe::at("/nonexistent")).build();
     let mut names = Vec::new();
     for index in 0..PLUGINS - 1 {
         let mut manifest = Manifest::new(format!("plugin_{index}"));

@@ -1,52 +1,55 @@
-//! What a library says of itself.
+//! Reads the description that a library exports.
 
 use std::ffi::c_void;
 use std::path::Path;
 
-use device_plugin::Descriptor;
 use device_plugin::describe::descriptor::{DP_GET_DESCRIPTOR, dp_descriptor};
+use device_plugin::{Descriptor, Faults};
 use pjrt::Plugin;
 
-use crate::{Error, discovery};
+use crate::Error;
+use crate::discovery::inspect;
 
-/// The description a library carries, none where it carries none. The library is loaded for it only where its symbols
-/// say that it has one, and stays loaded; its table is not asked for. As [`open`](crate::open), the caller vouches for the library.
+/// Returns the description that a library exports, or `None` if it exports none.
+///
+/// The library is loaded only if its symbol table lists the function that returns the description, and it then stays
+/// loaded. Its PJRT table is not used. As with [`open`](crate::open), the caller vouches for the library.
 ///
 /// # Errors
 ///
-/// [`Error::Load`] where the library cannot be loaded, [`Error::Description`] with all faults of the description.
+/// [`Error::Load`] if the library cannot be loaded, [`Error::Description`] with all faults of the description.
 pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
     let path = path.as_ref();
-    // Some libraries of other makers crash when a process ends that loaded them and did nothing with them.
-    if discovery::inspect(path).is_ok_and(|facts| !facts.exports.descriptor) {
+    // Some third-party libraries crash at process exit if they were loaded and never used.
+    if inspect(path).is_ok_and(|facts| !facts.exports.descriptor) {
         return Ok(None);
     }
-    // SAFETY: R1: the caller vouches for the library, and a function of this name has this type.
+    // SAFETY: R1 (the library is trusted): the caller vouches for it, and a function of this name has this type.
     let found = unsafe { Plugin::description(path, DP_GET_DESCRIPTOR) }.map_err(Error::Load)?;
-    // SAFETY: R1, as above: the function returns what `Descriptor::from_raw` reads, and it stays as it is.
-    unsafe { read(found, path) }
+    // SAFETY: R1, as above: the function returns a valid descriptor that never changes.
+    unsafe { read(found) }.map_err(|faults| Error::Description { name: path.display().to_string(), faults })
 }
 
-/// The description that the library of a loaded plugin carries, none where it carries none.
+/// Returns the description that the library of a loaded plugin exports, or `None` if it exports none.
 ///
 /// # Errors
 ///
-/// [`Error::Description`] with all faults of the description.
-pub(crate) fn describe_loaded(plugin: &Plugin) -> Result<Option<Descriptor>, Error> {
-    // SAFETY: R1: somebody vouched for the library before it was loaded, and a function of this name has this type.
+/// All faults of the description.
+pub(crate) fn describe_loaded(plugin: &Plugin) -> Result<Option<Descriptor>, Faults> {
+    // SAFETY: R1 (the library is trusted): it was vouched for before it was loaded, and a function of this name has this
+    // type.
     let found = unsafe { plugin.own_description(DP_GET_DESCRIPTOR) };
-    // SAFETY: R1, as above: the function returns what `Descriptor::from_raw` reads, and it stays as it is.
-    unsafe { read(found, plugin.path().unwrap_or(Path::new("the program"))) }
+    // SAFETY: R1, as above: the function returns a valid descriptor that never changes.
+    unsafe { read(found) }
 }
 
 /// Reads what `DevicePlugin_GetDescriptor` of a library returned.
 ///
 /// # Safety
 ///
-/// D1 to D3 for what it returned.
-unsafe fn read(found: Option<*const c_void>, path: &Path) -> Result<Option<Descriptor>, Error> {
+/// D1 to D3 (the descriptor is valid and constant) for the pointer.
+unsafe fn read(found: Option<*const c_void>) -> Result<Option<Descriptor>, Faults> {
     let Some(raw) = found else { return Ok(None) };
     // SAFETY: this function's contract.
-    let descriptor = unsafe { Descriptor::from_raw(raw.cast::<dp_descriptor>()) };
-    descriptor.map(Some).map_err(|faults| Error::Description { name: path.display().to_string(), faults })
+    unsafe { Descriptor::from_raw(raw.cast::<dp_descriptor>()) }.map(Some)
 }

@@ -1,4 +1,4 @@
-//! What a registry refuses, and the remedy.
+//! The errors of this crate, each with a remedy.
 
 use std::fmt;
 use std::io;
@@ -7,9 +7,12 @@ use std::path::PathBuf;
 use device_plugin::Faults;
 
 use crate::discovery::Refusal;
-use crate::lease::{Held, LeaseError};
-use crate::registry::{FileChange, Outstanding, PluginId};
-use crate::select::SelectError;
+use crate::lease::{LeaseConflict, LeaseError};
+use crate::registry::id::PluginId;
+use crate::registry::loaded_file::FileChange;
+use crate::registry::missing_variable::MissingVariable;
+use crate::select_error::SelectError;
+use crate::variables::LOCK_DIR;
 
 /// An error of this crate.
 #[derive(Debug)]
@@ -17,12 +20,12 @@ use crate::select::SelectError;
 pub enum Error {
     /// A description has faults.
     Description {
-        /// The plugin, as far as its name is known.
+        /// The plugin's name, or the file if the name is unknown.
         name: String,
         /// All faults.
         faults: Faults,
     },
-    /// The program registered another plugin of that name.
+    /// The program registered another plugin under that name.
     NameTaken {
         /// The name.
         name: String,
@@ -31,7 +34,7 @@ pub enum Error {
     },
     /// The program registered the same library or table with another description.
     DescribedOtherwise {
-        /// The name it has there.
+        /// The name in the earlier description.
         name: String,
         /// Its library and who registered it.
         by: String,
@@ -42,7 +45,7 @@ pub enum Error {
     Refused {
         /// The plugin.
         name: String,
-        /// Why.
+        /// The reasons.
         refusals: Vec<Refusal>,
     },
     /// The plugin was disabled, replaced, unloaded or removed since the handle was made.
@@ -52,16 +55,16 @@ pub enum Error {
         /// The handle.
         id: PluginId,
     },
-    /// The plugin is switched off.
+    /// The plugin is disabled.
     Disabled {
         /// The plugin.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// There is no plugin of that id or name.
+    /// The registry has no plugin with that id or name.
     Unknown {
-        /// What was asked for.
+        /// The id or name.
         asked: String,
     },
     /// The description names no library.
@@ -69,36 +72,36 @@ pub enum Error {
         /// The plugin.
         name: String,
     },
-    /// The path of the library could not be computed.
+    /// The plugin failed to compute the path of its library.
     Path {
         /// The plugin.
         name: String,
-        /// The plugin's words.
+        /// The plugin's error.
         error: Box<device_plugin::Error>,
     },
     /// The plugin cannot work in such a process.
     Configure {
         /// The plugin.
         name: String,
-        /// The plugin's words.
+        /// The plugin's error.
         error: Box<device_plugin::Error>,
     },
-    /// The plugin cannot tell whether it supports a program.
+    /// The plugin cannot determine whether it supports a program.
     Supports {
         /// The plugin.
         name: String,
-        /// The plugin's words, or the faults of its table.
+        /// The plugin's error, or the faults of the table in its manifest.
         error: Box<device_plugin::Error>,
     },
-    /// The process lacks variables the plugin needs.
+    /// The process lacks variables that the plugin needs.
     Setup {
         /// The plugin.
         name: String,
         /// The variables.
-        outstanding: Vec<Outstanding>,
+        missing: Vec<MissingVariable>,
     },
-    /// The plugin is loaded, with the set-up of another process.
-    OtherSetup {
+    /// The plugin is loaded with the setup of another position among processes.
+    DifferentSetup {
         /// The plugin.
         name: String,
     },
@@ -111,7 +114,7 @@ pub enum Error {
         /// How the file changed.
         change: FileChange,
     },
-    /// The plugin was shut down, which happens once in a process.
+    /// The plugin was shut down, which it supports once in a process.
     ShutDown {
         /// The plugin.
         name: String,
@@ -120,36 +123,36 @@ pub enum Error {
     Load(pjrt::LoadError),
     /// The client's options have faults.
     Options(Box<device_plugin::Error>),
-    /// The plugin's clients need a key-value store in such a process.
+    /// The plugin's clients need a key-value store in a program of several processes.
     NoStore {
         /// The plugin.
         name: String,
-        /// Where the coordinator is to listen.
+        /// The address on which the coordinator listens.
         coordinator: String,
     },
-    /// Another client has the device.
-    Held(Box<Held>),
+    /// Another client holds the lease on the devices.
+    LeaseConflict(Box<LeaseConflict>),
     /// The lock of an exclusive device cannot be taken.
     Lock {
         /// The plugin.
         name: String,
-        /// The lock's file.
+        /// The lock file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
-    /// The plugin refused to create a client.
+    /// The plugin failed to create a client.
     Client {
         /// The plugin.
         name: String,
-        /// Its words.
+        /// The plugin's error.
         error: pjrt::Error,
     },
     /// The plugin has clients.
     InUse {
         /// The plugin.
         name: String,
-        /// How many.
+        /// Their number.
         clients: usize,
     },
 }
@@ -157,15 +160,15 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Description { name, faults } => write!(f, "the description of plugin {name:?} is wrong: {faults}"),
+            Self::Description { name, faults } => write!(f, "the description of plugin {name:?} has faults: {faults}"),
             Self::NameTaken { name, by } => write!(
                 f,
-                "a plugin {name:?} is registered already ({by}): give this one another name, or replace that one"
+                "a plugin {name:?} is already registered ({by}): choose another name for this one, or replace that one"
             ),
             Self::DescribedOtherwise { name, by } => write!(
                 f,
-                "this library or table is registered already as {name:?}, with another description ({by}): give the same \
-                 one, or replace that plugin"
+                "this library or table is already registered as {name:?} with another description ({by}): give the \
+                 same description, or replace that plugin"
             ),
             Self::Select(error) => error.fmt(f),
             Self::Refused { name, refusals } => {
@@ -187,12 +190,12 @@ impl fmt::Display for Error {
             }
             Self::Path { name, error } => write!(f, "the library of plugin {name} was not found: {error}"),
             Self::Supports { name, error } => {
-                write!(f, "plugin {name} cannot tell which programs it supports: {error}")
+                write!(f, "plugin {name} cannot determine whether it supports the program: {error}")
             }
             Self::Configure { name, error } => write!(f, "plugin {name} cannot be set up in this process: {error}"),
-            Self::Setup { name, outstanding } => {
-                write!(f, "plugin {name} needs environment variables this process does not have:")?;
-                for variable in outstanding {
+            Self::Setup { name, missing } => {
+                write!(f, "plugin {name} needs environment variables that this process does not have:")?;
+                for variable in missing {
                     write!(f, "\n  {variable}")?;
                 }
                 write!(
@@ -201,16 +204,16 @@ impl fmt::Display for Error {
                      set them with LoadOptions::set_variables"
                 )
             }
-            Self::OtherSetup { name } => write!(
+            Self::DifferentSetup { name } => write!(
                 f,
-                "plugin {name} is loaded in this process, set up for another place among processes; a library reads \
-                 its set-up once: choose the place before it is first loaded"
+                "plugin {name} is loaded in this process with the setup of another position among processes, and a \
+                 library reads its setup once: choose the position before the plugin is first loaded"
             ),
             Self::Replaced { name, path, change: FileChange::Replaced } => write!(
                 f,
-                "plugin {name} is loaded in this process, and {} has been replaced by another file since: start \
-                 another process, or choose with LoadOptions::if_replaced to keep the loaded library or to load the \
-                 new one beside it",
+                "plugin {name} is loaded in this process, and another file has replaced {} since: start another \
+                 process, or choose with LoadOptions::if_replaced to keep the loaded library or to load the new one \
+                 beside it",
                 path.display()
             ),
             Self::Replaced { name, path, change: FileChange::Overwritten } => write!(
@@ -220,26 +223,26 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Self::ShutDown { name } => {
-                write!(f, "plugin {name} was shut down, which happens once in a process: start another process")
+                write!(f, "plugin {name} was shut down, which it supports once in a process: start another process")
             }
             Self::Load(error) => error.fmt(f),
             Self::Options(error) => error.fmt(f),
             Self::NoStore { name, coordinator } => write!(
                 f,
-                "the processes' clients of plugin {name} find each other through a key-value store (at {coordinator}): \
-                 give one with ClientOptions::with_key_value_store"
+                "the clients of plugin {name} in several processes find each other through a key-value store (at \
+                 {coordinator}): provide one with ClientOptions::with_key_value_store"
             ),
-            Self::Held(held) => held.fmt(f),
+            Self::LeaseConflict(conflict) => conflict.fmt(f),
             Self::Lock { name, path, error } => write!(
                 f,
-                "plugin {name} bears one client on the machine, and its lock {} cannot be taken: {error}; name a \
-                 folder that can be written to in PJRT_LOCK_DIR",
+                "plugin {name} supports one client on the machine, and its lock {} cannot be taken: {error}; name a \
+                 writable folder in {LOCK_DIR}",
                 path.display()
             ),
             Self::Client { name, error } => write!(f, "plugin {name}: {error}"),
             Self::InUse { name, clients } => {
                 let s = if *clients == 1 { "" } else { "s" };
-                write!(f, "plugin {name} has {clients} client{s} alive: drop all that belongs to them first")
+                write!(f, "plugin {name} has {clients} client{s} alive: first drop everything that belongs to them")
             }
         }
     }
@@ -255,7 +258,7 @@ impl std::error::Error for Error {
             | Self::Supports { error, .. }
             | Self::Options(error) => Some(&**error),
             Self::Load(error) => Some(error),
-            Self::Held(error) => Some(error),
+            Self::LeaseConflict(conflict) => Some(conflict),
             Self::Lock { error, .. } => Some(error),
             Self::Client { error, .. } => Some(error),
             _ => None,
@@ -278,7 +281,7 @@ impl From<pjrt::LoadError> for Error {
 impl Error {
     pub(crate) fn lease(name: &str, error: LeaseError) -> Self {
         match error {
-            LeaseError::Held(held) => Self::Held(Box::new(held)),
+            LeaseError::Conflict(conflict) => Self::LeaseConflict(Box::new(conflict)),
             LeaseError::Lock { path, error } => Self::Lock { name: name.to_owned(), path, error },
         }
     }

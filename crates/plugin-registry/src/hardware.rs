@@ -1,4 +1,4 @@
-//! Whether a plugin's hardware is there, seen without loading the plugin: device nodes and PCI devices.
+//! Looks for a plugin's hardware without loading the plugin: device nodes and PCI devices.
 
 use std::fmt;
 use std::fs;
@@ -7,18 +7,18 @@ use std::sync::OnceLock;
 
 use device_plugin::manifest::{Hardware, PciId};
 
-/// Whether hardware is there.
+/// Whether a plugin's hardware is in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Presence {
-    /// A sign of it was seen.
+pub enum HardwarePresence {
+    /// The probe found a device node or a PCI device that belongs to the plugin.
     Present,
-    /// Nothing says how to see it, or this system cannot be asked.
+    /// The manifest does not describe the hardware, or this system does not list such devices.
     Unknown,
-    /// None of its signs was seen.
+    /// The probe found none of the devices that the manifest lists.
     Absent,
 }
 
-impl fmt::Display for Presence {
+impl fmt::Display for HardwarePresence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Present => "present",
@@ -28,42 +28,44 @@ impl fmt::Display for Presence {
     }
 }
 
-/// Whether hardware is there, and what says so.
+/// Whether a plugin's hardware is in the machine, with the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct HardwareStatus {
     /// Whether it is there.
-    pub presence: Presence,
-    /// Signs seen (`/dev/nvidia0`, `PCI 10de:2330`), or those looked for where none was seen.
+    pub presence: HardwarePresence,
+    /// The devices found (`/dev/nvidia0`, `PCI 10de:2330`). If none was found, the devices looked for.
     pub evidence: Vec<String>,
 }
 
-impl Sighting {
-    pub(crate) fn unknown() -> Self {
-        Self { presence: Presence::Unknown, evidence: Vec::new() }
+impl HardwareStatus {
+    fn unknown() -> Self {
+        Self { presence: HardwarePresence::Unknown, evidence: Vec::new() }
     }
 }
 
-impl fmt::Display for Sighting {
+impl fmt::Display for HardwareStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let evidence = self.evidence.join(", ");
         match self.presence {
-            Presence::Present => write!(f, "present: {evidence}"),
-            Presence::Unknown if evidence.is_empty() => f.write_str("unknown: the plugin names no sign of it"),
-            Presence::Unknown => write!(f, "unknown: this system does not tell of {evidence}"),
-            Presence::Absent => write!(f, "absent: no {evidence}"),
+            HardwarePresence::Present => write!(f, "present: {evidence}"),
+            HardwarePresence::Unknown if evidence.is_empty() => {
+                f.write_str("unknown: the manifest lists no device node or PCI device")
+            }
+            HardwarePresence::Unknown => write!(f, "unknown: this system does not list {evidence}"),
+            HardwarePresence::Absent => write!(f, "absent: no {evidence}"),
         }
     }
 }
 
-/// The machine whose hardware is looked at.
+/// Looks for plugins' hardware among the device nodes and PCI devices of a machine.
 #[derive(Debug)]
-pub struct Machine {
+pub struct HardwareProbe {
     root: PathBuf,
-    /// Read once: what a machine has does not change while plugins are ranked.
+    /// Read once, so that plugins ranked together see the same devices.
     pci: OnceLock<Option<Vec<PciDevice>>>,
 }
 
-/// What the system says of a PCI device, in lower-case hexadecimal digits.
+/// The identifiers of a PCI device, in lower-case hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PciDevice {
     vendor: String,
@@ -71,31 +73,31 @@ struct PciDevice {
     class: String,
 }
 
-impl Machine {
-    /// This machine.
-    pub fn here() -> Self {
+impl HardwareProbe {
+    /// A probe of this machine.
+    pub fn of_this_machine() -> Self {
         Self::at("/")
     }
 
-    /// A machine whose `/dev` and `/sys` lie below `root`.
+    /// A probe of a machine whose `/dev` and `/sys` are below `root`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), pci: OnceLock::new() }
     }
 
-    /// The same machine, to be looked at anew.
+    /// Returns a probe of the same machine that has not read anything yet.
     #[must_use]
-    pub fn again(&self) -> Self {
+    pub fn fresh(&self) -> Self {
         Self::at(self.root.clone())
     }
 
-    /// Looks for hardware.
-    pub fn sight(&self, hardware: &Hardware) -> Sighting {
+    /// Looks for the hardware that a manifest describes.
+    pub fn look_for(&self, hardware: &Hardware) -> HardwareStatus {
         if hardware.is_empty() {
-            return Sighting::unknown();
+            return HardwareStatus::unknown();
         }
         let mut seen: Vec<String> = Vec::new();
         for pattern in &hardware.device_nodes {
-            // One node of each pattern is proof enough, and machines with many devices have many.
+            // One node of each pattern is enough. Machines with many devices have many.
             seen.extend(self.node(pattern));
         }
         let bus = if hardware.pci.is_empty() { None } else { self.pci() };
@@ -104,15 +106,16 @@ impl Machine {
             seen.extend(found.map(|device| format!("PCI {}:{}", device.vendor, device.device)));
         }
         if !seen.is_empty() {
-            return Sighting { presence: Presence::Present, evidence: seen };
+            return HardwareStatus { presence: HardwarePresence::Present, evidence: seen };
         }
-        let nodes_known = !hardware.device_nodes.is_empty() && self.root.join("dev").is_dir();
-        let presence = if nodes_known || bus.is_some() { Presence::Absent } else { Presence::Unknown };
+        let nodes_are_listed = !hardware.device_nodes.is_empty() && self.root.join("dev").is_dir();
+        let listed = nodes_are_listed || bus.is_some();
+        let presence = if listed { HardwarePresence::Absent } else { HardwarePresence::Unknown };
         let nodes = hardware.device_nodes.iter().cloned();
-        Sighting { presence, evidence: nodes.chain(hardware.pci.iter().map(describe)).collect() }
+        HardwareStatus { presence, evidence: nodes.chain(hardware.pci.iter().map(describe)).collect() }
     }
 
-    /// PCI devices; none where the system does not list them.
+    /// Returns the PCI devices, or `None` if the system does not list them.
     fn pci(&self) -> Option<&[PciDevice]> {
         let read = || {
             let folder = self.root.join("sys/bus/pci/devices");
@@ -123,11 +126,11 @@ impl Machine {
         self.pci.get_or_init(read).as_deref()
     }
 
-    /// The first file that matches a pattern, as a path of that machine.
+    /// Returns the first file that matches a pattern, as a path below the root.
     fn node(&self, pattern: &str) -> Option<String> {
         let root = self.root.to_str()?.trim_end_matches('/');
         let pattern = format!("{}{pattern}", glob::Pattern::escape(root));
-        // A folder that cannot be read shows nothing.
+        // An unreadable folder counts as empty.
         let found = glob::glob(&pattern).ok()?.flatten().next()?;
         Some(found.to_str()?.strip_prefix(root)?.to_owned())
     }

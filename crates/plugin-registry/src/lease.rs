@@ -1,8 +1,8 @@
-//! Who holds a device: leases for plugins whose devices bear one client in a process, or one on the machine.
+//! Leases on devices that support one client in a process, or one client on the machine.
 //!
-//! Leases within the process are kept by the plugin's name, for all registries together. A lease on the machine is
-//! besides a lock on the file `<name>.lock`, whose content tells others who holds it. The lock goes with the process,
-//! however it ends; the file stays.
+//! A lease within a process is an entry in a table by the plugin's name, which all registries share. A lease on the
+//! machine also locks the file `<name>.lock`, whose content names the holder. The operating system releases the lock when
+//! the process ends, however it ends. The file stays.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,108 +15,114 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use device_plugin::Ownership;
 
 use crate::discovery::privileges;
+use crate::variables::{LOCK_DIR, OLD_LOCK_DIR};
 
-/// Who holds a device.
+/// The client that holds a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Holder {
-    /// The process; none where it left no note.
+pub struct LeaseHolder {
+    /// The process id, or `None` if the process wrote no note.
     pub process: Option<u32>,
-    /// Its program.
+    /// The path of its program.
     pub program: String,
-    /// The client's label: the place in the program that made it, where no other was given.
+    /// The client's label. By default, it is the place in the program that created the client.
     pub label: String,
     /// Whether it is this process.
     pub here: bool,
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for LeaseHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.process {
-            _ if self.here => write!(f, "a client of this process, made at {}", self.label),
+            _ if self.here => write!(f, "a client of this process, created at {}", self.label),
             Some(process) if self.label.is_empty() => write!(f, "process {process} ({})", self.program),
-            Some(process) => write!(f, "process {process} ({}), made at {}", self.program, self.label),
-            None => f.write_str("another process, which left no note of itself"),
+            Some(process) => write!(f, "process {process} ({}), created at {}", self.program, self.label),
+            None => f.write_str("another process, which wrote no note into the lock file"),
         }
     }
 }
 
-/// A client was refused because another one has the device.
+/// A client was refused because another client holds the lease on the devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Held {
+pub struct LeaseConflict {
     /// The plugin.
     pub plugin: String,
-    /// What its makers say its devices bear.
+    /// How many clients the plugin's devices support.
     pub ownership: Ownership,
-    /// Who holds it.
-    pub holder: Holder,
-    /// The lock's file, where there is one.
+    /// The client that holds the lease.
+    pub holder: LeaseHolder,
+    /// The lock file, if the lease has one.
     pub lock: Option<PathBuf>,
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for LeaseConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { plugin, ownership, holder, lock } = self;
-        let bears = match ownership {
+        let supported = match ownership {
             Ownership::PerProcess => "one client in each process",
             _ => "one client on the machine",
         };
-        write!(f, "{plugin} bears {bears}, and is held by {holder}")?;
+        write!(f, "{plugin} supports {supported}, and {holder} has it")?;
         if let Some(lock) = lock {
             write!(f, " (lock {})", lock.display())?;
         }
-        f.write_str(if holder.here { ": let that client go first" } else { ": end that process first" })
+        f.write_str(if holder.here { ": drop that client first" } else { ": end that process first" })
     }
 }
 
-impl std::error::Error for Held {}
+impl std::error::Error for LeaseConflict {}
 
-/// Where lock files lie.
+/// The folder with the lock files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockFolder {
     path: PathBuf,
     /// Whether it must belong to this user.
-    own: bool,
+    must_be_own: bool,
 }
 
 impl LockFolder {
-    /// That folder, which is made where it does not exist. Only processes that use the same folder see each other.
+    /// Uses a folder, which is created if it does not exist. Processes see each other's leases only if they use the same
+    /// folder.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self { path: folder.into(), own: false }
+        Self { path: folder.into(), must_be_own: false }
     }
 
-    /// The folder of this user: `PJRT_LOCK_DIR`, else `pjrt` in `XDG_RUNTIME_DIR`, else `pjrt-<user>` in the system's
-    /// folder for temporary files.
+    /// Uses the folder in `PJRT_REGISTRY_LOCK_DIR`. Without it, uses `pjrt` in `XDG_RUNTIME_DIR`, or `pjrt-<user>` in the
+    /// system's folder for temporary files.
     ///
-    /// It is the user's own, because whoever can write to a folder of locks can hold all of them. Name a common one in
-    /// `PJRT_LOCK_DIR` where several users share a machine's devices.
+    /// By default every user has a folder of their own, because whoever can write to the folder can hold all locks. If
+    /// several users share a machine's devices, name a common folder in `PJRT_REGISTRY_LOCK_DIR`.
     ///
-    /// A process with elevated privileges takes no variable's word, for files are written there: its locks are in
+    /// A process with elevated privileges ignores these variables, because it writes files there. Its locks are in
     /// `/run/pjrt`, which must belong to its effective user.
     pub fn of_this_user() -> Self {
+        if std::env::var_os(OLD_LOCK_DIR).is_some() {
+            tracing::warn!("ignored {OLD_LOCK_DIR}: this variable is now called {LOCK_DIR}");
+        }
         Self::chosen(privileges::elevated(), |name| std::env::var_os(name))
     }
 
     fn chosen(elevated: bool, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         if elevated {
-            return Self { path: PathBuf::from("/run/pjrt"), own: true };
+            return Self { path: PathBuf::from("/run/pjrt"), must_be_own: true };
         }
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        match (variable("PJRT_LOCK_DIR"), variable("XDG_RUNTIME_DIR")) {
+        match (variable(LOCK_DIR), variable("XDG_RUNTIME_DIR")) {
             (Some(folder), _) => Self::at(folder),
             (None, Some(folder)) => Self::at(folder.join("pjrt")),
-            (None, None) => Self { path: std::env::temp_dir().join(format!("pjrt-{}", user())), own: true },
+            (None, None) => Self { path: std::env::temp_dir().join(format!("pjrt-{}", user())), must_be_own: true },
         }
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Who holds a plugin's device on this machine, as far as its lock tells. Nothing is taken.
-    pub fn holder(&self, plugin: &str) -> Option<Holder> {
+    /// Returns the client that holds the lease on a plugin's devices on this machine, according to the lock file. Takes
+    /// no lock.
+    pub fn holder(&self, plugin: &str) -> Option<LeaseHolder> {
         let path = self.file(plugin);
         // A pipe would block.
         fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
@@ -131,28 +137,29 @@ impl LockFolder {
         self.path.join(format!("{plugin}.lock"))
     }
 
-    fn make(&self) -> io::Result<()> {
+    fn create(&self) -> io::Result<()> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&self.path)?;
         #[cfg(unix)]
-        if self.own {
+        if self.must_be_own {
             use std::os::unix::fs::MetadataExt;
-            // Somebody else could have made it first, with links in it to lead our writes astray.
+            // Another user could have created it first, with links in it that redirect our writes.
             let found = fs::symlink_metadata(&self.path)?;
             let owner = rustix::process::geteuid().as_raw();
             if !found.is_dir() || found.uid() != owner || found.mode() & 0o022 != 0 {
-                let why = "the folder is not this user's, or others can write to it; name another in PJRT_LOCK_DIR";
-                return Err(io::Error::other(why));
+                return Err(io::Error::other(format!(
+                    "the folder belongs to another user, or others can write to it; name another in {LOCK_DIR}"
+                )));
             }
         }
         Ok(())
     }
 }
 
-/// The effective user.
+/// Returns the effective user.
 #[cfg(unix)]
 fn user() -> String {
     rustix::process::geteuid().as_raw().to_string()
@@ -163,28 +170,29 @@ fn user() -> String {
     "user".to_owned()
 }
 
-/// Why a lease was not given.
+/// Why a lease was not granted.
 pub(crate) enum LeaseError {
-    Held(Held),
+    Conflict(LeaseConflict),
     Lock { path: PathBuf, error: io::Error },
 }
 
-/// The right to have a client; ends when it is dropped.
+/// The right to create a client. Dropping it releases the lease.
 #[derive(Debug)]
 pub(crate) struct Lease {
     plugin: String,
-    /// Its lock goes when it is closed.
+    /// The locked file, if the lease covers the machine.
     file: Option<File>,
 }
 
-/// Labels of this process's clients, by plugin.
-fn here() -> MutexGuard<'static, HashMap<String, String>> {
-    static HERE: OnceLock<Mutex<HashMap<String, String>>> = OnceLock::new();
-    HERE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+/// Returns the labels of this process's clients, by plugin.
+fn labels() -> MutexGuard<'static, HashMap<String, String>> {
+    static LABELS: OnceLock<Mutex<HashMap<String, String>>> = OnceLock::new();
+    LABELS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Lease {
-    /// The right to have a client, where its devices bear another one. None where they bear any number.
+    /// Acquires a lease, or fails if another client has the devices. Returns `None` if the plugin supports any number of
+    /// clients.
     pub(crate) fn acquire(
         plugin: &str,
         ownership: Ownership,
@@ -194,50 +202,51 @@ impl Lease {
         if ownership == Ownership::Shared {
             return Ok(None);
         }
-        let mut here = here();
-        if let Some(label) = here.get(plugin) {
+        let mut labels = labels();
+        if let Some(label) = labels.get(plugin) {
             let holder =
-                Holder { process: Some(std::process::id()), program: program(), label: label.clone(), here: true };
-            return Err(LeaseError::Held(Held { plugin: plugin.to_owned(), ownership, holder, lock: None }));
+                LeaseHolder { process: Some(std::process::id()), program: program(), label: label.clone(), here: true };
+            let plugin = plugin.to_owned();
+            return Err(LeaseError::Conflict(LeaseConflict { plugin, ownership, holder, lock: None }));
         }
         let file = match ownership {
             Ownership::PerProcess => None,
             _ => Some(lock(plugin, ownership, label, folder)?),
         };
-        here.insert(plugin.to_owned(), label.to_owned());
+        labels.insert(plugin.to_owned(), label.to_owned());
         Ok(Some(Self { plugin: plugin.to_owned(), file }))
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let mut here = here();
-        // The file first: who finds the name free here must find the lock free too.
+        let mut labels = labels();
+        // The file first: a thread that finds the label gone must find the lock free.
         if let Some(file) = self.file.take() {
-            // What a process that ended left there is told apart by the lock, so a failure here harms nobody.
+            // A note that remains after a failure does no harm, because only the lock counts.
             let _ = file.set_len(0);
-            // Closing it is not enough: a process that is just being started has the file too, until its program begins.
+            // Closing is not enough: a child process that is being started has the file open until its program begins.
             let _ = file.unlock();
         }
-        here.remove(&self.plugin);
+        labels.remove(&self.plugin);
     }
 }
 
 fn lock(plugin: &str, ownership: Ownership, label: &str, folder: &LockFolder) -> Result<File, LeaseError> {
     let path = folder.file(plugin);
     let fail = |error| LeaseError::Lock { path: path.clone(), error };
-    folder.make().map_err(fail)?;
-    let (mut file, ours) = open(&path).map_err(fail)?;
+    folder.create().map_err(fail)?;
+    let (mut file, is_writable) = open(&path).map_err(fail)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let holder = read_note(&mut file);
             let plugin = plugin.to_owned();
-            return Err(LeaseError::Held(Held { plugin, ownership, holder, lock: Some(path) }));
+            return Err(LeaseError::Conflict(LeaseConflict { plugin, ownership, holder, lock: Some(path) }));
         }
         Err(TryLockError::Error(error)) => return Err(fail(error)),
     }
-    if !ours {
+    if !is_writable {
         return Ok(file);
     }
     let note = format!("{}\n{}\n{label}\n", std::process::id(), program());
@@ -246,27 +255,27 @@ fn lock(plugin: &str, ownership: Ownership, label: &str, folder: &LockFolder) ->
     Ok(file)
 }
 
-/// Opens the file of a lock, or makes it. In a folder that others write to, it may be a trap: a link that leads our note
-/// into another file, or a pipe to wait on. Says whether a note can be written: another user's file can be locked all
-/// the same.
+/// Opens or creates a lock file. Returns whether a note can be written to it: a file of another user can be locked but
+/// not written. In a folder that others can write to, the path may be a trap: a link that redirects the note into another
+/// file, or a pipe that blocks.
 fn open(path: &Path) -> io::Result<(File, bool)> {
-    let refuse = || Err(io::Error::other("it is no plain file of its own; delete it"));
+    let refuse = || Err(io::Error::other("it is not a regular file with one name; delete it"));
     let mut options = OpenOptions::new();
     options.read(true).write(true);
-    // Making it anew follows no link.
+    // Creating a new file follows no link.
     match options.clone().create_new(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        made => return Ok((made?, true)),
+        created => return Ok((created?, true)),
     }
     let seen = fs::symlink_metadata(path)?;
     if !seen.is_file() {
         return refuse();
     }
-    let (file, ours) = match options.open(path) {
+    let (file, is_writable) = match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => (File::open(path)?, false),
         opened => (opened?, true),
     };
-    // What was seen is what was opened, whatever happened between the two.
+    // Checks that the path was not replaced between the two calls.
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;
@@ -275,20 +284,20 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
             return refuse();
         }
     }
-    Ok((file, ours))
+    Ok((file, is_writable))
 }
 
-fn read_note(file: &mut File) -> Holder {
+fn read_note(file: &mut File) -> LeaseHolder {
     let mut note = String::new();
-    // A note that cannot be read is none.
+    // An unreadable note counts as an empty one.
     let _ = file.take(4096).read_to_string(&mut note);
-    // Another user may have written it, and it is shown on terminals.
+    // Another user may have written it, and terminals show it.
     let note: String = note.chars().filter(|c| *c == '\n' || !c.is_control()).collect();
     let mut lines = note.lines();
     let process: Option<u32> = lines.next().and_then(|line| line.parse().ok());
     let program = lines.next().unwrap_or_default().to_owned();
     let label = lines.next().unwrap_or_default().to_owned();
-    Holder { process, program, label, here: process == Some(std::process::id()) }
+    LeaseHolder { process, program, label, here: process == Some(std::process::id()) }
 }
 
 fn program() -> String {
@@ -310,16 +319,16 @@ mod tests {
     #[test]
     fn variables_choose_the_folder_unless_privileges_are_elevated() {
         let all = |name: &str| match name {
-            "PJRT_LOCK_DIR" => Some("/locks".into()),
+            LOCK_DIR => Some("/locks".into()),
             "XDG_RUNTIME_DIR" => Some("/run/user/1".into()),
             _ => None,
         };
         assert_eq!(LockFolder::chosen(false, all), LockFolder::at("/locks"));
         assert_eq!(
-            LockFolder::chosen(false, |name| all(name).filter(|_| name != "PJRT_LOCK_DIR")),
+            LockFolder::chosen(false, |name| all(name).filter(|_| name != LOCK_DIR)),
             LockFolder::at("/run/user/1/pjrt")
         );
-        let fixed = LockFolder { path: "/run/pjrt".into(), own: true };
+        let fixed = LockFolder { path: "/run/pjrt".into(), must_be_own: true };
         assert_eq!(LockFolder::chosen(true, all), fixed);
     }
 
@@ -341,7 +350,7 @@ mod tests {
             let refused = Lease::acquire(plugin, Ownership::Exclusive, "x", &locks);
             let Err(LeaseError::Lock { path, error }) = refused else { panic!("{plugin}") };
             assert_eq!(path, folder.join(format!("{plugin}.lock")));
-            assert!(error.to_string().contains("no plain file of its own"), "{plugin}: {error}");
+            assert!(error.to_string().contains("not a regular file"), "{plugin}: {error}");
             assert_eq!(locks.holder(plugin), None);
         }
         assert_eq!(fs::read_to_string(&treasure).unwrap(), "precious");
@@ -354,10 +363,10 @@ mod tests {
     fn a_folder_of_ones_own_that_others_write_to_is_refused() {
         use std::os::unix::fs::PermissionsExt;
         let folder = folder("open");
-        let locks = LockFolder { path: folder.clone(), own: true };
-        locks.make().unwrap();
+        let locks = LockFolder { path: folder.clone(), must_be_own: true };
+        locks.create().unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(locks.make().unwrap_err().to_string().contains("others can write to it"));
+        assert!(locks.create().unwrap_err().to_string().contains("others can write to it"));
         fs::remove_dir_all(&folder).unwrap();
     }
 

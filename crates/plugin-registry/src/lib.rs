@@ -1,6 +1,7 @@
-//! Finds the PJRT plugins of a machine, chooses one, and opens it for a framework.
+//! Finds the PJRT plugins of a machine, selects one, and loads it for a framework.
 //!
 //! ```
+//! # #[cfg(feature = "cpu")] {
 //! use pjrt::ClientOptions;
 //! use plugin_registry::{PluginRegistry, Policy};
 //!
@@ -8,20 +9,42 @@
 //! let plugin = registry.select(&Policy::prefer("gpu").or("cpu"))?.load()?;
 //! let client = plugin.client(&ClientOptions::new())?;
 //! assert_eq!(client.platform_name()?, "pjrt_cpu");
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`PluginRegistry`] knows plugins that the program registers, that are linked into it, that the user names in the
-//! environment, and that are installed ([`discovery`] has the places, in order). It reads files and loads nothing until
-//! it is told to. A [`Policy`] says which plugin is wanted; [`PluginRegistry::select`] finds it, or says of each plugin
-//! why not. [`PluginEntry::load`] loads it once in a process, with the set-up it needs. [`LoadedPlugin::client`] makes
-//! a client when the framework decides to.
+//! A [`PluginRegistry`] has the plugins that the program registers, that are linked into it, that the user names in the
+//! environment, and that are installed. [`discovery`] lists the places and their order. The registry reads files and
+//! loads nothing by itself. [`PluginRegistry::select`] selects a plugin by a [`Policy`], or returns why no plugin fits.
+//! [`PluginEntry::load`] loads a plugin once in a process, with the setup it needs. [`LoadedPlugin::client`] creates a
+//! client. [`open`] does the first two steps at once, by a name or a path.
+//!
+//! # Three types for a plugin
+//!
+//! | type | state |
+//! |---|---|
+//! | [`discovery::Candidate`] | found in a place; may be unusable, with the reasons |
+//! | [`PluginEntry`] | has a place in a registry and can be selected; not necessarily loaded |
+//! | [`LoadedPlugin`] | its library is loaded and its setup is checked; creates clients |
+//!
+//! In each of them, a [`Location`] says where the library is.
+//!
+//! # Features
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `cpu` | yes | the embedded CPU device, under the name `cpu` |
+//! | `stablehlo` | yes | `PluginEntry::supports`, which reads StableHLO and HLO programs |
+//! | `hazards` | yes | a check that refuses programs known to crash XLA's plugins |
+//! | `redis` | no | key-value stores on a Redis server |
+//! | `capi` | no | the C interface |
 //!
 //! # Trust
 //!
-//! A plugin is native code that runs in this process. Who makes a registry vouches for what it may load, and no
-//! function here is `unsafe` for it: [contract](pjrt::contracts) R1 says what that means and what
-//! [`discovery`] does so that it can be said of a machine. [`open`] vouches for the library it is told to open.
+//! A plugin is native code that runs in this process. Whoever makes a registry vouches for the libraries that it may
+//! load, so no function here is `unsafe` for that reason. Contract R1 of `docs/safety.md` states what this means, and
+//! which checks of [`discovery`] make it possible to vouch for a whole machine. A caller of [`open`] vouches for the
+//! library that the caller names.
 
 #[cfg(feature = "capi")]
 pub mod c_api;
@@ -31,30 +54,34 @@ mod error;
 mod hardware;
 pub mod key_value;
 mod lease;
+mod location;
 mod open;
 mod policy;
 mod registry;
 pub mod select;
+mod select_error;
+mod variables;
 
 pub use describe::describe;
 pub use error::Error;
-pub use hardware::{Machine, Presence, Sighting};
-pub use lease::{Held, Holder, LockFolder};
+pub use hardware::{HardwarePresence, HardwareProbe, HardwareStatus};
+pub use lease::{LeaseConflict, LeaseHolder, LockFolder};
+pub use location::Location;
 pub use open::{find, names, open};
 pub use policy::Policy;
 pub use registry::{
-    ClientLease, FileChange, IfReplaced, LoadOptions, LoadedPlugin, Outstanding, PluginEntry, PluginId, PluginRegistry,
-    ProcessEnvironment, RegistryBuilder, Status,
+    ClientLease, FileChange, IfReplaced, LoadOptions, LoadedPlugin, MissingVariable, PluginEntry, PluginId,
+    PluginRegistry, ProcessEnvironment, RegistryBuilder, Status,
 };
-pub use select::SelectError;
+pub use select_error::{RejectReason, Rejected, SelectError};
 
 /// Compiles and runs README's example.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "cpu"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
 /// Compiles and runs the book's chapter.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "cpu", feature = "stablehlo"))]
 #[doc = include_str!("../../../book/src/registry.md")]
 struct Book;
 

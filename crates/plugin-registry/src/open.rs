@@ -1,69 +1,63 @@
-//! A plugin in one step, by its name or its path.
+//! Opens a plugin in one step, by its name or its path.
 
 use std::path::Path;
-use std::sync::OnceLock;
 
-use pjrt::Plugin;
+use crate::discovery::{Refusal, check_trusted, is_library_name};
+use crate::error::Error;
+use crate::location::has_folder;
+use crate::policy::Policy;
+use crate::registry::{LoadedPlugin, PluginEntry, PluginRegistry};
 
-use crate::discovery::{Discovery, Refusal, check_trusted, is_library_name};
-use crate::registry::record::has_folder;
-use crate::{Error, PluginEntry, PluginRegistry, Policy};
-
-/// Names of the plugins that are linked into the program, which [`open`] knows without a search.
+/// Returns the names and aliases of the plugins that are linked into the program. [`open`] finds these without a search.
 pub fn names() -> Vec<String> {
-    let linked = opened().entries().into_iter().filter(|entry| entry.candidate().library.path().is_none());
-    linked.flat_map(|entry| [&[entry.name().to_owned()][..], &entry.manifest().aliases].concat()).collect()
+    let linked = PluginRegistry::global().linked_entries();
+    linked.iter().flat_map(|entry| [&[entry.name().to_owned()][..], &entry.manifest().aliases].concat()).collect()
 }
 
-/// Opens a plugin by name or by the path of its shared library: one linked into the program (`cpu`, the embedded
-/// device), else a file where the text is the path of one (with a folder, or with the ending of a shared library), else
-/// one found on this machine. Opening it again gives the same plugin.
+/// Loads a plugin by its name or by the path of its shared library, in [`PluginRegistry::global`]:
 ///
-/// A process with elevated privileges opens only files that nobody but root can change.
+/// 1. a plugin of that name that is linked into the program, such as `cpu`, the embedded device;
+/// 2. a file, if the text is a path with a folder or has the ending of a shared library;
+/// 3. a plugin of that name that is found on this machine.
+///
+/// Opening a plugin again returns the same plugin. A process with elevated privileges opens only files that nobody but
+/// root can change.
 ///
 /// # Errors
 ///
-/// [`Error::Select`] lists the plugins there are, where there is none of that name; else those of
-/// [`PluginEntry::load`](crate::PluginEntry::load).
-pub fn open(name: &str) -> Result<Plugin, Error> {
-    find(name)?.load().map(|loaded| loaded.plugin().clone())
+/// [`Error::Select`] lists the known plugins if none has that name. Otherwise those of [`PluginEntry::load`].
+pub fn open(name: &str) -> Result<LoadedPlugin, Error> {
+    find(name)?.load()
 }
 
-/// The plugin that [`open`] opens, not loaded.
+/// Returns the plugin that [`open`] loads, without loading it.
 ///
 /// # Errors
 ///
-/// [`Error::Select`] lists the plugins there are, where there is none of that name; those of
-/// [`PluginRegistry::register_library`] for a file.
+/// [`Error::Select`] lists the known plugins if none has that name. Otherwise those of
+/// [`PluginRegistry::register_library`].
 pub fn find(name: &str) -> Result<PluginEntry, Error> {
-    let opened = opened();
+    let registry = PluginRegistry::global();
     let policy = Policy::named(name);
-    match opened.select(&policy) {
-        Ok(entry) if entry.candidate().library.path().is_none() => return Ok(entry),
-        _ => {}
+    if let Ok(entry) = registry.select_linked(&policy) {
+        return Ok(entry);
     }
-    // No plugin's name has a separator: who writes one means a file, and is told when there is none.
+    // A plugin's name has no separator. A text with one means a file, whether or not the file exists.
     let path = Path::new(name);
     if is_file_name(name) && (path.exists() || path.components().nth(1).is_some()) {
         let refusals: Vec<Refusal> = check_trusted(path).err().into_iter().collect();
         if !refusals.is_empty() {
             return Err(Error::Refused { name: name.to_owned(), refusals });
         }
-        return opened.register_library(name, None);
+        return registry.find_or_register_library(path);
     }
-    Ok(PluginRegistry::global().select(&policy)?)
+    Ok(registry.select(&policy)?)
 }
 
-/// Whether a text can mean a file: a path with a folder, or the name of a shared library. A file or folder that happens
-/// to be called `cuda` does not stand for the plugin `cuda`, wherever the program runs.
+/// Whether a text can mean a file: a path with a folder, or the name of a shared library. A file or folder named `cuda`
+/// in the current folder does not stand for the plugin `cuda`.
 fn is_file_name(name: &str) -> bool {
     has_folder(Path::new(name)) || is_library_name(name)
-}
-
-/// What was opened so far. It lives as long as the process: nobody says when the plugins are no longer wanted.
-fn opened() -> &'static PluginRegistry {
-    static OPENED: OnceLock<PluginRegistry> = OnceLock::new();
-    OPENED.get_or_init(|| PluginRegistry::builder().linked().overrides(Discovery::from_environment()).build())
 }
 
 #[cfg(test)]

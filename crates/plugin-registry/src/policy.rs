@@ -1,12 +1,12 @@
-//! Which plugin a framework wants.
+//! The policy by which a framework selects a plugin.
 
 use std::fmt;
 use std::sync::Arc;
 
 use device_plugin::Manifest;
 
-/// Which plugin a framework wants: names or kinds in order of preference, conditions, and whether the user's
-/// environment may say otherwise.
+/// The plugin a framework asks for: names or kinds in order of preference, conditions, and whether the user's
+/// environment takes precedence.
 ///
 /// ```
 /// use plugin_registry::Policy;
@@ -17,7 +17,7 @@ use device_plugin::Manifest;
 /// ```
 #[derive(Clone, Default)]
 pub struct Policy {
-    wishes: Vec<Wish>,
+    preferences: Vec<Preference>,
     conditions: Vec<Condition>,
     hints: bool,
     experimental: Option<bool>,
@@ -25,10 +25,10 @@ pub struct Policy {
 
 /// One step of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// That plugin, by its name or another it goes by, whether its hardware is seen or not.
+pub(crate) enum Preference {
+    /// The plugin with this name, alias or platform name, whether or not its hardware was found.
     Named(String),
-    /// A plugin of that name or kind, unless its hardware is absent.
+    /// A plugin of this name or kind, unless its hardware is absent.
     Kind(String),
     /// Any plugin, unless its hardware is absent.
     Any,
@@ -36,7 +36,7 @@ pub(crate) enum Wish {
 
 type Predicate = dyn Fn(&Manifest) -> bool + Send + Sync;
 
-/// What a plugin must fulfil.
+/// A condition that a plugin must meet.
 #[derive(Clone)]
 pub(crate) struct Condition {
     pub(crate) what: String,
@@ -44,58 +44,59 @@ pub(crate) struct Condition {
 }
 
 impl Policy {
-    /// The plugin of that name, alias or platform name, in any case. It is taken also where its hardware was not seen.
+    /// Selects the plugin with this name, alias or platform name, in any case, even if its hardware was not found.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { wishes: vec![Wish::Named(name.into())], ..Self::default() }
+        Self { preferences: vec![Preference::Named(name.into())], ..Self::default() }
     }
 
-    /// A plugin of that kind: one whose name, alias (such as `gpu`) or platform name it is, and whose hardware is not
-    /// known to be absent.
+    /// Prefers a plugin of this kind: a plugin with this name, alias (such as `gpu`) or platform name, whose hardware is
+    /// not known to be absent.
     pub fn prefer(kind: impl Into<String>) -> Self {
-        Self { wishes: vec![Wish::Kind(kind.into())], ..Self::default() }
+        Self { preferences: vec![Preference::Kind(kind.into())], ..Self::default() }
     }
 
-    /// The plugin that ranks highest among all whose hardware is not known to be absent.
+    /// Selects the plugin that ranks highest among all whose hardware is not known to be absent.
     pub fn any() -> Self {
-        Self { wishes: vec![Wish::Any], ..Self::default() }
+        Self { preferences: vec![Preference::Any], ..Self::default() }
     }
 
-    /// Where nothing before fits: a plugin of that kind.
+    /// Adds a plugin of this kind, for the case that no earlier preference fits.
     #[must_use]
     pub fn or(mut self, kind: impl Into<String>) -> Self {
-        self.wishes.push(Wish::Kind(kind.into()));
+        self.preferences.push(Preference::Kind(kind.into()));
         self
     }
 
-    /// Where nothing before fits: any plugin.
+    /// Adds any plugin, for the case that no earlier preference fits.
     #[must_use]
     pub fn or_any(mut self) -> Self {
-        self.wishes.push(Wish::Any);
+        self.preferences.push(Preference::Any);
         self
     }
 
-    /// Where nothing before fits: that plugin, which need not fulfil the conditions of [`Self::require`].
+    /// Adds the plugin with this name, for the case that no earlier preference fits. It need not meet the conditions of
+    /// [`Self::require`].
     #[must_use]
     pub fn fallback(mut self, name: impl Into<String>) -> Self {
-        self.wishes.push(Wish::Named(name.into()));
+        self.preferences.push(Preference::Named(name.into()));
         self
     }
 
-    /// Lets `PJRT_DEVICE` and `JAX_PLATFORMS` decide where the user set them: only the plugins named there are
-    /// considered, in their order, and that none of them fits is an error. As in the frameworks that read them, the
-    /// user's word is not a preference to be passed over.
+    /// Lets `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. Only the plugins they name are then
+    /// considered, in their order. It is an error if none of them fits: as in the frameworks that define these
+    /// variables, they are not mere preferences.
     #[must_use]
     pub fn or_as_environment_says(mut self) -> Self {
         self.hints = true;
         self
     }
 
-    /// Considers only plugins that fulfil a condition on what they say of themselves; `what` names it in errors.
+    /// Considers only plugins whose manifest meets a condition. Errors call the condition `what`.
     ///
     /// ```
     /// use plugin_registry::Policy;
     ///
-    /// let policy = Policy::any().require("a finished plugin", |manifest| !manifest.experimental);
+    /// let policy = Policy::any().require("a stable release", |manifest| !manifest.experimental);
     /// ```
     #[must_use]
     pub fn require(
@@ -107,16 +108,16 @@ impl Policy {
         self
     }
 
-    /// Whether plugins whose makers call them experimental are considered. By default they are, after all others;
-    /// with `true` they rank like others, with `false` only a name brings them in.
+    /// Sets whether experimental plugins are considered. By default they rank after all others. With `true` they rank
+    /// like others. With `false` only a preference by name selects them.
     #[must_use]
     pub fn experimental(mut self, considered: bool) -> Self {
         self.experimental = Some(considered);
         self
     }
 
-    pub(crate) fn wishes(&self) -> &[Wish] {
-        &self.wishes
+    pub(crate) fn preferences(&self) -> &[Preference] {
+        &self.preferences
     }
 
     pub(crate) fn conditions(&self) -> &[Condition] {
@@ -127,12 +128,12 @@ impl Policy {
         self.hints
     }
 
-    pub(crate) fn wants_experimental(&self) -> Option<bool> {
+    pub(crate) fn allows_experimental(&self) -> Option<bool> {
         self.experimental
     }
 }
 
-impl fmt::Display for Wish {
+impl fmt::Display for Preference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Named(name) => write!(f, "the plugin {name:?}"),
@@ -144,8 +145,8 @@ impl fmt::Display for Wish {
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, wish) in self.wishes.iter().enumerate() {
-            write!(f, "{}{wish}", if index == 0 { "" } else { ", or " })?;
+        for (index, preference) in self.preferences.iter().enumerate() {
+            write!(f, "{}{preference}", if index == 0 { "" } else { ", or " })?;
         }
         for (index, condition) in self.conditions.iter().enumerate() {
             write!(f, "{}{}", if index == 0 { " with " } else { " and " }, condition.what)?;

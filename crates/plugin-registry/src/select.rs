@@ -1,184 +1,86 @@
-//! Choosing a plugin: the order among those that fit, and why the others do not.
+//! Selects a plugin: the order among those that fit, and why the others do not.
 //!
-//! The wishes of a policy are tried in turn. Among the plugins that fit one, the first by this order is taken:
+//! A policy is a list of preferences, which are tried in turn. The plugins that fit a preference are ordered by these
+//! criteria, the most important first:
 //!
-//! 1. registered by the program with a call; then named by the user in the environment; then all others;
-//! 2. whose name was asked for; then those that have it as an alias or platform name;
-//! 3. whose hardware was seen; then those whose hardware cannot be seen from outside;
-//! 4. finished; then experimental, unless the policy asks for those;
-//! 5. of higher priority;
-//! 6. by name, then as they were found.
+//! 1. plugins registered by the program, then plugins named by the user in the environment, then all others;
+//! 2. plugins with the name asked for, then plugins with that alias or platform name;
+//! 3. plugins whose hardware was found, then plugins whose hardware cannot be looked for;
+//! 4. plugins that are not experimental, then experimental ones, unless the policy asks for those;
+//! 5. plugins with a higher priority;
+//! 6. plugins in the order of their names, then in the order in which they were found.
 //!
-//! The same plugins in the same order always give the same choice.
+//! The same plugins in the same order always give the same selection.
 
 use std::cmp::Reverse;
-use std::fmt;
 use std::sync::Arc;
 
-use crate::discovery::{Refusal, SelectionHint};
-use crate::hardware::{Presence, Sighting};
-use crate::policy::{Policy, Wish};
+use crate::discovery::SelectionHint;
+use crate::hardware::{HardwarePresence, HardwareStatus};
+use crate::policy::{Policy, Preference};
 use crate::registry::record::Record;
+use crate::select_error::{RejectReason, Rejected, SelectError};
 
-/// Why no plugin was chosen: each plugin there is, and why not.
-#[derive(Clone, Debug)]
-pub struct SelectError(Box<Details>);
-
-#[derive(Clone, Debug)]
-struct Details {
-    policy: Policy,
-    hint: Option<SelectionHint>,
-    rejected: Vec<Rejected>,
-}
-
-impl SelectError {
-    /// What was asked for.
-    pub fn policy(&self) -> &Policy {
-        &self.0.policy
-    }
-
-    /// The variable that decided, and what it asks for.
-    pub fn hint(&self) -> Option<&SelectionHint> {
-        self.0.hint.as_ref()
-    }
-
-    /// Every plugin of the registry, in its order.
-    pub fn rejected(&self) -> &[Rejected] {
-        &self.0.rejected
-    }
-}
-
-/// A plugin that was not chosen.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Rejected {
-    /// Its name.
-    pub name: String,
-    /// Other names it goes by.
-    pub aliases: Vec<String>,
-    /// Its library and where it was found, for people.
-    pub origin: String,
-    /// Why it was not chosen.
-    pub reason: RejectReason,
-}
-
-/// Why a plugin was not chosen.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum RejectReason {
-    /// It goes by no name asked for.
-    OtherName,
-    /// It cannot be used.
-    Refused(Vec<Refusal>),
-    /// It is switched off in this registry; why.
-    Disabled(String),
-    /// None of its hardware's signs was seen.
-    NoHardware(Sighting),
-    /// It does not fulfil a condition of the policy.
-    Condition(String),
-    /// It is experimental, and the policy does not want those.
-    Experimental,
-}
-
-impl fmt::Display for RejectReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OtherName => f.write_str("it goes by another name"),
-            Self::Refused(refusals) => {
-                for (index, refusal) in refusals.iter().enumerate() {
-                    write!(f, "{}{refusal}", if index == 0 { "" } else { "; " })?;
-                }
-                Ok(())
-            }
-            Self::Disabled(why) => write!(f, "disabled: {why}"),
-            Self::NoHardware(sighting) => {
-                write!(f, "its hardware is {sighting}; ask for it by name to use it nonetheless")
-            }
-            Self::Condition(what) => write!(f, "it is not a plugin with {what}"),
-            Self::Experimental => f.write_str("it is experimental; ask for it by name to use it nonetheless"),
-        }
-    }
-}
-
-impl fmt::Display for SelectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Details { policy, hint, rejected } = &*self.0;
-        match hint {
-            Some(hint) => write!(f, "no plugin fits {}={}", hint.variable, hint.names.join(","))?,
-            None => write!(f, "no plugin fits: {} is asked for", policy)?,
-        }
-        if rejected.is_empty() {
-            return f.write_str(". No plugin was found: install one, register one, or name its library");
-        }
-        f.write_str(". The plugins found are:")?;
-        for Rejected { name, aliases, origin, reason } in rejected {
-            write!(f, "\n  {name}")?;
-            if !aliases.is_empty() {
-                write!(f, " or {}", aliases.join(" or "))?;
-            }
-            write!(f, " ({origin}): {reason}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for SelectError {}
-
-/// A plugin to choose from.
+/// A plugin to select from.
 pub(crate) struct Choice<'a> {
     pub(crate) record: &'a Arc<Record>,
-    pub(crate) hardware: Arc<Sighting>,
+    pub(crate) hardware: Arc<HardwareStatus>,
     pub(crate) disabled: Option<&'a str>,
 }
 
-/// The indices of the plugins that fit, best first; at least one.
+/// Returns the indices of the plugins that fit, best first. There is at least one.
 pub(crate) fn choose(
     policy: &Policy,
     hints: &[SelectionHint],
     choices: &[Choice<'_>],
 ) -> Result<Vec<usize>, SelectError> {
     let hint = if policy.uses_hints() { hints.first() } else { None };
-    let hinted: Vec<Wish>;
-    let wishes = match hint {
+    let hinted: Vec<Preference>;
+    let preferences = match hint {
         Some(hint) => {
-            hinted = hint.names.iter().map(|name| Wish::Named(name.clone())).collect();
+            hinted = hint.names.iter().map(|name| Preference::Named(name.clone())).collect();
             &hinted[..]
         }
-        None => policy.wishes(),
+        None => policy.preferences(),
     };
     let mut chosen: Vec<usize> = Vec::new();
-    for (position, wish) in wishes.iter().enumerate() {
-        // The last resort is taken as it is.
-        let resort = position > 0 && matches!(wish, Wish::Named(_)) && hint.is_none();
-        let fitting = choices.iter().enumerate().filter(|(_, choice)| judge(policy, wish, resort, choice).is_none());
-        let mut fitting: Vec<usize> = fitting.map(|(index, _)| index).filter(|index| !chosen.contains(index)).collect();
-        fitting.sort_by(|a, b| rank(policy, wish, &choices[*a]).cmp(&rank(policy, wish, &choices[*b])));
+    for (position, preference) in preferences.iter().enumerate() {
+        // A fallback need not meet the policy's conditions.
+        let is_fallback = position > 0 && matches!(preference, Preference::Named(_)) && hint.is_none();
+        let fits = |choice: &Choice<'_>| reject_reason(policy, preference, is_fallback, choice).is_none();
+        let fitting = choices.iter().enumerate().filter(|(_, choice)| fits(choice)).map(|(index, _)| index);
+        let mut fitting: Vec<usize> = fitting.filter(|index| !chosen.contains(index)).collect();
+        fitting.sort_by(|a, b| rank(policy, preference, &choices[*a]).cmp(&rank(policy, preference, &choices[*b])));
         chosen.extend(fitting);
     }
     if !chosen.is_empty() {
         return Ok(chosen);
     }
     let rejected = choices.iter().map(|choice| {
-        // The reason of the wish it came closest to.
-        let reasons = wishes.iter().filter_map(|wish| judge(policy, wish, false, choice));
+        // The reason of the preference it came closest to.
+        let reasons = preferences.iter().filter_map(|preference| reject_reason(policy, preference, false, choice));
         let reason = reasons.min_by_key(|reason| matches!(reason, RejectReason::OtherName));
-        Rejected {
-            name: choice.record.manifest.name.clone(),
-            aliases: choice.record.manifest.aliases.clone(),
-            origin: choice.record.origin(),
-            reason: reason.unwrap_or(RejectReason::OtherName),
-        }
+        let manifest = &choice.record.manifest;
+        let reason = reason.unwrap_or(RejectReason::OtherName);
+        Rejected::new(manifest.name.clone(), manifest.aliases.clone(), choice.record.origin(), reason)
     });
-    Err(SelectError(Box::new(Details { policy: policy.clone(), hint: hint.cloned(), rejected: rejected.collect() })))
+    Err(SelectError::new(policy.clone(), hint.cloned(), rejected.collect()))
 }
 
-/// What speaks against a plugin, if anything does.
-fn judge(policy: &Policy, wish: &Wish, resort: bool, choice: &Choice<'_>) -> Option<RejectReason> {
+/// Returns why a plugin does not fit a preference, or `None` if it fits.
+fn reject_reason(
+    policy: &Policy,
+    preference: &Preference,
+    is_fallback: bool,
+    choice: &Choice<'_>,
+) -> Option<RejectReason> {
     let record = choice.record;
-    let named = match wish {
-        Wish::Named(name) | Wish::Kind(name) if !record.answers_to(name) => return Some(RejectReason::OtherName),
-        Wish::Named(_) => true,
-        Wish::Kind(_) | Wish::Any => false,
+    let is_named = match preference {
+        Preference::Named(name) | Preference::Kind(name) if !record.answers_to(name) => {
+            return Some(RejectReason::OtherName);
+        }
+        Preference::Named(_) => true,
+        Preference::Kind(_) | Preference::Any => false,
     };
     if let Some(why) = choice.disabled {
         return Some(RejectReason::Disabled(why.to_owned()));
@@ -186,29 +88,29 @@ fn judge(policy: &Policy, wish: &Wish, resort: bool, choice: &Choice<'_>) -> Opt
     if !record.candidate.refusals.is_empty() {
         return Some(RejectReason::Refused(record.candidate.refusals.clone()));
     }
-    if !named && choice.hardware.presence == Presence::Absent {
-        return Some(RejectReason::NoHardware(Sighting::clone(&choice.hardware)));
+    if !is_named && choice.hardware.presence == HardwarePresence::Absent {
+        return Some(RejectReason::NoHardware(HardwareStatus::clone(&choice.hardware)));
     }
-    if !named && record.manifest.experimental && policy.wants_experimental() == Some(false) {
+    if !is_named && record.manifest.experimental && policy.allows_experimental() == Some(false) {
         return Some(RejectReason::Experimental);
     }
-    let broken = policy.conditions().iter().find(|condition| !resort && !(condition.holds)(&record.manifest))?;
-    Some(RejectReason::Condition(broken.what.clone()))
+    let failed = policy.conditions().iter().find(|condition| !is_fallback && !(condition.holds)(&record.manifest))?;
+    Some(RejectReason::Condition(failed.what.clone()))
 }
 
-/// The smallest is best; see the module's documentation.
-fn rank<'a>(policy: &Policy, wish: &Wish, choice: &Choice<'a>) -> impl Ord + use<'a> {
+/// Returns the rank of a plugin in the order of the module's documentation. The smallest rank is best.
+fn rank<'a>(policy: &Policy, preference: &Preference, choice: &Choice<'a>) -> impl Ord + use<'a> {
     let record: &'a Record = choice.record;
-    let other_name = match wish {
-        Wish::Named(name) | Wish::Kind(name) => !record.manifest.name.eq_ignore_ascii_case(name),
-        Wish::Any => false,
+    let has_other_name = match preference {
+        Preference::Named(name) | Preference::Kind(name) => !record.manifest.name.eq_ignore_ascii_case(name),
+        Preference::Any => false,
     };
-    let experimental = record.manifest.experimental && policy.wants_experimental() != Some(true);
+    let is_experimental = record.manifest.experimental && policy.allows_experimental() != Some(true);
     (
-        record.tier,
-        other_name,
+        record.precedence,
+        has_other_name,
         choice.hardware.presence,
-        experimental,
+        is_experimental,
         Reverse(record.manifest.priority),
         record.manifest.name.as_str(),
         record.order,

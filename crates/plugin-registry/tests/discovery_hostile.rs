@@ -223,7 +223,7 @@ fn what_was_replaced_after_the_search_is_not_loaded() {
     let library = machine.plugin("home/.local/lib/pjrt/libpjrt_swapped.so");
     let sum: String = sha2::Sha256::digest(fs::read(&library).unwrap()).iter().map(|b| format!("{b:02x}")).collect();
     let list = machine.file("allowed", sum);
-    let registry = PluginRegistry::with(machine.discovery().variable("PJRT_PLUGIN_ALLOWLIST", &list));
+    let registry = PluginRegistry::with(machine.discovery().variable("PJRT_REGISTRY_ALLOWLIST", &list));
     let entry = registry.select(&Policy::named("swapped")).unwrap();
     fs::write(&library, Elf { rpath: Some("/evil".to_owned()), ..Elf::plugin() }.bytes()).unwrap();
     match entry.load() {
@@ -237,7 +237,7 @@ fn what_was_replaced_after_the_search_is_not_loaded() {
     );
     machine.file("hashed/hashed.json", manifest);
     let library = machine.plugin("hashed/libhashed.so");
-    let discovery = machine.discovery().variable("PJRT_PLUGIN_MANIFESTS", machine.path("hashed")).verify_sha256(true);
+    let discovery = machine.discovery().variable("PJRT_REGISTRY_MANIFESTS", machine.path("hashed")).verify_sha256(true);
     let registry = PluginRegistry::with(discovery);
     let entry = registry.select(&Policy::named("hashed")).unwrap();
     fs::write(&library, Elf { rpath: Some("/evil".to_owned()), ..Elf::plugin() }.bytes()).unwrap();

@@ -170,10 +170,10 @@ fn override_and_add() {
     let environment = format!("env:{}", machine.text("lib/env.so"));
     let plain = discovery(&machine).variable("PJRT_NAMES_AND_LIBRARY_PATHS", environment);
     assert_eq!(names(&plain), ["environment env", "manifest system"]);
-    let with_added = plain.clone().variable("PJRT_ADD_PLUGIN_MANIFESTS", &added);
+    let with_added = plain.clone().variable("PJRT_REGISTRY_ADD_MANIFESTS", &added);
     assert_eq!(names(&with_added), ["added manifest added", "environment env", "manifest system"]);
     let value = std::env::join_paths([machine.path("dir"), machine.path("none.json")]).unwrap();
-    let overridden = with_added.variable("PJRT_PLUGIN_MANIFESTS", value);
+    let overridden = with_added.variable("PJRT_REGISTRY_MANIFESTS", value);
     let found = overridden.discover();
     assert!(found.notes[0].message.contains("only source"));
     let lines = list(&machine, &found);
@@ -194,8 +194,8 @@ fn select_and_disable() {
     }
     let usable = |select: &str, disable: &str| -> Vec<String> {
         let found = discovery(&machine)
-            .variable("PJRT_PLUGINS_SELECT", select)
-            .variable("PJRT_PLUGINS_DISABLE", disable)
+            .variable("PJRT_REGISTRY_SELECT", select)
+            .variable("PJRT_REGISTRY_DISABLE", disable)
             .discover();
         assert_eq!(found.candidates.len(), 3, "filtered candidates stay in the list");
         found.candidates.iter().filter(|c| c.is_usable()).map(|c| c.name().unwrap().to_owned()).collect()
@@ -215,11 +215,11 @@ fn select_and_disable() {
     ] {
         assert_eq!(usable(select, disable), expected, "select {select:?}, disable {disable:?}");
     }
-    let found = discovery(&machine).variable("PJRT_PLUGINS_DISABLE", "ro*").discover();
+    let found = discovery(&machine).variable("PJRT_REGISTRY_DISABLE", "ro*").discover();
     let text = named(&found, "rocm").refusals[0].to_string();
-    assert_eq!(text, "disabled by \"ro*\" in PJRT_PLUGINS_DISABLE: change or unset the variable");
-    let found = discovery(&machine).variable("PJRT_PLUGINS_SELECT", "cpu").discover();
-    assert!(named(&found, "rocm").refusals[0].to_string().contains("not selected by PJRT_PLUGINS_SELECT"));
+    assert_eq!(text, "disabled by \"ro*\" in PJRT_REGISTRY_DISABLE: change or unset the variable");
+    let found = discovery(&machine).variable("PJRT_REGISTRY_SELECT", "cpu").discover();
+    assert!(named(&found, "rocm").refusals[0].to_string().contains("not selected by PJRT_REGISTRY_SELECT"));
 
     machine.file(
         "etc/pjrt/plugins.d/file-cpu.json",
@@ -260,16 +260,16 @@ fn hashes_and_the_allow_list() {
     machine.file("etc/pjrt/plugins.d/good.json", manifest("good", &library("../../../good.so")));
     machine.file("etc/pjrt/plugins.d/other.json", manifest("other", &library("../../../other.so")));
     let list = machine.file("allow", format!("# trusted\n\n{actual}  good.so\n"));
-    let found = discovery(&machine).variable("PJRT_PLUGIN_ALLOWLIST", &list).discover();
+    let found = discovery(&machine).variable("PJRT_REGISTRY_ALLOWLIST", &list).discover();
     assert!(named(&found, "good").is_usable());
     let text = named(&found, "other").refusals[0].to_string();
     assert!(text.contains("is not in the allow-list") && text.contains("allow"), "{text}");
     // A list that cannot be used lets nothing through.
     for bad in [machine.file("bad", "xyz good.so\n"), machine.path("nolist")] {
-        let found = discovery(&machine).variable("PJRT_PLUGIN_ALLOWLIST", &bad).discover();
+        let found = discovery(&machine).variable("PJRT_REGISTRY_ALLOWLIST", &bad).discover();
         assert!(found.candidates.iter().all(|candidate| !candidate.is_usable()), "{}", bad.display());
     }
-    let found = discovery(&machine).variable("PJRT_PLUGIN_ALLOWLIST", machine.path("bad")).discover();
+    let found = discovery(&machine).variable("PJRT_REGISTRY_ALLOWLIST", machine.path("bad")).discover();
     assert!(
         found.candidates[0].refusals[0].to_string().contains("field line 1"),
         "{}",
@@ -296,9 +296,9 @@ fn elevated_privileges_trust_only_the_machine() {
     machine.plugin("venv/lib/python3.12/site-packages/jax_plugins/v/v.so");
     let allow = machine.file("allow", "");
     let variables = [
-        ("PJRT_PLUGIN_MANIFESTS", user.display().to_string()),
-        ("PJRT_ADD_PLUGIN_MANIFESTS", user.display().to_string()),
-        ("PJRT_PLUGIN_ALLOWLIST", allow.display().to_string()),
+        ("PJRT_REGISTRY_MANIFESTS", user.display().to_string()),
+        ("PJRT_REGISTRY_ADD_MANIFESTS", user.display().to_string()),
+        ("PJRT_REGISTRY_ALLOWLIST", allow.display().to_string()),
         ("PJRT_NAMES_AND_LIBRARY_PATHS", format!("x:{plugin}")),
         ("TPU_LIBRARY_PATH", plugin.clone()),
         ("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", plugin.clone()),
@@ -325,7 +325,7 @@ fn elevated_privileges_trust_only_the_machine() {
         assert!(noted, "{variable}: {:?}", found.notes);
     }
     // A filter can only take away.
-    let found = elevated.clone().variable("PJRT_PLUGINS_DISABLE", "*").discover();
+    let found = elevated.clone().variable("PJRT_REGISTRY_DISABLE", "*").discover();
     assert!(!found.candidates.iter().any(Candidate::is_usable));
 }
 

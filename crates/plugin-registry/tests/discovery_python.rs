@@ -275,7 +275,7 @@ fn the_whole_search_path_in_order() {
     assert_eq!(own, ["p1", "v1", "pth", "u1", "b1", "local", "debian"]);
     // Once in the virtual environment, once in the machine's own installation: PYTHONPATH comes first in both.
     let common = named(&found, "common");
-    assert_eq!(common.library.path(), Some(machine.path("paths/one/jax_plugins/common/common.so").as_path()));
+    assert_eq!(common.location.path(), Some(machine.path("paths/one/jax_plugins/common/common.so").as_path()));
     assert_eq!(common.provenance.shadowed.iter().filter(|text| text.contains(" in ")).count(), 4);
     assert!(found.notes.iter().any(|note| note.about.ends_with("x.pth") && note.message.contains("not run")));
     assert_eq!(found, discovery.discover(), "the same machine gives the same list");

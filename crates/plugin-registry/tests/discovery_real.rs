@@ -42,7 +42,7 @@ fn real_plugins() {
         let candidate = found
             .candidates
             .iter()
-            .find(|candidate| candidate.library.path().is_some_and(|path| same(path, library)))
+            .find(|candidate| candidate.location.path().is_some_and(|path| same(path, library)))
             .unwrap_or_else(|| panic!("{} was not found in {:#?}", library.display(), found.candidates));
         assert!(candidate.is_usable(), "{candidate}");
         match &candidate.provenance.place {

@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use pjrt::{Buffer, Client, ClientOptions, CompileOptions, HostArray, LoadedExecutable, Program};
+use plugin_registry::discovery::Refusal;
+use plugin_registry::{Error, PluginRegistry, RejectReason};
 
 const PROGRAMS: [(&str, usize, usize); 3] = [("axpy", 3, 1), ("mlp", 5, 1), ("mlp_train_step", 6, 5)];
 /// Largest difference to NumPy's double precision, relative to 1 or the expected value.
@@ -104,11 +106,30 @@ fn training_lowers_the_loss() {
 }
 
 #[test]
-fn unknown_names_and_files_say_why() {
-    let fault = |name: &str| plugin_registry::open(name).unwrap_err().to_string();
-    assert!(fault("gpu").contains("pjrt_cpu or cpu (") && fault("gpu").contains("it goes by another name"));
-    assert!(fault("/nonexistent/plugin.so").contains("/nonexistent/plugin.so does not exist"));
+fn unknown_names_and_files_are_errors() {
+    let Error::Select(error) = plugin_registry::open("gpu").unwrap_err() else { panic!("gpu") };
+    let cpu = error.rejected().iter().find(|rejected| rejected.name == "pjrt_cpu").unwrap();
+    assert!(cpu.aliases == ["cpu"] && matches!(cpu.reason, RejectReason::OtherName), "{error}");
+    let refusals = |path: &str| match plugin_registry::open(path).unwrap_err() {
+        Error::Refused { refusals, .. } => refusals,
+        error => panic!("{error}"),
+    };
+    let missing = "/nonexistent/plugin.so";
+    assert!(matches!(&refusals(missing)[..], [Refusal::Missing { path }] if path.to_str() == Some(missing)));
     assert_eq!(plugin_registry::names(), ["pjrt_cpu", "cpu"]);
-    let text = folder().join("axpy.mlir");
-    assert!(fault(text.to_str().unwrap()).contains("axpy.mlir"));
+    let program = folder().join("axpy.mlir");
+    assert!(matches!(refusals(program.to_str().unwrap())[..], [Refusal::NotALibrary { .. }]));
+}
+
+#[test]
+fn opened_plugins_check_client_options() {
+    let plugin = plugin_registry::open("cpu").unwrap();
+    let error = plugin.client(&ClientOptions::new().with("bogus", 1i64)).unwrap_err();
+    assert!(matches!(error, Error::Options(_)), "{error}");
+}
+
+#[test]
+fn opened_plugins_belong_to_the_global_registry() {
+    let cpu = plugin_registry::open("cpu").unwrap();
+    assert!(cpu.entry().registry().is(PluginRegistry::global()));
 }

@@ -39,10 +39,10 @@ impl Capabilities {
         Self::from_value(&json)
     }
 
-    /// The environment variable in which a user may give a patch for the plugin of that name:
-    /// `DEVICE_PLUGIN_<NAME>_CAPABILITIES`. Whoever discovers plugins reads it.
+    /// Returns the environment variable in which a user can give a patch for the plugin of that name:
+    /// `PJRT_REGISTRY_CAPABILITIES_<NAME>`. The registry reads it.
     pub fn override_variable(name: &str) -> String {
-        format!("DEVICE_PLUGIN_{}_CAPABILITIES", name.to_ascii_uppercase())
+        format!("PJRT_REGISTRY_CAPABILITIES_{}", name.to_ascii_uppercase())
     }
 
     fn from_value(json: &Json) -> Result<Self, Faults> {

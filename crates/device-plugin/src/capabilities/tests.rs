@@ -213,7 +213,7 @@ fn users_override_fields() {
     assert_eq!(patched.autocast, Some(Autocast::xla([ElementType::F16])));
     assert_eq!(base.patched(r#"{"autocast": null}"#).unwrap().autocast, None);
     assert_eq!(base.patched("{}").unwrap(), base);
-    assert_eq!(Capabilities::override_variable("tt_2"), "DEVICE_PLUGIN_TT_2_CAPABILITIES");
+    assert_eq!(Capabilities::override_variable("tt_2"), "PJRT_REGISTRY_CAPABILITIES_TT_2");
 
     let error = |patch: &str| base.patched(patch).unwrap_err().to_string();
     assert!(error(r#"{"autocast": {"dtypes": []}}"#).starts_with("autocast.dtypes: [] allows no autocast"));

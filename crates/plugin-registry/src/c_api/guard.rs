@@ -61,7 +61,7 @@ impl From<crate::Error> for Failure {
             E::Path { error, .. } | E::Configure { error, .. } | E::Supports { error, .. } => error.code(),
             E::Options(error) => error.code(),
             E::Client { error, .. } => error.code(),
-            E::Held(_) => ErrorCode::RESOURCE_EXHAUSTED,
+            E::LeaseConflict(_) => ErrorCode::RESOURCE_EXHAUSTED,
             E::Lock { .. } | E::Load(_) => ErrorCode::UNAVAILABLE,
             _ => ErrorCode::FAILED_PRECONDITION,
         };

@@ -10,7 +10,7 @@ use device_plugin::{EnvPlan, Environment, Ownership, ProcessTopology};
 use pjrt::ErrorCode;
 use pjrt_sys::PJRT_Api;
 
-use crate::{LoadOptions, LoadedPlugin, PluginEntry, PluginId, PluginRegistry, Presence, Status};
+use crate::{HardwarePresence, LoadOptions, LoadedPlugin, PluginEntry, PluginId, PluginRegistry, Status};
 
 use super::error::{dp_code, dp_error};
 use super::guard::{self, Call, Failure, Outcome};
@@ -42,7 +42,7 @@ impl dp_plugin {
             name: Text::new(entry.name()),
             aliases: entry.manifest().aliases.iter().map(Text::new).collect(),
             refusals: candidate.refusals.iter().map(|refusal| Text::new(refusal.to_string())).collect(),
-            path: candidate.library.path().map(|path| Text::new(path.to_string_lossy())),
+            path: candidate.location.path().map(|path| Text::new(path.to_string_lossy())),
             provenance: OnceLock::new(),
             evidence: OnceLock::new(),
             manifest: OnceLock::new(),
@@ -321,9 +321,9 @@ pub const DP_HARDWARE_ABSENT: dp_presence = 2;
 pub unsafe extern "C" fn dp_plugin_hardware(plugin: *const dp_plugin) -> dp_presence {
     let body = |call: &Call| {
         Ok(match call.object(plugin, "plugin")?.entry.hardware().presence {
-            Presence::Unknown => DP_HARDWARE_UNKNOWN,
-            Presence::Present => DP_HARDWARE_PRESENT,
-            Presence::Absent => DP_HARDWARE_ABSENT,
+            HardwarePresence::Unknown => DP_HARDWARE_UNKNOWN,
+            HardwarePresence::Present => DP_HARDWARE_PRESENT,
+            HardwarePresence::Absent => DP_HARDWARE_ABSENT,
         })
     };
     // SAFETY: this function's contract.

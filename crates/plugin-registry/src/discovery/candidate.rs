@@ -1,49 +1,25 @@
 //! A plugin that was found, usable or not.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use device_plugin::{Manifest, NamedValue};
 
 use super::library::LibraryFacts;
-use super::manifests;
 use super::provenance::Provenance;
 use super::refusal::Refusal;
 use super::target::Target;
+use crate::location::Location;
 
-/// Where a candidate's library is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CandidateLibrary {
-    /// A file. Absolute; not resolved through symbolic links, because a library may look for others beside itself.
-    Path(PathBuf),
-    /// Linked into this program. Discovery never makes these; the registry does.
-    Static,
-    /// Known only once the plugin's own code is asked. Discovery never makes these; the registry does.
-    Deferred,
-    /// No library was found; `refusals` say why.
-    Unknown,
-}
-
-impl CandidateLibrary {
-    /// The file, where there is one.
-    pub fn path(&self) -> Option<&Path> {
-        match self {
-            Self::Path(path) => Some(path),
-            _ => None,
-        }
-    }
-}
-
-/// How a name came to be known. The best one is the candidate's first name; the order is from best to worst.
+/// The source of a name, from the most to the least reliable. The candidate's first name is the most reliable one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum NameOrigin {
     /// The user or the program gave it.
     Given,
-    /// The plugin's manifest says it.
+    /// The plugin's manifest declares it.
     Manifest,
-    /// A table of known packages, or the meaning of a variable such as `TPU_LIBRARY_PATH`.
+    /// A table of known packages, or a variable for one device, such as `TPU_LIBRARY_PATH`.
     Known,
     /// A `register_plugin("name")` call in the package's source.
     RegisterCall,
@@ -55,52 +31,53 @@ pub enum NameOrigin {
     File,
 }
 
-/// A name and how it came to be known.
+/// A name and its source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CandidateName {
-    /// The name, lower case as JAX compares them.
+    /// The name in lower case, as JAX compares names.
     pub name: String,
-    /// How it came to be known.
+    /// Its source.
     pub origin: NameOrigin,
 }
 
-/// A plugin that was found: what it is called, where its library is, where it was found, and what speaks against it.
+/// A plugin that was found: its names, the location of its library, the place where it was found, and the reasons why it
+/// cannot be used, if any.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// Names, best first; empty only when nothing at all is known, as for a malformed environment item.
+    /// Names, the most reliable first. Empty only if no name is known, as for a malformed item of a variable.
     pub names: Vec<CandidateName>,
-    /// Rank among candidates; higher is preferred, JAX's default is 400. `None` when nothing states one.
+    /// Rank among candidates. A higher one is preferred. JAX's default is 400. `None` if no source states one.
     pub priority: Option<i32>,
     /// The plugin's own manifest, where there is one; see [`Candidate::manifest`].
     pub manifest: Option<Manifest>,
     /// The file the manifest was read from.
     pub manifest_path: Option<PathBuf>,
-    /// The library.
-    pub library: CandidateLibrary,
-    /// What the library's own headers say; `None` when it could not be read.
+    /// Where the library is.
+    pub location: Location,
+    /// The contents of the library's headers. `None` if they could not be read.
     pub facts: Option<LibraryFacts>,
-    /// Create options given along with the library, as in a JSON file of `PJRT_NAMES_AND_LIBRARY_PATHS`.
+    /// Create options that come with the library, as in a JSON file of `PJRT_NAMES_AND_LIBRARY_PATHS`.
     pub create_options: Vec<NamedValue>,
     /// Where it was found first.
     pub provenance: Provenance,
     /// Where the same file was found again.
     pub also: Vec<Provenance>,
-    /// Why it cannot be used; empty for a usable candidate.
+    /// Why it cannot be used. Empty for a usable candidate.
     pub refusals: Vec<Refusal>,
-    /// What is worth knowing and does not stand in the way.
+    /// Findings that do not prevent its use.
     pub notes: Vec<String>,
 }
 
 impl Candidate {
-    /// A candidate found at a place, about which nothing else is known yet.
-    pub fn new(library: CandidateLibrary, provenance: Provenance) -> Self {
+    /// Makes a candidate with a location and a provenance, and nothing else.
+    pub fn new(location: Location, provenance: Provenance) -> Self {
         Self {
             names: Vec::new(),
             priority: None,
             manifest: None,
             manifest_path: None,
-            library,
+            location,
             facts: None,
             create_options: Vec::new(),
             provenance,
@@ -110,18 +87,18 @@ impl Candidate {
         }
     }
 
-    /// The best name, if any is known.
+    /// Returns the most reliable name, if any is known.
     pub fn name(&self) -> Option<&str> {
         self.names.first().map(|name| name.name.as_str())
     }
 
-    /// Whether the candidate goes by this name, in any case.
+    /// Whether the candidate has this name, in any case.
     pub fn is_named(&self, name: &str) -> bool {
         self.names.iter().any(|known| known.name.eq_ignore_ascii_case(name))
     }
 
-    /// The plugin's own manifest, or one made of the names and the priority that are known. A made one is not checked:
-    /// the names are those of the place where the plugin was found, in its spelling.
+    /// Returns the plugin's own manifest, or a generic one with the names and the priority that are known. A generic
+    /// manifest is not checked: its names are spelled as in the place where the plugin was found.
     pub fn manifest(&self) -> Manifest {
         if let Some(manifest) = &self.manifest {
             return manifest.clone();
@@ -135,13 +112,13 @@ impl Candidate {
         manifest
     }
 
-    /// The sha256 that the manifest promises of the library, in lower-case hexadecimal.
+    /// Returns the library's sha256 according to the manifest, in lower-case hexadecimal.
     pub fn expected_sha256(&self, host: Target) -> Option<String> {
         let manifest = self.manifest.as_ref()?;
-        manifests::library_for(manifest, host)?.sha256.as_ref().map(|hash| hash.to_ascii_lowercase())
+        host.library_of(manifest)?.sha256.as_ref().map(|hash| hash.to_ascii_lowercase())
     }
 
-    /// Adds a name, unless the candidate goes by it already for as good a reason. The best name stays first.
+    /// Adds a name, or improves the source of a known name. Keeps the most reliable name first.
     pub(super) fn add_name(&mut self, name: &str, origin: NameOrigin) {
         let name = name.trim().to_lowercase();
         if name.is_empty() {
@@ -151,16 +128,16 @@ impl Candidate {
             Some(known) => known.origin = known.origin.min(origin),
             None => self.names.push(CandidateName { name, origin }),
         }
-        // Stable, so that of equally good names the first found stays first.
+        // A stable sort keeps the first found of equally reliable names first.
         self.names.sort_by_key(|name| name.origin);
     }
 
-    /// Whether nothing speaks against loading it.
+    /// Whether it can be loaded, as far as its file shows.
     pub fn is_usable(&self) -> bool {
         self.refusals.is_empty()
     }
 
-    /// Every place it was found at, first one first.
+    /// Returns every place where it was found, in order.
     pub fn provenances(&self) -> impl Iterator<Item = &Provenance> {
         std::iter::once(&self.provenance).chain(&self.also)
     }
@@ -168,14 +145,7 @@ impl Candidate {
 
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (", self.name().unwrap_or("no name"))?;
-        match &self.library {
-            CandidateLibrary::Path(path) => write!(f, "{}", path.display())?,
-            CandidateLibrary::Static => f.write_str("linked into this program")?,
-            CandidateLibrary::Deferred => f.write_str("path computed when loaded")?,
-            CandidateLibrary::Unknown => f.write_str("no library")?,
-        }
-        write!(f, "; {})", self.provenance)?;
+        write!(f, "{} ({}; {})", self.name().unwrap_or("no name"), self.location, self.provenance)?;
         for refusal in &self.refusals {
             write!(f, "; refused: {refusal}")?;
         }

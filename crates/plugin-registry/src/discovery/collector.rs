@@ -1,23 +1,26 @@
-//! Gathers what the sources find into one list: one candidate for each file, with everything that speaks against it.
+//! Gathers what the sources find: one candidate for each file, with the reasons why it cannot be used.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use device_plugin::Manifest;
 
-use super::candidate::{Candidate, CandidateLibrary, NameOrigin};
+use super::candidate::{Candidate, NameOrigin};
 use super::config::Discovery;
 use super::file_id::FileId;
 use super::filter::Filter;
 use super::library::{DESCRIPTOR_SYMBOL, LibrarySearch};
-use super::manifests;
+use super::manifest_file;
 use super::provenance::{Provenance, SourceKind};
 use super::refusal::Refusal;
+use super::report::{Discovered, Note, Searched, SelectionHint};
+use super::sha256::verify_sha256;
 use super::trust;
-use super::{Discovered, Note, Searched, verify_sha256};
+use crate::location::Location;
+use crate::variables;
 
-/// The manifest in a folder: none, a good one, or what is wrong with it.
-type Beside = Option<(PathBuf, Result<Manifest, Vec<Refusal>>)>;
+/// The manifest file in a folder, if there is one, and its content or faults.
+type ManifestBeside = Option<(PathBuf, Result<Manifest, Vec<Refusal>>)>;
 
 /// The state of one search.
 pub(super) struct Collector<'a> {
@@ -26,8 +29,8 @@ pub(super) struct Collector<'a> {
     found: Discovered,
     /// Candidates by file.
     files: HashMap<FileId, Vec<usize>>,
-    /// Manifests that lie in a library's folder, by that folder.
-    beside: HashMap<PathBuf, Beside>,
+    /// Manifests beside libraries, by their folder.
+    beside: HashMap<PathBuf, ManifestBeside>,
 }
 
 impl<'a> Collector<'a> {
@@ -41,31 +44,41 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Records a note.
+    /// Adds a note.
     pub(super) fn note(&mut self, about: impl Into<String>, message: impl Into<String>) {
-        let note = Note { about: about.into(), message: message.into() };
+        let note = Note::new(about, message);
         if !self.found.notes.contains(&note) {
             tracing::debug!(about = note.about, "{}", note.message);
             self.found.notes.push(note);
         }
     }
 
-    /// Records a wish.
-    pub(super) fn hint(&mut self, hint: super::SelectionHint) {
+    /// Adds a warning for each variable that is set under an old name.
+    pub(super) fn old_variables(&mut self) {
+        let set = self.discovery.environment.keys().filter_map(|name| name.to_str());
+        let renamed: Vec<(&str, String)> = set.filter_map(|name| Some((name, variables::new_name(name)?))).collect();
+        for (old, new) in renamed {
+            tracing::warn!("ignored {old}: this variable is now called {new}");
+            self.note(old, format!("ignored: this variable is now called {new}"));
+        }
+    }
+
+    /// Adds a hint.
+    pub(super) fn hint(&mut self, hint: SelectionHint) {
         self.found.hints.push(hint);
     }
 
-    /// Records a place that is searched; says whether it exists.
+    /// Adds a place that is searched. Returns whether it exists.
     pub(super) fn search(&mut self, source: SourceKind, path: &Path) -> bool {
         let exists = path.exists();
-        let searched = Searched { source, path: path.to_owned(), exists };
+        let searched = Searched::new(source, path.to_owned(), exists);
         if !self.found.searched.contains(&searched) {
             self.found.searched.push(searched);
         }
         exists
     }
 
-    /// A library by the text a user or a file gave: a path, or a bare name for the library search.
+    /// Finds the library that a user or a file names: a path, or a bare name for the dynamic loader's search.
     pub(super) fn library(&self, text: &Path) -> Result<PathBuf, Refusal> {
         let bare = text.components().count() == 1 && !text.is_absolute() && !text.as_os_str().is_empty();
         if bare && let Some(name) = text.to_str().filter(|name| !name.contains('/')) {
@@ -75,14 +88,14 @@ impl<'a> Collector<'a> {
             .map_err(|error| Refusal::Unreadable { path: text.to_owned(), message: error.to_string() })
     }
 
-    /// Whether a library was found before.
+    /// Whether a library was found already.
     pub(super) fn knows(&self, path: &Path) -> bool {
         FileId::of(path).is_some_and(|id| self.files.contains_key(&id))
     }
 
-    /// Adds a find: to the candidate of the same file, or as a new one.
+    /// Adds a candidate, or merges it with the known candidate of the same file.
     pub(super) fn add(&mut self, candidate: Candidate) {
-        let id = candidate.library.path().and_then(FileId::of);
+        let id = candidate.location.path().and_then(FileId::of);
         let Some(id) = id else {
             self.found.candidates.push(candidate);
             return;
@@ -98,16 +111,16 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Checks every candidate and gives the list.
+    /// Checks every candidate and returns the results.
     pub(super) fn finish(mut self) -> Discovered {
         let mut candidates = std::mem::take(&mut self.found.candidates);
         let filter = Filter::new(self.discovery);
         let allow_list = self.discovery.allow_list();
         for candidate in &mut candidates {
-            if let Some(path) = candidate.library.path().map(Path::to_owned) {
+            if let Some(path) = candidate.location.path().map(Path::to_owned) {
                 self.check_library(candidate, &path);
                 match &allow_list {
-                    // Reading the file would tell nothing more about a candidate that is refused already.
+                    // A candidate that is refused already does not need a look at its file.
                     Ok(Some(list)) if candidate.is_usable() => candidate.refusals.extend(list.check(&path).err()),
                     Ok(_) => {}
                     Err(refusal) => candidate.refusals.push(refusal.clone()),
@@ -126,12 +139,12 @@ impl<'a> Collector<'a> {
         self.found
     }
 
-    /// Everything that the file itself says.
+    /// Checks a library's file and reads its headers.
     fn check_library(&mut self, candidate: &mut Candidate, path: &Path) {
         if self.discovery.elevated
             && let Some(refusal) = trust::insecure(path)
         {
-            // Nothing more is read of a file that a stranger may have put there.
+            // Another user may have put the file there, so nothing more is read from it.
             candidate.refusals.push(refusal);
             return;
         }
@@ -160,8 +173,8 @@ impl<'a> Collector<'a> {
             candidate.refusals.push(Refusal::NoGetPjrtApi { path: path.to_owned() });
             if facts.exports.descriptor {
                 candidate.notes.push(format!(
-                    "it describes a plugin ({DESCRIPTOR_SYMBOL}) whose PJRT library is another file: name that file in a \
-                     manifest"
+                    "it describes a plugin ({DESCRIPTOR_SYMBOL}) whose PJRT library is another file: name that file in \
+                     a manifest"
                 ));
             }
         }
@@ -182,8 +195,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// The manifest in a library's folder, if it speaks of this library. A broken one may speak of it.
-    fn manifest_beside(&mut self, library: &Path) -> Beside {
+    /// Returns the manifest in a library's folder, if it describes this library. A manifest with faults may describe it.
+    fn manifest_beside(&mut self, library: &Path) -> ManifestBeside {
         let folder = library.parent()?;
         let (host, elevated) = (self.discovery.host, self.discovery.elevated);
         let beside = self.beside.entry(folder.to_owned()).or_insert_with(|| {
@@ -191,14 +204,14 @@ impl<'a> Collector<'a> {
             if let Some(refusal) = trust::insecure(&file).filter(|_| elevated) {
                 return Some((file, Err(vec![refusal])));
             }
-            match manifests::read(&file) {
+            match manifest_file::read(&file) {
                 Err(refusals) if matches!(refusals[..], [Refusal::Missing { .. }]) => None,
                 read => Some((file, read)),
             }
         });
         let (file, read) = beside.as_ref()?;
         if let Ok(manifest) = read {
-            let named = manifests::library_for(manifest, host)?;
+            let named = host.library_of(manifest)?;
             if FileId::of(&folder.join(&named.path))? != FileId::of(library)? {
                 return None;
             }
@@ -207,7 +220,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Gives a candidate its manifest.
+/// Sets a candidate's manifest.
 pub(super) fn attach(candidate: &mut Candidate, manifest: Manifest, file: PathBuf) {
     candidate.add_name(&manifest.name, NameOrigin::Manifest);
     candidate.priority = Some(manifest.priority);
@@ -215,8 +228,8 @@ pub(super) fn attach(candidate: &mut Candidate, manifest: Manifest, file: PathBu
     candidate.manifest_path = Some(file);
 }
 
-/// Whether two finds of one file are one plugin. A user may give one library two names with different options in the
-/// environment; then these are two.
+/// Whether two candidates of one file are one plugin. They are two if the user names the library twice in the
+/// environment, with different options.
 fn same_plugin(known: &Candidate, found: &Candidate) -> bool {
     let environment = SourceKind::Environment;
     known.create_options == found.create_options
@@ -224,7 +237,7 @@ fn same_plugin(known: &Candidate, found: &Candidate) -> bool {
         || found.provenance.source != environment
 }
 
-/// Adds a second find of the same file.
+/// Merges a second candidate of the same file into the first.
 fn merge(known: &mut Candidate, found: Candidate) {
     for name in &found.names {
         known.add_name(&name.name, name.origin);
@@ -256,9 +269,9 @@ fn merge(known: &mut Candidate, found: Candidate) {
     }
 }
 
-/// A candidate of which nothing but a refusal is known.
+/// Makes a candidate that consists of refusals.
 pub(super) fn refused(provenance: Provenance, refusals: Vec<Refusal>) -> Candidate {
-    let mut candidate = Candidate::new(CandidateLibrary::Unknown, provenance);
+    let mut candidate = Candidate::new(Location::Unknown, provenance);
     candidate.refusals = refusals;
     candidate
 }

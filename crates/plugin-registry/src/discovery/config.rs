@@ -1,4 +1,4 @@
-//! What discovery looks at. Everything is data, so that a test or a program can give another machine than this one.
+//! The machine that a search looks at. Everything is data, so that a test or a program can describe another machine.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use super::library::LibrarySearch;
 use super::privileges;
 use super::target::Target;
 
-/// Which machine discovery looks at, and how.
+/// The machine that a search looks at, and its options.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     pub(super) environment: BTreeMap<OsString, OsString>,
@@ -23,16 +23,16 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// This process's environment, home folder, file system and privileges.
+    /// Searches this machine with this process's environment, home folder and privileges.
     pub fn from_environment() -> Self {
         let environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let home = std::env::home_dir();
         Self { environment, home, elevated: privileges::elevated(), ..Self::isolated("/") }
     }
 
-    /// A machine whose file system lies below `root`, with an empty environment, no home folder and no elevated
-    /// privileges. Fixed folders such as `/etc` and `/usr/lib` are looked up below `root`; paths that variables or
-    /// files name are taken as they are.
+    /// Searches a machine whose file system is below `root`, with an empty environment, no home folder and no elevated
+    /// privileges. Fixed folders such as `/etc` and `/usr/lib` are looked up below `root`. Paths that variables or files
+    /// name are used as they are.
     pub fn isolated(root: impl Into<PathBuf>) -> Self {
         Self {
             environment: BTreeMap::new(),
@@ -64,96 +64,96 @@ impl Discovery {
         self
     }
 
-    /// Sets the home folder, below which `~/.config`, `~/.local` and the like are looked up.
+    /// Sets the home folder, with `.config`, `.local` and similar folders.
     #[must_use]
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
         self.home = Some(home.into());
         self
     }
 
-    /// Sets the host that libraries must have been built for.
+    /// Sets the target that libraries must have been built for.
     #[must_use]
     pub fn host(mut self, host: Target) -> Self {
         self.host = host;
         self
     }
 
-    /// Whether this process has more privileges than the user who started it (set-user-ID and the like). Discovery
-    /// then trusts no variable that names a file and no folder of the user.
+    /// Sets whether this process has more privileges than the user who started it, as a set-user-ID program has. The search
+    /// then ignores variables that name files, and folders of the user.
     #[must_use]
     pub fn elevated(mut self, elevated: bool) -> Self {
         self.elevated = elevated;
         self
     }
 
-    /// Whether the content of every library is compared with the sha256 of its manifest. Off by default: it reads
-    /// the whole file, which takes about a second per gigabyte. [`verify_sha256`](super::verify_sha256) checks one.
+    /// Sets whether the content of every library is compared with the sha256 in its manifest. Off by default, because
+    /// reading a whole file takes about a second per gigabyte. [`verify_sha256`](super::verify_sha256) checks one file.
     #[must_use]
     pub fn verify_sha256(mut self, verify: bool) -> Self {
         self.verify_sha256 = verify;
         self
     }
 
-    /// Whether Python environments are read (on by default).
+    /// Sets whether Python environments are read (on by default).
     #[must_use]
     pub fn python(mut self, read: bool) -> Self {
         self.python = read;
         self
     }
 
-    /// Whether conventional directories and file names are searched (on by default).
+    /// Sets whether conventional folders and file names are searched (on by default).
     #[must_use]
     pub fn conventional(mut self, search: bool) -> Self {
         self.conventional = search;
         self
     }
 
-    /// The folders in which Python interpreters are looked for, instead of those of `PATH`.
+    /// Sets the folders in which Python interpreters are looked for, instead of those in `PATH`.
     #[must_use]
     pub fn interpreter_path(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
         self.interpreters = Some(folders.into_iter().collect());
         self
     }
 
-    /// Whether privileges are elevated.
+    /// Whether the process has elevated privileges.
     pub fn is_elevated(&self) -> bool {
         self.elevated
     }
 
-    /// The file that the dynamic loader takes for a name without a folder.
+    /// Returns the file that the dynamic loader finds for a name without a folder.
     pub(crate) fn find_library(&self, name: &str) -> Option<PathBuf> {
         self.library_search().find(name)
     }
 
-    /// The library search of that machine. `LD_LIBRARY_PATH` does not count where privileges are elevated.
+    /// Returns the dynamic loader's search of that machine. With elevated privileges, it ignores `LD_LIBRARY_PATH`.
     pub(super) fn library_search(&self) -> LibrarySearch {
         let library_path = if self.elevated { Vec::new() } else { self.paths("LD_LIBRARY_PATH") };
         LibrarySearch::new(&self.root, self.host, library_path)
     }
 
-    /// A variable that changes what is found or said of it; none counts where privileges are elevated.
+    /// Returns a variable's value, or `None` with elevated privileges. For variables that change the results.
     pub(crate) fn trusted(&self, name: &str) -> Option<&OsStr> {
         self.get(name).filter(|_| !self.elevated)
     }
 
-    /// A variable's value; an empty one counts as unset.
+    /// Returns a variable's value. An empty one counts as unset.
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
         self.environment.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
-    /// The folders a variable lists, in the system's syntax, without empty ones.
+    /// Returns the folders that a variable lists in the system's syntax, without empty ones.
     pub(super) fn paths(&self, name: &str) -> Vec<PathBuf> {
         self.get(name)
             .map(|value| std::env::split_paths(value).filter(|path| !path.as_os_str().is_empty()).collect())
             .unwrap_or_default()
     }
 
-    /// A fixed folder of the machine.
+    /// Returns a fixed folder of the machine.
     pub(super) fn system(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// The home folder, unless privileges are elevated.
+    /// Returns the home folder, or `None` with elevated privileges.
     pub(super) fn trusted_home(&self) -> Option<&Path> {
         if self.elevated { None } else { self.home.as_deref() }
     }

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::candidate::{Candidate, CandidateLibrary, NameOrigin};
+use super::candidate::{Candidate, NameOrigin};
 use super::collector::Collector;
 use super::folder;
 use super::provenance::{Place, Provenance, SourceKind};
+use crate::location::Location;
 
 /// Folders below the home folder, gopjrt's first.
 const OWN: &[&str] = &[".local/lib/gomlx/pjrt", ".local/lib/pjrt", "lib"];
@@ -42,7 +43,7 @@ impl Collector<'_> {
             let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
             let place = Place::Directory { path: folder, variable: None };
             let provenance = Provenance::new(SourceKind::Conventional, place);
-            let mut candidate = Candidate::new(CandidateLibrary::Path(path), provenance);
+            let mut candidate = Candidate::new(Location::File(path), provenance);
             candidate.add_name(name, NameOrigin::Known);
             self.add(candidate);
         }
@@ -67,7 +68,7 @@ impl Collector<'_> {
             }
             let place = Place::Directory { path: path.to_owned(), variable: variable.map(str::to_owned) };
             let guess = folder::guess_name(name);
-            let mut candidate = Candidate::new(CandidateLibrary::Path(file), Provenance::new(source, place));
+            let mut candidate = Candidate::new(Location::File(file), Provenance::new(source, place));
             candidate.add_name(&guess, NameOrigin::File);
             self.add(candidate);
         }

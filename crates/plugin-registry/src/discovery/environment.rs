@@ -1,42 +1,45 @@
-//! Source: environment variables that name libraries, each with the meaning its inventor gave it.
+//! Source: environment variables that name libraries, each with the meaning that its project gives it.
 
 use std::path::{Path, PathBuf};
 
 use device_plugin::manifest::MAX_NAME_LENGTH;
 
-use super::candidate::{Candidate, CandidateLibrary, NameOrigin};
+use super::candidate::{Candidate, NameOrigin};
 use super::collector::{Collector, refused};
+use super::folder;
 use super::provenance::{Place, Provenance, SourceKind};
 use super::refusal::Refusal;
-use super::{SelectionHint, folder};
+use super::report::SelectionHint;
+use crate::location::Location;
+use crate::variables::{ADD_MANIFESTS, ALLOWLIST, DISABLE, MANIFESTS, SELECT};
 
-/// A variable and what it means.
+/// A variable that discovery reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Variable {
-    /// Its name; `PJRT_PLUGIN_PATH_<PLATFORM>` stands for many.
+    /// Its name. `PJRT_PLUGIN_PATH_<PLATFORM>` stands for many.
     pub name: &'static str,
-    /// What its value is, and what it means.
+    /// The project that defines it, the syntax of its value, and its meaning.
     pub meaning: &'static str,
-    /// What it does here.
     kind: Kind,
 }
 
+/// How the search uses a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// JAX's list.
+    /// JAX's list of names and libraries.
     NamesAndPaths,
-    /// One library, of a plugin whose name the variable implies or the file tells.
+    /// One library. The plugin's name is implied by the variable, or derived from the file.
     Library(Option<&'static str>),
-    /// One library for each platform named in the variable's own name.
+    /// One library, of the platform in the variable's own name.
     PlatformLibrary,
     /// `type:path`, or a path alone.
     TypeAndPath,
-    /// Folders of conventionally named libraries and manifests.
+    /// Folders with conventionally named libraries and manifests.
     Folders,
-    /// The folder of one library.
+    /// A folder that contains one library.
     LibraryIn(&'static str, &'static str),
-    /// Read elsewhere in discovery.
+    /// Another part of discovery reads it.
     Elsewhere,
 }
 
@@ -44,13 +47,13 @@ const fn variable(name: &'static str, kind: Kind, meaning: &'static str) -> Vari
     Variable { name, meaning, kind }
 }
 
-/// Every variable discovery reads, those that name libraries in order of search.
+/// Every variable that discovery reads. Those that name libraries come in order of search.
 const VARIABLES: &[Variable] = &[
     variable(
         "PJRT_NAMES_AND_LIBRARY_PATHS",
         Kind::NamesAndPaths,
         "JAX: `name:path,name:path` (`;` for `:` on Windows). A path that ends in `.json` is a file with `library_path` \
-         and, optionally, `create_options`. Of a name given twice the last counts.",
+         and, optionally, `create_options`. If a name is given twice, the last item counts.",
     ),
     variable(
         "PJRT_LIBRARY_PATH",
@@ -66,12 +69,12 @@ const VARIABLES: &[Variable] = &[
     variable(
         "TPU_LIBRARY_PATH",
         Kind::Library(Some("tpu")),
-        "JAX, PyTorch/XLA and libtpu: the TPU library. JAX passes over a missing file and uses package libtpu.",
+        "JAX, PyTorch/XLA and libtpu: the TPU library. If the file is missing, JAX uses the package libtpu.",
     ),
     variable(
         "PTXLA_TPU_LIBRARY_PATH",
         Kind::Library(Some("tpu")),
-        "PyTorch/XLA: the TPU library where TPU_LIBRARY_PATH is not set.",
+        "PyTorch/XLA: the TPU library, if TPU_LIBRARY_PATH is not set.",
     ),
     variable("XPU_LIBRARY_PATH", Kind::Library(Some("xpu")), "PyTorch/XLA: the library of Intel GPUs."),
     variable("NEURON_LIBRARY_PATH", Kind::Library(Some("neuron")), "PyTorch/XLA: the library of AWS Neuron."),
@@ -94,31 +97,35 @@ const VARIABLES: &[Variable] = &[
         Kind::LibraryIn("tt", "pjrt_plugin_tt.so"),
         "tt-xla: the folder that holds `pjrt_plugin_tt.so`.",
     ),
-    variable("PJRT_DEVICE", Kind::Elsewhere, "PyTorch/XLA: name of the device to use; a wish for selection."),
-    variable("JAX_PLATFORMS", Kind::Elsewhere, "JAX: names of the platforms to use, in order; a wish for selection."),
+    variable("PJRT_DEVICE", Kind::Elsewhere, "PyTorch/XLA: the name of the device to use. A hint for selection."),
     variable(
-        super::manifests::OVERRIDE,
+        "JAX_PLATFORMS",
         Kind::Elsewhere,
-        "Manifest files or folders; with it these are the only source.",
+        "JAX: the names of the platforms to use, in order. A hint for selection.",
     ),
-    variable(super::manifests::ADD, Kind::Elsewhere, "Manifest files or folders to search first."),
+    variable(MANIFESTS, Kind::Elsewhere, "Manifest files or folders, which are then the only source."),
+    variable(ADD_MANIFESTS, Kind::Elsewhere, "Manifest files or folders to search first."),
     variable(
-        super::filter::SELECT,
+        SELECT,
         Kind::Elsewhere,
-        "Comma-separated patterns with `*` and `?`: only plugins of which a name or the manifest's file name matches.",
+        "Comma-separated patterns with `*` and `?`. Only plugins are used with a name or manifest file name that matches.",
     ),
     variable(
-        super::filter::DISABLE,
+        DISABLE,
         Kind::Elsewhere,
-        "Patterns alike: these plugins are not used. `~all~` disables all that are not selected.",
+        "Patterns of plugins that are not used. `~all~` disables all plugins that are not selected.",
     ),
-    variable(super::trust::ALLOWLIST, Kind::Elsewhere, "A file of sha256 sums; all other libraries are refused."),
+    variable(ALLOWLIST, Kind::Elsewhere, "A file of sha256 sums. All other libraries are refused."),
     variable("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", Kind::Elsewhere, "TensorFlow: a plugin library or a folder of them."),
-    variable("LD_LIBRARY_PATH", Kind::Elsewhere, "Folders of the library search; only conventional names are taken."),
+    variable(
+        "LD_LIBRARY_PATH",
+        Kind::Elsewhere,
+        "Folders of the dynamic loader's search. Only conventional names are found there.",
+    ),
 ];
 
-/// Every environment variable that discovery reads by name, with its meaning. The usual ones of a system (`HOME`,
-/// `PATH`, `XDG_*`, `VIRTUAL_ENV`, `CONDA_PREFIX`, `PYTHONPATH` ...) are not listed.
+/// Returns every environment variable that discovery reads by name, with its meaning. Common variables (`HOME`, `PATH`,
+/// `XDG_*`, `VIRTUAL_ENV`, `CONDA_PREFIX`, `PYTHONPATH` ...) are not listed.
 pub fn variables() -> &'static [Variable] {
     VARIABLES
 }
@@ -127,7 +134,7 @@ pub fn variables() -> &'static [Variable] {
 const PLATFORM_PREFIX: &str = "PJRT_PLUGIN_PATH_";
 
 impl Collector<'_> {
-    /// Searches every variable of the table.
+    /// Adds the libraries of every variable.
     pub(super) fn environment(&mut self) {
         if self.discovery.elevated {
             for variable in VARIABLES.iter().filter(|variable| variable.kind != Kind::Elsewhere) {
@@ -157,7 +164,7 @@ impl Collector<'_> {
         self.placeholder_without_path();
     }
 
-    /// Wishes about what to use.
+    /// Adds the plugins that the environment asks for.
     pub(super) fn hints(&mut self) {
         for variable in ["PJRT_DEVICE", "JAX_PLATFORMS"] {
             let Some(value) = self.discovery.get(variable) else { continue };
@@ -165,7 +172,7 @@ impl Collector<'_> {
             let names: Vec<String> =
                 value.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
             if !names.is_empty() {
-                self.hint(SelectionHint { variable: variable.to_owned(), names });
+                self.hint(SelectionHint::new(variable, names));
             }
         }
     }
@@ -175,14 +182,14 @@ impl Collector<'_> {
         Provenance::new(SourceKind::Environment, place)
     }
 
-    /// A candidate for a library that a variable names.
+    /// Makes the candidate of a library that a variable names.
     pub(super) fn candidate_of_variable(
         &mut self,
         provenance: Provenance,
         name: Option<(&str, NameOrigin)>,
         path: &Path,
     ) -> Candidate {
-        let mut candidate = Candidate::new(CandidateLibrary::Unknown, provenance);
+        let mut candidate = Candidate::new(Location::Unknown, provenance);
         if let Some((name, origin)) = name {
             candidate.add_name(name, origin);
             if name.len() > MAX_NAME_LENGTH {
@@ -200,7 +207,7 @@ impl Collector<'_> {
                 if name.is_none() {
                     candidate.add_name(&folder::guess_name(folder::name(&library)), NameOrigin::File);
                 }
-                candidate.library = CandidateLibrary::Path(library);
+                candidate.location = Location::File(library);
             }
             Err(refusal) => {
                 if name.is_none() {
@@ -219,7 +226,7 @@ impl Collector<'_> {
     }
 
     fn platform_libraries(&mut self) {
-        // The map is sorted, so the order is fixed.
+        // The map is sorted, which fixes the order.
         let found: Vec<(String, PathBuf)> = self
             .discovery
             .environment
@@ -239,7 +246,7 @@ impl Collector<'_> {
     fn type_and_path(&mut self, variable: &str, value: &str) {
         let provenance = Self::provenance(variable, value);
         let is_name = |name: &str| {
-            // One letter before a colon is a drive.
+            // One letter before a colon is a Windows drive.
             name.len() > 1 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
         };
         let candidate = match value.split_once(':').filter(|(name, _)| is_name(name)) {
@@ -273,10 +280,11 @@ impl Collector<'_> {
         }
     }
 
-    /// PyTorch/XLA fails in this case, so the person who set the variable should hear why.
+    /// Adds a refused candidate for `PJRT_DEVICE=LIBRARY` without a library. PyTorch/XLA fails in this case without a reason.
     fn placeholder_without_path(&mut self) {
-        let wants = self.discovery.get("PJRT_DEVICE").is_some_and(|device| device.eq_ignore_ascii_case("LIBRARY"));
-        if wants && self.discovery.get("PJRT_LIBRARY_PATH").is_none() {
+        let is_asked_for =
+            self.discovery.get("PJRT_DEVICE").is_some_and(|device| device.eq_ignore_ascii_case("LIBRARY"));
+        if is_asked_for && self.discovery.get("PJRT_LIBRARY_PATH").is_none() {
             let refusal = bad_item("PJRT_DEVICE", "LIBRARY", "set PJRT_LIBRARY_PATH to the library's path too");
             let mut candidate = refused(Self::provenance("PJRT_DEVICE", "LIBRARY"), vec![refusal]);
             candidate.add_name("library", NameOrigin::Known);
@@ -285,7 +293,7 @@ impl Collector<'_> {
     }
 }
 
-/// A refusal of an item.
+/// Makes the refusal of an item of a variable.
 pub(super) fn bad_item(variable: &str, item: &str, message: &str) -> Refusal {
     Refusal::BadEnvironmentItem { variable: variable.to_owned(), item: item.to_owned(), message: message.to_owned() }
 }

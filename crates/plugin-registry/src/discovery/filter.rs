@@ -1,16 +1,13 @@
-//! `PJRT_PLUGINS_SELECT` and `PJRT_PLUGINS_DISABLE`.
+//! The filters in `PJRT_REGISTRY_SELECT` and `PJRT_REGISTRY_DISABLE`.
 
 use super::candidate::Candidate;
 use super::config::Discovery;
 use super::glob;
 use super::refusal::Refusal;
+use crate::variables::{DISABLE, SELECT};
 
-/// Variable whose patterns a candidate must match, when it is set.
-pub(super) const SELECT: &str = "PJRT_PLUGINS_SELECT";
-/// Variable whose patterns a candidate must not match.
-pub(super) const DISABLE: &str = "PJRT_PLUGINS_DISABLE";
-/// In the disable variable: everything that is not selected.
-pub(super) const ALL: &str = "~all~";
+/// In the disable variable: all plugins that are not selected.
+const ALL: &str = "~all~";
 
 /// The patterns of both variables.
 #[derive(Debug)]
@@ -20,7 +17,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Reads both variables. They can only take away, so they also count when privileges are elevated.
+    /// Reads both variables. They can only exclude plugins, so they also apply with elevated privileges.
     pub(super) fn new(discovery: &Discovery) -> Self {
         let patterns = |name: &str| -> Option<Vec<String>> {
             let value = discovery.get(name)?.to_string_lossy().into_owned();
@@ -29,8 +26,8 @@ impl Filter {
         Self { select: patterns(SELECT), disable: patterns(DISABLE).unwrap_or_default() }
     }
 
-    /// Why the candidate is filtered out, if it is. Disabling wins over selecting, except that `~all~` spares what is
-    /// selected by name.
+    /// Returns why the candidate is excluded, if it is. Disabling takes precedence over selecting, except that `~all~` does
+    /// not disable a plugin that is selected.
     pub(super) fn refusal(&self, candidate: &Candidate) -> Option<Refusal> {
         let matched = |patterns: &[String]| patterns.iter().find(|pattern| applies(pattern, candidate)).cloned();
         let disabled = |pattern: &str| Refusal::Disabled { variable: DISABLE.to_owned(), pattern: pattern.to_owned() };
@@ -45,7 +42,7 @@ impl Filter {
     }
 }
 
-/// Whether a pattern means the candidate: one of its names, or the file name of its manifest.
+/// Whether a pattern matches one of the candidate's names, or the file name of its manifest.
 fn applies(pattern: &str, candidate: &Candidate) -> bool {
     let file = candidate.manifest_path.as_deref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
     let manifest = candidate.manifest.iter().flat_map(|manifest| manifest.aliases.iter().map(String::as_str));

@@ -1,55 +1,21 @@
-//! Source: our own manifests. `PJRT_PLUGIN_MANIFESTS`, `PJRT_ADD_PLUGIN_MANIFESTS`, and the manifest directories.
+//! Source: manifests named by `PJRT_REGISTRY_MANIFESTS` and `PJRT_REGISTRY_ADD_MANIFESTS`, and the manifest directories.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use device_plugin::Manifest;
-use device_plugin::manifest::LibraryFile;
-
-use super::candidate::{Candidate, CandidateLibrary, NameOrigin};
+use super::candidate::{Candidate, NameOrigin};
 use super::collector::{Collector, attach, refused};
 use super::folder;
+use super::manifest_file::read;
 use super::provenance::{Place, Provenance, SourceKind};
 use super::refusal::Refusal;
-use super::target::Target;
 use super::trust;
+use crate::location::Location;
 
-/// Variable whose manifests are the only source.
-pub(super) const OVERRIDE: &str = "PJRT_PLUGIN_MANIFESTS";
-/// Variable whose manifests come first.
-pub(super) const ADD: &str = "PJRT_ADD_PLUGIN_MANIFESTS";
 /// The folder for manifests below a configuration or data directory.
 const FOLDER: &str = "pjrt/plugins.d";
 
-/// Reads and checks a manifest.
-pub(crate) fn read(path: &Path) -> Result<Manifest, Vec<Refusal>> {
-    let bytes = folder::read(path, folder::LARGEST_SETTINGS).map_err(|error| {
-        vec![match error.kind() {
-            ErrorKind::NotFound => Refusal::Missing { path: path.to_owned() },
-            _ => Refusal::Unreadable { path: path.to_owned(), message: error.to_string() },
-        }]
-    })?;
-    let text = String::from_utf8(bytes).map_err(|_| {
-        let message = "not UTF-8 text".to_owned();
-        vec![Refusal::MalformedManifest { path: path.to_owned(), field: String::new(), message }]
-    })?;
-    Manifest::from_json(&text).map_err(|faults| {
-        let malformed = |fault: device_plugin::Fault| Refusal::MalformedManifest {
-            path: path.to_owned(),
-            field: fault.field,
-            message: fault.message,
-        };
-        faults.into_vec().into_iter().map(malformed).collect()
-    })
-}
-
-/// The library a manifest names for a host.
-pub(super) fn library_for(manifest: &Manifest, host: Target) -> Option<&LibraryFile> {
-    manifest.library_for(host.os.rust_name(), &host.architecture.to_string())
-}
-
 impl Collector<'_> {
-    /// The manifests of a variable: files, or folders whose `*.json` files are taken.
+    /// Adds the manifests that a variable names: files, or folders with `*.json` files.
     pub(super) fn manifests_of_variable(&mut self, source: SourceKind, variable: &str) {
         for path in self.discovery.paths(variable) {
             if !self.search(source, &path) {
@@ -63,7 +29,7 @@ impl Collector<'_> {
         }
     }
 
-    /// The manifests of the manifest directories.
+    /// Adds the manifests of the manifest directories.
     pub(super) fn manifest_directories(&mut self) {
         for folder in self.manifest_folders() {
             if self.search(SourceKind::Manifest, &folder) {
@@ -72,8 +38,8 @@ impl Collector<'_> {
         }
     }
 
-    /// Configuration and data directories in the order of the XDG base directory specification. With elevated
-    /// privileges only the machine's own.
+    /// Returns the configuration and data directories in the order of the XDG base directory specification. With elevated
+    /// privileges, only the machine's own.
     fn manifest_folders(&self) -> Vec<PathBuf> {
         let discovery = self.discovery;
         let own = |variable: &str, below_home: &str| {
@@ -103,7 +69,7 @@ impl Collector<'_> {
         }
     }
 
-    /// One manifest.
+    /// Adds one manifest.
     pub(super) fn manifest(&mut self, source: SourceKind, path: &Path, variable: Option<&str>) {
         let place = Place::Manifest { path: path.to_owned(), variable: variable.map(str::to_owned) };
         let provenance = Provenance::new(source, place);
@@ -114,7 +80,7 @@ impl Collector<'_> {
         self.add(candidate);
     }
 
-    /// The candidate that a manifest describes.
+    /// Makes the candidate that a manifest describes.
     pub(super) fn manifest_candidate(&self, path: &Path, provenance: Provenance) -> Candidate {
         let manifest = match read(path) {
             Ok(manifest) => manifest,
@@ -127,8 +93,8 @@ impl Collector<'_> {
                 return candidate;
             }
         };
-        let mut candidate = Candidate::new(CandidateLibrary::Unknown, provenance);
-        match library_for(&manifest, self.discovery.host) {
+        let mut candidate = Candidate::new(Location::Unknown, provenance);
+        match self.discovery.host.library_of(&manifest) {
             None if manifest.library.is_empty() => candidate.refusals.push(Refusal::MalformedManifest {
                 path: path.to_owned(),
                 field: "library".to_owned(),
@@ -141,9 +107,9 @@ impl Collector<'_> {
                 let beside = path.parent().unwrap_or(Path::new("")).join(&file.path);
                 let relative = file.path.components().count() > 1 || file.path.is_absolute() || beside.exists();
                 match if relative { std::path::absolute(&beside).map_err(|_| ()) } else { Err(()) } {
-                    Ok(library) => candidate.library = CandidateLibrary::Path(library),
+                    Ok(library) => candidate.location = Location::File(library),
                     Err(()) => match self.library(&file.path) {
-                        Ok(library) => candidate.library = CandidateLibrary::Path(library),
+                        Ok(library) => candidate.location = Location::File(library),
                         Err(refusal) => candidate.refusals.push(refusal),
                     },
                 }

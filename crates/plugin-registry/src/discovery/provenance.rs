@@ -9,9 +9,9 @@ use std::path::PathBuf;
 pub enum SourceKind {
     /// Registered by the program itself (Rust, C or static). Discovery never makes these; the registry does.
     Explicit,
-    /// A manifest named by `PJRT_PLUGIN_MANIFESTS`; the only source then.
+    /// A manifest named by `PJRT_REGISTRY_MANIFESTS`; the only source then.
     ManifestOverride,
-    /// A manifest named by `PJRT_ADD_PLUGIN_MANIFESTS`.
+    /// A manifest named by `PJRT_REGISTRY_ADD_MANIFESTS`.
     ManifestAdded,
     /// An environment variable that names a library.
     Environment,

@@ -1,8 +1,11 @@
-//! What a shared library was built for: operating system and architecture, read from its header.
+//! The target that a shared library was built for: operating system and architecture.
 
 use std::fmt;
 
-/// Operating system of a shared library, as its file format says.
+use device_plugin::Manifest;
+use device_plugin::manifest::LibraryFile;
+
+/// The operating system of a shared library, according to its file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OperatingSystem {
@@ -31,7 +34,7 @@ impl fmt::Display for OperatingSystem {
 }
 
 impl OperatingSystem {
-    /// The system's name as `std::env::consts::OS` spells it.
+    /// Returns the system's name as `std::env::consts::OS` spells it.
     pub fn rust_name(self) -> &'static str {
         match self {
             Self::Linux => "linux",
@@ -43,7 +46,7 @@ impl OperatingSystem {
     }
 }
 
-/// Instruction set of a shared library. The names are Rust's.
+/// The instruction set of a shared library, with Rust's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Architecture {
@@ -63,7 +66,7 @@ pub enum Architecture {
     S390x,
     /// 64-bit LoongArch.
     LoongArch64,
-    /// Any other, by the number its file format gives it.
+    /// Any other, with its number in the file format.
     Other(u32),
 }
 
@@ -93,14 +96,19 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether a program for this target can load a library for one of those. A host that is not known here is told
-    /// nothing by the header, so that the loader decides.
+    /// Whether a program for this target can load a library for one of those targets. For an unknown host, the headers
+    /// do not decide, so the answer is yes and the dynamic loader decides.
     pub fn loads(&self, library: &[Self]) -> bool {
         let known = self.os != OperatingSystem::Other && !matches!(self.architecture, Architecture::Other(_));
         !known || library.contains(self)
     }
 
-    /// What this program was built for.
+    /// Returns the library that a manifest names for this target.
+    pub(super) fn library_of(self, manifest: &Manifest) -> Option<&LibraryFile> {
+        manifest.library_for(self.os.rust_name(), &self.architecture.to_string())
+    }
+
+    /// The target that this program was built for.
     pub const fn host() -> Self {
         let os = if cfg!(target_os = "linux") {
             OperatingSystem::Linux

@@ -6,10 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::candidate::{Candidate, CandidateLibrary, NameOrigin};
+use super::candidate::{Candidate, NameOrigin};
 use super::collector::Collector;
 use super::folder;
 use super::provenance::{Place, Provenance, SourceKind};
+use crate::location::Location;
 
 /// The variable.
 const VARIABLE: &str = "TF_PLUGGABLE_DEVICE_LIBRARY_PATH";
@@ -53,7 +54,7 @@ impl Collector<'_> {
 
     fn tensorflow_library(&mut self, file: &Path, place: Place) {
         let mut candidate =
-            Candidate::new(CandidateLibrary::Path(file.to_owned()), Provenance::new(SourceKind::TensorFlow, place));
+            Candidate::new(Location::File(file.to_owned()), Provenance::new(SourceKind::TensorFlow, place));
         candidate.add_name(&folder::guess_name(folder::name(file)), NameOrigin::File);
         if matches!(&*self.libraries.inspect(file), Ok(facts) if facts.exports.get_pjrt_api && !facts.exports.tensorflow)
         {

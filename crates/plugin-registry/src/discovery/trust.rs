@@ -1,4 +1,4 @@
-//! What may be loaded when trust is limited: the allow-list, and files that strangers can change.
+//! Limits on the libraries that may be loaded: the allow-list, and files that other users can change.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 use super::candidate::Candidate;
 use super::config::Discovery;
 use super::folder;
+use super::privileges;
 use super::refusal::Refusal;
-use super::{sha256, verify_sha256};
+use super::sha256::{sha256, verify_sha256};
+use crate::variables::ALLOWLIST;
 
-/// Variable that names an allow-list.
-pub(super) const ALLOWLIST: &str = "PJRT_PLUGIN_ALLOWLIST";
-/// The allow-list of the machine. It counts when privileges are elevated, and when the variable is not set.
+/// The allow-list of the machine. It applies with elevated privileges, and if the variable is not set.
 const SYSTEM_ALLOWLIST: &str = "/etc/pjrt/plugins.allow";
 
 /// Largest list that is read, in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// Libraries that may be loaded, by sha256. With a list in force all others are refused.
+/// The libraries that may be loaded, by their sha256. If a list is in force, all others are refused.
 ///
-/// The file has one line for each library, in the form `sha256sum` writes: 64 hexadecimal digits, then anything. Empty
-/// lines and lines that start with `#` do not count.
+/// The file has one line for each library, as `sha256sum` writes it: 64 hexadecimal digits, then any text. Empty lines and
+/// lines that start with `#` are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowList {
     path: PathBuf,
@@ -59,7 +59,7 @@ impl AllowList {
         Ok(Self { path: path.to_owned(), allowed })
     }
 
-    /// Whether a library may be loaded. Reads the whole file.
+    /// Checks that a library may be loaded. Reads the whole file.
     ///
     /// # Errors
     ///
@@ -74,12 +74,12 @@ impl AllowList {
 }
 
 impl Discovery {
-    /// The allow-list in force, if there is one: that of `PJRT_PLUGIN_ALLOWLIST`, or `/etc/pjrt/plugins.allow`; the
-    /// latter alone when privileges are elevated.
+    /// Returns the allow-list in force, if there is one: the file in `PJRT_REGISTRY_ALLOWLIST`, or
+    /// `/etc/pjrt/plugins.allow`. With elevated privileges, only the latter.
     ///
     /// # Errors
     ///
-    /// What is wrong with the list. Nothing may be loaded then.
+    /// The fault of the list. No library may be loaded then.
     pub fn allow_list(&self) -> Result<Option<AllowList>, Refusal> {
         if !self.elevated
             && let Some(path) = self.get(ALLOWLIST)
@@ -87,7 +87,7 @@ impl Discovery {
             return AllowList::read(Path::new(path)).map(Some);
         }
         let path = self.system(SYSTEM_ALLOWLIST);
-        // A list that is there and cannot be read is no leave to load anything.
+        // A list that exists and cannot be read permits no library.
         match fs::symlink_metadata(&path) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
             _ => AllowList::read(&path).map(Some),
@@ -96,8 +96,8 @@ impl Discovery {
 }
 
 impl Discovery {
-    /// What speaks against loading a candidate's library as the file is now: who can change it, the allow-list, and the
-    /// sha256 of its manifest where that is to be verified.
+    /// Returns why a candidate's library must not be loaded, judging by the file as it is now: other users can change it,
+    /// the allow-list excludes it, or its sha256 is not that of the manifest.
     pub(crate) fn refusals_of(&self, candidate: &Candidate, library: &Path) -> Vec<Refusal> {
         let mut refusals: Vec<Refusal> = insecure(library).filter(|_| self.elevated).into_iter().collect();
         match self.allow_list() {
@@ -113,8 +113,21 @@ impl Discovery {
     }
 }
 
-/// Why strangers can change what is loaded from here: another owner than root, or everybody may write. With elevated
-/// privileges both are refused, in the file and every folder above it.
+/// Checks that a process with elevated privileges may load a file that its user named: only root can change the file and
+/// the folders above it. Other processes may load any file.
+///
+/// # Errors
+///
+/// [`Refusal::InsecureLocation`].
+pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
+    if !privileges::elevated() {
+        return Ok(());
+    }
+    insecure(path).map_or(Ok(()), Err)
+}
+
+/// Checks that only root can change a file and the folders above it. Returns the first file or folder with another owner,
+/// or that others may write to.
 #[cfg(unix)]
 pub(super) fn insecure(path: &Path) -> Option<Refusal> {
     use std::os::unix::fs::MetadataExt;
@@ -123,7 +136,7 @@ pub(super) fn insecure(path: &Path) -> Option<Refusal> {
     let Ok(real) = fs::canonicalize(path) else { return None };
     for place in real.ancestors() {
         let Ok(metadata) = fs::metadata(place) else { return refuse(place, "cannot be examined") };
-        // In a folder with the sticky bit others cannot replace files, but the file itself needs to be safe too.
+        // In a folder with the sticky bit, others cannot replace files. The file itself is checked as well.
         let sticky = metadata.is_dir() && metadata.mode() & 0o1000 != 0;
         if metadata.uid() != 0 {
             return refuse(place, "does not belong to root, and this process runs with elevated privileges");
@@ -140,7 +153,7 @@ pub(super) fn insecure(_: &Path) -> Option<Refusal> {
     None
 }
 
-/// Whether everybody may write to the file, which is worth a note.
+/// Whether every user may write to the file.
 #[cfg(unix)]
 pub(super) fn writable_by_all(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pjrt::KeyValueStore;
 
-use super::{Answer, absent, late};
+use super::answer::{Answer, absent, late};
 
 const NAME: &str = "the key-value store of this process";
 

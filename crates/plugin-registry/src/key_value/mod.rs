@@ -19,6 +19,7 @@
 //! assert!(gpu.try_get("address").is_err());
 //! ```
 
+mod answer;
 mod in_process;
 mod prefixed;
 #[cfg(feature = "redis")]
@@ -28,18 +29,3 @@ mod redis;
 pub use self::redis::{Redis, RedisError};
 pub use in_process::InProcess;
 pub use prefixed::Prefixed;
-
-use std::time::Duration;
-
-use pjrt::ErrorCode;
-
-type Answer<T> = Result<T, (ErrorCode, String)>;
-
-fn late<T>(key: &str, timeout: Duration, store: &str) -> Answer<T> {
-    let message = format!("nobody put key {key:?} into {store} within {timeout:?}; are all processes running?");
-    Err((ErrorCode::DEADLINE_EXCEEDED, message))
-}
-
-fn absent<T>(key: &str, store: &str) -> Answer<T> {
-    Err((ErrorCode::NOT_FOUND, format!("{store} has no key {key:?}")))
-}

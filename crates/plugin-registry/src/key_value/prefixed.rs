@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pjrt::KeyValueStore;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// A part of a store, for one plugin in one run of a program.
 ///

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pjrt::{ErrorCode, KeyValueStore};
 use redis::{Client, Connection, IntoConnectionInfo};
 
-use super::{Answer, absent, late};
+use super::answer::{Answer, absent, late};
 
 /// How long an operation may take that is given no time of its own.
 const OPERATION: Duration = Duration::from_secs(10);

@@ -1,165 +1,128 @@
-//! A plugin of a registry, not yet loaded.
+//! A plugin of a registry, before it is loaded.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
-use device_plugin::{
-    Capabilities, Descriptor, Effort, EnvPlan, Environment, Manifest, ProcessTopology, Program, Support,
-};
+use device_plugin::{Capabilities, Descriptor, EnvPlan, Environment, Manifest, ProcessTopology};
+#[cfg(feature = "stablehlo")]
+use device_plugin::{Effort, Program, Support};
 
-use super::library::{Shared, Source};
-use super::loaded::LoadedPlugin;
+use super::core::PluginRegistry;
+use super::id::PluginId;
 use super::record::Record;
-use super::setup::LoadOptions;
-use super::{PluginId, PluginRegistry};
 use crate::discovery::Candidate;
 use crate::error::Error;
-use crate::hardware::Sighting;
+use crate::hardware::HardwareStatus;
 
-/// A plugin of a registry. It may be loaded or not, and is no promise that it can be.
+/// A plugin of a registry, loaded or not. An entry may stand for a plugin that cannot be loaded. [`Self::status`] and
+/// [`Self::candidate`] give the reasons.
 #[derive(Clone)]
 pub struct PluginEntry {
-    registry: PluginRegistry,
-    id: PluginId,
-    record: Arc<Record>,
+    pub(super) registry: PluginRegistry,
+    pub(super) id: PluginId,
+    pub(super) record: Arc<Record>,
 }
 
-/// What can be said of a plugin without loading it.
+/// The state of a plugin, as far as it is known without loading the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
-    /// It can be loaded, as far as its file tells.
+    /// The plugin can be loaded, as far as its file shows.
     Available,
-    /// This registry loaded it; the number of its clients.
+    /// This registry loaded it, and it has this number of clients.
     Loaded(usize),
-    /// It cannot be used; its candidate says why.
+    /// It cannot be used. Its candidate's refusals give the reasons.
     Refused,
-    /// It is switched off; why.
+    /// It is disabled, for this reason.
     Disabled(String),
     /// The handle is stale.
     Stale,
 }
 
 impl PluginEntry {
-    pub(super) fn new(registry: PluginRegistry, id: PluginId, record: Arc<Record>) -> Self {
-        Self { registry, id, record }
-    }
-
-    /// Its handle.
+    /// Returns the plugin's handle in its registry.
     pub fn id(&self) -> PluginId {
         self.id
     }
 
-    /// Its name.
+    /// Returns the plugin's name.
     pub fn name(&self) -> &str {
         &self.record.manifest.name
     }
 
-    /// What it says of itself; a plugin without a manifest says only its names.
+    /// Returns the plugin's manifest. For a plugin without one, it holds only the names and the priority that are known.
     pub fn manifest(&self) -> &Manifest {
         &self.record.manifest
     }
 
-    /// What its devices can do and want, as the plugin says it and the user changed it.
+    /// Returns the capabilities of the plugin's devices, as declared by the plugin and overridden by the user.
     pub fn capabilities(&self) -> &Capabilities {
         &self.record.manifest.capabilities
     }
 
-    /// Its description; none where it cannot be used.
+    /// Returns the plugin's description, or `None` if the plugin cannot be used.
     pub fn descriptor(&self) -> Option<&Descriptor> {
         self.record.descriptor.as_ref()
     }
 
-    /// Its library, where it was found, and what speaks against it.
+    /// Returns what discovery knows: the library, where it was found, and why it cannot be used, if so.
     pub fn candidate(&self) -> &Candidate {
         &self.record.candidate
     }
 
-    /// Whether its hardware is there, as seen when the registry was made or last refreshed.
-    pub fn hardware(&self) -> Arc<Sighting> {
+    /// Returns whether the plugin's hardware was found when the registry was made or last refreshed.
+    pub fn hardware(&self) -> Arc<HardwareStatus> {
         self.record.hardware()
     }
 
-    /// Whether a user who writes `name` may mean this plugin.
+    /// Whether the plugin has this name, alias or platform name, in any case.
     pub fn answers_to(&self, name: &str) -> bool {
         self.record.answers_to(name)
     }
 
-    /// Its registry.
+    /// Returns the registry that has this entry.
     pub fn registry(&self) -> &PluginRegistry {
         &self.registry
     }
 
-    /// What can be said of it without loading it.
+    /// Returns the state of the plugin, without loading it.
     pub fn status(&self) -> Status {
         match self.registry.check(self.id, self.name()) {
             Err(Error::Disabled { reason, .. }) => Status::Disabled(reason),
             Err(_) => Status::Stale,
             Ok(()) if !self.record.candidate.refusals.is_empty() => Status::Refused,
-            Ok(()) => match &*self.record.used() {
-                Some(used) => Status::Loaded(used.shared().clients()),
+            Ok(()) => match &*self.record.guard() {
+                Some(guard) => Status::Loaded(guard.library().clients()),
                 None => Status::Available,
             },
         }
     }
 
-    /// What it needs of a process at that place. Nothing is set.
+    /// Returns the environment that the plugin needs in a process at that position. Sets nothing.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] where it cannot be used; [`Error::Configure`] with what it cannot work with.
+    /// [`Error::Refused`] if the plugin cannot be used, [`Error::Configure`] if it cannot work in such a process.
     pub fn plan(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Error> {
         let failed = |error| Error::Configure { name: self.name().to_owned(), error: Box::new(error) };
         self.usable()?.configure(topology, environment).map_err(failed)
     }
 
-    /// Whether its devices can run a program, told without a client: the plugin's own answer where its code is at hand,
-    /// else that of the table in its manifest. Nothing is loaded.
+    /// Returns whether the plugin's devices can run a program, without a client and without loading the plugin. A plugin
+    /// that is linked into the program answers itself. For any other, the table in its manifest answers.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] where it cannot be used; [`Error::Supports`] with what is wrong with the table, or what keeps
-    /// the plugin from telling.
+    /// [`Error::Refused`] if the plugin cannot be used, [`Error::Supports`] if the table has faults or the plugin failed
+    /// to answer.
+    #[cfg(feature = "stablehlo")]
     pub fn supports(&self, program: &Program, effort: Effort) -> Result<Support, Error> {
         let failed = |error| Error::Supports { name: self.name().to_owned(), error: Box::new(error) };
         self.usable()?.supports(program, effort).map_err(failed)
     }
 
-    /// Loads the plugin for a process alone, as [`Self::load_with`] does.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::load_with`].
-    pub fn load(&self) -> Result<LoadedPlugin, Error> {
-        self.load_with(&LoadOptions::new())
-    }
-
-    /// Loads the plugin's library, unless that has happened in this process, and initializes it. It happens once for
-    /// each library, however many registries and threads ask; what the first set up holds for all.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Stale`], [`Error::Disabled`], [`Error::Refused`]; [`Error::Setup`] where the process lacks variables
-    /// the plugin needs; [`Error::OtherSetup`] where it was loaded for another place among processes;
-    /// [`Error::Replaced`] where its file changed since it was loaded; [`Error::ShutDown`]; [`Error::Load`] with what the library's loader or the plugin says.
-    pub fn load_with(&self, options: &LoadOptions<'_>) -> Result<LoadedPlugin, Error> {
-        self.registry.check(self.id, self.name())?;
-        let descriptor = self.usable()?;
-        let source = Source::of(descriptor)?;
-        let check = |path: &Path| self.registry.check_file(&self.record, path);
-        let (used, setup, outstanding) =
-            Shared::of(&source).newest(options).load(&source, descriptor, options, check)?;
-        self.registry.keep(self.id, &self.record, &used)?;
-        Ok(LoadedPlugin::new(self.clone(), descriptor, &used, setup, outstanding))
-    }
-
-    /// Whether its manifest is its own.
-    pub(super) fn is_described(&self) -> bool {
-        self.record.described
-    }
-
-    fn usable(&self) -> Result<&Descriptor, Error> {
+    /// Returns the description, or why the plugin cannot be used.
+    pub(super) fn usable(&self) -> Result<&Descriptor, Error> {
         let name = self.name().to_owned();
         let refusals = &self.record.candidate.refusals;
         if !refusals.is_empty() {

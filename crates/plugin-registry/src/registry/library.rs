@@ -1,39 +1,42 @@
-//! What a process knows of each library that a registry loaded: one set-up, one shutdown, whoever asks.
+//! The process-wide state of each library that a registry loaded. A library is set up once and shut down once, whichever
+//! registries use it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
-use device_plugin::{Descriptor, Library, StaticApi};
+use device_plugin::{Descriptor, Faults};
 use pjrt::Plugin;
 
+use super::load_options::{IfReplaced, LoadOptions};
 use super::loaded_file::{FileChange, LoadedFile};
-use super::record::{Key, beside, has_folder};
-use super::setup::{IfReplaced, LoadOptions, Outstanding, Setup};
+use super::missing_variable::MissingVariable;
+use super::setup::Setup;
 use crate::describe::describe_loaded;
 use crate::discovery::{Discovery, Refusal};
 use crate::error::Error;
+use crate::location::{Location, has_folder};
 
 /// A library, loaded or not, shared by all registries of the process.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct ProcessLibrary {
     state: Mutex<State>,
-    /// Clients that registries made of it and that are alive.
+    /// Number of live clients that registries created with it.
     clients: Mutex<usize>,
-    /// Signalled when the last of them is gone.
-    alone: Condvar,
-    /// Whether this is a file that replaced the one that was loaded first.
+    /// Signalled when the last of them is destroyed.
+    no_clients: Condvar,
+    /// Whether this file replaced the file that was loaded first.
     is_replacement: bool,
-    /// The library of the file that replaced this one's, once it is to be loaded.
-    successor: OnceLock<Arc<Shared>>,
+    /// The library of the file that replaced this one, once it is to be loaded.
+    successor: OnceLock<Arc<ProcessLibrary>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     loaded: Option<Loaded>,
-    current: Weak<Use>,
-    /// Its C function to shut it down was called: nothing may use it again.
+    guard: Weak<ShutdownGuard>,
+    /// The plugin's C shutdown function was called. The library must not be used again.
     ended: bool,
 }
 
@@ -46,36 +49,44 @@ struct Loaded {
     file: Option<LoadedFile>,
 }
 
-/// Keeps a loaded plugin from being shut down. One at a time for each library; the registries that loaded it and the
-/// clients they made hold it.
+/// The result of [`ProcessLibrary::load`].
+pub(super) struct Load {
+    pub(super) guard: Arc<ShutdownGuard>,
+    pub(super) setup: Setup,
+    /// Variables that the plugin asked for and the process did not have when this call loaded the library.
+    pub(super) missing: Vec<MissingVariable>,
+}
+
+/// Shuts a plugin down when it is dropped. A library has one at a time. The registries that loaded it and the clients
+/// they created share it.
 #[derive(Debug)]
-pub(crate) struct Use {
-    shared: Arc<Shared>,
+pub(crate) struct ShutdownGuard {
+    library: Arc<ProcessLibrary>,
     plugin: Plugin,
     descriptor: Descriptor,
-    /// What the library says of itself, where it exports that.
-    own: Option<Descriptor>,
+    /// The description that the library exports, if any.
+    own_descriptor: Option<Descriptor>,
 }
 
-/// A client that is alive.
+/// Counts one live client.
 #[derive(Debug)]
-pub(crate) struct Guest {
-    shared: Arc<Shared>,
-    /// Taken when it is dropped.
-    used: Option<Arc<Use>>,
+pub(crate) struct ClientGuard {
+    library: Arc<ProcessLibrary>,
+    /// Taken when the guard is dropped.
+    shutdown: Option<Arc<ShutdownGuard>>,
 }
 
-impl Shared {
-    /// What the process knows of a library.
-    pub(crate) fn of(source: &Source) -> Arc<Self> {
-        static LIBRARIES: OnceLock<Mutex<HashMap<Key, Arc<Shared>>>> = OnceLock::new();
+impl ProcessLibrary {
+    /// Returns the process-wide state of the library at a resolved location.
+    pub(super) fn at(location: &Location) -> Arc<Self> {
+        static LIBRARIES: OnceLock<Mutex<HashMap<Option<Location>, Arc<ProcessLibrary>>>> = OnceLock::new();
         let libraries = LIBRARIES.get_or_init(Mutex::default);
-        libraries.lock().unwrap_or_else(PoisonError::into_inner).entry(source.key()).or_default().clone()
+        libraries.lock().unwrap_or_else(PoisonError::into_inner).entry(location.canonical()).or_default().clone()
     }
 
-    /// The library of the newest file that was loaded from this path. If the file was replaced and the options ask for
-    /// the new one, this is its library, which is not loaded yet.
-    pub(crate) fn newest(self: Arc<Self>, options: &LoadOptions<'_>) -> Arc<Self> {
+    /// Returns the library of the newest file that was loaded from this path. If the file was replaced and the options
+    /// ask for the new one, this is its library, which is not loaded yet.
+    pub(super) fn newest(self: Arc<Self>, options: &LoadOptions<'_>) -> Arc<Self> {
         let mut newest = self;
         loop {
             if let Some(successor) = newest.successor.get() {
@@ -83,7 +94,7 @@ impl Shared {
                 continue;
             }
             let change = newest.state().loaded.as_ref().and_then(Loaded::change);
-            if change != Some(FileChange::Replaced) || options.choice_if_replaced() != IfReplaced::LoadBeside {
+            if change != Some(FileChange::Replaced) || options.if_replaced != IfReplaced::LoadBeside {
                 return newest;
             }
             newest =
@@ -95,65 +106,65 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads the library unless that has happened, with the set-up it needs. Only who wants the same library waits.
-    /// `check` has the last word on a file that is about to be loaded.
-    pub(crate) fn load(
+    /// Loads the library with the setup it needs, unless it is loaded. Only callers that ask for the same library wait
+    /// for each other. `check` may still refuse a file right before it is loaded.
+    pub(super) fn load(
         self: &Arc<Self>,
-        source: &Source,
+        location: &Location,
         descriptor: &Descriptor,
         options: &LoadOptions<'_>,
         check: impl FnOnce(&Path) -> Result<(), Error>,
-    ) -> Result<(Arc<Use>, Setup, Vec<Outstanding>), Error> {
+    ) -> Result<Load, Error> {
         let name = &descriptor.manifest().name;
         let mut state = self.state();
         if state.ended {
             return Err(Error::ShutDown { name: name.clone() });
         }
-        let (plugin, setup, outstanding) = match &state.loaded {
+        let (plugin, setup, missing) = match &state.loaded {
             Some(loaded) => {
                 loaded.setup.confirm(descriptor, options)?;
                 loaded.expect_unchanged(name, options)?;
                 (loaded.plugin.clone(), loaded.setup.clone(), Vec::new())
             }
             None => {
-                if let Source::File(path) = source {
+                if let Some(path) = location.path() {
                     check(path)?;
                 }
-                let (setup, outstanding) = Setup::carry_out(descriptor, options)?;
-                // Before the library is loaded: a file that takes its path meanwhile is a change.
-                let file = source.file().and_then(|path| LoadedFile::open(path).ok());
-                let plugin = source.open(self.is_replacement)?;
+                let (setup, missing) = Setup::prepare(descriptor, options)?;
+                // Opened before the library is loaded, so that a file that takes its path meanwhile counts as a change.
+                let file = location.path().and_then(|path| LoadedFile::open(path).ok());
+                let plugin = open(location, name, self.is_replacement)?;
                 state.loaded = Some(Loaded { plugin: plugin.clone(), setup: setup.clone(), file });
-                (plugin, setup, outstanding)
+                (plugin, setup, missing)
             }
         };
-        let used = state.current.upgrade().unwrap_or_else(|| {
-            let own = own_description(&plugin);
-            let used = Use { shared: self.clone(), plugin, descriptor: descriptor.clone(), own };
-            let used = Arc::new(used);
-            state.current = Arc::downgrade(&used);
-            used
+        let guard = state.guard.upgrade().unwrap_or_else(|| {
+            let own_descriptor = own_descriptor(&plugin);
+            let guard = ShutdownGuard { library: self.clone(), plugin, descriptor: descriptor.clone(), own_descriptor };
+            let guard = Arc::new(guard);
+            state.guard = Arc::downgrade(&guard);
+            guard
         });
-        Ok((used, setup, outstanding))
+        Ok(Load { guard, setup, missing })
     }
 
-    pub(crate) fn clients(&self) -> usize {
-        *self.counted()
+    pub(super) fn clients(&self) -> usize {
+        *self.client_count()
     }
 
-    /// Waits until no client is left, or the time is up. Returns how many there still are.
-    pub(crate) fn wait_for_clients(&self, until: Instant) -> usize {
-        let mut clients = self.counted();
+    /// Waits until no client is left or the deadline has passed. Returns the number of clients left.
+    pub(super) fn wait_for_clients(&self, deadline: Instant) -> usize {
+        let mut clients = self.client_count();
         loop {
-            let rest = until.saturating_duration_since(Instant::now());
+            let rest = deadline.saturating_duration_since(Instant::now());
             if *clients == 0 || rest.is_zero() {
                 return *clients;
             }
-            clients = self.alone.wait_timeout(clients, rest).unwrap_or_else(PoisonError::into_inner).0;
+            clients = self.no_clients.wait_timeout(clients, rest).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    fn counted(&self) -> MutexGuard<'_, usize> {
+    fn client_count(&self) -> MutexGuard<'_, usize> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -168,7 +179,7 @@ impl Loaded {
         let Some((file, change)) = self.file.as_ref().and_then(|file| Some((file, file.change()?))) else {
             return Ok(());
         };
-        if options.choice_if_replaced() == IfReplaced::KeepLoaded {
+        if options.if_replaced == IfReplaced::KeepLoaded {
             tracing::warn!(plugin = %name, path = %file.path().display(), ?change, "the library's file has changed");
             return Ok(());
         }
@@ -176,125 +187,107 @@ impl Loaded {
     }
 }
 
-/// Where a plugin's table comes from, once that is known.
-pub(crate) enum Source {
-    Table(StaticApi),
-    File(PathBuf),
-}
-
-impl Source {
-    pub(crate) fn of(descriptor: &Descriptor) -> Result<Self, Error> {
-        let name = &descriptor.manifest().name;
-        match descriptor.library() {
-            Library::Static(table) => Ok(Self::Table(*table)),
-            // A bare name is never a file of the current folder: who can write there would choose what is run.
-            Library::Path(path) if has_folder(path) => Ok(Self::File(path.clone())),
-            Library::Path(path) => {
-                let found = path.to_str().and_then(|name| Discovery::from_environment().find_library(name));
-                found.map(Self::File).ok_or_else(|| {
-                    let refusal = Refusal::NotInLibrarySearch { name: path.display().to_string() };
-                    Error::Refused { name: name.clone(), refusals: vec![refusal] }
-                })
-            }
-            Library::Beside(file) => Ok(Self::File(beside(file))),
-            Library::Computed(path) => {
-                let path = path().map_err(|error| Error::Path { name: name.clone(), error: Box::new(error) })?;
-                Ok(Self::File(path))
-            }
-            _ => Err(Error::NoLibrary { name: name.clone() }),
+/// Finds the file or the table of a described plugin.
+pub(super) fn resolve(descriptor: &Descriptor) -> Result<Location, Error> {
+    let name = &descriptor.manifest().name;
+    match Location::from(descriptor.library()) {
+        // A bare name never means a file of the current folder: whoever can write there would choose the code to run.
+        Location::File(path) if !has_folder(&path) => {
+            let found = path.to_str().and_then(|name| Discovery::from_environment().find_library(name));
+            found.map(Location::File).ok_or_else(|| {
+                let refusal = Refusal::NotInLibrarySearch { name: path.display().to_string() };
+                Error::Refused { name: name.clone(), refusals: vec![refusal] }
+            })
         }
-    }
-
-    /// What is the same for all who load it.
-    fn key(&self) -> Key {
-        match self {
-            Self::Table(table) => Key::Table(table.as_raw().addr()),
-            Self::File(path) => Key::file(path),
+        Location::Computed(path) => {
+            let path = path().map_err(|error| Error::Path { name: name.clone(), error: Box::new(error) })?;
+            Ok(Location::File(path))
         }
-    }
-
-    fn file(&self) -> Option<&Path> {
-        match self {
-            Self::Table(_) => None,
-            Self::File(path) => Some(path),
-        }
-    }
-
-    fn open(&self, is_replacement: bool) -> Result<Plugin, pjrt::LoadError> {
-        match self {
-            Self::Table(table) => Plugin::from_static(*table),
-            Self::File(path) => load(path, is_replacement),
-        }
+        Location::Unknown => Err(Error::NoLibrary { name: name.clone() }),
+        resolved => Ok(resolved),
     }
 }
 
-/// What a library says of itself once it is loaded, where it says anything.
-fn own_description(plugin: &Plugin) -> Option<Descriptor> {
-    let own = describe_loaded(plugin);
-    own.inspect_err(|error| tracing::warn!(%error, "a library's own description is left out")).ok()?
+/// Opens a resolved location.
+fn open(location: &Location, name: &str, is_replacement: bool) -> Result<Plugin, Error> {
+    Ok(match location {
+        Location::Linked(table) => Plugin::from_static(*table)?,
+        Location::File(path) => load(path, is_replacement)?,
+        Location::Computed(_) | Location::Unknown => return Err(Error::NoLibrary { name: name.to_owned() }),
+    })
 }
 
-fn load(path: &Path, is_replacement: bool) -> Result<Plugin, pjrt::LoadError> {
+fn load(path: &PathBuf, is_replacement: bool) -> Result<Plugin, pjrt::LoadError> {
     if is_replacement {
-        // SAFETY: R1: who registered the library, named it or let it be discovered promised C1 to C9 for it.
+        // SAFETY: R1 (the library is trusted): whoever registered, named or installed it promised C1 to C9 for it.
         return unsafe { Plugin::load_replacement(path) };
     }
-    // SAFETY: R1: as above.
+    // SAFETY: R1 (the library is trusted), as above.
     unsafe { Plugin::load(path) }
 }
 
-impl Use {
-    pub(crate) fn plugin(&self) -> &Plugin {
+/// Reads the description that a loaded library exports, if it has one.
+fn own_descriptor(plugin: &Plugin) -> Option<Descriptor> {
+    let own: Result<_, Faults> = describe_loaded(plugin);
+    own.inspect_err(|faults| {
+        let path = plugin.path().unwrap_or(Path::new("this program"));
+        tracing::warn!(path = %path.display(), %faults, "ignored the library's own description, which has faults");
+    })
+    .ok()?
+}
+
+impl ShutdownGuard {
+    pub(super) fn plugin(&self) -> &Plugin {
         &self.plugin
     }
 
-    /// What the library says of itself, where it exports that.
-    pub(crate) fn own(&self) -> Option<&Descriptor> {
-        self.own.as_ref()
+    /// The description that the library exports, if any.
+    pub(super) fn own_descriptor(&self) -> Option<&Descriptor> {
+        self.own_descriptor.as_ref()
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(super) fn library(&self) -> &Arc<ProcessLibrary> {
+        &self.library
     }
 
-    /// Counts a client, until the guest is dropped.
-    pub(crate) fn admit(self: &Arc<Self>) -> Guest {
-        *self.shared.counted() += 1;
-        Guest { shared: self.shared.clone(), used: Some(self.clone()) }
+    /// Counts a client until the returned guard is dropped.
+    pub(super) fn count_client(self: &Arc<Self>) -> ClientGuard {
+        *self.library.client_count() += 1;
+        ClientGuard { library: self.library.clone(), shutdown: Some(self.clone()) }
     }
 }
 
-impl Drop for Guest {
+impl Drop for ClientGuard {
     fn drop(&mut self) {
-        // First, so that whoever waits for the last client runs the shutdown hooks, or finds that they have run.
-        drop(self.used.take());
-        let mut clients = self.shared.counted();
+        // First, so that a thread that waits for the last client runs the shutdown hooks or finds that they have run.
+        drop(self.shutdown.take());
+        let mut clients = self.library.client_count();
         *clients -= 1;
         if *clients == 0 {
-            self.shared.alone.notify_all();
+            self.library.no_clients.notify_all();
         }
     }
 }
 
-/// The last registry and the last client are gone: the plugin's shutdown hooks run, unless somebody loaded it again
-/// meanwhile.
-impl Drop for Use {
+/// Runs the plugin's shutdown hooks after the last registry and the last client are gone, unless another registry
+/// has loaded the library again.
+impl Drop for ShutdownGuard {
     fn drop(&mut self) {
-        let mut state = self.shared.state();
-        if state.ended || state.current.strong_count() > 0 {
+        let mut state = self.library.state();
+        if state.ended || state.guard.strong_count() > 0 {
             return;
         }
         let name = &self.descriptor.manifest().name;
         tracing::debug!(plugin = %name, "shutting the plugin down");
-        for descriptor in [Some(&self.descriptor), self.own.as_ref()].into_iter().flatten() {
+        for descriptor in [Some(&self.descriptor), self.own_descriptor.as_ref()].into_iter().flatten() {
             if let Err(error) = descriptor.shutdown() {
                 tracing::warn!(plugin = %name, %error, "the plugin's shutdown hook failed");
             }
         }
         let Some(function) = &self.descriptor.manifest().shutdown_symbol else { return };
         state.ended = true;
-        // SAFETY: R2: the manifest is right about the function, no client is left, and `ended` lets nobody call it
-        // again.
+        // SAFETY: R2 (the function has this type): the manifest is right about the function, no client is left, and
+        // `ended` keeps every caller from using the library again.
         if let Err(error) = unsafe { self.plugin.call_function(function) } {
             tracing::warn!(plugin = %name, %error, "the plugin's shutdown function could not be called");
         }

@@ -1,102 +1,137 @@
-//! A plugin that is loaded, and its clients.
+//! A loaded plugin and its clients.
 
 use std::fmt;
-use std::ops::Deref;
-use std::panic::Location;
+use std::panic;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use device_plugin::{Descriptor, EnvPlan, ProcessTopology};
 use pjrt::{Client, ClientOptions, Plugin};
 
-use super::PluginEntry;
-use super::library::{Guest, Use};
-use super::setup::{Outstanding, Setup};
+use super::entry::PluginEntry;
+use super::library::{ClientGuard, Load, ProcessLibrary, ShutdownGuard, resolve};
+use super::load_options::LoadOptions;
+use super::missing_variable::MissingVariable;
+use super::setup::Setup;
 use crate::error::Error;
 use crate::lease::Lease;
 
-/// A plugin that is loaded. It is a [`Plugin`] with the registry's care: options are checked, and devices that bear
-/// one client are held by one.
+/// A loaded plugin. It creates clients whose options are checked, and that hold a lease on devices which support only one
+/// client.
 ///
-/// A client made with [`Plugin::client`] of the plugin within has none of that.
+/// [`Self::plugin`] returns the [`pjrt::Plugin`] behind it, which has neither checks nor leases.
 #[derive(Clone)]
 pub struct LoadedPlugin {
     entry: PluginEntry,
     plugin: Plugin,
     setup: Setup,
-    unapplied: Vec<Outstanding>,
-    /// The entry's, or the library's own where the entry has none.
+    missing: Vec<MissingVariable>,
+    /// The entry's description, or the library's own if the entry has none.
     descriptor: Descriptor,
-    /// Held by the registry, so that a handle kept somewhere does not keep the plugin from being shut down.
-    used: Weak<Use>,
+    /// Owned by the registry, so that a handle stored somewhere does not keep the plugin from being shut down.
+    guard: Weak<ShutdownGuard>,
 }
 
-/// The right to have a client, which a client of the registry holds until it is gone; see [`LoadedPlugin::lease`].
+/// The right to create a client, held until the client is destroyed. See [`LoadedPlugin::lease`].
 #[derive(Debug)]
 pub struct ClientLease {
-    // The lock goes first: a plugin is shut down with nobody holding its device.
+    // Dropped first: when the plugin is shut down, no lock on its device is held.
     _lease: Option<Lease>,
-    _guest: Guest,
+    _guard: ClientGuard,
+}
+
+impl PluginEntry {
+    /// Loads the plugin for a process on its own. Equal to [`Self::load_with`] with the default options.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::load_with`].
+    pub fn load(&self) -> Result<LoadedPlugin, Error> {
+        self.load_with(&LoadOptions::new())
+    }
+
+    /// Loads the plugin's library and initializes it, unless this process has done so. A library is loaded once,
+    /// however many registries and threads ask for it, and the setup of the first load applies to all of them.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::Stale`], [`Error::Disabled`] or [`Error::Refused`] if this entry cannot be used;
+    /// - [`Error::Setup`] if the process lacks variables that the plugin needs;
+    /// - [`Error::DifferentSetup`] if the plugin was loaded for another position among processes;
+    /// - [`Error::Replaced`] if the library's file changed since it was loaded;
+    /// - [`Error::ShutDown`] if the plugin was shut down and supports that once in a process;
+    /// - [`Error::Load`] if the dynamic loader or the plugin failed.
+    pub fn load_with(&self, options: &LoadOptions<'_>) -> Result<LoadedPlugin, Error> {
+        self.registry.check(self.id, self.name())?;
+        let descriptor = self.usable()?;
+        let location = resolve(descriptor)?;
+        let check = |path: &Path| self.registry.check_file(&self.record, path);
+        let library = ProcessLibrary::at(&location).newest(options);
+        let load = library.load(&location, descriptor, options, check)?;
+        self.registry.keep(self.id, &self.record, &load.guard)?;
+        Ok(LoadedPlugin::new(self.clone(), descriptor, load))
+    }
 }
 
 impl LoadedPlugin {
-    pub(super) fn new(
-        entry: PluginEntry,
-        descriptor: &Descriptor,
-        used: &Arc<Use>,
-        setup: Setup,
-        unapplied: Vec<Outstanding>,
-    ) -> Self {
-        let own = used.own().filter(|_| !entry.is_described());
+    fn new(entry: PluginEntry, descriptor: &Descriptor, load: Load) -> Self {
+        let Load { guard, setup, missing } = load;
+        let own = guard.own_descriptor().filter(|_| !entry.record.has_own_manifest);
         let descriptor = own.unwrap_or(descriptor).clone();
-        Self { entry, plugin: used.plugin().clone(), setup, unapplied, descriptor, used: Arc::downgrade(used) }
+        Self { entry, plugin: guard.plugin().clone(), setup, missing, descriptor, guard: Arc::downgrade(&guard) }
     }
 
-    /// Its entry in the registry.
+    /// Returns the plugin's entry in the registry.
     pub fn entry(&self) -> &PluginEntry {
         &self.entry
     }
 
-    /// Its description: the entry's, or what the library says of itself, where it was found without a manifest and
-    /// exports a description (`DevicePlugin_GetDescriptor`).
+    /// Returns the plugin's description: the entry's, or, for a library found without a manifest, the one that the
+    /// library exports (`DevicePlugin_GetDescriptor`).
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// The plugin itself.
+    /// Returns the plugin without the registry's checks. A client made by [`Plugin::client`] holds no lease, its options
+    /// are not checked, and the registry may shut the plugin down while it exists.
     pub fn plugin(&self) -> &Plugin {
         &self.plugin
     }
 
-    /// The place among processes it was loaded for.
+    /// Returns the position among processes for which the plugin was loaded.
     pub fn topology(&self) -> &ProcessTopology {
         self.setup.topology()
     }
 
-    /// The set-up it was loaded with.
+    /// Returns the environment plan with which the plugin was loaded.
     pub fn env_plan(&self) -> &EnvPlan {
         self.setup.plan()
     }
 
-    /// Variables the plugin would like and the process did not have when this call loaded it.
-    pub fn unapplied(&self) -> &[Outstanding] {
-        &self.unapplied
+    /// Returns the recommended variables that the process did not have when this call loaded the plugin. The plugin uses
+    /// its defaults for them.
+    pub fn missing_variables(&self) -> &[MissingVariable] {
+        &self.missing
     }
 
-    /// Creates a client. Options are checked and converted by the plugin's schema, after those of the set-up and the
-    /// discovered ones. A device that bears one client is held until the last handle of the client, its buffers and
-    /// executables is gone.
+    /// Creates a client. Its options are the plan's, then the discovered ones, then `options`, checked and converted by
+    /// the plugin's schema. If the devices support only one client, the client holds a lease on them until its last
+    /// handle, buffer and executable are dropped.
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`], [`Error::Disabled`]; [`Error::Options`] with all faults; [`Error::NoStore`];
-    /// [`Error::Held`], which names who holds the device; [`Error::Client`] with the plugin's words.
+    /// - [`Error::Stale`] or [`Error::Disabled`] if the entry cannot be used any more;
+    /// - [`Error::Options`] with all faults of the options;
+    /// - [`Error::NoStore`] if the clients of several processes need a key-value store;
+    /// - [`Error::LeaseConflict`], which names the holder, if another client has the devices;
+    /// - [`Error::Client`] if the plugin failed.
     #[track_caller]
     pub fn client(&self, options: &ClientOptions) -> Result<Client, Error> {
-        let place = Location::caller();
-        self.client_labelled(&format!("{}:{}", place.file(), place.line()), options)
+        let caller = panic::Location::caller();
+        self.client_labelled(&format!("{}:{}", caller.file(), caller.line()), options)
     }
 
-    /// Creates a client as [`Self::client`] does, for one who is told to others by that label.
+    /// Creates a client as [`Self::client`] does. Programs that ask for the same devices are told the label.
     ///
     /// # Errors
     ///
@@ -115,36 +150,27 @@ impl LoadedPlugin {
         tracing::debug!(plugin = %name, label, "creating a client");
         self.plugin.client(&options).map_err(|error| Error::Client { name: name.to_owned(), error })
     }
-}
 
-impl LoadedPlugin {
-    /// The right to have a client, for who creates it other than by [`Self::client`]: through the plugin's C table.
-    /// While it lives the plugin is not shut down, and devices that bear one client are refused to others, who are told
-    /// the label.
+    /// Acquires the right to create a client by other means than [`Self::client`], such as the plugin's C table. While
+    /// the lease lives, the plugin is not shut down. If its devices support only one client, other clients are refused,
+    /// with this label in the error.
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`], [`Error::Disabled`]; [`Error::Setup`] where the process lacks variables that clients need;
-    /// [`Error::Held`], which names who holds the device.
+    /// - [`Error::Stale`] or [`Error::Disabled`] if the entry cannot be used any more;
+    /// - [`Error::Setup`] if the process lacks variables that clients need;
+    /// - [`Error::LeaseConflict`], which names the holder, if another client has the devices.
     pub fn lease(&self, label: &str) -> Result<ClientLease, Error> {
         let (entry, name) = (&self.entry, self.entry.name());
         entry.registry().check(entry.id(), name)?;
         let stale = || Error::Stale { name: name.to_owned(), id: entry.id() };
-        let used = self.used.upgrade().ok_or_else(stale)?;
-        self.setup.ready_for_client(name)?;
-        // By the plugin's own name, whatever name it was found under.
+        let guard = self.guard.upgrade().ok_or_else(stale)?;
+        self.setup.check_client_variables(name)?;
+        // Under the plugin's own name, whatever name it was found by.
         let manifest = self.descriptor.manifest();
-        let lock = Lease::acquire(&manifest.name, manifest.ownership, label, entry.registry().locks())
+        let lease = Lease::acquire(&manifest.name, manifest.ownership, label, entry.registry().locks())
             .map_err(|error| Error::lease(name, error))?;
-        Ok(ClientLease { _lease: lock, _guest: used.admit() })
-    }
-}
-
-impl Deref for LoadedPlugin {
-    type Target = Plugin;
-
-    fn deref(&self) -> &Plugin {
-        &self.plugin
+        Ok(ClientLease { _lease: lease, _guard: guard.count_client() })
     }
 }
 

@@ -113,7 +113,7 @@ pub fn list(machine: &Machine, found: &Discovered) -> Vec<String> {
 }
 
 pub fn line(machine: &Machine, candidate: &Candidate) -> String {
-    let library = match candidate.library.path() {
+    let library = match candidate.location.path() {
         Some(path) => path.strip_prefix(&machine.root).unwrap_or(path).display().to_string(),
         None => "-".to_owned(),
     };

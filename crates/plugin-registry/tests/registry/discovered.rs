@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use device_plugin::Manifest;
 use device_plugin::manifest::LibraryFile;
-use plugin_registry::discovery::Discovery;
-use plugin_registry::{PluginRegistry, Policy, Status};
+use plugin_registry::discovery::{Discovery, Refusal};
+use plugin_registry::{Error, PluginRegistry, Policy, RejectReason, Status};
 
 use crate::fakes::{closing_plugin, folder};
 
@@ -29,7 +29,7 @@ fn install(folder: &Path, name: &str, change: impl FnOnce(&mut Manifest)) {
 
 fn machine(folder: &Path) -> Discovery {
     // The libraries need those of the system.
-    Discovery::isolated("/").variable("PJRT_PLUGIN_MANIFESTS", folder)
+    Discovery::isolated("/").variable("PJRT_REGISTRY_MANIFESTS", folder)
 }
 
 #[test]
@@ -43,9 +43,10 @@ fn what_is_found_can_be_selected_and_loaded() {
     assert_eq!(entry.status(), Status::Loaded(0));
     let missing = registry.entries().into_iter().find(|entry| entry.name() == "found_missing").unwrap();
     assert_eq!(missing.status(), Status::Refused);
-    let error = missing.load().unwrap_err().to_string();
-    assert!(error.contains("libfound_missing.so does not exist"), "{error}");
-    // What is linked in is there too, and comes after what the user named.
+    let error = missing.load().unwrap_err();
+    let Error::Refused { refusals, .. } = &error else { panic!("{error}") };
+    assert!(matches!(&refusals[..], [Refusal::Missing { path }] if path.ends_with("libfound_missing.so")), "{error}");
+    // Linked plugins come after those that the user named.
     #[cfg(feature = "cpu")]
     assert_eq!(registry.select(&Policy::named("pjrt_cpu")).unwrap().name(), "pjrt_cpu");
     assert_eq!(registry.select(&Policy::any()).unwrap().name(), "found_a");
@@ -58,8 +59,28 @@ fn the_environment_decides_where_the_policy_lets_it() {
     assert_eq!(registry.select(&Policy::any()).unwrap().name(), "hint_a");
     assert_eq!(registry.select(&Policy::any().or_as_environment_says()).unwrap().name(), "hint_b");
     let registry = PluginRegistry::with(machine(&folder).variable("PJRT_DEVICE", "TPU"));
-    let error = registry.select(&Policy::any().or_as_environment_says()).unwrap_err().to_string();
-    assert!(error.starts_with("no plugin fits PJRT_DEVICE=tpu"), "{error}");
+    let error = registry.select(&Policy::any().or_as_environment_says()).unwrap_err();
+    let hint = error.hint().unwrap();
+    assert_eq!((&*hint.variable, &*hint.names), ("PJRT_DEVICE", &["tpu".to_owned()][..]));
+}
+
+#[test]
+fn variables_under_old_names_are_reported() {
+    let folder = installed("renamed", &["renamed"]);
+    let discovery = Discovery::isolated("/does/not/exist")
+        .variable("PJRT_PLUGIN_MANIFESTS", &folder)
+        .variable("PJRT_PLUGINS_DISABLE", "*")
+        .variable("DEVICE_PLUGIN_RENAMED_CAPABILITIES", "{}");
+    let registry = PluginRegistry::builder().discovery(discovery).build();
+    assert!(registry.entries().is_empty(), "old names have no effect");
+    let notes: Vec<(String, String)> = registry.notes().into_iter().map(|note| (note.about, note.message)).collect();
+    for (old, new) in [
+        ("PJRT_PLUGIN_MANIFESTS", "PJRT_REGISTRY_MANIFESTS"),
+        ("PJRT_PLUGINS_DISABLE", "PJRT_REGISTRY_DISABLE"),
+        ("DEVICE_PLUGIN_RENAMED_CAPABILITIES", "PJRT_REGISTRY_CAPABILITIES_RENAMED"),
+    ] {
+        assert!(notes.iter().any(|(about, message)| about == old && message.ends_with(new)), "{old}: {notes:?}");
+    }
 }
 
 #[test]
@@ -86,19 +107,22 @@ fn refreshing_keeps_the_handles_of_what_did_not_change() {
 #[test]
 fn users_change_capabilities() {
     let folder = installed("patched", &["patched"]);
-    let variable = "DEVICE_PLUGIN_PATCHED_CAPABILITIES";
+    let variable = "PJRT_REGISTRY_CAPABILITIES_PATCHED";
     let registry = PluginRegistry::with(machine(&folder).variable(variable, r#"{"dense_gather_factor": 5}"#));
     let entry = registry.select(&Policy::named("patched")).unwrap();
     assert_eq!(entry.capabilities().dense_gather_factor.map(|factor| factor.get()), Some(5));
     let registry = PluginRegistry::with(machine(&folder).variable(variable, r#"{"dense": 5}"#));
-    let error = registry.select(&Policy::named("patched")).unwrap_err().to_string();
-    assert!(error.contains(variable) && error.contains("dense") && error.contains("correct or unset"), "{error}");
+    let error = registry.select(&Policy::named("patched")).unwrap_err();
+    let rejected = error.rejected().iter().find(|rejected| rejected.name == "patched").unwrap();
+    let RejectReason::Refused(refusals) = &rejected.reason else { panic!("{error}") };
+    let [Refusal::BadEnvironmentItem { variable: named, message, .. }] = &refusals[..] else { panic!("{error}") };
+    assert!(named == variable && message.contains("dense"), "{error}");
 }
 
 #[test]
 fn elevated_privileges_take_no_users_word_on_capabilities() {
     let folder = folder("elevated");
-    let variable = "DEVICE_PLUGIN_PJRT_CPU_CAPABILITIES";
+    let variable = "PJRT_REGISTRY_CAPABILITIES_PJRT_CPU";
     let machine = Discovery::isolated(&folder).variable(variable, r#"{"dense_gather_factor": 5}"#);
     for (elevated, factor) in [(false, Some(5)), (true, None)] {
         let registry = PluginRegistry::builder().discovery(machine.clone().elevated(elevated)).build();

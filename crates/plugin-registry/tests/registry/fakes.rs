@@ -8,7 +8,7 @@ use device_plugin::{
     Backend, CompileOptions, Compiled, CreateOptions, Descriptor, DeviceInfo, DevicePlugin, Error, Event, HostArray,
     Launch, Library, Manifest, Placement, Program, Result,
 };
-use plugin_registry::{LockFolder, Machine, PluginRegistry};
+use plugin_registry::{HardwareProbe, LockFolder, PluginRegistry};
 
 /// A device in host memory, without programs.
 pub(crate) struct FakeDevice;
@@ -90,8 +90,8 @@ pub(crate) fn folder(test: &str) -> PathBuf {
 /// A registry that sees nothing of this machine.
 pub(crate) fn registry(test: &str) -> PluginRegistry {
     let folder = folder(test);
-    let (machine, locks) = (Machine::at(folder.join("root")), LockFolder::at(folder.join("locks")));
-    PluginRegistry::builder().machine(machine).locks(locks).build()
+    let (machine, locks) = (HardwareProbe::at(folder.join("root")), LockFolder::at(folder.join("locks")));
+    PluginRegistry::builder().hardware(machine).locks(locks).build()
 }
 
 /// The table of a fake plugin under another manifest.

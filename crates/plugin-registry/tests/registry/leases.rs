@@ -1,4 +1,4 @@
-//! Devices that bear one client.
+//! Devices that support one client.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use device_plugin::Ownership;
 use pjrt::ClientOptions;
-use plugin_registry::{Error, Held, LockFolder, PluginRegistry};
+use plugin_registry::{Error, LeaseConflict, LockFolder, PluginRegistry};
 
 use crate::fakes::{fake, folder, registry};
 
@@ -16,39 +16,35 @@ fake! {
     Lone "lone" { fn ownership() -> Ownership { Ownership::Exclusive } }
 }
 
-fn held(error: Error) -> Held {
+fn conflict(error: Error) -> LeaseConflict {
     match error {
-        Error::Held(held) => *held,
+        Error::LeaseConflict(conflict) => *conflict,
         other => panic!("{other}"),
     }
 }
 
 #[test]
-fn a_second_client_is_told_of_the_first() {
+fn second_client_is_refused_with_the_first_ones_label() {
     let (one, two) = (registry("sole-one"), registry("sole-two"));
     let first = one.register::<Sole>().unwrap().load().unwrap();
     let client = first.client(&ClientOptions::new()).unwrap();
     let line = line!() - 1;
-    // Another registry of the process sees it too.
+    // The lease applies to all registries of the process.
     let second = two.register::<Sole>().unwrap().load().unwrap();
     for loaded in [&first, &second] {
-        let held = held(loaded.client(&ClientOptions::new()).unwrap_err());
-        assert!(held.holder.here);
-        assert_eq!(held.holder.label, format!("{}:{line}", file!()));
-        let text = held.to_string();
-        assert!(
-            text.contains("sole bears one client in each process, and is held by a client of this process"),
-            "{text}"
-        );
+        let conflict = conflict(loaded.client(&ClientOptions::new()).unwrap_err());
+        assert!(conflict.holder.here);
+        assert_eq!(conflict.holder.label, format!("{}:{line}", file!()));
+        assert_eq!((&*conflict.plugin, conflict.ownership, &conflict.lock), ("sole", Ownership::PerProcess, &None));
     }
     let device = client.devices().unwrap().remove(0);
     drop(client);
     assert!(second.client(&ClientOptions::new()).is_err(), "the device handle keeps the client");
     drop(device);
     let other = second.client_labelled("the trainer", &ClientOptions::new()).unwrap();
-    assert_eq!(held(first.client(&ClientOptions::new()).unwrap_err()).holder.label, "the trainer");
+    assert_eq!(conflict(first.client(&ClientOptions::new()).unwrap_err()).holder.label, "the trainer");
     drop(other);
-    // A client that could not be made holds nothing.
+    // A client that failed to be created holds no lease.
     assert!(first.client(&ClientOptions::new().with("bogus", 1i64)).is_err());
     first.client(&ClientOptions::new()).unwrap();
 }
@@ -71,15 +67,13 @@ fn an_exclusive_device_is_held_across_processes() {
 
     let registry = PluginRegistry::builder().locks(LockFolder::at(&locks)).build();
     let loaded = registry.register::<Exclusive>().unwrap().load().unwrap();
-    let held = held(loaded.client(&ClientOptions::new()).unwrap_err());
-    assert_eq!(held.holder.process, Some(child.id()));
-    assert_eq!(held.holder.label, "the child");
-    assert!(!held.holder.here && held.lock == Some(locks.join("exclusive.lock")));
-    let text = held.to_string();
-    assert!(text.contains(&format!("is held by process {} (", child.id())), "{text}");
+    let conflict = conflict(loaded.client(&ClientOptions::new()).unwrap_err());
+    assert_eq!(conflict.holder.process, Some(child.id()));
+    assert_eq!(conflict.holder.label, "the child");
+    assert!(!conflict.holder.here && conflict.lock == Some(locks.join("exclusive.lock")));
     assert_eq!(registry.locks().holder("exclusive").map(|holder| holder.process), Some(Some(child.id())));
 
-    // The lock goes with the process, even one that is killed.
+    // The system releases the lock of a process that is killed.
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(registry.locks().holder("exclusive"), None);
@@ -89,24 +83,23 @@ fn an_exclusive_device_is_held_across_processes() {
     assert_eq!(registry.locks().holder("exclusive"), None);
 }
 
-/// What the test above does in the process it starts of itself, and ends.
+/// The child process of the test above.
 fn hold_the_device_until_told(locks: PathBuf) {
     let registry = PluginRegistry::builder().locks(LockFolder::at(locks)).build();
     let loaded = registry.register::<Exclusive>().unwrap().load().unwrap();
     let _client = loaded.client_labelled("the child", &ClientOptions::new()).unwrap();
     println!("the device is held");
     std::io::stdout().flush().unwrap();
-    // Until the parent's end of the pipe goes.
+    // Waits until the parent's end of the pipe is closed.
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
 #[test]
-fn a_lock_that_cannot_be_is_no_lease() {
+fn client_is_refused_if_its_lock_cannot_be_taken() {
     let file = folder("no-locks").join("file");
     std::fs::write(&file, "").unwrap();
     let registry = PluginRegistry::builder().locks(LockFolder::at(file.join("locks"))).build();
     let loaded = registry.register::<Lone>().unwrap().load().unwrap();
     let error = loaded.client(&ClientOptions::new()).unwrap_err();
-    assert!(matches!(error, Error::Lock { .. }), "{error}");
-    assert!(error.to_string().contains("PJRT_LOCK_DIR"), "{error}");
+    assert!(matches!(&error, Error::Lock { path, .. } if *path == file.join("locks/lone.lock")), "{error}");
 }

@@ -4,7 +4,8 @@ use std::fs;
 
 use device_plugin::{Library, Manifest};
 use pjrt::ClientOptions;
-use plugin_registry::{Error, PluginId, Policy, Status};
+use plugin_registry::discovery::Refusal;
+use plugin_registry::{Error, PluginId, PluginRegistry, Policy, Status};
 
 use crate::fakes::{closing_plugin, described, fake, folder, of_file, registry};
 
@@ -39,8 +40,22 @@ fn the_same_plugin_again_is_no_change() {
     // The same table under another name is a contradiction, and so is a name for two plugins.
     let error = registry.register_descriptor(described::<Once>(|m| m.name = "twice".to_owned())).unwrap_err();
     assert!(matches!(&error, Error::DescribedOtherwise { name, .. } if name == "once"), "{error}");
-    let error = registry.register_descriptor(of_file("once", |_| {})).unwrap_err().to_string();
-    assert!(error.contains("a plugin \"once\" is registered already") && error.contains("another name"), "{error}");
+    let error = registry.register_descriptor(of_file("once", |_| {})).unwrap_err();
+    assert!(matches!(&error, Error::NameTaken { name, .. } if name == "once"), "{error}");
+}
+
+#[test]
+fn opened_files_belong_to_the_global_registry() {
+    let library = folder("opened").join("libopened.so");
+    fs::copy(closing_plugin(), &library).unwrap();
+    let path = library.to_str().unwrap();
+    let opened = plugin_registry::open(path).unwrap();
+    let global = PluginRegistry::global();
+    assert!(opened.entry().registry().is(global));
+    assert_eq!(plugin_registry::find(path).unwrap().id(), opened.entry().id());
+    // The search that lists the entries leaves it as it is.
+    assert!(global.entries().iter().any(|entry| entry.id() == opened.entry().id()));
+    assert_eq!(plugin_registry::open(path).unwrap().plugin(), opened.plugin());
 }
 
 #[test]
@@ -51,8 +66,9 @@ fn files_tell_what_they_are() {
     fs::write(&text, "no library").unwrap();
     let entry = registry.register_library(&text, None).unwrap();
     assert_eq!(entry.status(), Status::Refused);
-    let error = entry.load().unwrap_err().to_string();
-    assert!(error.contains("plugin libtext cannot be used") && error.contains("not a shared library"), "{error}");
+    let error = entry.load().unwrap_err();
+    let Error::Refused { name, refusals } = &error else { panic!("{error}") };
+    assert!(name == "libtext" && matches!(refusals[..], [Refusal::NotALibrary { .. }]), "{error}");
 }
 
 #[test]
@@ -67,8 +83,9 @@ fn a_manifest_beside_the_library_is_read() {
     let entry = registry.register_library(&library, None).unwrap();
     assert_eq!(entry.name(), "beside");
     fs::write(folder.join("pjrt_plugin.json"), "{}").unwrap();
-    let other = registry.register_library(folder.join("libother.so"), None).unwrap_err().to_string();
-    assert!(other.contains("pjrt_plugin.json") && other.contains("format_version"), "{other}");
+    let other = registry.register_library(folder.join("libother.so"), None).unwrap_err();
+    let Error::Description { faults, .. } = &other else { panic!("{other}") };
+    assert!(faults.iter().any(|fault| fault.field.ends_with("format_version")), "{other}");
 }
 
 #[test]
@@ -86,7 +103,7 @@ fn stale_handles_are_errors() {
     assert_eq!(entry.status(), Status::Stale);
     assert_eq!(registry.get(disabled).unwrap().status(), Status::Disabled("maintenance".to_owned()));
     let error = registry.get(disabled).unwrap().load().unwrap_err();
-    assert_eq!(error.to_string(), "plugin brief is disabled: maintenance");
+    assert!(matches!(&error, Error::Disabled { reason, .. } if reason == "maintenance"), "{error}");
     assert!(registry.select(&Policy::named("brief")).is_err());
     // What was made lives on.
     assert_eq!(client.devices().unwrap().len(), 1);
@@ -122,10 +139,14 @@ fn stale_handles_are_errors() {
 fn libraries_that_cannot_be_are_named() {
     let registry = registry("impossible");
     let missing = registry.register_descriptor(of_file("searched", |_| {})).unwrap();
-    let error = missing.load().unwrap_err().to_string();
-    assert!(error.contains("searched") && error.contains("libsearched_which_no_loader_finds.so"), "{error}");
+    let error = missing.load().unwrap_err();
+    let Error::Refused { name, refusals } = &error else { panic!("{error}") };
+    let library = "libsearched_which_no_loader_finds.so";
+    assert!(matches!(&refusals[..], [Refusal::NotInLibrarySearch { name }] if name == library), "{error}");
+    assert_eq!(name, "searched");
     let computed = Library::computed(|| Err(device_plugin::Error::internal("SDK_HOME is not set")));
     let computed = device_plugin::Descriptor::new(Manifest::new("computed"), computed, std::sync::Arc::new(()));
-    let error = registry.register_descriptor(computed.unwrap()).unwrap().load().unwrap_err().to_string();
-    assert!(error.contains("the library of plugin computed was not found") && error.contains("SDK_HOME"), "{error}");
+    let error = registry.register_descriptor(computed.unwrap()).unwrap().load().unwrap_err();
+    let Error::Path { name, error } = &error else { panic!("{error}") };
+    assert_eq!((&**name, error.message()), ("computed", "SDK_HOME is not set"));
 }

@@ -3,7 +3,8 @@
 use std::fs;
 
 use device_plugin::manifest::{Hardware, PciId};
-use plugin_registry::{Machine, PluginRegistry, Policy, Presence, SelectError};
+use plugin_registry::discovery::Refusal;
+use plugin_registry::{HardwarePresence, HardwareProbe, PluginRegistry, Policy, RejectReason, Rejected, SelectError};
 
 use crate::fakes::{folder, of_file, registry};
 
@@ -53,10 +54,11 @@ fn conditions_are_on_what_a_plugin_says() {
         policy.require(format!("the vendor {vendor}"), move |manifest| manifest.vendor == vendor)
     };
     assert_eq!(chosen(&registry, &wants(Policy::any(), "Example")), "vendored");
-    let error = refused(&registry, &wants(Policy::any(), "Other")).to_string();
-    assert!(error.contains("any plugin with the vendor Other is asked for"), "{error}");
-    assert!(error.contains("plain") && error.contains("it is not a plugin with the vendor Other"), "{error}");
-    // The last resort is taken as it is.
+    let error = refused(&registry, &wants(Policy::any(), "Other"));
+    let condition =
+        |rejected: &Rejected| matches!(&rejected.reason, RejectReason::Condition(c) if c == "the vendor Other");
+    assert!(error.rejected().len() == 2 && error.rejected().iter().all(condition), "{error}");
+    // A fallback need not meet the conditions.
     assert_eq!(chosen(&registry, &wants(Policy::any().fallback("plain"), "Other")), "plain");
 }
 
@@ -78,14 +80,19 @@ fn hardware_decides_unless_a_plugin_is_named() {
         }],
         ..Hardware::default()
     };
-    let registry = PluginRegistry::builder().machine(Machine::at(&root)).build();
+    let registry = PluginRegistry::builder().hardware(HardwareProbe::at(&root)).build();
     for (name, hardware, presence, says) in [
-        ("a_unknown", Hardware::default(), Presence::Unknown, "the plugin names no sign of it"),
-        ("b_absent", nodes("/dev/accel*"), Presence::Absent, "no /dev/accel*"),
-        ("c_node", nodes("/dev/dri/renderD*"), Presence::Present, "/dev/dri/renderD128"),
-        ("d_vendor", pci("10de", &[], &[]), Presence::Present, "PCI 10de:2330"),
-        ("e_device", pci("10de", &["1111"], &[]), Presence::Absent, "no PCI vendor 10de device 1111"),
-        ("f_class", pci("10de", &["2330"], &["12", "0302"]), Presence::Present, "PCI 10de:2330"),
+        (
+            "a_unknown",
+            Hardware::default(),
+            HardwarePresence::Unknown,
+            "the manifest lists no device node or PCI device",
+        ),
+        ("b_absent", nodes("/dev/accel*"), HardwarePresence::Absent, "no /dev/accel*"),
+        ("c_node", nodes("/dev/dri/renderD*"), HardwarePresence::Present, "/dev/dri/renderD128"),
+        ("d_vendor", pci("10de", &[], &[]), HardwarePresence::Present, "PCI 10de:2330"),
+        ("e_device", pci("10de", &["1111"], &[]), HardwarePresence::Absent, "no PCI vendor 10de device 1111"),
+        ("f_class", pci("10de", &["2330"], &["12", "0302"]), HardwarePresence::Present, "PCI 10de:2330"),
     ] {
         let entry = registry.register_descriptor(of_file(name, |m| m.hardware = hardware)).unwrap();
         assert_eq!(entry.hardware().presence, presence, "{name}: {}", entry.hardware());
@@ -94,8 +101,9 @@ fn hardware_decides_unless_a_plugin_is_named() {
     assert_eq!(chosen(&registry, &Policy::any()), "c_node");
     assert_eq!(chosen(&registry, &Policy::prefer("b_absent").or_any()), "c_node");
     assert_eq!(chosen(&registry, &Policy::named("b_absent")), "b_absent");
-    let error = refused(&registry, &Policy::prefer("b_absent")).to_string();
-    assert!(error.contains("its hardware is absent: no /dev/accel*; ask for it by name"), "{error}");
+    let error = refused(&registry, &Policy::prefer("b_absent"));
+    let absent = error.rejected().iter().find(|rejected| rejected.name == "b_absent").unwrap();
+    assert!(matches!(&absent.reason, RejectReason::NoHardware(s) if s.evidence == ["/dev/accel*"]), "{error}");
 
     // A device that is plugged in is seen when the registry looks again.
     fs::write(root.join("dev/accel0"), "").unwrap();
@@ -104,30 +112,26 @@ fn hardware_decides_unless_a_plugin_is_named() {
     assert_eq!(entry.hardware().evidence, ["/dev/accel0"]);
 
     // A system that lists no PCI devices cannot say that one is absent.
-    let blind = Machine::at(root.join("nothing"));
-    assert_eq!(blind.sight(&pci("10de", &[], &[])).presence, Presence::Unknown);
-    assert_eq!(blind.sight(&nodes("/dev/accel*")).presence, Presence::Unknown);
+    let blind = HardwareProbe::at(root.join("nothing"));
+    assert_eq!(blind.look_for(&pci("10de", &[], &[])).presence, HardwarePresence::Unknown);
+    assert_eq!(blind.look_for(&nodes("/dev/accel*")).presence, HardwarePresence::Unknown);
 }
 
 #[test]
 fn the_error_says_of_each_plugin_why_not() {
     let registry = registry("error");
-    let nothing = refused(&registry, &Policy::any()).to_string();
-    assert!(nothing.contains("No plugin was found"), "{nothing}");
+    assert!(refused(&registry, &Policy::any()).rejected().is_empty());
     registry.register_descriptor(of_file("cuda", |m| m.aliases.push("gpu".to_owned()))).unwrap();
     let tpu = registry.register_descriptor(of_file("tpu", |_| {})).unwrap();
     registry.disable(tpu.id(), "of the test").unwrap();
     registry.register_library(folder("error").join("libnowhere.so"), None).unwrap();
     let error = refused(&registry, &Policy::prefer("tpu").or("libnowhere").or("npu"));
-    let text = error.to_string();
-    for part in [
-        r#"a plugin for "tpu", or a plugin for "libnowhere", or a plugin for "npu" is asked for"#,
-        "cuda or gpu (",
-        "it goes by another name",
-        "disabled: of the test",
-        "libnowhere.so does not exist",
-    ] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
-    assert_eq!(error.rejected().len(), 3);
+    let [cuda, tpu, nowhere] = error.rejected() else { panic!("{error}") };
+    assert_eq!((&*cuda.name, &*cuda.aliases), ("cuda", &["gpu".to_owned()][..]));
+    assert!(matches!(cuda.reason, RejectReason::OtherName), "{error}");
+    assert!(matches!(&tpu.reason, RejectReason::Disabled(why) if why == "of the test"), "{error}");
+    let RejectReason::Refused(refusals) = &nowhere.reason else { panic!("{error}") };
+    assert!(matches!(&refusals[..], [Refusal::Missing { path }] if path.ends_with("libnowhere.so")), "{error}");
+    let policy = r#"a plugin for "tpu", or a plugin for "libnowhere", or a plugin for "npu""#;
+    assert_eq!(error.policy().to_string(), policy);
 }

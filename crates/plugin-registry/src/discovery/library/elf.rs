@@ -5,9 +5,9 @@ use object::endian::{Endianness, U32, U64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, Sym};
 use object::read::{ReadCache, ReadRef};
 
+use super::facts::{Exports, Fault, LibraryFacts, LibraryFormat, damaged};
 use super::limited::{Limited, MOST_NAMES};
 use super::reader::Reader;
-use super::{Exports, Fault, LibraryFacts, LibraryFormat, damaged};
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
 /// Most symbols that are looked at for one name. Linkers make tables in which two or three share a bucket; in a damaged

@@ -5,9 +5,9 @@ use object::macho;
 use object::read::macho::{FatArch, LoadCommandVariant, MachHeader, MachOFatFile32, MachOFatFile64, Nlist};
 use object::read::{ReadCache, ReadRef};
 
+use super::facts::{Exports, Fault, LibraryFacts, LibraryFormat, damaged};
 use super::limited::{Limited, MOST_NAMES, short_name};
 use super::reader::Reader;
-use super::{Exports, Fault, LibraryFacts, LibraryFormat, damaged};
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
 /// Most slices a universal file may have; a Java class file starts with the same four bytes and a larger number.

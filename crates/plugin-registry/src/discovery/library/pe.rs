@@ -5,9 +5,9 @@ use object::pe;
 use object::read::pe::{ExportTable, ImageNtHeaders, SectionTable, optional_header_magic};
 use object::read::{ReadCache, ReadRef};
 
+use super::facts::{Exports, Fault, LibraryFacts, LibraryFormat};
 use super::limited::{Limited, short_name};
 use super::reader::Reader;
-use super::{Exports, Fault, LibraryFacts, LibraryFormat};
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
 /// Most libraries a file may import; more is damage.

@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::facts::{LibraryFacts, LibraryFormat};
+use super::inspect::inspect;
 use super::ld_cache::{LdCache, configured};
-use super::{LibraryFacts, LibraryFormat, inspect};
 use crate::discovery::refusal::{MissingDependency, Refusal};
 use crate::discovery::target::{Architecture, Target};
 

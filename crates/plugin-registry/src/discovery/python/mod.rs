@@ -19,11 +19,12 @@ use environment::PythonEnvironment;
 use known::Known;
 use module::Module;
 
-use super::candidate::{Candidate, CandidateLibrary, NameOrigin};
+use super::candidate::{Candidate, NameOrigin};
 use super::collector::{Collector, refused};
 use super::folder;
 use super::provenance::{Place, Provenance, PythonAnnouncement, SourceKind};
 use super::refusal::Refusal;
+use crate::location::Location;
 
 /// Groups of entry points that announce plugins.
 const GROUPS: &[&str] = &["jax_plugins", "torch_xla.plugins", "xla_plugins"];
@@ -231,7 +232,7 @@ impl Collector<'_> {
         let mut candidates: Vec<Candidate> = libraries
             .plugins
             .iter()
-            .map(|library| Candidate::new(CandidateLibrary::Path(library.clone()), provenance.clone()))
+            .map(|library| Candidate::new(Location::File(library.clone()), provenance.clone()))
             .collect();
         if candidates.is_empty() {
             candidates.push(self.without_plugin(provenance, libraries));
@@ -269,7 +270,7 @@ impl Collector<'_> {
                     let distribution = announced.distribution.map(|d| d.normalized.replace('-', "_"));
                     candidate.add_name(&distribution.unwrap_or_default(), NameOrigin::Module);
                     if known.is_none()
-                        && let Some(library) = candidate.library.path()
+                        && let Some(library) = candidate.location.path()
                     {
                         let guess = folder::guess_name(folder::name(library));
                         candidate.add_name(&guess, NameOrigin::File);
@@ -291,7 +292,7 @@ impl Collector<'_> {
             !name.contains(".cpython-") && !name.contains(".abi3.") && !name.contains(".pyd")
         });
         match telling {
-            Some(file) => Candidate::new(CandidateLibrary::Path(file.clone()), provenance),
+            Some(file) => Candidate::new(Location::File(file.clone()), provenance),
             None => refused(provenance, vec![Refusal::NoLibrary { searched: libraries.searched.clone() }]),
         }
     }

@@ -1,0 +1,96 @@
+//! The facts that discovery reads from a shared library's headers.
+
+use crate::discovery::target::Target;
+
+/// Container format of a shared library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LibraryFormat {
+    /// Linux and most others.
+    Elf,
+    /// macOS.
+    MachO,
+    /// Windows.
+    Pe,
+}
+
+/// Which entry functions a library exports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Exports {
+    /// `GetPjrtApi`, the entry function of a PJRT plugin.
+    pub get_pjrt_api: bool,
+    /// [`DESCRIPTOR_SYMBOL`], which returns a description of the plugin.
+    pub descriptor: bool,
+    /// `TFNPD_InitPlugin`, which TensorFlow requires of a next-pluggable-device plugin.
+    pub tensorflow: bool,
+}
+
+/// The entry function of a PJRT plugin.
+const ENTRY_SYMBOL: &str = "GetPjrtApi";
+/// The function by which a plugin written with this SDK returns its description.
+pub const DESCRIPTOR_SYMBOL: &str = "DevicePlugin_GetDescriptor";
+/// The function that TensorFlow requires of a next-pluggable-device plugin.
+const TENSORFLOW_SYMBOL: &str = "TFNPD_InitPlugin";
+
+impl Exports {
+    /// Looks for each of the functions.
+    pub(super) fn find<E>(mut exported: impl FnMut(&str) -> Result<bool, E>) -> Result<Self, E> {
+        Ok(Self {
+            get_pjrt_api: exported(ENTRY_SYMBOL)?,
+            descriptor: exported(DESCRIPTOR_SYMBOL)?,
+            tensorflow: exported(TENSORFLOW_SYMBOL)?,
+        })
+    }
+
+    /// Adds an exported name.
+    pub(super) fn note(&mut self, name: &[u8]) {
+        self.get_pjrt_api |= name == ENTRY_SYMBOL.as_bytes();
+        self.descriptor |= name == DESCRIPTOR_SYMBOL.as_bytes();
+        self.tensorflow |= name == TENSORFLOW_SYMBOL.as_bytes();
+    }
+
+    pub(super) fn join(&mut self, other: Self) {
+        self.get_pjrt_api |= other.get_pjrt_api;
+        self.descriptor |= other.descriptor;
+        self.tensorflow |= other.tensorflow;
+    }
+}
+
+/// The contents of a shared library's headers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct LibraryFacts {
+    /// Container format.
+    pub format: LibraryFormat,
+    /// The targets it was built for. A universal Mach-O file has several.
+    pub targets: Vec<Target>,
+    /// Functions it exports.
+    pub exports: Exports,
+    /// Names of the libraries it needs.
+    pub needed: Vec<String>,
+    /// Folders it searches for them before `LD_LIBRARY_PATH` (`DT_RPATH`), as written.
+    pub rpath: Vec<String>,
+    /// Folders it searches for them after `LD_LIBRARY_PATH` (`DT_RUNPATH`, `LC_RPATH`), as written.
+    pub runpath: Vec<String>,
+    /// Size of the file in bytes.
+    pub size: u64,
+}
+
+/// Why a file cannot be read as a shared library.
+pub(super) enum Fault {
+    /// It is something else.
+    Other(String),
+    /// It has the magic number of one, and its headers are damaged.
+    Damaged(String),
+}
+
+impl From<object::read::Error> for Fault {
+    fn from(error: object::read::Error) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
+pub(super) fn damaged(what: &str) -> Fault {
+    Fault::Damaged(what.to_owned())
+}

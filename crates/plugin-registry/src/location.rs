@@ -1,0 +1,152 @@
+//! Where the library of a plugin is.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use device_plugin::{Library, StaticApi};
+
+/// A function that computes the path of a library.
+pub(crate) type PathFunction = Arc<dyn Fn() -> device_plugin::Result<PathBuf> + Send + Sync>;
+
+/// Where the library of a plugin is.
+///
+/// Two locations are equal if they hold the same path, the same table, or the same function.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Location {
+    /// A file: an absolute path, or a bare file name that the dynamic loader searches for. Symbolic links are not
+    /// resolved, because a library may look for others beside itself.
+    File(PathBuf),
+    /// A function table that is linked into this program.
+    Linked(StaticApi),
+    /// A path that a function of the plugin computes when the plugin is loaded.
+    Computed(PathFunction),
+    /// Unknown. The refusals of the plugin's candidate give the reason.
+    Unknown,
+}
+
+impl Location {
+    /// Returns the file, if the library is in one whose path is known.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Returns the location under which every other path of the same file is equal to this one. Returns `None` for an
+    /// unknown location.
+    pub(crate) fn canonical(&self) -> Option<Self> {
+        match self {
+            Self::File(path) if has_folder(path) => {
+                Some(Self::File(path.canonicalize().unwrap_or_else(|_| path.clone())))
+            }
+            Self::Unknown => None,
+            other => Some(other.clone()),
+        }
+    }
+
+    /// Returns the address that identifies a table or a function.
+    fn address(&self) -> usize {
+        match self {
+            Self::Linked(table) => table.as_raw().addr(),
+            Self::Computed(function) => Arc::as_ptr(function).cast::<()>().addr(),
+            Self::File(_) | Self::Unknown => 0,
+        }
+    }
+}
+
+/// Resolves a file "beside" the description against this program's folder, because a description in the program has no
+/// other folder.
+impl From<&Library> for Location {
+    fn from(library: &Library) -> Self {
+        match library {
+            Library::Path(path) => Self::File(path.clone()),
+            Library::Beside(file) => {
+                let program = std::env::current_exe().ok();
+                let folder = program.as_deref().and_then(Path::parent);
+                Self::File(folder.map_or_else(|| PathBuf::from(file), |folder| folder.join(file)))
+            }
+            Library::Static(table) => Self::Linked(*table),
+            Library::Computed(function) => Self::Computed(function.clone()),
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl PartialEq for Location {
+    fn eq(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+            && self.path() == other.path()
+            && self.address() == other.address()
+    }
+}
+
+impl Eq for Location {}
+
+impl Hash for Location {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        self.path().hash(state);
+        self.address().hash(state);
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "File({path:?})"),
+            Self::Linked(_) => f.write_str("Linked"),
+            Self::Computed(_) => f.write_str("Computed"),
+            Self::Unknown => f.write_str("Unknown"),
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Linked(_) => f.write_str("linked into this program"),
+            Self::Computed(_) => f.write_str("path computed when loaded"),
+            Self::Unknown => f.write_str("no library"),
+        }
+    }
+}
+
+/// Whether a path names a folder, rather than only a file for the dynamic loader to search for.
+pub(crate) fn has_folder(path: &Path) -> bool {
+    path.parent().is_some_and(|parent| parent.as_os_str() != OsStr::new(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_are_equal_by_path_table_or_function() {
+        let function: PathFunction = Arc::new(|| Ok(PathBuf::new()));
+        let computed = |function: &PathFunction| Location::Computed(function.clone());
+        assert_eq!(computed(&function), computed(&function));
+        let other: PathFunction = Arc::new(|| Ok(PathBuf::from("/x")));
+        assert_ne!(computed(&function), computed(&other));
+        assert_eq!(Location::File("/x".into()), Location::File("/x".into()));
+        assert_ne!(Location::File("/x".into()), Location::File("/y".into()));
+        assert_ne!(Location::File(PathBuf::new()), Location::Unknown);
+        assert_eq!(Location::Unknown.canonical(), None);
+    }
+
+    #[test]
+    fn canonical_paths_of_one_file_are_equal() {
+        let path = std::env::current_exe().unwrap();
+        let folder = path.parent().unwrap();
+        let roundabout = folder.join("..").join(folder.file_name().unwrap()).join(path.file_name().unwrap());
+        let [one, other] = [path, roundabout].map(|path| Location::File(path).canonical());
+        assert_eq!(one, other);
+        let bare = Location::File("libtpu.so".into());
+        assert_eq!(bare.canonical(), Some(bare), "the loader searches for a bare name");
+    }
+}

@@ -1,0 +1,89 @@
+//! The state behind the handles of a registry.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::id::PluginId;
+use super::library::ShutdownGuard;
+use super::record::{Precedence, Record};
+use super::table::Table;
+use crate::discovery::Discovery;
+use crate::error::Error;
+use crate::hardware::HardwareProbe;
+use crate::lease::LockFolder;
+
+/// The plugins a program knows. Clones are handles of the same registry, and any thread may use them.
+///
+/// [`PluginEntry::load`](crate::PluginEntry::load) loads a plugin, and
+/// [`LoadedPlugin::client`](crate::LoadedPlugin::client) creates a client. The registry does neither by itself. When its
+/// last handle, entry and loaded plugin are dropped, it shuts down the plugins that have no clients.
+#[derive(Clone)]
+pub struct PluginRegistry(pub(super) Arc<Core>);
+
+/// What all handles of a registry share.
+pub(super) struct Core {
+    pub(super) discovery: Option<Discovery>,
+    pub(super) locks: LockFolder,
+    pub(super) table: RwLock<Table>,
+    /// Set when the first search begins. Threads that need its results wait for it.
+    pub(super) first_search: OnceLock<()>,
+}
+
+impl PluginRegistry {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Table> {
+        self.0.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.0.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn probe(&self) -> Arc<HardwareProbe> {
+        self.read().probe.clone()
+    }
+
+    /// Whether `other` is a handle of the same registry.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Returns the folder with the lock files of exclusive devices.
+    pub fn locks(&self) -> &LockFolder {
+        &self.0.locks
+    }
+
+    /// Checks that the plugin of an id is still the one it was made for, and enabled.
+    pub(super) fn check(&self, id: PluginId, name: &str) -> Result<(), Error> {
+        self.read().check(id, name)
+    }
+
+    /// Checks that a file found by a search may still be loaded. It may have been replaced since.
+    pub(super) fn check_file(&self, record: &Record, path: &Path) -> Result<(), Error> {
+        let is_from_search = record.precedence != Precedence::Program;
+        let Some(discovery) = self.0.discovery.as_ref().filter(|_| is_from_search) else { return Ok(()) };
+        let refusals = discovery.refusals_of(&record.candidate, path);
+        if refusals.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Refused { name: record.manifest.name.clone(), refusals })
+    }
+
+    /// Keeps a plugin loaded, unless it was disabled or replaced while its library was loading. In that case nothing
+    /// would ever release it.
+    pub(super) fn keep(&self, id: PluginId, record: &Record, guard: &Arc<ShutdownGuard>) -> Result<(), Error> {
+        let table = self.read();
+        table.check(id, &record.manifest.name)?;
+        let before = record.guard().replace(guard.clone());
+        drop(table);
+        drop(before);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for PluginRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.read();
+        f.debug_list().entries(table.rows().map(|(_, _, record)| record.manifest.name.as_str())).finish()
+    }
+}

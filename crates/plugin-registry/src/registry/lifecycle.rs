@@ -1,0 +1,220 @@
+//! Lists, selects, disables and shuts down the plugins of a registry.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::core::PluginRegistry;
+use super::entry::PluginEntry;
+use super::id::PluginId;
+use super::record::Record;
+use crate::discovery::{Note, Searched, SelectionHint};
+use crate::error::Error;
+use crate::location::Location;
+use crate::policy::Policy;
+use crate::select::{Choice, choose};
+use crate::select_error::SelectError;
+
+impl PluginRegistry {
+    /// Returns every plugin of the registry in the order in which they were added. Plugins that cannot be used are
+    /// included, with the reasons.
+    pub fn entries(&self) -> Vec<PluginEntry> {
+        self.ensure_searched();
+        self.entries_where(|_| true)
+    }
+
+    /// Returns the plugins that are linked into the program. Needs no search.
+    pub(crate) fn linked_entries(&self) -> Vec<PluginEntry> {
+        self.entries_where(is_linked)
+    }
+
+    fn entries_where(&self, wanted: impl Fn(&Record) -> bool) -> Vec<PluginEntry> {
+        let table = self.read();
+        let wanted = table.rows().filter(|(_, _, record)| wanted(record));
+        let plugins: Vec<(PluginId, Arc<Record>)> = wanted.map(|(id, _, record)| (id, record.clone())).collect();
+        drop(table);
+        plugins.into_iter().map(|(id, record)| self.entry(id, record)).collect()
+    }
+
+    /// Returns the plugin with an id.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`] if the plugin was removed or changed, [`Error::Unknown`] if no plugin ever had the id.
+    pub fn get(&self, id: PluginId) -> Result<PluginEntry, Error> {
+        let record = self.read().current(id)?;
+        Ok(self.entry(id, record))
+    }
+
+    /// Returns the plugins that the environment asks for, in order of precedence of the variables.
+    pub fn hints(&self) -> Vec<SelectionHint> {
+        self.ensure_searched();
+        self.read().hints.clone()
+    }
+
+    /// Returns the search's findings that concern no single plugin.
+    pub fn notes(&self) -> Vec<Note> {
+        self.ensure_searched();
+        self.read().notes.clone()
+    }
+
+    /// Returns the files and folders that were searched.
+    pub fn searched(&self) -> Vec<Searched> {
+        self.ensure_searched();
+        self.read().searched.clone()
+    }
+
+    /// Returns the plugin that fits a policy best. See [`crate::select`] for the order.
+    ///
+    /// # Errors
+    ///
+    /// [`SelectError`] lists every plugin and why it does not fit.
+    pub fn select(&self, policy: &Policy) -> Result<PluginEntry, SelectError> {
+        self.ensure_searched();
+        let (id, record) = self.choose(policy, |_| true)?.remove(0);
+        Ok(self.entry(id, record))
+    }
+
+    /// Returns the plugin that fits a policy best among those that are linked into the program. Needs no search.
+    pub(crate) fn select_linked(&self, policy: &Policy) -> Result<PluginEntry, SelectError> {
+        let (id, record) = self.choose(policy, is_linked)?.remove(0);
+        Ok(self.entry(id, record))
+    }
+
+    /// Returns all plugins that fit a policy, best first: those of its first preference, then those of the others.
+    ///
+    /// # Errors
+    ///
+    /// [`SelectError`] if none fits.
+    pub fn ranked(&self, policy: &Policy) -> Result<Vec<PluginEntry>, SelectError> {
+        self.ensure_searched();
+        let chosen = self.choose(policy, |_| true)?;
+        Ok(chosen.into_iter().map(|(id, record)| self.entry(id, record)).collect())
+    }
+
+    fn choose(
+        &self,
+        policy: &Policy,
+        considered: impl Fn(&Record) -> bool,
+    ) -> Result<Vec<(PluginId, Arc<Record>)>, SelectError> {
+        let table = self.read();
+        let rows: Vec<_> = table.rows().filter(|(_, _, record)| considered(record)).collect();
+        let choices: Vec<Choice<'_>> = rows
+            .iter()
+            .map(|(_, row, record)| Choice { record, hardware: record.hardware(), disabled: row.disabled.as_deref() })
+            .collect();
+        let chosen = choose(policy, &table.hints, &choices)?;
+        Ok(chosen.into_iter().map(|index| (rows[index].0, rows[index].2.clone())).collect())
+    }
+
+    /// Disables a plugin: it is not selected, and its handles become stale. Its clients live on. Returns the new id of
+    /// the disabled plugin.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`] if the id is stale.
+    pub fn disable(&self, id: PluginId, reason: impl Into<String>) -> Result<PluginId, Error> {
+        let mut table = self.write();
+        table.current(id)?;
+        table.set_disabled(id.index(), Some(reason.into()));
+        Ok(table.end_generation(id.index()))
+    }
+
+    /// Enables a disabled plugin.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`] if the id is stale.
+    pub fn enable(&self, id: PluginId) -> Result<PluginEntry, Error> {
+        let mut table = self.write();
+        let record = table.current(id)?;
+        let was_disabled = table.set_disabled(id.index(), None).is_some();
+        let id = if was_disabled { table.end_generation(id.index()) } else { id };
+        drop(table);
+        Ok(self.entry(id, record))
+    }
+
+    /// Removes a plugin from the registry. Its handles become stale. Its clients live on, and it is shut down after the
+    /// last of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`] if the id is stale.
+    pub fn remove(&self, id: PluginId) -> Result<(), Error> {
+        let mut table = self.write();
+        let record = table.current(id)?;
+        table.clear(id.index());
+        drop(table);
+        record.release();
+        Ok(())
+    }
+
+    /// Unloads a plugin as far as that is safe. The plugin is shut down and its handles become stale, but its code stays
+    /// mapped until the process ends, because threads and exit handlers may run it. Returns the plugin's new id. Loading
+    /// it again uses the same code.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`] if the id is stale, [`Error::InUse`] if the plugin has clients.
+    pub fn unload(&self, id: PluginId) -> Result<PluginId, Error> {
+        let mut table = self.write();
+        let record = table.current(id)?;
+        let mut guard = record.guard();
+        let clients = guard.as_ref().map_or(0, |guard| guard.library().clients());
+        if clients > 0 {
+            return Err(Error::InUse { name: record.manifest.name.clone(), clients });
+        }
+        let taken = guard.take();
+        drop(guard);
+        let id = table.end_generation(id.index());
+        drop(table);
+        drop(taken);
+        Ok(id)
+    }
+
+    /// Ends the registry's use of its plugins. All handles become stale. A plugin without clients is shut down now, and
+    /// any other after its last client. Returns the plugins that have clients, with their number.
+    ///
+    /// Call this, or [`Self::shutdown_within`], before the process ends. A plugin that still has work then may crash.
+    pub fn shutdown(&self) -> Vec<(String, usize)> {
+        self.shutdown_until(Instant::now())
+    }
+
+    /// Ends the registry's use of its plugins as [`Self::shutdown`] does, and waits up to `timeout` for their clients to
+    /// be destroyed. [`Client::shutdown`](pjrt::Client::shutdown) destroys a client after its operations have ended, and
+    /// dropping the last handle on another thread destroys it as well. Returns the plugins that still have clients, with
+    /// their number. Each of them is shut down after its last client.
+    pub fn shutdown_within(&self, timeout: Duration) -> Vec<(String, usize)> {
+        let now = Instant::now();
+        // Decades from now, if the clock cannot represent the time.
+        self.shutdown_until(now.checked_add(timeout).unwrap_or(now + Duration::from_secs(1 << 30)))
+    }
+
+    fn shutdown_until(&self, deadline: Instant) -> Vec<(String, usize)> {
+        let mut table = self.write();
+        let rows: Vec<(PluginId, Arc<Record>)> = table.rows().map(|(id, _, record)| (id, record.clone())).collect();
+        let mut ended = Vec::new();
+        for (id, record) in rows {
+            table.set_disabled(id.index(), Some("the registry was shut down".to_owned()));
+            table.end_generation(id.index());
+            if let Some(guard) = record.guard().take() {
+                ended.push((record.manifest.name.clone(), guard));
+            }
+        }
+        drop(table);
+        let mut remaining = Vec::new();
+        for (name, guard) in ended {
+            let clients = guard.library().wait_for_clients(deadline);
+            if clients > 0 {
+                remaining.push((name, clients));
+            }
+            // Runs the shutdown hook now, or when the last client is destroyed.
+            drop(guard);
+        }
+        remaining
+    }
+}
+
+/// Whether a plugin is part of the program, rather than a file.
+fn is_linked(record: &Record) -> bool {
+    matches!(record.candidate.location, Location::Linked(_) | Location::Computed(_))
+}

@@ -1,0 +1,41 @@
+//! The manifest of a plugin that has none of its own.
+
+use device_plugin::Manifest;
+use device_plugin::manifest::MAX_NAME_LENGTH;
+
+use crate::discovery::Candidate;
+
+/// Returns a candidate's own manifest. Without one, returns the built-in manifest of the device with its name, or a
+/// manifest with nothing but the names and the priority that are known.
+pub(super) fn generic_manifest(candidate: &Candidate) -> Manifest {
+    if let Some(manifest) = &candidate.manifest {
+        return manifest.clone();
+    }
+    let names: Vec<String> = candidate.names.iter().map(|name| as_name(&name.name)).collect();
+    let known = names.iter().find_map(|name| {
+        let mut known = device_plugin::builtin::all().into_iter().filter(|known| known.answers_to(name));
+        // A name that several devices have, such as `gpu`, identifies none of them.
+        known.next().filter(|_| known.next().is_none())
+    });
+    let name = names.first().cloned().unwrap_or_else(|| "unnamed".to_owned());
+    let mut manifest = known.unwrap_or_else(|| Manifest::new(name.clone()));
+    let others = std::mem::take(&mut manifest.aliases);
+    let generic = std::mem::replace(&mut manifest.name, name);
+    manifest.library.clear();
+    for alias in names.into_iter().skip(1).chain([generic]).chain(others) {
+        if alias != manifest.name && !manifest.aliases.contains(&alias) {
+            manifest.aliases.push(alias);
+        }
+    }
+    manifest.priority = candidate.priority.unwrap_or(manifest.priority);
+    manifest
+}
+
+/// Converts a text to a valid plugin name: lower-case letters, digits and underscores, with a letter first. Names of
+/// files and modules that are too long for a plugin name are cut.
+fn as_name(text: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let letter = if text.starts_with(|c: char| c.is_ascii_alphabetic()) { "" } else { "x" };
+    // Each character becomes one byte.
+    letter.chars().chain(text.chars().map(plain)).take(MAX_NAME_LENGTH).collect()
+}

@@ -1,0 +1,83 @@
+//! Merges the results of a search into the registry.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use device_plugin::{Descriptor, Fault, Library, Manifest};
+
+use super::core::PluginRegistry;
+use super::manifest::generic_manifest;
+use super::record::{Precedence, Record};
+use crate::discovery::{Candidate, Discovered, Discovery, Refusal, SourceKind};
+use crate::hardware::HardwareProbe;
+
+impl PluginRegistry {
+    /// Searches again, and looks for hardware again. Handles become stale if their plugin is no longer found or has
+    /// changed. Plugins that the program registered stay, and disabled plugins stay disabled.
+    pub fn refresh(&self) {
+        let mut has_searched = false;
+        self.0.first_search.get_or_init(|| {
+            self.search();
+            has_searched = true;
+        });
+        if !has_searched {
+            self.search();
+        }
+    }
+
+    /// Runs the first search, unless it has run. Waits for one that is running.
+    pub(super) fn ensure_searched(&self) {
+        self.0.first_search.get_or_init(|| self.search());
+    }
+
+    fn search(&self) {
+        let discovered = self.0.discovery.as_ref().map(Discovery::discover);
+        let probe = Arc::new(self.probe().fresh());
+        self.merge_discovered(discovered.unwrap_or_default(), probe);
+    }
+
+    /// Replaces the results of the last search in three steps: makes the records without a lock, merges them into the
+    /// table, and releases the plugins that were taken out, again without a lock because that runs their code.
+    fn merge_discovered(&self, discovered: Discovered, probe: Arc<HardwareProbe>) {
+        let Discovered { candidates, hints, notes, searched, .. } = discovered;
+        let records = candidates.into_iter().map(|candidate| self.found(candidate, &probe)).collect();
+        let mut table = self.write();
+        for (_, _, record) in table.rows() {
+            record.update_hardware(&probe);
+        }
+        (table.probe, table.hints, table.notes, table.searched) = (probe, hints, notes, searched);
+        let removed = table.merge(records);
+        drop(table);
+        for record in removed {
+            record.release();
+        }
+    }
+
+    /// Makes the record of a candidate that a search found.
+    fn found(&self, candidate: Candidate, probe: &HardwareProbe) -> Record {
+        let has_own_manifest = candidate.manifest.is_some();
+        let precedence = match candidate.provenance.source {
+            SourceKind::Explicit => Precedence::Program,
+            SourceKind::ManifestOverride | SourceKind::ManifestAdded | SourceKind::Environment => Precedence::User,
+            _ => Precedence::Found,
+        };
+        let (candidate, descriptor) = describe(candidate);
+        let mut record = self.record(candidate, descriptor, precedence, probe);
+        record.has_own_manifest = has_own_manifest;
+        record
+    }
+}
+
+/// Makes the description of a candidate. If its manifest has faults, they become refusals of the candidate.
+fn describe(mut candidate: Candidate) -> (Candidate, Result<Descriptor, Manifest>) {
+    let manifest = generic_manifest(&candidate);
+    let Some(path) = candidate.location.path().map(Path::to_owned) else { return (candidate, Err(manifest)) };
+    let descriptor = Descriptor::new(manifest.clone(), Library::Path(path.clone()), Arc::new(()));
+    let descriptor = descriptor.map_err(|faults| {
+        for Fault { field, message } in faults.into_vec() {
+            candidate.refusals.push(Refusal::MalformedManifest { path: path.clone(), field, message });
+        }
+        manifest
+    });
+    (candidate, descriptor)
+}

@@ -1,0 +1,280 @@
+//! Adds plugins that a program registers or links in.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use device_plugin::manifest::FILE_NAME;
+use device_plugin::{Capabilities, Descriptor, DevicePlugin, Fault, Faults, Library, Manifest};
+
+use super::core::PluginRegistry;
+use super::entry::PluginEntry;
+use super::id::PluginId;
+use super::manifest::generic_manifest;
+use super::record::{Precedence, Record};
+use crate::discovery::{
+    Candidate, CandidateName, NameOrigin, Place, Provenance, Refusal, SourceKind, Target, inspect, read_manifest,
+};
+use crate::error::Error;
+use crate::hardware::HardwareProbe;
+use crate::location::{Location, has_folder};
+
+/// Returns the descriptions linked into this program, each with the code that linked it.
+fn linked() -> Vec<(String, Result<Descriptor, Faults>)> {
+    let embedded = [
+        // The linker drops plugins that no code names.
+        #[cfg(feature = "cpu")]
+        ("the feature `cpu` of plugin-registry".to_owned(), Descriptor::of::<pjrt_cpu::Cpu>()),
+    ];
+    let registered = device_plugin::registered();
+    let registered =
+        registered.map(|plugin| (format!("#[device_plugin] on {}", plugin.type_name()), plugin.descriptor()));
+    embedded.into_iter().chain(registered).collect()
+}
+
+impl PluginRegistry {
+    pub(super) fn add_linked(&self) {
+        for (by, descriptor) in linked() {
+            let inserted = match descriptor {
+                Ok(descriptor) => self.insert(self.describe(descriptor, &by, Precedence::Found)).map(drop),
+                Err(faults) => Err(Error::Description { name: by, faults }),
+            };
+            if let Err(error) = inserted {
+                tracing::warn!(%error, "ignored a plugin that is linked into the program");
+            }
+        }
+    }
+
+    /// Registers a plugin written in Rust. Registering the same plugin again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Description`] with all faults of the description, and those of [`Self::register_descriptor`].
+    pub fn register<P: DevicePlugin>(&self) -> Result<PluginEntry, Error> {
+        let described = Descriptor::of::<P>();
+        self.register_descriptor(described.map_err(|faults| Error::Description { name: P::NAME.to_owned(), faults })?)
+    }
+
+    /// Registers a plugin by its description. Registering the same plugin again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NameTaken`] if the program registered another plugin under that name,
+    /// [`Error::DescribedOtherwise`] if it registered the same plugin with another description.
+    pub fn register_descriptor(&self, descriptor: Descriptor) -> Result<PluginEntry, Error> {
+        let record = self.describe(descriptor, "the program", Precedence::Program);
+        self.insert(record)
+    }
+
+    /// Registers a library by its path, described by `manifest`. Without one, the manifest file beside the library
+    /// describes it, if there is one. The library is not loaded. The entry lists the faults of its file. Registering the
+    /// same library again changes nothing.
+    ///
+    /// Whoever registers a library vouches for it. See contract R1 of `docs/safety.md`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Description`] with all faults of the manifest, and those of [`Self::register_descriptor`].
+    pub fn register_library(&self, path: impl AsRef<Path>, manifest: Option<Manifest>) -> Result<PluginEntry, Error> {
+        let record = self.library(path.as_ref(), manifest)?;
+        self.insert(record)
+    }
+
+    /// Returns the entry of the library at a path, if the registry has one that can be used, or registers it.
+    pub(crate) fn find_or_register_library(&self, path: &Path) -> Result<PluginEntry, Error> {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let location = Location::File(absolute).canonical();
+        let table = self.read();
+        let known = location.and_then(|location| {
+            let (id, row, record) = table.find(&location)?;
+            let is_usable = row.disabled.is_none() && record.candidate.is_usable();
+            is_usable.then(|| self.entry(id, record.clone()))
+        });
+        drop(table);
+        known.map_or_else(|| self.register_library(path, None), Ok)
+    }
+
+    /// Puts a plugin in the place of another, whatever their names. Handles of the other one become stale. Its clients
+    /// live on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`] if the id is stale, [`Error::NameTaken`] if the program registered another plugin under that
+    /// name.
+    pub fn replace(&self, id: PluginId, descriptor: Descriptor) -> Result<PluginEntry, Error> {
+        let record = self.describe(descriptor, "the program", Precedence::Program);
+        let mut table = self.write();
+        let before = table.current(id)?;
+        table.check_name(&record, Some(id.index()))?;
+        table.set_disabled(id.index(), None);
+        let (id, record) = table.put(id.index(), record);
+        drop(table);
+        before.release();
+        Ok(self.entry(id, record))
+    }
+
+    /// Adds a plugin, or returns the entry it already has. A registration by the program replaces a plugin that
+    /// discovery found.
+    fn insert(&self, mut record: Record) -> Result<PluginEntry, Error> {
+        let mut table = self.write();
+        let known = record.location.as_ref().and_then(|location| table.find(location));
+        let known = known.map(|(id, _, known)| (id, known.clone()));
+        let (index, before) = match known {
+            Some((id, known)) if known.precedence <= record.precedence => {
+                // A library without a manifest cannot contradict an earlier description.
+                let is_described = record.precedence == Precedence::Program && !record.is_named_by_file();
+                if is_described && known.manifest != record.manifest {
+                    let name = known.manifest.name.clone();
+                    return Err(Error::DescribedOtherwise { name, by: known.origin() });
+                }
+                drop(table);
+                return Ok(self.entry(id, known));
+            }
+            Some((id, known)) => {
+                table.check_name(&record, Some(id.index()))?;
+                record.candidate.also.extend(known.candidate.provenances().cloned());
+                (id.index(), Some(known))
+            }
+            None => {
+                if record.precedence == Precedence::Program {
+                    table.check_name(&record, None)?;
+                }
+                (table.free_index()?, None)
+            }
+        };
+        let (id, record) = table.put(index, record);
+        drop(table);
+        if let Some(before) = before {
+            before.release();
+        }
+        Ok(self.entry(id, record))
+    }
+
+    /// Makes the record of a plugin that a program describes.
+    fn describe(&self, descriptor: Descriptor, by: &str, precedence: Precedence) -> Record {
+        let mut candidate = program_candidate(Location::from(descriptor.library()), by);
+        candidate.names = names(descriptor.manifest());
+        check_file(&mut candidate);
+        self.record(candidate, Ok(descriptor), precedence, &self.probe())
+    }
+
+    /// Makes a record, with the capabilities overridden by the user's environment variable.
+    pub(super) fn record(
+        &self,
+        mut candidate: Candidate,
+        mut descriptor: Result<Descriptor, Manifest>,
+        precedence: Precedence,
+        probe: &HardwareProbe,
+    ) -> Record {
+        let name = match &descriptor {
+            Ok(descriptor) => &descriptor.manifest().name,
+            Err(manifest) => &manifest.name,
+        };
+        let variable = Capabilities::override_variable(name);
+        let patch = self.0.discovery.as_ref().and_then(|discovery| discovery.trusted(&variable));
+        let mut capabilities = None;
+        if let (Some(patch), Ok(described)) = (patch, &mut descriptor) {
+            let patch = patch.to_string_lossy();
+            match described.manifest().capabilities.patched(&patch) {
+                Ok(patched) => {
+                    candidate.notes.push(format!("capabilities changed by {variable}"));
+                    capabilities = Some(patched);
+                }
+                Err(faults) => {
+                    let message = format!("{faults}; correct or unset the variable");
+                    candidate.refusals.push(Refusal::BadEnvironmentItem {
+                        variable,
+                        item: patch.into_owned(),
+                        message,
+                    });
+                }
+            }
+        }
+        let mut record = Record::new(candidate, descriptor, precedence, probe);
+        if let Some(capabilities) = capabilities {
+            record.manifest.capabilities = capabilities;
+        }
+        record
+    }
+
+    /// Makes the record of a library that a program names.
+    fn library(&self, path: &Path, manifest: Option<Manifest>) -> Result<Record, Error> {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let manifest = match manifest {
+            Some(manifest) => Some(manifest),
+            None => manifest_beside(&path)?,
+        };
+        let has_own_manifest = manifest.is_some();
+        let mut candidate = program_candidate(Location::File(path.clone()), "the program");
+        check_file(&mut candidate);
+        let manifest = match manifest {
+            Some(manifest) => {
+                candidate.names = names(&manifest);
+                manifest
+            }
+            None => {
+                let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+                candidate.names.push(CandidateName { name: stem.to_lowercase(), origin: NameOrigin::File });
+                generic_manifest(&candidate)
+            }
+        };
+        let name = manifest.name.clone();
+        let descriptor = Descriptor::new(manifest, Library::Path(path), Arc::new(()));
+        let descriptor = descriptor.map_err(|faults| Error::Description { name, faults })?;
+        let mut record = self.record(candidate, Ok(descriptor), Precedence::Program, &self.probe());
+        record.has_own_manifest = has_own_manifest;
+        Ok(record)
+    }
+
+    pub(super) fn entry(&self, id: PluginId, record: Arc<Record>) -> PluginEntry {
+        PluginEntry { registry: self.clone(), id, record }
+    }
+}
+
+/// Reads the headers of a candidate's file. A bare name is left to the dynamic loader.
+fn check_file(candidate: &mut Candidate) {
+    let Some(path) = candidate.location.path().filter(|path| has_folder(path)) else { return };
+    match inspect(path) {
+        Ok(facts) => {
+            if !facts.exports.get_pjrt_api {
+                candidate.refusals.push(Refusal::NoGetPjrtApi { path: path.to_owned() });
+            }
+            let host = Target::host();
+            if !host.loads(&facts.targets) {
+                let (path, library) = (path.to_owned(), facts.targets.clone());
+                candidate.refusals.push(Refusal::WrongTarget { path, library, host });
+            }
+            candidate.facts = Some(facts);
+        }
+        Err(refusal) => candidate.refusals.push(refusal),
+    }
+}
+
+fn program_candidate(location: Location, by: &str) -> Candidate {
+    Candidate::new(location, Provenance::new(SourceKind::Explicit, Place::Program { by: by.to_owned() }))
+}
+
+fn names(manifest: &Manifest) -> Vec<CandidateName> {
+    let all = [&manifest.name].into_iter().chain(&manifest.aliases).chain(&manifest.platform_names);
+    all.map(|name| CandidateName { name: name.to_lowercase(), origin: NameOrigin::Given }).collect()
+}
+
+/// Reads the manifest beside a library, if it describes this library.
+fn manifest_beside(path: &Path) -> Result<Option<Manifest>, Error> {
+    let file = path.with_file_name(FILE_NAME);
+    let manifest = match read_manifest(&file) {
+        Ok(manifest) => manifest,
+        Err(refusals) if matches!(refusals[..], [Refusal::Missing { .. }]) => return Ok(None),
+        Err(refusals) => {
+            let place = file.display().to_string();
+            let fault = |refusal: Refusal| match refusal {
+                Refusal::MalformedManifest { field, message, .. } => Fault::new(format!("{place}: {field}"), message),
+                other => Fault::new(place.clone(), other.to_string()),
+            };
+            let faults = Faults::check(refusals.into_iter().map(fault).collect()).err();
+            let faults = faults.unwrap_or_else(|| Fault::new("", "no manifest").into());
+            return Err(Error::Description { name: place, faults });
+        }
+    };
+    let describes_it = manifest.library.iter().any(|library| path.ends_with(&library.path));
+    Ok((describes_it || manifest.library.is_empty()).then_some(manifest))
+}

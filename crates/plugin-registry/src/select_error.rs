@@ -1,0 +1,121 @@
+//! Why no plugin was selected.
+
+use std::fmt;
+
+use crate::discovery::{Refusal, SelectionHint};
+use crate::hardware::HardwareStatus;
+use crate::policy::Policy;
+
+/// No plugin fits a policy. Lists every plugin of the registry, and why it does not fit.
+#[derive(Clone, Debug)]
+pub struct SelectError(Box<Details>);
+
+#[derive(Clone, Debug)]
+struct Details {
+    policy: Policy,
+    hint: Option<SelectionHint>,
+    rejected: Vec<Rejected>,
+}
+
+impl SelectError {
+    pub(crate) fn new(policy: Policy, hint: Option<SelectionHint>, rejected: Vec<Rejected>) -> Self {
+        Self(Box::new(Details { policy, hint, rejected }))
+    }
+
+    /// Returns the policy.
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    /// Returns the environment variable that decided, if one did, and the plugins it names.
+    pub fn hint(&self) -> Option<&SelectionHint> {
+        self.0.hint.as_ref()
+    }
+
+    /// Returns every plugin of the registry, in the registry's order.
+    pub fn rejected(&self) -> &[Rejected] {
+        &self.0.rejected
+    }
+}
+
+/// A plugin that was not selected.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Rejected {
+    /// Its name.
+    pub name: String,
+    /// Its other names.
+    pub aliases: Vec<String>,
+    /// Its library and where it was found, for people.
+    pub origin: String,
+    /// Why it was not selected.
+    pub reason: RejectReason,
+}
+
+impl Rejected {
+    pub(crate) fn new(name: String, aliases: Vec<String>, origin: String, reason: RejectReason) -> Self {
+        Self { name, aliases, origin, reason }
+    }
+}
+
+/// Why a plugin was not selected.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum RejectReason {
+    /// It has none of the names asked for.
+    OtherName,
+    /// It cannot be used.
+    Refused(Vec<Refusal>),
+    /// It is disabled in this registry, for this reason.
+    Disabled(String),
+    /// Its hardware was not found.
+    NoHardware(HardwareStatus),
+    /// It does not meet a condition of the policy.
+    Condition(String),
+    /// It is experimental, and the policy excludes experimental plugins.
+    Experimental,
+}
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherName => f.write_str("it has another name"),
+            Self::Refused(refusals) => {
+                for (index, refusal) in refusals.iter().enumerate() {
+                    write!(f, "{}{refusal}", if index == 0 { "" } else { "; " })?;
+                }
+                Ok(())
+            }
+            Self::Disabled(why) => write!(f, "disabled: {why}"),
+            Self::NoHardware(status) => {
+                write!(f, "its hardware is {status}; to use it anyway, ask for it by name")
+            }
+            Self::Condition(what) => write!(f, "it is not a plugin with {what}"),
+            Self::Experimental => f.write_str("it is experimental; to use it anyway, ask for it by name"),
+        }
+    }
+}
+
+impl fmt::Display for SelectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Details { policy, hint, rejected } = &*self.0;
+        match hint {
+            Some(hint) => write!(f, "no plugin fits {}={}", hint.variable, hint.names.join(","))?,
+            None => write!(f, "no plugin fits the policy: {policy}")?,
+        }
+        if rejected.is_empty() {
+            return f.write_str(". No plugin was found: install one, register one, or name its library");
+        }
+        f.write_str(". The plugins found are:")?;
+        for Rejected { name, aliases, origin, reason } in rejected {
+            write!(f, "\n  {name}")?;
+            if !aliases.is_empty() {
+                write!(f, " or {}", aliases.join(" or "))?;
+            }
+            write!(f, " ({origin}): {reason}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SelectError {}
