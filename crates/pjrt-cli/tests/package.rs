@@ -303,7 +303,7 @@ fn programs_without_python_find_an_installed_wheel() {
     assert!(candidate.refusals.iter().all(lacks), "{candidate:?}");
     assert_eq!(candidate.names[0].name, "example");
     assert_eq!(candidate.priority, Some(7));
-    assert_eq!(candidate.library.path(), Some(packages.join("pjrt_plugin_example/libexample.so").as_path()));
+    assert_eq!(candidate.location.path(), Some(packages.join("pjrt_plugin_example/libexample.so").as_path()));
     let manifest = candidate.manifest.as_ref().unwrap();
     assert!(manifest.answers_to("other"), "{manifest:?}");
 }

@@ -27,7 +27,7 @@
 //! | [`PluginEntry`] | has a place in a registry and can be selected; not necessarily loaded |
 //! | [`LoadedPlugin`] | its library is loaded and its setup is checked; creates clients |
 //!
-//! In each of them, a [`Location`] says where the library is.
+//! Each of them has the library's [`Location`].
 //!
 //! # Features
 //!

@@ -20,7 +20,7 @@ pub fn names() -> Vec<String> {
 /// 2. a file, if the text is a path with a folder or has the ending of a shared library;
 /// 3. a plugin of that name that is found on this machine.
 ///
-/// Opening a plugin again returns the same plugin. A process with elevated privileges opens only files that nobody but
+/// Opening a plugin again returns the same plugin. A process with elevated privileges opens only files that only
 /// root can change.
 ///
 /// # Errors

@@ -1,14 +1,15 @@
-//! `dp_discovery`: where plugins are looked for.
+//! `dp_discovery`: the machine on which plugins are looked for.
 
 use std::ffi::c_char;
 
 use crate::discovery::Discovery;
 
 use super::error::{dp_code, dp_error};
-use super::guard::{self, Call, Outcome};
+use super::failure::Outcome;
+use super::guard;
 
-/// Where plugins are looked for: the environment, folders and file system of a machine, by default of this one. It is
-/// data; `dp_registry_new` searches.
+/// The machine on which plugins are looked for: its environment, folders and file system. It is data. `dp_registry_new`
+/// searches.
 pub struct dp_discovery {
     inner: Discovery,
 }
@@ -19,14 +20,16 @@ impl dp_discovery {
     }
 }
 
-/// This process's environment, home folder and file system. The caller frees it with `dp_discovery_free`.
+/// Makes a search of this machine with this process's environment and home folder. The caller frees it with
+/// `dp_discovery_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_discovery_new() -> *mut dp_discovery {
     guard::give(dp_discovery { inner: Discovery::from_environment() })
 }
 
-/// A machine whose file system lies below the folder `root`, with an empty environment and no home folder: for tests,
-/// and for programs that decide themselves what is looked at. Paths that variables or files name are taken as they are.
+/// Makes a search of a machine whose file system is below the folder `root`, with an empty environment and no home folder.
+/// For tests, and for programs that choose themselves what is searched. Paths that variables or files name are used as
+/// they are.
 ///
 /// # Safety
 ///
@@ -37,12 +40,13 @@ pub unsafe extern "C" fn dp_discovery_new_isolated(
     out: *mut *mut dp_discovery,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = |call: &Call| Ok(guard::give(dp_discovery { inner: Discovery::isolated(call.path(root, "root")?) }));
+    // SAFETY: K4 (the string is valid), by this function's contract.
+    let body = || Ok(guard::give(dp_discovery { inner: Discovery::isolated(unsafe { guard::path(root, "root") }?) }));
     // SAFETY: this function's contract.
     unsafe { guard::call("dp_discovery_new_isolated", out, error, body) }
 }
 
-/// Frees it; NULL is nothing.
+/// Frees it. Ignores NULL.
 ///
 /// # Safety
 ///
@@ -58,100 +62,100 @@ pub unsafe extern "C" fn dp_discovery_free(discovery: *mut dp_discovery) {
 /// K1 to K4.
 unsafe fn change(
     function: &'static str,
-    discovery: *mut dp_discovery,
+    discovery: Option<&mut dp_discovery>,
     error: *mut *mut dp_error,
-    change: impl FnOnce(&Call, Discovery) -> Outcome<Discovery>,
+    change: impl FnOnce(Discovery) -> Outcome<Discovery>,
 ) -> dp_code {
-    let body = |call: &Call| {
-        let discovery = call.object_mut(discovery, "discovery")?;
-        discovery.inner = change(call, discovery.inner.clone())?;
+    let body = || {
+        let discovery = guard::required(discovery, "discovery")?;
+        discovery.inner = change(discovery.inner.clone())?;
         Ok(())
     };
     // SAFETY: this function's contract.
     unsafe { guard::run(function, error, body) }
 }
 
-/// Sets one variable of the environment that discovery sees; the process's own stays as it is.
+/// Sets one variable of the environment that the search reads. The process's own environment does not change.
 ///
 /// # Safety
 ///
 /// K1 to K4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_set_variable(
-    discovery: *mut dp_discovery,
+    discovery: Option<&mut dp_discovery>,
     name: *const c_char,
     value: *const c_char,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let set = |call: &Call, discovery: Discovery| {
-        Ok(discovery.variable(call.some_text(name, "name")?, call.text(value, "value")?))
+    let set = |discovery: Discovery| {
+        // SAFETY: K4 (the string is valid), by this function's contract.
+        Ok(discovery.variable(unsafe { guard::some_text(name, "name") }?, unsafe { guard::text(value, "value") }?))
     };
     // SAFETY: this function's contract.
     unsafe { change("dp_discovery_set_variable", discovery, error, set) }
 }
 
-/// Sets the home folder, below which `~/.config`, `~/.local` and the like are looked up.
+/// Sets the home folder, with `.config`, `.local` and similar folders.
 ///
 /// # Safety
 ///
 /// K1 to K4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_set_home(
-    discovery: *mut dp_discovery,
+    discovery: Option<&mut dp_discovery>,
     home: *const c_char,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let set = |call: &Call, discovery: Discovery| Ok(discovery.home(call.path(home, "home")?));
+    // SAFETY: K4 (the string is valid), by this function's contract.
+    let set = |discovery: Discovery| Ok(discovery.home(unsafe { guard::path(home, "home") }?));
     // SAFETY: this function's contract.
     unsafe { change("dp_discovery_set_home", discovery, error, set) }
 }
 
-/// Whether Python environments are read, as files; they are unless this says otherwise.
+/// Sets whether Python environments are read, as files. On by default.
 ///
 /// # Safety
 ///
 /// K1 to K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_set_python(
-    discovery: *mut dp_discovery,
+    discovery: Option<&mut dp_discovery>,
     read: bool,
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { change("dp_discovery_set_python", discovery, error, |_, discovery| Ok(discovery.python(read))) }
+    unsafe { change("dp_discovery_set_python", discovery, error, |discovery| Ok(discovery.python(read))) }
 }
 
-/// Whether conventional folders and file names are searched; they are unless this says otherwise.
+/// Sets whether conventional folders and file names are searched. On by default.
 ///
 /// # Safety
 ///
 /// K1 to K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_set_conventional(
-    discovery: *mut dp_discovery,
+    discovery: Option<&mut dp_discovery>,
     search: bool,
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe {
-        change("dp_discovery_set_conventional", discovery, error, |_, discovery| Ok(discovery.conventional(search)))
-    }
+    unsafe { change("dp_discovery_set_conventional", discovery, error, |discovery| Ok(discovery.conventional(search))) }
 }
 
-/// Whether the content of every library is compared with the sha256 of its manifest, which reads whole files; not unless
-/// this says so.
+/// Sets whether the content of every library is compared with the sha256 in its manifest, which reads whole files. Off by
+/// default.
 ///
 /// # Safety
 ///
 /// K1 to K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_set_verify_sha256(
-    discovery: *mut dp_discovery,
+    discovery: Option<&mut dp_discovery>,
     verify: bool,
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
     unsafe {
-        change("dp_discovery_set_verify_sha256", discovery, error, |_, discovery| Ok(discovery.verify_sha256(verify)))
+        change("dp_discovery_set_verify_sha256", discovery, error, |discovery| Ok(discovery.verify_sha256(verify)))
     }
 }

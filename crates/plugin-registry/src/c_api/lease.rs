@@ -1,12 +1,12 @@
-//! `dp_lease`: the right to have a client.
+//! `dp_lease`: the right to create a client.
 
 use crate::ClientLease;
 
 use super::guard;
 
-/// The right to have a client of a plugin, held by a framework that creates clients through `PJRT_Api` itself: acquire
-/// it before `PJRT_Client_Create`, free it after `PJRT_Client_Destroy`. While it lives the plugin is not shut down, and
-/// devices that bear one client are refused to others.
+/// The right to create a client of a plugin, for a framework that creates clients through `PJRT_Api` itself. Acquire it
+/// before `PJRT_Client_Create`, and free it after `PJRT_Client_Destroy`. While it lives, the plugin is not shut down. If
+/// the devices support only one client, others are refused.
 pub struct dp_lease {
     _lease: ClientLease,
 }
@@ -17,7 +17,7 @@ impl dp_lease {
     }
 }
 
-/// Gives the right back; NULL is nothing.
+/// Releases the lease. Ignores NULL.
 ///
 /// # Safety
 ///

@@ -1,11 +1,13 @@
 //! The registry for C and C++: the functions of `include/device_plugin.h`, which cbindgen writes from this folder.
 //!
-//! One file for each noun. Every function is one use of the choke point in `guard`; the contracts K1 to K7 of
-//! [`pjrt::contracts`] are what its callers promise. Names are those of C.
+//! One file for each type of object. Every function goes through the choke point in `guard`. Its callers promise the
+//! contracts K1 to K7 of `docs/safety.md`. The names are those of C.
 #![allow(non_camel_case_types, reason = "these are C names")]
 
 mod discovery;
 mod error;
+mod error_functions;
+mod failure;
 mod guard;
 mod lease;
 mod options;
@@ -21,6 +23,7 @@ mod version;
 
 pub use discovery::*;
 pub use error::*;
+pub use error_functions::*;
 pub use lease::*;
 pub use options::*;
 pub use plan::*;

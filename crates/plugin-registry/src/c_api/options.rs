@@ -6,13 +6,14 @@ use std::ptr::null;
 use pjrt::{ErrorCode, NamedValue, Value};
 
 use super::error::{dp_code, dp_error};
-use super::guard::{self, Call, Failure, Outcome};
+use super::failure::{Failure, Outcome};
+use super::guard;
 use super::sized::StructSize;
 use device_plugin::describe::capabilities::dp_string;
 
 use super::text::{NO_TEXT, Text};
 
-/// Type of an option's value; the numbers are those of `PJRT_NamedValue_Type`.
+/// The type of an option's value. The numbers are those of `PJRT_NamedValue_Type`.
 pub type dp_value_type = u32;
 
 /// UTF-8 text.
@@ -26,8 +27,8 @@ pub const DP_VALUE_FLOAT: dp_value_type = 3;
 /// A boolean.
 pub const DP_VALUE_BOOL: dp_value_type = 4;
 
-/// Names and typed values, in order, each name once: what a framework gives for a client, and what a plugin's schema
-/// makes of it (`dp_plugin_client_options`), which then fits `PJRT_NamedValue`.
+/// Names and typed values in order, each name once. A framework fills them for a client. `dp_plugin_client_options`
+/// converts them by the plugin's schema to the values for `PJRT_NamedValue`.
 #[derive(Default)]
 pub struct dp_options {
     given: Vec<Entry>,
@@ -36,7 +37,7 @@ pub struct dp_options {
 struct Entry {
     named: NamedValue,
     name: Text,
-    /// The value with a NUL byte behind it, where it is text.
+    /// The value with a NUL byte at its end, if it is text.
     string: Option<Text>,
 }
 
@@ -49,7 +50,7 @@ impl dp_options {
         options
     }
 
-    /// The options, for the registry.
+    /// Returns the options as the registry takes them.
     pub(super) fn to_values(&self) -> Vec<NamedValue> {
         self.given.iter().map(|entry| entry.named.clone()).collect()
     }
@@ -98,7 +99,7 @@ impl Entry {
                 option.bool_value = *value;
             }
             other => {
-                let message = format!("C has no name for a value of type {}", other.type_name());
+                let message = format!("the C interface has no constant for values of type {}", other.type_name());
                 return Err(Failure::new(ErrorCode::UNIMPLEMENTED, message));
             }
         }
@@ -106,7 +107,7 @@ impl Entry {
     }
 }
 
-/// One option, as `dp_options_at` tells it. Of the values, only that of `type` is meaningful.
+/// One option, as `dp_options_at` returns it. Only the value for its `type` is meaningful.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dp_option {
@@ -114,7 +115,7 @@ pub struct dp_option {
     pub struct_size: usize,
     /// The name.
     pub name: dp_string,
-    /// Which of the values it has.
+    /// The type of its value.
     pub r#type: dp_value_type,
     /// `DP_VALUE_BOOL`.
     pub bool_value: bool,
@@ -124,25 +125,25 @@ pub struct dp_option {
     pub int64_value: i64,
     /// `DP_VALUE_STRING`.
     pub string_value: dp_string,
-    /// `DP_VALUE_INT64_LIST`: the first of the integers, or NULL where there are none.
+    /// `DP_VALUE_INT64_LIST`: the first of the integers, or NULL if the list is empty.
     pub int64_list: *const i64,
-    /// `DP_VALUE_INT64_LIST`: how many there are.
+    /// `DP_VALUE_INT64_LIST`: the number of integers.
     pub int64_list_size: usize,
 }
 
-// SAFETY: it is repr(C) and begins with `struct_size`. It is written only, never read from C.
+// SAFETY: it is repr(C) and begins with `struct_size`. It is written, and never read from C.
 unsafe impl StructSize for dp_option {
     const FIRST_SIZE: usize = size_of::<Self>();
     const NAME: &'static str = "dp_option";
 }
 
-/// No options. The caller frees them with `dp_options_free`.
+/// Makes an empty set of options. The caller frees it with `dp_options_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_options_new() -> *mut dp_options {
     guard::give(dp_options::default())
 }
 
-/// Frees options; NULL is nothing.
+/// Frees options. Ignores NULL.
 ///
 /// # Safety
 ///
@@ -158,34 +159,36 @@ pub unsafe extern "C" fn dp_options_free(options: *mut dp_options) {
 /// K1 to K4.
 unsafe fn set(
     function: &'static str,
-    options: *mut dp_options,
+    options: Option<&mut dp_options>,
     name: *const c_char,
     error: *mut *mut dp_error,
-    value: impl FnOnce(&Call) -> Outcome<Value>,
+    value: impl FnOnce() -> Outcome<Value>,
 ) -> dp_code {
-    let body = |call: &Call| {
-        let name = call.some_text(name, "name")?;
-        let value = value(call)?;
-        call.object_mut(options, "options")?.set(name, value);
+    let body = || {
+        // SAFETY: K4 (the string is valid), by this function's contract.
+        let name = unsafe { guard::some_text(name, "name") }?;
+        let value = value()?;
+        guard::required(options, "options")?.set(name, value);
         Ok(())
     };
     // SAFETY: this function's contract.
     unsafe { guard::run(function, error, body) }
 }
 
-/// Sets an option to text. Plugins' schemas also take text for the other types, as in `"0.5"`, `"true"` and `"0,1"`.
+/// Sets an option to text. Plugins' schemas also accept text for the other types, such as `"0.5"`, `"true"` and `"0,1"`.
 ///
 /// # Safety
 ///
 /// K1 to K4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_set_string(
-    options: *mut dp_options,
+    options: Option<&mut dp_options>,
     name: *const c_char,
     value: *const c_char,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let read = |call: &Call| Ok(Value::String(call.text(value, "value")?.to_owned()));
+    // SAFETY: K4 (the string is valid), by this function's contract.
+    let read = || Ok(Value::String(unsafe { guard::text(value, "value") }?.to_owned()));
     // SAFETY: this function's contract.
     unsafe { set("dp_options_set_string", options, name, error, read) }
 }
@@ -197,29 +200,30 @@ pub unsafe extern "C" fn dp_options_set_string(
 /// K1 to K4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_set_int64(
-    options: *mut dp_options,
+    options: Option<&mut dp_options>,
     name: *const c_char,
     value: i64,
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { set("dp_options_set_int64", options, name, error, |_| Ok(Value::Int64(value))) }
+    unsafe { set("dp_options_set_int64", options, name, error, || Ok(Value::Int64(value))) }
 }
 
-/// Sets an option to a list of `len` integers; `values` may be NULL where `len` is 0.
+/// Sets an option to a list of `len` integers. `values` may be NULL if `len` is 0.
 ///
 /// # Safety
 ///
 /// K1 to K4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_set_int64_list(
-    options: *mut dp_options,
+    options: Option<&mut dp_options>,
     name: *const c_char,
     values: *const i64,
     len: usize,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let read = |call: &Call| Ok(Value::Int64List(call.array(values, len, "values")?.to_vec()));
+    // SAFETY: K4 (the array is valid), by this function's contract.
+    let read = || Ok(Value::Int64List(unsafe { guard::array(values, len, "values") }?.to_vec()));
     // SAFETY: this function's contract.
     unsafe { set("dp_options_set_int64_list", options, name, error, read) }
 }
@@ -231,13 +235,13 @@ pub unsafe extern "C" fn dp_options_set_int64_list(
 /// K1 to K4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_set_float(
-    options: *mut dp_options,
+    options: Option<&mut dp_options>,
     name: *const c_char,
     value: f32,
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { set("dp_options_set_float", options, name, error, |_| Ok(Value::Float(value))) }
+    unsafe { set("dp_options_set_float", options, name, error, || Ok(Value::Float(value))) }
 }
 
 /// Sets an option to a boolean.
@@ -247,42 +251,42 @@ pub unsafe extern "C" fn dp_options_set_float(
 /// K1 to K4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_set_bool(
-    options: *mut dp_options,
+    options: Option<&mut dp_options>,
     name: *const c_char,
     value: bool,
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { set("dp_options_set_bool", options, name, error, |_| Ok(Value::Bool(value))) }
+    unsafe { set("dp_options_set_bool", options, name, error, || Ok(Value::Bool(value))) }
 }
 
-/// How many options there are; 0 for NULL.
+/// Returns the number of options, or 0 for NULL.
 ///
 /// # Safety
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_options_count(options: *const dp_options) -> usize {
-    // SAFETY: this function's contract.
-    unsafe { guard::get(0, |call| Ok(call.object(options, "options")?.given.len())) }
+pub unsafe extern "C" fn dp_options_count(options: Option<&dp_options>) -> usize {
+    guard::get(0, || Ok(guard::required(options, "options")?.given.len()))
 }
 
-/// Fills `out` with the option at `index`, counted from 0. What it points to belongs to the options, until they are
-/// changed or freed.
+/// Fills `out` with the option at `index`, counted from 0. The memory that it points to belongs to the options, and is
+/// valid until they are changed or freed.
 ///
 /// # Safety
 ///
 /// K1, K2 and K5.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_at(
-    options: *const dp_options,
+    options: Option<&dp_options>,
     index: usize,
     out: *mut dp_option,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = |call: &Call| {
-        let entry = guard::at(&call.object(options, "options")?.given, index)?;
-        call.write(out, "out", &entry.describe()?)
+    let body = || {
+        let entry = guard::at(&guard::required(options, "options")?.given, index)?;
+        // SAFETY: K5 (the struct is as long as it says), by this function's contract.
+        unsafe { guard::write(out, "out", &entry.describe()?) }
     };
     // SAFETY: this function's contract.
     unsafe { guard::run("dp_options_at", error, body) }

@@ -1,4 +1,4 @@
-//! `dp_plan`: what a plugin needs of one process.
+//! `dp_plan`: the environment a plugin needs in one process.
 
 use device_plugin::EnvPlan;
 use device_plugin::describe::capabilities::dp_string;
@@ -8,13 +8,14 @@ use pjrt::ErrorCode;
 use crate::{PluginEntry, Status};
 
 use super::error::{dp_code, dp_error};
-use super::guard::{self, Call, Failure};
+use super::failure::Failure;
+use super::guard;
 use super::options::dp_options;
 use super::sized::StructSize;
 use super::text::{NO_TEXT, Text};
 
-/// What a plugin needs of one process: environment variables, options of the client, a coordinator. It is data; only
-/// `dp_plan_apply` sets anything.
+/// The environment a plugin needs in one process: environment variables, options of the client, a coordinator. It is data.
+/// Only `dp_plan_apply` sets variables.
 pub struct dp_plan {
     plan: EnvPlan,
     entry: PluginEntry,
@@ -68,14 +69,14 @@ impl dp_plan {
     }
 }
 
-/// Carrying out the step changes the variable; without this flag it is kept.
+/// Applying the step changes the variable. Without this flag, the variable has its value already.
 pub const DP_STEP_CHANGES: u32 = 1;
-/// The variable must be set before the plugin is loaded; without this flag, before a client is created.
+/// The variable must be set before the plugin is loaded. Without this flag, before a client is created.
 pub const DP_STEP_BEFORE_LOAD: u32 = 2;
-/// The plugin's value replaces another one; without this flag, a value that is set stays.
+/// The plugin's value replaces another one. Without this flag, a value that is set stays.
 pub const DP_STEP_OVERRIDES: u32 = 4;
 
-/// One variable of a plan, as `dp_plan_at` tells it.
+/// One variable of a plan, as `dp_plan_at` returns it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dp_plan_step {
@@ -83,11 +84,11 @@ pub struct dp_plan_step {
     pub struct_size: usize,
     /// The variable.
     pub variable: dp_string,
-    /// The value the plan wants.
+    /// The value in the plan.
     pub value: dp_string,
-    /// The value it had when the plan was made; absent where it was not set.
+    /// The value it had when the plan was made. Absent if it was not set.
     pub current: dp_string,
-    /// Why.
+    /// Why the plugin needs it.
     pub reason: dp_string,
     /// Some of `DP_STEP_CHANGES`, `DP_STEP_BEFORE_LOAD` and `DP_STEP_OVERRIDES`.
     pub flags: u32,
@@ -95,13 +96,13 @@ pub struct dp_plan_step {
     pub reserved: u32,
 }
 
-// SAFETY: it is repr(C) and begins with `struct_size`; it is written only, never read from C.
+// SAFETY: it is repr(C) and begins with `struct_size`. It is written, and never read from C.
 unsafe impl StructSize for dp_plan_step {
     const FIRST_SIZE: usize = size_of::<Self>();
     const NAME: &'static str = "dp_plan_step";
 }
 
-/// Frees a plan; NULL is nothing.
+/// Frees a plan. Ignores NULL.
 ///
 /// # Safety
 ///
@@ -112,15 +113,14 @@ pub unsafe extern "C" fn dp_plan_free(plan: *mut dp_plan) {
     unsafe { guard::free(plan) }
 }
 
-/// How many variables the plan has, also those that stay as they are; 0 for NULL.
+/// Returns the number of variables in the plan, including those that need no change, or 0 for NULL.
 ///
 /// # Safety
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plan_count(plan: *const dp_plan) -> usize {
-    // SAFETY: this function's contract.
-    unsafe { guard::get(0, |call| Ok(call.object(plan, "plan")?.steps.len())) }
+pub unsafe extern "C" fn dp_plan_count(plan: Option<&dp_plan>) -> usize {
+    guard::get(0, || Ok(guard::required(plan, "plan")?.steps.len()))
 }
 
 /// Fills `out` with the variable at `index`, counted from 0, in the order in which they are set. The text belongs to the
@@ -131,14 +131,14 @@ pub unsafe extern "C" fn dp_plan_count(plan: *const dp_plan) -> usize {
 /// K1, K2 and K5.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_at(
-    plan: *const dp_plan,
+    plan: Option<&dp_plan>,
     index: usize,
     out: *mut dp_plan_step,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = |call: &Call| {
-        let step = guard::at(&call.object(plan, "plan")?.steps, index)?;
-        let told = dp_plan_step {
+    let body = || {
+        let step = guard::at(&guard::required(plan, "plan")?.steps, index)?;
+        let described = dp_plan_step {
             struct_size: size_of::<dp_plan_step>(),
             variable: step.variable.lend(),
             value: step.value.lend(),
@@ -147,79 +147,77 @@ pub unsafe extern "C" fn dp_plan_at(
             flags: step.flags,
             reserved: 0,
         };
-        call.write(out, "out", &told)
+        // SAFETY: K5 (the struct is as long as it says), by this function's contract.
+        unsafe { guard::write(out, "out", &described) }
     };
     // SAFETY: this function's contract.
     unsafe { guard::run("dp_plan_at", error, body) }
 }
 
-/// The options the plan wants for the client, borrowed from the plan. NULL for NULL.
+/// Returns the plan's options for the client, borrowed from the plan. NULL for NULL.
 ///
 /// # Safety
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plan_options(plan: *const dp_plan) -> *const dp_options {
-    let body = |call: &Call| Ok(std::ptr::from_ref(&call.object(plan, "plan")?.options));
-    // SAFETY: this function's contract.
-    unsafe { guard::get(std::ptr::null(), body) }
+pub unsafe extern "C" fn dp_plan_options(plan: Option<&dp_plan>) -> *const dp_options {
+    let body = || Ok(std::ptr::from_ref(&guard::required(plan, "plan")?.options));
+    guard::get(std::ptr::null(), body)
 }
 
-/// Where the coordinator listens, as `host:port`, when clients need one: then they must be given key-value callbacks of
-/// a store that all processes share. Absent where they need none.
+/// Returns the address on which the coordinator listens, as `host:port`. Clients then need key-value callbacks of a store
+/// that all processes share. Absent if clients need no coordinator.
 ///
 /// # Safety
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plan_coordinator(plan: *const dp_plan) -> dp_string {
-    let body = |call: &Call| Ok(call.object(plan, "plan")?.coordinator.as_ref().map_or(NO_TEXT, Text::lend));
-    // SAFETY: this function's contract.
-    unsafe { guard::get(NO_TEXT, body) }
+pub unsafe extern "C" fn dp_plan_coordinator(plan: Option<&dp_plan>) -> dp_string {
+    let body = || Ok(guard::required(plan, "plan")?.coordinator.as_ref().map_or(NO_TEXT, Text::lend));
+    guard::get(NO_TEXT, body)
 }
 
-/// The plan as JSON.
+/// Returns the plan as JSON.
 ///
 /// # Safety
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plan_json(plan: *const dp_plan) -> dp_string {
-    // SAFETY: this function's contract.
-    unsafe { guard::get(NO_TEXT, |call| Ok(call.object(plan, "plan")?.json.lend())) }
+pub unsafe extern "C" fn dp_plan_json(plan: Option<&dp_plan>) -> dp_string {
+    guard::get(NO_TEXT, || Ok(guard::required(plan, "plan")?.json.lend()))
 }
 
-/// The plan as a table for people.
+/// Returns the plan as a table for people.
 ///
 /// # Safety
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plan_to_string(plan: *const dp_plan) -> dp_string {
-    // SAFETY: this function's contract.
-    unsafe { guard::get(NO_TEXT, |call| Ok(call.object(plan, "plan")?.shown.lend())) }
+pub unsafe extern "C" fn dp_plan_to_string(plan: Option<&dp_plan>) -> dp_string {
+    guard::get(NO_TEXT, || Ok(guard::required(plan, "plan")?.shown.lend()))
 }
 
-/// Sets the plan's variables in this process. Call it at the start of the program, before it starts threads: C code
-/// reads variables without a lock, so nothing else may read or set any meanwhile. To start a child process, give it the
-/// variables instead. `DP_FAILED_PRECONDITION` once the plugin is loaded, which is too late.
+/// Sets the plan's variables in this process. Call it at the start of the program, before it starts threads. C code reads
+/// variables without a lock, so no other code may read or set one during the call. For a child process, pass it the
+/// variables instead. `DP_FAILED_PRECONDITION` if the plugin is already loaded.
 ///
 /// # Safety
 ///
 /// K1, K2 and K7.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_plan_apply(plan: *const dp_plan, error: *mut *mut dp_error) -> dp_code {
-    let body = |call: &Call| {
-        let plan = call.object(plan, "plan")?;
+pub unsafe extern "C" fn dp_plan_apply(plan: Option<&dp_plan>, error: *mut *mut dp_error) -> dp_code {
+    let body = || {
+        let plan = guard::required(plan, "plan")?;
         let name = plan.entry.name();
         let refused = |why: &str| Err(Failure::new(ErrorCode::FAILED_PRECONDITION, format!("{name} {why}")));
         match plan.entry.status() {
-            Status::Loaded(_) => return refused("is loaded: its variables must be set before"),
-            Status::Stale => return refused("was switched off, replaced or removed: make a new plan"),
+            Status::Loaded(_) => return refused("is already loaded: set its variables before it is loaded"),
+            Status::Stale => return refused("was disabled, replaced or removed: make a new plan"),
             _ => {}
         }
         for step in plan.plan.changes(Before::Client) {
-            call.set_variable(&step.variable, &step.value);
+            // SAFETY: K7 (no other thread uses the environment), by this function's contract.
+            unsafe { guard::set_variable(&step.variable, &step.value) };
         }
         Ok(())
     };

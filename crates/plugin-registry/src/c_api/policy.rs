@@ -1,25 +1,25 @@
-//! `dp_policy`: which plugin a framework wants.
+//! `dp_policy`: the plugin a framework asks for.
 
 use std::ffi::c_char;
 
 use crate::Policy;
 
 use super::error::{dp_code, dp_error};
-use super::guard::{self, Call};
+use super::guard;
 
-/// Which plugin a framework wants: wishes in order, conditions, and whether the user's environment may say otherwise. A
-/// policy without wishes means any plugin.
+/// The plugin a framework asks for: preferences in order, and whether the user's environment takes precedence. A policy
+/// without preferences selects any plugin.
 #[derive(Default)]
 pub struct dp_policy {
-    /// None for a policy without wishes.
-    wishes: Option<Policy>,
+    /// `None` for a policy without preferences.
+    preferences: Option<Policy>,
     hints: bool,
     experimental: Option<bool>,
 }
 
 impl dp_policy {
     pub(super) fn policy(&self) -> Policy {
-        let mut policy = self.wishes.clone().unwrap_or_else(Policy::any);
+        let mut policy = self.preferences.clone().unwrap_or_else(Policy::any);
         if self.hints {
             policy = policy.or_as_environment_says();
         }
@@ -30,13 +30,13 @@ impl dp_policy {
     }
 }
 
-/// A policy without wishes. The caller frees it with `dp_policy_free`.
+/// Makes a policy without preferences. The caller frees it with `dp_policy_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_policy_new() -> *mut dp_policy {
     guard::give(dp_policy::default())
 }
 
-/// Frees a policy; NULL is nothing.
+/// Frees a policy. Ignores NULL.
 ///
 /// # Safety
 ///
@@ -50,20 +50,21 @@ pub unsafe extern "C" fn dp_policy_free(policy: *mut dp_policy) {
 /// # Safety
 ///
 /// K1 to K4.
-unsafe fn wish(
+unsafe fn add_preference(
     function: &'static str,
-    policy: *mut dp_policy,
+    policy: Option<&mut dp_policy>,
     name: *const c_char,
     error: *mut *mut dp_error,
     first: fn(String) -> Policy,
     next: fn(Policy, String) -> Policy,
 ) -> dp_code {
-    let body = |call: &Call| {
-        let name = call.some_text(name, "name")?.to_owned();
-        let policy = call.object_mut(policy, "policy")?;
-        policy.wishes = Some(match policy.wishes.take() {
+    let body = || {
+        // SAFETY: K4 (the string is valid), by this function's contract.
+        let name = unsafe { guard::some_text(name, "name") }?.to_owned();
+        let policy = guard::required(policy, "policy")?;
+        policy.preferences = Some(match policy.preferences.take() {
             None => first(name),
-            Some(wishes) => next(wishes, name),
+            Some(preferences) => next(preferences, name),
         });
         Ok(())
     };
@@ -71,87 +72,88 @@ unsafe fn wish(
     unsafe { guard::run(function, error, body) }
 }
 
-/// Where no wish before fits: a plugin of that name or kind, such as `gpu`, unless its hardware is seen to be absent.
+/// Adds a plugin of that name or kind, such as `gpu`, unless its hardware is absent, for the case that no earlier preference
+/// fits.
 ///
 /// # Safety
 ///
 /// K1 to K4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_policy_prefer(
-    policy: *mut dp_policy,
+    policy: Option<&mut dp_policy>,
     name: *const c_char,
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { wish("dp_policy_prefer", policy, name, error, Policy::prefer, Policy::or) }
+    unsafe { add_preference("dp_policy_prefer", policy, name, error, Policy::prefer, Policy::or) }
 }
 
-/// Where no wish before fits: exactly that plugin, by its name or another it goes by, whether its hardware is seen or
-/// not.
+/// Adds the plugin with that name, alias or platform name, whether or not its hardware was found, for the case that no
+/// earlier preference fits.
 ///
 /// # Safety
 ///
 /// K1 to K4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_policy_fallback(
-    policy: *mut dp_policy,
+    policy: Option<&mut dp_policy>,
     name: *const c_char,
     error: *mut *mut dp_error,
 ) -> dp_code {
     // SAFETY: this function's contract.
-    unsafe { wish("dp_policy_fallback", policy, name, error, Policy::named, Policy::fallback) }
+    unsafe { add_preference("dp_policy_fallback", policy, name, error, Policy::named, Policy::fallback) }
 }
 
-/// Where no wish before fits: any plugin, the best by its priority, unless its hardware is seen to be absent.
+/// Adds any plugin whose hardware is not absent, by priority, for the case that no earlier preference fits.
 ///
 /// # Safety
 ///
 /// K1 to K3.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_policy_any(policy: *mut dp_policy, error: *mut *mut dp_error) -> dp_code {
-    let body = |call: &Call| {
-        let policy = call.object_mut(policy, "policy")?;
-        policy.wishes = Some(policy.wishes.take().map_or_else(Policy::any, Policy::or_any));
+pub unsafe extern "C" fn dp_policy_any(policy: Option<&mut dp_policy>, error: *mut *mut dp_error) -> dp_code {
+    let body = || {
+        let policy = guard::required(policy, "policy")?;
+        policy.preferences = Some(policy.preferences.take().map_or_else(Policy::any, Policy::or_any));
         Ok(())
     };
     // SAFETY: this function's contract.
     unsafe { guard::run("dp_policy_any", error, body) }
 }
 
-/// Whether `PJRT_DEVICE` and `JAX_PLATFORMS` decide where the user set them: then only the plugins named there are
-/// considered. They do not, unless this says so.
+/// Sets whether `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. Only the plugins they name are then
+/// considered. Off by default.
 ///
 /// # Safety
 ///
 /// K1 to K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_policy_set_environment(
-    policy: *mut dp_policy,
+    policy: Option<&mut dp_policy>,
     decides: bool,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = |call: &Call| {
-        call.object_mut(policy, "policy")?.hints = decides;
+    let body = || {
+        guard::required(policy, "policy")?.hints = decides;
         Ok(())
     };
     // SAFETY: this function's contract.
     unsafe { guard::run("dp_policy_set_environment", error, body) }
 }
 
-/// Whether plugins whose makers call them experimental are considered. Where this is not called they are, after all
-/// others; with `true` they rank like others, with `false` only a name brings them in.
+/// Sets whether experimental plugins are considered. By default they rank after all others. With `true` they rank like
+/// others. With `false` only a preference by name selects them.
 ///
 /// # Safety
 ///
 /// K1 to K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_policy_set_experimental(
-    policy: *mut dp_policy,
+    policy: Option<&mut dp_policy>,
     considered: bool,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = |call: &Call| {
-        call.object_mut(policy, "policy")?.experimental = Some(considered);
+    let body = || {
+        guard::required(policy, "policy")?.experimental = Some(considered);
         Ok(())
     };
     // SAFETY: this function's contract.

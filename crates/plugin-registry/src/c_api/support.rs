@@ -8,11 +8,11 @@ use device_plugin::support::Support;
 use device_plugin::{Bytes, Program};
 
 use super::error::{dp_code, dp_error};
-use super::guard::{self, Call};
+use super::guard;
 use super::plugin::dp_plugin;
 use super::text::{NO_TEXT, Text};
 
-/// Whether a plugin's devices can run a program, and the reasons where they cannot, or where nobody can tell.
+/// Whether a plugin's devices can run a program, with the reasons for an answer other than yes.
 pub struct dp_support {
     answer: u32,
     reasons: Vec<Text>,
@@ -21,11 +21,11 @@ pub struct dp_support {
 
 /// There is no answer: the argument was NULL.
 pub const DP_SUPPORT_NONE: u32 = 0;
-/// The devices can run the program, as far as the effort went.
+/// The check found no obstacle: the devices can run the program.
 pub const DP_SUPPORT_YES: u32 = 1;
 /// They cannot.
 pub const DP_SUPPORT_NO: u32 = 2;
-/// Nobody can tell without more effort.
+/// A check with more effort is needed.
 pub const DP_SUPPORT_MAYBE: u32 = 3;
 
 impl dp_support {
@@ -43,16 +43,16 @@ impl dp_support {
     }
 }
 
-/// Asks whether the plugin's devices can run a program. Nothing is loaded and no client is made: the plugin answers
-/// where its code is at hand, else the table in its manifest does. `format` is that of `PJRT_Program`, such as `mlir`;
-/// `code` are its `code_size` bytes. `effort` is one of `DP_EFFORT_*`.
+/// Returns whether the plugin's devices can run a program, without loading the plugin and without a client. A plugin that is
+/// linked into the program answers itself. For any other, the table in its manifest answers. `format` is that of
+/// `PJRT_Program`, such as `mlir`. `code` are its `code_size` bytes. `effort` is one of `DP_EFFORT_*`.
 ///
 /// # Safety
 ///
 /// K1, K2 and K4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_supports(
-    plugin: *const dp_plugin,
+    plugin: Option<&dp_plugin>,
     format: *const c_char,
     code: *const c_void,
     code_size: usize,
@@ -60,10 +60,12 @@ pub unsafe extern "C" fn dp_plugin_supports(
     out: *mut *mut dp_support,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = |call: &Call| {
-        let plugin = call.object(plugin, "plugin")?;
-        let format = call.some_text(format, "format")?.to_owned();
-        let code = call.array(code.cast::<u8>(), code_size, "code")?;
+    let body = || {
+        let plugin = guard::required(plugin, "plugin")?;
+        // SAFETY: K4 (the string is valid), by this function's contract.
+        let format = unsafe { guard::some_text(format, "format") }?.to_owned();
+        // SAFETY: K4 (the array is valid), by this function's contract.
+        let code = unsafe { guard::array(code.cast::<u8>(), code_size, "code") }?;
         let program = Program { format, code: Bytes::copy_from_slice(code) };
         Ok(guard::give(dp_support::new(&plugin.entry.supports(&program, effort_of(effort)?)?)))
     };
@@ -82,47 +84,43 @@ pub unsafe extern "C" fn dp_support_free(support: *mut dp_support) {
     unsafe { guard::free(support) }
 }
 
-/// The answer: one of `DP_SUPPORT_*`.
+/// Returns the answer: one of `DP_SUPPORT_*`.
 ///
 /// # Safety
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_support_answer(support: *const dp_support) -> u32 {
-    // SAFETY: this function's contract.
-    unsafe { guard::get(DP_SUPPORT_NONE, |call| Ok(call.object(support, "support")?.answer)) }
+pub unsafe extern "C" fn dp_support_answer(support: Option<&dp_support>) -> u32 {
+    guard::get(DP_SUPPORT_NONE, || Ok(guard::required(support, "support")?.answer))
 }
 
-/// Number of reasons.
+/// Returns the number of reasons.
 ///
 /// # Safety
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_support_reason_count(support: *const dp_support) -> usize {
-    // SAFETY: this function's contract.
-    unsafe { guard::get(0, |call| Ok(call.object(support, "support")?.reasons.len())) }
+pub unsafe extern "C" fn dp_support_reason_count(support: Option<&dp_support>) -> usize {
+    guard::get(0, || Ok(guard::required(support, "support")?.reasons.len()))
 }
 
-/// A reason for people: the operation, what is wrong, and where it is. Absent beyond the last one.
+/// Returns a reason for people: the operation, the problem, and the place in the source. Absent beyond the last one.
 ///
 /// # Safety
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_support_reason_at(support: *const dp_support, index: usize) -> dp_string {
-    let body = |call: &Call| Ok(call.object(support, "support")?.reasons.get(index).map_or(NO_TEXT, Text::lend));
-    // SAFETY: this function's contract.
-    unsafe { guard::get(NO_TEXT, body) }
+pub unsafe extern "C" fn dp_support_reason_at(support: Option<&dp_support>, index: usize) -> dp_string {
+    let body = || Ok(guard::required(support, "support")?.reasons.get(index).map_or(NO_TEXT, Text::lend));
+    guard::get(NO_TEXT, body)
 }
 
-/// The answer as JSON: `{"answer": "no", "reasons": [{"operation": …, "type": …, "location": …, "message": …}]}`.
+/// Returns the answer as JSON: `{"answer": "no", "reasons": [{"operation": …, "type": …, "location": …, "message": …}]}`.
 ///
 /// # Safety
 ///
 /// K2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_support_json(support: *const dp_support) -> dp_string {
-    // SAFETY: this function's contract.
-    unsafe { guard::get(NO_TEXT, |call| Ok(call.object(support, "support")?.json.lend())) }
+pub unsafe extern "C" fn dp_support_json(support: Option<&dp_support>) -> dp_string {
+    guard::get(NO_TEXT, || Ok(guard::required(support, "support")?.json.lend()))
 }

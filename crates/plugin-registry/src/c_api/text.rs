@@ -1,4 +1,4 @@
-//! Text that this library lends.
+//! Text that this library lends to its callers.
 
 use std::ptr::null;
 
@@ -7,7 +7,7 @@ use device_plugin::describe::capabilities::dp_string;
 /// Absent text.
 pub(super) const NO_TEXT: dp_string = dp_string { data: null(), size: 0 };
 
-/// Owned text with a NUL byte behind it.
+/// Owned text that ends in a NUL byte.
 pub(super) struct Text(Box<[u8]>);
 
 impl Text {
@@ -19,7 +19,7 @@ impl Text {
         Self(bytes.into_boxed_slice())
     }
 
-    /// The text, borrowed from its owner.
+    /// Returns the text, borrowed from its owner.
     pub(super) fn lend(&self) -> dp_string {
         dp_string { data: self.0.as_ptr().cast(), size: self.0.len() - 1 }
     }

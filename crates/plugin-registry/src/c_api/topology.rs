@@ -1,4 +1,4 @@
-//! `dp_topology`: the place of a process among those that run one program together.
+//! `dp_topology`: the position of a process among those that run one program together.
 
 use std::ptr::NonNull;
 
@@ -6,22 +6,22 @@ use device_plugin::describe::descriptor::{CTopology, dp_topology};
 use device_plugin::{Environment, ProcessTopology};
 
 use super::error::{dp_code, dp_error};
-use super::guard::{self, Call, Outcome};
+use super::guard;
 
-/// A topology for C and what it points to. A pointer to its first field is one to it.
+/// A topology for C and the memory that it points to. C has a pointer to the first field.
 #[repr(C)]
-struct Found {
+struct OwnedTopology {
     raw: dp_topology,
-    /// The text that `raw` points to; none only while it is dropped.
+    /// The text that `raw` points to. `None` only while it is dropped.
     text: Option<CTopology<'static>>,
-    /// What `text` borrows. It came from a `Box`.
+    /// The topology that `text` borrows. It came from a `Box`.
     topology: NonNull<ProcessTopology>,
 }
 
-impl Found {
+impl OwnedTopology {
     fn new(topology: ProcessTopology) -> Self {
         let topology = NonNull::from(Box::leak(Box::new(topology)));
-        // SAFETY: the box is freed in `drop` only, after `text`.
+        // SAFETY: the box is freed in `drop`, after `text`.
         let text = CTopology::new(unsafe { topology.as_ref() });
         // SAFETY: `text` is alive.
         let raw = unsafe { text.as_ptr().read() };
@@ -29,49 +29,39 @@ impl Found {
     }
 }
 
-impl Drop for Found {
+impl Drop for OwnedTopology {
     fn drop(&mut self) {
         self.text = None;
-        // SAFETY: it came from a box, and the only one to borrow it is gone.
+        // SAFETY: it came from a box, and `text`, which borrowed it, was dropped.
         drop(unsafe { Box::from_raw(self.topology.as_ptr()) });
     }
 }
 
-/// Finds the place of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes, TPU and
-/// Neuron environments set; a process alone where there are none. `DP_INVALID_ARGUMENT` names variables that contradict
-/// each other. The caller frees it with `dp_topology_free`; a struct that the caller filled in is not freed.
+/// Detects the position of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes, TPU and
+/// Neuron environments set. Without such variables, it is a process on its own. `DP_INVALID_ARGUMENT` names variables that
+/// contradict each other. The caller frees the result with `dp_topology_free`. A struct that the caller filled in is not
+/// freed.
 ///
 /// # Safety
 ///
 /// K1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_topology_detect(out: *mut *mut dp_topology, error: *mut *mut dp_error) -> dp_code {
-    let body = |_: &Call| {
+    let body = || {
         let found = ProcessTopology::detect(&Environment::of_this_process())?;
-        Ok(guard::give(Found::new(found)).cast::<dp_topology>())
+        Ok(guard::give(OwnedTopology::new(found)).cast::<dp_topology>())
     };
     // SAFETY: this function's contract.
     unsafe { guard::call("dp_topology_detect", out, error, body) }
 }
 
-/// Frees what `dp_topology_detect` gave; NULL is nothing.
+/// Frees a topology of `dp_topology_detect`. Ignores NULL.
 ///
 /// # Safety
 ///
 /// K2 and K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_topology_free(topology: *mut dp_topology) {
-    // SAFETY: this function's contract: `dp_topology_detect` gave it, so it is the first field of a `Found`.
-    unsafe { guard::free(topology.cast::<Found>()) }
-}
-
-impl Call {
-    /// A topology of the caller's, or none where the pointer is null.
-    pub(super) fn topology(&self, topology: *const dp_topology) -> Outcome<Option<ProcessTopology>> {
-        if topology.is_null() {
-            return Ok(None);
-        }
-        // SAFETY: K5, as promised to whoever made this `Call`: it keeps D1 and D2.
-        Ok(Some(unsafe { ProcessTopology::from_raw(topology) }?))
-    }
+    // SAFETY: this function's contract: `dp_topology_detect` gave it, so it is the first field of an `OwnedTopology`.
+    unsafe { guard::free(topology.cast::<OwnedTopology>()) }
 }

@@ -2,16 +2,16 @@
 
 use device_plugin::describe::capabilities::dp_string;
 
-/// Version of this header's binary interface. A library of a larger number still has everything of a smaller one.
+/// Version of this header's binary interface. A library with a larger number has everything of a smaller one.
 pub const DP_ABI_VERSION: u32 = 1;
 
-/// `DP_ABI_VERSION` of the library in use, to compare with that of the header.
+/// Returns `DP_ABI_VERSION` of the library in use, to compare with that of the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_abi_version() -> u32 {
     DP_ABI_VERSION
 }
 
-/// Version of the library in use, such as `0.1.0`. Lives as long as the process.
+/// Returns the version of the library in use, such as `0.1.0`. Valid until the process ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_version() -> dp_string {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");

@@ -132,7 +132,7 @@ impl Candidate {
         self.names.sort_by_key(|name| name.origin);
     }
 
-    /// Whether it can be loaded, as far as its file shows.
+    /// Whether discovery found no reason against loading it.
     pub fn is_usable(&self) -> bool {
         self.refusals.is_empty()
     }

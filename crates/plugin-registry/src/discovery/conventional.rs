@@ -12,11 +12,11 @@ use crate::location::Location;
 const OWN: &[&str] = &[".local/lib/gomlx/pjrt", ".local/lib/pjrt", "lib"];
 /// Folders of the machine.
 const SHARED: &[&str] = &["/usr/local/lib/gomlx/pjrt", "/usr/local/lib/pjrt", "/usr/lib/pjrt"];
-/// Libraries that PyTorch/XLA loads by a bare name, and the plugins they are.
+/// Libraries that PyTorch/XLA loads by a bare name, with the names of their plugins.
 const BARE: &[(&str, &str)] = &[("libtpu.so", "tpu"), ("libxpu.so", "xpu"), ("libneuronpjrt.so", "neuron")];
 
 impl Collector<'_> {
-    /// Searches every conventional folder, then the library search for the bare names.
+    /// Searches the conventional folders, then the dynamic loader's search for the bare names.
     pub(super) fn conventional(&mut self) {
         let discovery = self.discovery;
         let own = discovery.trusted_home().map(|home| OWN.iter().map(|folder| home.join(folder)));
@@ -49,7 +49,7 @@ impl Collector<'_> {
         }
     }
 
-    /// The manifests and the conventionally named libraries of a folder.
+    /// Adds the manifests and the conventionally named libraries of a folder.
     pub(super) fn conventional_folder(&mut self, source: SourceKind, path: &Path, variable: Option<&str>) {
         let is_manifest = |name: &str| {
             name == device_plugin::manifest::FILE_NAME || (name.starts_with("pjrt-plugin-") && name.ends_with(".json"))
@@ -62,7 +62,7 @@ impl Collector<'_> {
         }
         for file in files {
             let name = folder::name(&file);
-            // A broken link is a plugin that was installed once; a folder of that name is something else.
+            // A broken link may be a plugin that was removed. A folder of that name is not a plugin.
             if is_manifest(name) || file.is_dir() {
                 continue;
             }

@@ -1,20 +1,20 @@
-//! Whether two paths are one file.
+//! The identity of files.
 
 use std::path::{Path, PathBuf};
 
-/// What two paths of one file have in common: symbolic and hard links do not matter.
+/// The identity of a file. All paths of a file, including symbolic and hard links, have the same one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum FileId {
     /// Device and inode.
     #[cfg(unix)]
     Inode(u64, u64),
-    /// Path without symbolic links, where there are no inodes.
-    #[cfg_attr(unix, allow(dead_code, reason = "the other systems' way"))]
+    /// Path without symbolic links, on systems without inodes.
+    #[cfg_attr(unix, allow(dead_code, reason = "for systems without inodes"))]
     Path(PathBuf),
 }
 
 impl FileId {
-    /// The identity of an existing file.
+    /// Returns the identity of an existing file.
     pub(super) fn of(path: &Path) -> Option<Self> {
         #[cfg(unix)]
         {

@@ -1,11 +1,11 @@
-//! The files of a folder in a fixed order, and what their names say.
+//! The files of a folder in a fixed order, and the naming conventions of libraries.
 
 use std::fs::{self, File};
 use std::io::{Error, Read};
 use std::path::{Path, PathBuf};
 
-/// Everything in a folder, sorted by name: the order of the file system is arbitrary. Nothing for a folder that cannot
-/// be read.
+/// Returns everything in a folder, sorted by name, because the file system's order is arbitrary. Empty for a folder that
+/// cannot be read.
 pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
@@ -13,7 +13,8 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The files of a folder whose names are wanted, sorted. Large folders make it worth asking before paths are built.
+/// Returns the files of a folder whose names are wanted, sorted. Checks names before it builds paths, because folders may be
+/// large.
 pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let wanted = entries.filter(|entry| entry.file_name().to_str().is_some_and(&wanted));
@@ -22,20 +23,20 @@ pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<P
     files
 }
 
-/// Opens a file. Only regular files are opened: a pipe would block, and a device may never end.
+/// Opens a regular file. Refuses other files: a pipe would block, and a device may never end.
 pub(super) fn open(path: &Path) -> std::io::Result<File> {
     let plain = |metadata: fs::Metadata| if metadata.is_file() { Ok(()) } else { Err(Error::other("not a file")) };
     plain(fs::metadata(path)?)?;
     let file = File::open(path)?;
-    // It may have been replaced meanwhile.
+    // Another process may have replaced it between the two calls.
     plain(file.metadata()?)?;
     Ok(file)
 }
 
-/// The content of a small file.
+/// Reads a small file.
 pub(super) fn read(path: &Path, largest: u64) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    // Some files are longer than they say.
+    // The size in the metadata of some files is too small.
     open(path)?.take(largest.saturating_add(1)).read_to_end(&mut content)?;
     if u64::try_from(content.len()).is_ok_and(|length| length <= largest) {
         return Ok(content);
@@ -43,7 +44,7 @@ pub(super) fn read(path: &Path, largest: u64) -> std::io::Result<Vec<u8>> {
     Err(Error::other(format!("larger than {largest} bytes")))
 }
 
-/// The text of a small file; bytes that are no UTF-8 become replacement characters.
+/// Reads the text of a small file. Bytes that are not UTF-8 become replacement characters.
 pub(super) fn read_text(path: &Path, largest: u64) -> Option<String> {
     read(path, largest).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -51,12 +52,12 @@ pub(super) fn read_text(path: &Path, largest: u64) -> Option<String> {
 /// Largest manifest, configuration or list that is read, in bytes.
 pub(super) const LARGEST_SETTINGS: u64 = 1 << 20;
 
-/// Name of a file, where it is text.
+/// Returns the name of a file, or an empty text if the name is not UTF-8.
 pub(super) fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// Name of a library without its ending (`.so`, `.so.1`, `.dylib`, `.dll`); `None` for a file named otherwise.
+/// Returns the name of a library without its ending (`.so`, `.so.1`, `.dylib`, `.dll`), or `None` for another file.
 fn library_stem(name: &str) -> Option<&str> {
     // A version is digits and dots after `.so`.
     let versioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -91,8 +92,8 @@ pub(super) fn is_plugin_name(name: &str) -> bool {
         || (stem.starts_with("lib") && stem.contains("pjrt"))
 }
 
-/// A plugin's name guessed from its file: what a conventional name frames, or what is left when the words that say "PJRT
-/// plugin" are taken away.
+/// Guesses a plugin's name from its file: the variable part of a conventional name, or the words other than those for "PJRT
+/// plugin".
 pub(super) fn guess_name(name: &str) -> String {
     let whole = library_stem(name).unwrap_or(name).to_lowercase();
     for (start, end) in [("pjrt_c_api_", "_plugin"), ("pjrt-plugin-", ""), ("pjrt_plugin_", "")] {

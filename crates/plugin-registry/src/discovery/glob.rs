@@ -1,11 +1,11 @@
 //! Patterns with `*` and `?`, as the select and disable variables use them.
 
-/// Whether the whole text matches the pattern, regardless of case: `*` stands for any characters, `?` for one.
+/// Whether the whole text matches the pattern, in any case. `*` matches any characters, and `?` matches one.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();
     let (pattern, text) = (lower(pattern), lower(text));
     let (mut p, mut t) = (0, 0);
-    // The last star seen, and how much of the text it has swallowed.
+    // The last star, and the end of the text that it matches.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {

@@ -13,10 +13,10 @@ use super::folder;
 use super::provenance::{Place, Provenance, SourceKind};
 use super::refusal::Refusal;
 
-/// What parts a name from a path.
+/// The separator between a name and a path.
 const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 
-/// What a configuration file says.
+/// The contents of a configuration file.
 #[derive(Debug, Default, PartialEq)]
 struct Config {
     library: PathBuf,
@@ -25,7 +25,7 @@ struct Config {
 }
 
 impl Collector<'_> {
-    /// Adds a candidate for every item.
+    /// Adds a candidate for each item.
     pub(super) fn names_and_paths(&mut self, variable: &str, value: &str) {
         let items: Vec<&str> = value.split(',').collect();
         for (index, item) in items.iter().enumerate() {
@@ -73,7 +73,7 @@ impl Collector<'_> {
     }
 }
 
-/// Name and path of an item.
+/// Splits an item into name and path.
 fn split(item: &str) -> Result<(&str, &str), String> {
     let parts: Vec<&str> = item.split(SEPARATOR).collect();
     match parts[..] {
@@ -81,9 +81,7 @@ fn split(item: &str) -> Result<(&str, &str), String> {
         [name, _] if name.trim().is_empty() => Err(format!("write the plugin's name before {SEPARATOR:?}")),
         [_, _] => Err(format!("write the library's path after {SEPARATOR:?}")),
         [_] => Err(format!("write name{SEPARATOR}path")),
-        _ => Err(format!(
-            "it has more than one {SEPARATOR:?}, and JAX passes over it: a path with {SEPARATOR:?} cannot be given here"
-        )),
+        _ => Err(format!("it has more than one {SEPARATOR:?}, so JAX ignores it: use a path without {SEPARATOR:?}")),
     }
 }
 
@@ -104,7 +102,7 @@ fn read(path: &Path) -> Result<Config, Refusal> {
     };
     let library = match fields.get("library_path") {
         Some(Json::String(library)) if !library.is_empty() => PathBuf::from(library),
-        Some(other) => return Err(malformed("library_path", format!("{other} is no path"))),
+        Some(other) => return Err(malformed("library_path", format!("{other} is not a path"))),
         None => return Err(malformed("library_path", "missing; write the library's path".to_owned())),
     };
     let mut config = Config { library, ..Config::default() };
@@ -116,14 +114,14 @@ fn read(path: &Path) -> Result<Config, Refusal> {
                     return Err(malformed(
                         &format!("create_options.{name}"),
                         format!(
-                            "{value} is no option's value; write text, a number, true, false or a list of integers"
+                            "{value} cannot be the value of an option; write text, a number, true, false or a list of integers"
                         ),
                     ));
                 };
                 config.create_options.push(NamedValue::new(name, value));
             }
         }
-        Some(other) => return Err(malformed("create_options", format!("{other} is no JSON object"))),
+        Some(other) => return Err(malformed("create_options", format!("{other} is not a JSON object"))),
     }
     for field in fields.keys().filter(|field| !["library_path", "create_options"].contains(&field.as_str())) {
         let meant = if field == "create_option" { "; it reads create_options" } else { "" };

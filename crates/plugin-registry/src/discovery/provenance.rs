@@ -1,15 +1,15 @@
-//! Where a candidate was found, exactly.
+//! Where a candidate was found.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Kind of place a candidate comes from. The order of the variants is the order of search.
+/// The kind of source in which a candidate was found. The order of the variants is the order of search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum SourceKind {
-    /// Registered by the program itself (Rust, C or static). Discovery never makes these; the registry does.
+    /// Registered by the program itself, or linked into it. Only a registry makes these.
     Explicit,
-    /// A manifest named by `PJRT_REGISTRY_MANIFESTS`; the only source then.
+    /// A manifest named by `PJRT_REGISTRY_MANIFESTS`, which is then the only source.
     ManifestOverride,
     /// A manifest named by `PJRT_REGISTRY_ADD_MANIFESTS`.
     ManifestAdded,
@@ -68,14 +68,14 @@ pub enum PythonAnnouncement {
 pub enum Place {
     /// The program registered it.
     Program {
-        /// What registered it, such as a function's name.
+        /// The code that registered it, such as a function's name.
         by: String,
     },
     /// An environment variable.
     Variable {
         /// Its name.
         name: String,
-        /// The part of its value that speaks of this candidate.
+        /// The part of its value about this candidate.
         item: String,
         /// Configuration file the item names, if any.
         config: Option<PathBuf>,
@@ -93,13 +93,13 @@ pub enum Place {
         environment: PathBuf,
         /// The search path entry, such as a `site-packages` folder.
         directory: PathBuf,
-        /// Name of the distribution as its metadata spells it; `None` for a module no distribution claims.
+        /// Name of the distribution as spelled in its metadata. `None` for a module that belongs to no distribution.
         distribution: Option<String>,
         /// Its version.
         version: Option<String>,
         /// How the plugin is announced.
         announcement: PythonAnnouncement,
-        /// The distribution that holds the library, where that is another one.
+        /// The distribution that contains the library, if it is another one.
         library_distribution: Option<String>,
     },
     /// A directory that was searched.
@@ -111,7 +111,7 @@ pub enum Place {
     },
 }
 
-/// Where a candidate was found and what it hides.
+/// Where a candidate was found, and what it shadows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Provenance {
@@ -119,12 +119,12 @@ pub struct Provenance {
     pub source: SourceKind,
     /// The exact place.
     pub place: Place,
-    /// What this find shadowed: later distributions of the same name, later modules of the same name.
+    /// Later distributions and modules of the same name, which this one shadows.
     pub shadowed: Vec<String>,
 }
 
 impl Provenance {
-    /// A find that shadows nothing.
+    /// Makes a provenance that shadows nothing.
     pub fn new(source: SourceKind, place: Place) -> Self {
         Self { source, place, shadowed: Vec::new() }
     }

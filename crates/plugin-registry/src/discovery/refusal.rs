@@ -1,11 +1,11 @@
-//! Why a candidate cannot be used. Each names the thing and the remedy.
+//! Why a candidate cannot be used. Each message names the thing and the remedy.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::target::Target;
 
-/// Why a candidate is refused, before anything was loaded.
+/// Why a candidate cannot be used, as found without loading its library.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -14,12 +14,12 @@ pub enum Refusal {
         /// The file.
         path: PathBuf,
     },
-    /// A library named without a folder is in no folder of the system's library search.
+    /// The dynamic loader's search does not find a library that is named without a folder.
     NotInLibrarySearch {
         /// Name of the library.
         name: String,
     },
-    /// The package is installed and holds no library that is a plugin.
+    /// The package is installed and contains no plugin library.
     NoLibrary {
         /// The places searched.
         searched: Vec<PathBuf>,
@@ -28,14 +28,14 @@ pub enum Refusal {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         message: String,
     },
-    /// The file is no shared library.
+    /// The file is not a shared library.
     NotALibrary {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// A description of the file.
         what: String,
     },
     /// A shared library that does not export `GetPjrtApi`.
@@ -47,19 +47,19 @@ pub enum Refusal {
     WrongTarget {
         /// The library.
         path: PathBuf,
-        /// What it was built for; a universal Mach-O file has several.
+        /// The targets it was built for. A universal Mach-O file has several.
         library: Vec<Target>,
-        /// What this program runs on.
+        /// The target of this program.
         host: Target,
     },
-    /// Libraries it needs are nowhere the dynamic linker looks.
+    /// The dynamic loader's search does not find libraries that it needs.
     MissingDependencies {
         /// The library.
         path: PathBuf,
-        /// The names that were not found, each with the library that asks for it.
+        /// The libraries that were not found, each with the library that needs it.
         missing: Vec<MissingDependency>,
     },
-    /// The content is not what the manifest promises.
+    /// The file does not have the sha256 in its manifest.
     Sha256Mismatch {
         /// The library.
         path: PathBuf,
@@ -68,7 +68,7 @@ pub enum Refusal {
         /// The file's value, lower-case hexadecimal.
         actual: String,
     },
-    /// An allow-list is in force and does not hold this library.
+    /// An allow-list is in force and does not contain this library.
     NotAllowed {
         /// The library.
         path: PathBuf,
@@ -77,46 +77,46 @@ pub enum Refusal {
         /// The list.
         list: PathBuf,
     },
-    /// A variable switches it off.
+    /// A variable disables it.
     Disabled {
         /// The variable.
         variable: String,
-        /// The pattern that matched; empty when the variable selects others.
+        /// The pattern that matched. Empty if the variable selects other plugins.
         pattern: String,
     },
-    /// Others than the owner can write to it.
+    /// Other users can change the file, and this process has elevated privileges.
     InsecureLocation {
         /// The file or folder.
         path: PathBuf,
-        /// What makes it insecure.
+        /// The reason.
         why: String,
     },
     /// A manifest describes the plugin and names no library for this host.
     NoLibraryForHost {
         /// The manifest.
         manifest: PathBuf,
-        /// What this program runs on.
+        /// The target of this program.
         host: Target,
     },
-    /// A manifest or configuration file is wrong.
+    /// A manifest or configuration file has a fault.
     MalformedManifest {
         /// The file.
         path: PathBuf,
-        /// The field, such as `library.path`; empty when the file as a whole is no JSON object.
+        /// The field, such as `library.path`. Empty if the file as a whole is not a JSON object.
         field: String,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
-    /// An item of an environment variable is wrong.
+    /// An item of an environment variable has a fault.
     BadEnvironmentItem {
         /// The variable.
         variable: String,
         /// The item.
         item: String,
-        /// What is wrong, and what to write instead.
+        /// The fault and the remedy.
         message: String,
     },
-    /// The same variable gives the name again, and the last one counts.
+    /// The same variable gives the name again. The last item counts.
     DuplicateName {
         /// The variable.
         variable: String,
@@ -130,14 +130,14 @@ pub enum Refusal {
 /// A dependency that was not found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MissingDependency {
-    /// Name of the library, as the dynamic section spells it.
+    /// Name of the library, as spelled in the dynamic section.
     pub name: String,
     /// The library that needs it.
     pub needed_by: PathBuf,
 }
 
 impl Refusal {
-    /// A short word for tables: `missing`, `architecture`, `disabled` ...
+    /// Returns a short word for tables: `missing`, `architecture`, `disabled` ...
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Missing { .. } | Self::NotInLibrarySearch { .. } => "missing",
@@ -158,7 +158,7 @@ impl Refusal {
     }
 }
 
-/// Characters of a variable's item that a message shows.
+/// Number of characters of a variable's item that a message shows.
 const SHOWN: usize = 256;
 
 impl fmt::Display for Refusal {
@@ -169,15 +169,15 @@ impl fmt::Display for Refusal {
             }
             Self::NotInLibrarySearch { name } => write!(
                 f,
-                "{name} is in no folder of the library search: give its full path, or add its folder to the system's \
-                 library search"
+                "the library search does not find {name}: give its full path, or add its folder to the system's library \
+                 search"
             ),
             Self::NoLibrary { searched } => {
-                f.write_str("the package holds no plugin library for this host; searched ")?;
+                f.write_str("the package contains no plugin library for this host; searched ")?;
                 for (i, path) in searched.iter().enumerate() {
                     write!(f, "{}{}", if i == 0 { "" } else { ", " }, path.display())?;
                 }
-                f.write_str(": install the package that holds the library")
+                f.write_str(": install the package that contains the library")
             }
             Self::Unreadable { path, message } => {
                 write!(f, "{} cannot be read ({message}): check its permissions", path.display())
@@ -187,7 +187,7 @@ impl fmt::Display for Refusal {
             }
             Self::NoGetPjrtApi { path } => write!(
                 f,
-                "{} does not export GetPjrtApi, so it is no PJRT plugin: name the plugin's library, or export the \
+                "{} does not export GetPjrtApi, so it is not a PJRT plugin: name the plugin's library, or export the \
                  function",
                 path.display()
             ),
@@ -210,7 +210,7 @@ impl fmt::Display for Refusal {
             }
             Self::Sha256Mismatch { path, expected, actual } => write!(
                 f,
-                "{} has sha256 {actual}, and its manifest promises {expected}: install the plugin again",
+                "{} has sha256 {actual}, and its manifest has {expected}: install the plugin again",
                 path.display()
             ),
             Self::NotAllowed { path, sha256, list } => write!(

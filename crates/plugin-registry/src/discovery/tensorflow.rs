@@ -1,8 +1,8 @@
 //! Source: TensorFlow's plugin folders and variable.
 //!
-//! TensorFlow opens every library of `<site-packages>/tensorflow-plugins` and of `TF_PLUGGABLE_DEVICE_LIBRARY_PATH` (a file
-//! or a folder), wants `TFNPD_InitPlugin` of it, and only then asks for `GetPjrtApi`. For a PJRT client the latter is
-//! enough, so a library that TensorFlow would pass over is used, with a note.
+//! TensorFlow opens every library in `<site-packages>/tensorflow-plugins` and in `TF_PLUGGABLE_DEVICE_LIBRARY_PATH` (a file
+//! or a folder). It requires `TFNPD_InitPlugin`, and then looks for `GetPjrtApi`. A PJRT client needs only the latter, so a
+//! library that TensorFlow would ignore is used, with a note.
 
 use std::path::{Path, PathBuf};
 
@@ -58,7 +58,7 @@ impl Collector<'_> {
         candidate.add_name(&folder::guess_name(folder::name(file)), NameOrigin::File);
         if matches!(&*self.libraries.inspect(file), Ok(facts) if facts.exports.get_pjrt_api && !facts.exports.tensorflow)
         {
-            candidate.notes.push("TensorFlow passes over it, because it does not export TFNPD_InitPlugin".to_owned());
+            candidate.notes.push("TensorFlow ignores it, because it does not export TFNPD_InitPlugin".to_owned());
         }
         self.add(candidate);
     }

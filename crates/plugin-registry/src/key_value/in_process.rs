@@ -10,7 +10,7 @@ use super::answer::{Answer, absent, late};
 
 const NAME: &str = "the key-value store of this process";
 
-/// A store for the clients of one process: tests, and programs whose processes share memory.
+/// A store for the clients of one process, such as those of a test.
 #[derive(Debug, Default)]
 pub struct InProcess {
     values: Mutex<HashMap<String, Vec<u8>>>,
@@ -18,12 +18,12 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// An empty store.
+    /// Makes an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A map is whole whenever its lock is free, so a thread that panicked leaves nothing broken.
+    /// Locks the map. A thread that panicked while it held the lock left the map valid.
     fn values(&self) -> MutexGuard<'_, HashMap<String, Vec<u8>>> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -31,7 +31,7 @@ impl InProcess {
 
 impl KeyValueStore for InProcess {
     fn get(&self, key: &str, timeout: Duration) -> Answer<Vec<u8>> {
-        // A timeout past the end of time is none.
+        // If the clock cannot represent the deadline, there is none.
         let deadline = Instant::now().checked_add(timeout);
         let mut values = self.values();
         loop {

@@ -1,4 +1,4 @@
-//! A part of a store.
+//! A store whose keys have a prefix.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use pjrt::KeyValueStore;
 
 use super::answer::Answer;
 
-/// A part of a store, for one plugin in one run of a program.
+/// The keys of one plugin in one run of a program, in a store that others use as well.
 ///
-/// Two plugins choose their keys without knowing of each other, and a store may outlive the run that wrote to it. Parts
-/// of another run or plugin never share a key, whatever the names contain.
+/// Plugins choose their keys independently, and a store may outlive the run that wrote to it. The keys of different runs or
+/// plugins never collide, whatever characters the names contain.
 #[derive(Clone)]
 pub struct Prefixed {
     store: Arc<dyn KeyValueStore>,
@@ -19,10 +19,10 @@ pub struct Prefixed {
 }
 
 impl Prefixed {
-    /// The part of `plugin` in `run`. All processes of a run must name it alike, and no two runs that share a store may
-    /// be named alike: the number of the job is a good name.
+    /// Makes the part of the store for `plugin` in `run`. All processes of a run must use the same name for it, and runs that
+    /// share a store must use different names. The job's number is a good name.
     pub fn new(store: Arc<dyn KeyValueStore>, run: &str, plugin: &str) -> Self {
-        // With their lengths in front, no two pairs of names run together into the same text.
+        // The lengths make the prefix unique: no other pair of names gives the same text.
         let prefix = format!("pjrt/{}.{run}/{}.{plugin}/", run.len(), plugin.len());
         Self { store, prefix }
     }

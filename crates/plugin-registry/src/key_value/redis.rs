@@ -9,16 +9,16 @@ use redis::{Client, Connection, IntoConnectionInfo};
 
 use super::answer::{Answer, absent, late};
 
-/// How long an operation may take that is given no time of its own.
+/// The timeout of operations without one of their own.
 const OPERATION: Duration = Duration::from_secs(10);
 
-/// What even an operation without any time left is given, so that a server that answers at once can.
+/// The shortest timeout for an answer, so that a fast server can still answer an operation whose time is almost up.
 const LEAST: Duration = Duration::from_millis(250);
 
-/// Pauses between attempts to reach a server that does not answer: the first, and the longest.
+/// Pauses between attempts to reach a server: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// Why there is no store at an address.
+/// The error of opening a store.
 #[derive(Debug)]
 pub struct RedisError {
     code: ErrorCode,
@@ -26,8 +26,8 @@ pub struct RedisError {
 }
 
 impl RedisError {
-    /// The kind of error: `INVALID_ARGUMENT` for an address that is none, `UNAVAILABLE` for a server that does not
-    /// answer, `UNAUTHENTICATED` for one that wants another password.
+    /// Returns the kind of error: `INVALID_ARGUMENT` for a malformed address, `UNAVAILABLE` for a server that does not answer,
+    /// `UNAUTHENTICATED` for a wrong or missing password.
     pub fn code(&self) -> ErrorCode {
         self.code
     }
@@ -41,15 +41,14 @@ impl fmt::Display for RedisError {
 
 impl std::error::Error for RedisError {}
 
-/// A store on a Redis server, for processes on any hosts that reach it.
+/// A store on a Redis server, for processes on all hosts that can reach it.
 ///
-/// A key that is waited for is not asked for again and again: its writer announces it on a channel, and the waiting
-/// process listens there. A connection that breaks is made anew, with growing pauses, until the operation's time is
-/// up: the timeout of [`get`](KeyValueStore::get), ten seconds for the others unless
-/// [`Redis::with_operation_timeout`] says otherwise.
+/// A process that waits for a key subscribes to a channel on which the key's writer announces it, instead of polling. A
+/// broken connection is opened again, with growing pauses, until the operation's timeout. [`get`](KeyValueStore::get) has
+/// a timeout of its own. For the others it is ten seconds, or the value of [`Redis::with_operation_timeout`].
 ///
-/// The server keeps what it was given until it is told to forget, so runs must not share keys; see
-/// [`Prefixed`](super::Prefixed) and [`Redis::with_expiry`].
+/// By default the server keeps keys for ever, so runs must not share keys. See [`Prefixed`](super::Prefixed) and
+/// [`Redis::with_expiry`].
 pub struct Redis {
     client: Client,
     name: String,
@@ -59,17 +58,17 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// The store at an address: `redis://host:port/database`, with `user:password@` before the host where the server
-    /// wants it.
+    /// Opens the store at an address: `redis://host:port/database`, with `user:password@` before the host if the server
+    /// requires it.
     ///
     /// # Errors
     ///
-    /// For a text that is no such address, and when the server does not answer at once.
+    /// A malformed address, and a server that does not answer.
     pub fn open(address: &str) -> Result<Self, RedisError> {
         let info = address.into_connection_info().map_err(|error| {
-            // The address may hold a password.
+            // The address may contain a password.
             let message =
-                format!("the key-value store's address is no Redis address ({error}); write redis://host:port");
+                format!("the key-value store's address is not a Redis address ({error}); write redis://host:port");
             RedisError { code: ErrorCode::INVALID_ARGUMENT, message }
         })?;
         let name = format!("the key-value store redis://{}", info.addr());
@@ -88,21 +87,21 @@ impl Redis {
         Ok(store)
     }
 
-    /// How long `put` and `try_get` may take.
+    /// Sets the timeout of `put` and `try_get`.
     #[must_use]
     pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation = timeout;
         self
     }
 
-    /// Lets the server forget keys that long after they were put. Every process must have read them by then.
+    /// Sets the time after which the server deletes a key. Every process must have read the key by then.
     #[must_use]
     pub fn with_expiry(mut self, expiry: Duration) -> Self {
         self.expiry = Some(expiry);
         self
     }
 
-    /// A new connection none of whose operations takes longer than `timeout`.
+    /// Opens a connection whose operations each take at most `timeout`.
     fn connect(&self, timeout: Duration) -> redis::RedisResult<Connection> {
         let connection = self.client.get_connection_with_timeout(timeout)?;
         connection.set_read_timeout(Some(timeout))?;
@@ -110,11 +109,13 @@ impl Redis {
         Ok(connection)
     }
 
-    /// What an error of the server or the connection means.
+    /// Converts an error of the server or the connection.
     fn fault(&self, operation: &str, error: &redis::RedisError) -> (ErrorCode, String) {
         use redis::{ErrorKind, ServerErrorKind};
         let (code, remedy) = match error.kind() {
-            ErrorKind::Io => (ErrorCode::UNAVAILABLE, "; is the server running, and is the address right?"),
+            ErrorKind::Io => {
+                (ErrorCode::UNAVAILABLE, "; check that the server is running and that the address is right")
+            }
             ErrorKind::AuthenticationFailed => (ErrorCode::UNAUTHENTICATED, "; write redis://user:password@host:port"),
             ErrorKind::Server(ServerErrorKind::NoPerm) => (ErrorCode::PERMISSION_DENIED, ""),
             _ if matches!(error.code(), Some("NOAUTH" | "WRONGPASS")) => {
@@ -126,7 +127,7 @@ impl Redis {
         (code, format!("{}: {operation}: {error}{remedy}", self.name))
     }
 
-    /// Runs a command that may be repeated, on the connection that is kept, until it succeeds or its time is up.
+    /// Runs an idempotent command on the open connection, until it succeeds or its time is up.
     fn run<T>(
         &self,
         operation: &str,
@@ -147,7 +148,7 @@ impl Redis {
                 };
                 ready.and_then(|mut connection| {
                     let result = command(&mut connection);
-                    // After an error of the connection it is not known what comes next on it.
+                    // After an error, the state of the connection is unknown.
                     if result.as_ref().err().is_none_or(|error| !error.is_io_error()) {
                         *kept = Some(connection);
                     }
@@ -170,13 +171,13 @@ impl Redis {
         self.run(&format!("GET {key:?}"), deadline, |connection| redis::cmd("GET").arg(key).query(connection))
     }
 
-    /// Waits for the announcement of a key, unless it is there once we listen.
+    /// Waits for the announcement of a key, unless the key is set when the subscription begins.
     fn listen(&self, key: &str, deadline: Deadline) -> Result<Option<Vec<u8>>, Wait> {
         let broken = |error: redis::RedisError| Wait::Broken(error);
         let mut connection = self.connect(deadline.left_to_answer(self.operation)).map_err(broken)?;
         let mut channel = connection.as_pubsub();
         channel.subscribe(channel_of(key)).map_err(broken)?;
-        // Who put the key before we listened did so for nobody.
+        // A `SET` before the subscription sent no notification, so read the key once more.
         let mut found = self.fetch(key, deadline).map_err(Wait::Failed)?;
         while found.is_none() && !deadline.is_over() {
             channel.set_read_timeout(Some(deadline.left(Duration::from_secs(3600)))).map_err(broken)?;
@@ -187,26 +188,26 @@ impl Redis {
                 Err(error) => return Err(broken(error)),
             }
         }
-        // The channel is left with a command, whose answer need not be waited for.
+        // Unsubscribes without waiting for the answer.
         let _ = channel.set_read_timeout(Some(Duration::from_millis(1)));
         Ok(found)
     }
 }
 
-/// Why waiting ended without an answer.
+/// Why waiting for a key failed.
 enum Wait {
     /// The connection broke.
     Broken(redis::RedisError),
-    /// Waiting again makes no sense.
+    /// Another error, after which waiting again would fail as well.
     Failed((ErrorCode, String)),
 }
 
-/// Where the writer of a key announces it.
+/// Returns the channel on which the writer of a key announces it.
 fn channel_of(key: &str) -> String {
     format!("pjrt-put:{key}")
 }
 
-/// When an operation's time is up; never, where the clock cannot say.
+/// The deadline of an operation. `None` if the clock cannot represent it.
 #[derive(Clone, Copy)]
 struct Deadline(Option<Instant>);
 
@@ -219,13 +220,13 @@ impl Deadline {
         self.0.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// The time left, at most `limit`. Sockets take no zero.
+    /// Returns the time left, at most `limit`. Never zero, which sockets reject.
     fn left(self, limit: Duration) -> Duration {
         let left = self.0.map_or(limit, |deadline| deadline.saturating_duration_since(Instant::now()));
         left.min(limit).max(Duration::from_millis(1))
     }
 
-    /// The time left for an answer of the server.
+    /// Returns the time left for an answer of the server.
     fn left_to_answer(self, limit: Duration) -> Duration {
         self.left(limit).max(LEAST)
     }

@@ -23,11 +23,11 @@ pub struct PluginEntry {
     pub(super) record: Arc<Record>,
 }
 
-/// The state of a plugin, as far as it is known without loading the plugin.
+/// The state of a plugin, determined without loading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
-    /// The plugin can be loaded, as far as its file shows.
+    /// The plugin is not loaded, and discovery found no reason against it.
     Available,
     /// This registry loaded it, and it has this number of clients.
     Loaded(usize),

@@ -1,9 +1,9 @@
-//! Handles that tell when what they named is gone.
+//! Ids of plugins, which become stale.
 
 use std::fmt;
 
-/// Names a plugin of a registry. When the plugin is disabled, replaced, unloaded or removed, its generation ends, and
-/// the id is stale for good: whatever is asked with it is an error.
+/// Identifies a plugin of a registry. When the plugin is disabled, replaced, unloaded or removed, its generation ends. The id
+/// is then stale for ever, and every use of it is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginId {
     index: u32,
@@ -11,17 +11,17 @@ pub struct PluginId {
 }
 
 impl PluginId {
-    /// An id from its parts, as a C program holds them. One that names nothing is stale.
+    /// Makes an id from its parts.
     pub const fn new(index: u32, generation: u32) -> Self {
         Self { index, generation }
     }
 
-    /// Position in the registry.
+    /// Returns the position in the registry.
     pub const fn index(self) -> u32 {
         self.index
     }
 
-    /// How often what is at that position has changed.
+    /// Returns the number of changes at that position.
     pub const fn generation(self) -> u32 {
         self.generation
     }

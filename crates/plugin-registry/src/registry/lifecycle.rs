@@ -148,8 +148,8 @@ impl PluginRegistry {
         Ok(())
     }
 
-    /// Unloads a plugin as far as that is safe. The plugin is shut down and its handles become stale, but its code stays
-    /// mapped until the process ends, because threads and exit handlers may run it. Returns the plugin's new id. Loading
+    /// Unloads a plugin. It is shut down and its handles become stale, but its code stays mapped until the process ends,
+    /// because threads and exit handlers may run it. Returns the plugin's new id. Loading
     /// it again uses the same code.
     ///
     /// # Errors

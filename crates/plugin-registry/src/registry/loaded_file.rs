@@ -1,4 +1,4 @@
-//! Whether the file that a library was loaded from is still at its path.
+//! Detects that the file of a loaded library was replaced or overwritten.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -22,10 +22,10 @@ pub(crate) struct LoadedFile {
     identity: Identity,
 }
 
-/// What tells files apart without reading them.
+/// The properties that identify a file without reading it.
 #[derive(Debug, PartialEq, Eq)]
 struct Identity {
-    /// Device and inode; `None` on systems that do not have them.
+    /// Device and inode. `None` on systems without them.
     place: Option<(u64, u64)>,
     bytes: u64,
     modified: Option<SystemTime>,
@@ -93,7 +93,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn changes_of_a_file_are_told_apart() {
+    fn replaced_and_overwritten_files_are_detected() {
         let folder = std::env::temp_dir().join(format!("pjrt-loaded-file-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let (path, other) = (folder.join("lib.so"), folder.join("other.so"));

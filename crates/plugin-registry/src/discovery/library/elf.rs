@@ -1,4 +1,4 @@
-//! ELF, read through its program headers: the way the dynamic linker goes, which also works for stripped files.
+//! ELF, read through its program headers, as the dynamic loader does. This also works for stripped files.
 
 use object::elf;
 use object::endian::{Endianness, U32, U64};
@@ -10,8 +10,8 @@ use super::limited::{Limited, MOST_NAMES};
 use super::reader::Reader;
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
-/// Most symbols that are looked at for one name. Linkers make tables in which two or three share a bucket; in a damaged
-/// one the walk may never end.
+/// Largest number of symbols examined for one name. Linkers make tables in which two or three symbols share a bucket. In a
+/// damaged table, the walk might never end.
 const MOST_STEPS: u32 = 1 << 16;
 /// Longest name of a library or folder that is read, in bytes.
 const LONGEST: u64 = 4096;
@@ -46,7 +46,7 @@ struct Image<'data> {
 }
 
 impl<'data> Image<'data> {
-    /// Place in the file of an address, and how much of the file follows it in the segment.
+    /// Returns the offset of an address in the file, and the number of bytes that follow it in the segment.
     fn place(&self, address: u64) -> Result<(u64, u64), Fault> {
         self.loads
             .iter()
@@ -54,7 +54,7 @@ impl<'data> Image<'data> {
                 let within = address.checked_sub(load.address).filter(|within| *within < load.size)?;
                 Some((load.offset.checked_add(within)?, load.size - within))
             })
-            .ok_or_else(|| damaged("an address lies in no segment"))
+            .ok_or_else(|| damaged("an address is outside of every segment"))
     }
 
     fn word(&self, offset: u64) -> Result<u32, Fault> {
@@ -156,7 +156,7 @@ pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(data: Data<'_>, size: u
     })
 }
 
-/// Whether the dynamic symbol table defines a name, found through the table's own hash.
+/// Whether the dynamic symbol table defines a name, by the table's hash.
 fn exported<Elf: FileHeader<Endian = Endianness>>(
     image: &Image<'_>,
     tables: &Tables,
@@ -244,7 +244,7 @@ fn sysv_lookup(
     }
     let chain_at = start + 8 + u64::from(buckets) * 4;
     let mut index = image.word(start + 8 + u64::from(elf::hash(name) % buckets) * 4)?;
-    // A damaged chain may run in a circle.
+    // A damaged chain may be a cycle.
     for _ in 0..chains.min(MOST_STEPS) {
         if index == 0 {
             return Ok(false);

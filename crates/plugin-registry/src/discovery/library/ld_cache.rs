@@ -1,4 +1,4 @@
-//! `/etc/ld.so.cache` and `/etc/ld.so.conf`: where the dynamic linker of glibc finds libraries.
+//! `/etc/ld.so.cache` and `/etc/ld.so.conf`, in which glibc's dynamic loader finds libraries.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,12 +22,12 @@ pub(super) struct LdCache {
 }
 
 impl LdCache {
-    /// Reads the cache; without one, or with one of another format, it holds nothing.
+    /// Reads the cache. Empty if there is none, or if it has another format.
     pub(super) fn read(path: &Path) -> Self {
         folder::read(path, LARGEST).map(|bytes| Self::parse(&bytes)).unwrap_or_default()
     }
 
-    /// Parses the current format, also where the older one precedes it in the same file.
+    /// Parses the current format, which may follow the older one in the same file.
     fn parse(bytes: &[u8]) -> Self {
         let Some(start) = bytes.windows(MAGIC.len()).position(|window| window == MAGIC) else {
             return Self::default();
@@ -52,13 +52,13 @@ impl LdCache {
         Self { paths }
     }
 
-    /// The paths of a library.
+    /// Returns the paths of a library.
     pub(super) fn find(&self, name: &str) -> &[String] {
         self.paths.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
-/// The folders of `/etc/ld.so.conf` and the files it includes, in order, below `root`.
+/// Returns the folders of `/etc/ld.so.conf` and of the files it includes, in order, below `root`.
 pub(super) fn configured(root: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     read_configuration(root, &root.join("etc/ld.so.conf"), &mut folders, 0);
@@ -83,7 +83,7 @@ fn read_configuration(root: &Path, file: &Path, folders: &mut Vec<PathBuf>, dept
     }
 }
 
-/// Files that an `include` line names, sorted.
+/// Returns the files that an `include` line names, sorted.
 fn matching(root: &Path, file: &Path, pattern: &Path) -> Vec<PathBuf> {
     let pattern = match pattern.strip_prefix("/") {
         Ok(below) => root.join(below),

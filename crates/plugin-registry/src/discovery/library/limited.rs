@@ -1,18 +1,18 @@
-//! Refuses to read more of a file than any library needs at once. A damaged or hostile file may name lengths of gigabytes,
-//! and be as long as that without taking any space on the disk.
+//! Limits the length of a single read. A damaged or hostile file may contain lengths of gigabytes, and a sparse file of that
+//! size takes no space on the disk.
 
 use std::ops::Range;
 
 use object::read::ReadRef;
 
-/// Longest range that is read at once, in bytes. The longest there are hold the exported names of a Mach-O or PE library.
+/// Longest range that is read at once, in bytes. The longest in practice are the exported names of a Mach-O or PE library.
 const LONGEST: u64 = 64 << 20;
-/// Most names of libraries and folders that a library may list; more is damage.
+/// Largest number of libraries and folders that a library may list. More means that it is damaged.
 pub(super) const MOST_NAMES: usize = 4096;
 /// Longest name that is compared with those looked for, in bytes.
 const LONGEST_NAME: usize = 64;
 
-/// Data of which only short ranges are read.
+/// Data from which only short ranges are read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limited<R>(pub(super) R);
 
@@ -30,7 +30,7 @@ impl<'data, R: ReadRef<'data>> ReadRef<'data> for Limited<R> {
     }
 }
 
-/// The name at a place of a list of names that end in 0, cut where it is longer than any that is looked for.
+/// Returns the name at an offset in a list of names that end in 0. Cuts a name that is longer than any name looked for.
 pub(super) fn short_name(names: &[u8], at: usize) -> &[u8] {
     let rest = names.get(at..).unwrap_or_default();
     let rest = &rest[..rest.len().min(LONGEST_NAME)];

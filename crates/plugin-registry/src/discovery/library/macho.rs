@@ -10,7 +10,7 @@ use super::limited::{Limited, MOST_NAMES, short_name};
 use super::reader::Reader;
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
-/// Most slices a universal file may have; a Java class file starts with the same four bytes and a larger number.
+/// Largest number of slices in a universal file. A Java class file starts with the same four bytes and a larger number.
 const MOST_SLICES: u32 = 32;
 
 fn architecture(cpu: u32) -> Architecture {
@@ -62,7 +62,7 @@ fn slice<'data, R: ReadRef<'data>>(data: R, facts: &mut LibraryFacts) -> Result<
         [0xce, 0xfa, 0xed, 0xfe] | [0xfe, 0xed, 0xfa, 0xce] => {
             commands::<macho::MachHeader32<Endianness>, R>(data, facts)
         }
-        _ => Err(Fault::Other("a universal file that holds no Mach-O".to_owned())),
+        _ => Err(Fault::Other("a universal file without a Mach-O library".to_owned())),
     }
 }
 
@@ -131,7 +131,7 @@ fn add(list: &mut Vec<String>, item: String) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Follows one name through a trie of exports. A damaged trie holds no name.
+/// Looks for one name in a trie of exports. Finds no name in a damaged trie.
 fn in_trie(trie: &[u8], name: &[u8]) -> bool {
     let (mut at, mut rest) = (0, name);
     // Each step consumes part of the name, except steps along empty labels, which only a damaged trie has.
@@ -164,7 +164,7 @@ fn in_trie(trie: &[u8], name: &[u8]) -> bool {
     false
 }
 
-/// Takes a number in LEB128 off the front.
+/// Reads a number in LEB128 from the front.
 fn uleb(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {

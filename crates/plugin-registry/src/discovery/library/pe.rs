@@ -1,4 +1,4 @@
-//! PE, the format of Windows.
+//! PE, the format of Windows libraries.
 
 use object::LittleEndian as LE;
 use object::pe;
@@ -10,7 +10,7 @@ use super::limited::{Limited, short_name};
 use super::reader::Reader;
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
-/// Most libraries a file may import; more is damage.
+/// Largest number of libraries that a file may import. More means that it is damaged.
 const MOST_IMPORTS: u64 = 4096;
 /// Longest name of a library, in bytes.
 const LONGEST: u64 = 512;
@@ -47,7 +47,7 @@ fn headers<Pe: ImageNtHeaders>(data: Data<'_>, size: u64) -> Result<LibraryFacts
     if let Some(directory) = directories.get(pe::IMAGE_DIRECTORY_ENTRY_EXPORT)
         && directory.size.get(LE) != 0
     {
-        // The names lie within the directory, so that no whole section has to be read.
+        // The names are within the directory, so reading a whole section is not necessary.
         let (names, address) = (directory.data(data, &sections)?, directory.virtual_address.get(LE));
         for pointer in ExportTable::parse(names, address)?.name_pointers() {
             let at = pointer.get(LE).checked_sub(address).and_then(|at| usize::try_from(at).ok());
@@ -69,7 +69,7 @@ fn headers<Pe: ImageNtHeaders>(data: Data<'_>, size: u64) -> Result<LibraryFacts
     })
 }
 
-/// Names of the imported libraries, up to the first that cannot be read.
+/// Returns the names of the imported libraries, up to the first that cannot be read.
 fn imports(data: Data<'_>, address: u32, sections: &SectionTable<'_>) -> Vec<String> {
     let step = u64::try_from(size_of::<pe::ImageImportDescriptor>()).unwrap_or(u64::MAX);
     let Some((start, _)) = sections.pe_file_range_at(address).filter(|_| address != 0) else { return Vec::new() };

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use object::read::ReadCacheOps;
 
-/// Bytes read at once. Headers, and the parts of a table that one look-up needs, mostly fit.
+/// Bytes read at once. Enough for most headers, and for the parts of a table that one look-up needs.
 const WINDOW: u64 = 4096;
 
 /// A file and the part of it that was read last.
@@ -23,7 +23,7 @@ impl Reader {
         Self { file, size, position: 0, window: Vec::new(), window_at: 0 }
     }
 
-    /// The bytes of the window from the current position on.
+    /// Returns the bytes of the window from the current position on.
     fn buffered(&self) -> &[u8] {
         let within = self.position.checked_sub(self.window_at).and_then(|at| usize::try_from(at).ok());
         within.and_then(|at| self.window.get(at..)).unwrap_or_default()
@@ -65,14 +65,14 @@ impl ReadCacheOps for Reader {
 
     fn read_exact(&mut self, buffer: &mut [u8]) -> Result<(), ()> {
         let mut filled = 0;
-        // What does not fit into a window is read past it.
+        // A range longer than the window is read directly.
         if u64::try_from(buffer.len()).is_ok_and(|length| length > WINDOW) {
             Seek::seek(&mut self.file, SeekFrom::Start(self.position)).map_err(drop)?;
             Read::read_exact(&mut self.file, buffer).map_err(drop)?;
             self.advance(buffer.len());
             return Ok(());
         }
-        // A range that the window holds in part is read anew as a whole, so that what follows is there too.
+        // A range that is only partly in the window is read again as a whole, with the bytes after it.
         if self.buffered().len() < buffer.len() {
             self.refill()?;
         }

@@ -1,4 +1,4 @@
-//! Where the dynamic linker would find the libraries that a library needs.
+//! The dynamic loader's search for the libraries that a library needs.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -11,7 +11,7 @@ use super::ld_cache::{LdCache, configured};
 use crate::discovery::refusal::{MissingDependency, Refusal};
 use crate::discovery::target::{Architecture, Target};
 
-/// The search of one machine. It remembers what it read, because many plugins need the same libraries.
+/// The search of one machine. Caches the headers it read, because many plugins need the same libraries.
 #[derive(Debug)]
 pub(in crate::discovery) struct LibrarySearch {
     root: PathBuf,
@@ -22,16 +22,16 @@ pub(in crate::discovery) struct LibrarySearch {
     seen: RefCell<HashMap<PathBuf, Rc<Result<LibraryFacts, Refusal>>>>,
 }
 
-/// A library on the way from the plugin to what it needs.
+/// A library that the plugin needs, directly or not.
 struct Step {
     path: PathBuf,
-    /// `DT_RPATH` folders of the libraries that led here, nearest first; a library without a `DT_RUNPATH` of its own is
-    /// searched for in these too.
+    /// `DT_RPATH` folders of the libraries that need this one, nearest first. They also apply to the dependencies of a library
+    /// without a `DT_RUNPATH`.
     inherited: Vec<PathBuf>,
 }
 
 impl LibrarySearch {
-    /// The machine below `root`, whose `LD_LIBRARY_PATH` holds these folders.
+    /// Makes the search of the machine below `root`, with the folders of `LD_LIBRARY_PATH`.
     pub(in crate::discovery) fn new(root: &Path, host: Target, library_path: Vec<PathBuf>) -> Self {
         Self {
             root: root.to_owned(),
@@ -43,7 +43,7 @@ impl LibrarySearch {
         }
     }
 
-    /// What a library's headers say; each file is read once.
+    /// Reads a library's headers. Reads each file once.
     pub(in crate::discovery) fn inspect(&self, path: &Path) -> Rc<Result<LibraryFacts, Refusal>> {
         if let Some(known) = self.seen.borrow().get(path) {
             return Rc::clone(known);
@@ -53,12 +53,12 @@ impl LibrarySearch {
         facts
     }
 
-    /// Folders of `LD_LIBRARY_PATH`.
+    /// Returns the folders of `LD_LIBRARY_PATH`.
     pub(in crate::discovery) fn library_path(&self) -> &[PathBuf] {
         &self.library_path
     }
 
-    /// The system's own library folders: those of `/etc/ld.so.conf`, then the built-in ones.
+    /// Returns the system's library folders: those of `/etc/ld.so.conf`, then the built-in ones.
     pub(in crate::discovery) fn system_folders(&self) -> &[PathBuf] {
         self.folders.get_or_init(|| {
             let mut folders = configured(&self.root);
@@ -82,7 +82,7 @@ impl LibrarySearch {
         })
     }
 
-    /// A library named without a folder: `LD_LIBRARY_PATH`, the linker's cache, the system's folders.
+    /// Finds a library that is named without a folder, in `LD_LIBRARY_PATH`, the loader's cache and the system's folders.
     pub(in crate::discovery) fn find(&self, name: &str) -> Option<PathBuf> {
         self.in_folders(self.library_path.iter().map(PathBuf::as_path), name).or_else(|| self.in_system(name))
     }
@@ -100,7 +100,7 @@ impl LibrarySearch {
         folders.map(|folder| folder.join(name)).find(|path| self.fits(path))
     }
 
-    /// Whether the linker would take the file; it passes over libraries of other architectures.
+    /// Whether the loader would use the file. It ignores libraries of other architectures.
     fn fits(&self, path: &Path) -> bool {
         match &*self.inspect(path) {
             Ok(facts) => facts.targets.contains(&self.host),
@@ -108,12 +108,12 @@ impl LibrarySearch {
         }
     }
 
-    /// Libraries that loading `path` needs and that are nowhere, over all levels. `provided` are names that something
-    /// else loads first. Imports of Windows libraries are not looked for.
+    /// Returns the libraries that `path` needs, directly or not, and that the search does not find. `provided` are names that
+    /// are loaded before. Ignores the imports of Windows libraries.
     pub(in crate::discovery) fn missing(&self, path: &Path, provided: &[String]) -> Vec<MissingDependency> {
         let mut missing: Vec<MissingDependency> = Vec::new();
         let mut met: HashSet<PathBuf> = HashSet::from([path.to_owned()]);
-        // The linker loads a name once; a second request for it is satisfied by the first.
+        // The loader loads each name once.
         let mut names: HashSet<String> = provided.iter().cloned().collect();
         let mut queue = VecDeque::from([Step { path: path.to_owned(), inherited: Vec::new() }]);
         while let Some(step) = queue.pop_front() {
@@ -158,14 +158,14 @@ impl LibrarySearch {
         if name.contains('/') {
             return Some(expand(name, origin)).filter(|path| self.fits(path)).map(Found::File);
         }
-        // A library's own DT_RUNPATH switches every DT_RPATH off for what it needs.
+        // A library's own DT_RUNPATH disables every DT_RPATH for its dependencies.
         let before: &[PathBuf] = if runpath.is_empty() { inherited } else { &[] };
         let folders = before.iter().chain(&self.library_path).chain(runpath);
         self.in_folders(folders.map(PathBuf::as_path), name).or_else(|| self.in_system(name)).map(Found::File)
     }
 
     fn macho(&self, name: &str, origin: &Path, runpath: &[PathBuf]) -> Option<Found> {
-        // Apple's own libraries lie in a cache and not in the file system.
+        // Apple's own libraries are in a cache, not in the file system.
         if name.starts_with("/usr/lib/") || name.starts_with("/System/") || name.starts_with("@executable_path") {
             return Some(Found::System);
         }
@@ -181,7 +181,7 @@ enum Found {
     System,
 }
 
-/// Replaces the token for the library's own folder.
+/// Replaces the tokens for the library's own folder.
 fn expand(folder: &str, origin: &Path) -> PathBuf {
     let own = origin.to_string_lossy();
     let folder = folder.replace("${ORIGIN}", &own).replace("$ORIGIN", &own).replace("@loader_path", &own);

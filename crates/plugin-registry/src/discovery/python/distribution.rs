@@ -8,23 +8,23 @@ use crate::discovery::folder;
 /// Largest metadata file that is read, in bytes. The record of the largest packages is about a megabyte.
 const LARGEST: u64 = 16 << 20;
 
-/// Most requirements that are looked at.
+/// Largest number of requirements that are read.
 const MOST_REQUIRED: usize = 4096;
 
 /// One distribution.
 #[derive(Clone, Debug)]
 pub(super) struct Distribution {
-    /// Name as the metadata folder spells it.
+    /// Name, spelled as in the metadata folder's name.
     pub(super) name: String,
-    /// The name for comparison: lower case, runs of `-`, `_` and `.` are one `-`.
+    /// The name for comparison: in lower case, with one `-` for each run of `-`, `_` and `.`.
     pub(super) normalized: String,
-    /// Version, where known.
+    /// Version, if known.
     pub(super) version: Option<String>,
     /// The metadata folder, or an old metadata file.
     pub(super) metadata: PathBuf,
-    /// The search path entry it lies in.
+    /// The search path entry that contains it.
     pub(super) site: PathBuf,
-    /// What was read of it so far. Entry points share it: the record may be long.
+    /// The contents read so far, which entry points share, because the record may be long.
     read: Read,
 }
 
@@ -39,18 +39,18 @@ struct Read {
 pub(super) struct EntryPoint {
     pub(super) group: String,
     pub(super) name: String,
-    /// Without extras.
+    /// The value without extras.
     pub(super) value: String,
 }
 
 impl EntryPoint {
-    /// The module that the value names.
+    /// Returns the module in the value.
     pub(super) fn module(&self) -> &str {
         self.value.split(':').next().unwrap_or_default().trim()
     }
 }
 
-/// A name for comparison.
+/// Normalizes a name for comparison.
 pub(super) fn normalize(name: &str) -> String {
     let mut normalized = String::with_capacity(name.len());
     for c in name.trim().chars() {
@@ -70,7 +70,7 @@ fn read(path: &Path) -> Option<String> {
 }
 
 impl Distribution {
-    /// The distribution whose metadata is this entry of a search path folder; `None` for any other entry.
+    /// Returns the distribution whose metadata is this entry of a search path folder, or `None` for any other entry.
     pub(super) fn of(site: &Path, entry: &str) -> Option<Self> {
         let (stem, egg) = match entry.strip_suffix(".dist-info") {
             Some(stem) => (stem, false),
@@ -84,7 +84,7 @@ impl Distribution {
             stem.rsplit_once('-').map_or((stem, None), |(name, version)| (name, Some(version)))
         };
         if name.is_empty() || name.starts_with('~') {
-            // pip renames what it could not delete to a name with a tilde.
+            // pip renames files that it could not delete, to a name with a tilde.
             return None;
         }
         Some(Self {
@@ -97,7 +97,7 @@ impl Distribution {
         })
     }
 
-    /// Its entry points of one of these groups.
+    /// Returns its entry points of these groups.
     pub(super) fn entry_points(&self, groups: &[&str]) -> Vec<EntryPoint> {
         match read(&self.metadata.join("entry_points.txt")) {
             Some(text) if groups.iter().any(|group| text.contains(group)) => parse_entry_points(&text, groups),
@@ -105,7 +105,7 @@ impl Distribution {
         }
     }
 
-    /// The files it installed, as absolute paths. Nothing where there is no record.
+    /// Returns the files it installed, as absolute paths. Empty if it has no record.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         if let Some(record) = read(&self.metadata.join("RECORD")) {
             return record
@@ -119,7 +119,7 @@ impl Distribution {
         list.lines().filter(|line| !line.is_empty()).map(|line| plain(&self.metadata.join(line))).collect()
     }
 
-    /// The shared libraries among its files, sorted, each once. The record is read the first time.
+    /// Returns the shared libraries among its files, sorted, each once. Reads the record once.
     pub(super) fn libraries(&self) -> &[PathBuf] {
         self.read.libraries.get_or_init(|| {
             let mut files: Vec<PathBuf> = self.files();
@@ -131,7 +131,8 @@ impl Distribution {
         })
     }
 
-    /// Normalized names of the distributions it requires, also under conditions: only what is installed matters.
+    /// Returns the normalized names of the distributions it requires. Ignores conditions, because only installed distributions
+    /// matter.
     pub(super) fn requires(&self) -> &[String] {
         self.read.requires.get_or_init(|| self.read_requires())
     }
@@ -153,7 +154,7 @@ impl Distribution {
         names
     }
 
-    /// Where an editable installation has its source.
+    /// Returns the source folder of an editable installation.
     pub(super) fn editable(&self) -> Option<String> {
         let text = read(&self.metadata.join("direct_url.json"))?;
         let json: serde_json::Value = serde_json::from_str(&text).ok()?;
@@ -161,7 +162,7 @@ impl Distribution {
         editable.then(|| json.get("url").and_then(|url| url.as_str()).unwrap_or_default().to_owned())
     }
 
-    /// For provenance.
+    /// Describes it for the provenance of a candidate.
     pub(super) fn describe(&self) -> String {
         format!("{} {} in {}", self.name, self.version.as_deref().unwrap_or("(no version)"), self.site.display())
     }
@@ -176,7 +177,7 @@ fn add_requirement(names: &mut Vec<String>, requirement: &str) {
     }
 }
 
-/// First field of a line of comma-separated values.
+/// Returns the first field of a line of comma-separated values.
 fn first_field(line: &str) -> &str {
     match line.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next().unwrap_or_default(),
@@ -184,7 +185,7 @@ fn first_field(line: &str) -> &str {
     }
 }
 
-/// A path without `.` and `..`, so that one file has one spelling.
+/// Removes `.` and `..` from a path, so that one file has one spelling.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {

@@ -1,4 +1,4 @@
-//! Python environments and their module search paths, worked out from files as `site.py` does.
+//! Python environments and their module search paths, computed from files as `site.py` does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use crate::discovery::provenance::SourceKind;
 pub(super) struct PythonEnvironment {
     /// Its root, such as a virtual environment's folder.
     pub(super) root: PathBuf,
-    /// Folders in order of search, the standard library left out.
+    /// Folders in order of search, without the standard library.
     pub(super) search_path: Vec<PathBuf>,
-    /// Modules that editable installations have elsewhere: dotted names, and paths without an ending.
+    /// Modules of editable installations: dotted names, and paths without an ending.
     pub(super) mapped: Vec<(String, PathBuf)>,
     /// Folders that editable installations add to namespace packages.
     pub(super) namespaces: Vec<(String, PathBuf)>,
@@ -25,15 +25,15 @@ pub(super) struct PythonEnvironment {
 /// `3.minor`.
 type Minor = u32;
 
-/// A root and what is known of its interpreter.
+/// A root and the version of its interpreter, if known.
 struct Installation {
     root: PathBuf,
     minor: Option<Minor>,
 }
 
 impl Collector<'_> {
-    /// Every Python environment of the machine, each once: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`,
-    /// and last what the user and the machine have installed for any interpreter.
+    /// Returns every Python environment of the machine, each once: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`,
+    /// and last the packages that the user and the machine have installed for any interpreter.
     pub(super) fn python_environments(&mut self) -> Vec<PythonEnvironment> {
         let discovery = self.discovery;
         let mut roots: Vec<Installation> = Vec::new();
@@ -43,7 +43,7 @@ impl Collector<'_> {
                 if root.is_dir() {
                     roots.push(Installation { root, minor: None });
                 } else {
-                    self.note(variable, format!("{} is no folder", root.display()));
+                    self.note(variable, format!("{} is not a folder", root.display()));
                 }
             }
             let folders = discovery.interpreters.clone().unwrap_or_else(|| discovery.paths("PATH"));
@@ -70,11 +70,11 @@ impl Collector<'_> {
         environments
     }
 
-    /// The installation that an interpreter on `PATH` belongs to.
+    /// Returns the installation of an interpreter on `PATH`.
     fn interpreter(&mut self, interpreter: &Path) -> Option<Installation> {
         let real = fs::canonicalize(interpreter).ok().filter(|real| real.is_file())?;
         let folder = interpreter.parent()?;
-        // A virtual environment's interpreter is a link, and its own folder counts.
+        // A virtual environment's interpreter is a link. The folder of the link counts.
         for root in [folder.parent(), Some(folder)].into_iter().flatten() {
             if root.join("pyvenv.cfg").is_file() {
                 return Some(Installation { root: root.to_owned(), minor: None });
@@ -94,8 +94,8 @@ impl Collector<'_> {
         Some(Installation { root: real.parent()?.parent()?.to_owned(), minor })
     }
 
-    /// The search path of an installation: `PYTHONPATH`, its own packages, the user's, the base installation's. Lines
-    /// of `.pth` files add folders behind the folder they lie in.
+    /// Returns the search path of an installation: `PYTHONPATH`, its own packages, the user's, the base installation's. Lines
+    /// of `.pth` files add folders after the folder of the file.
     fn python_environment(&mut self, installation: &Installation) -> PythonEnvironment {
         let discovery = self.discovery;
         let configuration = folder::read_text(&installation.root.join("pyvenv.cfg"), folder::LARGEST_SETTINGS);
@@ -156,13 +156,13 @@ impl Collector<'_> {
         for folder in search_path.iter().take(before) {
             self.search(SourceKind::Python, folder);
         }
-        // An installation that has no packages of its own is not where those of PYTHONPATH are.
+        // The packages of PYTHONPATH do not belong to an installation without packages of its own.
         let own = search_path.len() > before || installation.root.is_dir();
         let root = search_path.first().filter(|_| !own).unwrap_or(&installation.root).clone();
         PythonEnvironment { root, search_path, mapped, namespaces }
     }
 
-    /// The user's own packages, for these versions, or for all.
+    /// Returns the folders of the user's own packages, for these versions or for all.
     fn user_packages(&self, minors: &[Minor]) -> Vec<PathBuf> {
         let discovery = self.discovery;
         if discovery.elevated || discovery.get("PYTHONNOUSERSITE").is_some() {
@@ -177,8 +177,8 @@ impl Collector<'_> {
         sites
     }
 
-    /// What the `.pth` files of a folder add. Lines of code are not run; those of setuptools' editable installations are
-    /// understood.
+    /// Adds the entries of the `.pth` files in a folder. Does not run lines of code, but parses those of setuptools' editable
+    /// installations.
     fn pth_lines(&mut self, site: &Path) -> Vec<PthLine> {
         let mut lines = Vec::new();
         for file in folder::files_named(site, |name| name.ends_with(".pth")) {
@@ -209,11 +209,11 @@ impl Collector<'_> {
     }
 }
 
-/// What a line of a `.pth` file adds.
+/// An entry that a line of a `.pth` file adds.
 enum PthLine {
     /// A search path entry.
     Folder(PathBuf),
-    /// A module that finds others; its dictionaries say where.
+    /// A module that finds others. Its dictionaries contain their places.
     Finder(PathBuf),
 }
 
@@ -223,7 +223,7 @@ fn add(list: &mut Vec<PathBuf>, folder: PathBuf) {
     }
 }
 
-/// Package folders of an installation, Debian's among them, for one version or for all, the newest first.
+/// Returns the package folders of an installation, including Debian's, for one version or for all, the newest first.
 fn packages(root: &Path, minor: Option<Minor>) -> Vec<PathBuf> {
     let mut sites = Vec::new();
     for (library, site) in [
@@ -234,7 +234,7 @@ fn packages(root: &Path, minor: Option<Minor>) -> Vec<PathBuf> {
         ("lib64", "site-packages"),
     ] {
         let library = root.join(library);
-        // Where one of them is a link to the other, both are one folder.
+        // If one of them is a link to the other, both are one folder.
         if library.is_symlink() && library.ends_with("lib64") {
             continue;
         }
@@ -251,7 +251,7 @@ fn packages(root: &Path, minor: Option<Minor>) -> Vec<PathBuf> {
     sites
 }
 
-/// The version in a path such as `lib/python3.11/site-packages`.
+/// Returns the version in a path such as `lib/python3.11/site-packages`.
 fn minor_of(path: &Path) -> Option<Minor> {
     path.components().rev().find_map(|component| component.as_os_str().to_str()?.strip_prefix("python3.")?.parse().ok())
 }
@@ -262,7 +262,7 @@ fn starts_a_script(path: &Path) -> bool {
     fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
 }
 
-/// The installation that pyenv's `shims` folder stands for.
+/// Returns the installation that pyenv's `shims` folder selects.
 fn pyenv(discovery: &Discovery, shims: &Path) -> Option<PathBuf> {
     let root = shims.parent().filter(|_| shims.ends_with("shims"))?;
     let chosen = match discovery.get("PYENV_VERSION") {

@@ -1,9 +1,9 @@
-//! Source: Python environments, read as files. No Python is run.
+//! Source: Python environments, read as files without running Python.
 //!
 //! In each environment, in order: entry points of the groups `jax_plugins`, `torch_xla.plugins` and `xla_plugins`; modules
 //! of the namespace packages `jax_plugins` and `xla_plugins`; manifests in distributions' metadata; packages that announce
-//! nothing. The library is looked for in the module's folder, then among the files of the distribution, then of those it
-//! requires.
+//! no plugin. The library is looked for in the module's folder, then among the files of the distribution, then among those
+//! of the distributions it requires.
 
 mod distribution;
 mod environment;
@@ -30,38 +30,38 @@ use crate::location::Location;
 const GROUPS: &[&str] = &["jax_plugins", "torch_xla.plugins", "xla_plugins"];
 /// Namespace packages whose modules are plugins.
 const NAMESPACES: &[&str] = &["jax_plugins", "xla_plugins"];
-/// Most entry points of one distribution that are looked at. Real ones have one or two.
+/// Largest number of entry points of one distribution that are read. Real distributions have one or two.
 const MOST_ENTRY_POINTS: usize = 256;
 /// Largest module source that is scanned, in bytes.
 const LARGEST_SOURCE: u64 = 1 << 20;
 
-/// An environment and what is installed in it.
+/// An environment and its installed distributions.
 struct Installed {
     environment: PythonEnvironment,
-    /// In order of search, each normalized name once.
+    /// The distributions in order of search, each normalized name once.
     distributions: Vec<Distribution>,
-    /// Places in that list, by the name.
+    /// Indices into that list, by name.
     by_name: HashMap<String, usize>,
-    /// Later distributions of a name, by the name.
+    /// Later distributions of a name, by name.
     shadowed: HashMap<String, Vec<String>>,
 }
 
 /// Libraries found for a plugin.
 #[derive(Default)]
 struct Libraries {
-    /// Those that export `GetPjrtApi`.
+    /// Libraries that export `GetPjrtApi`.
     plugins: Vec<PathBuf>,
-    /// Others, which explain why there is no plugin.
+    /// Other libraries, which explain why no plugin was found.
     others: Vec<PathBuf>,
-    /// Where was looked.
+    /// The places searched.
     searched: Vec<PathBuf>,
-    /// All of them.
+    /// Every library.
     met: HashSet<PathBuf>,
-    /// The distribution that holds them, where it is not the one that announces them.
+    /// The distribution that contains them, if it is not the one that announces them.
     distribution: Option<String>,
 }
 
-/// What announces a plugin.
+/// The announcement of a plugin.
 struct Announced<'a> {
     distribution: Option<&'a Distribution>,
     announcement: PythonAnnouncement,
@@ -69,10 +69,10 @@ struct Announced<'a> {
 }
 
 impl Collector<'_> {
-    /// Searches every environment; gives the folders searched.
+    /// Searches every environment. Returns the folders searched.
     pub(super) fn python(&mut self) -> Vec<PathBuf> {
         let mut sites: Vec<PathBuf> = Vec::new();
-        // Several environments may share a folder; what it announces counts for the first.
+        // Several environments may share a folder. Its plugins belong to the first.
         let mut met = HashSet::new();
         for environment in self.python_environments() {
             let installed = Installed::of(environment);
@@ -126,7 +126,7 @@ impl Collector<'_> {
                 for name in module::modules_in(&folder) {
                     let dotted = format!("{namespace}.{name}");
                     let (module, _) = module::find(&installed.environment, &dotted);
-                    // A module of an earlier folder hides it, and was met there.
+                    // A module of the same name in an earlier folder shadows it.
                     let Some(module) = module.filter(|module| met.insert(module_key(&module.source))) else { continue };
                     modules.push((dotted, module.source));
                 }
@@ -140,7 +140,8 @@ impl Collector<'_> {
         }
     }
 
-    /// Distributions that announce nothing: those with a manifest, known ones, and those named like a plugin.
+    /// Adds the plugins of distributions without an entry point or module: those with a manifest, known ones, and those named
+    /// like a plugin.
     fn bare(&mut self, installed: &Installed, met: &mut HashSet<String>) {
         for distribution in &installed.distributions {
             let manifest = distribution.metadata.join(device_plugin::manifest::FILE_NAME);
@@ -171,7 +172,7 @@ impl Collector<'_> {
         }
     }
 
-    /// One announced plugin; gives its module.
+    /// Adds one announced plugin. Returns its module.
     fn announced(&mut self, installed: &Installed, announced: &Announced<'_>) -> Option<Module> {
         let dotted = announced.module.unwrap_or_default();
         let (module, hidden) = module::find(&installed.environment, dotted);
@@ -209,7 +210,7 @@ impl Collector<'_> {
         module
     }
 
-    /// Parts libraries by whether they export `GetPjrtApi`. One that cannot be read is no plugin that was found.
+    /// Separates libraries by whether they export `GetPjrtApi`. A library that cannot be read counts as one that does not.
     fn sort_out(&self, files: &[PathBuf], libraries: &mut Libraries) {
         for file in files.iter().filter(|file| libraries.met.insert((*file).clone())) {
             let plugin = matches!(&*self.libraries.inspect(file), Ok(facts) if facts.exports.get_pjrt_api);
@@ -218,7 +219,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds a candidate for each library, or one that says why there is none.
+    /// Adds a candidate for each library. Without a library, adds one with the reason.
     fn libraries_of(
         &mut self,
         installed: &Installed,
@@ -256,7 +257,7 @@ impl Collector<'_> {
             }
             match announced.module {
                 Some(dotted) => {
-                    // A module within a package of the vendor's own is no name: `acme.torch_xla_plugin` is like others.
+                    // The name of a module within a vendor's package identifies nothing, as in `acme.torch_xla_plugin`.
                     let (package, last) = dotted.split_once('.').unwrap_or(("", dotted));
                     let entry_point = matches!(announced.announcement, PythonAnnouncement::EntryPoint { .. });
                     if !entry_point || matches!(package, "" | "jax_plugins" | "xla_plugins") {
@@ -284,9 +285,9 @@ impl Collector<'_> {
         }
     }
 
-    /// A package without a plugin library: the fault of the libraries it has, or that it has none.
+    /// Returns why a package has no plugin library: the faults of its libraries, or that it has none.
     fn without_plugin(&self, provenance: Provenance, libraries: &Libraries) -> Candidate {
-        // Python's own extension modules explain nothing.
+        // Python's extension modules are not candidates for a plugin library.
         let telling = libraries.others.iter().find(|file| {
             let name = folder::name(file);
             !name.contains(".cpython-") && !name.contains(".abi3.") && !name.contains(".pyd")
@@ -318,12 +319,12 @@ impl Installed {
         Self { environment, distributions, by_name, shadowed }
     }
 
-    /// The distribution of a normalized name.
+    /// Returns the distribution of a normalized name.
     fn distribution(&self, name: &str) -> Option<&Distribution> {
         self.by_name.get(name).and_then(|&index| self.distributions.get(index))
     }
 
-    /// The distributions that installed these files. Each record is read once, however many files are asked for.
+    /// Returns the distributions that installed these files. Reads each record once.
     fn owners<'a>(&'a self, files: impl Iterator<Item = &'a Path>) -> HashMap<PathBuf, &'a Distribution> {
         let mut wanted: HashSet<&Path> = files.collect();
         let mut owners = HashMap::new();

@@ -1,4 +1,4 @@
-//! Python modules as files.
+//! Finds Python modules as files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ pub(super) struct Module {
     pub(super) package: Option<PathBuf>,
 }
 
-/// Finds a module by its dotted name: the first search path entry that has it, or where an editable installation says it
-/// is. Others that have it too are given as well, since it hides them.
+/// Finds a module by its dotted name, in the first search path entry that contains it or in the place of an editable
+/// installation. Also returns the modules of that name in later entries, which it shadows.
 pub(super) fn find(environment: &PythonEnvironment, dotted: &str) -> (Option<Module>, Vec<PathBuf>) {
     let valid = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
     if !dotted.split('.').all(valid) {
@@ -43,7 +43,7 @@ pub(super) fn find(environment: &PythonEnvironment, dotted: &str) -> (Option<Mod
     (mapped, Vec::new())
 }
 
-/// The module whose path without an ending this is.
+/// Returns the module at a path without an ending.
 fn at(site: &Path, path: &Path) -> Option<Module> {
     let source = path.join("__init__.py");
     if source.is_file() {
@@ -53,7 +53,7 @@ fn at(site: &Path, path: &Path) -> Option<Module> {
     source.is_file().then(|| Module { site: site.to_owned(), source, package: None })
 }
 
-/// The folders of a namespace package, and whether an `__init__.py` makes one of them hide the others.
+/// Returns the folders of a namespace package, and whether one of them has an `__init__.py` and shadows the others.
 pub(super) fn namespace(environment: &PythonEnvironment, name: &str) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let mapped = environment.namespaces.iter().filter(|(namespace, _)| namespace == name).map(|(_, path)| path.clone());
     let sites = environment.search_path.iter().map(|site| site.join(name));
@@ -68,7 +68,7 @@ pub(super) fn namespace(environment: &PythonEnvironment, name: &str) -> (Vec<Pat
     }
 }
 
-/// Names of the modules in a folder, as Python lists them: packages with an `__init__.py`, and `.py` files.
+/// Returns the names of the modules in a folder: packages with an `__init__.py`, and `.py` files.
 pub(super) fn modules_in(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in folder::files(folder) {
@@ -77,7 +77,7 @@ pub(super) fn modules_in(folder: &Path) -> Vec<String> {
             Some(module) => Some(module).filter(|module| *module != "__init__"),
             None => Some(name).filter(|_| entry.join("__init__.py").is_file()),
         };
-        // Nothing with a dot can be imported.
+        // Python cannot import a name with a dot.
         if let Some(module) = module.filter(|module| !module.contains('.') && !module.is_empty()) {
             names.push(module.to_owned());
         }
@@ -85,7 +85,7 @@ pub(super) fn modules_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The files below a package that are named like shared libraries, in a fixed order.
+/// Returns the files below a package that are named like shared libraries, in a fixed order.
 pub(super) fn libraries(package: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     collect(package, DEEPEST, &mut found);
@@ -97,7 +97,7 @@ fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         .into_iter()
         .flatten()
         .flatten()
-        // A link may lead in a circle or out of the package, so one to a folder is not followed.
+        // A link to a folder is not followed, because it may lead out of the package or form a cycle.
         .map(|entry| (entry.path(), entry.file_type().is_ok_and(|kind| kind.is_dir())))
         .collect();
     entries.sort();

@@ -1,7 +1,7 @@
-//! What Python source says without being run: a `register_plugin("name", priority=N)` call, and the dictionaries of an
-//! editable installation.
+//! Reads Python source without running it: a `register_plugin("name", priority=N)` call, and the dictionaries of an editable
+//! installation.
 
-/// How many uses of a name are looked at; each may lead through the whole file.
+/// Largest number of uses of a name that are examined. Each may lead through the whole file.
 const MOST_USES: usize = 256;
 
 /// A call that was found.
@@ -9,20 +9,20 @@ const MOST_USES: usize = 256;
 pub(super) struct RegisterCall {
     /// The plugin's name.
     pub(super) name: String,
-    /// Its priority, where the call states a number.
+    /// Its priority, if the call contains a number.
     pub(super) priority: Option<i32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token<'s> {
     Word(&'s str),
-    /// A plain literal; a formatted one is only known at run time.
+    /// A plain literal. The value of a formatted one is unknown before run time.
     Text(&'s str),
     Formatted,
     Punctuation(char),
 }
 
-/// The first call of `register_plugin` whose name is a literal, or a variable of the module that holds one.
+/// Returns the first call of `register_plugin` whose name is a literal, or a variable of the module with a literal.
 pub(super) fn register_call(source: &str) -> Option<RegisterCall> {
     let tokens = tokens(source);
     let constant = |name: &str| {
@@ -62,8 +62,8 @@ pub(super) fn register_call(source: &str) -> Option<RegisterCall> {
     None
 }
 
-/// The strings of a dictionary literal that is assigned to a variable of the module, each with its key: of
-/// `{'a': 'b', 'c': ['d', 'e']}` a with b, c with d, and c with e.
+/// Returns the strings of a dictionary literal that is assigned to a variable of the module, each with its key. For
+/// `{'a': 'b', 'c': ['d', 'e']}` these are a with b, c with d, and c with e.
 pub(super) fn dictionary(source: &str, variable: &str) -> Vec<(String, String)> {
     let tokens = tokens(source);
     let mut pairs = Vec::new();
@@ -87,7 +87,7 @@ pub(super) fn dictionary(source: &str, variable: &str) -> Vec<(String, String)> 
     pairs
 }
 
-/// The arguments of a call, up to its closing parenthesis.
+/// Returns the arguments of a call, up to its closing parenthesis.
 fn arguments<'t, 's>(tokens: &'t [Token<'s>]) -> Vec<&'t [Token<'s>]> {
     let (mut depth, mut start) = (0usize, 0);
     let mut arguments = Vec::new();
@@ -111,7 +111,7 @@ fn arguments<'t, 's>(tokens: &'t [Token<'s>]) -> Vec<&'t [Token<'s>]> {
     arguments
 }
 
-/// Words, literals and punctuation; comments and white space are dropped.
+/// Splits source into words, literals and punctuation. Drops comments and white space.
 fn tokens(source: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut rest = source;
@@ -145,7 +145,7 @@ fn tokens(source: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Takes a literal off the front: its content, and what follows.
+/// Splits a literal from the front. Returns its content and the rest.
 fn literal(source: &str) -> (&str, &str) {
     let quote = &source[..1];
     let triple = [quote; 3].concat();
@@ -160,7 +160,7 @@ fn literal(source: &str) -> (&str, &str) {
         match characters.next() {
             None => break,
             Some('\\') => at += 1 + characters.next().map_or(0, char::len_utf8),
-            // A plain literal ends with its line, also where the quote is missing.
+            // A plain literal ends at the end of its line, even if the quote is missing.
             Some('\n') if mark.len() == 1 => return (&body[..at], rest),
             Some(other) => at += other.len_utf8(),
         }

@@ -1,0 +1,38 @@
+//! The functions of `dp_error`.
+
+use device_plugin::describe::capabilities::dp_string;
+
+use super::error::{DP_OK, dp_code, dp_error};
+use super::guard;
+use super::text::NO_TEXT;
+
+/// Returns the kind of an error, or `DP_OK` for NULL.
+///
+/// # Safety
+///
+/// K2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_error_code(error: Option<&dp_error>) -> dp_code {
+    guard::get(DP_OK, || Ok(guard::required(error, "error")?.code.as_raw()))
+}
+
+/// Returns a message: the name of the function, the cause and a remedy. Absent for NULL.
+///
+/// # Safety
+///
+/// K2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_error_message(error: Option<&dp_error>) -> dp_string {
+    guard::get(NO_TEXT, || Ok(guard::required(error, "error")?.message.lend()))
+}
+
+/// Frees an error. Ignores NULL.
+///
+/// # Safety
+///
+/// K2 and K3.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_error_free(error: *mut dp_error) {
+    // SAFETY: this function's contract.
+    unsafe { guard::free(error) }
+}

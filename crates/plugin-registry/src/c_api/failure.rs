@@ -1,0 +1,68 @@
+//! Why a function of the C interface failed.
+
+use std::any::Any;
+
+use pjrt::ErrorCode;
+
+/// Why a function failed.
+pub(super) struct Failure {
+    pub(super) code: ErrorCode,
+    pub(super) message: String,
+}
+
+/// The result of a function's body.
+pub(super) type Outcome<T> = Result<T, Failure>;
+
+impl Failure {
+    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// An error for a wrong argument.
+    pub(super) fn argument(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::INVALID_ARGUMENT, message)
+    }
+
+    /// An error for a panic.
+    pub(super) fn panic(payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        Self::new(ErrorCode::INTERNAL, format!("panicked: {text}"))
+    }
+}
+
+impl From<device_plugin::Error> for Failure {
+    fn from(error: device_plugin::Error) -> Self {
+        Self::new(error.code(), error.message())
+    }
+}
+
+impl From<crate::SelectError> for Failure {
+    fn from(error: crate::SelectError) -> Self {
+        Self::new(ErrorCode::NOT_FOUND, error.to_string())
+    }
+}
+
+impl From<crate::Error> for Failure {
+    fn from(error: crate::Error) -> Self {
+        use crate::Error as E;
+        let code = match &error {
+            E::Description { .. } => ErrorCode::INVALID_ARGUMENT,
+            E::NameTaken { .. } | E::DescribedOtherwise { .. } => ErrorCode::ALREADY_EXISTS,
+            E::Select(_) | E::Unknown { .. } | E::NoLibrary { .. } => ErrorCode::NOT_FOUND,
+            E::Path { error, .. } | E::Configure { error, .. } | E::Supports { error, .. } => error.code(),
+            E::Options(error) => error.code(),
+            E::Client { error, .. } => error.code(),
+            E::LeaseConflict(_) => ErrorCode::RESOURCE_EXHAUSTED,
+            E::Lock { .. } | E::Load(_) => ErrorCode::UNAVAILABLE,
+            _ => ErrorCode::FAILED_PRECONDITION,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<device_plugin::Faults> for Failure {
+    fn from(faults: device_plugin::Faults) -> Self {
+        Self::argument(faults.to_string())
+    }
+}
