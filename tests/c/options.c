@@ -67,11 +67,11 @@ static void values(void) {
     FAILS(DP_INVALID_ARGUMENT, "`options` is NULL", dp_options_set_int64(NULL, "x", 1, &error));
     FAILS(DP_INVALID_ARGUMENT, "`name` is NULL", dp_options_set_int64(options, NULL, 1, &error));
     FAILS(DP_INVALID_ARGUMENT, "`name` is empty", dp_options_set_bool(options, "", true, &error));
-    FAILS(DP_INVALID_ARGUMENT, "`name` is no UTF-8", dp_options_set_float(options, "\xff", 1, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`name` is not UTF-8", dp_options_set_float(options, "\xff", 1, &error));
     FAILS(DP_INVALID_ARGUMENT, "`value` is NULL", dp_options_set_string(options, "x", NULL, &error));
-    FAILS(DP_INVALID_ARGUMENT, "`value` is no UTF-8", dp_options_set_string(options, "x", "\xc3(", &error));
+    FAILS(DP_INVALID_ARGUMENT, "`value` is not UTF-8", dp_options_set_string(options, "x", "\xc3(", &error));
     FAILS(DP_INVALID_ARGUMENT, "`values` is NULL", dp_options_set_int64_list(options, "x", NULL, 2, &error));
-    FAILS(DP_INVALID_ARGUMENT, "`values` is no array",
+    FAILS(DP_INVALID_ARGUMENT, "`values` cannot be an array",
           dp_options_set_int64_list(options, "x", list, SIZE_MAX, &error));
     CHECK(dp_options_set_int64(NULL, "x", 1, NULL) == DP_INVALID_ARGUMENT);
     CHECK(dp_options_count(options) == 6);

@@ -286,7 +286,7 @@ fn errors_are_json_where_json_is_asked_for() {
         let output = machine.run(args);
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         let error: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert!(error["error"].as_str().unwrap().contains("\"gpu\" is asked for"), "{args:?}: {error}");
+        assert!(error["error"].as_str().unwrap().contains("the plugin \"gpu\""), "{args:?}: {error}");
     }
     assert!(machine.run(&["doctor", "--timeout", "soon"]).status.code() == Some(2));
 }

@@ -91,10 +91,10 @@ fn configuration_files() {
         ("{", "", "not JSON"),
         ("[]", "", "not a JSON object"),
         ("{}", "library_path", "missing"),
-        (r#"{"library_path": 3}"#, "library_path", "3 is no path"),
-        (r#"{"library_path": "LIB", "create_options": []}"#, "create_options", "no JSON object"),
-        (r#"{"library_path": "LIB", "create_options": {"x": {}}}"#, "create_options.x", "no option's value"),
-        (r#"{"library_path": "LIB", "create_options": {"x": [0.5]}}"#, "create_options.x", "no option's value"),
+        (r#"{"library_path": 3}"#, "library_path", "3 is not a path"),
+        (r#"{"library_path": "LIB", "create_options": []}"#, "create_options", "not a JSON object"),
+        (r#"{"library_path": "LIB", "create_options": {"x": {}}}"#, "create_options.x", "value of an option"),
+        (r#"{"library_path": "LIB", "create_options": {"x": [0.5]}}"#, "create_options.x", "value of an option"),
     ] {
         let path = config("bad.json", text);
         let found = search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", format!("bad:{}", path.display()))]);

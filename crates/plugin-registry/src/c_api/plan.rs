@@ -211,7 +211,7 @@ pub unsafe extern "C" fn dp_plan_apply(plan: Option<&dp_plan>, error: *mut *mut 
         let name = plan.entry.name();
         let refused = |why: &str| Err(Failure::new(ErrorCode::FAILED_PRECONDITION, format!("{name} {why}")));
         match plan.entry.status() {
-            Status::Loaded(_) => return refused("is already loaded: set its variables before it is loaded"),
+            Status::Loaded(_) => return refused("is loaded: set its variables before it is loaded"),
             Status::Stale => return refused("was disabled, replaced or removed: make a new plan"),
             _ => {}
         }

@@ -15,30 +15,36 @@ impl PluginRegistry {
     /// Searches again, and looks for hardware again. Handles become stale if their plugin is no longer found or has
     /// changed. Plugins that the program registered stay, and disabled plugins stay disabled.
     pub fn refresh(&self) {
-        let mut has_searched = false;
-        self.0.first_search.get_or_init(|| {
-            self.search();
-            has_searched = true;
-        });
-        if !has_searched {
-            self.search();
+        if !self.search_first() {
+            release(self.search());
         }
     }
 
     /// Runs the first search, unless it has run. Waits for one that is running.
     pub(super) fn ensure_searched(&self) {
-        self.0.first_search.get_or_init(|| self.search());
+        self.search_first();
     }
 
-    fn search(&self) {
+    /// Runs the first search. Returns whether this call ran it.
+    fn search_first(&self) -> bool {
+        let mut removed = None;
+        self.0.first_search.get_or_init(|| removed = Some(self.search()));
+        let has_searched = removed.is_some();
+        // After the initialization: shutting a plugin down runs its code, which may ask this registry.
+        release(removed.unwrap_or_default());
+        has_searched
+    }
+
+    /// Searches. Returns the records that were taken out, which the caller releases.
+    fn search(&self) -> Vec<Arc<Record>> {
         let discovered = self.0.discovery.as_ref().map(Discovery::discover);
         let probe = Arc::new(self.probe().fresh());
-        self.merge_discovered(discovered.unwrap_or_default(), probe);
+        self.merge_discovered(discovered.unwrap_or_default(), probe)
     }
 
-    /// Replaces the results of the last search in three steps: makes the records without a lock, merges them into the
-    /// table, and releases the plugins that were taken out, again without a lock because that runs their code.
-    fn merge_discovered(&self, discovered: Discovered, probe: Arc<HardwareProbe>) {
+    /// Replaces the results of the last search: makes the records without a lock, and merges them into the table. Returns
+    /// the records that were taken out.
+    fn merge_discovered(&self, discovered: Discovered, probe: Arc<HardwareProbe>) -> Vec<Arc<Record>> {
         let Discovered { candidates, hints, notes, searched, .. } = discovered;
         let records = candidates.into_iter().map(|candidate| self.found(candidate, &probe)).collect();
         let mut table = self.write();
@@ -46,11 +52,7 @@ impl PluginRegistry {
             record.update_hardware(&probe);
         }
         (table.probe, table.hints, table.notes, table.searched) = (probe, hints, notes, searched);
-        let removed = table.merge(records);
-        drop(table);
-        for record in removed {
-            record.release();
-        }
+        table.merge(records)
     }
 
     /// Makes the record of a candidate that a search found.
@@ -65,6 +67,13 @@ impl PluginRegistry {
         let mut record = self.record(candidate, descriptor, precedence, probe);
         record.has_own_manifest = has_own_manifest;
         record
+    }
+}
+
+/// Ends the registry's use of removed plugins, without a lock, because shutting down runs their code.
+fn release(removed: Vec<Arc<Record>>) {
+    for record in removed {
+        record.release();
     }
 }
 
