@@ -289,87 +289,88 @@ typedef struct PJRT_Api PJRT_Api;
 /** And by all that compiling finds out. */
 #define DP_EFFORT_COMPILE 4
 
-/** Carrying out the step changes the variable; without this flag it is kept. */
+/** Applying the step changes the variable. Without this flag, the variable has its value already. */
 #define DP_STEP_CHANGES 1
 
-/** The variable must be set before the plugin is loaded; without this flag, before a client is created. */
+/** The variable must be set before the plugin is loaded. Without this flag, before a client is created. */
 #define DP_STEP_BEFORE_LOAD 2
 
-/** The plugin's value replaces another one; without this flag, a value that is set stays. */
+/** The plugin's value replaces another one. Without this flag, a value that is set stays. */
 #define DP_STEP_OVERRIDES 4
 
 /** There is no answer: the argument was NULL. */
 #define DP_SUPPORT_NONE 0
 
-/** The devices can run the program, as far as the effort went. */
+/** The check found no obstacle: the devices can run the program. */
 #define DP_SUPPORT_YES 1
 
 /** They cannot. */
 #define DP_SUPPORT_NO 2
 
-/** Nobody can tell without more effort. */
+/** A check with more effort is needed. */
 #define DP_SUPPORT_MAYBE 3
 
-/** Version of this header's binary interface. A library of a larger number still has everything of a smaller one. */
+/** Version of this header's binary interface. A library with a larger number has everything of a smaller one. */
 #define DP_ABI_VERSION 1
 
 /**
- * Where plugins are looked for: the environment, folders and file system of a machine, by default of this one. It is
- * data; `dp_registry_new` searches.
+ * The machine on which plugins are looked for: its environment, folders and file system. It is data. `dp_registry_new`
+ * searches.
  */
 typedef struct dp_discovery dp_discovery;
 
 /**
- * Why a function failed. Functions that can fail take a `dp_error**` as their last parameter: it may be NULL where the
- * caller only wants the code; on failure it is filled with an error that the caller frees, on success it is left alone.
+ * Why a function failed. Functions that can fail have a `dp_error**` as their last parameter. It may be NULL if the caller
+ * needs only the code. On failure, the function fills it with an error that the caller frees. On success, the function
+ * does not write it.
  */
 typedef struct dp_error dp_error;
 
 /**
- * The right to have a client of a plugin, held by a framework that creates clients through `PJRT_Api` itself: acquire
- * it before `PJRT_Client_Create`, free it after `PJRT_Client_Destroy`. While it lives the plugin is not shut down, and
- * devices that bear one client are refused to others.
+ * The right to create a client of a plugin, for a framework that creates clients through `PJRT_Api` itself. Acquire it
+ * before `PJRT_Client_Create`, and free it after `PJRT_Client_Destroy`. While it lives, the plugin is not shut down. If
+ * the devices support only one client, others are refused.
  */
 typedef struct dp_lease dp_lease;
 
 /**
- * Names and typed values, in order, each name once: what a framework gives for a client, and what a plugin's schema
- * makes of it (`dp_plugin_client_options`), which then fits `PJRT_NamedValue`.
+ * Names and typed values in order, each name once. A framework fills them for a client. `dp_plugin_client_options`
+ * converts them by the plugin's schema to the values for `PJRT_NamedValue`.
  */
 typedef struct dp_options dp_options;
 
 /**
- * What a plugin needs of one process: environment variables, options of the client, a coordinator. It is data; only
- * `dp_plan_apply` sets anything.
+ * The environment a plugin needs in one process: environment variables, options of the client, a coordinator. It is data.
+ * Only `dp_plan_apply` sets variables.
  */
 typedef struct dp_plan dp_plan;
 
 /**
- * A plugin of a registry: what it says of itself, and the way to load it. Handles of one plugin are independent: each
- * keeps its own text.
+ * A plugin of a registry: its description, and the way to load it. Handles of one plugin are independent. Each owns the
+ * text that it lends.
  */
 typedef struct dp_plugin dp_plugin;
 
-/** The plugins of a registry at one moment. */
+/** A snapshot of the plugins of a registry. */
 typedef struct dp_plugin_list dp_plugin_list;
 
 /**
- * Which plugin a framework wants: wishes in order, conditions, and whether the user's environment may say otherwise. A
- * policy without wishes means any plugin.
+ * The plugin a framework asks for: preferences in order, and whether the user's environment takes precedence. A policy
+ * without preferences selects any plugin.
  */
 typedef struct dp_policy dp_policy;
 
 /**
  * The plugins a program knows: linked into it, registered by it, named by its user, or found on the machine. A registry
- * reads files; it loads nothing before `dp_plugin_load`. When the last of its handles, of its plugins' and of their
- * leases is freed, its plugins are shut down.
+ * reads files. Only `dp_plugin_load` loads a library. The registry's plugins are shut down when the last of its handles,
+ * of its plugins' handles and of their leases is freed.
  */
 typedef struct dp_registry dp_registry;
 
-/** Whether a plugin's devices can run a program, and the reasons where they cannot, or where nobody can tell. */
+/** Whether a plugin's devices can run a program, with the reasons for an answer other than yes. */
 typedef struct dp_support dp_support;
 
-/** How a function ended: `DP_OK`, or the kind of its error. The numbers are those of `PJRT_Error_Code`. */
+/** The result of a function: `DP_OK`, or the kind of its error. The numbers are those of `PJRT_Error_Code`. */
 typedef uint32_t dp_code;
 
 /** UTF-8 text by pointer and length. */
@@ -380,16 +381,16 @@ typedef struct dp_string {
     size_t size;
 } dp_string;
 
-/** Type of an option's value; the numbers are those of `PJRT_NamedValue_Type`. */
+/** The type of an option's value. The numbers are those of `PJRT_NamedValue_Type`. */
 typedef uint32_t dp_value_type;
 
-/** One option, as `dp_options_at` tells it. Of the values, only that of `type` is meaningful. */
+/** One option, as `dp_options_at` returns it. Only the value for its `type` is meaningful. */
 typedef struct dp_option {
     /** `sizeof(dp_option)`, set by the caller. */
     size_t struct_size;
     /** The name. */
     dp_string name;
-    /** Which of the values it has. */
+    /** The type of its value. */
     dp_value_type type;
     /** `DP_VALUE_BOOL`. */
     bool bool_value;
@@ -399,23 +400,23 @@ typedef struct dp_option {
     int64_t int64_value;
     /** `DP_VALUE_STRING`. */
     dp_string string_value;
-    /** `DP_VALUE_INT64_LIST`: the first of the integers, or NULL where there are none. */
+    /** `DP_VALUE_INT64_LIST`: the first of the integers, or NULL if the list is empty. */
     const int64_t *int64_list;
-    /** `DP_VALUE_INT64_LIST`: how many there are. */
+    /** `DP_VALUE_INT64_LIST`: the number of integers. */
     size_t int64_list_size;
 } dp_option;
 
-/** One variable of a plan, as `dp_plan_at` tells it. */
+/** One variable of a plan, as `dp_plan_at` returns it. */
 typedef struct dp_plan_step {
     /** `sizeof(dp_plan_step)`, set by the caller. */
     size_t struct_size;
     /** The variable. */
     dp_string variable;
-    /** The value the plan wants. */
+    /** The value in the plan. */
     dp_string value;
-    /** The value it had when the plan was made; absent where it was not set. */
+    /** The value it had when the plan was made. Absent if it was not set. */
     dp_string current;
-    /** Why. */
+    /** Why the plugin needs it. */
     dp_string reason;
     /** Some of `DP_STEP_CHANGES`, `DP_STEP_BEFORE_LOAD` and `DP_STEP_OVERRIDES`. */
     uint32_t flags;
@@ -423,13 +424,13 @@ typedef struct dp_plan_step {
     uint32_t reserved;
 } dp_plan_step;
 
-/** What can be said of a plugin without loading it. */
+/** The state of a plugin, determined without loading it. */
 typedef uint32_t dp_plugin_state;
 
-/** Whether hardware is there. */
+/** Whether a plugin's hardware is in the machine. */
 typedef uint32_t dp_presence;
 
-/** How many clients a plugin's devices bear. */
+/** How many clients a plugin's devices support. */
 typedef uint32_t dp_ownership;
 
 /** An element type that frameworks replace by another. Both are PJRT_Buffer_Type numbers. */
@@ -651,9 +652,9 @@ typedef struct dp_topology {
 
 /** A version of PJRT's C interface. */
 typedef struct dp_api_version {
-    /** Versions of different major numbers do not fit each other. */
+    /** Versions with different major numbers are incompatible. */
     int32_t major;
-    /** Grows with each addition. */
+    /** Increases with each addition. */
     int32_t minor;
 } dp_api_version;
 
@@ -745,7 +746,7 @@ typedef struct dp_descriptor {
 /** The operation was cancelled. */
 #define DP_CANCELLED 1
 
-/** An error of no known kind. */
+/** An error of an unknown kind. */
 #define DP_UNKNOWN 2
 
 /** An argument is wrong: NULL, not UTF-8, out of range, or refused by the plugin's schema. */
@@ -760,16 +761,16 @@ typedef struct dp_descriptor {
 /** The name is taken. */
 #define DP_ALREADY_EXISTS 6
 
-/** The plugin or file may not be used. */
+/** The plugin or file must not be used. */
 #define DP_PERMISSION_DENIED 7
 
-/** Something is used up; for a lease: another holder has the devices. */
+/** A resource is exhausted. For a lease: another client has the devices. */
 #define DP_RESOURCE_EXHAUSTED 8
 
 /** The call came at the wrong time, such as a plan applied after the plugin was loaded. */
 #define DP_FAILED_PRECONDITION 9
 
-/** The operation was given up because of another one. */
+/** The operation was aborted because of another one. */
 #define DP_ABORTED 10
 
 /** A number is outside its range. */
@@ -808,28 +809,28 @@ typedef struct dp_descriptor {
 /** The handle is NULL. */
 #define DP_PLUGIN_NONE 0
 
-/** It can be loaded, as far as its file tells. */
+/** It is not loaded, and discovery found no reason against it. */
 #define DP_PLUGIN_AVAILABLE 1
 
 /** Its registry loaded it. */
 #define DP_PLUGIN_LOADED 2
 
-/** It cannot be used; `dp_plugin_refusal_at` says why. */
+/** It cannot be used. `dp_plugin_refusal_at` returns the reasons. */
 #define DP_PLUGIN_REFUSED 3
 
-/** It is switched off. */
+/** It is disabled. */
 #define DP_PLUGIN_DISABLED 4
 
-/** It was switched off, replaced or removed after this handle was made: ask the registry again. */
+/** It was disabled, replaced or removed after this handle was made: ask the registry again. */
 #define DP_PLUGIN_STALE 5
 
-/** Nothing says how to see it, or this system cannot be asked. */
+/** The manifest does not describe the hardware, or this system does not list such devices. */
 #define DP_HARDWARE_UNKNOWN 0
 
-/** A sign of it was seen. */
+/** A device node or a PCI device of the plugin was found. */
 #define DP_HARDWARE_PRESENT 1
 
-/** None of its signs was seen. */
+/** None of the devices that the manifest lists was found. */
 #define DP_HARDWARE_ABSENT 2
 
 /** Any number, in any number of processes. */
@@ -845,66 +846,70 @@ typedef struct dp_descriptor {
 extern "C" {
 #endif // __cplusplus
 
-/** This process's environment, home folder and file system. The caller frees it with `dp_discovery_free`. */
+/**
+ * Makes a search of this machine with this process's environment and home folder. The caller frees it with
+ * `dp_discovery_free`.
+ */
 dp_discovery *dp_discovery_new(void);
 
 /**
- * A machine whose file system lies below the folder `root`, with an empty environment and no home folder: for tests,
- * and for programs that decide themselves what is looked at. Paths that variables or files name are taken as they are.
+ * Makes a search of a machine whose file system is below the folder `root`, with an empty environment and no home folder.
+ * For tests, and for programs that choose themselves what is searched. Paths that variables or files name are used as
+ * they are.
  */
 dp_code dp_discovery_new_isolated(const char *root,
                                   dp_discovery **out,
                                   dp_error **error);
 
-/** Frees it; NULL is nothing. */
+/** Frees it. Ignores NULL. */
 void dp_discovery_free(dp_discovery *discovery);
 
-/** Sets one variable of the environment that discovery sees; the process's own stays as it is. */
+/** Sets one variable of the environment that the search reads. The process's own environment does not change. */
 dp_code dp_discovery_set_variable(dp_discovery *discovery,
                                   const char *name,
                                   const char *value,
                                   dp_error **error);
 
-/** Sets the home folder, below which `~/.config`, `~/.local` and the like are looked up. */
+/** Sets the home folder, with `.config`, `.local` and similar folders. */
 dp_code dp_discovery_set_home(dp_discovery *discovery,
                               const char *home,
                               dp_error **error);
 
-/** Whether Python environments are read, as files; they are unless this says otherwise. */
+/** Sets whether Python environments are read, as files. On by default. */
 dp_code dp_discovery_set_python(dp_discovery *discovery, bool read, dp_error **error);
 
-/** Whether conventional folders and file names are searched; they are unless this says otherwise. */
+/** Sets whether conventional folders and file names are searched. On by default. */
 dp_code dp_discovery_set_conventional(dp_discovery *discovery,
                                       bool search,
                                       dp_error **error);
 
 /**
- * Whether the content of every library is compared with the sha256 of its manifest, which reads whole files; not unless
- * this says so.
+ * Sets whether the content of every library is compared with the sha256 in its manifest, which reads whole files. Off by
+ * default.
  */
 dp_code dp_discovery_set_verify_sha256(dp_discovery *discovery,
                                        bool verify,
                                        dp_error **error);
 
-/** The kind of an error; `DP_OK` for NULL. */
+/** Returns the kind of an error, or `DP_OK` for NULL. */
 dp_code dp_error_code(const dp_error *error);
 
-/** What went wrong, beginning with the name of the function, and what to do about it. Absent for NULL. */
+/** Returns a message: the name of the function, the cause and a remedy. Absent for NULL. */
 dp_string dp_error_message(const dp_error *error);
 
-/** Frees an error; NULL is nothing. */
+/** Frees an error. Ignores NULL. */
 void dp_error_free(dp_error *error);
 
-/** Gives the right back; NULL is nothing. */
+/** Releases the lease. Ignores NULL. */
 void dp_lease_free(dp_lease *lease);
 
-/** No options. The caller frees them with `dp_options_free`. */
+/** Makes an empty set of options. The caller frees it with `dp_options_free`. */
 dp_options *dp_options_new(void);
 
-/** Frees options; NULL is nothing. */
+/** Frees options. Ignores NULL. */
 void dp_options_free(dp_options *options);
 
-/** Sets an option to text. Plugins' schemas also take text for the other types, as in `"0.5"`, `"true"` and `"0,1"`. */
+/** Sets an option to text. Plugins' schemas also accept text for the other types, such as `"0.5"`, `"true"` and `"0,1"`. */
 dp_code dp_options_set_string(dp_options *options,
                               const char *name,
                               const char *value,
@@ -916,7 +921,7 @@ dp_code dp_options_set_int64(dp_options *options,
                              int64_t value,
                              dp_error **error);
 
-/** Sets an option to a list of `len` integers; `values` may be NULL where `len` is 0. */
+/** Sets an option to a list of `len` integers. `values` may be NULL if `len` is 0. */
 dp_code dp_options_set_int64_list(dp_options *options,
                                   const char *name,
                                   const int64_t *values,
@@ -935,22 +940,22 @@ dp_code dp_options_set_bool(dp_options *options,
                             bool value,
                             dp_error **error);
 
-/** How many options there are; 0 for NULL. */
+/** Returns the number of options, or 0 for NULL. */
 size_t dp_options_count(const dp_options *options);
 
 /**
- * Fills `out` with the option at `index`, counted from 0. What it points to belongs to the options, until they are
- * changed or freed.
+ * Fills `out` with the option at `index`, counted from 0. The memory that it points to belongs to the options, and is
+ * valid until they are changed or freed.
  */
 dp_code dp_options_at(const dp_options *options,
                       size_t index,
                       dp_option *out,
                       dp_error **error);
 
-/** Frees a plan; NULL is nothing. */
+/** Frees a plan. Ignores NULL. */
 void dp_plan_free(dp_plan *plan);
 
-/** How many variables the plan has, also those that stay as they are; 0 for NULL. */
+/** Returns the number of variables in the plan, including those that need no change, or 0 for NULL. */
 size_t dp_plan_count(const dp_plan *plan);
 
 /**
@@ -962,116 +967,115 @@ dp_code dp_plan_at(const dp_plan *plan,
                    dp_plan_step *out,
                    dp_error **error);
 
-/** The options the plan wants for the client, borrowed from the plan. NULL for NULL. */
+/** Returns the plan's options for the client, borrowed from the plan. NULL for NULL. */
 const dp_options *dp_plan_options(const dp_plan *plan);
 
 /**
- * Where the coordinator listens, as `host:port`, when clients need one: then they must be given key-value callbacks of
- * a store that all processes share. Absent where they need none.
+ * Returns the address on which the coordinator listens, as `host:port`. Clients then need key-value callbacks of a store
+ * that all processes share. Absent if clients need no coordinator.
  */
 dp_string dp_plan_coordinator(const dp_plan *plan);
 
-/** The plan as JSON. */
+/** Returns the plan as JSON. */
 dp_string dp_plan_json(const dp_plan *plan);
 
-/** The plan as a table for people. */
+/** Returns the plan as a table for people. */
 dp_string dp_plan_to_string(const dp_plan *plan);
 
 /**
- * Sets the plan's variables in this process. Call it at the start of the program, before it starts threads: C code
- * reads variables without a lock, so nothing else may read or set any meanwhile. To start a child process, give it the
- * variables instead. `DP_FAILED_PRECONDITION` once the plugin is loaded, which is too late.
+ * Sets the plan's variables in this process. Call it at the start of the program, before it starts threads. C code reads
+ * variables without a lock, so no other code may read or set one during the call. For a child process, pass it the
+ * variables instead. `DP_FAILED_PRECONDITION` if the plugin is already loaded.
  */
 dp_code dp_plan_apply(const dp_plan *plan,
                       dp_error **error);
 
-/** Frees a list and the plugins borrowed from it; NULL is nothing. */
+/** Frees a list and the plugins borrowed from it. Ignores NULL. */
 void dp_plugin_list_free(dp_plugin_list *list);
 
-/** How many plugins the list has; 0 for NULL. */
+/** Returns the number of plugins in the list, or 0 for NULL. */
 size_t dp_plugin_list_count(const dp_plugin_list *list);
 
 /**
- * The plugin at `index`, counted from 0, borrowed from the list; `dp_plugin_clone` makes it the caller's. NULL beyond
- * the end.
+ * Returns the plugin at `index`, counted from 0, borrowed from the list. `dp_plugin_clone` makes a handle that the caller
+ * owns. NULL beyond the end.
  */
 const dp_plugin *dp_plugin_list_at(const dp_plugin_list *list,
                                           size_t index);
 
-/** Another handle of the same plugin, to be freed by the caller. */
+/** Makes another handle of the same plugin, which the caller frees. */
 dp_code dp_plugin_clone(const dp_plugin *plugin,
                         dp_plugin **out,
                         dp_error **error);
 
-/** Frees a handle that is the caller's; NULL is nothing. The plugin stays loaded. */
+/** Frees a handle that the caller owns. Ignores NULL. The plugin stays loaded. */
 void dp_plugin_free(dp_plugin *plugin);
 
-/** The plugin's name. */
+/** Returns the plugin's name. */
 dp_string dp_plugin_name(const dp_plugin *plugin);
 
-/** How many other names it goes by; 0 for NULL. */
+/** Returns the number of its other names, or 0 for NULL. */
 size_t dp_plugin_alias_count(const dp_plugin *plugin);
 
-/** Another name it goes by, such as `gpu`. Absent beyond the end. */
+/** Returns one of its other names, such as `gpu`. Absent beyond the end. */
 dp_string dp_plugin_alias_at(const dp_plugin *plugin, size_t index);
 
-/** Whether a user who writes `name` may mean this plugin: its name, an alias or a platform name, in any case. */
-bool dp_plugin_answers_to(const dp_plugin *plugin,
-                          const char *name);
+/** Returns whether `name` is the plugin's name, an alias or a platform name, in any case. */
+bool dp_plugin_answers_to(const dp_plugin *plugin, const char *name);
 
 /**
- * The library's path, with U+FFFD for what is no UTF-8. Absent for a plugin within the program, and where the path is
- * known only when it is loaded.
+ * Returns the library's path, with U+FFFD for bytes that are not UTF-8. Absent for a plugin within the program, and for one
+ * whose path is computed when it is loaded.
  */
 dp_string dp_plugin_path(const dp_plugin *plugin);
 
-/** Where it was found, for people. */
+/** Returns the place where it was found, for people. */
 dp_string dp_plugin_provenance(const dp_plugin *plugin);
 
-/** How many reasons there are why it cannot be used; 0 for one that can, and for NULL. */
+/** Returns the number of reasons why it cannot be used. 0 for a usable plugin, and for NULL. */
 size_t dp_plugin_refusal_count(const dp_plugin *plugin);
 
-/** A reason why it cannot be used, with the remedy. Absent beyond the end. */
+/** Returns a reason why it cannot be used, with a remedy. Absent beyond the end. */
 dp_string dp_plugin_refusal_at(const dp_plugin *plugin, size_t index);
 
-/** What can be said of the plugin now. */
+/** Returns the state of the plugin. */
 dp_plugin_state dp_plugin_status(const dp_plugin *plugin);
 
-/** The larger is preferred among plugins that fit; 0 for NULL. JAX gives plugins 400. */
+/** Returns the plugin's priority, or 0 for NULL. Among plugins that fit, a higher one is preferred. JAX gives plugins 400. */
 int32_t dp_plugin_priority(const dp_plugin *plugin);
 
-/** Whether its makers call it unfinished. */
+/** Returns whether its manifest calls it experimental. */
 bool dp_plugin_is_experimental(const dp_plugin *plugin);
 
-/** Whether the plugin's hardware is there, seen by device nodes and PCI devices, without loading it. */
+/** Returns whether the plugin's hardware is in the machine, by its device nodes and PCI devices. Does not load the plugin. */
 dp_presence dp_plugin_hardware(const dp_plugin *plugin);
 
-/** What says whether its hardware is there, for people. */
+/** Returns the evidence for `dp_plugin_hardware`, for people. */
 dp_string dp_plugin_hardware_evidence(const dp_plugin *plugin);
 
-/** How many clients its devices bear. */
+/** Returns how many clients its devices support. */
 dp_ownership dp_plugin_ownership(const dp_plugin *plugin);
 
-/** All it says of itself, as the text of a `pjrt_plugin.json`. */
+/** Returns its manifest, as the text of a `pjrt_plugin.json`. */
 dp_string dp_plugin_manifest_json(const dp_plugin *plugin);
 
 /**
- * What its devices can do and want, as JSON: the object `capabilities` of the manifest. What is left out is what
- * frameworks assume of a device they do not know.
+ * Returns the capabilities of its devices as JSON: the object `capabilities` of the manifest. Fields that are left out have
+ * the values that frameworks assume of an unknown device.
  */
 dp_string dp_plugin_capabilities_json(const dp_plugin *plugin);
 
 /**
- * What its devices can do and want, borrowed from the plugin, also before it is loaded and without a client.
- * `struct_size` says how far this library knows the struct; look at no field beyond it.
+ * Returns the capabilities of its devices, borrowed from the plugin. Needs neither a loaded plugin nor a client. Do not
+ * read fields beyond `struct_size`.
  */
 dp_code dp_plugin_capabilities(const dp_plugin *plugin,
                                const dp_capabilities **out,
                                dp_error **error);
 
 /**
- * What the plugin needs of a process at that place: variables, options, a coordinator. Nothing is set. NULL for
- * `topology` is a process alone.
+ * Returns the environment that the plugin needs in a process at that position: variables, options, a coordinator. Sets
+ * nothing. NULL for `topology` means a process on its own.
  */
 dp_code dp_plugin_configure(const dp_plugin *plugin,
                             const dp_topology *topology,
@@ -1079,25 +1083,25 @@ dp_code dp_plugin_configure(const dp_plugin *plugin,
                             dp_error **error);
 
 /**
- * Loads the plugin's library, unless that has happened in this process, initializes it, and gives its function table,
- * which stays valid until the process ends. NULL for `topology` is a process alone, or whatever the plugin was loaded
- * for before. `DP_FAILED_PRECONDITION` where the process lacks variables the plugin needs (`dp_plan_apply`), where it
- * was loaded for another place, and where the handle is stale.
+ * Loads the plugin's library and initializes it, unless this process has done so. Returns its function table, which is
+ * valid until the process ends. NULL for `topology` means a process on its own, or the topology with which the plugin was
+ * loaded before. `DP_FAILED_PRECONDITION` if the process lacks variables that the plugin needs (`dp_plan_apply`), if the
+ * plugin was loaded for another position, or if the handle is stale.
  */
 dp_code dp_plugin_load(const dp_plugin *plugin,
                        const dp_topology *topology,
                        const PJRT_Api **out,
                        dp_error **error);
 
-/** The version of PJRT that a loaded plugin speaks. */
+/** Returns the version of the PJRT C API that a loaded plugin implements. */
 dp_code dp_plugin_api_version(const dp_plugin *plugin,
                               dp_api_version *out,
                               dp_error **error);
 
 /**
- * The options for `PJRT_Client_Create`: those of the plan, then those found with the plugin, then those given; checked
- * and converted to the types the plugin's schema names, with its defaults. `DP_INVALID_ARGUMENT` names all that are
- * wrong. `plan` and `given` may be NULL.
+ * Returns the options for `PJRT_Client_Create`: those of the plan, then those found with the plugin, then `given`. They are
+ * checked and converted by the plugin's schema, which adds defaults. `DP_INVALID_ARGUMENT` names all wrong options. `plan`
+ * and `given` may be NULL.
  */
 dp_code dp_plugin_client_options(const dp_plugin *plugin,
                                  const dp_plan *plan,
@@ -1106,107 +1110,113 @@ dp_code dp_plugin_client_options(const dp_plugin *plugin,
                                  dp_error **error);
 
 /**
- * Acquires the right to have a client of the plugin, which must be loaded. `holder` is told to others who ask for it
- * meanwhile. `DP_RESOURCE_EXHAUSTED` names the one who has it.
+ * Acquires the right to create a client of the plugin, which must be loaded. While the lease lives, programs that are
+ * refused get `holder` in their error. `DP_RESOURCE_EXHAUSTED` names the current holder.
  */
 dp_code dp_plugin_acquire(const dp_plugin *plugin,
                           const char *holder,
                           dp_lease **out,
                           dp_error **error);
 
-/** A policy without wishes. The caller frees it with `dp_policy_free`. */
+/** Makes a policy without preferences. The caller frees it with `dp_policy_free`. */
 dp_policy *dp_policy_new(void);
 
-/** Frees a policy; NULL is nothing. */
+/** Frees a policy. Ignores NULL. */
 void dp_policy_free(dp_policy *policy);
 
-/** Where no wish before fits: a plugin of that name or kind, such as `gpu`, unless its hardware is seen to be absent. */
+/**
+ * Adds a plugin of that name or kind, such as `gpu`, unless its hardware is absent, for the case that no earlier preference
+ * fits.
+ */
 dp_code dp_policy_prefer(dp_policy *policy,
                          const char *name,
                          dp_error **error);
 
 /**
- * Where no wish before fits: exactly that plugin, by its name or another it goes by, whether its hardware is seen or
- * not.
+ * Adds the plugin with that name, alias or platform name, whether or not its hardware was found, for the case that no
+ * earlier preference fits.
  */
 dp_code dp_policy_fallback(dp_policy *policy,
                            const char *name,
                            dp_error **error);
 
-/** Where no wish before fits: any plugin, the best by its priority, unless its hardware is seen to be absent. */
+/** Adds any plugin whose hardware is not absent, by priority, for the case that no earlier preference fits. */
 dp_code dp_policy_any(dp_policy *policy,
                       dp_error **error);
 
 /**
- * Whether `PJRT_DEVICE` and `JAX_PLATFORMS` decide where the user set them: then only the plugins named there are
- * considered. They do not, unless this says so.
+ * Sets whether `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. Only the plugins they name are then
+ * considered. Off by default.
  */
 dp_code dp_policy_set_environment(dp_policy *policy,
                                   bool decides,
                                   dp_error **error);
 
 /**
- * Whether plugins whose makers call them experimental are considered. Where this is not called they are, after all
- * others; with `true` they rank like others, with `false` only a name brings them in.
+ * Sets whether experimental plugins are considered. By default they rank after all others. With `true` they rank like
+ * others. With `false` only a preference by name selects them.
  */
 dp_code dp_policy_set_experimental(dp_policy *policy,
                                    bool considered,
                                    dp_error **error);
 
 /**
- * Makes a registry of the plugins linked into the program, among them the embedded CPU device `cpu`, and of those that
- * `discovery` finds; NULL looks at this process's environment and machine. What is wrong with a plugin that was found
- * is told by the plugin (`dp_plugin_refusal_at`) and is no error here.
+ * Makes a registry of the plugins linked into the program, such as the embedded CPU device `cpu`, and of those that
+ * `discovery` finds. NULL searches this machine with this process's environment. A plugin that was found and cannot be used
+ * is not an error here. `dp_plugin_refusal_at` returns its reasons.
  */
 dp_code dp_registry_new(const dp_discovery *discovery,
                         dp_registry **out,
                         dp_error **error);
 
-/** Makes a registry without plugins, to register some. */
+/** Makes a registry without plugins, for plugins that the program registers. */
 dp_code dp_registry_new_empty(dp_registry **out, dp_error **error);
 
-/** Another handle of the same registry, to be freed like the first. */
+/** Makes another handle of the same registry, which is freed like the first. */
 dp_code dp_registry_clone(const dp_registry *registry,
                           dp_registry **out,
                           dp_error **error);
 
-/** Frees a handle; NULL is nothing. Plugins and leases of the registry stay valid. */
+/** Frees a handle. Ignores NULL. Plugins and leases of the registry stay valid. */
 void dp_registry_free(dp_registry *registry);
 
 /**
- * Searches and looks for hardware again. Handles of plugins that are no longer found, or that changed, become stale:
- * `dp_plugin_load` refuses them with `DP_FAILED_PRECONDITION`. What the program registered stays.
+ * Searches again, and looks for hardware again. Handles of plugins that are no longer found, or that changed, become stale:
+ * `dp_plugin_load` refuses them with `DP_FAILED_PRECONDITION`. Plugins that the program registered stay.
  */
 dp_code dp_registry_refresh(const dp_registry *registry,
                             dp_error **error);
 
 /**
- * Ends the registry's use of its plugins: all handles of plugins become stale, and each plugin is shut down, now or, if
- * it has leases, with the last of them. Fills `waiting` with the number of plugins that still have some; it may be
- * NULL. Destroy the clients first.
+ * Ends the registry's use of its plugins. All handles of plugins become stale. A plugin without leases is shut down now,
+ * and any other with its last lease. Fills `waiting`, which may be NULL, with the number of plugins that have leases.
+ * Destroy the clients first.
  */
 dp_code dp_registry_shutdown(const dp_registry *registry,
                              size_t *waiting,
                              dp_error **error);
 
 /**
- * The plugins of the registry as they are now, also those that cannot be used and say why. The list stays as it is
- * whatever happens to the registry.
+ * Returns the plugins of the registry, including those that cannot be used, with the reasons. The list does not change with
+ * the registry.
  */
 dp_code dp_registry_plugins(const dp_registry *registry,
                             dp_plugin_list **out,
                             dp_error **error);
 
 /**
- * The plugin of that name, alias or platform name, in any case; the best where several have it. `DP_NOT_FOUND` where
- * none has it, or none that can be used: the message lists all plugins and why not.
+ * Returns the plugin with that name, alias or platform name, in any case. If several have it, returns the best.
+ * `DP_NOT_FOUND` if no usable plugin has it. The message lists all plugins, and why they do not fit.
  */
 dp_code dp_registry_find(const dp_registry *registry,
                          const char *name,
                          dp_plugin **out,
                          dp_error **error);
 
-/** The plugin that fits a policy best. `DP_NOT_FOUND` where none does: the message lists all plugins and why not. */
+/**
+ * Returns the plugin that fits a policy best. `DP_NOT_FOUND` if none fits. The message lists all plugins, and why they do
+ * not fit.
+ */
 dp_code dp_registry_select(const dp_registry *registry,
                            const dp_policy *policy,
                            dp_plugin **out,
@@ -1222,8 +1232,9 @@ dp_code dp_registry_register(const dp_registry *registry,
                              dp_error **error);
 
 /**
- * Registers a library by its path. `manifest_json` is what it says of itself, as the text of a `pjrt_plugin.json`; NULL
- * takes the manifest beside the library, where there is one. It is not loaded. `out`, which may be NULL, gets a handle.
+ * Registers a library by its path. `manifest_json` is its manifest, as the text of a `pjrt_plugin.json`. With NULL, the
+ * manifest file beside the library describes it, if there is one. The library is not loaded. `out`, which may be NULL, gets
+ * a handle.
  */
 dp_code dp_registry_register_library(const dp_registry *registry,
                                      const char *path,
@@ -1233,8 +1244,8 @@ dp_code dp_registry_register_library(const dp_registry *registry,
 
 /**
  * Registers a function table that is part of this program, or of a library that the program loaded itself.
- * `manifest_json` is what the plugin says of itself, as the text of a `pjrt_plugin.json`; NULL says nothing but the
- * name. The name in it must be `name`. `out`, which may be NULL, gets a handle.
+ * `manifest_json` is the plugin's manifest, as the text of a `pjrt_plugin.json`, with the name `name`. With NULL, only the
+ * name is known. `out`, which may be NULL, gets a handle.
  */
 dp_code dp_registry_register_api(const dp_registry *registry,
                                  const char *name,
@@ -1244,8 +1255,8 @@ dp_code dp_registry_register_api(const dp_registry *registry,
                                  dp_error **error);
 
 /**
- * Puts a plugin, by its description, in another one's place, whatever their names. Handles of the other one become
- * stale; its clients live on. `out`, which may be NULL, gets a handle.
+ * Puts a plugin, by its description, in the place of another, whatever their names. Handles of the other one become stale.
+ * Its clients live on. `out`, which may be NULL, gets a handle.
  */
 dp_code dp_registry_replace(const dp_registry *registry,
                             const dp_plugin *plugin,
@@ -1254,8 +1265,8 @@ dp_code dp_registry_replace(const dp_registry *registry,
                             dp_error **error);
 
 /**
- * Switches a plugin off: it is not selected any more, and its handles become stale; its clients live on. `reason` is
- * told to those who ask for it. `out`, which may be NULL, gets a handle with which to switch it on again.
+ * Disables a plugin: it is not selected, and its handles become stale. Its clients live on. Errors about the plugin contain
+ * `reason`. `out`, which may be NULL, gets a handle that can enable it.
  */
 dp_code dp_registry_disable(const dp_registry *registry,
                             const dp_plugin *plugin,
@@ -1263,21 +1274,21 @@ dp_code dp_registry_disable(const dp_registry *registry,
                             dp_plugin **out,
                             dp_error **error);
 
-/** Switches a plugin on again. `out`, which may be NULL, gets a handle. */
+/** Enables a disabled plugin. `out`, which may be NULL, gets a handle. */
 dp_code dp_registry_enable(const dp_registry *registry,
                            const dp_plugin *plugin,
                            dp_plugin **out,
                            dp_error **error);
 
-/** Takes a plugin out of the registry. Its handles become stale; its clients live on. */
+/** Removes a plugin from the registry. Its handles become stale. Its clients live on. */
 dp_code dp_registry_remove(const dp_registry *registry,
                            const dp_plugin *plugin,
                            dp_error **error);
 
 /**
- * Asks whether the plugin's devices can run a program. Nothing is loaded and no client is made: the plugin answers
- * where its code is at hand, else the table in its manifest does. `format` is that of `PJRT_Program`, such as `mlir`;
- * `code` are its `code_size` bytes. `effort` is one of `DP_EFFORT_*`.
+ * Returns whether the plugin's devices can run a program, without loading the plugin and without a client. A plugin that is
+ * linked into the program answers itself. For any other, the table in its manifest answers. `format` is that of
+ * `PJRT_Program`, such as `mlir`. `code` are its `code_size` bytes. `effort` is one of `DP_EFFORT_*`.
  */
 dp_code dp_plugin_supports(const dp_plugin *plugin,
                            const char *format,
@@ -1290,33 +1301,35 @@ dp_code dp_plugin_supports(const dp_plugin *plugin,
 /** Frees an answer. */
 void dp_support_free(dp_support *support);
 
-/** The answer: one of `DP_SUPPORT_*`. */
+/** Returns the answer: one of `DP_SUPPORT_*`. */
 uint32_t dp_support_answer(const dp_support *support);
 
-/** Number of reasons. */
+/** Returns the number of reasons. */
 size_t dp_support_reason_count(const dp_support *support);
 
-/** A reason for people: the operation, what is wrong, and where it is. Absent beyond the last one. */
-dp_string dp_support_reason_at(const dp_support *support, size_t index);
+/** Returns a reason for people: the operation, the problem, and the place in the source. Absent beyond the last one. */
+dp_string dp_support_reason_at(const dp_support *support,
+                                      size_t index);
 
-/** The answer as JSON: `{"answer": "no", "reasons": [{"operation": …, "type": …, "location": …, "message": …}]}`. */
+/** Returns the answer as JSON: `{"answer": "no", "reasons": [{"operation": …, "type": …, "location": …, "message": …}]}`. */
 dp_string dp_support_json(const dp_support *support);
 
 /**
- * Finds the place of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes, TPU and
- * Neuron environments set; a process alone where there are none. `DP_INVALID_ARGUMENT` names variables that contradict
- * each other. The caller frees it with `dp_topology_free`; a struct that the caller filled in is not freed.
+ * Detects the position of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes, TPU and
+ * Neuron environments set. Without such variables, it is a process on its own. `DP_INVALID_ARGUMENT` names variables that
+ * contradict each other. The caller frees the result with `dp_topology_free`. A struct that the caller filled in is not
+ * freed.
  */
 dp_code dp_topology_detect(dp_topology **out,
                            dp_error **error);
 
-/** Frees what `dp_topology_detect` gave; NULL is nothing. */
+/** Frees a topology of `dp_topology_detect`. Ignores NULL. */
 void dp_topology_free(dp_topology *topology);
 
-/** `DP_ABI_VERSION` of the library in use, to compare with that of the header. */
+/** Returns `DP_ABI_VERSION` of the library in use, to compare with that of the header. */
 uint32_t dp_abi_version(void);
 
-/** Version of the library in use, such as `0.1.0`. Lives as long as the process. */
+/** Returns the version of the library in use, such as `0.1.0`. Valid until the process ends. */
 dp_string dp_version(void);
 
 #ifdef __cplusplus

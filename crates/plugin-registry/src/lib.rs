@@ -42,7 +42,7 @@
 //! # Trust
 //!
 //! A plugin is native code that runs in this process. Whoever makes a registry vouches for the libraries that it may
-//! load, so no function here is `unsafe` for that reason. Contract R1 of `docs/safety.md` states what this means, and
+//! load, so no function here is `unsafe` for that reason. [Contract](pjrt::contracts) R1 states what this means, and
 //! which checks of [`discovery`] make it possible to vouch for a whole machine. A caller of [`open`] vouches for the
 //! library that the caller names.
 

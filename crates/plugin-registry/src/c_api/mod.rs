@@ -1,7 +1,7 @@
 //! The registry for C and C++: the functions of `include/device_plugin.h`, which cbindgen writes from this folder.
 //!
 //! One file for each type of object. Every function goes through the choke point in `guard`. Its callers promise the
-//! contracts K1 to K7 of `docs/safety.md`. The names are those of C.
+//! contracts K1 to K7 of [`pjrt::contracts`]. The names are those of C.
 #![allow(non_camel_case_types, reason = "these are C names")]
 
 mod discovery;

@@ -69,7 +69,7 @@ impl PluginRegistry {
     /// describes it, if there is one. The library is not loaded. The entry lists the faults of its file. Registering the
     /// same library again changes nothing.
     ///
-    /// Whoever registers a library vouches for it. See contract R1 of `docs/safety.md`.
+    /// Whoever registers a library vouches for it. See [contract](pjrt::contracts) R1.
     ///
     /// # Errors
     ///
