@@ -73,7 +73,7 @@ fn compile_copies_the_optimized_program_only_in_formats_it_reads() {
     let mut whole = table();
     whole.PJRT_Executable_OptimizedProgram = Some(fake::optimized_program);
     let plugin = plugin_of(whole).unwrap();
-    // An empty format tells nothing until the program is copied.
+    // If the format is empty, it is known only after the copy.
     for (format, copies) in [("mlir", 0), ("stablehlo_v1", 0), ("hlo", 1), ("hlo_with_config", 1), ("", 1)] {
         let fake = Fake::new();
         *fake.program_format.lock().unwrap() = format;

@@ -21,7 +21,7 @@ use crate::lease::LockFolder;
 #[derive(Clone)]
 pub struct PluginRegistry(pub(super) Arc<Core>);
 
-/// What all handles of a registry share.
+/// The state that all handles of a registry share.
 pub(super) struct Core {
     pub(super) discovery: Option<Discovery>,
     pub(super) locks: LockFolder,

@@ -106,7 +106,7 @@ impl PluginRegistry {
         Ok(chosen.into_iter().map(|index| (rows[index].0, rows[index].2.clone())).collect())
     }
 
-    /// Disables a plugin: it is not selected, and its handles become stale. Its clients live on. Returns the new id of
+    /// Disables a plugin, so that it is not selected and its handles become stale. Its clients live on. Returns the new id of
     /// the disabled plugin.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ pub struct LoadOptions<'a> {
     pub(super) if_replaced: IfReplaced,
 }
 
-/// What to do if a library was loaded in this process and another file has taken its path since.
+/// The action if a library was loaded in this process and another file has taken its path since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IfReplaced {

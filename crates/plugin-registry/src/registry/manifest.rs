@@ -1,4 +1,4 @@
-//! The manifest of a plugin that has none of its own.
+//! The manifest of a plugin without one.
 
 use device_plugin::Manifest;
 use device_plugin::manifest::MAX_NAME_LENGTH;
@@ -6,7 +6,7 @@ use device_plugin::manifest::MAX_NAME_LENGTH;
 use crate::discovery::Candidate;
 
 /// Returns a candidate's own manifest. Without one, returns the built-in manifest of the device with its name, or a
-/// manifest with nothing but the names and the priority that are known.
+/// manifest with only the names and the priority that are known.
 pub(super) fn generic_manifest(candidate: &Candidate) -> Manifest {
     if let Some(manifest) = &candidate.manifest {
         return manifest.clone();

@@ -129,7 +129,7 @@ impl Table {
 
     /// Refuses a name that the program gave to another plugin. `except` is the row that the record may replace.
     pub(super) fn check_name(&self, record: &Record, except: Option<u32>) -> Result<(), Error> {
-        // Nobody chose a name that was derived from a file.
+        // A name that was derived from a file was not chosen.
         if record.is_named_by_file() {
             return Ok(());
         }
