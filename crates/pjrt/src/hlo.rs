@@ -15,7 +15,7 @@ pub(crate) fn is_readable(format: &str) -> bool {
     matches!(format, "hlo" | "hlo_with_config")
 }
 
-/// The parameters of a program in the format `hlo` or `hlo_with_config`; none if the bytes are something else.
+/// Reads the parameters of a program in the format `hlo` or `hlo_with_config`. Returns `None` for other bytes.
 pub(crate) fn parameters(format: &str, code: &[u8]) -> Option<Vec<Parameter>> {
     let module = match format {
         "hlo" => code,

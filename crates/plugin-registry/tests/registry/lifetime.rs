@@ -93,8 +93,8 @@ fn unloading_waits_for_nobody() {
     let entry = registry.register::<Unloaded>().unwrap();
     let loaded = entry.load().unwrap();
     let client = loaded.client(&ClientOptions::new()).unwrap();
-    let error = registry.unload(entry.id()).unwrap_err().to_string();
-    assert_eq!(error, "plugin unloaded has 1 client alive: drop all that belongs to them first");
+    let error = registry.unload(entry.id()).unwrap_err();
+    assert!(matches!(error, Error::InUse { clients: 1, .. }), "{error}");
     drop(client);
     let id = registry.unload(entry.id()).unwrap();
     assert_eq!(UNLOADED.get(), 1);
@@ -139,8 +139,8 @@ fn in_a_child_process(library: &std::ffi::OsStr) {
     let client = entry.load().unwrap().client(&ClientOptions::new()).unwrap();
     drop(client);
     let id = registry.unload(entry.id()).unwrap();
-    let error = registry.get(id).unwrap().load().unwrap_err().to_string();
-    assert!(error.contains("plugin closing was shut down, which happens once in a process"), "{error}");
+    let error = registry.get(id).unwrap().load().unwrap_err();
+    assert!(matches!(&error, Error::ShutDown { name } if name == "closing"), "{error}");
 }
 
 #[test]
