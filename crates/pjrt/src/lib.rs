@@ -99,7 +99,7 @@ pub use upload::Placement;
 
 /// The C function table of a plugin and its raw declarations, for code that needs what the safe API lacks.
 ///
-/// This module and the functions whose signatures name it ([`Plugin::api`], [`Plugin::supports`], [`Plugin::from_static`])
+/// This module and the functions whose signatures name it ([`Plugin::api`], [`Plugin::from_static`] and each `supports`)
 /// follow the PJRT header, so they may change with any minor version of this crate. The rest of the crate does not expose
 /// types of `pjrt-sys`.
 pub mod raw {
