@@ -218,6 +218,18 @@ def test_callbacks_that_use_jax_and_many_threads():
     assert results == {i: [float(np.cumsum(x + i).sum())] * 5 for i in range(8)}
 
 
+@pytest.mark.skipif(not hasattr(jax.ShapeDtypeStruct, "like"), reason="this JAX has no ShapeDtypeStruct.like")
+def test_callbacks_do_not_see_the_callers_mesh():
+    mesh = jax.sharding.Mesh(np.array(jax.devices("pjrt_cpu")[:2]), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
+    split = jax.sharding.PartitionSpec("x")
+    with jax.set_mesh(mesh):
+        x = jax.device_put(np.arange(8, dtype=np.float32), split)
+        # The callback gets arrays of JAX's CPU, which it may compute with.
+        of_part = lambda part: jax.pure_callback(lambda part: part + 1, jax.ShapeDtypeStruct.like(part), part)
+        y = jax.shard_map(of_part, in_specs=split, out_specs=split)(x)
+    np.testing.assert_array_equal(np.asarray(y), np.arange(1, 9))
+
+
 def test_checkify_and_debug_nans():
     from jax.experimental import checkify
 
@@ -365,6 +377,15 @@ def test_donated_arrays_replicated_on_several_devices_are_deleted():
         y = double(x)
         assert x.is_deleted() and len(y.devices()) == 4
         np.testing.assert_array_equal(np.asarray(y), 2 * np.arange(16))
+
+
+def test_donated_arrays_that_fit_no_output_are_kept():
+    split = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices("pjrt_cpu")[:2]), "x"), jax.sharding.PartitionSpec("x"))
+    x = jax.device_put(np.arange(16.0).reshape(8, 2), split)
+    y = jax.jit(lambda x: x @ x.T, donate_argnums=0)(x)
+    # XLA keeps them, and so JAX's users may rely on it.
+    assert not x.is_deleted()
+    np.testing.assert_array_equal(np.asarray(y), np.asarray(x) @ np.asarray(x).T)
 
 
 def test_the_package_has_nothing_to_note_about_this_jax():

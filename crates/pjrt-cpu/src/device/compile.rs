@@ -9,7 +9,7 @@ use super::config::readable;
 use super::cost::{Cost, cost};
 use super::layouts::Layouts;
 use super::memory::KINDS;
-use crate::engine::{self, CompileErrorKind, CompileSettings, Footprint, Pool};
+use crate::engine::{self, CompileErrorKind, CompileSettings, Footprint, Parameter, Pool};
 use crate::spmd::OpSharding;
 
 /// Work, in operations and bytes, that is done before another thread would have begun with it.
@@ -27,6 +27,7 @@ pub struct CpuExecutable {
     cost: Cost,
     footprint: Footprint,
     is_quick: bool,
+    calls_handlers: bool,
     has_side_effects: bool,
 }
 
@@ -41,6 +42,12 @@ impl CpuExecutable {
     #[inline]
     pub(crate) fn is_quick(&self) -> bool {
         self.is_quick
+    }
+
+    /// Whether a run may call a handler of a custom call. A handler may depend on the thread that it runs on.
+    #[inline]
+    pub(crate) fn calls_handlers(&self) -> bool {
+        self.calls_handlers
     }
 
     /// Whether somebody may see that a run took place, besides those who have its outputs.
@@ -117,6 +124,7 @@ pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Resul
         cost,
         footprint,
         is_quick: !footprint.loops && work <= QUICK,
+        calls_handlers: compiled.calls_handlers(),
         has_side_effects: compiled.has_side_effects(),
         program: compiled,
     };
@@ -126,18 +134,17 @@ pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Resul
 
 fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &Layouts) -> Result<ExecutableInfo> {
     let parameters = program.parameters();
-    let donated = parameters.iter().enumerate().filter(|(_, p)| p.donor || p.alias_output.is_some());
     let mut info = ExecutableInfo::new(
         program.name(),
         arguments.named(parameters.iter().map(|parameter| &parameter.ty))?,
         results.named(program.outputs().iter())?,
-    )
-    .donating(donated.map(|(index, _)| index).collect::<Vec<_>>());
+    );
     info.parameter_layouts = arguments.layouts(&info.parameters);
     info.output_layouts = results.layouts(&info.outputs);
     info.code_size = i64::try_from(program.constant_bytes()).unwrap_or(i64::MAX);
     info.parameter_memory_kinds = memory_kinds(&entry.arg_attributes, info.parameters.len(), "argument")?;
     info.output_memory_kinds = memory_kinds(&entry.result_attributes, info.outputs.len(), "result")?;
+    info.donated = donated(parameters, &info);
     let encoded = |shardings: &[OpSharding]| shardings.iter().map(OpSharding::to_proto).collect();
     info.parameter_shardings = program.parameter_shardings().map(encoded);
     info.output_shardings = program.output_shardings().map(|shardings| match shardings {
@@ -148,6 +155,25 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
     // Frameworks that do not know the extensions find shardings and layouts in the program.
     info.optimized = program.readable_program().map(|code| Program { format: "mlir".to_owned(), code });
     Ok(info)
+}
+
+/// The parameters whose memory a run takes over. A parameter that may become any output (`jax.buffer_donor`) needs one that
+/// has its size and its kind of memory and that no other parameter becomes; otherwise the caller keeps it, as with XLA.
+fn donated(parameters: &[Parameter], info: &ExecutableInfo) -> Vec<usize> {
+    let place = |shapes: &[Shape], kinds: &[String], index: usize| {
+        (shapes[index].host_size(), kinds.get(index).map_or(KINDS[0], String::as_str).to_owned())
+    };
+    let output = |index: usize| place(&info.outputs, &info.output_memory_kinds, index);
+    let aliased: Vec<usize> = parameters.iter().filter_map(|parameter| parameter.alias_output).collect();
+    let mut free: Vec<_> = (0..info.outputs.len()).filter(|index| !aliased.contains(index)).map(output).collect();
+    let mut takes = |index: usize| {
+        let wanted = place(&info.parameters, &info.parameter_memory_kinds, index);
+        free.iter().position(|output| *output == wanted).map(|found| free.swap_remove(found)).is_some()
+    };
+    let is_donated = |(index, parameter): &(usize, &Parameter)| {
+        parameter.alias_output.is_some() || (parameter.donor && takes(*index))
+    };
+    parameters.iter().enumerate().filter(is_donated).map(|(index, _)| index).collect()
 }
 
 /// The kinds of memory that `mhlo.memory_kind` names; none where all are in the default one.
@@ -174,4 +200,43 @@ fn memory_kinds(attributes: &[Attributes], count: usize, what: &str) -> Result<V
     };
     let kinds = (0..count).map(kind).collect::<Result<Vec<_>>>()?;
     Ok(if kinds.iter().all(|kind| kind == KINDS[0]) { Vec::new() } else { kinds })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parameters that are donated in a program of those parameters and results, which returns values of its own.
+    fn donated(parameters: &str, results: &[&str]) -> Vec<usize> {
+        let ty = |result: &str| result.split(' ').next().unwrap_or_default().to_owned();
+        let made =
+            |(index, result): (usize, &&str)| format!("%{index} = stablehlo.constant dense<0.0> : {}\n", ty(result));
+        let made: String = results.iter().enumerate().map(made).collect();
+        let values: Vec<String> = (0..results.len()).map(|index| format!("%{index}")).collect();
+        let types: Vec<String> = results.iter().map(|result| ty(result)).collect();
+        let text = format!(
+            "func.func @main({parameters}) -> ({}) {{ {made} return {} : {} }}",
+            results.join(", "),
+            values.join(", "),
+            types.join(", ")
+        );
+        let module = stablehlo::parse(text).unwrap();
+        compile_module(&module, &CompileOptions::default()).unwrap().info.donated
+    }
+
+    #[test]
+    fn a_donor_needs_an_output_of_its_size() {
+        let two = "%a: tensor<4xf32> {jax.buffer_donor = true}, %b: tensor<4xf32> {jax.buffer_donor = true}";
+        assert_eq!(donated(two, &["tensor<4xf32>"]), [0]);
+        assert_eq!(donated(two, &["tensor<2xf64>", "tensor<4xf32>"]), [0, 1], "types need not be equal");
+        assert_eq!(donated(two, &["tensor<4xf64>"]), [0; 0]);
+        assert_eq!(donated(two, &["tensor<4xf32> {mhlo.memory_kind = \"pinned_host\"}"]), [0; 0]);
+    }
+
+    #[test]
+    fn a_donor_needs_an_output_that_no_other_parameter_becomes() {
+        let both = "%a: tensor<4xf32> {jax.buffer_donor = true}, %b: tensor<4xf32> {tf.aliasing_output = 0 : i32}";
+        assert_eq!(donated(both, &["tensor<4xf32>"]), [1]);
+        assert_eq!(donated(both, &["tensor<4xf32>", "tensor<4xf32>"]), [0, 1]);
+    }
 }

@@ -70,8 +70,11 @@ impl State {
             }
         }
         let is_ready = || (0..launch.inputs.len()).all(|index| launch.inputs[index].pending().is_none());
-        if (executable.is_quick() || self.deterministic) && is_ready() {
-            let outputs = match executable.is_quick() {
+        // A handler must not depend on the caller's thread, whose context managers JAX's callbacks would see. A handler that
+        // runs such a program already has a thread of the client, and waits for the program there.
+        let is_quick = executable.is_quick() && (!executable.calls_handlers() || self.workers.is_own_thread());
+        if (is_quick || self.deterministic) && is_ready() {
+            let outputs = match is_quick {
                 true => self.compute_here(executable, launch, member.as_ref(), None)?,
                 // What may never end is among those that can be stopped, although the caller waits for it here.
                 false => {

@@ -59,12 +59,13 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    fn has_side_effects(&self) -> bool {
+    /// Whether a kernel of the block, or of a block within it, has a property.
+    fn has_kernel(&self, is_it: fn(&dyn Kernel) -> bool) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Tile { .. } | Step::Collective { .. } => false,
-            Step::Kernel { kernel, .. } => kernel.has_side_effect(),
-            Step::While { cond, body, .. } => cond.has_side_effects() || body.has_side_effects(),
-            Step::Case { branches, .. } => branches.iter().any(Self::has_side_effects),
+            Step::Kernel { kernel, .. } => is_it(&**kernel),
+            Step::While { cond, body, .. } => cond.has_kernel(is_it) || body.has_kernel(is_it),
+            Step::Case { branches, .. } => branches.iter().any(|branch| branch.has_kernel(is_it)),
         })
     }
 
@@ -153,7 +154,12 @@ impl Program {
 
     /// Whether a run does something besides computing its outputs: a custom call that says so.
     pub fn has_side_effects(&self) -> bool {
-        self.block.has_side_effects()
+        self.block.has_kernel(|kernel| kernel.has_side_effect())
+    }
+
+    /// Whether a run may call a handler of a custom call.
+    pub(crate) fn calls_handlers(&self) -> bool {
+        self.block.has_kernel(|kernel| kernel.calls_handler())
     }
 
     /// How each parameter is spread over partitions; `None` for a program that was not split.

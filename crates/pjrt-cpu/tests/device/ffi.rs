@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Mutex;
+use std::thread::{self, ThreadId};
 
 use device_plugin::Error;
 use device_plugin::ffi::{Attribute, Handler, Registry};
@@ -162,4 +163,18 @@ fn data_of_an_execution_reaches_the_handler_on_whatever_thread() {
         run.done.wait().unwrap();
         assert_eq!(run.outputs[0].to_host::<f32>().unwrap(), [f32::from(data); 3]);
     }
+}
+
+#[test]
+fn a_handler_runs_on_a_thread_of_the_client_however_small_the_program() {
+    static THREADS: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
+    ffi::register("notes_its_thread", |call| {
+        THREADS.lock().unwrap().push(thread::current().id());
+        call.results[0].write(&[0.0f32; 3])
+    })
+    .unwrap();
+    run(&client(1), "notes_its_thread", "").unwrap();
+    let threads = THREADS.lock().unwrap();
+    assert_eq!(threads.len(), 1);
+    assert_ne!(threads[0], thread::current().id(), "it would see the thread-local data of the caller");
 }

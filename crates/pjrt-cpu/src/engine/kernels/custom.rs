@@ -23,6 +23,10 @@ impl Kernel for Custom {
         self.has_side_effect
     }
 
+    fn calls_handler(&self) -> bool {
+        true
+    }
+
     /// Nobody knows what a handler does.
     fn is_pure(&self) -> bool {
         false

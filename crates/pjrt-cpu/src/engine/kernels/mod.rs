@@ -62,6 +62,11 @@ pub(crate) trait Kernel: Send + Sync {
         false
     }
 
+    /// The step calls a custom call's handler: code from outside the engine, which may take any time.
+    fn calls_handler(&self) -> bool {
+        false
+    }
+
     /// The same inputs always give the same outputs, and nothing else happens.
     fn is_pure(&self) -> bool {
         !self.has_side_effect()
