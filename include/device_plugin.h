@@ -1197,6 +1197,18 @@ dp_code dp_registry_shutdown(const dp_registry *registry,
                              dp_error **error);
 
 /**
+ * Shuts the registry's plugins down as `dp_registry_shutdown` does, and waits up to `timeout_ms` milliseconds for their
+ * leases to be freed. Fills `waiting`, which may be NULL, with the number of plugins that still have leases.
+ *
+ * Call this or `dp_registry_shutdown` before the process ends, because a plugin with work in progress may crash then. Free
+ * your own leases first; otherwise the call waits for them until the time is up.
+ */
+dp_code dp_registry_shutdown_within(const dp_registry *registry,
+                                    uint64_t timeout_ms,
+                                    size_t *waiting,
+                                    dp_error **error);
+
+/**
  * Returns the plugins of the registry, including those that cannot be used, with the reasons. The list does not change with
  * the registry.
  */

@@ -11,6 +11,7 @@
 #ifndef DEVICE_PLUGIN_HPP
 #define DEVICE_PLUGIN_HPP
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -550,6 +551,13 @@ public:
     std::size_t shutdown() const {
         std::size_t waiting = 0;
         detail::run([&](dp_error** error) { return dp_registry_shutdown(get(), &waiting, error); });
+        return waiting;
+    }
+    // The same, and waits for the leases to be freed; how many plugins still have some when the time is up.
+    std::size_t shutdown_within(std::chrono::milliseconds timeout) const {
+        const auto limit = timeout.count() < 0 ? std::uint64_t{0} : static_cast<std::uint64_t>(timeout.count());
+        std::size_t waiting = 0;
+        detail::run([&](dp_error** error) { return dp_registry_shutdown_within(get(), limit, &waiting, error); });
         return waiting;
     }
     // All plugins as they are now, also those that cannot be used.

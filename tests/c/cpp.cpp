@@ -1,4 +1,5 @@
 // The C++ header: ownership, errors as exceptions, moves.
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -117,6 +118,14 @@ int main() {
     const dp::Plugin on = own.enable(off);
     own.remove(on);
     CHECK(own.shutdown() == 0);
+    const dp::Registry leased = dp::Registry::empty();
+    {
+        const dp::Plugin added = leased.add_api("leased", api);
+        added.load();
+        const dp::Lease lease = added.acquire("the test");
+        CHECK(leased.shutdown_within(std::chrono::milliseconds(-1)) == 1);
+    }
+    CHECK(leased.shutdown_within(std::chrono::hours(1)) == 0);
     dp::Topology topology = dp::Topology::detect();
     CHECK(topology->world_size <= 1);
     registry.clone().refresh();

@@ -1,5 +1,6 @@
 /* One registry on many threads at once. */
 #include <pthread.h>
+#include <sched.h>
 
 #include "check.h"
 
@@ -31,6 +32,14 @@ static void *work(void *argument) {
     return NULL;
 }
 
+/* Returns when no plugin has leases, which must be well before the time is up. */
+static void *shut_down(void *argument) {
+    (void)argument;
+    size_t waiting = 77;
+    if (dp_registry_shutdown_within(registry, 600000, &waiting, NULL) != DP_OK) return "shutdown";
+    return waiting == 0 ? NULL : "waiting";
+}
+
 int main(void) {
     registry = linked_registry();
     dp_plugin *plugin = NULL;
@@ -44,6 +53,31 @@ int main(void) {
         if (failed != NULL) fprintf(stderr, "%s failed\n", (const char *)failed);
         CHECK(failed == NULL);
     }
+
+    /* A shutdown with a deadline waits for a lease that another thread holds. */
+    dp_lease *lease = NULL;
+    OK(dp_plugin_acquire(plugin, "a client", &lease, &error));
+    pthread_t ending;
+    CHECK(pthread_create(&ending, NULL, shut_down, NULL) == 0);
+    while (dp_plugin_status(plugin) != DP_PLUGIN_STALE) sched_yield();
+    dp_lease_free(lease);
+    void *failed = NULL;
+    CHECK(pthread_join(ending, &failed) == 0 && failed == NULL);
+    dp_plugin_free(plugin);
+    dp_registry_free(registry);
+
+    /* Without time it counts the plugins that have leases. */
+    size_t waiting = 77;
+    registry = linked_registry();
+    OK(dp_registry_find(registry, "cpu", &plugin, &error));
+    const PJRT_Api *api = NULL;
+    OK(dp_plugin_load(plugin, NULL, &api, &error));
+    OK(dp_plugin_acquire(plugin, "a client", &lease, &error));
+    OK(dp_registry_shutdown_within(registry, 0, &waiting, &error));
+    CHECK(waiting == 1);
+    dp_lease_free(lease);
+    OK(dp_registry_shutdown_within(registry, UINT64_MAX, NULL, &error));
+    FAILS(DP_INVALID_ARGUMENT, "registry", dp_registry_shutdown_within(NULL, 0, &waiting, &error));
     dp_plugin_free(plugin);
     dp_registry_free(registry);
     return done("threads");

@@ -1,6 +1,7 @@
 //! `dp_registry`: the plugins a program knows.
 
 use std::ffi::c_char;
+use std::time::Duration;
 
 use device_plugin::describe::descriptor::dp_descriptor;
 use device_plugin::{Descriptor, Library, Manifest};
@@ -122,6 +123,33 @@ pub unsafe extern "C" fn dp_registry_shutdown(
     };
     // SAFETY: this function's contract.
     unsafe { guard::run("dp_registry_shutdown", error, body) }
+}
+
+/// Shuts the registry's plugins down as `dp_registry_shutdown` does, and waits up to `timeout_ms` milliseconds for their
+/// leases to be freed. Fills `waiting`, which may be NULL, with the number of plugins that still have leases.
+///
+/// Call this or `dp_registry_shutdown` before the process ends, because a plugin with work in progress may crash then. Free
+/// your own leases first; otherwise the call waits for them until the time is up.
+///
+/// # Safety
+///
+/// K1 and K2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_registry_shutdown_within(
+    registry: Option<&dp_registry>,
+    timeout_ms: u64,
+    waiting: *mut usize,
+    error: *mut *mut dp_error,
+) -> dp_code {
+    let body = || {
+        let timeout = Duration::from_millis(timeout_ms);
+        let left = guard::required(registry, "registry")?.inner.shutdown_within(timeout).len();
+        // SAFETY: K1 (the output is writable), by this function's contract.
+        unsafe { guard::put(waiting, left) };
+        Ok(())
+    };
+    // SAFETY: this function's contract.
+    unsafe { guard::run("dp_registry_shutdown_within", error, body) }
 }
 
 /// Returns the plugins of the registry, including those that cannot be used, with the reasons. The list does not change with
