@@ -103,7 +103,12 @@ pub trait Backend: Sized + Send + Sync + 'static {
     }
 
     /// What to do if the process ends while this client exists: frameworks such as PyTorch/XLA never destroy theirs.
-    /// Asked once, when the client is made. By default nothing.
+    /// Asked once, when the client is made.
+    ///
+    /// With `None`, the default, the SDK waits for its own work, for at most 5 seconds. It waits until the launches that it
+    /// deferred have ended, including those whose arguments have not arrived, and until its launch and completion threads
+    /// are idle. It does not wait for a backend's own threads. With `Some`, it waits for none of these; use
+    /// `Some(Box::new(|| ()))` to disable the wait.
     ///
     /// A backend with threads of its own stops them here, or waits until they have no work, because they must not call a
     /// driver or the framework once the destructors of static objects run. The closure holds what it needs, such as the

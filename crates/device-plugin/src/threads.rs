@@ -4,9 +4,12 @@
 //! of the framework that has better things to do than run another program. Such work is moved to these threads. They
 //! start when they are needed, and a few stay when they have nothing to do.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
+use std::time::Instant;
 
 use crate::contain::contain;
 
@@ -45,6 +48,56 @@ const KEPT: usize = 4;
 
 /// Bytes of address space for a stack. Backends may compute on these threads as they do on a framework's.
 const STACK: usize = 8 << 20;
+
+/// Counts the times that a group may have become idle, while a thread waits in [`rest`].
+static CHANGES: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
+/// Whether a thread has called [`rest`].
+static AWAITED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Whether this is a thread of a group.
+    static OWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Waits until both groups are idle and `others` returns false. Returns false at the deadline, or at once on a thread of
+/// a group, because it would wait for itself.
+pub(crate) fn rest(until: Instant, others: impl Fn() -> bool) -> bool {
+    if OWN.get() {
+        return false;
+    }
+    AWAITED.store(true, Ordering::SeqCst);
+    let mut changes = CHANGES.0.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let seen = *changes;
+        drop(changes);
+        // In this order, because a launch may submit work to the other group.
+        if !others() && LAUNCHES.lock().is_at_rest() && COMPLETIONS.lock().is_at_rest() {
+            return true;
+        }
+        changes = CHANGES.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while *changes == seen {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            changes = CHANGES.1.wait_timeout(changes, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Makes a thread in [`rest`] check again.
+pub(crate) fn changed() {
+    if AWAITED.load(Ordering::SeqCst) {
+        *CHANGES.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        CHANGES.1.notify_all();
+    }
+}
+
+impl State {
+    fn is_at_rest(&self) -> bool {
+        self.jobs.is_empty() && self.idle == self.count
+    }
+}
 
 impl Threads {
     const fn new(name: &'static str, most: usize) -> Self {
@@ -96,6 +149,7 @@ impl Threads {
 
     /// The life of a thread.
     fn work(&self) {
+        OWN.set(true);
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
@@ -104,9 +158,11 @@ impl Threads {
                 state = self.lock();
             } else if state.idle >= KEPT {
                 state.count -= 1;
-                return;
+                drop(state);
+                return changed();
             } else {
                 state.idle += 1;
+                changed();
                 state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.idle -= 1;
             }
@@ -120,6 +176,12 @@ fn run(job: Job) {
         job();
         Ok(())
     });
+}
+
+/// Whether a thread has called [`rest`].
+#[cfg(test)]
+pub(crate) fn is_awaited() -> bool {
+    AWAITED.load(Ordering::SeqCst)
 }
 
 #[cfg(test)]

@@ -456,3 +456,62 @@ fn does_not_run_on_the_thread_that_brings_the_data() {
     world.destroy_manager(manager);
     world.end();
 }
+
+/// A process that ends while a chain of launches waits for data, and never destroys its client.
+#[cfg(unix)]
+mod end_of_the_process {
+    use std::cell::Cell;
+    use std::sync::{Arc, OnceLock};
+
+    use super::*;
+    use crate::deferred_launch::device::Log;
+
+    const LENGTH: usize = 300;
+    const CHILD: &str = "DEVICE_PLUGIN_TEST_END";
+
+    unsafe extern "C" {
+        fn atexit(function: extern "C" fn()) -> std::ffi::c_int;
+    }
+
+    static LOG: OnceLock<Arc<Log>> = OnceLock::new();
+    thread_local! {
+        static SEND: Cell<Option<&'static dyn Fn()>> = const { Cell::new(None) };
+    }
+
+    extern "C" fn send() {
+        SEND.get().unwrap()();
+    }
+
+    extern "C" fn look() {
+        eprintln!("{} launches began", LOG.get().unwrap().look(|state| state.begun.len()));
+    }
+
+    /// Ends this process. The exit functions run in reverse order: `send`, the SDK's, `look`.
+    fn end() -> ! {
+        assert_eq!(unsafe { atexit(look) }, 0);
+        let world = World::new::<false>("end_of_the_process");
+        assert!(LOG.set(Arc::clone(&world.log)).is_ok());
+        let (plugin, add) = (world.framework, world.compile("add 2"));
+        let one = plugin.ints(world.client, &[1, 0]);
+        let (manager, arriving) = world.arriving(0);
+        let mut last = arriving;
+        for _ in 0..LENGTH {
+            last = world.run(add, &[last, one]).0;
+        }
+        SEND.set(Some(Box::leak(Box::new(move || world.send(manager, [0, 5])))));
+        assert_eq!(unsafe { atexit(send) }, 0);
+        std::process::exit(0);
+    }
+
+    #[test]
+    fn waits_for_deferred_launches() {
+        if std::env::var_os(CHILD).is_some() {
+            end();
+        }
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        let test = "deferred_launch::end_of_the_process::waits_for_deferred_launches";
+        let output = command.args(["--exact", test, "--nocapture"]).env(CHILD, "1").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains(&format!("{LENGTH} launches began")), "{text}");
+    }
+}

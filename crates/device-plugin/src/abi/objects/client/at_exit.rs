@@ -5,22 +5,35 @@
 //! first client registers a function with the C library's `atexit`, which stops that work first. C runs such functions in
 //! the reverse order of their registration, together with the destructors of static objects: whatever was made before the
 //! first client still exists while this one runs.
+//!
+//! If a backend has no exit hook, the SDK waits for its own threads and for the launches that it deferred, up to a
+//! deadline.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::contain::contain;
+use crate::threads;
 
 /// Runs a backend's exit hook when the process ends.
 pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 
+/// Longest wait for the SDK's own work.
+const LIMIT: Duration = Duration::from_secs(5);
+
 /// The hooks of clients that exist.
 static HOOKS: Mutex<Hooks> = Mutex::new(Hooks { process: None, next: 0, all: Vec::new() });
+
+/// Deferred launches of clients without a hook.
+static LAUNCHES: AtomicUsize = AtomicUsize::new(0);
 
 struct Hooks {
     /// The process in which the function is registered. A fork inherits the registration but not the threads.
     process: Option<u32>,
     next: u64,
-    all: Vec<(u64, Hook)>,
+    /// The hook is `None` if the client's backend has none.
+    all: Vec<(u64, Option<Hook>)>,
 }
 
 fn lock() -> MutexGuard<'static, Hooks> {
@@ -29,7 +42,20 @@ fn lock() -> MutexGuard<'static, Hooks> {
 }
 
 /// The hook of one client, until the client is gone.
-pub(crate) struct Registration(u64);
+pub(crate) struct Registration {
+    number: u64,
+    has_hook: bool,
+}
+
+/// A deferred launch that the end of the process waits for.
+pub(crate) struct Awaited(());
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        LAUNCHES.fetch_sub(1, Ordering::SeqCst);
+        threads::changed();
+    }
+}
 
 impl Registration {
     /// Notes what to do at exit, if a client exists then.
@@ -37,19 +63,29 @@ impl Registration {
         let mut hooks = lock();
         let number = hooks.next;
         hooks.next += 1;
-        hooks.all.extend(hook.map(|hook| (number, hook)));
+        let has_hook = hook.is_some();
+        hooks.all.push((number, hook));
         let here = std::process::id();
         if hooks.process.replace(here) != Some(here) {
             register();
         }
-        Self(number)
+        Self { number, has_hook }
+    }
+
+    /// Makes the end of the process wait for a deferred launch of this client until the result is dropped. Returns `None`
+    /// if the backend has a hook, which may have stopped the work that the launch waits for.
+    pub(crate) fn await_launch(&self) -> Option<Awaited> {
+        (!self.has_hook).then(|| {
+            LAUNCHES.fetch_add(1, Ordering::SeqCst);
+            Awaited(())
+        })
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut hooks = lock();
-        let hook = hooks.all.iter().position(|(number, _)| *number == self.0).map(|at| hooks.all.remove(at));
+        let hook = hooks.all.iter().position(|(number, _)| *number == self.number).map(|at| hooks.all.remove(at));
         drop(hooks);
         // The hook owns vendor data, so drop it without holding the lock.
         crate::contain::drop_contained(hook);
@@ -85,12 +121,21 @@ extern "C" fn run() {
         }
         std::mem::take(&mut hooks.all)
     };
+    let mut waits = false;
     for (_, hook) in hooks {
+        let Some(hook) = hook else {
+            waits = true;
+            continue;
+        };
         // A panic ends here, so that the other hooks run.
         let _ = contain(|| {
             hook();
             Ok(())
         });
+    }
+    if waits {
+        // Work that has not ended by then continues, as a backend's own work does.
+        let _ = threads::rest(Instant::now() + LIMIT, || LAUNCHES.load(Ordering::SeqCst) > 0);
     }
 }
 
@@ -106,9 +151,73 @@ mod tests {
         Some(Box::new(move || eprintln!("hook {text}")))
     }
 
+    /// Runs one of these tests in a process of its own and returns what its hooks said.
+    fn said(test: &str) -> Vec<String> {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let name = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
+        let output = command.args(["--exact", &name, "--nocapture"]).env(CHILD, "1").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {text}", output.status);
+        text.lines().filter_map(|line| line.strip_prefix("hook ")).map(str::to_owned).collect()
+    }
+
+    fn is_child() -> bool {
+        std::env::var_os(CHILD).is_some()
+    }
+
+    /// Blocks until the process ends and waits for the SDK.
+    fn until_awaited() {
+        while !threads::is_awaited() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_sdk_finishes_its_work_for_a_backend_without_a_hook() {
+        if is_child() {
+            let registration = Registration::new(None);
+            let launch = registration.await_launch().unwrap();
+            // A device completes the argument of a launch, and the launch submits work to another thread.
+            std::thread::spawn(move || {
+                until_awaited();
+                let job = move || {
+                    threads::COMPLETIONS.submit_or_run(Box::new(|| eprintln!("hook completed")));
+                    drop(launch);
+                };
+                assert!(threads::LAUNCHES.submit(Box::new(job)).is_ok());
+            });
+            std::mem::forget(registration);
+            std::process::exit(0);
+        }
+        assert_eq!(said("the_sdk_finishes_its_work_for_a_backend_without_a_hook"), ["completed"]);
+    }
+
+    #[test]
+    fn a_thread_of_the_sdk_does_not_wait_for_itself() {
+        if is_child() {
+            std::mem::forget(Registration::new(None));
+            threads::COMPLETIONS.submit_or_run(Box::new(|| {
+                assert!(!threads::rest(Instant::now() + LIMIT, || false) && !threads::is_awaited());
+                eprintln!("hook ends");
+                std::process::exit(0);
+            }));
+            loop {
+                std::thread::park();
+            }
+        }
+        assert_eq!(said("a_thread_of_the_sdk_does_not_wait_for_itself"), ["ends"]);
+    }
+
+    #[test]
+    fn launches_of_a_backend_with_a_hook_are_its_own() {
+        assert!(Registration::new(saying("never")).await_launch().is_none());
+        let launch = Registration::new(None).await_launch();
+        assert!(launch.is_some() && LAUNCHES.load(Ordering::SeqCst) > 0);
+    }
+
     #[test]
     fn hooks_of_clients_that_exist_run_when_the_process_ends() {
-        if std::env::var_os(CHILD).is_some() {
+        if is_child() {
             let gone = Registration::new(saying("gone"));
             let first = Registration::new(saying("first"));
             let panicking = Registration::new(Some(Box::new(|| panic!("on purpose"))));
@@ -119,13 +228,6 @@ mod tests {
             std::mem::forget((first, panicking, last));
             std::process::exit(0);
         }
-        let name = concat!(module_path!(), "::hooks_of_clients_that_exist_run_when_the_process_ends");
-        let name = name.strip_prefix("device_plugin::").unwrap();
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        let output = command.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{}: {text}", output.status);
-        let hooks: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("hook ")).collect();
-        assert_eq!(hooks, ["first", "last"], "{text}");
+        assert_eq!(said("hooks_of_clients_that_exist_run_when_the_process_ends"), ["first", "last"]);
     }
 }

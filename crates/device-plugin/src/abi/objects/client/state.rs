@@ -26,7 +26,7 @@ use crate::{Backend, CreateOptions, DeviceInfo, DevicePlugin, Error, Placement, 
 /// executables keep it alive, so a framework may destroy them after it.
 pub(crate) struct Client<B: Backend> {
     /// What to do if the process ends before the client.
-    _at_exit: Registration,
+    pub(crate) at_exit: Registration,
     pub(crate) backend: B,
     pub(crate) process_index: i32,
     pub(crate) topology: Arc<Topology>,
@@ -107,7 +107,7 @@ impl<B: Backend> Client<B> {
             )));
         }
         let client = Ref::new(Self {
-            _at_exit: Registration::new(backend.at_exit()),
+            at_exit: Registration::new(backend.at_exit()),
             backend,
             process_index,
             topology,

@@ -5,12 +5,12 @@
 //! buffer, and one that it donated is given up as in any other launch. When the last argument is ready, a thread of the
 //! SDK hands the launches to the backend. An argument that fails makes the outputs fail, without asking the backend.
 
-use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Event, Slot, slot};
 
+use crate::abi::objects::client::at_exit::Awaited;
 use crate::abi::objects::client::buffer::{BufferHandle, Value};
 use crate::abi::objects::executable::launches::{LaunchExtras, Launches, ReclaimAfterLaunch, bits};
 use crate::abi::objects::executable::pending_arguments;
@@ -129,6 +129,7 @@ impl<B: Backend> BufferUse<B> {
 struct Call<B: Backend> {
     held: BufferUse<B>,
     promises: Vec<Promise<B>>,
+    awaited: Option<Awaited>,
 }
 
 impl<B: Backend> Call<B> {
@@ -150,11 +151,12 @@ impl<B: Backend> Call<B> {
 
     /// Drops everything that may be the vendor's before the outputs are ready.
     fn release(self) -> Vec<Promise<B>> {
-        let Self { held, mut promises } = self;
+        let Self { held, mut promises, awaited } = self;
         for promise in &mut promises {
             drop_contained(std::mem::take(&mut promise.values));
         }
         drop_contained(held);
+        drop(awaited);
         promises
     }
 }
@@ -168,7 +170,12 @@ struct Deferred<B: Backend> {
 impl<B: Backend> Deferred<B> {
     fn take(&self) -> Option<Call<B>> {
         let call = lock(&self.call).take()?;
-        lock(&call.held.executable.client.deferred.0).waiting.remove(&self.number);
+        let mut entries = lock(&call.held.executable.client.deferred.0);
+        let at = entries.waiting.partition_point(|entry| entry.number < self.number);
+        let entry = entries.waiting.get(at).is_some_and(|entry| entry.number == self.number);
+        let entry = entry.then(|| entries.waiting.remove(at));
+        drop(entries);
+        drop(entry);
         Some(call)
     }
 
@@ -207,10 +214,11 @@ pub(crate) struct DeferredLaunches<B: Backend>(Mutex<Entries<B>>);
 struct Entries<B: Backend> {
     next: u64,
     /// In the order of their calls.
-    waiting: BTreeMap<u64, Entry<B>>,
+    waiting: Vec<Entry<B>>,
 }
 
 struct Entry<B: Backend> {
+    number: u64,
     devices: Vec<usize>,
     launch_id: i32,
     deferred: Weak<Deferred<B>>,
@@ -218,7 +226,7 @@ struct Entry<B: Backend> {
 
 impl<B: Backend> Default for DeferredLaunches<B> {
     fn default() -> Self {
-        Self(Mutex::new(Entries { next: 0, waiting: BTreeMap::new() }))
+        Self(Mutex::new(Entries { next: 0, waiting: Vec::new() }))
     }
 }
 
@@ -230,7 +238,7 @@ impl<B: Backend> DeferredLaunches<B> {
         let number = entries.next;
         entries.next += 1;
         let deferred = Arc::new(Deferred { number, call: Mutex::new(Some(call)) });
-        entries.waiting.insert(number, Entry { devices, launch_id, deferred: Arc::downgrade(&deferred) });
+        entries.waiting.push(Entry { number, devices, launch_id, deferred: Arc::downgrade(&deferred) });
         deferred
     }
 
@@ -240,7 +248,7 @@ impl<B: Backend> DeferredLaunches<B> {
         let found = {
             let entries = lock(&self.0);
             let is_it = |entry: &&Entry<B>| entry.launch_id == launch_id && entry.devices.contains(&device);
-            entries.waiting.values().find(is_it).and_then(|entry| entry.deferred.upgrade())
+            entries.waiting.iter().find(is_it).and_then(|entry| entry.deferred.upgrade())
         };
         let Some(call) = found.and_then(|deferred| deferred.take()) else { return false };
         call.fail(error);
@@ -304,6 +312,7 @@ pub(crate) unsafe fn defer<B: Backend>(
         }
     }
     let client = client.share();
-    let deferred = client.deferred.add(Call { held, promises });
+    let awaited = client.at_exit.await_launch();
+    let deferred = client.deferred.add(Call { held, promises, awaited });
     missing.on_ready(move |result| deferred.arrived(result));
 }
