@@ -13,7 +13,7 @@ use crate::{Error, sh};
 const NAME: &str = "acme_npu";
 /// Maximum size of the library, in bytes. The reader of portable artifacts, this SDK, unwind tables, and the backtraces
 /// of Rust's standard library take about 15 % each.
-const MAX_SIZE: u64 = 1_050_000;
+const MAX_SIZE: u64 = 1_000_000;
 /// Maximum number of crates in the library's dependency tree, including those of the SDK and build dependencies.
 const MAX_CRATES: usize = 43;
 

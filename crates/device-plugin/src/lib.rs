@@ -96,6 +96,7 @@ mod manifest_parse;
 mod no_backend;
 pub mod options;
 mod ownership;
+mod per_type;
 mod plugin;
 pub mod process;
 pub mod profiler;

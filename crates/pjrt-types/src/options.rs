@@ -6,8 +6,8 @@ use std::fmt;
 use prost::Message;
 
 use crate::proto::{
-    CompileOptionsProto, ComputationDevice, DeviceAssignmentProto, ExecutableBuildOptionsProto, OptionOverrideProto,
-    OptionOverrideValue,
+    CompileOptionsProto, ComputationDevice, DeviceAssignmentProto, ExecutableBuildOptionsProto, OptionOverrideEntry,
+    OptionOverrideProto, OptionOverrideValue,
 };
 use crate::unknown::UnknownFields;
 
@@ -188,7 +188,7 @@ impl CompileOptions {
                 OptionOverride::Int64(value) => OptionOverrideValue::Int(*value),
                 OptionOverride::Double(value) => OptionOverrideValue::Double(*value),
             };
-            (name.clone(), OptionOverrideProto { value: Some(value) })
+            OptionOverrideEntry { name: name.clone(), value: Some(OptionOverrideProto { value: Some(value) }) }
         });
         let mut bytes = CompileOptionsProto {
             parameter_is_tupled_arguments: self.parameter_is_tupled_arguments,
@@ -233,15 +233,15 @@ impl CompileOptions {
         }
         // Insert one by one, because `collect` would add the code of a sort.
         let mut overrides = BTreeMap::new();
-        for (name, value) in proto.env_option_overrides {
-            let value = match value.value {
+        for entry in proto.env_option_overrides {
+            let value = match entry.value.and_then(|value| value.value) {
                 None => continue,
                 Some(OptionOverrideValue::String(value)) => OptionOverride::String(value),
                 Some(OptionOverrideValue::Bool(value)) => OptionOverride::Bool(value),
                 Some(OptionOverrideValue::Int(value)) => OptionOverride::Int64(value),
                 Some(OptionOverrideValue::Double(value)) => OptionOverride::Double(value),
             };
-            overrides.insert(name, value);
+            overrides.insert(entry.name, value);
         }
         Ok(Self {
             unknown: UnknownFields::of(bytes),

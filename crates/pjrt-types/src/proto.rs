@@ -3,8 +3,6 @@
 //! Field numbers are those of XLA's `CompileOptionsProto`; fields that this SDK does not use are absent here and kept
 //! as bytes ([`crate::unknown`]).
 
-use std::collections::HashMap;
-
 use prost::Message;
 
 #[derive(Clone, PartialEq, Message)]
@@ -15,8 +13,17 @@ pub(crate) struct CompileOptionsProto {
     pub(crate) executable_build_options: Option<ExecutableBuildOptionsProto>,
     #[prost(bool, tag = "4")]
     pub(crate) compile_portable_executable: bool,
-    #[prost(map = "string, message", tag = "7")]
-    pub(crate) env_option_overrides: HashMap<String, OptionOverrideProto>,
+    /// A map, which in protobuf is a list of entries. As such it needs no hash table, and is written in its order.
+    #[prost(message, repeated, tag = "7")]
+    pub(crate) env_option_overrides: Vec<OptionOverrideEntry>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct OptionOverrideEntry {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) value: Option<OptionOverrideProto>,
 }
 
 /// Numbers of the fields above.

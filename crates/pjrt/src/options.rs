@@ -63,9 +63,9 @@ impl ClientOptions {
     }
 
     /// Makes [`Client::synchronize`](crate::Client::synchronize) and the end of the process wait for runs, too, even if
-    /// their outputs and events were dropped. PJRT has no function that waits for a client's runs, so each run then requests
-    /// an event and registers a callback, which takes less than a microsecond. Without this option, wait for a run's outputs, or use
-    /// [`Client::shutdown`](crate::Client::shutdown).
+    /// their outputs and events were dropped. PJRT has no function that waits for a client's runs, so each run then
+    /// requests an event and registers a callback, which takes less than a microsecond. Without this option, wait for a
+    /// run's outputs, or use [`Client::shutdown`](crate::Client::shutdown).
     #[must_use]
     pub fn with_tracked_runs(mut self) -> Self {
         self.tracked_runs = true;

@@ -1,14 +1,15 @@
 //! Access to an op's raw attributes by name. Both readers use it before an op is typed.
 
+use std::collections::BinaryHeap;
+
 use crate::error::{Error, Result};
 use crate::float::decode;
 use crate::ir::{Attribute, Attributes, ElementType, Type};
 
-/// Attributes by name.
+/// Attributes by name. The lists are short, and a heap needs less code than a sort.
 pub(crate) fn sorted(attributes: &Attributes) -> Vec<&(String, Attribute)> {
-    let mut sorted: Vec<_> = attributes.iter().collect();
-    sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-    sorted
+    let names: BinaryHeap<_> = attributes.iter().enumerate().map(|(at, (name, _))| (name.as_str(), at)).collect();
+    names.into_sorted_vec().into_iter().map(|(_, at)| &attributes[at]).collect()
 }
 
 /// The attributes of one op, under the portable artifact's names for both readers.

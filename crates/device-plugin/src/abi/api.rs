@@ -1,15 +1,13 @@
 //! The table itself.
 
-use std::any::TypeId;
-use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::{Mutex, PoisonError};
 
 use pjrt_sys::{AbiStruct, PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, StaticApi, for_each_slot, slot};
 
 use crate::DevicePlugin;
 use crate::abi::extensions::extension_chain::{Chain, Link};
 use crate::abi::table::entry::{Shim, entry};
+use crate::per_type::PerType;
 
 /// The minor version the table reports: that of the headers it was written against.
 pub const API_MINOR: i32 = 114;
@@ -46,12 +44,10 @@ pub const fn api<P: DevicePlugin>() -> &'static PJRT_Api {
 }
 
 /// A table has one address, by which a framework knows the plugin again; a constant may have several.
-static TABLES: Mutex<Option<HashMap<TypeId, StaticApi>>> = Mutex::new(None);
+static TABLES: PerType<StaticApi> = PerType::new();
 
 /// The table of the plugin `P`, the same each time, with the promise that it keeps the interface's contract.
 pub(crate) fn shared_api<P: DevicePlugin>() -> StaticApi {
-    let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the table is a constant, and V5 (opaque types) to V7 (counting) say that its functions keep the contract.
-    let make = || unsafe { StaticApi::new(api::<P>()) };
-    *tables.get_or_insert_default().entry(TypeId::of::<P>()).or_insert_with(make)
+    *TABLES.get_or_make::<P>(|| unsafe { StaticApi::new(api::<P>()) })
 }

@@ -1,12 +1,12 @@
 //! What frameworks and programs registered.
 
-use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Call;
 use crate::abi::extensions::foreign_handler;
+use crate::per_type::PerType;
 use crate::{Backend, Error, ErrorCode, Result};
 
 /// The custom calls and user data types of one backend, for the whole process.
@@ -105,13 +105,12 @@ impl fmt::Debug for Handler {
 }
 
 /// Registries live as long as the process, as what is registered does.
-static REGISTRIES: Mutex<Option<HashMap<TypeId, &'static Registry>>> = Mutex::new(None);
+static REGISTRIES: PerType<Registry> = PerType::new();
 
 impl Registry {
     /// The registry of a backend, the same each time.
     pub fn of<B: Backend>() -> &'static Self {
-        let mut registries = REGISTRIES.lock().unwrap_or_else(PoisonError::into_inner);
-        registries.get_or_insert_default().entry(TypeId::of::<B>()).or_insert_with(|| Box::leak(Box::default()))
+        REGISTRIES.get_or_make::<B>(Self::default)
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {

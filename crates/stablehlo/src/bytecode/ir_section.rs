@@ -13,7 +13,7 @@ use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::op_builder::{UntypedOp, kind};
-use crate::ops::{Opcode, is_attribute};
+use crate::ops::{Names, Opcode, is_attribute};
 
 /// A slot that is numbered but not defined yet.
 const UNDEFINED: ValueId = ValueId(u32::MAX);
@@ -268,16 +268,15 @@ impl<'a> Walk<'a> {
 
     /// Sorts an op's attributes into its own and discardable ones, and loads them.
     pub(super) fn gather(&mut self, head: &Head) -> Result<Gathered> {
-        const POSITIONAL: [&str; 24] = [
-            "attr0", "attr1", "attr2", "attr3", "attr4", "attr5", "attr6", "attr7", "attr8", "attr9", "attr10",
-            "attr11", "attr12", "attr13", "attr14", "attr15", "attr16", "attr17", "attr18", "attr19", "attr20",
-            "attr21", "attr22", "attr23",
-        ];
+        const POSITIONAL: Names = Names(
+            "attr0 attr1 attr2 attr3 attr4 attr5 attr6 attr7 attr8 attr9 attr10 attr11 attr12 attr13 attr14 attr15 \
+             attr16 attr17 attr18 attr19 attr20 attr21 attr22 attr23",
+        );
         let mut own = SmallVec::new();
         if let Some(mut cursor) = self.properties(head) {
             let name = &self.names[head.name];
-            let names = name.attributes.unwrap_or(&POSITIONAL);
-            for &attribute in names {
+            let names = name.attributes.unwrap_or(POSITIONAL);
+            for attribute in names.iter() {
                 if cursor.is_empty() {
                     break;
                 }
@@ -298,8 +297,8 @@ impl<'a> Walk<'a> {
                 own.push((attribute, index));
             }
             let name = &self.names[head.name];
-            if name.vhlo && (!cursor.is_empty() || name.attributes.is_some_and(|names| names.len() != own.len())) {
-                let expected = name.attributes.map_or(own.len(), <[_]>::len);
+            let expected = name.attributes.map_or(own.len(), |names| names.iter().count());
+            if name.vhlo && (!cursor.is_empty() || expected != own.len()) {
                 return Err(Error::at(
                     head.offset,
                     format!("the op's properties do not hold the {expected} attributes expected"),

@@ -2,7 +2,7 @@
 
 use super::container::Container;
 use crate::error::{Error, Result};
-use crate::ops::{Opcode, is_plain, shardy_attributes, vhlo_attributes};
+use crate::ops::{Names, Opcode, is_plain, shardy_attributes, vhlo_attributes};
 
 /// Newest version of any op. A newer version could have attributes with unknown names.
 const NEWEST_OP: u32 = 2;
@@ -24,7 +24,7 @@ pub(super) struct Name {
     pub(super) role: Role,
     pub(super) code: Opcode,
     /// Attributes in the order the properties hold them, where known.
-    pub(super) attributes: Option<&'static [&'static str]>,
+    pub(super) attributes: Option<Names>,
     pub(super) vhlo: bool,
 }
 

@@ -181,7 +181,7 @@ impl<'a> Writer<'a> {
         }
         let numbers = self.encoder.foreign(name, attributes)?;
         let own = crate::ops::shardy_attributes(name).unwrap_or_default();
-        let rest: Attributes = attributes.iter().filter(|(n, _)| !own.contains(&n.as_str())).cloned().collect();
+        let rest: Attributes = attributes.iter().filter(|(n, _)| !own.iter().any(|name| name == n)).cloned().collect();
         let record = self.foreign_record(name, &numbers, &rest, LocationId(0));
         self.record(out, &record);
         Ok(())

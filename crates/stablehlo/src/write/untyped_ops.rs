@@ -6,7 +6,7 @@ use super::needs;
 use super::ops::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::{is_plain, vhlo_attributes};
+use crate::ops::{Names, is_plain, vhlo_attributes};
 
 impl Encoder {
     /// The attributes of an op whose attributes are kept raw; whether it has its second form.
@@ -32,12 +32,12 @@ impl Encoder {
         let second = self.has_second(base, extra)?;
         let names = match vhlo_attributes(base, if second { 2 } else { 1 }) {
             Some(names) => names,
-            None if is_plain(base) => &[],
+            None if is_plain(base) => Names::default(),
             None => {
                 return Err(Error::new(format!("no portable artifact of StableHLO {} holds this op", self.version)));
             }
         };
-        for &name in names {
+        for name in names.iter() {
             let value = match find(own, name) {
                 Some(value) => self.other_value(name, value).map_err(|e| named(e, name))?,
                 None => self.other_default(base, name, own)?,
@@ -98,8 +98,8 @@ impl Encoder {
             return Err(Error::new("an op of a dialect that portable artifacts have no place for"));
         };
         needs(self.version, Version(1, 11, 0), || "an op of another dialect".to_owned())?;
-        let mut numbers = Vec::with_capacity(names.len());
-        for &attribute in names {
+        let mut numbers = Vec::new();
+        for attribute in names.iter() {
             match find(own, attribute) {
                 Some(value) => numbers.push(self.builtin_attribute(value)),
                 None => return Err(Error::new(format!("attribute `{attribute}` is missing"))),

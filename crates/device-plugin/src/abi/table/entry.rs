@@ -79,7 +79,8 @@ struct Function {
     name: &'static str,
     size: u32,
     min_size: u32,
-    size_behind: fn(usize) -> usize,
+    /// A size that some frameworks announce, and the size of the struct then. Zeros if they announce the size.
+    understated: (usize, usize),
     has_outputs: bool,
     destroys: bool,
     size_rule: SizeRule,
@@ -94,7 +95,10 @@ impl Function {
             name: S::NAME,
             size: S::Args::STRUCT_SIZE as u32,
             min_size: S::Args::MIN_SIZE as u32,
-            size_behind: S::Args::size_behind,
+            understated: match S::Args::UNDERSTATED {
+                Some(sizes) => sizes,
+                None => (0, 0),
+            },
             has_outputs: T::OUTPUTS,
             destroys: T::DESTROYS,
             size_rule: T::SIZE,
@@ -199,7 +203,8 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
             if size < min_size {
                 return Err(too_short_for(size, "args", min_size, whole));
             }
-            (function.size_behind)(size).min(whole)
+            let (announced, actual) = function.understated;
+            (if size == announced { actual } else { size }).min(whole)
         };
         let mut local: Local = [0; _];
         let local = (&raw mut local).cast::<u8>();

@@ -1,9 +1,6 @@
 //! A plugin written in Rust, described for C.
 
-use std::any::TypeId;
-use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
-use std::sync::{Mutex, PoisonError};
 
 use pjrt_sys::PJRT_Api;
 
@@ -13,11 +10,11 @@ use crate::describe::descriptor::{
     DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS, dp_descriptor, dp_sink, dp_topology,
     dp_variable, plan, strings,
 };
+use crate::per_type::PerType;
 use crate::{Descriptor, DevicePlugin, Environment, Error, Library, ProcessTopology, Result};
 
 /// A descriptor of this library.
-#[derive(Clone, Copy)]
-struct Made(&'static dp_descriptor);
+struct Made(dp_descriptor);
 
 // SAFETY: D1 and D2 as this module upholds them: what a descriptor points to is never written again.
 unsafe impl Send for Made {}
@@ -25,12 +22,12 @@ unsafe impl Send for Made {}
 unsafe impl Sync for Made {}
 
 /// One for each plugin; they live as long as the process.
-static MADE: Mutex<Option<HashMap<TypeId, Made>>> = Mutex::new(None);
+static MADE: PerType<Made> = PerType::new();
 
 /// For a plugin that cannot even say why.
 static SPEECHLESS: Made = {
     const REASON: &CStr = c"the plugin cannot be described";
-    Made(&dp_descriptor {
+    Made(dp_descriptor {
         error: dp_string { data: REASON.as_ptr(), size: REASON.count_bytes() },
         ..dp_descriptor::new()
     })
@@ -39,23 +36,17 @@ static SPEECHLESS: Made = {
 /// The description of `P` for C, the same each time; never null. What is wrong with the plugin's own description is in
 /// its `error`.
 pub(crate) fn c_descriptor<P: DevicePlugin>() -> *const dp_descriptor {
-    contain(|| Ok(made::<P>())).unwrap_or(SPEECHLESS).0
+    &contain(|| Ok(made::<P>())).unwrap_or(&SPEECHLESS).0
 }
 
-fn made<P: DevicePlugin>() -> Made {
-    let mut known = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = known.as_ref().and_then(|known| known.get(&TypeId::of::<P>())) {
-        return *known;
-    }
-    drop(known);
-    // Vendor code runs without the lock.
-    let new = contain(describe::<P>).unwrap_or_else(|error| dp_descriptor {
-        name: strings::leak(P::NAME),
-        error: strings::leak(error.message()),
-        ..dp_descriptor::new()
-    });
-    known = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    *known.get_or_insert_default().entry(TypeId::of::<P>()).or_insert_with(|| Made(Box::leak(Box::new(new))))
+fn made<P: DevicePlugin>() -> &'static Made {
+    MADE.get_or_make::<P>(|| {
+        Made(contain(describe::<P>).unwrap_or_else(|error| dp_descriptor {
+            name: strings::leak(P::NAME),
+            error: strings::leak(error.message()),
+            ..dp_descriptor::new()
+        }))
+    })
 }
 
 fn describe<P: DevicePlugin>() -> Result<dp_descriptor> {

@@ -467,20 +467,45 @@ impl<'a, B: Backend> LaunchArguments<'a, B> {
 
 /// A buffer that is given up may be no other argument.
 pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &[bool]) -> Result<()> {
-    let addresses = handles.iter().map(|handle| std::ptr::from_ref(*handle).addr());
-    let mut sorted: Vec<_> = addresses.zip(donated.iter()).enumerate().map(|(i, (at, d))| (at, i, *d)).collect();
-    sorted.sort_unstable();
-    for pair in sorted.windows(2) {
-        let [(address, i, first), (other_address, j, second)] = pair else { continue };
-        if address == other_address && (*first || *second) {
-            let (given, other) = if *first { (i, j) } else { (j, i) };
-            return Err(Error::argument(format!(
-                "the buffer of argument {given} is donated and also argument {other}; pass a copy, or name {given} in \
-                 non_donatable_input_indices"
-            )));
+    // A hash table with open addressing, at most half full. It holds the first argument of each buffer, counted from one.
+    let size = (2 * handles.len()).next_power_of_two();
+    let mut firsts = vec![0; size];
+    for (second, handle) in handles.iter().enumerate() {
+        let mut slot = hash(std::ptr::from_ref(*handle).addr()) & (size - 1);
+        while let Some(first) = usize::checked_sub(firsts[slot], 1) {
+            if std::ptr::eq(handles[first], *handle) {
+                let is_donated = |index: usize| donated.get(index) == Some(&true);
+                if is_donated(first) {
+                    return Err(donated_twice(first, second));
+                } else if is_donated(second) {
+                    return Err(donated_twice(second, first));
+                }
+                break;
+            }
+            slot = (slot + 1) & (size - 1);
+        }
+        if firsts[slot] == 0 {
+            firsts[slot] = second + 1;
         }
     }
     Ok(())
+}
+
+/// The slot of an address, before it is reduced to the size of the table. The lowest bits of addresses are zero and the
+/// highest ones are equal, so this takes bits from the middle of a product (Fibonacci hashing).
+#[inline]
+fn hash(address: usize) -> usize {
+    /// Close to the golden ratio, and odd.
+    const FACTOR: usize = (usize::MAX / 21 * 13) | 1;
+    address.wrapping_mul(FACTOR).rotate_left(usize::BITS / 2)
+}
+
+#[cold]
+fn donated_twice(given: usize, other: usize) -> Error {
+    Error::argument(format!(
+        "the buffer of argument {given} is donated and also argument {other}; pass a copy, or name {given} in \
+         non_donatable_input_indices"
+    ))
 }
 
 /// Retires a deleted buffer when this is dropped.

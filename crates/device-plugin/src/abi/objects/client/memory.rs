@@ -1,6 +1,5 @@
 //! `PJRT_Memory`: its first word is a function table, by which frameworks attach data of their own.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -22,7 +21,7 @@ pub(crate) struct Memory {
     debug_string: String,
     to_string: String,
     devices: OnceLock<Pointers<PJRT_Device>>,
-    user_data: Mutex<HashMap<usize, UserData>>,
+    user_data: Mutex<Vec<UserData>>,
 }
 
 // SAFETY: the function table is a constant; everything else is shared by its own means.
@@ -44,6 +43,7 @@ const FUNCTIONS: &PJRT_Memory_FunctionTable = &PJRT_Memory_FunctionTable {
 
 /// Data that a framework attached to a memory, freed when it is replaced or the memory is destroyed.
 struct UserData {
+    key: usize,
     data: *mut c_void,
     destroy: Option<unsafe extern "C" fn(*mut c_void)>,
 }
@@ -63,7 +63,9 @@ impl Drop for UserData {
 unsafe extern "C" fn get_user_data(memory: *mut PJRT_Memory, key: *const c_void) -> *mut c_void {
     // SAFETY: V2 (handles) and V5 (opaque types).
     let memory = unsafe { memory.cast::<Memory>().as_ref() };
-    memory.and_then(|memory| Some(memory.user_data().get(&key.addr())?.data)).unwrap_or(null_mut())
+    let find =
+        |memory: &Memory| memory.user_data().iter().find(|known| known.key == key.addr()).map(|known| known.data);
+    memory.and_then(find).unwrap_or(null_mut())
 }
 
 /// # Safety
@@ -77,8 +79,17 @@ unsafe extern "C" fn set_user_data(
 ) {
     // SAFETY: V2 (handles) and V5 (opaque types).
     let Some(memory) = (unsafe { memory.cast::<Memory>().as_ref() }) else { return };
-    let before = memory.user_data().insert(key.addr(), UserData { data, destroy });
-    // Destroyed here, where the lock is free again.
+    let new = UserData { key: key.addr(), data, destroy };
+    let mut all = memory.user_data();
+    let before = match all.iter_mut().find(|known| known.key == new.key) {
+        Some(known) => Some(std::mem::replace(known, new)),
+        None => {
+            all.push(new);
+            None
+        }
+    };
+    // Destroyed where the lock is free again.
+    drop(all);
     drop(before);
 }
 
@@ -101,7 +112,7 @@ impl Memory {
         self.devices.get_or_init(|| self.device_indices.iter().map(|device| all[*device]).collect());
     }
 
-    fn user_data(&self) -> MutexGuard<'_, HashMap<usize, UserData>> {
+    fn user_data(&self) -> MutexGuard<'_, Vec<UserData>> {
         self.user_data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
