@@ -15,18 +15,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let x = client.buffer_from_host(&[1.0f32; 4], &[4])?;
 
     // This crate rejects a wrong number of arguments before it calls the plugin.
-    let error = add.execute(&[&x]).unwrap_err();
+    let error = add.execute(&[&x]).expect_err("one argument is missing");
     println!("{error}");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 
     // The plugin rejects a program with a fault. The error names the C function.
-    let error = client.compile(&Program::mlir("func.func @main("), &CompileOptions::default()).unwrap_err();
+    let error = client
+        .compile(&Program::mlir("func.func @main("), &CompileOptions::default())
+        .expect_err("the program is cut off");
     println!("{error}");
     assert_eq!((error.kind(), error.function()), (ErrorKind::Plugin, Some("PJRT_Client_Compile")));
 
     // The device has no memory left for this buffer, because of the option above.
     let large = vec![0.0f32; 1 << 20];
-    let error = client.buffer_from_host(&large, &[1 << 20]).and_then(|buffer| buffer.wait()).unwrap_err();
+    let error =
+        client.buffer_from_host(&large, &[1 << 20]).and_then(|buffer| buffer.wait()).expect_err("4 MiB do not fit");
     println!("{error}");
     assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED);
     Ok(())

@@ -173,7 +173,7 @@ impl Layout {
             return Err(CompileError::invalid(format!("mesh {name} has no axis {:?}", axis.name)));
         };
         let Some(part) = axis.part else { return Ok(()) };
-        let fits = part.0.checked_mul(part.1).is_some_and(|product| product > 0 && axes[at].1 % product == 0);
+        let fits = part.0.checked_mul(part.1).is_some_and(|product| product > 0 && axes[at].1.is_multiple_of(product));
         if !fits {
             return Err(CompileError::invalid(format!(
                 "mesh {name}: axis {:?} has no part ({}){}",

@@ -183,7 +183,12 @@ pub(super) fn op_sharding(grid: &Grid, state: &State, placement: Option<&Placeme
 
 impl Builder<'_> {
     /// Moves an argument into the grid. A value that is apart becomes whole.
-    pub(super) fn into_grid(&mut self, value: ValueId, placement: &Placement, whole: &[i64]) -> Result<ValueId> {
+    pub(super) fn rearrange_as_grid(
+        &mut self,
+        value: ValueId,
+        placement: &Placement,
+        whole: &[i64],
+    ) -> Result<ValueId> {
         match placement {
             Placement::Moved(devices) => self.permute(value, devices, self.grid.order.as_slice()),
             Placement::Apart(Apart { holders, .. }) if let [holders] = &holders[..] => match holders.first() {

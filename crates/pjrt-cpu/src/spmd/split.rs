@@ -68,7 +68,7 @@ pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result
     }
     for (&arg, &parameter) in func.args().iter().zip(&args) {
         if let (Some(placement), Some(form)) = (plan.placements.get(&arg), &mut splitter.forms[arg.0 as usize]) {
-            form.value = splitter.build.into_grid(parameter, placement, shape(func, arg))?;
+            form.value = splitter.build.rearrange_as_grid(parameter, placement, shape(func, arg))?;
         }
     }
     let (last, ops) = func.body.ops.split_last().ok_or_else(|| CompileError::invalid("a function without ops"))?;

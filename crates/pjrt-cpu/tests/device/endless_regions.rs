@@ -134,7 +134,7 @@ fn on_callers_thread() {
     let endless = compile(&client, &with(REDUCE));
     std::thread::scope(|scope| {
         let x = client.buffer_from_host(&[0i32], &[]).unwrap();
-        let options = pjrt::ExecuteOptions { launch_id: 5, ..pjrt::ExecuteOptions::default() };
+        let options = pjrt::ExecuteOptions::default().with_launch_id(5);
         let caller = scope.spawn(move || endless.execute_with([x.into()], &options).map(drop).unwrap_err());
         while !device.poison_execution(5, ErrorCode::UNAVAILABLE, "a peer ended").unwrap() {
             std::thread::yield_now();

@@ -151,7 +151,8 @@ mod tests {
         Some(Box::new(move || eprintln!("hook {text}")))
     }
 
-    /// Runs one of these tests in a process of its own and returns what its hooks said.
+    /// Runs one of these tests in a process of its own and returns what its hooks wrote.
+    #[expect(clippy::unwrap_used, reason = "a test")]
     fn said(test: &str) -> Vec<String> {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let name = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
