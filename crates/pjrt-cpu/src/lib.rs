@@ -1,12 +1,14 @@
 //! The embedded CPU device.
 //!
-//! [`engine`] turns a StableHLO program into a flat list of steps and runs it; it knows nothing of PJRT.
-//! [`Cpu`] is the plugin over it, for programs to embed; `pjrt-cpu-plugin` is the same as a shared library.
+//! [`engine`] turns a StableHLO program into a flat list of steps and runs it. It does not depend on PJRT. [`Cpu`] is
+//! the PJRT plugin around the engine, for programs that embed it. `pjrt-cpu-plugin` builds the same plugin as a shared
+//! library.
 //!
-//! A client takes the options `device_count` (1 to 1024 virtual devices; else the variable `PJRT_CPU_DEVICES`, else 1),
-//! `memory_limit` (bytes of each device, such as `512MiB`; else `PJRT_CPU_MEMORY_LIMIT`, else none) and `deterministic`
-//! (one execution and one thread at a time). Each device has the memories `device` and `pinned_host`. A small program
-//! runs before the call returns, and a larger one on the device's threads.
+//! A client accepts three options. `device_count` is the number of virtual devices, from 1 to 1024; the default is the
+//! variable `PJRT_CPU_DEVICES`, else 1. `memory_limit` is the number of bytes that each device may use, such as
+//! `512MiB`; the default is `PJRT_CPU_MEMORY_LIMIT`, else no limit. `deterministic` runs one execution at a time, on
+//! one thread. Each device has the memories `device` and `pinned_host`. A small program runs before the call returns,
+//! and a larger one on the client's threads.
 #![forbid(unsafe_code)]
 
 mod device;

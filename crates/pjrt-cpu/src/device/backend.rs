@@ -21,13 +21,13 @@ use super::types;
 use super::workers::Workers;
 use crate::engine::Tensor;
 
-/// The devices a client makes of this machine.
+/// The devices of a client, all of which are this machine.
 pub struct CpuBackend {
     devices: usize,
     state: Arc<State>,
 }
 
-/// As `Device::kind` and in descriptions.
+/// The device kind in `Device::kind` and in descriptions.
 const KIND: &str = "cpu";
 
 fn platform_version() -> String {
@@ -67,7 +67,7 @@ impl Drop for CpuBackend {
     }
 }
 
-/// The SDK records calls, executions and transfers; there is nothing to add.
+/// The SDK records calls, executions and transfers. The backend adds no events.
 impl Profile for CpuBackend {}
 
 impl Backend for CpuBackend {
@@ -76,14 +76,14 @@ impl Backend for CpuBackend {
 
     const EXTENSIONS: Extensions<Self> = Extensions::none().profiler().ffi();
 
-    /// Buffers know themselves when they are ready.
+    /// Executions accept inputs that are not ready, and wait for the event of each.
     const QUEUED: bool = true;
 
     fn create(options: &CreateOptions) -> Result<Self> {
         Ok(Self::new(&Config::new(options, variable)?))
     }
 
-    /// The threads come to rest before the destructors of static objects run.
+    /// Stops the client's threads before the destructors of static objects run.
     fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
         let state = Arc::downgrade(&self.state);
         Some(Box::new(move || {
@@ -118,7 +118,7 @@ impl Backend for CpuBackend {
         let shape = host.shape();
         let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
         let failed = |error| run_error(error, to.device);
-        // What the framework leaves alone need not be copied, if vector code can read it.
+        // The framework does not change this memory while the alias lives, so use it without a copy if it is aligned.
         if Tensor::is_aligned(host.bytes())
             && let Some(alias) = host.alias()
             && let Some(tensor) = Tensor::foreign(dtype, &dims, Lent(alias)).map_err(failed)?
@@ -168,7 +168,7 @@ impl Backend for CpuBackend {
         let address = memory.address();
         match Tensor::foreign(dtype, &dims, Lent(memory)).map_err(|error| run_error(error, at.device))? {
             Some(tensor) => Ok(tensor.into()),
-            // There is nothing to see of an empty array, wherever it is.
+            // An empty array has no elements to share, so its address does not matter.
             None if shape.host_size() == Some(0) => self.uninitialized(shape, at),
             None => Err(Error::invalid_argument(format!(
                 "memory at {address:#x} is not aligned to 64 bytes, which a view needs; pass a copy"
@@ -191,7 +191,7 @@ impl Backend for CpuBackend {
         self.state.derive(buffer, move |tensor| tensor.copy_to(&pool).map_err(|error| run_error(error, to.device)))
     }
 
-    /// Frameworks pass XLA's options, which tune what this compiler does not have.
+    /// Accepts XLA's options because frameworks pass them. This compiler has nothing for them to tune.
     fn compile_options() -> Option<CompileOptionSchema> {
         Some(CompileOptionSchema::xla())
     }
@@ -213,8 +213,8 @@ impl Backend for CpuBackend {
         self.state.execute_all(executable, launches)
     }
 
-    /// An execution that has begun ends after the step that is under way, and then fails. One of a short program ran
-    /// within the call that launched it, and has ended.
+    /// Fails an execution that has not ended. If it has begun, it ends after the current step. A short program runs
+    /// within the call that launches it, so its execution has already ended.
     fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
         Ok(self.state.running.poison(device, launch_id, &error))
     }
@@ -227,7 +227,7 @@ impl Backend for CpuBackend {
         Ok(executable.memory_stats(info))
     }
 
-    /// A machine with as many devices as the options say, or as the name does: `4`, `cpu:4`.
+    /// Returns a machine with the number of devices in the options or in the name, such as `4` or `cpu:4`.
     fn topology(name: &str, options: &[NamedValue]) -> Result<TopologyInfo> {
         let mut options = options.to_vec();
         let count = name.strip_prefix("cpu:").unwrap_or(name);

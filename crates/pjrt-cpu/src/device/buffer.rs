@@ -1,4 +1,4 @@
-//! What a `PJRT_Buffer` of this device is: a tensor, or the promise of one.
+//! The contents of a `PJRT_Buffer` of this device: a tensor, or the promise of one.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,7 +8,7 @@ use device_plugin::{Error, Event, HostAlias, Result};
 
 use crate::engine::Tensor;
 
-/// A buffer of the device: a tensor, now or when the execution that computes it is done. Clones share the elements.
+/// A buffer of the device. It holds a tensor, or receives one when its execution ends. Clones share the elements.
 #[derive(Clone)]
 pub struct CpuBuffer(Repr);
 
@@ -20,20 +20,20 @@ enum Repr {
 
 /// A tensor that is being computed.
 pub(crate) struct Promise {
-    /// Ready when the tensor is there, or will not come.
+    /// Becomes ready when the tensor exists, or when the execution has failed.
     ready: Event,
     tensor: OnceLock<Tensor>,
 }
 
 impl Promise {
-    /// A promise that is kept or broken before the event is ready.
+    /// A promise that is kept or broken before the event `ready`.
     pub(crate) fn new(ready: Event) -> Arc<Self> {
         Arc::new(Self { ready, tensor: OnceLock::new() })
     }
 
-    /// Keeps the promise.
+    /// Stores the tensor.
     pub(crate) fn keep(&self, tensor: Tensor) {
-        // There is one maker for each promise.
+        // Each promise is kept once, by its only producer.
         let _ = self.tensor.set(tensor);
     }
 }
@@ -52,7 +52,7 @@ impl From<Arc<Promise>> for CpuBuffer {
 }
 
 impl CpuBuffer {
-    /// Ready when the tensor is there; none if it is now.
+    /// The event that becomes ready with the tensor. Returns `None` if the tensor exists.
     #[inline]
     pub(crate) fn pending(&self) -> Option<&Event> {
         match &self.0 {
@@ -61,7 +61,7 @@ impl CpuBuffer {
         }
     }
 
-    /// The tensor; waits for it.
+    /// Waits for the tensor and returns it.
     pub(crate) fn tensor(&self) -> Result<&Tensor> {
         match &self.0 {
             Repr::Now(tensor) => Ok(tensor),
@@ -72,7 +72,7 @@ impl CpuBuffer {
         }
     }
 
-    /// The tensor, alone if nobody else has the buffer; waits for it.
+    /// Waits for the tensor and returns it, as its only owner if the buffer has no clones.
     #[inline]
     pub(crate) fn into_tensor(self) -> Result<Tensor> {
         match self.0 {
@@ -102,7 +102,7 @@ impl fmt::Debug for CpuBuffer {
     }
 }
 
-/// Memory that the framework lends, as the engine takes it.
+/// Adapts memory that the framework lends to the type that the engine expects.
 pub(crate) struct Lent<T>(pub(crate) T);
 
 impl AsRef<[u8]> for Lent<HostAlias> {

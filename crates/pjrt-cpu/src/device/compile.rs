@@ -1,4 +1,4 @@
-//! From a framework's program to one this device runs, and what frameworks ask about it.
+//! Compiles a framework's program for this device, and answers its queries about the result.
 
 use device_plugin::{
     CompileOptions, Compiled, CompiledMemoryStats, Error, ExecutableInfo, NamedValue, Program, Result, Shape,
@@ -12,12 +12,12 @@ use super::memory::KINDS;
 use crate::engine::{self, CompileErrorKind, CompileSettings, Footprint, Parameter, Pool};
 use crate::spmd::OpSharding;
 
-/// Work, in operations and bytes, that is done before another thread would have begun with it.
+/// A program of at most this many operations and bytes finishes before another thread would begin to run it.
 const QUICK: f64 = 262_144.0;
-/// Operations that a transcendental function takes.
+/// Cost of a transcendental function, in operations.
 const TRANSCENDENTAL: f64 = 16.0;
 
-/// Most bytes that can exist in one process.
+/// Largest number of bytes that one process can hold.
 const MOST_BYTES: usize = isize::MAX.unsigned_abs();
 
 /// A compiled program.
@@ -38,7 +38,7 @@ impl CpuExecutable {
         &self.program
     }
 
-    /// Whether a run takes less time than to hand it to another thread.
+    /// Whether a run is faster than handing it to another thread.
     #[inline]
     pub(crate) fn is_quick(&self) -> bool {
         self.is_quick
@@ -50,12 +50,12 @@ impl CpuExecutable {
         self.calls_handlers
     }
 
-    /// Whether somebody may see that a run took place, besides those who have its outputs.
+    /// Whether a run has effects other than its outputs.
     pub(crate) fn has_side_effects(&self) -> bool {
         self.has_side_effects
     }
 
-    /// Costs by the names XLA gives them.
+    /// Costs under the names that XLA uses.
     pub(crate) fn costs(&self) -> Vec<NamedValue> {
         #[expect(clippy::cast_possible_truncation, reason = "PJRT's floats are narrow")]
         let float = |value: f64| value as f32;
@@ -104,12 +104,12 @@ pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Resul
     settings.use_spmd = options.use_spmd_partitioning;
     settings.use_shardy = options.use_shardy_partitioner;
     (settings.parameter_orders, settings.output_orders) = (parameters.orders.clone(), outputs.orders.clone());
-    // Constants are no device's: each launch allocates in the memory of its own.
+    // Constants do not belong to a device. Each launch allocates from its own device's pool.
     let compiled = engine::compile_with(module, &settings, Pool::global()).map_err(|error| match error.kind() {
         CompileErrorKind::Unsupported => Error::unimplemented(error.to_string()),
         CompileErrorKind::Invalid => Error::invalid_argument(error.to_string()),
     })?;
-    // The module is that of all partitions together where they share the work.
+    // With SPMD, the module describes the work of all partitions together.
     let shares = if settings.use_spmd { settings.partitions } else { 1 };
     let (cost, footprint) = (cost(module).shared(bytes(shares)), compiled.footprint());
     if footprint.total > MOST_BYTES {
@@ -148,7 +148,7 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
     let encoded = |shardings: &[OpSharding]| shardings.iter().map(OpSharding::to_proto).collect();
     info.parameter_shardings = program.parameter_shardings().map(encoded);
     info.output_shardings = program.output_shardings().map(|shardings| match shardings {
-        // As with XLA, the empty tuple that such a program returns has a sharding of its own.
+        // Like XLA, give the empty tuple of results a sharding.
         [] => vec![OpSharding::Replicated.to_proto()],
         shardings => encoded(shardings),
     });
@@ -157,8 +157,9 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
     Ok(info)
 }
 
-/// The parameters whose memory a run takes over. A parameter that may become any output (`jax.buffer_donor`) needs one that
-/// has its size and its kind of memory and that no other parameter becomes; otherwise the caller keeps it, as with XLA.
+/// The parameters whose memory a run takes over. A parameter with `jax.buffer_donor` may become any output of the same
+/// size and memory kind that no other parameter becomes. Without such an output the caller keeps the parameter, as with
+/// XLA.
 fn donated(parameters: &[Parameter], info: &ExecutableInfo) -> Vec<usize> {
     let place = |shapes: &[Shape], kinds: &[String], index: usize| {
         (shapes[index].host_size(), kinds.get(index).map_or(KINDS[0], String::as_str).to_owned())
@@ -176,7 +177,7 @@ fn donated(parameters: &[Parameter], info: &ExecutableInfo) -> Vec<usize> {
     parameters.iter().enumerate().filter(is_donated).map(|(index, _)| index).collect()
 }
 
-/// The kinds of memory that `mhlo.memory_kind` names; none where all are in the default one.
+/// The memory kinds that `mhlo.memory_kind` names. Empty if all arrays are in the default one.
 fn memory_kinds(attributes: &[Attributes], count: usize, what: &str) -> Result<Vec<String>> {
     let kind = |index: usize| {
         let all = attributes.get(index).map_or(&[][..], Vec::as_slice);
@@ -206,7 +207,7 @@ fn memory_kinds(attributes: &[Attributes], count: usize, what: &str) -> Result<V
 mod tests {
     use super::*;
 
-    /// The parameters that are donated in a program of those parameters and results, which returns values of its own.
+    /// Returns the donated parameters of a program with these parameters and results. The results are constants.
     fn donated(parameters: &str, results: &[&str]) -> Vec<usize> {
         let ty = |result: &str| result.split(' ').next().unwrap_or_default().to_owned();
         let made =

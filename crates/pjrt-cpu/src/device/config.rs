@@ -1,4 +1,4 @@
-//! What a client is told: options, and variables of the environment where an option is not given.
+//! A client's configuration: its options, and environment variables for the options that are not given.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use device_plugin::{CreateOptions, Error, OptionSchema, OptionSpec, OptionType, 
 
 /// Number of devices.
 const DEVICES: &str = "device_count";
-/// The same under the name XLA's CPU plugin has for it.
+/// Another name of the option, which XLA's CPU plugin uses.
 const DEVICES_ALIAS: &str = "cpu_device_count";
 const DEVICES_VARIABLE: &str = "PJRT_CPU_DEVICES";
 /// Bytes a device may use.
@@ -15,10 +15,10 @@ pub(crate) const LIMIT_VARIABLE: &str = "PJRT_CPU_MEMORY_LIMIT";
 /// One execution and one thread at a time.
 const DETERMINISTIC: &str = "deterministic";
 
-/// Most devices a client makes of the machine.
+/// Largest number of devices of a client.
 pub(crate) const MOST_DEVICES: i64 = 1024;
 
-/// What a client is told.
+/// The configuration of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     /// Number of devices, at least 1.
@@ -57,7 +57,7 @@ pub(crate) fn schema() -> OptionSchema {
 }
 
 impl Config {
-    /// Reads the options, and the variables of those that are not given.
+    /// Reads the options, and the environment variables of options that are not given.
     pub(crate) fn new(options: &CreateOptions, variable: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
         options.expect_only(&[DEVICES, DEVICES_ALIAS, LIMIT, DETERMINISTIC])?;
         let value = |name: &str, variable_name: &str| -> Result<Option<(String, Value)>> {
@@ -225,7 +225,7 @@ mod tests {
             let text = error.message();
             assert!(text.starts_with(wrong) && text.ends_with("it must be UTF-8 text"), "{text}");
         }
-        // An option comes before the variable, which then is not read.
+        // The option takes precedence, and the variable is not read.
         let options = CreateOptions::new(vec![NamedValue::new(DEVICES, 2)]);
         let variable = |name: &str| (name == DEVICES_VARIABLE).then(|| OsString::from_vec(vec![0xff]));
         assert_eq!(Config::new(&options, variable).unwrap().devices, 2);

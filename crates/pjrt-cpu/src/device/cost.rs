@@ -1,10 +1,10 @@
-//! What a program costs, from its operations.
+//! Estimates the cost of a program from its operations.
 
 use stablehlo::ir::{Func, Module, Op, OpKind, Region, Type, Unary, ValueId};
 
-/// Calls nested deeper than any program's are not followed.
+/// Maximum depth of nested calls. Deeper calls are ignored; no real program has them.
 const MAX_DEPTH: usize = 96;
-/// Operations that are looked at; functions that call each other twice have more than anybody counts.
+/// Maximum number of operations to visit. If each function calls the next one twice, their number grows exponentially.
 const MAX_VISITS: usize = 1 << 20;
 
 /// Operations of one run, with each loop run once and each branch counted.
@@ -17,7 +17,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// The cost for each of so many that share the work.
+    /// The cost per device if `by` devices share the work.
     pub(crate) fn shared(self, by: f64) -> Self {
         Self { flops: self.flops / by, transcendentals: self.transcendentals / by }
     }
@@ -32,7 +32,7 @@ pub(crate) fn cost(module: &Module) -> Cost {
     walk.cost
 }
 
-/// Extents of a tensor; none for anything else.
+/// Extents of a tensor. Returns one zero for any other type.
 fn extents(func: &Func, value: ValueId) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     match func.ty(value) {
@@ -45,7 +45,7 @@ fn elements(func: &Func, value: Option<&ValueId>) -> f64 {
     value.map_or(0.0, |value| extents(func, *value).iter().product())
 }
 
-/// A walk through a program, and what it has counted.
+/// Walks through a program and adds up its cost.
 struct Walk<'m> {
     module: &'m Module,
     cost: Cost,
@@ -109,7 +109,7 @@ impl Walk<'_> {
                 let features = kernel.get(dimensions.kernel_output_feature).copied().unwrap_or(1.0).max(1.0);
                 cost.flops += times * 2.0 * out * kernel.iter().product::<f64>() / features;
             }
-            // The body runs once for each element but the first.
+            // The body runs once for every element after the first.
             OpKind::Reduce { .. } => self.nested(func, op, times * (first - out).max(0.0), depth),
             OpKind::ReduceWindow { window } | OpKind::SelectAndScatter { window } => {
                 #[expect(clippy::cast_precision_loss, reason = "an estimate")]

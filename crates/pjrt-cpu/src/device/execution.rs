@@ -1,5 +1,5 @@
-//! Executions: at once on the caller's thread where that is quicker than to hand the work over, else on the client's
-//! threads as soon as the inputs are there.
+//! Runs programs: on the caller's thread if that is faster than handing the work over, otherwise on the client's
+//! threads when the inputs are ready.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,32 +16,32 @@ use super::running::{Running, Target, Ticket};
 use super::workers::{Job, Workers};
 use crate::engine::{Member, Stop, Tensor, World, alone};
 
-/// What executions need of their client. Those under way keep it.
+/// The part of a client that executions use. Each execution holds a reference to it.
 pub(crate) struct State {
     pub(crate) memories: Memories,
     pub(crate) workers: Arc<Workers>,
     pub(crate) deterministic: bool,
-    /// Executions that take a while: those that went to a thread, or have a loop.
+    /// Executions that may take long: those that run on another thread or contain a loop.
     pub(crate) running: Arc<Running>,
 }
 
-/// How long a client that ends waits for executions that do more than compute outputs, before it stops them.
+/// How long a destroyed client waits for executions with side effects before it stops them.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How long a process that ends waits for the steps that are under way.
+/// How long an ending process waits for the current step of each execution.
 const LAST_STEP: Duration = Duration::from_secs(5);
 
-/// One execution on one device, with its inputs taken from the framework.
+/// One execution on one device. It owns its inputs.
 struct Execution {
     state: Arc<State>,
     executable: Arc<CpuExecutable>,
     device: usize,
     inputs: Vec<CpuBuffer>,
-    /// Its part in a launch on several devices, which it ends whatever comes.
+    /// Its membership in a launch on several devices. It ends with the execution, whether the run succeeds or not.
     member: Option<Member>,
-    /// What the framework hands to custom calls.
+    /// The context that the framework passes to custom calls.
     context: Option<ExecuteContext>,
-    /// For each output whether it goes to the host's memory.
+    /// For each output, whether it is placed in host memory.
     on_host: Vec<bool>,
     outputs: Vec<Arc<Promise>>,
 }
@@ -56,7 +56,7 @@ impl State {
         self.start(executable, launch, None)
     }
 
-    /// Runs a program whose members, if it has others, do not wait for each other.
+    /// Runs a program on one device. Other members of the launch must not wait for this one.
     fn start(
         self: &Arc<Self>,
         executable: &Arc<CpuExecutable>,
@@ -70,13 +70,14 @@ impl State {
             }
         }
         let is_ready = || (0..launch.inputs.len()).all(|index| launch.inputs[index].pending().is_none());
-        // A handler must not depend on the caller's thread, whose context managers JAX's callbacks would see. A handler that
-        // runs such a program already has a thread of the client, and waits for the program there.
+        // A handler must not run on the caller's thread, because JAX's callbacks would see that thread's context
+        // managers. A handler that runs such a program itself is already on a thread of the client, and waits for the
+        // program there.
         let is_quick = executable.is_quick() && (!executable.calls_handlers() || self.workers.is_own_thread());
         if (is_quick || self.deterministic) && is_ready() {
             let outputs = match is_quick {
                 true => self.compute_here(executable, launch, member.as_ref(), None)?,
-                // What may never end is among those that can be stopped, although the caller waits for it here.
+                // A program that may never end must be stoppable, even though the caller waits for it here.
                 false => {
                     let (event, ticket) = self.running.add(target(executable, launch, member.as_ref()))?;
                     let mut outputs = Vec::new();
@@ -101,7 +102,8 @@ impl State {
         Ok(event)
     }
 
-    /// Runs a program on several devices at once, in the order of their assignment: replica by replica.
+    /// Runs a program on several devices at once. `launches` are in the order of the device assignment, by replica
+    /// first.
     pub(crate) fn execute_all(
         self: &Arc<Self>,
         executable: &Arc<CpuExecutable>,
@@ -133,13 +135,13 @@ impl State {
             self.workers.launch(jobs).map_err(failed)?;
         } else {
             let workers = Arc::clone(&self.workers);
-            // Jobs that do not run fail their events.
+            // If the threads cannot start, the dropped jobs fail their events.
             when_ready(inputs, move || drop(workers.launch(jobs)));
         }
         Ok(events)
     }
 
-    /// A buffer made of another, now or as soon as that one is ready.
+    /// Makes a buffer from another one, now or as soon as the other one is ready.
     pub(crate) fn derive(
         self: &Arc<Self>,
         buffer: &CpuBuffer,
@@ -160,13 +162,13 @@ impl State {
         Ok(promise.into())
     }
 
-    /// Ends the executions and the threads of a client that is destroyed.
+    /// Ends the executions and the threads of a destroyed client.
     ///
-    /// Nobody has a buffer, an executable or the client any more. An execution that only computes outputs has nothing
-    /// left to do, so it is stopped, or its loop might never end. One that calls back is seen by others: it may take as
-    /// long as [`GRACE`] before it is stopped too, at the end of the step that is under way.
+    /// The buffers, the executables and the client have all been freed, so the outputs of an execution cannot be read.
+    /// An execution without side effects is therefore stopped at once, because its loop might never end. An execution
+    /// with side effects may continue for [`GRACE`]. Then it is also stopped, at the end of its current step.
     pub(crate) fn close(&self) {
-        // In a fork nothing runs and nothing ever ends, and at the end of the process the threads are parked.
+        // In a fork the threads do not exist, and at the end of the process they are parked.
         if self.workers.check_process().is_err() || self.running.is_frozen() {
             return self.workers.abandon();
         }
@@ -180,9 +182,9 @@ impl State {
         self.workers.close();
     }
 
-    /// The process ends while the client exists: its threads come to rest, and call nobody any more.
+    /// Parks the threads when the process ends before the client is destroyed, so that they call no more callbacks.
     pub(crate) fn end_with_process(&self) {
-        // A fork has none of the threads.
+        // A fork has no threads to wait for.
         if self.workers.check_process().is_ok() {
             self.running.freeze();
             if !self.workers.is_own_thread() {
@@ -191,7 +193,7 @@ impl State {
         }
     }
 
-    /// Runs a program to its end on the caller's thread.
+    /// Runs a program to completion on the caller's thread.
     #[inline]
     fn compute_here(
         &self,
@@ -208,7 +210,7 @@ impl State {
         ffi::within(launch.options.context(), compute)
     }
 
-    /// Runs a program to its end.
+    /// Runs a program to completion.
     #[inline]
     fn compute(
         &self,
@@ -219,18 +221,18 @@ impl State {
         on_host: impl Fn(usize) -> bool,
     ) -> Result<Vec<Tensor>> {
         let (pool, host) = (self.memories.device(device), self.memories.host());
-        // Memory of the host may not become an output on the device: what is held twice is not overwritten.
+        // Keep a reference to inputs in host memory, so that the run does not reuse their memory for device outputs.
         let kept: Vec<Tensor> = inputs.iter().filter(|input| input.is_of(host)).cloned().collect();
         let run = || executable.program().run_in(inputs, pool, member, stop);
         let outputs = if self.deterministic { alone(run) } else { run() };
         let mut outputs = outputs.map_err(|error| run_error(error, device))?;
         drop(kept);
-        // An output has memory of its own: frameworks rely on it, and the importer of a DLPack capsule may write to it.
-        // An argument that was not donated, a constant and another output are held elsewhere too. A donated argument
-        // that is returned twice becomes the first of the two outputs, and the second is the copy.
+        // Each output must own its memory. Frameworks rely on it, and the importer of a DLPack capsule may write to it.
+        // Arguments that are not donated, constants and other outputs are shared, so they are copied. If a donated
+        // argument is returned twice, the first output takes its memory and the second is a copy.
         for (index, output) in outputs.iter_mut().enumerate().rev() {
             let on_host = on_host(index);
-            // Members of a launch hand their memory around. What leaves the launch is on its own device's account.
+            // Members of a launch exchange buffers. An output must count towards the limit of its own device.
             let must_copy = output.is_shared()
                 || output.is_of(host) != on_host
                 || (member.is_some() && !on_host && self.memories.is_of_another(output, device));
@@ -244,7 +246,7 @@ impl State {
 }
 
 impl Execution {
-    /// Takes the inputs, and promises the outputs.
+    /// Takes the inputs, and adds promises as the outputs.
     fn new(
         state: &Arc<State>,
         executable: &Arc<CpuExecutable>,
@@ -266,7 +268,7 @@ impl Execution {
         Ok(Self { state, executable, device: launch.device, inputs, member, context, on_host, outputs })
     }
 
-    /// What the inputs wait for.
+    /// The events of inputs that are not ready.
     fn pending(&self) -> Vec<Event> {
         self.inputs.iter().filter_map(|input| input.pending().cloned()).collect()
     }
@@ -293,7 +295,7 @@ impl Execution {
     }
 }
 
-/// An execution among those that have not ended.
+/// Describes an execution for [`Running`].
 fn target(executable: &CpuExecutable, launch: &Launch<'_, CpuBackend>, member: Option<&Member>) -> Target {
     Target {
         device: launch.device,
@@ -303,7 +305,7 @@ fn target(executable: &CpuExecutable, launch: &Launch<'_, CpuBackend>, member: O
     }
 }
 
-/// An input of a launch: the framework's own where it gives it up, else a clone.
+/// Takes an input of a launch: the framework's buffer if it is donated, otherwise a clone.
 #[inline]
 fn take(launch: &mut Launch<'_, CpuBackend>, index: usize) -> CpuBuffer {
     match launch.inputs.take(index) {
@@ -312,7 +314,8 @@ fn take(launch: &mut Launch<'_, CpuBackend>, index: usize) -> CpuBuffer {
     }
 }
 
-/// Runs `then` when all events are ready, with or without errors: now, or on the thread that completes the last.
+/// Runs `then` when all events are ready, with or without errors. It runs now, or on the thread that completes the last
+/// event.
 fn when_ready(events: Vec<Event>, then: impl FnOnce() + Send + 'static) {
     Event::all(events).on_ready(move |_| then());
 }

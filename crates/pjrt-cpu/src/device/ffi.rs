@@ -1,4 +1,4 @@
-//! Custom calls of the program that embeds the device: handlers in Rust, through PJRT's FFI extension.
+//! Custom calls of the program that embeds the device: handlers in Rust, registered through PJRT's FFI extension.
 //!
 //! ```
 //! use device_plugin::ffi::Attribute;
@@ -24,12 +24,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A handler may be called by several threads at once, and blocks the execution that calls it. Whatever else a run hands
-//! to it is in [`Call::context`]. An error of it, or a panic, is the error of the run.
+//! Several threads may call a handler at once. A handler blocks the execution that calls it. [`Call::context`] holds
+//! the other data that the caller of the run passed. If a handler fails or panics, the run fails with that error.
 //!
-//! The handlers of [`engine::custom_calls`](crate::engine::custom_calls) come first. Handlers that frameworks register
-//! through the C function `PJRT_FFI_Register_Handler`, which are in XLA's own calling convention, are called as XLA does,
-//! but get no streams, state, threads or futures.
+//! The handlers of [`engine::custom_calls`](crate::engine::custom_calls) take precedence. Frameworks may also register
+//! handlers in XLA's calling convention, through the C function `PJRT_FFI_Register_Handler`. They are called as XLA
+//! calls them, but get no streams, state, threads or futures.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -43,14 +43,14 @@ use super::plugin::Cpu;
 use super::types;
 use crate::engine::custom_calls::{self, CustomCall};
 
-/// What frameworks may call the platform of a handler: the plugin's own name, PJRT's for processors, and XLA's.
+/// The platform names that a handler may be registered for: the plugin's own name, PJRT's for processors, and XLA's.
 const PLATFORMS: [&str; 3] = [Cpu::NAME, "cpu", "host"];
 
-/// Makes `handler` run the custom calls of that target, in programs compiled from now on.
+/// Registers `handler` for the custom calls of `target`, in programs compiled from now on.
 ///
 /// # Errors
 ///
-/// `INVALID_ARGUMENT` for an empty target, `ALREADY_EXISTS` where the target has another handler.
+/// `INVALID_ARGUMENT` if the target is empty, `ALREADY_EXISTS` if the target has another handler.
 pub fn register(target: &str, handler: impl Fn(&mut Call<'_>) -> Result<()> + Send + Sync + 'static) -> Result<()> {
     Registry::of::<CpuBackend>().register(target, Cpu::NAME, Handler::rust(handler))
 }
@@ -60,16 +60,16 @@ thread_local! {
     static CONTEXT: RefCell<Option<ExecuteContext>> = const { RefCell::new(None) };
 }
 
-/// Runs a program whose custom calls get that context; steps of a program run on the thread of their execution.
+/// Runs a program with this context for its custom calls. All steps of a program run on the thread of its execution.
 pub(crate) fn within<T>(context: Option<&ExecuteContext>, run: impl FnOnce() -> T) -> T {
-    /// Puts back what was, also when a handler panics.
+    /// Restores the previous context, even if a handler panics.
     struct Before(Option<ExecuteContext>);
     impl Drop for Before {
         fn drop(&mut self) {
             CONTEXT.set(self.0.take());
         }
     }
-    // A handler may run programs itself, and those do not inherit what its own run was given.
+    // A handler may run programs itself. They must not inherit the context of the handler's own run.
     if context.is_none() && CONTEXT.with_borrow(Option::is_none) {
         return run();
     }
@@ -77,7 +77,7 @@ pub(crate) fn within<T>(context: Option<&ExecuteContext>, run: impl FnOnce() -> 
     run()
 }
 
-/// The engine's handler of a target; none where nobody registered one. A handler in Rust comes before one in C.
+/// Finds the engine's handler of a target. Returns `None` if none is registered. A handler in Rust precedes one in C.
 pub(crate) fn find(target: &str) -> Option<Arc<custom_calls::Handler>> {
     let registry = Registry::of::<CpuBackend>();
     let handlers = PLATFORMS.iter().filter_map(|platform| registry.handler(target, platform));
@@ -87,7 +87,7 @@ pub(crate) fn find(target: &str) -> Option<Arc<custom_calls::Handler>> {
     }))
 }
 
-/// Calls a handler with the words of the SDK for what the engine has.
+/// Calls a handler, and converts the engine's types to the SDK's.
 fn run(handler: &Handler, call: &CustomCall, operands: &[&[u8]], results: &mut [&mut [u8]]) -> Result<()> {
     let shapes = |all: &[_]| all.iter().map(types::shape).collect::<Result<Vec<Shape>>>();
     let (of_operands, of_results) = (shapes(&call.operands)?, shapes(&call.results)?);
@@ -98,7 +98,7 @@ fn run(handler: &Handler, call: &CustomCall, operands: &[&[u8]], results: &mut [
         .zip(results)
         .enumerate()
         .map(|(index, (shape, bytes))| {
-            // What was in the memory before is nobody's business.
+            // Clear the memory, so that the handler cannot read its previous contents.
             if !call.aliases.iter().any(|(result, _)| *result == index) {
                 bytes.fill(0);
             }

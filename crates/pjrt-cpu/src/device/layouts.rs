@@ -1,4 +1,4 @@
-//! How a program's arrays are stored: any order of dimensions, without tiles.
+//! Array layouts of a program's arguments and results: any order of dimensions, without tiles.
 
 use device_plugin::stablehlo::{LayoutMode, layout_modes};
 use device_plugin::{Error, Layout, Result, Shape};
@@ -7,12 +7,12 @@ use stablehlo::ir::{Func, Module};
 use super::types;
 use crate::engine::{Order, TensorType, inverse, natural};
 
-/// The orders of the arguments, or of the results.
+/// The orders of dimensions of the arguments, or of the results.
 pub(crate) struct Layouts {
     pub(crate) orders: Vec<Order>,
 }
 
-/// The order that a layout asks for; none for the row-major one.
+/// The order of dimensions that a layout requests. Returns `None` for row-major.
 fn order(layout: &Layout, what: &str, index: usize) -> Result<Order> {
     if !layout.tiles.is_empty() {
         return Err(Error::unimplemented(format!(
@@ -24,7 +24,7 @@ fn order(layout: &Layout, what: &str, index: usize) -> Result<Order> {
 }
 
 impl Layouts {
-    /// What the framework asks for the arguments of a program, and for its results.
+    /// Reads the layouts that the framework requests for the arguments and the results of a program.
     pub(crate) fn of(module: &Module, entry: &Func) -> Result<(Self, Self)> {
         let (arguments, results) = layout_modes(module)?;
         let arguments = arguments.iter().enumerate().map(|(index, mode)| match mode {
@@ -39,7 +39,7 @@ impl Layouts {
         Ok((Self { orders: arguments.collect::<Result<_>>()? }, Self { orders: results.collect::<Result<_>>()? }))
     }
 
-    /// The shapes as the program names them, of those that are stored.
+    /// The shapes in the program's order of dimensions, from the stored ones.
     pub(crate) fn named<'a>(&self, stored: impl Iterator<Item = &'a TensorType>) -> Result<Vec<Shape>> {
         let named = |(index, ty): (usize, &TensorType)| {
             let mut shape = types::shape(ty)?;
@@ -51,7 +51,7 @@ impl Layouts {
         stored.enumerate().map(named).collect()
     }
 
-    /// The layouts of arrays of these shapes; none where all are row-major.
+    /// The layouts of arrays with these shapes. Empty if all are row-major.
     pub(crate) fn layouts(&self, named: &[Shape]) -> Vec<Layout> {
         if self.orders.iter().all(Option::is_none) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! The memories of the devices: a pool for each device, and one that all of them reach for what stays on the host.
+//! The memories of the devices: a pool for each device, and one pool in host memory that all devices share.
 
 use device_plugin::{Error, ErrorCode, MemoryInfo, MemoryStats, Placement, Result};
 
@@ -8,28 +8,28 @@ use crate::engine::{Pool, RunError, Tensor};
 /// Kinds of memory of each device; the first is the default.
 pub(crate) const KINDS: [&str; 2] = ["device", "pinned_host"];
 
-/// Free bytes that the pools of a client's devices keep for reuse, all together.
+/// Maximum free bytes that the pools of all devices of a client keep for reuse, in total.
 const KEPT: usize = 2 << 30;
-/// The same of the host's pool.
+/// Maximum free bytes that the host's pool keeps for reuse.
 const KEPT_ON_HOST: usize = 256 << 20;
 
 /// The memories of a client.
 pub(crate) struct Memories {
     devices: Vec<Pool>,
     host: Pool,
-    /// Bytes a device may use, as statistics tell it.
+    /// Bytes that a device may use, as reported in statistics.
     limit: Option<usize>,
-    /// Bytes a device may reserve while all others reserve as much: its own limit, or its share of the machine's memory.
+    /// Bytes that every device may reserve at the same time: its own limit, or its share of the machine's memory.
     reservable: Option<usize>,
 }
 
-/// The memories, as frameworks list them: those of a device one after another.
+/// The memories in the order in which frameworks list them: grouped by device.
 pub(crate) fn infos(ids: impl Iterator<Item = i32>) -> Vec<MemoryInfo> {
     let of = |id| (0..).zip(KINDS).map(move |(kind_id, kind)| MemoryInfo::new(kind, kind_id, [id]).on_host());
     ids.flat_map(of).collect()
 }
 
-/// Whether the memory of that index is one for what stays on the host.
+/// Whether the memory of this index is host memory.
 pub(crate) fn is_host(memory: usize) -> bool {
     !memory.is_multiple_of(KINDS.len())
 }
@@ -50,12 +50,12 @@ impl Memories {
         &self.devices[device]
     }
 
-    /// The pool of what stays on the host.
+    /// The pool in host memory.
     pub(crate) fn host(&self) -> &Pool {
         &self.host
     }
 
-    /// Whether the elements lie in the pool of another device.
+    /// Whether the tensor's elements are in the pool of another device.
     pub(crate) fn is_of_another(&self, tensor: &Tensor, device: usize) -> bool {
         let is_other = |(other, pool): (usize, &Pool)| other != device && tensor.is_of(pool);
         !tensor.is_of(self.device(device)) && self.devices.iter().enumerate().any(is_other)
@@ -66,7 +66,7 @@ impl Memories {
         if is_host(placement.memory) { &self.host } else { self.device(placement.device) }
     }
 
-    /// Use of a device's memory.
+    /// Statistics of a device's memory.
     pub(crate) fn stats(&self, device: usize) -> Result<MemoryStats> {
         let pool = self.devices.get(device).ok_or_else(|| no_device(device))?;
         let usage = pool.usage();
@@ -83,7 +83,7 @@ impl Memories {
         })
     }
 
-    /// Forgets peaks and counts.
+    /// Resets peaks and counts.
     pub(crate) fn clear_stats(&self, device: usize) -> Result<()> {
         self.devices.get(device).ok_or_else(|| no_device(device))?.reset_usage();
         Ok(())
@@ -94,7 +94,7 @@ fn no_device(device: usize) -> Error {
     Error::invalid_argument(format!("there is no device {device}"))
 }
 
-/// The engine's error in PJRT's words.
+/// Converts the engine's error to PJRT's.
 pub(crate) fn run_error(error: RunError, device: usize) -> Error {
     match error {
         RunError::Input(message) => Error::invalid_argument(message),
@@ -116,7 +116,7 @@ pub(crate) fn run_error(error: RunError, device: usize) -> Error {
     }
 }
 
-/// Bytes of memory of this machine, where the system tells.
+/// Bytes of memory of this machine, if the system reports them.
 fn machine_memory() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,9 +1,9 @@
 //! The device as a PJRT plugin: a [`Backend`](device_plugin::Backend) over the [`engine`](crate::engine).
 //!
-//! The way of an execution, file by file: `plugin` (what the plugin says of itself), `config` (what it is told),
-//! `backend` (the devices), `compile` (programs, with `cost` and `types`), `execution` (on which thread a program runs,
-//! and when; `running` knows which have not ended), with `buffer`, `memory` and `workers` for what executions work on, take and need, and `ffi` for the
-//! custom calls of the program's own.
+//! An execution passes through these files: `plugin` (the plugin's description), `config` (a client's options),
+//! `backend` (the devices), `compile` (programs, with `cost` and `types`) and `execution` (the thread and the time at
+//! which a program runs). `running` keeps the executions that have not ended. Executions use `buffer` for their arrays,
+//! `memory` for allocations and `workers` for threads. `ffi` holds the handlers of the program's own custom calls.
 
 mod backend;
 mod buffer;

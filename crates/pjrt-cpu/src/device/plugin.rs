@@ -1,4 +1,4 @@
-//! The plugin: its name and what it says of itself.
+//! The plugin's name, capabilities and manifest.
 
 use device_plugin::capabilities::{
     DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport, ProgramFormat, ProgramFormats, StablehloRange,
@@ -16,10 +16,11 @@ use super::support;
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu;
 
-/// StableHLO versions the reader knows; a framework serializes programs for the newest of them at most.
+/// StableHLO versions that the reader supports. Frameworks serialize programs for the newest of them or an older one.
 const STABLEHLO: StablehloVersions = device_plugin::stablehlo::VERSIONS;
 
-/// LAPACK's routines that programs may call, as `lapack_dsyevd_ffi` and so on, without their type's letter.
+/// LAPACK routines that programs may call, without the letter of the element type. `syevd` stands for
+/// `lapack_dsyevd_ffi` and its variants.
 const LAPACK: &str = "geev gees gehrd geqp3 gesdd getrf syevd sytrd";
 
 #[device_plugin]
@@ -36,7 +37,7 @@ impl DevicePlugin for Cpu {
             .donation(true)
             .persistent_cache(true)
             .host_callbacks(Some(HostCallbacks::default()))
-            // What JAX and others can call by name.
+            // Custom calls that frameworks can call by name.
             .feature("custom_calls.ffi", true)
             .feature("custom_calls.lapack", LAPACK)
             .memory_kinds(MemoryKinds::new(KINDS).host_offload())
@@ -45,7 +46,7 @@ impl DevicePlugin for Cpu {
             .dlpack_host_device(DlpackDevice::Cpu)
             .zero_copy_import([DlpackDevice::Cpu])
             .zero_copy_export([DlpackDevice::Cpu]);
-        // A range out of two constants; the tests see that it is one.
+        // The tests check that these constants form a valid range.
         match StablehloRange::try_from(STABLEHLO) {
             Ok(range) => builder.stablehlo(range).build(),
             Err(_) => builder.build(),
@@ -60,7 +61,7 @@ impl DevicePlugin for Cpu {
         manifest.display_name = "CPU".to_owned();
         manifest.version = env!("CARGO_PKG_VERSION").to_owned();
         manifest.description = "computes on this machine's cores".to_owned();
-        // As JAX ranks its own: whatever else there is comes first.
+        // Like JAX's own CPU platform, rank below all other plugins.
         manifest.priority = 0;
         manifest
     }

@@ -1,5 +1,5 @@
-//! Executions that have not ended, so that they can be made to: by the framework, when a peer is gone, or with their
-//! client.
+//! Keeps the executions that have not ended, so that they can be stopped: by the framework, after the failure of a
+//! peer, or when their client is destroyed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,11 @@ use device_plugin::{Completer, Error, ErrorCode, Event, Result};
 
 use crate::engine::{Stop, World};
 
-/// Executions that have not ended, in the order they were launched in.
+/// Executions that have not ended, in launch order.
 #[derive(Default)]
 pub(crate) struct Running {
     executions: Mutex<Executions>,
-    /// An execution ended while somebody waited for that.
+    /// Notified when an execution ends and a thread waits for it.
     ended: Condvar,
 }
 
@@ -23,18 +23,18 @@ struct Executions {
     all: BTreeMap<u64, Entry>,
     /// Threads in [`Running::wait_until_none`].
     waiting: usize,
-    /// The process ends: nothing begins any more, and nobody is told of an end.
+    /// The process ends: no execution starts any more, and events of ended executions stay pending.
     frozen: bool,
 }
 
-/// What an execution is told apart by, and stopped with.
+/// Identifies an execution, and holds the world needed to stop it.
 #[derive(Default)]
 pub(crate) struct Target {
     pub(crate) device: usize,
     pub(crate) launch_id: i32,
-    /// Whether it does something besides computing its outputs.
+    /// Whether it has effects other than its outputs.
     pub(crate) has_side_effects: bool,
-    /// Where it may wait for others.
+    /// The world in which it may wait for other members.
     pub(crate) world: Option<Arc<World>>,
 }
 
@@ -45,15 +45,15 @@ struct Entry {
 }
 
 enum Phase {
-    /// Its inputs are not there, or no thread is free. It can end at once.
+    /// Its inputs are not ready, or no thread is free. It can end at once.
     Waiting(Completer),
-    /// It uses what the framework gave it until it ends, with this error if there is one.
+    /// It has begun, and uses the framework's memory until it ends. If there is an error, it ends with that error.
     Started(Option<Error>),
-    /// Those who wait for its end are being told.
+    /// Its waiting threads and callbacks are being notified.
     Ended,
 }
 
-/// An execution that is to end, once the lock is given back.
+/// A stopped execution, whose waiters are notified after the lock is released.
 struct Stopped {
     completer: Option<Completer>,
     world: Option<Arc<World>>,
@@ -61,12 +61,12 @@ struct Stopped {
 }
 
 impl Entry {
-    /// Whether it can still fail: it has not ended, and did not fail before.
+    /// Whether it can still fail. An execution that has ended or failed before cannot.
     fn can_fail(&self) -> bool {
         matches!(self.phase, Phase::Waiting(_) | Phase::Started(None))
     }
 
-    /// Notes the error, and asks the execution to end.
+    /// Records the error and asks the execution to stop.
     fn stop(&mut self, error: &Error) -> Stopped {
         self.stop.request();
         let completer = match std::mem::replace(&mut self.phase, Phase::Started(Some(error.clone()))) {
@@ -78,7 +78,7 @@ impl Entry {
 }
 
 impl Stopped {
-    /// Lets those go who wait for the execution. Callbacks run here.
+    /// Notifies those that wait for the execution. Callbacks run on this thread.
     fn tell(self) {
         if let Some(world) = self.world {
             world.stop(self.error.message());
@@ -94,7 +94,7 @@ impl Running {
         self.executions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes an execution, whose event is ready when it has run, was poisoned, or is dropped.
+    /// Adds an execution. Its event becomes ready when it has run, was poisoned, or was dropped.
     ///
     /// # Errors
     ///
@@ -115,8 +115,8 @@ impl Running {
         Ok((event, Ticket { running: Arc::clone(self), number, stop }))
     }
 
-    /// Fails the earliest execution with that id on that device that has not ended and was not failed before; false
-    /// when there is none. One that has begun ends after the step that is under way.
+    /// Fails the earliest execution with this launch ID on this device that has neither ended nor failed. Returns false
+    /// if there is no such execution. If it has begun, it ends after the current step.
     pub(crate) fn poison(&self, device: usize, launch_id: i32, error: &Error) -> bool {
         let stopped = {
             let mut executions = self.lock();
@@ -130,7 +130,7 @@ impl Running {
         found
     }
 
-    /// Fails all executions, or those without side effects.
+    /// Fails all executions, or only those without side effects.
     pub(crate) fn stop_all(&self, with_side_effects: bool, error: &Error) {
         let stopped: Vec<_> = {
             let mut executions = self.lock();
@@ -141,9 +141,8 @@ impl Running {
         stopped.into_iter().for_each(Stopped::tell);
     }
 
-    /// Stops all executions for good, and tells nobody: their events never become ready. The framework may be half
-    /// destroyed, and a thread of it that waits for an event must not wake up; Python ends such threads, and with them the
-    /// process.
+    /// Stops all executions permanently. Their events never become ready, because the framework may be half destroyed:
+    /// a Python thread that wakes up from waiting for an event would end, and the process with it.
     pub(crate) fn freeze(&self) {
         let mut executions = self.lock();
         executions.frozen = true;
@@ -151,7 +150,7 @@ impl Running {
         executions.all.retain(|_, entry| {
             entry.stop.request();
             worlds.extend(entry.target.world.clone());
-            // What waits to begin does not, so there is no end to wait for. Its event stays as it is.
+            // A waiting execution never begins, so remove it. Its event stays pending.
             match std::mem::replace(&mut entry.phase, Phase::Ended) {
                 Phase::Waiting(completer) => {
                     std::mem::forget(completer);
@@ -164,7 +163,7 @@ impl Running {
             }
         });
         drop(executions);
-        // Members that wait for others go on, to their end.
+        // Release members that wait for others, so that they end.
         worlds.iter().for_each(|world| world.stop("the process ends"));
     }
 
@@ -173,7 +172,7 @@ impl Running {
         self.lock().frozen
     }
 
-    /// Keeps this thread from telling anybody that its execution has ended, if the process ends.
+    /// If the process ends, parks this thread before it reports the end of its execution.
     fn park_if_frozen(&self, number: u64) {
         let mut executions = self.lock();
         if !executions.frozen {
@@ -187,7 +186,7 @@ impl Running {
         }
     }
 
-    /// Waits until all executions have ended, with what waited for that; false if it takes longer.
+    /// Waits until all executions have ended and their callbacks have run. Returns false on a timeout.
     pub(crate) fn wait_until_none(&self, longest: Duration) -> bool {
         let start = Instant::now();
         let mut executions = self.lock();
@@ -201,7 +200,7 @@ impl Running {
     }
 }
 
-/// One of the executions.
+/// The right to run one of the executions.
 pub(crate) struct Ticket {
     running: Arc<Running>,
     number: u64,
@@ -209,8 +208,8 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Runs the execution and makes its event ready, unless it was poisoned before. The work ends early once it is asked
-    /// to stop.
+    /// Runs the execution and makes its event ready, unless it was poisoned before. The work ends early after a stop
+    /// request.
     pub(crate) fn run(self, work: impl FnOnce(&Stop) -> Result<()>) {
         let begun = {
             let mut executions = self.running.lock();
@@ -231,7 +230,7 @@ impl Ticket {
                 _ => result,
             }
         });
-        // The ticket goes after the callbacks, so that a process that ends can wait for them too.
+        // The ticket is dropped after the callbacks, so that an ending process can also wait for them.
     }
 }
 
@@ -244,7 +243,7 @@ impl Drop for Ticket {
         if is_awaited {
             self.running.ended.notify_all();
         }
-        // What has not begun will not: its completer says so, without the lock.
+        // Drop the entry without the lock. If the execution has not begun, its completer fails the event.
         drop(entry);
     }
 }
@@ -328,7 +327,7 @@ mod tests {
         let (waiting, kept) = running.add(on(0, 1)).unwrap();
         let (started, ticket) = running.add(on(0, 2)).unwrap();
         let (begin, begun) = std::sync::mpsc::channel();
-        // The thread stays, as the threads of a process that ends do.
+        // The thread never ends, like the threads of an ending process.
         std::thread::spawn(move || {
             ticket.run(|stop| {
                 begin.send(()).unwrap();

@@ -1,6 +1,6 @@
-//! Whether the device runs a program, told without one.
+//! Checks whether the device can run a program, without a client.
 //!
-//! Compiling takes less than a millisecond, so that every effort compiles: no table could be as sure.
+//! Compiling takes less than a millisecond, so every effort level compiles the program. No table of ops is as reliable.
 
 use device_plugin::support::{Reason, Support};
 use device_plugin::{CompileOptions, Program};
@@ -44,7 +44,7 @@ pub(crate) fn supports(program: &Program) -> Support {
     }
 }
 
-/// What the engine has against a program, op by op.
+/// The engine's errors for a program, one for each unsupported op.
 fn refused(module: &Module, options: &CompileOptions) -> Option<CompileError> {
     let count = |n: i64| usize::try_from(n).unwrap_or(1).max(1);
     let mut settings = CompileSettings::new(count(options.num_replicas), count(options.num_partitions));
@@ -64,7 +64,7 @@ fn reason(error: &CompileError) -> Reason {
     reason
 }
 
-/// A number the module states of itself; 1 where it does not.
+/// An integer attribute of the module. Returns 1 if the module does not have it.
 fn stated(module: &Module, name: &str) -> i64 {
     let found = module.attributes.iter().find(|(attribute, _)| attribute == name);
     found.and_then(|(_, value)| value.as_integer()).unwrap_or(1)

@@ -1,4 +1,4 @@
-//! Element types and shapes in the words of PJRT and of the engine.
+//! Converts element types and shapes between PJRT and the engine.
 
 use device_plugin::{ElementType, Error, Result, Shape};
 
@@ -11,7 +11,7 @@ pub(crate) fn shape(ty: &TensorType) -> Result<Shape> {
     Ok(Shape::new(element_type(ty.dtype)?, dimensions))
 }
 
-/// Both vocabularies, in pairs.
+/// Pairs of the engine's element type and PJRT's.
 const TYPES: &[(DType, ElementType)] = &[
     (DType::Bool, ElementType::Pred),
     (DType::I2, ElementType::S2),

@@ -1,5 +1,5 @@
-//! The threads of a client: a few that run whatever is ready, and one for each device that takes part in launches whose
-//! members wait for each other.
+//! The threads of a client: a few that run any job that is ready, and one for each device that takes part in launches
+//! whose members wait for each other.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,22 +9,22 @@ use std::thread::{Builder, JoinHandle};
 
 use device_plugin::{Error, HomeProcess, Result};
 
-/// Something to run. It contains its own panics.
+/// A function to run. It catches its own panics.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// Address space of a thread's stack; programs nest regions.
+/// Address space of a thread's stack. It is large because programs nest regions.
 const STACK: usize = 8 << 20;
 
-/// The threads of a client. They start when they are needed, and end with [`Workers::close`].
+/// The threads of a client. They start on demand, and end with [`Workers::close`].
 pub(crate) struct Workers {
     most: usize,
     queue: Mutex<Queue>,
     wake: Condvar,
     /// By device.
     members: Mutex<Vec<Option<Member>>>,
-    /// The process the threads are of.
+    /// The process that created the threads.
     home: HomeProcess,
-    /// Its id, for messages.
+    /// Its process ID, for messages.
     process: u32,
 }
 
@@ -52,24 +52,24 @@ impl Member {
     }
 }
 
-/// Runs what became ready when the client was gone already: on threads for these jobs alone, all of which start before
-/// the first job, so that none waits for one that never comes.
+/// Runs jobs that became ready after the client was destroyed. They run on threads for these jobs alone. All threads
+/// start before the first job, so that no job waits for one that cannot start.
 fn late(jobs: Vec<(usize, Job)>) -> io::Result<()> {
     let threads = jobs.iter().map(|(device, _)| Member::start(*device)).collect::<io::Result<Vec<_>>>()?;
     for (thread, (_, job)) in threads.iter().zip(jobs) {
-        // The thread receives as long as the sender lives.
+        // The thread receives jobs until the sender is dropped.
         let _ = thread.jobs.send(job);
     }
     Ok(())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing here panics while it holds a lock.
+    // No code here panics while it holds a lock.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Workers {
-    /// At most `most` threads for jobs that wait for nothing, and one for each of the devices.
+    /// At most `most` threads for jobs that do not wait for others, and one for each device.
     pub(crate) fn new(most: usize, devices: usize) -> Arc<Self> {
         Arc::new(Self {
             most: most.max(1),
@@ -81,12 +81,12 @@ impl Workers {
         })
     }
 
-    /// Whether the client can be used here. A process that was forked has none of the threads, and its copies of the
-    /// client's locks may be held by a thread that does not exist.
+    /// Checks that the client can be used in this process. A forked process has none of the threads, and its copies of
+    /// the client's locks may be held by a thread that does not exist there.
     ///
     /// # Errors
     ///
-    /// `FAILED_PRECONDITION` in a process that was forked after the client was made.
+    /// `FAILED_PRECONDITION` in a process that was forked after the client was created.
     #[inline]
     pub(crate) fn check_process(&self) -> Result<()> {
         if self.home.is_current() { Ok(()) } else { Err(self.forked()) }
@@ -109,8 +109,8 @@ impl Workers {
             || lock(&self.members).iter().flatten().any(|member| is_this(&member.thread))
     }
 
-    /// Runs a job that waits for nothing, on one of the threads: in the order of submission, several at a time. After
-    /// [`Workers::close`], or when the system has no thread left, it runs here.
+    /// Runs a job that does not wait for others on one of the threads. Jobs start in the order of submission, several
+    /// at a time. After [`Workers::close`], or if no thread can be started, the job runs on the caller's thread.
     pub(crate) fn submit(self: &Arc<Self>, job: Job) {
         let mut queue = lock(&self.queue);
         if queue.closed {
@@ -134,13 +134,13 @@ impl Workers {
                         job();
                     }
                 }
-                // The others come to it.
+                // The other threads will run the job.
                 Err(_) => {}
             }
         }
     }
 
-    /// The life of a thread.
+    /// The main loop of a thread.
     fn work(&self) {
         let mut queue = lock(&self.queue);
         loop {
@@ -158,12 +158,12 @@ impl Workers {
         }
     }
 
-    /// Runs jobs that wait for each other: each on the thread of its device, where those of one launch come before
-    /// those of the next, on all devices alike.
+    /// Runs jobs that wait for each other, each on the thread of its device. All threads run the jobs of one launch
+    /// before those of the next.
     ///
     /// # Errors
     ///
-    /// The system has no thread left; then none of the jobs runs.
+    /// The system cannot start another thread. Then none of the jobs runs.
     pub(crate) fn launch(&self, jobs: Vec<(usize, Job)>) -> io::Result<()> {
         let mut members = lock(&self.members);
         if lock(&self.queue).closed {
@@ -178,15 +178,15 @@ impl Workers {
         }
         for (device, job) in jobs {
             if let Some(member) = &members[device] {
-                // The thread receives as long as the sender lives.
+                // The thread receives jobs until the sender is dropped.
                 let _ = member.jobs.send(job);
             }
         }
         Ok(())
     }
 
-    /// Ends the threads once they have run all that was submitted, and waits for that. One of them may call it: then
-    /// they end by themselves, for some may wait for what only the caller's thread will run.
+    /// Ends the threads once they have run all submitted jobs, and waits for them. If one of the threads calls it, it
+    /// returns without waiting, because other threads may wait for a job that only the caller's thread can run.
     pub(crate) fn close(&self) {
         let (threads, members) = self.take_threads();
         self.wake.notify_all();
@@ -200,18 +200,18 @@ impl Workers {
             return;
         }
         for thread in threads {
-            // Jobs contain their panics.
+            // Jobs catch their own panics.
             let _ = thread.join();
         }
     }
 
-    /// Lets go of the threads, of which none ends any more: in a fork they do not exist, and in a process that ends they
-    /// are parked.
+    /// Abandons the threads without waiting for them. In a fork they do not exist, and in an ending process they are
+    /// parked.
     pub(crate) fn abandon(&self) {
         std::mem::forget(self.take_threads());
     }
 
-    /// Takes no more jobs.
+    /// Closes the queue and takes all threads.
     fn take_threads(&self) -> (Vec<JoinHandle<()>>, Vec<Option<Member>>) {
         let threads = {
             let mut queue = lock(&self.queue);
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(workers.count(), DEVICES);
         workers.close();
         assert_eq!(done.load(Ordering::Relaxed), 4 * 20 * DEVICES);
-        // What comes later has threads of its own.
+        // Jobs that are launched after `close` run on their own threads.
         let (barrier, (sender, receiver)) = (Arc::new(Barrier::new(2)), channel());
         let job = |device| {
             let (barrier, sender) = (Arc::clone(&barrier), sender.clone());
@@ -322,7 +322,7 @@ mod tests {
     fn abandoned_threads_are_not_waited_for() {
         let workers = Workers::new(1, 1);
         assert!(workers.check_process().is_ok());
-        // It never ends, as a thread of another process.
+        // The job never ends, like a thread of another process.
         let (end, ended) = channel::<()>();
         workers.launch(vec![(0, Box::new(move || assert!(ended.recv().is_err())))]).unwrap();
         workers.abandon();
