@@ -1,5 +1,5 @@
-//! A probe's processes: started, watched, and ended when they take too long. [`guard`](crate::guard) ends them if this
-//! process ends first.
+//! Starts a probe's processes, watches them, and ends them when they exceed the time limit. If this process ends first,
+//! [`guard`](crate::guard) ends them.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -14,26 +14,26 @@ use serde_json::Value;
 use crate::guard::{apart, words};
 use crate::probe::{MARK, Task, request};
 
-/// How often a child is looked at.
+/// Interval at which the state of a child is checked.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long the guard may take to end a probe that took too long: a process within a driver ends late.
+/// How long the guard may take to end a probe that exceeded its limit. A process inside a driver call ends late.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long the rest of its output is waited for once it ended: something it started may hold the pipe.
+/// How long to wait for remaining output after the child ended. A process that it started may hold the pipe open.
 const REST: Duration = Duration::from_millis(500);
-/// Bytes of its output that are kept: a plugin may write without end.
+/// Most bytes of the child's output that are kept, because a plugin may write without limit.
 const MOST: usize = 4 << 20;
-/// Lines of its diagnostics that are kept.
+/// Lines of the child's diagnostics that are kept.
 const LINES: usize = 5;
 
-/// What a probe found.
+/// The result of a probe.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// The steps that came to an end, each with its name as `step`.
+    /// The steps that completed, each with its name as `step`.
     pub(crate) steps: Vec<Value>,
-    /// The step during which the process ended before its time.
+    /// The step during which the process ended early.
     during: Option<String>,
     end: End,
-    /// Its last lines of diagnostics.
+    /// The last lines of the process's diagnostics.
     pub(crate) stderr: Vec<String>,
 }
 
@@ -45,12 +45,12 @@ enum End {
 }
 
 impl Probe {
-    /// The outcome of a step that came to an end.
+    /// The outcome of a step that completed.
     pub(crate) fn step(&self, name: &str) -> Option<&Value> {
         self.steps.iter().find(|step| step["step"] == name)
     }
 
-    /// How the process ended, where that was before its time.
+    /// Describes how the process ended. Returns `None` if it finished.
     pub(crate) fn failure(&self) -> Option<String> {
         let how = match &self.end {
             End::Finished => return None,
@@ -61,18 +61,18 @@ impl Probe {
         Some(if said.is_empty() { how } else { format!("{how}: {}", said.join(" / ")) })
     }
 
-    /// Whether it was ended because it took too long.
+    /// Whether the process was ended because it exceeded the time limit.
     pub(crate) fn timed_out(&self) -> bool {
         matches!(self.end, End::TimedOut(_))
     }
 
-    /// The step during which the process ended before its time.
+    /// The step during which the process ended early.
     pub(crate) fn failed_step(&self) -> Option<&str> {
         if matches!(self.end, End::Finished) { None } else { Some(self.during.as_deref().unwrap_or("start")) }
     }
 }
 
-/// Loads a plugin in a process of its own, with the set-up of a process alone, and does a task there.
+/// Loads a plugin in a separate process, set up as the only process of a program, and performs a task there.
 pub(crate) fn probe(entry: &PluginEntry, task: &Task<'_>, limit: Duration) -> Result<Probe, String> {
     let plan = plan(entry)?;
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
@@ -81,10 +81,10 @@ pub(crate) fn probe(entry: &PluginEntry, task: &Task<'_>, limit: Duration) -> Re
     apart(&mut command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cannot start a process to probe in: {error}"))?;
-    // Open until the probe is over: the guard ends it when this is closed.
+    // Stays open until the probe is over. The guard ends the probe when this is closed.
     let mut lifeline = child.stdin.take();
     if let Some(stdin) = &mut lifeline {
-        // A child that reads nothing tells so by how it ends.
+        // If a child does not read its input, its exit status reveals the failure.
         let _ = stdin.write_all(request(entry, task).as_bytes());
     }
     let (stdout, stderr) = (child.stdout.take().map(Output::of), child.stderr.take().map(Output::of));
@@ -123,7 +123,7 @@ pub(crate) fn probe(entry: &PluginEntry, task: &Task<'_>, limit: Duration) -> Re
     Ok(Probe { steps, during, end, stderr })
 }
 
-/// What a plugin needs of a process alone.
+/// The variables and options that a plugin needs if it runs in a single process.
 pub(crate) fn plan(entry: &PluginEntry) -> Result<EnvPlan, String> {
     let plan = entry.plan(&ProcessTopology::single(), &Environment::of_this_process());
     plan.map_err(|error| error.to_string())
@@ -137,7 +137,8 @@ fn shorten(line: &str) -> String {
     }
 }
 
-/// Waits for the guard. After the limit the lifeline is cut, and the guard has a while to end the probe's processes.
+/// Waits for the guard. After the limit this closes the lifeline, and the guard has a while to end the probe's
+/// processes.
 fn wait(child: &mut Child, limit: Duration, lifeline: Option<ChildStdin>) -> std::io::Result<Option<ExitStatus>> {
     if let Some(status) = wait_until(child, Instant::now().checked_add(limit))? {
         return Ok(Some(status));
@@ -150,7 +151,7 @@ fn wait(child: &mut Child, limit: Duration, lifeline: Option<ChildStdin>) -> std
     Ok(None)
 }
 
-/// Waits for a process; without an end, for ever.
+/// Waits for a process until `end`. Without `end` it waits for ever.
 fn wait_until(child: &mut Child, end: Option<Instant>) -> std::io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
@@ -163,7 +164,7 @@ fn wait_until(child: &mut Child, end: Option<Instant>) -> std::io::Result<Option
     }
 }
 
-/// A pipe that is read as it fills, so that the child never waits for us.
+/// A pipe that a thread reads as it fills, so that the child never blocks on a full pipe.
 struct Output {
     bytes: Arc<Mutex<Vec<u8>>>,
     /// Disconnected when the pipe's other end is closed.
@@ -189,9 +190,9 @@ impl Output {
         Self { bytes, closed }
     }
 
-    /// What was written, once the child ended.
+    /// The output of the child. Call this after the child ended.
     fn text(self) -> String {
-        // Disconnected or timed out, what there is counts.
+        // Whether the pipe closed or the wait timed out, return the output read so far.
         let _ = self.closed.recv_timeout(REST);
         String::from_utf8_lossy(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }

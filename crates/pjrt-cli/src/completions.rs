@@ -1,4 +1,4 @@
-//! `pjrt completions` and `pjrt man`: what a shell and the manual know of the command.
+//! `pjrt completions` and `pjrt man`: shell completions and manual pages of the command.
 
 use std::path::{Path, PathBuf};
 

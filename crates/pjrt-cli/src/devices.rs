@@ -81,7 +81,7 @@ fn as_json(client: &Client) -> Result<serde_json::Value, Error> {
     }))
 }
 
-/// Attributes of the device, or of its description where the plugin has only those.
+/// Attributes of the device, or of its description if the plugin implements only those.
 fn attributes(device: &Device) -> Result<Vec<NamedValue>, Error> {
     match optional(device.attributes())? {
         Some(attributes) => Ok(attributes),
@@ -89,7 +89,7 @@ fn attributes(device: &Device) -> Result<Vec<NamedValue>, Error> {
     }
 }
 
-/// None where the plugin does not implement a function, missing or answering so.
+/// Returns `None` if the plugin's table lacks the function, or if the function returns "unimplemented".
 fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -33,11 +33,11 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// What a check found.
+/// The verdict of a check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Ok,
-    /// Worth knowing.
+    /// An observation that is not a fault.
     Note,
     Fault,
 }
@@ -49,7 +49,7 @@ struct Check {
     found: String,
 }
 
-/// A plugin's lines.
+/// A plugin and the lines of the report about it.
 struct Examined {
     entry: PluginEntry,
     checks: Vec<Check>,
@@ -91,7 +91,7 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
             let descriptor = if facts.exports.descriptor { ", DevicePlugin_GetDescriptor" } else { "" };
             let exports = if facts.exports.get_pjrt_api { "GetPjrtApi" } else { "no GetPjrtApi" };
             let found = format!("{}, {megabytes} MiB, exports {exports}{descriptor}", targets.join(", "));
-            // The refusal below has the verdict on a library for another system.
+            // If the library is for another system, the refusal below carries the verdict.
             let foreign = candidate.refusals.iter().any(|refusal| matches!(refusal, Refusal::WrongTarget { .. }));
             check("library", if foreign { Verdict::Note } else { Verdict::Ok }, found);
         }
@@ -101,7 +101,7 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
         None => {}
     }
     for refusal in &candidate.refusals {
-        // What the user switched off is as the user wants it.
+        // A plugin that the user disabled is not a fault.
         let wanted = matches!(refusal, Refusal::Disabled { .. });
         check(refusal.kind(), if wanted { Verdict::Note } else { Verdict::Fault }, refusal.to_string());
     }
@@ -134,7 +134,7 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
     Examined { entry, checks }
 }
 
-/// Loads the plugin and makes a client, in another process.
+/// Loads the plugin and creates a client, in another process.
 fn try_out(
     entry: &PluginEntry,
     client: bool,
@@ -155,7 +155,7 @@ fn try_out(
             continue;
         };
         if let Some(error) = outcome["error"].as_str() {
-            // Somebody else has the device: nothing is wrong with the plugin.
+            // Another process uses the device, so this is not a fault of the plugin.
             let verdict = if outcome["held"] == true { Verdict::Note } else { Verdict::Fault };
             return check(what, verdict, error.to_owned());
         }
@@ -227,7 +227,7 @@ fn as_text(examined: &[Examined], faulty: usize) -> String {
         line!(out, "{}", paint(Meaning::Heading, &plugin.title()));
         let mut table = Table::plain();
         for Check { what, verdict, found } in &plugin.checks {
-            // A fault is one line of the report.
+            // Join the lines of a message, because a fault is one line of the report.
             let found = found.split('\n').map(str::trim).collect::<Vec<_>>().join("; ");
             table.row([(*what).to_owned(), word(*verdict).to_owned(), found]);
         }

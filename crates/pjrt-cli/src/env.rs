@@ -91,7 +91,7 @@ fn become_command(mut command: Command, program: &str) -> Result<Report, String>
     Err(format!("cannot run {program}: {error}"))
 }
 
-/// Runs the command, and ends as it does.
+/// Runs the command, and ends with its exit code.
 #[cfg(not(unix))]
 fn become_command(mut command: Command, program: &str) -> Result<Report, String> {
     let status = command.status().map_err(|error| format!("cannot run {program}: {error}"))?;

@@ -1,11 +1,11 @@
-//! Control characters, which never reach a terminal.
+//! Escapes control characters, so that they never reach a terminal.
 //!
 //! Names, paths and descriptions come from manifests, variables and libraries. An escape sequence in one of them could
 //! clear the screen or forge a line of output.
 
 use std::borrow::Cow;
 
-/// Whether a terminal may obey a character, or show what follows in another order.
+/// Whether a terminal may interpret a character as a command, or display the following ones in another order.
 fn is_active(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -22,7 +22,7 @@ fn escaped(text: &str, active: impl Fn(char) -> bool, escape: impl Fn(&mut Strin
     Cow::Owned(out)
 }
 
-/// Escapes all control characters but line ends and tabs, for whole reports.
+/// Escapes all control characters except line ends and tabs, for whole reports.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_active(c) && !matches!(c, '\n' | '\t'), |out, c| out.extend(c.escape_default()))
 }
@@ -32,7 +32,7 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_active, |out, c| out.extend(c.escape_default()))
 }
 
-/// Escapes the control characters that JSON may hold as they are. In JSON text they only occur within strings.
+/// Escapes the control characters that JSON allows unescaped. In JSON text they only occur within strings.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     let active = |c| is_active(c) && !matches!(c, '\n' | '\t');
     escaped(text, active, |out, c| out.push_str(&format!("\\u{:04x}", u32::from(c))))

@@ -1,9 +1,9 @@
-//! The process between a command and a probe. It sees to it that nothing a plugin starts outlives the command.
+//! The process between a command and a probe. It ensures that no process a plugin starts outlives the command.
 //!
-//! `pjrt __guard` starts `pjrt __probe` and waits until that ends, or until its own standard input is closed. The system
-//! closes it when the command ends, whatever ends the command. Then the guard kills what is left. On Linux the guard
-//! adopts processes whose parents ended, so that it also finds those that left the probe's process group and session.
-//! The guard never runs a plugin's code.
+//! `pjrt __guard` starts `pjrt __probe` and waits until the probe ends, or until its own standard input is closed. The
+//! system closes that input when the command ends for any reason. Then the guard kills the remaining processes. On
+//! Linux the guard adopts processes whose parents ended, so it also finds those that left the probe's process group and
+//! session. The guard never runs a plugin's code.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitStatus, Stdio};
@@ -14,14 +14,14 @@ use serde_json::json;
 
 use crate::probe::tell;
 
-/// How often the probe is looked at.
+/// Interval at which the state of the probe is checked.
 const PAUSE: Duration = Duration::from_millis(5);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
-/// Starts a command in a process group of its own, so that the terminal's signals end this process alone, which then
-/// ends that one.
+/// Makes a command start in its own process group. The terminal's signals then end only this process, which in turn
+/// ends the command.
 pub(crate) fn apart(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -40,13 +40,13 @@ pub(crate) fn run(_: &Args) -> Result<String, String> {
     apart(&mut command);
     let mut probe = command.spawn().map_err(failed)?;
     if let Some(mut stdin) = probe.stdin.take() {
-        // A probe that reads nothing tells so by how it ends.
+        // If a probe does not read its input, its exit status reveals the failure.
         let _ = stdin.write_all(request.as_bytes());
     }
     let (open, closed) = channel::<()>();
     std::thread::spawn(move || {
         let _open = open;
-        // Nothing more comes; this waits for the end of the other side.
+        // The command sends nothing more. This returns when the command closes its end.
         let _ = std::io::copy(&mut input, &mut std::io::sink());
     });
     let ended = loop {
@@ -59,7 +59,7 @@ pub(crate) fn run(_: &Args) -> Result<String, String> {
     };
     if ended.is_none() {
         system::end_group(probe.id());
-        // It may have ended by itself meanwhile.
+        // The probe may have ended by itself meanwhile.
         let _ = probe.kill();
         let _ = probe.wait();
     }
@@ -70,7 +70,7 @@ pub(crate) fn run(_: &Args) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// A status in words, with a signal's name.
+/// Describes an exit status in words, with a signal's name.
 pub(crate) fn words(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
@@ -90,11 +90,11 @@ pub(crate) fn words(status: ExitStatus) -> String {
     status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
 }
 
-/// Has the system kill this process when its parent ends.
+/// Asks the system to kill this process when its parent ends.
 ///
 /// # Errors
 ///
-/// The parent has ended already.
+/// If the parent has already ended.
 pub(crate) fn die_with(parent: u32) -> Result<(), String> {
     system::die_with(parent)
 }
@@ -109,19 +109,19 @@ mod system {
     };
 
     pub(super) fn adopt_orphans() {
-        // Kernels before 3.4 cannot; then only children are found.
+        // Kernels before 3.4 do not support this. With those the guard only finds children.
         let _ = set_child_subreaper(Some(getpid()));
     }
 
-    /// All of its members are found by [`end_descendants`].
+    /// [`end_descendants`] finds all members of the group.
     pub(super) fn end_group(_: u32) {}
 
-    /// Kills this process's children until there are none. The children of a killed one become this process's own.
+    /// Kills this process's children until there are none. Children of a killed process become children of this one.
     pub(super) fn end_descendants() {
         loop {
             let mut killed = false;
             for child in children() {
-                // One that belongs to another user by now cannot be killed.
+                // A child that now belongs to another user cannot be killed.
                 if kill_process(child, Signal::KILL).is_ok() {
                     let _ = waitpid(Some(child), WaitOptions::empty());
                     killed = true;
@@ -139,7 +139,7 @@ mod system {
         let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
         let parent = |process: &i32| {
             let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-            // The name stands in parentheses and may hold others; state and parent follow.
+            // The name is in parentheses and may itself contain parentheses. The state and the parent follow it.
             stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<i32>().ok()
         };
         numbers.filter(|process| parent(process) == Some(this)).filter_map(Pid::from_raw).collect()
@@ -148,7 +148,7 @@ mod system {
     pub(super) fn die_with(parent: u32) -> Result<(), String> {
         let failed = |error: rustix::io::Errno| format!("cannot watch the parent process: {error}");
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
-        // It may have ended before.
+        // The parent may have ended before the call.
         let now = getppid().and_then(|parent| u32::try_from(parent.as_raw_nonzero().get()).ok());
         if now == Some(parent) { Ok(()) } else { Err("the parent process ended".to_owned()) }
     }
@@ -160,7 +160,7 @@ mod system {
 
     pub(super) fn adopt_orphans() {}
 
-    /// Processes that left the group are not found on this system.
+    /// On this system, processes that left the group are not found.
     pub(super) fn end_group(leader: u32) {
         if let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
             // The group may be empty.

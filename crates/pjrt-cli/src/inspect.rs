@@ -33,7 +33,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let entry = args.plugin.find()?;
     if !entry.candidate().is_usable() {
-        // The same words as for a plugin that is opened.
+        // Report the same message as when the plugin is opened.
         return Err(entry.load().err().map_or_else(|| "it cannot be used".to_owned(), |error| error.to_string()));
     }
     let progress = Progress::one(format!("loading {}", list::shown(entry.name())));
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     Ok(Report::new(text, code))
 }
 
-/// What the plugin says of itself: its manifest, or what its library said when it was loaded.
+/// Returns the plugin's manifest, or the description that its library returned when it was loaded.
 fn manifest(entry: &PluginEntry, loaded: Option<&Value>) -> Manifest {
     let told = loaded.and_then(|loaded| loaded["manifest"].as_str());
     let told = told.filter(|_| entry.candidate().manifest.is_none());

@@ -1,4 +1,4 @@
-//! Ctrl-C while a program runs: the run is poisoned, so that the device is free before the process ends.
+//! Handles Ctrl-C while a program runs. The run is poisoned, so that the device is free before the process ends.
 
 use std::io;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,22 +12,23 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::exit;
 
-/// Tells the executions of the command from those of others.
+/// Launch id that distinguishes the executions of this command from others.
 pub(crate) const LAUNCH_ID: i32 = 1;
 
 /// How long the device has to stop a poisoned run and to be closed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// From here on, an interruption ends the executions on a device with [`LAUNCH_ID`]. Dropped once the device is closed.
+/// Handles signals while it exists: an interruption ends the executions on a device that have [`LAUNCH_ID`]. Drop it
+/// after the device is closed.
 pub(crate) struct Watch {
     state: Arc<State>,
-    /// Dropping it tells that the device is closed.
+    /// Its drop signals that the device is closed.
     _open: Sender<()>,
 }
 
 struct State {
     device: Mutex<Option<Device>>,
-    /// The signal that came; 0 while none did.
+    /// The signal that was received, or 0.
     signal: AtomicI32,
 }
 
@@ -45,7 +46,7 @@ impl Watch {
         Ok(Self { state, _open: open })
     }
 
-    /// Lets go of the device, which can then be closed. After an interruption this is the code to end with.
+    /// Releases the device, which can then be closed. Returns the exit code if there was an interruption.
     pub(crate) fn release(&self) -> Option<u8> {
         drop(self.state.device());
         match self.state.signal.load(Ordering::SeqCst) {
@@ -55,7 +56,7 @@ impl Watch {
     }
 }
 
-/// The code by which shells know a process that a signal ended.
+/// The exit code by which shells report a process that a signal ended.
 fn code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(1)
 }
@@ -65,15 +66,15 @@ impl State {
         self.device.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Stops the run and leaves it to the main thread to end the process, if it can.
+    /// Stops the run. If that succeeds, the main thread has [`PATIENCE`] to end the process.
     fn end(&self, signal: i32, closed: &Receiver<()>) {
         self.signal.store(signal, Ordering::SeqCst);
         let poison = |device: Device| device.poison_execution(LAUNCH_ID, ErrorCode::CANCELLED, "interrupted");
         if self.device().map(poison).is_some_and(|poisoned| matches!(poisoned, Ok(true))) {
-            // Nothing is ever sent: this ends when the other end is dropped.
+            // Nothing is ever sent. This returns when the other end is dropped.
             let _ = closed.recv_timeout(PATIENCE);
         }
-        // Without the process's exit handlers: threads of the plugin may still be at work.
+        // Do not run the process's exit handlers, because threads of the plugin may still be running.
         exit(code(signal).into());
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn ordered(registry: &PluginRegistry) -> (Vec<PluginEntry>, Vec<Plugi
             continue;
         }
         match entry.status() {
-            // Its hardware is absent, so no framework takes it unless it is named.
+            // Its hardware is absent, so a framework takes it only if the user names it.
             Status::Available | Status::Loaded(_) => usable.push(entry),
             _ => refused.push(entry),
         }
@@ -61,7 +61,7 @@ pub(crate) fn ordered(registry: &PluginRegistry) -> (Vec<PluginEntry>, Vec<Plugi
     (usable, refused)
 }
 
-/// The table's column of the status.
+/// Index of the table's status column.
 const STATUS: usize = 4;
 
 fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginEntry], all: bool) -> String {
@@ -113,7 +113,7 @@ fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginE
     out
 }
 
-/// A text from elsewhere as a part of a line.
+/// Makes untrusted text safe to show within a line.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 4096;
     cut(&one_line(text), LONGEST)
@@ -141,7 +141,7 @@ fn library(entry: &PluginEntry) -> String {
     entry.candidate().location.path().map_or_else(|| "-".to_owned(), |path| path.display().to_string())
 }
 
-/// One or two words.
+/// The status of a plugin in one or two words.
 pub(crate) fn status(entry: &PluginEntry) -> String {
     match entry.status() {
         Status::Refused => {

@@ -1,7 +1,8 @@
 //! The `pjrt` command: run StableHLO programs on PJRT devices, find, check and package plugins.
 #![forbid(unsafe_code)]
 
-/// Adds a line of output. A command's output is printed at its end, so that a reader that closes early breaks nothing.
+/// Adds a line of output. A command prints its output at its end, so that a reader that closes early does not interrupt
+/// it.
 macro_rules! line {
     ($out:ident, $($text:tt)*) => {{
         $out.push_str(&format!($($text)*));
@@ -104,7 +105,7 @@ enum Command {
 }
 
 impl Command {
-    /// Whether the output is for a program.
+    /// Whether the output is JSON, for another program.
     fn json(&self) -> bool {
         match self {
             Self::Run(args) => args.json,
@@ -126,11 +127,11 @@ impl Command {
     }
 }
 
-/// What a command prints, and the code it ends with.
+/// The output of a command and its exit code.
 struct Report {
     text: String,
     code: u8,
-    /// The text has colours, and what it quotes is escaped.
+    /// Whether the text has colours. Then the quoted parts are already escaped.
     painted: bool,
 }
 

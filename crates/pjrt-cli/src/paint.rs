@@ -1,9 +1,9 @@
-//! Colours of a report. They reach terminals only: `anstream` removes them from pipes and files, and where `NO_COLOR` is
-//! set.
+//! Colours of a report. They reach terminals only, because `anstream` removes them from pipes and files, and if
+//! `NO_COLOR` is set.
 
 use anstyle::{AnsiColor, Style};
 
-/// What a word of a report means to its reader.
+/// The meaning of a word of a report, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Good,

@@ -1,7 +1,7 @@
-//! What a plugin does when it is loaded, found out in a process of its own: `pjrt __probe` runs there.
+//! Loads a plugin in a separate process and reports what happens. `pjrt __probe` runs in that process.
 //!
-//! The child reads what to do from its standard input and writes a line of JSON for each step to its standard output,
-//! behind a mark, because plugins write there too.
+//! The child reads its task from its standard input. For each step it writes a line of JSON to its standard output. A
+//! mark precedes the line, because plugins write there too.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,25 +19,25 @@ use crate::devices::values_json;
 use crate::guard::die_with;
 use crate::program;
 
-/// What the lines of the child start with.
+/// Start of each line that the child writes for its parent.
 pub(crate) const MARK: &str = "\u{1}pjrt-probe ";
 
-/// What a child does once the plugin is loaded.
+/// The task of a child once the plugin is loaded.
 pub(crate) enum Task<'a> {
-    /// Nothing more.
+    /// Loads the plugin only.
     Load,
-    /// Makes a client.
+    /// Creates a client.
     Client,
-    /// Compiles a program for the topology that the plugin makes by itself.
+    /// Compiles a program for the plugin's default topology.
     Compile {
         path: &'a Path,
         format: &'a str,
-        /// Makes a client if the plugin makes no topology without one.
+        /// Whether to create a client if the plugin cannot create a topology without one.
         with_client: bool,
     },
 }
 
-/// What a child is told.
+/// The request that a child reads from its standard input.
 pub(crate) fn request(entry: &PluginEntry, task: &Task<'_>) -> String {
     let program = match task {
         Task::Compile { path, format, with_client } => {
@@ -47,17 +47,17 @@ pub(crate) fn request(entry: &PluginEntry, task: &Task<'_>) -> String {
     };
     let client = matches!(task, Task::Client);
     let path = entry.candidate().location.path().map(path_to_json);
-    // One line: the guard reads as much.
+    // Write a single line, because the guard reads exactly one.
     json!({ "name": entry.name(), "path": path, "manifest": entry.manifest().to_json(), "client": client, "program": program }).to_string()
         + "\n"
 }
 
-/// A path as text, or, where it is no UTF-8, as its bytes.
+/// A path as text, or as its bytes if it is not UTF-8.
 fn path_to_json(path: &Path) -> Value {
     path.to_str().map_or_else(|| json!(path.as_os_str().as_encoded_bytes()), |text| json!(text))
 }
 
-/// What [`path_to_json`] wrote; none for a plugin within the program.
+/// Reads a path that [`path_to_json`] wrote. Returns `None` for a plugin within the program.
 fn path_from_json(json: &Value) -> Option<PathBuf> {
     if let Some(text) = json.as_str() {
         return Some(PathBuf::from(text));
@@ -77,7 +77,7 @@ pub(crate) struct Args {
     parent: u32,
 }
 
-/// The child's side.
+/// Runs the child's side.
 pub(crate) fn run(args: &Args) -> Result<String, String> {
     die_with(args.parent)?;
     let mut request = String::new();
@@ -88,10 +88,10 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Writes a line for the command that asked.
+/// Writes a line for the parent process.
 pub(crate) fn tell(line: &Value) {
     let mut out = std::io::stdout().lock();
-    // Without a reader there is nobody to tell.
+    // Ignore the error if the reader has closed the pipe.
     let _ = writeln!(out, "\n{MARK}{line}").and_then(|()| out.flush());
 }
 
@@ -103,7 +103,7 @@ fn steps(request: &Value) -> Result<(), String> {
         Some(path) => {
             let manifest = Manifest::from_json(request["manifest"].as_str().unwrap_or_default());
             let manifest = manifest.map_err(|faults| faults.to_string())?;
-            // The request comes from whoever started this process.
+            // The request comes from the user who started this process.
             check_trusted(&path).map_err(|refusal| refusal.to_string())?;
             registry.register_library(path, Some(manifest))
         }
@@ -178,7 +178,8 @@ fn compiles(loaded: &LoadedPlugin, path: &Path, request: &Value) -> Support {
                 Ok(client) => client,
                 Err(error) => return maybe(format!("the plugin makes no client to compile with: {error}")),
             };
-            // Without a client this may be the compiler; with one it is what the program calls.
+            // Without a client, "not found" may refer to the compiler. With one, it refers to something that the
+            // program calls.
             about_the_program.push(ErrorCode::NOT_FOUND);
             program::compile(loaded.plugin(), &program, |program| client.compile(program, &options).map(drop))
         }
@@ -191,7 +192,7 @@ fn compiles(loaded: &LoadedPlugin, path: &Path, request: &Value) -> Support {
     maybe(format!("the plugin could not compile it here: {error}"))
 }
 
-/// Tells that a step begins, does it, and tells what came of it.
+/// Reports that a step begins, performs it, and reports the outcome.
 fn step<T>(name: &str, run: impl FnOnce() -> Result<T, Error>, tell_of: impl FnOnce(&T) -> Value) -> Option<T> {
     tell(&json!({ "begin": name }));
     let start = Instant::now();
@@ -212,7 +213,7 @@ fn step<T>(name: &str, run: impl FnOnce() -> Result<T, Error>, tell_of: impl FnO
     }
 }
 
-/// Every function of the interface, and whether the plugin's table holds it.
+/// Lists every function of the interface, and whether the plugin's table has it.
 macro_rules! functions {
     ($($name:ident,)*) => {
         fn functions(plugin: &Plugin) -> Vec<(&'static str, bool)> {

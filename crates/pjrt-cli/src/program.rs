@@ -35,14 +35,14 @@ impl ProgramArgs {
         Ok(Program { format, code: code.into() })
     }
 
-    /// What a compiler reported about the program, with the file's name and the ops that seem misspelt.
+    /// Formats a compiler's error about the program, with the file's name and the ops that seem misspelt.
     pub(crate) fn explained(&self, reason: &str, program: &pjrt::Program) -> String {
         let hint = if program.format() == "mlir" { suggest::ops(program.code()) } else { String::new() };
         format!("{}: {reason}{hint}", self.path.display())
     }
 }
 
-/// The format of a program by its content, or else by its name.
+/// The format of a program, from its content and its file name.
 fn format_of(path: &Path, code: &[u8]) -> &'static str {
     let named = path.extension().is_some_and(|extension| extension == "hlo" || extension == "pb");
     if named && !stablehlo::is_artifact(code) { "hlo" } else { "mlir" }

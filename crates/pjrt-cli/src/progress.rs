@@ -1,11 +1,11 @@
-//! A line on the standard error that shows what a long command does. Only terminals get it.
+//! A line on the standard error that shows the progress of a long command. It appears on terminals only.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line that is there until it is dropped.
+/// A progress line, which is shown until it is dropped.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// What a run gave.
+/// The results of a run.
 struct Outcome {
     outputs: Vec<HostArray>,
     compile: Duration,
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     drop(device);
     #[cfg(unix)]
     let interrupted = watch.release();
-    // The device is free before anything is said.
+    // Free the device before printing anything.
     drop(client);
     #[cfg(unix)]
     if let Some(code) = interrupted {
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     Ok(if args.json { as_json(&outcome) } else { as_text(args, &outcome) }.into())
 }
 
-/// The inputs. The program is read for those that are literals without a type.
+/// Reads the inputs. The program provides the shapes of literals without a type.
 fn inputs(args: &Args, program: &device_plugin::Program) -> Result<Vec<HostArray>, String> {
     let signature = LazyCell::new(|| Signature::of(program));
     let read = |(index, text): (usize, &String)| {
@@ -92,7 +92,7 @@ fn inputs(args: &Args, program: &device_plugin::Program) -> Result<Vec<HostArray
     args.inputs.iter().enumerate().map(read).collect()
 }
 
-/// The addressable device of that index.
+/// The addressable device with the given index.
 fn device(client: &Client, index: usize) -> Result<Device, String> {
     let mut devices = client.addressable_devices().map_err(|error| error.to_string())?;
     if index < devices.len() {
@@ -120,15 +120,15 @@ fn on(
     Ok(Outcome { outputs, compile, execute })
 }
 
-/// One copy of the program, on that device.
+/// Compile options for one copy of the program, on the given device.
 fn compile_options(device: &Device) -> Result<CompileOptions, Error> {
     let id = i64::from(device.id()?);
     Ok(CompileOptions { device_assignment: DeviceAssignment::new(1, 1, vec![id]), ..CompileOptions::default() })
 }
 
-/// Median time of the executions, each awaited, and the outputs of the last.
+/// Returns the median time of the executions, each awaited, and the outputs of the last.
 fn execute(executable: &LoadedExecutable, inputs: &[Buffer], repeat: u32) -> Result<(Duration, Vec<HostArray>), Error> {
-    // By its id a run can be stopped.
+    // The launch id allows an interruption to stop the run.
     let options = ExecuteOptions::new().with_launch_id(LAUNCH_ID);
     let mut times = Vec::new();
     let mut outputs = Vec::new();

@@ -1,4 +1,4 @@
-//! `pjrt show`: what a program takes, returns and consists of.
+//! `pjrt show`: shows a program's inputs, outputs and ops.
 
 use std::collections::BTreeMap;
 
@@ -112,12 +112,12 @@ fn oldest(module: &Module) -> Option<Version> {
         .chain((0..=Version::NEWEST.1).map(|minor| Version(1, minor, 0)));
     let versions: Vec<Version> =
         minors.filter(|version| (Version::OLDEST..=Version::NEWEST).contains(version)).collect();
-    // Each version can express what an earlier one can.
+    // Each version can express everything that earlier versions can.
     let first = versions.partition_point(|version| stablehlo::write(module, *version).is_err());
     versions.get(first).copied()
 }
 
-/// How often each op occurs, in all functions and regions.
+/// Counts each op in all functions and regions.
 fn count(module: &Module) -> BTreeMap<String, usize> {
     fn walk(region: &Region, counts: &mut BTreeMap<String, usize>) {
         for op in &region.ops {
@@ -133,7 +133,7 @@ fn count(module: &Module) -> BTreeMap<String, usize> {
     counts
 }
 
-/// The inputs whose memory a run may take for its outputs.
+/// The inputs that are donated, so that a run may reuse their memory for its outputs.
 fn donated(entry: &Func) -> Vec<usize> {
     let names = ["tf.aliasing_output", "jax.buffer_donor"];
     (0..entry.args().len())

@@ -1,10 +1,10 @@
-//! What a program takes and returns.
+//! The inputs of a program.
 
 use device_plugin::Program;
 use pjrt::{ElementType, Shape};
 use stablehlo::ir::{Func, Module, Type};
 
-/// A program that was read for its signature.
+/// A program that was parsed to read its signature.
 pub(crate) struct Signature {
     pub(crate) module: Module,
 }

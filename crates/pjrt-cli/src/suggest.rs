@@ -8,7 +8,7 @@ use stablehlo::ir::{OpKind, Region};
 /// How to write a program with JAX.
 const JAX: &str = "write a program with jax.jit(f).lower(...).as_text()";
 
-/// What a file holds instead of a program, with a remedy. Returns `None` for a file that may be a program.
+/// Describes a file that is not a program, with a remedy. Returns `None` for a file that may be a program.
 pub(crate) fn not_a_program(path: &Path, code: &[u8]) -> Option<String> {
     let extension = path.extension().unwrap_or_default();
     if code.is_empty() {
@@ -34,7 +34,7 @@ pub(crate) fn not_a_program(path: &Path, code: &[u8]) -> Option<String> {
                 .to_owned(),
         );
     }
-    // Other bytes may be a message of HLO.
+    // Other bytes may be a serialized HLO message.
     let text = str::from_utf8(code).ok()?;
     let is_text = !text.chars().any(|c| c.is_control() && !c.is_whitespace());
     if is_text && !begins_as_mlir(text) {
@@ -43,7 +43,7 @@ pub(crate) fn not_a_program(path: &Path, code: &[u8]) -> Option<String> {
     None
 }
 
-/// Whether the first line is that of a module or a function, of an alias, which comes before them, or of HLO text.
+/// Whether the first line starts a module, a function or HLO text, or an alias, which precedes a module.
 fn begins_as_mlir(text: &str) -> bool {
     let first = text.lines().map(str::trim_start).find(|line| !line.is_empty() && !line.starts_with("//"));
     let first = first.unwrap_or_default();
@@ -51,7 +51,7 @@ fn begins_as_mlir(text: &str) -> bool {
     alias || ["module", "func", "builtin", "\"", "{-#", "HloModule"].iter().any(|word| first.starts_with(word))
 }
 
-/// The ops of a program that StableHLO does not define but for a spelling mistake, as the end of a message.
+/// Lists the misspelt StableHLO ops of a program, as the end of a message.
 pub(crate) fn ops(code: &[u8]) -> String {
     let Ok(module) = stablehlo::parse(code.to_vec()) else { return String::new() };
     let mut unknown = BTreeSet::new();
@@ -76,7 +76,7 @@ fn collect(region: &Region, unknown: &mut BTreeSet<String>) {
     }
 }
 
-/// The op whose name is most like an unknown one. Returns `None` for a known name, and if none is near.
+/// The op whose name is most similar to an unknown one. Returns `None` for a known name, and if no name is similar.
 fn nearest(name: &str) -> Option<&'static str> {
     const FAR: usize = 3;
     let distance = |known| strsim::damerau_levenshtein(known, name);

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         }
     };
     let mut by = args.depth;
-    // A manifest's table does not decide it. Plugins in libraries can be asked to compile it.
+    // The manifest's table does not decide. Plugins in libraries can be asked to compile the program.
     if matches!(support, Support::Maybe(_))
         && entry.candidate().location.path().is_some()
         && entry.candidate().is_usable()
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     Ok(Report::new(text, code))
 }
 
-/// Whether a library's plugin compiles a program, asked in a process of its own.
+/// Checks in a separate process whether a library's plugin compiles a program.
 fn compiled(entry: &PluginEntry, args: &Args, format: &str) -> Result<Support, String> {
     let path = &args.program.path;
     let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -102,11 +102,11 @@ fn compiled(entry: &PluginEntry, args: &Args, format: &str) -> Result<Support, S
     Ok(support)
 }
 
-/// How long a library may take to say what it is.
+/// How long a library may take to load and describe itself.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What a library says of itself where no manifest does: asked in a process of its own, so that nothing is loaded here.
-/// None where there is a manifest, or the library says nothing.
+/// Returns the description in a library that has no manifest. A separate process loads the library, so nothing is
+/// loaded here. Returns `None` if there is a manifest, or if the library has no description.
 fn described(entry: &PluginEntry) -> Result<Option<Manifest>, String> {
     let candidate = entry.candidate();
     if candidate.manifest.is_some() || candidate.location.path().is_none() || !candidate.is_usable() {

@@ -1,9 +1,9 @@
-//! Tables a person can read.
+//! Tables for people to read.
 
 use crate::escape::one_line;
 use crate::paint::{Meaning, paint};
 
-/// Most characters of a cell that has another one to its right.
+/// Most characters of a cell that is not the last of its row.
 const WIDEST: usize = 64;
 /// Most characters of the last cell of a row.
 const LONGEST: usize = 4096;
@@ -28,17 +28,18 @@ impl Table {
         self.rows.push(cells.to_vec());
     }
 
-    /// The table, with each line indented. A cell is one line without control characters; a long one is cut.
+    /// The table, with each line indented. A cell is one line without control characters. Long cells are cut.
     pub(crate) fn text(&self, indent: &str) -> String {
         self.painted(indent, |_, _| None)
     }
 
-    /// [`Table::text`] with some cells in colour. `meaning` gets the column and the text of each cell but the header's.
+    /// [`Table::text`] with some cells in colour. `meaning` gets the column and the text of each cell except the
+    /// header's.
     pub(crate) fn painted(&self, indent: &str, meaning: impl Fn(usize, &str) -> Option<Meaning>) -> String {
         let rows: Vec<Vec<String>> = self.rows.iter().map(|row| shown(row)).collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
-            // Nothing stands to the right of a row's last cell.
+            // The last cell of a row needs no padding.
             let cells =
                 rows.iter().filter(|row| column + 1 < row.len() || column == 0).filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -61,14 +62,14 @@ impl Table {
     }
 }
 
-/// The cells of a row as they are shown.
+/// The cells of a row in the form that is displayed.
 fn shown(row: &[String]) -> Vec<String> {
     let last = row.len().saturating_sub(1);
     let most = |column| if column == last { LONGEST } else { WIDEST };
     row.iter().enumerate().map(|(column, cell)| cut(&one_line(cell), most(column))).collect()
 }
 
-/// A text of at most that many characters. An ellipsis marks that there was more.
+/// Cuts a text to the given number of characters. An ellipsis marks the cut.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

@@ -11,6 +11,6 @@ pub(crate) fn show(level: u8) {
         _ => Level::TRACE,
     };
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_ansi(false);
-    // Nothing else in this program sets one.
+    // This program sets no other subscriber.
     let _ = subscriber.try_init();
 }

@@ -1,4 +1,4 @@
-//! Single elements as text: read from literals, printed in results.
+//! Single elements as text, read from literals and printed in results.
 
 use std::str::FromStr;
 

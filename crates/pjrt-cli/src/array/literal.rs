@@ -30,12 +30,12 @@ pub(super) fn typed(shape: &str, values: &str) -> Result<HostArray, String> {
     array(shape, &values)
 }
 
-/// Reads a literal without a type as an array of that shape.
+/// Reads a literal without a type as an array of the given shape.
 pub(super) fn of_shape(shape: Shape, values: &str) -> Result<HostArray, String> {
     array(shape, &Values::parse(values)?)
 }
 
-/// The array of a shape. A single value stands for all elements.
+/// Returns an array of a shape. A single value is repeated for all elements.
 fn array(shape: Shape, values: &Values<'_>) -> Result<HostArray, String> {
     let too_large = || format!("{shape} is larger than memory");
     let count = shape.num_elements().ok_or_else(too_large)?;
@@ -158,7 +158,7 @@ fn parse_shape(text: &str) -> Result<Shape, String> {
     Ok(Shape::new(element_type, extents.map(extent).collect::<Result<Vec<_>, _>>()?))
 }
 
-/// The element type that NumPy, PyTorch or Rust give another name.
+/// Returns the element type that NumPy, PyTorch or Rust call by this name.
 pub(super) fn other_name(name: &str) -> Option<ElementType> {
     Some(match name.to_ascii_lowercase().as_str() {
         "bool" | "boolean" => ElementType::Pred,

@@ -19,7 +19,7 @@ fn new(shape: Shape, data: Vec<u8>) -> Result<HostArray, String> {
     HostArray::new(shape, data).map_err(|error| error.message().to_owned())
 }
 
-/// An element type by its name. A name that another library uses for it is an error that gives ours.
+/// Parses the name of an element type. If another library uses this name for a type, the error suggests ours.
 fn element_type(name: &str) -> Result<ElementType, String> {
     name.parse::<ElementType>().map_err(|error| match literal::other_name(name) {
         Some(meant) => format!("{name:?} is not an element type; did you mean {meant}?"),
@@ -28,7 +28,7 @@ fn element_type(name: &str) -> Result<ElementType, String> {
 }
 
 /// Reads an argument: a file, `FILE.npy:TYPE`, `FILE.npz:NAME`, or a literal. A literal without a type, such as
-/// `[[1,2],[3,4]]`, has the shape that `expected` returns, the program's own.
+/// `[[1,2],[3,4]]`, has the shape that `expected` returns, which is the shape of the program's input.
 pub(crate) fn from_argument(text: &str, expected: impl FnOnce() -> Result<Shape, String>) -> Result<HostArray, String> {
     let fault = |fault: String| format!("{text}: {fault}");
     if literal::is_bare(text) {

@@ -1,7 +1,7 @@
 //! NumPy's `.npy` files, read and written as host arrays of any element type.
 //!
-//! NumPy has no name for the element types machine learning added; `ml_dtypes` writes those as plain bytes (`|V1`,
-//! `<V2`). Such a file is read with the element type the command line names for it (`file.npy:bf16`).
+//! NumPy has no name for the element types machine learning added. `ml_dtypes` writes arrays of those as plain bytes
+//! (`|V1`, `<V2`). For such a file the command line names the element type (`file.npy:bf16`).
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use pjrt::{ElementType, HostArray, Shape};
 
 use super::npy_header;
 
-/// NumPy's spelling of each element type it has.
+/// NumPy's spelling of the element types that it supports.
 const NAMES: &[(ElementType, &str)] = &[
     (ElementType::Pred, "|b1"),
     (ElementType::S8, "|i1"),
@@ -29,7 +29,7 @@ const NAMES: &[(ElementType, &str)] = &[
     (ElementType::C128, "<c16"),
 ];
 
-/// Reads a file; `named` gives the element type of one that holds plain bytes.
+/// Reads a file. If the file holds plain bytes, `named` is its element type.
 pub(super) fn read(path: &Path, named: Option<ElementType>) -> Result<HostArray, String> {
     let fault = |what: String| format!("{}: {what}", path.display());
     let bytes = fs::read(path).map_err(|error| fault(error.to_string()))?;
@@ -101,7 +101,7 @@ pub(super) fn write(path: &Path, array: &HostArray) -> Result<(), String> {
     fs::write(path, file).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Version 1.0 of the format: magic, a header padded so that the data is aligned to 64 bytes, the elements.
+/// Writes version 1.0 of the format: magic, a header padded so that the data is aligned to 64 bytes, the elements.
 pub(super) fn serialize(array: &HostArray, out: &mut Vec<u8>) -> std::io::Result<()> {
     let shape = array.shape();
     let known = NAMES.iter().find(|(ty, _)| *ty == shape.element_type).map(|(_, name)| (*name).to_owned());

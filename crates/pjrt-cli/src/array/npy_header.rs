@@ -3,12 +3,12 @@
 //! The dictionary is a literal that NumPy itself writes, of strings, a boolean and a tuple of integers. This reader
 //! accepts exactly that, so that no grammar of Python is needed.
 
-/// Every file begins with this.
+/// The first bytes of every file.
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// Bytes of a header that are read. NumPy refuses longer ones too.
+/// Longest accepted header, in bytes. NumPy rejects longer ones too.
 const MAX_HEADER: usize = 1 << 20;
 
-/// What a header declares.
+/// The contents of a header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
     /// The element type in NumPy's notation, such as `<f4`. Empty for records, which are lists.
@@ -40,7 +40,7 @@ pub(super) fn split(file: &[u8]) -> Result<(Header, &[u8]), String> {
     Ok((Reader { rest: text }.header()?, data))
 }
 
-/// What remains to be read of the dictionary.
+/// A reader of the dictionary. It holds the part that is not yet read.
 struct Reader<'a> {
     rest: &'a str,
 }

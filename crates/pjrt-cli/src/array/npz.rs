@@ -10,7 +10,7 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::npy;
 
-/// Bytes of an array that are read: a small archive may expand without end.
+/// Most bytes that are read of an array, because a small archive may expand without limit.
 const MAX_ENTRY: u64 = 1 << 36;
 
 /// Saves arrays as `out0`, `out1`, …: as one file if the path ends in `.npz`, else as `.npy` files in that folder.
@@ -34,7 +34,7 @@ fn write(path: &Path, arrays: &[HostArray]) -> Result<(), String> {
     for (index, array) in arrays.iter().enumerate() {
         let mut file = Vec::new();
         npy::serialize(array, &mut file).map_err(|error| error.to_string())?;
-        // `numpy.savez` stores, too: numbers compress badly.
+        // `numpy.savez` does not compress either, because numbers compress badly.
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .large_file(u32::try_from(file.len()).is_err());

@@ -9,7 +9,7 @@ use super::element;
 const WHOLE: usize = 64;
 /// Elements shown at each end of a summarized dimension.
 const EDGE: usize = 3;
-/// Marks what a summary leaves out.
+/// Marks the elements that a summary omits.
 const ELLIPSIS: &str = "…";
 
 /// The array's elements. Arrays of two dimensions and more start on a line of their own.
@@ -41,7 +41,7 @@ fn extents(array: &HostArray) -> Vec<usize> {
     array.shape().dimensions.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect()
 }
 
-/// The indices of a dimension that are shown. `None` stands for those left out between two ends.
+/// The indices of a dimension that are shown. `None` marks the omitted ones between the two ends.
 fn shown(extent: usize, edge: usize) -> impl Iterator<Item = Option<usize>> {
     let cut = extent / 2 > edge;
     let head = if cut { edge } else { extent };

@@ -1,7 +1,7 @@
-//! `pjrt new`: a plugin's project, ready to build.
+//! `pjrt new`: creates the project of a plugin, ready to build.
 //!
-//! The project is `examples/minimal-plugin` of this repository under another name, so that what a vendor begins with is
-//! what this repository's own tests run.
+//! The project is `examples/minimal-plugin` of this repository under another name, so that a vendor starts from code
+//! that this repository's own tests run.
 
 pub(crate) mod name;
 mod sdk;
@@ -30,12 +30,12 @@ pub(crate) struct Args {
     sdk: sdk::SdkArgs,
 }
 
-/// The example's name for itself.
+/// The name that the example uses for itself.
 const EXAMPLE: &str = "minimal";
-/// Where the example finds the SDK's crates.
+/// The path of the SDK's crates in the example.
 const EXAMPLE_SDK: &str = "../../crates";
 
-/// A file of the project: its path, its text, whether it is a program.
+/// A file of the project: its path, its text, and whether it is executable.
 type File = (&'static str, &'static str, bool);
 
 // The folder `template` holds links to the example's files, because a published package contains only its own folder.
@@ -59,14 +59,14 @@ const FILES: &[File] = &[
     (".cargo/config.toml", FLAGS, false),
 ];
 
-/// Flags of the compiler that no `Cargo.toml` can hold.
+/// Compiler flags that `Cargo.toml` cannot hold.
 const FLAGS: &str = "\
 # Frame pointers make the library smaller, since less is to be said for unwinding it; and profilers see through it.
 [build]
 rustflags = [\"-Cforce-frame-pointers=yes\"]
 ";
 
-/// What a project of its own adds to the example's `Cargo.toml`, whose workspace is this repository.
+/// Appended to the example's `Cargo.toml`, because a separate project is not part of this repository's workspace.
 const OWN_WORKSPACE: &str = "
 # A workspace of its own, wherever the folder lies. Delete this line to make it a member of yours.
 [workspace]
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     Ok(told(args, &folder, &sdk, warning))
 }
 
-/// What the command prints.
+/// The text that the command prints.
 fn told(args: &Args, folder: &Path, sdk: &Sdk, warning: Option<String>) -> String {
     let mut out = String::new();
     line!(out, "wrote the plugin {} to {}", args.name, folder.display());
@@ -111,16 +111,16 @@ fn told(args: &Args, folder: &Path, sdk: &Sdk, warning: Option<String>) -> Strin
     out
 }
 
-/// The example's text under the plugin's name. The package's has hyphens, as Cargo's names have.
+/// The example's text under the plugin's name. The package name has hyphens, following Cargo's convention.
 fn renamed(text: &str, name: &str) -> String {
     let package = format!("pjrt-plugin-{EXAMPLE}");
     text.replace(&package, &format!("pjrt-plugin-{}", name.replace('_', "-"))).replace(EXAMPLE, name)
 }
 
-/// The example's `Cargo.toml` with dependencies on the SDK as the vendor has it.
+/// The example's `Cargo.toml` with dependencies on the vendor's copy of the SDK.
 fn with_sdk(text: &str, sdk: &Sdk) -> Result<String, String> {
     let mut out = String::new();
-    // The licence of a plugin is its vendor's to say.
+    // The vendor chooses the licence of the plugin.
     for line in text.lines().filter(|line| !line.starts_with("license = ")) {
         match line.split_once(&format!("path = \"{EXAMPLE_SDK}/")) {
             Some((before, rest)) => {

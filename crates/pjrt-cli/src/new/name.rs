@@ -1,11 +1,11 @@
-//! Which names a plugin can have.
+//! Checks of the names of plugins.
 
 use device_plugin::manifest::MAX_NAME_LENGTH;
 use device_plugin::{Manifest, builtin};
 
 use crate::package::JAX_NAMES;
 
-/// Words a crate, module or type cannot be called by: those of Rust, then those of Python that Rust has not.
+/// Words that cannot name a crate, module or type: the keywords of Rust, then those that only Python has.
 const KEYWORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else",
     "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod",
@@ -15,7 +15,7 @@ const KEYWORDS: &[&str] = &[
     "nonlocal", "not", "or", "pass", "raise", "with",
 ];
 
-/// Refuses a name that JAX gives to a platform of its own.
+/// Rejects a name that JAX uses for one of its own platforms.
 pub(crate) fn check_for_jax(name: &str) -> Result<(), String> {
     if JAX_NAMES.contains(&name) {
         return Err(format!(
@@ -26,7 +26,7 @@ pub(crate) fn check_for_jax(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a name that does not work somewhere; gives a warning for one that means another plugin, too.
+/// Rejects a name that does not work everywhere. Returns a warning if the name is also that of another plugin.
 pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
     if name.len() > MAX_NAME_LENGTH {
         let start: String = name.chars().take(16).collect();
@@ -54,7 +54,7 @@ pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
     }))
 }
 
-/// Who has the name already.
+/// Describes the plugin that already has the name.
 fn known(name: &str) -> Option<String> {
     if plugin_registry::names().iter().any(|linked| linked == name) {
         return Some("the CPU device that programs embed".to_owned());
@@ -65,7 +65,7 @@ fn known(name: &str) -> Option<String> {
     Some(owner)
 }
 
-/// The name that was meant, where letters tell.
+/// Guesses the intended name from the letters of an invalid one.
 fn suggestion(name: &str) -> Option<String> {
     let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let meant: String = name.trim().chars().map(fit).collect();

@@ -1,4 +1,4 @@
-//! Where a project finds the crates of this SDK.
+//! The location of this SDK's crates for a new project.
 
 use std::path::{Path, PathBuf};
 
@@ -18,13 +18,13 @@ pub(crate) struct SdkArgs {
     sdk_version: Option<String>,
 }
 
-/// The checkout this command was built from; it may be gone.
+/// The checkout this command was built from, which may no longer exist.
 const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Where the crates are.
+/// The location of the crates.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sdk {
-    /// A checkout; whether it was chosen for the vendor.
+    /// A checkout, and whether it was chosen by default.
     Path(PathBuf, bool),
     /// A repository and a revision of it.
     Git(String, Option<String>),
@@ -48,7 +48,7 @@ pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
         return Ok(Sdk::Version(version.clone()));
     }
     let built_from = Path::new(BUILT_FROM);
-    // Cargo keeps what it fetched there, and removes it again.
+    // Cargo keeps fetched repositories there, and may remove them again.
     let fetched = built_from.components().any(|part| part.as_os_str() == "checkouts");
     let found = checkout(built_from, true).ok().filter(|_| !fetched);
     found.ok_or_else(|| {
@@ -74,7 +74,7 @@ fn checkout(path: &Path, chosen: bool) -> Result<Sdk, String> {
     Ok(Sdk::Path(path, chosen))
 }
 
-/// Catches what cannot be a repository; Cargo tells the rest.
+/// Rejects text that cannot be a repository. Cargo reports all other faults.
 fn check_url(url: &str) -> Result<(), String> {
     let schemes = ["https://", "http://", "ssh://", "git://", "file://"];
     let fault = |what: &str| Err(format!("--sdk-git {url:?}: {what}"));
@@ -87,7 +87,7 @@ fn check_url(url: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Catches what cannot be a version, such as a URL or a name.
+/// Rejects text that cannot be a version, such as a URL or a name.
 fn check_version(version: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || " .,-+*^~=<>".contains(c);
     let begins = version.trim_start_matches(['^', '~', '=', '<', '>', ' ']).starts_with(|c: char| c.is_ascii_digit());
@@ -98,9 +98,9 @@ fn check_version(version: &str) -> Result<(), String> {
 }
 
 impl Sdk {
-    /// The keys of a dependency on one of the crates that say where it is.
+    /// Returns the keys of a dependency on one of the crates that locate it.
     pub(crate) fn source(&self, krate: &str) -> Result<String, String> {
-        // A basic string of TOML is written as one of JSON is.
+        // TOML's basic strings have the same syntax as JSON's strings.
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         Ok(match self {
             Self::Path(path, _) => {
@@ -114,7 +114,7 @@ impl Sdk {
         })
     }
 
-    /// For people.
+    /// A description for people.
     pub(crate) fn told(&self) -> String {
         match self {
             Self::Path(path, true) => {

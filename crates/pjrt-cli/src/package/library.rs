@@ -1,4 +1,5 @@
-//! What a wheel must know of a library: the system it is for, what it exports and what it needs. Nothing is loaded.
+//! Reads the properties of a library that a wheel depends on: its system, its exports and its dependencies. Nothing is
+//! loaded.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,20 +13,20 @@ use object::{Architecture, Endianness, FileKind, Object, elf, macho};
 /// The function that makes a library a PJRT plugin.
 pub(crate) const ENTRY: &str = "GetPjrtApi";
 
-/// What the headers of a shared library say.
+/// The properties that the headers of a shared library declare.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Library {
     /// `linux`, `macos` or `windows`.
     pub(crate) os: &'static str,
-    /// Architectures as `std::env::consts::ARCH` spells them; several for a universal file of macOS.
+    /// Architectures as `std::env::consts::ARCH` spells them. A universal file of macOS has several.
     pub(crate) architectures: Vec<&'static str>,
     /// Names of exported functions and variables.
     pub(crate) exports: BTreeSet<String>,
     /// File names of the libraries it needs (Linux only).
     pub(crate) needed: Vec<String>,
-    /// Versions of symbols it needs of them, such as `GLIBC_2.28` (Linux only).
+    /// Versions of the symbols that it needs from those libraries, such as `GLIBC_2.28` (Linux only).
     pub(crate) versions: BTreeSet<String>,
-    /// The oldest macOS it is for.
+    /// The oldest macOS that it supports.
     pub(crate) macos: Option<(u32, u32)>,
 }
 
@@ -72,7 +73,7 @@ fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<Library, String> {
     }
 }
 
-/// The names an object exports, without what its format puts before them.
+/// The names an object exports, without the prefix that its format adds.
 fn exports<'data>(file: &impl Object<'data>, prefix: &str) -> object::Result<BTreeSet<String>> {
     let names = file.exports()?;
     let names = names.iter().map(|export| String::from_utf8_lossy(export.name()).into_owned());
@@ -183,7 +184,7 @@ mod tests {
             let error = read(&path).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
-        // This program is an ELF, Mach-O or PE file of this machine, and no plugin.
+        // This program is an ELF, Mach-O or PE file of this machine, but not a plugin.
         let error = read(&std::env::current_exe().unwrap()).unwrap_err();
         assert!(error.contains("not a PJRT plugin") || error.contains("not a shared library"), "{error}");
         std::fs::remove_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! `pjrt package`: a wheel that JAX and PyTorch/XLA find with no further step.
+//! `pjrt package`: writes a wheel that JAX and PyTorch/XLA find without further steps.
 
 mod library;
 mod python;
@@ -69,7 +69,7 @@ pub(crate) struct Args {
 
 pub(crate) use source::built;
 
-/// Names that mean something else to JAX, installed or not: its own platforms, and the alias of CUDA and ROCm.
+/// Names that JAX reserves, installed or not: its own platforms, and the alias of CUDA and ROCm.
 pub(crate) const JAX_NAMES: [&str; 3] = ["cpu", "tpu", "gpu"];
 
 pub(crate) fn run(args: &Args) -> Result<String, String> {
@@ -135,12 +135,12 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     Ok(out)
 }
 
-/// The manifest as the wheel holds it: of this one library, which lies beside it.
+/// Returns the manifest for the wheel. It describes this one library, in the same folder.
 fn manifest(args: &Args, frameworks: Frameworks, source: &Source, library: &Library) -> Result<Manifest, String> {
     let mut manifest = source.manifest.clone();
     if let Some(name) = &args.name {
         manifest.name.clone_from(name);
-        // The manifest's alias may be the name that was given.
+        // The name given on the command line may be an alias in the manifest.
         manifest.aliases.retain(|alias| alias != name);
     }
     if frameworks.jax {
@@ -165,7 +165,7 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, library: &Libr
     manifest.library = vec![LibraryFile {
         path: file_name(&source.library)?.into(),
         os: Some(library.os.to_owned()),
-        // A universal file is for any.
+        // A universal file runs on any architecture.
         arch: (library.architectures.len() == 1).then(|| architecture.to_owned()),
         sha256: Some(sha256),
     }];
@@ -175,7 +175,7 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, library: &Libr
     };
     manifest.validate().map_err(faulty)?;
     if let Some(table) = &manifest.supported_programs {
-        // Types are checked by whoever reads programs.
+        // Types are checked when a program is read.
         let faults = Checker::new(table).err().map_or_else(Vec::new, Faults::into_vec);
         let faults = faults.into_iter().map(|fault| fault.within("supported_programs")).collect();
         Faults::check(faults).map_err(faulty)?;
@@ -183,7 +183,7 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, library: &Libr
     Ok(manifest)
 }
 
-/// Files to lie beside the library, by their name there.
+/// Returns the files to put beside the library, by file name.
 fn included(files: &[PathBuf], library: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut included = BTreeMap::new();
     for path in files {
@@ -198,7 +198,7 @@ fn included(files: &[PathBuf], library: &Path) -> Result<BTreeMap<String, PathBu
     Ok(included)
 }
 
-/// The name of a file, which must be usable on every system.
+/// The name of a file, which must be valid on every system.
 fn file_name(path: &Path) -> Result<String, String> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
@@ -214,7 +214,7 @@ fn file_name(path: &Path) -> Result<String, String> {
 
 /// `METADATA`.
 fn metadata(manifest: &Manifest, package: &str, version: &str) -> String {
-    // A field is one line.
+    // A field must be a single line.
     let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut text = format!("Metadata-Version: 2.1\nName: {}\nVersion: {version}\n", package.replace('_', "-"));
     let what = if manifest.display_name.is_empty() { &manifest.name } else { &manifest.display_name };

@@ -1,4 +1,4 @@
-//! The Python modules of a wheel. They are the same for every plugin: what differs is in the manifest beside them.
+//! The Python modules of a wheel. They are the same for every plugin, except for values from the manifest.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(crate) const JAX_HOOK: &str = "jax_hook.py";
 const JAX_NAMESPACE: &str = include_str!("python/jax_namespace.py");
 const TORCH_XLA: (&str, &str) = ("torch_xla_plugin.py", include_str!("python/torch_xla_plugin.py"));
 
-/// For which frameworks a wheel is.
+/// The frameworks that a wheel supports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frameworks {
     pub(crate) jax: bool,
@@ -55,8 +55,8 @@ pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<S
         for (name, text) in JAX {
             add(format!("{package}/{name}"), text);
         }
-        // A folder of JAX's namespace and an entry point of the same name are one plugin to JAX. The folder works where
-        // the records of distributions are lost, the entry point where the folder is not searched.
+        // JAX treats a folder of its namespace and an entry point of the same name as one plugin. The folder works if
+        // the distribution's records are lost. The entry point works if the folder is not searched.
         add(format!("jax_plugins/{}/__init__.py", manifest.name), &JAX_NAMESPACE.replace("{package}", &package));
     }
     if frameworks.torch_xla {
@@ -66,13 +66,13 @@ pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<S
     files
 }
 
-/// The value of `PJRT_DEVICE` that selects the plugin. PyTorch/XLA cuts the value at its first underscore in some places, so
-/// this name has none. The plugin's own name in capital letters selects it, too.
+/// The value of `PJRT_DEVICE` that selects the plugin. PyTorch/XLA cuts the value at its first underscore in some
+/// places, so this name has none. The plugin's own name in capital letters also selects it.
 pub(crate) fn torch_xla_device(manifest: &Manifest) -> String {
     manifest.name.replace('_', "").to_ascii_uppercase()
 }
 
-/// What PyTorch/XLA honours by environment variables, and what it does not honour at all.
+/// The settings that PyTorch/XLA reads from environment variables, and those that it does not support at all.
 fn torch_xla(manifest: &Manifest) -> String {
     let (capabilities, platform) = (&manifest.capabilities, &manifest.name);
     let settings = legacy::environment(capabilities, platform);

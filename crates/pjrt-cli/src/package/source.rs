@@ -1,4 +1,4 @@
-//! Where the library and the manifest of a wheel come from.
+//! Finds or builds the library and the manifest of a wheel.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,14 +14,14 @@ use super::{Args, library};
 pub(crate) struct Source {
     pub(crate) library: PathBuf,
     pub(crate) manifest: Manifest,
-    /// Version of the crate, where the library is one's.
+    /// Version of the crate, if the library was built from one.
     pub(crate) crate_version: Option<String>,
 }
 
 pub(crate) fn find(args: &Args) -> Result<Source, String> {
     if let Some(folder) = &args.crate_dir {
         let package = Package::of(folder)?;
-        // Before building, which takes long, so that a misspelt manifest is told at once.
+        // Read it before the slow build, so that a misspelt manifest is reported at once.
         let file = args.manifest.clone().or_else(|| existing(folder.join(FILE_NAME)));
         let manifest = file.map(|path| read(&path)).transpose()?;
         let (library, mut manifest) = described(args, package.build(folder)?, manifest, folder)?;
@@ -59,7 +59,7 @@ pub(crate) fn find(args: &Args) -> Result<Source, String> {
     Ok(Source { library, manifest, crate_version: None })
 }
 
-/// The shared library of a crate, built now.
+/// Builds the shared library of a crate.
 pub(crate) fn built(folder: &Path) -> Result<PathBuf, String> {
     Package::of(folder)?.build(folder)
 }
@@ -76,7 +76,7 @@ fn read(path: &Path) -> Result<Manifest, String> {
     })
 }
 
-/// The plugin's library and manifest, for a library that is a plugin or describes one in another file.
+/// Returns the plugin's library and manifest. The library is a plugin, or it describes a plugin in another file.
 fn described(
     args: &Args,
     library: PathBuf,
@@ -114,7 +114,7 @@ fn described(
             found.architectures.join(" and ")
         ));
     }
-    // The dynamic loader searches bare names elsewhere.
+    // For a bare name, the dynamic loader would search other folders.
     let path = library.canonicalize().map_err(|error| format!("library {shown}: {error}"))?;
     let descriptor = plugin_registry::describe(&path).map_err(|error| error.to_string())?;
     let descriptor = descriptor.ok_or_else(|| format!("library {shown}: it no longer describes itself"))?;
@@ -145,7 +145,7 @@ fn described(
     }
 }
 
-/// What cargo knows of a crate.
+/// Cargo's description of a crate.
 struct Package {
     id: String,
     version: String,
@@ -188,7 +188,7 @@ impl Package {
         })
     }
 
-    /// Builds the crate's library; cargo's own output goes to the terminal.
+    /// Builds the crate's library. Cargo's own output is shown on the terminal.
     fn build(&self, folder: &Path) -> Result<PathBuf, String> {
         let mut cargo = cargo();
         cargo.args(["build", "--release", "--lib", "--message-format=json-render-diagnostics", "--manifest-path"]);
@@ -210,7 +210,7 @@ fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// What a command wrote to its output.
+/// Runs a command and returns its standard output.
 fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let done = command

@@ -1,8 +1,8 @@
-//! The platform tag of a wheel: on which systems pip installs it.
+//! The platform tag of a wheel. pip uses it to decide on which systems the wheel can be installed.
 
 use super::library::Library;
 
-/// Libraries that a manylinux wheel may take for granted (PEP 600 and the tools that check it).
+/// Libraries that a manylinux wheel may assume to be present (PEP 600 and the tools that check it).
 const SYSTEM: &[&str] = &[
     "libc.so.6",
     "libm.so.6",
@@ -29,14 +29,14 @@ const SYSTEM: &[&str] = &[
 const LIBSTDCXX: &[(u32, u32)] =
     &[(13, 12), (19, 17), (22, 24), (24, 27), (25, 28), (28, 31), (29, 34), (30, 35), (32, 38), (33, 39)];
 
-/// A tag, and why it promises less than manylinux where it does.
+/// A tag, and the reason if it is weaker than a manylinux tag.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) tag: String,
     pub(crate) note: Option<String>,
 }
 
-/// The tag that fits a library; `beside` are the files it finds in its own folder.
+/// The tag that fits a library. `beside` lists the files in the library's own folder.
 pub(crate) fn of(library: &Library, beside: &[String]) -> Tag {
     let architecture = library.architectures.first().copied().unwrap_or_default();
     match library.os {
@@ -80,7 +80,7 @@ fn linux_architecture(name: &'static str) -> &'static str {
     }
 }
 
-/// Minor version of the oldest glibc on whose systems the library works; or why that cannot be promised.
+/// Minor version of the oldest glibc with which the library works, or the reason why there is no such version.
 fn manylinux(library: &Library, beside: &[String]) -> Result<u32, String> {
     let strangers: Vec<&str> = library
         .needed
@@ -97,7 +97,7 @@ fn manylinux(library: &Library, beside: &[String]) -> Result<u32, String> {
     if library.versions.is_empty() {
         return Err("it does not say which glibc it was linked with".to_owned());
     }
-    // pip knows no manylinux older than 2.5.
+    // pip does not accept manylinux tags older than 2.5.
     let mut oldest = 5;
     for version in &library.versions {
         if let Some(minor) = version.strip_prefix("GLIBC_2.") {
@@ -113,7 +113,7 @@ fn manylinux(library: &Library, beside: &[String]) -> Result<u32, String> {
     Ok(oldest)
 }
 
-/// Refuses a tag that promises what the library cannot keep.
+/// Rejects a tag that promises more than the library supports.
 pub(crate) fn check(tag: &str, library: &Library, beside: &[String]) -> Result<(), String> {
     let fits = |os: &str, architectures: &[&str]| {
         os == library.os && architectures.iter().all(|wanted| library.architectures.contains(wanted))
@@ -122,7 +122,7 @@ pub(crate) fn check(tag: &str, library: &Library, beside: &[String]) -> Result<(
         let architectures = library.architectures.join(" and ");
         format!("--platform-tag {tag}: the library is for {} on {architectures}", library.os)
     };
-    // The architecture ends the tag; `x86_64` has an underscore itself.
+    // The architecture ends the tag. Note that `x86_64` itself contains an underscore.
     let parts = |prefix: &str| -> Option<String> {
         let rest = tag.strip_prefix(prefix)?;
         let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '_');

@@ -1,4 +1,4 @@
-//! The version of a wheel, in the form that Python packages have (PEP 440).
+//! The version of a wheel, in the form of Python packages (PEP 440).
 
 use pep440_rs::Version;
 

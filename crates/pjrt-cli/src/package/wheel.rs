@@ -1,5 +1,5 @@
-//! Writes a wheel: a zip archive with Python modules, a library, and the records pip checks. The same input gives the
-//! same bytes.
+//! Writes a wheel: a zip archive with Python modules, a library, and the records pip checks. The same input produces
+//! the same bytes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,25 +12,25 @@ use sha2::{Digest, Sha256};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, System, ZipWriter};
 
-/// What a file of the wheel holds.
+/// The contents of a file of the wheel.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Text(String),
-    /// The bytes of a file; executable where it is a library.
+    /// The bytes of a file. Libraries are executable.
     File {
         path: PathBuf,
         executable: bool,
     },
 }
 
-/// A wheel to be.
+/// A wheel to be written.
 pub(crate) struct Wheel {
-    /// Name of the distribution, in the form file names have.
+    /// Name of the distribution, in the form used in file names.
     pub(crate) name: String,
     pub(crate) version: String,
     /// Tag of the platform.
     pub(crate) platform: String,
-    /// Files by their path within the wheel, but for the folder of records.
+    /// Files by their path within the wheel, except those in the folder of records.
     pub(crate) files: BTreeMap<String, Content>,
     /// `METADATA` and `entry_points.txt`.
     pub(crate) records: BTreeMap<String, String>,
@@ -38,7 +38,7 @@ pub(crate) struct Wheel {
 
 impl Wheel {
     fn tag(&self) -> String {
-        // Nothing in it depends on a Python version or its ABI.
+        // Nothing in the wheel depends on a Python version or its ABI.
         format!("py3-none-{}", self.platform)
     }
 
@@ -47,7 +47,7 @@ impl Wheel {
         format!("{}-{}-{}.whl", self.name, self.version, self.tag())
     }
 
-    /// Writes the wheel into a folder; a file that is there already stays unless `replace`.
+    /// Writes the wheel into a folder. Fails if the file exists, unless `replace` is set.
     pub(crate) fn write(&self, folder: &Path, replace: bool) -> Result<PathBuf, String> {
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("--output {}: cannot create this folder: {error}", folder.display()))?;
@@ -55,15 +55,15 @@ impl Wheel {
         if path.exists() && !replace {
             return Err(format!("{} exists; --force replaces it", path.display()));
         }
-        // Written beside and then renamed, so that a wheel of that name is always whole.
+        // Write to another file and rename it, so that a wheel of that name is always complete.
         let unfinished = folder.join(format!(".{}.{}", self.file_name(), std::process::id()));
-        // Made anew: in a folder of everybody's, a link may lie in wait there.
+        // Require a new file, because another user of a shared folder may have put a link there.
         let written = File::create_new(&unfinished)
             .map_err(|error| error.to_string())
             .and_then(|file| self.write_to(file))
             .and_then(|()| std::fs::rename(&unfinished, &path).map_err(|error| error.to_string()));
         if let Err(error) = written {
-            // The error that counts is the first one.
+            // Report the first error, not one from the clean-up.
             let _ = std::fs::remove_file(&unfinished);
             return Err(format!("{}: {error}", path.display()));
         }
@@ -145,7 +145,7 @@ impl Archive {
     }
 }
 
-/// A field of the record, quoted where it must be.
+/// A field of the record, quoted if necessary.
 fn csv(field: &str) -> String {
     if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
 }
