@@ -1,4 +1,4 @@
-//! Where the coordinator listens.
+//! The address of the coordinator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Faults};
 
-/// A host, by name or number, and a port where one is known.
+/// A host, by name or number, and a port if one is known.
 ///
-/// Text is `host`, `host:port`, `[v6]` or `[v6]:port`; a bare IPv6 number such as `fe80::1` is a host without port.
+/// The text form is `host`, `host:port`, `[v6]` or `[v6]:port`. A bare IPv6 number such as `fe80::1` is a host without
+/// a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Address {
@@ -18,11 +19,11 @@ pub struct Address {
 }
 
 impl Address {
-    /// A host, and the port if it is known.
+    /// Creates an address of a host, with the port if it is known.
     ///
     /// # Errors
     ///
-    /// When the host is empty or has characters that no host has.
+    /// If the host is empty or contains characters that are not valid in a host.
     pub fn new(host: impl Into<String>, port: Option<u16>) -> Result<Self, Faults> {
         let mut host = host.into();
         if let Some(bare) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -38,31 +39,31 @@ impl Address {
         Ok(Self { host, port })
     }
 
-    /// The host, an IPv6 number without brackets.
+    /// The host. An IPv6 number has no brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port, where it is known.
+    /// The port, if it is known.
     pub fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// The same host with that port where it has none.
+    /// Returns the same address, with the given port if it had none.
     #[must_use]
     pub fn or_port(mut self, port: u16) -> Self {
         self.port = self.port.or(Some(port));
         self
     }
 
-    /// The same host with that port.
+    /// Returns the same host with the given port.
     #[must_use]
     pub fn with_port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// The host as it is written before a port: an IPv6 number gets brackets.
+    /// The host in the form that precedes a port. An IPv6 number gets brackets.
     pub fn url_host(&self) -> String {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }

@@ -1,6 +1,6 @@
-//! Plans for the devices that frameworks know by name today.
+//! Plans for the devices that frameworks support by name today.
 //!
-//! They say what PyTorch/XLA's plugin classes do in code; each names the function it mirrors.
+//! They express as data what PyTorch/XLA's plugin classes do in code. Each names the functions that it mirrors.
 
 use super::chips::{ChipProbe, HostIndex};
 use super::plan::{CoordinatorNeed, EnvRule, OptionRule, ProcessPlan, When};
@@ -14,17 +14,19 @@ fn variable(name: &str) -> ChipProbe {
     ChipProbe::Variable { name: name.to_owned() }
 }
 
-/// Port of the first TPU process on each host; the others listen on the next ports.
+/// Port of the first TPU process on each host. The other processes use the next ports.
 const TPU_PORT: u16 = 8476;
 
 /// Google TPU: `configure_one_chip_topology` and `configure_topology` of PyTorch/XLA's `tpu.py`.
 ///
-/// A process that takes all chips of its host needs no variable: libtpu reads the shape of the slice itself. One that
-/// takes one chip is told which, and where the others are. The mesh of processes is that of the hosts times that of
-/// the chips of a host, so `TPU_HOST_BOUNDS` and `TPU_CHIPS_PER_HOST_BOUNDS` must be known, from the environment or
-/// from the metadata of the TPU VM; a single host has the bounds `1,1,1`. Generations before v4, whose metadata lacks
-/// them, need them set by hand. The mesh of TPU v7 has a fourth axis, of 2: where the variables are set by hand,
-/// `TPU_HOST_BOUNDS` ends in `,1` and `TPU_CHIPS_PER_HOST_BOUNDS` in `,2`; metadata is so completed.
+/// A process that takes all chips of its host needs no variable, because libtpu reads the shape of the slice itself. A
+/// process that takes one chip needs variables that name its chip and the addresses of the other processes.
+///
+/// The mesh of processes is the mesh of the hosts times that of the chips of a host. `TPU_HOST_BOUNDS` and
+/// `TPU_CHIPS_PER_HOST_BOUNDS` must therefore be known, from the environment or from the metadata of the TPU VM. A
+/// single host has the bounds `1,1,1`. For generations before v4, whose metadata lacks the bounds, set them by hand.
+/// The mesh of TPU v7 has a fourth axis, of size 2. If you set the variables by hand, `TPU_HOST_BOUNDS` ends in `,1`
+/// and `TPU_CHIPS_PER_HOST_BOUNDS` in `,2`. Values from the metadata are completed in this way.
 pub fn tpu() -> ProcessPlan {
     let chip = [When::OneDevice];
     let alone = [When::OneDevice, When::SingleProcess];
@@ -60,7 +62,8 @@ pub fn tpu() -> ProcessPlan {
 
 /// AWS Neuron: `initialize_env`, `num_local_processes` and `set_rt_root_comm_id` of PyTorch/XLA's `neuron.py`.
 ///
-/// A list in `NEURON_RT_VISIBLE_CORES` such as `4-7` is that of all processes of the host, and each takes its own.
+/// A list in `NEURON_RT_VISIBLE_CORES` such as `4-7` applies to all processes of the host. Each process takes its own
+/// core.
 pub fn neuron() -> ProcessPlan {
     let core = [When::OneDevice];
     let many = [When::MultiProcess];
@@ -95,7 +98,7 @@ pub fn cuda() -> ProcessPlan {
     gpu("NVIDIA").with_chips([variable("GPU_NUM_DEVICES"), nodes("/dev/nvidia[0-9]*")])
 }
 
-/// AMD ROCm, whose plugin takes the options of CUDA's.
+/// AMD ROCm, whose plugin takes the same options as CUDA's.
 pub fn rocm() -> ProcessPlan {
     gpu("AMD").with_chips([variable("GPU_NUM_DEVICES"), nodes("/dev/dri/renderD[0-9]*")])
 }

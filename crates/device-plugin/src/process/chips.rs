@@ -1,4 +1,4 @@
-//! How a plugin's devices are counted, and its hosts numbered, before the plugin is loaded.
+//! Counts a plugin's devices, and numbers its hosts, before the plugin is loaded.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,39 +12,39 @@ use crate::{Fault, Faults};
 #[serde(tag = "from", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChipProbe {
-    /// Always that many.
+    /// A constant number.
     Constant {
         /// The number.
         count: u32,
     },
-    /// As an environment variable says.
+    /// The value of an environment variable.
     Variable {
         /// The variable.
         name: String,
     },
-    /// As many as there are device nodes.
+    /// The number of device nodes.
     DeviceNodes {
-        /// Path of the nodes; its last part may have `*`, `?` and `[0-9]`, as in `/dev/accel[0-9]*`.
+        /// Path of the nodes. Its last part may contain `*`, `?` and `[0-9]`, as in `/dev/accel[0-9]*`.
         glob: String,
     },
 }
 
-/// Where the index of a host comes from.
+/// The source of the index of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "from", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HostIndex {
-    /// From the topology.
+    /// The topology.
     #[default]
     Topology,
-    /// From the first of these environment variables that is set, else from the topology.
+    /// The first of these environment variables that is set, or else the topology.
     Variables {
         /// The variables.
         names: Vec<String>,
     },
 }
 
-/// Splits a glob into folder and pattern of the name.
+/// Splits a glob into its folder and the pattern of the name.
 pub(super) fn split_glob(glob: &str) -> Result<(&str, glob::Pattern), String> {
     let (folder, name) = glob.rsplit_once('/').ok_or_else(|| format!("{glob:?} is no path from the root"))?;
     if !glob.starts_with('/') || folder.contains(['*', '?', '[']) {
@@ -55,12 +55,12 @@ pub(super) fn split_glob(glob: &str) -> Result<(&str, glob::Pattern), String> {
 }
 
 impl ProcessPlan {
-    /// Number of devices of this host, and so of processes when each takes one: what the first probe that finds any
-    /// says. None when no probe finds any.
+    /// Number of devices of this host. It is also the number of processes if each process takes one device. The result
+    /// is that of the first probe that finds any devices. Returns `None` if no probe finds any.
     ///
     /// # Errors
     ///
-    /// For a variable that is no number, and a glob that is none.
+    /// If a variable is not a number, or a glob is not valid.
     #[doc(alias = "physical_chip_count")]
     pub fn chip_count(&self, environment: &Environment, host: &dyn Host) -> Result<Option<u32>, Faults> {
         for probe in &self.chips {
@@ -80,11 +80,11 @@ impl ProcessPlan {
         Ok(None)
     }
 
-    /// Index of the host as the plugin counts.
+    /// Index of the host in the order that the plugin uses.
     ///
     /// # Errors
     ///
-    /// For a variable that is no number.
+    /// If a variable is not a number.
     pub fn host_index(&self, topology: &ProcessTopology, environment: &Environment) -> Result<u32, Faults> {
         if let HostIndex::Variables { names } = &self.host_index {
             for name in names {

@@ -1,4 +1,4 @@
-//! Finds out where this process stands.
+//! Detects the ranks and hosts of this process.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::source::{self, Input, Reading};
 use super::topology::{DeviceShare, ProcessTopology};
 use crate::Faults;
 
-/// Values a program passes itself; they come before those of any other source.
+/// Values that a program passes itself. They take precedence over all other sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the getters of ProcessTopology say it")]
@@ -47,30 +47,30 @@ impl Explicit {
     }
 }
 
-/// What became of one source.
+/// The result of reading one source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SourceState {
-    /// Values were taken from it.
+    /// Its values were used.
     Used,
-    /// It is here too, after the one that was used.
+    /// It is present, but an earlier launcher was used.
     Passed,
-    /// Something of it is here, but it does not describe this process; why.
+    /// It is partly present, but it does not describe this process. The text is the reason.
     Incomplete(String),
-    /// Nothing of it is here.
+    /// It is not present.
     Absent,
-    /// It would have to be asked over a network, and another source comes before it.
+    /// It was not queried, because this needs the network and an earlier launcher was used.
     NotAsked,
 }
 
-/// A source and what became of it.
+/// A source and the result of reading it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SourceReport {
     /// The source.
     pub source: Source,
-    /// What became of it.
+    /// The result of reading it.
     pub state: SourceState,
 }
 
@@ -87,22 +87,22 @@ impl fmt::Display for SourceReport {
     }
 }
 
-/// Where this process stands, and how that was found out.
+/// The topology of this process, and the sources that it was detected from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Detected {
-    /// Where it stands.
+    /// The topology of this process.
     pub topology: ProcessTopology,
-    /// All sources, in their order.
+    /// All sources, in order of precedence.
     pub sources: Vec<SourceReport>,
 }
 
 type Read = fn(&Input<'_>) -> Result<Reading, Faults>;
 
-/// Sources that each tell a part, and are taken together.
+/// Sources that each describe a part. Their values are combined.
 const PARTS: [(Source, Read); 2] = [(Source::Jax, source::jax::read), (Source::PjrtLocal, source::pjrt_local::read)];
 
-/// Sources of which the first that is here counts.
+/// Sources of which only the first that is present is used.
 const LAUNCHERS: [(Source, Read); 7] = [
     (Source::Torchrun, source::torchrun::read),
     (Source::OpenMpi, source::open_mpi::read),
@@ -113,16 +113,17 @@ const LAUNCHERS: [(Source, Read); 7] = [
     (Source::Neuron, source::neuron::read),
 ];
 
-/// Finds out where this process stands, from values the program passes, then from the environment.
+/// Detects the topology of this process, from values the program passes, then from the environment.
 ///
-/// The order is JAX's: explicit values; JAX's own variables; then the first launcher that is here of Open MPI, Slurm,
-/// TPU variables, TPU metadata and Kubernetes. What JAX does not read stands where it does no harm:
-/// `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which only tell the place on the host, after JAX's variables; torchrun first
-/// among the launchers, because it runs inside their jobs and knows the process itself; Neuron's variables last,
-/// because a plan sets them.
+/// The order is JAX's: explicit values, then JAX's own variables, then the first launcher that is present of Open MPI,
+/// Slurm, TPU variables, TPU metadata and Kubernetes. Three sources that JAX does not read are added:
 ///
-/// Values that none of these gives follow from the others. When nobody says who shares a host, each process has one of
-/// its own. When nobody says anything, the process is alone.
+/// - `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which only describe the place on the host, follow JAX's variables.
+/// - torchrun is the first launcher, because it runs inside the jobs of the others and describes the process itself.
+/// - Neuron's variables are the last launcher, because a plan sets them.
+///
+/// Values that none of these sources provide are derived from the others. If no source describes how processes share
+/// hosts, each process has its own host. If no source describes the processes, this process is the only one.
 pub struct Detection<'a> {
     environment: &'a Environment,
     host: &'a dyn Host,
@@ -130,31 +131,31 @@ pub struct Detection<'a> {
 }
 
 impl<'a> Detection<'a> {
-    /// From these variables alone.
+    /// Detects from these variables alone.
     pub fn new(environment: &'a Environment) -> Self {
         Self { environment, host: &NoHost, explicit: Explicit::default() }
     }
 
-    /// Reads files and metadata too.
+    /// Also reads files and metadata of a host.
     #[must_use]
     pub fn with_host(mut self, host: &'a dyn Host) -> Self {
         self.host = host;
         self
     }
 
-    /// Puts the program's own values first.
+    /// Sets the program's own values, which take precedence.
     #[must_use]
     pub fn with_explicit(mut self, explicit: Explicit) -> Self {
         self.explicit = explicit;
         self
     }
 
-    /// Finds out.
+    /// Detects the topology.
     ///
     /// # Errors
     ///
-    /// For malformed and contradictory values of the sources that count, and for those that lack a value only someone
-    /// else knows: each names the variable, its value and what to do. Sources that do not count may be malformed.
+    /// If values of the sources in use are malformed or contradictory, or if a value is missing that cannot be derived.
+    /// Each fault names the variable, its value and the remedy. Sources that are not in use may be malformed.
     pub fn run(&self) -> Result<Detected, Faults> {
         let mut sources = Vec::new();
         let mut report = |source, state| sources.push(SourceReport { source, state });
@@ -183,7 +184,7 @@ impl<'a> Detection<'a> {
             report(
                 source,
                 match reading {
-                    // It does not count, so nothing in it can be wrong.
+                    // This source is not in use, so its faults do not matter.
                     Ok(Reading::Present(_)) | Err(_) if found => SourceState::Passed,
                     Err(faults) => return Err(faults),
                     Ok(Reading::Absent) => SourceState::Absent,
@@ -208,7 +209,7 @@ impl<'a> Detection<'a> {
         Input { environment: self.environment, host: self.host, source }
     }
 
-    /// `JAX_COORDINATOR_PORT` replaces the port that a launcher chose.
+    /// Replaces the port that a launcher chose by `JAX_COORDINATOR_PORT`.
     fn override_port(&self, partial: &mut Partial) -> Result<(), Faults> {
         if let (Some(port), Some(coordinator)) =
             (self.input(Source::Jax).port(source::jax::PORT)?, &mut partial.coordinator)
@@ -226,11 +227,11 @@ impl fmt::Debug for Detection<'_> {
 }
 
 impl ProcessTopology {
-    /// Where this process stands, from environment variables alone; [`Detection`] takes more.
+    /// Detects the topology of this process from environment variables alone. [`Detection`] accepts further sources.
     ///
     /// # Errors
     ///
-    /// As [`Detection::run`].
+    /// See [`Detection::run`].
     pub fn detect(environment: &Environment) -> Result<Self, Faults> {
         Detection::new(environment).run().map(|detected| detected.topology)
     }
@@ -241,7 +242,7 @@ mod tests {
     use super::super::provenance::Item;
     use super::*;
 
-    /// A host made up for a test.
+    /// A host with made-up contents, for tests.
     #[derive(Default)]
     struct Made {
         hosts_file: Option<&'static str>,
@@ -340,7 +341,7 @@ mod tests {
         assert_eq!(provenance.of(Item::GlobalRank).unwrap().to_string(), "torchrun RANK");
         assert_eq!(provenance.of(Item::SliceIndex).unwrap().source, Source::Assumed);
         found(&and(TORCHRUN, &[("XLA_COORDINATOR_PORT", "1234")]), "3/4 1/2 1/2 node0:1234");
-        // The hosts follow from the ranks.
+        // The hosts are derived from the ranks.
         let hosts = without(&without(TORCHRUN, "GROUP_RANK"), "GROUP_WORLD_SIZE");
         let detected = found(&hosts, "3/4 1/2 1/2 node0");
         assert_eq!(detected.topology.provenance().of(Item::HostIndex).unwrap().source, Source::Derived);
@@ -382,7 +383,7 @@ mod tests {
         found(&uri("1531576320.0;tcp://10.96.0.1,10.148.0.1:34911"), "2/4 0/2 1/2 10.96.0.1:62624");
         found(&uri("1314521088.0;tcp6://[fe80::b9b:1,2620:10d::2]:43370"), "2/4 0/2 1/2 [fe80::b9b:1]:62880");
         refused(&uri("1.0;usock"), &["OMPI_MCA_orte_hnp_uri: \"1.0;usock\" has no tcp address"]);
-        // Ranks dealt out to the hosts in turns.
+        // Ranks assigned to the hosts in turn.
         let turns = and(base, &[("OMPI_COMM_WORLD_LOCAL_RANK", "1")]);
         found(&turns, "2/4 1/2 0/2 -");
         refused(&without(base, "OMPI_COMM_WORLD_LOCAL_SIZE"), &["OMPI_COMM_WORLD_LOCAL_SIZE: not set", "mpirun"]);
@@ -453,7 +454,7 @@ mod tests {
             detected.topology.provenance().of(Item::HostIndex).unwrap().to_string(),
             "TPU metadata agent-worker-number"
         );
-        // What the metadata says of the slice reaches the plan.
+        // The metadata of the slice reaches the plan.
         let four = Environment::from([("PJRT_LOCAL_PROCESS_RANK", "3"), ("PJRT_LOCAL_PROCESS_COUNT", "4")]);
         let topology = Detection::new(&four).with_host(&host).run().unwrap().topology;
         let plan = super::super::builtin_plans::tpu().resolve(&topology, &four).unwrap();
@@ -510,7 +511,7 @@ mod tests {
         let state = |detected: &Detected, source| {
             detected.sources.iter().find(|report| report.source == source).unwrap().state.clone()
         };
-        // torchrun within a job step; a broken source that does not count is no error.
+        // torchrun runs within a job step here. A malformed source that is not in use is not an error.
         let detected = found(&and(TORCHRUN, SLURM), "3/4 1/2 1/2 node0");
         assert_eq!(state(&detected, Source::Torchrun), SourceState::Used);
         assert_eq!(state(&detected, Source::Slurm), SourceState::Passed);

@@ -1,4 +1,4 @@
-//! What a plan makes of one process: data to look at, then to carry out.
+//! The result of a plan for one process: data to inspect first and apply later.
 
 use std::fmt;
 
@@ -13,17 +13,17 @@ use super::template::is_variable;
 use crate::options::value_to_json;
 use crate::{Error, OptionType, Result};
 
-/// What carrying out a step does to a variable.
+/// The effect of applying a step to a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// It was not set and gets the value.
+    /// The variable was not set and gets the value.
     Set,
-    /// It is set and gets another value.
+    /// The variable is set and gets another value.
     Replace,
-    /// It has another value, which stays.
+    /// The variable has another value, which it keeps.
     Keep,
-    /// It has that very value.
+    /// The variable already has this value.
     Unchanged,
 }
 
@@ -51,17 +51,17 @@ impl fmt::Display for Effect {
 pub struct EnvStep {
     /// The variable.
     pub variable: String,
-    /// The value the plan wants.
+    /// The value that the plan specifies.
     pub value: String,
-    /// What to do where it is set already.
+    /// Whether to keep or replace a value that is already set.
     pub set: SetMode,
-    /// Until when it must be set.
+    /// The time by which it must be set.
     pub before: Before,
-    /// Why.
+    /// The reason for the step.
     pub reason: String,
-    /// Its value in the environment the plan was resolved for.
+    /// The variable's value in the environment for which the plan was resolved.
     pub current: Option<String>,
-    /// What carrying out the step does.
+    /// The effect of applying the step.
     pub effect: Effect,
 }
 
@@ -71,7 +71,7 @@ pub struct EnvStep {
 pub struct PlannedOption {
     /// The option.
     pub option: NamedValue,
-    /// Why.
+    /// The reason for the option.
     pub reason: String,
 }
 
@@ -87,10 +87,10 @@ impl Serialize for PlannedOption {
     }
 }
 
-/// What a plan makes of one process. It is data: nothing is set until someone carries it out.
+/// The result of a plan for one process. It is data, so creating it sets no variables.
 ///
 /// For a child process, pass [`EnvPlan::for_child`] to [`std::process::Command::envs`]. Setting variables in a running
-/// process is unsafe in Rust, because C libraries read them without a lock; that step is `plugin-registry`'s.
+/// process is unsafe in Rust, because C libraries read them without a lock. `plugin-registry` implements that step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EnvPlan {
     steps: Vec<EnvStep>,
@@ -99,12 +99,12 @@ pub struct EnvPlan {
 }
 
 impl EnvPlan {
-    /// A plan that changes nothing, for plugins that compute theirs.
+    /// Creates a plan that changes nothing, for plugins that compute their steps.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a variable as the next step; `environment` tells what it changes.
+    /// Adds a variable as the next step. Its effect is computed from `environment`.
     pub fn add_variable(
         &mut self,
         variable: impl Into<String>,
@@ -129,23 +129,23 @@ impl EnvPlan {
         self.options.push(PlannedOption { option, reason: reason.into() });
     }
 
-    /// Says that clients need the coordinator at that address.
+    /// Declares that clients need the coordinator at this address.
     pub fn set_coordinator(&mut self, address: Address) {
         self.coordinator = Some(address);
     }
 
-    /// The variables, in order, also those that stay as they are.
+    /// The variables, in order, including those that keep their values.
     pub fn steps(&self) -> &[EnvStep] {
         &self.steps
     }
 
-    /// The steps that change a variable and must be carried out by then. Those of [`Before::Client`] include those of
-    /// [`Before::Load`].
+    /// The steps that change a variable and must be applied by the given time. The steps for [`Before::Client`] include
+    /// those for [`Before::Load`].
     pub fn changes(&self, before: Before) -> impl Iterator<Item = &EnvStep> {
         self.steps.iter().filter(move |step| step.effect.changes() && step.before <= before)
     }
 
-    /// The create options and why.
+    /// The create options, with the reasons.
     pub fn options(&self) -> &[PlannedOption] {
         &self.options
     }
@@ -155,8 +155,8 @@ impl EnvPlan {
         self.options.iter().map(|planned| planned.option.clone()).collect()
     }
 
-    /// Where the coordinator listens, when clients need one: they must be given a key-value store that all processes
-    /// share.
+    /// The address of the coordinator, if clients need one. Such clients must be given a key-value store that all
+    /// processes share.
     pub fn coordinator(&self) -> Option<&Address> {
         self.coordinator.as_ref()
     }
@@ -166,7 +166,7 @@ impl EnvPlan {
         self.changes(Before::Client).map(|step| (step.variable.as_str(), step.value.as_str()))
     }
 
-    /// Refuses names and values that no system takes: setting them ends the program that tries.
+    /// Rejects names and values that no system accepts, because setting them would end the program.
     pub(crate) fn can_be_set(&self) -> Result<()> {
         for EnvStep { variable, value, .. } in &self.steps {
             if !is_variable(variable) {
@@ -183,7 +183,7 @@ impl EnvPlan {
         Ok(())
     }
 
-    /// Whether there is nothing to carry out.
+    /// Whether there is nothing to apply.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.options.is_empty() && self.coordinator.is_none()
     }
@@ -222,7 +222,7 @@ impl fmt::Display for EnvPlan {
             ]);
         }
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        // A long value pushes only its own reason aside.
+        // A long value shifts only its own reason.
         let short = rows.iter().map(|row| row[2].chars().count()).filter(|width| *width <= 40).max();
         let (a, b, c) = (width(0), width(1), short.unwrap_or(0));
         for (i, [what, name, value, reason]) in rows.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What detection reads: environment variables as data, and a host's files and metadata through a trait.
+//! The inputs of detection: environment variables as data, and a host's files and metadata through a trait.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// No variables.
+    /// Creates an environment without variables.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The variables this process has now. Those that are not UTF-8 are left out.
+    /// The variables of this process at the time of the call, except those that are not UTF-8.
     pub fn of_this_process() -> Self {
         std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -32,7 +32,7 @@ impl Environment {
         self.get(name).filter(|value| !value.is_empty())
     }
 
-    /// Sets a variable here; no process changes.
+    /// Sets a variable in this value. The environment of the process does not change.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.0.insert(name.into(), value.into());
     }
@@ -61,20 +61,20 @@ impl From<BTreeMap<String, String>> for Environment {
     }
 }
 
-/// What some sources need beyond environment variables. Tests pass their own.
+/// Access to files and metadata, which some sources need in addition to environment variables. Tests pass their own.
 pub trait Host {
-    /// The text of a file, none where it cannot be read.
+    /// The text of a file. Returns `None` if it cannot be read.
     fn file(&self, path: &str) -> Option<String>;
 
-    /// The names in a folder, none where it cannot be read.
+    /// The names in a folder. Returns an empty list if it cannot be read.
     fn folder(&self, path: &str) -> Vec<String>;
 
-    /// An instance attribute of the cloud's metadata server, such as `agent-worker-number` of a Google TPU VM. None
-    /// where there is no such server or attribute. This crate has no implementation that asks over the network.
+    /// An instance attribute of the cloud's metadata server, such as `agent-worker-number` of a Google TPU VM. Returns
+    /// `None` if there is no such server or attribute. This crate has no implementation that uses the network.
     fn metadata(&self, attribute: &str) -> Option<String>;
 }
 
-/// A host with no files and no metadata: only variables count.
+/// A host without files and metadata, so that only variables are used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHost;
 
@@ -92,7 +92,7 @@ impl Host for NoHost {
     }
 }
 
-/// The files of this host; no metadata.
+/// The files of this host, without metadata.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisHost;
 

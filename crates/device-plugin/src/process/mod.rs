@@ -1,9 +1,9 @@
-//! Processes, hosts and ranks: where a process stands among others, and what a plugin needs of it.
+//! Processes, hosts and ranks: the place of a process among others, and the set-up that a plugin needs for it.
 //!
-//! [`ProcessTopology`] says where the process stands. [`ProcessPlan`] says, as data, what a plugin needs of each
-//! process: environment variables, create options, a coordinator. [`ProcessPlan::resolve`] fills the plan in for one
-//! process; the result, [`EnvPlan`], is data too, to be looked at, printed, and carried out before the plugin's library
-//! is loaded.
+//! [`ProcessTopology`] describes the place of the process. [`ProcessPlan`] describes, as data, what a plugin needs for
+//! each process: environment variables, create options, a coordinator. [`ProcessPlan::resolve`] computes the values of
+//! the plan for one process. The result, [`EnvPlan`], is data too. A program can inspect and print it, and applies it
+//! before it loads the plugin's library.
 //!
 //! ```
 //! use device_plugin::process::{EnvRule, Environment, Position, ProcessPlan, ProcessTopology, When};
@@ -23,8 +23,8 @@
 //!
 //! # Templates
 //!
-//! A value of a plan is text with slots in braces. A slot is a list of choices separated by `|`, of which the first
-//! that is known counts:
+//! A value of a plan is text with slots in braces. A slot is a list of choices separated by `|`. Its value is that of
+//! the first choice that is known:
 //!
 //! | choice | value |
 //! |---|---|
@@ -33,12 +33,12 @@
 //! | `'text'` | that text |
 //! | `env:NAME` | an environment variable that is set and not empty |
 //! | `env:NAME[local_rank]` | one item of a variable's list `0,4-7`, counted from 0 |
-//! | `coordinator`, `coordinator_host`, `coordinator_port` | where the coordinator listens |
+//! | `coordinator`, `coordinator_host`, `coordinator_port` | the address of the coordinator |
 //! | `hosts` | names of the slice's hosts, separated by commas |
 //! | `process_addresses:8476` | `host:port` of each process of the slice; ports count up on each host |
 //! | `mesh_product:A,B` | product, axis by axis, of two variables such as `2,2,1` |
 //!
-//! `{{` and `}}` are the characters.
+//! `{{` and `}}` produce literal braces.
 
 mod address;
 pub mod builtin_plans;

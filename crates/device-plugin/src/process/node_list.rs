@@ -1,16 +1,16 @@
 //! Slurm's lists of nodes: `host[01-03,7],login1`.
 
-/// More than any cluster has; a longer list is a mistake or an attack.
+/// Larger than any cluster. A longer list is a mistake or an attack.
 const LIMIT: usize = 1 << 20;
 
-/// All names of a list, in order. Several brackets in one name multiply, the last varying fastest.
+/// All names of a list, in order. Several brackets in one name are combined, and the last varies fastest.
 pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for item in split(list)? {
         let mut expanded = vec![String::new()];
         let mut rest = item;
         while let Some((before, bracket)) = rest.split_once('[') {
-            // `split` made sure of the bracket.
+            // `split` checked that the bracket is closed.
             let (inside, after) = bracket.split_once(']').unwrap_or((bracket, ""));
             let numbers = numbers(inside)?;
             if expanded.len().saturating_mul(numbers.len()) > LIMIT {
@@ -55,7 +55,7 @@ fn split(list: &str) -> Result<Vec<&str>, String> {
     Ok(items)
 }
 
-/// The numbers within brackets, as wide as the first of each range is written.
+/// The numbers within brackets. Those of a range are padded to the width of its first number.
 fn numbers(inside: &str) -> Result<Vec<String>, String> {
     let mut numbers = Vec::new();
     for item in inside.split(',').map(str::trim) {

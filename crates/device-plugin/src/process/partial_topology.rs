@@ -1,4 +1,4 @@
-//! What a source says about a process, which may be part of it, and how the rest follows.
+//! The values that a source provides about a process, and the derivation of missing values.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::rank::Position;
 use super::topology::ProcessTopology;
 use crate::{Fault, Faults};
 
-/// A value and where it came from.
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known<T> {
     pub(super) value: T,
@@ -29,7 +29,7 @@ impl<T> Known<T> {
     }
 }
 
-/// What is known so far.
+/// The values that are known so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Partial {
     pub(super) global_rank: Option<Known<u32>>,
@@ -46,7 +46,7 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// Takes from `other` what is not known yet.
+    /// Takes the values from `other` that are not yet known.
     pub(super) fn or(&mut self, other: Self) {
         let Self {
             global_rank,
@@ -82,11 +82,12 @@ impl Partial {
         }
     }
 
-    /// The topology these values describe; what they leave open follows from the others, or is as usual.
+    /// Returns the topology that these values describe. Missing values are derived from the others, or get their
+    /// defaults.
     ///
     /// # Errors
     ///
-    /// For values that contradict each other, and for gaps that nothing fills.
+    /// If values contradict each other, or if a value is missing that cannot be derived.
     pub(super) fn complete(mut self) -> Result<ProcessTopology, Faults> {
         self.check_pairs()?;
         self.fill_world()?;
@@ -111,7 +112,7 @@ impl Partial {
                 Fault::new(fault.field, format!("{} ({origins}); correct one of them, or pass all", fault.message))
             };
             Faults::check(faults.into_vec().into_iter().map(one).collect()).err().unwrap_or_else(|| {
-                // `into_vec` of faults is never empty.
+                // `into_vec` of `Faults` is never empty.
                 Fault::new("process topology", "contradictory").into()
             })
         };
@@ -152,7 +153,7 @@ impl Partial {
         Faults::check(faults)
     }
 
-    /// Rank and world size.
+    /// Fills in the rank and the world size.
     fn fill_world(&mut self) -> Result<(), Faults> {
         match (&self.global_rank, &self.world_size) {
             (Some(_), Some(_)) => return Ok(()),
@@ -197,7 +198,7 @@ impl Partial {
             (None, Some(count)) if count > 1 => return gap(&self.host_count, "host count", "host index"),
             _ => {}
         }
-        // Every host has as many processes as this one.
+        // Assume that every host has as many processes as this one.
         let (local, on_host) = (local.unwrap_or(0), on_host.unwrap_or(1));
         let (host, hosts) = (host.unwrap_or(0), hosts.unwrap_or(1));
         let world = on_host.checked_mul(hosts).ok_or_else(|| {
@@ -212,7 +213,7 @@ impl Partial {
         Ok(())
     }
 
-    /// The rank, where hosts and local ranks tell it.
+    /// The rank, if it can be derived from hosts and local ranks.
     fn rank_by_host(&self, world: u32) -> Option<u32> {
         let value = |known: &Option<Known<u32>>| known.as_ref().map(|known| known.value);
         let hosts = value(&self.host_count).unwrap_or(1);
@@ -225,12 +226,12 @@ impl Partial {
         (u64::from(on_host) * u64::from(hosts) == u64::from(world)).then(|| host * on_host + local)
     }
 
-    /// Local rank, local world size, host index and host count, when the world is known.
+    /// Fills in local rank, local world size, host index and host count, if the world is known.
     fn fill_hosts(&mut self) -> Result<(), Faults> {
         let (Some(rank), Some(world)) = (&self.global_rank, &self.world_size) else { return Ok(()) };
         let (rank, world) = (rank.value, world.value);
         if self.local_rank.is_none() && self.local_world_size.is_none() && self.host_count.is_none() {
-            // Nobody says who shares a host.
+            // No source describes how processes share hosts.
             self.local_rank = Some(Known::assumed(0));
             self.local_world_size = Some(Known::assumed(1));
             self.host_count = Some(Known::assumed(world));
@@ -277,7 +278,7 @@ impl Partial {
                 // Ranks fill one host after the other.
                 Some(rank / on_host)
             } else if rank / hosts == local {
-                // Ranks are dealt out to the hosts in turns.
+                // Ranks are assigned to the hosts in turn.
                 Some(rank % hosts)
             } else {
                 None
@@ -298,7 +299,7 @@ impl Partial {
     }
 }
 
-/// How an error names where a value came from.
+/// How an error names the origin of a value.
 pub(super) fn field(origin: &Origin) -> String {
     match &origin.name {
         Some(name) => name.clone(),

@@ -1,4 +1,4 @@
-//! What a plugin needs of each process, as data.
+//! The needs of a plugin for each process, as data.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::chips::{ChipProbe, HostIndex};
 use super::topology::{DeviceShare, ProcessTopology};
 use crate::OptionType;
 
-/// When a rule holds. A rule with several holds when all of them do, one with none always does.
+/// A condition of a rule. A rule applies if all of its conditions hold. A rule without conditions always applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -28,7 +28,7 @@ pub enum When {
 }
 
 impl When {
-    /// Whether it holds.
+    /// Whether the condition holds.
     pub fn holds(self, topology: &ProcessTopology) -> bool {
         match self {
             Self::SingleProcess => topology.world_size() == 1,
@@ -40,7 +40,7 @@ impl When {
         }
     }
 
-    /// Whether the two never hold together.
+    /// Whether the two conditions never hold together.
     pub(super) fn excludes(self, other: Self) -> bool {
         let pair = |a, b| (self == a && other == b) || (self == b && other == a);
         pair(Self::SingleProcess, Self::MultiProcess)
@@ -50,7 +50,7 @@ impl When {
     }
 }
 
-/// What to do with a variable that is already set.
+/// Whether to keep or replace the value of a variable that is already set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SetMode {
@@ -61,11 +61,11 @@ pub enum SetMode {
     Override,
 }
 
-/// Until when a variable must be set.
+/// The time by which a variable must be set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Before {
-    /// Before the plugin's library is loaded, because it reads the variable as it is loaded.
+    /// Before the plugin's library is loaded, because the library reads the variable while it is loaded.
     #[default]
     Load,
     /// Before a client is created.
@@ -87,27 +87,27 @@ impl fmt::Display for Before {
 pub struct EnvRule {
     /// The variable.
     pub variable: String,
-    /// Its value; a template over the topology, see the module's documentation.
+    /// Its value: a template over the topology. See the module's documentation.
     pub value: String,
-    /// When the rule holds.
+    /// Conditions of the rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<When>,
-    /// Variables any of which, set to something, makes the rule not hold.
+    /// If any of these variables is set and not empty, the rule does not apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unless_set: Vec<String>,
-    /// What to do where the variable is set already.
+    /// Whether to keep or replace a value that is already set.
     #[serde(default)]
     pub set: SetMode,
-    /// Until when it must be set.
+    /// The time by which it must be set.
     #[serde(default)]
     pub before: Before,
-    /// Why, for people.
+    /// The reason, for people.
     #[serde(default)]
     pub reason: String,
 }
 
 impl EnvRule {
-    /// Sets a variable where it is not set, before the library is loaded.
+    /// Sets a variable unless it is already set, before the library is loaded.
     pub fn default_value(variable: impl Into<String>, value: impl Into<String>) -> Self {
         Self {
             variable: variable.into(),
@@ -120,33 +120,33 @@ impl EnvRule {
         }
     }
 
-    /// Sets a variable whether it is set or not, before the library is loaded.
+    /// Sets a variable even if it is already set, before the library is loaded.
     pub fn override_value(variable: impl Into<String>, value: impl Into<String>) -> Self {
         Self { set: SetMode::Override, ..Self::default_value(variable, value) }
     }
 
-    /// Adds conditions, which must all hold.
+    /// Adds conditions, all of which must hold.
     #[must_use]
     pub fn when(mut self, when: impl IntoIterator<Item = When>) -> Self {
         self.when.extend(when);
         self
     }
 
-    /// Drops the rule where that variable is set to something.
+    /// Disables the rule if the given variable is set and not empty.
     #[must_use]
     pub fn unless_set(mut self, variable: impl Into<String>) -> Self {
         self.unless_set.push(variable.into());
         self
     }
 
-    /// Lets the variable be set as late as before the client.
+    /// Allows setting the variable as late as just before the client is created.
     #[must_use]
     pub fn before_client(mut self) -> Self {
         self.before = Before::Client;
         self
     }
 
-    /// Says why.
+    /// Sets the reason.
     #[must_use]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = reason.into();
@@ -163,21 +163,21 @@ pub struct OptionRule {
     /// Type of its value.
     #[serde(rename = "type")]
     pub ty: OptionType,
-    /// Its value; a template over the topology.
+    /// Its value: a template over the topology.
     pub value: String,
-    /// When the rule holds.
+    /// Conditions of the rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<When>,
-    /// Variables any of which, set to something, makes the rule not hold.
+    /// If any of these variables is set and not empty, the rule does not apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unless_set: Vec<String>,
-    /// Why, for people.
+    /// The reason, for people.
     #[serde(default)]
     pub reason: String,
 }
 
 impl OptionRule {
-    /// Passes an option.
+    /// Creates a rule that passes an option.
     pub fn new(name: impl Into<String>, ty: OptionType, value: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -189,21 +189,21 @@ impl OptionRule {
         }
     }
 
-    /// Adds conditions, which must all hold.
+    /// Adds conditions, all of which must hold.
     #[must_use]
     pub fn when(mut self, when: impl IntoIterator<Item = When>) -> Self {
         self.when.extend(when);
         self
     }
 
-    /// Drops the rule where that variable is set to something.
+    /// Disables the rule if the given variable is set and not empty.
     #[must_use]
     pub fn unless_set(mut self, variable: impl Into<String>) -> Self {
         self.unless_set.push(variable.into());
         self
     }
 
-    /// Says why.
+    /// Sets the reason.
     #[must_use]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = reason.into();
@@ -218,9 +218,9 @@ pub enum CoordinatorNeed {
     /// Never.
     #[default]
     Never,
-    /// Also in a process alone.
+    /// Always, even if there is only one process.
     Always,
-    /// When there are several processes.
+    /// If there are several processes.
     MultiProcess,
 }
 
@@ -231,15 +231,15 @@ pub enum CoordinatorNeed {
 pub struct Coordinator {
     /// Whether clients need one.
     pub need: CoordinatorNeed,
-    /// Its port where no source says one.
+    /// Its port, if no source provides one.
     pub default_port: u16,
 }
 
 impl Coordinator {
-    /// PyTorch/XLA's port.
+    /// The default port of PyTorch/XLA.
     pub const DEFAULT_PORT: u16 = 8547;
 
-    /// A need, with the usual port.
+    /// Creates a coordinator with the default port.
     pub fn new(need: CoordinatorNeed) -> Self {
         Self { need, default_port: Self::DEFAULT_PORT }
     }
@@ -251,10 +251,10 @@ impl Default for Coordinator {
     }
 }
 
-/// What a plugin needs of each process: variables, create options, a coordinator, and how its devices are counted.
+/// The needs of a plugin for each process: variables, create options, a coordinator, and how to count its devices.
 ///
-/// It is data, read from and written to JSON, so that a program that cannot call Rust code carries it out just the
-/// same. [`ProcessPlan::validate`] finds what is wrong with it; [`ProcessPlan::resolve`] fills it in for one process.
+/// It is data with a JSON form, so that programs that cannot call Rust code can apply it too. [`ProcessPlan::validate`]
+/// reports its faults. [`ProcessPlan::resolve`] computes its values for one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -265,13 +265,13 @@ pub struct ProcessPlan {
     pub options: Vec<OptionRule>,
     /// Whether clients need a coordinator.
     pub coordinator: Coordinator,
-    /// How to count the devices of this host without the plugin: the first probe that finds any counts.
+    /// How to count the devices of this host without the plugin. The first probe that finds any determines the number.
     pub chips: Vec<ChipProbe>,
-    /// Where the index of the host comes from.
+    /// The source of the index of the host.
     pub host_index: HostIndex,
 }
 
-/// No variables, no options, no coordinator, one device.
+/// A plan without variables, options or coordinator, for one device.
 impl Default for ProcessPlan {
     fn default() -> Self {
         Self {
@@ -285,7 +285,7 @@ impl Default for ProcessPlan {
 }
 
 impl ProcessPlan {
-    /// A plan that asks for nothing.
+    /// Creates a plan without requirements.
     pub fn new() -> Self {
         Self::default()
     }
@@ -304,14 +304,14 @@ impl ProcessPlan {
         self
     }
 
-    /// Says whether clients need a coordinator.
+    /// Sets whether clients need a coordinator.
     #[must_use]
     pub fn with_coordinator(mut self, need: CoordinatorNeed) -> Self {
         self.coordinator.need = need;
         self
     }
 
-    /// Sets the coordinator's port for where no source says one.
+    /// Sets the coordinator's port that is used if no source provides one.
     #[must_use]
     pub fn with_default_port(mut self, port: u16) -> Self {
         self.coordinator.default_port = port;
@@ -325,7 +325,7 @@ impl ProcessPlan {
         self
     }
 
-    /// Says where the index of the host comes from.
+    /// Sets the source of the index of the host.
     #[must_use]
     pub fn with_host_index(mut self, from: HostIndex) -> Self {
         self.host_index = from;

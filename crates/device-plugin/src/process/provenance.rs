@@ -1,11 +1,11 @@
-//! Where each value of a topology came from.
+//! The origin of each value of a topology.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Who describes processes to their programs.
+/// A launcher or framework that describes processes to their programs, or another origin of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -14,7 +14,7 @@ pub enum Source {
     Explicit,
     /// JAX's own variables: `JAX_COORDINATOR_ADDRESS` and others.
     Jax,
-    /// `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which PyTorch/XLA gives the processes it spawns.
+    /// `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which PyTorch/XLA sets for the processes it spawns.
     PjrtLocal,
     /// torchrun: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE`.
     Torchrun,
@@ -22,7 +22,7 @@ pub enum Source {
     OpenMpi,
     /// A job step of Slurm.
     Slurm,
-    /// Variables of a TPU worker: `TPU_WORKER_HOSTNAMES` and others; Kubernetes Engine sets them.
+    /// Variables of a TPU worker: `TPU_WORKER_HOSTNAMES` and others. Kubernetes Engine sets them.
     TpuVariables,
     /// Metadata of a Google TPU VM.
     TpuMetadata,
@@ -32,7 +32,7 @@ pub enum Source {
     Neuron,
     /// Computed from other values.
     Derived,
-    /// Nobody said it; the usual value.
+    /// A default, because no source provides the value.
     Assumed,
 }
 
@@ -104,30 +104,30 @@ impl fmt::Display for Item {
     }
 }
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// Who said it.
+    /// The source that provides it.
     pub source: Source,
-    /// In which variable, file or metadata attribute.
+    /// The variable, file or metadata attribute that contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 impl Origin {
-    /// Said by `source`, in nothing that has a name.
+    /// A value that `source` provides, without a name.
     pub fn of(source: Source) -> Self {
         Self { source, name: None }
     }
 
-    /// Said by `source` in the variable, file or attribute `name`.
+    /// A value that `source` provides in the variable, file or attribute `name`.
     pub fn named(source: Source, name: impl Into<String>) -> Self {
         Self { source, name: Some(name.into()) }
     }
 }
 
-/// `torchrun RANK`.
+/// Formats as `torchrun RANK`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
@@ -137,13 +137,13 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Where each value of a topology came from.
+/// The origin of each value of a topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Provenance(BTreeMap<Item, Origin>);
 
 impl Provenance {
-    /// The origin of one value; none for values a program gave without one.
+    /// The origin of one value. Returns `None` for values that a program gave without an origin.
     pub fn of(&self, item: Item) -> Option<&Origin> {
         self.0.get(&item)
     }

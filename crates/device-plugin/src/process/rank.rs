@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Faults};
 
-/// One of several: an index and a count, with the index below the count.
+/// One of several items: an index and a count, with the index below the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Raw")]
 pub struct Position {
@@ -30,14 +30,14 @@ impl TryFrom<Raw> for Position {
 }
 
 impl Position {
-    /// The only one there is.
+    /// The only item of one.
     pub const SOLE: Self = Self { index: 0, count: 1 };
 
-    /// Number `index` of `count`, counted from 0.
+    /// Creates the position with this index, counted from 0, among `count` items.
     ///
     /// # Errors
     ///
-    /// When `index` is not below `count`; a count of 0 has no such index.
+    /// If `index` is not below `count`. No index is valid for a count of 0.
     pub fn new(index: u32, count: u32) -> Result<Self, Faults> {
         if index < count {
             return Ok(Self { index, count });
@@ -51,18 +51,18 @@ impl Position {
         self.index
     }
 
-    /// How many there are; at least 1.
+    /// The number of items, at least 1.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// Whether there are others.
+    /// Whether there are other items.
     pub fn has_others(self) -> bool {
         self.count > 1
     }
 }
 
-/// `index/count`, as in `3/8`.
+/// Formats as `index/count`, as in `3/8`.
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.index, self.count)

@@ -1,4 +1,4 @@
-//! Fills in a plan for one process.
+//! Computes the values of a plan for one process.
 
 use pjrt_types::NamedValue;
 
@@ -12,12 +12,12 @@ use super::validate::Found;
 use crate::Faults;
 
 impl ProcessPlan {
-    /// Fills in the plan for one process, against the variables it has now.
+    /// Computes the values of the plan for one process, given its current variables.
     ///
     /// # Errors
     ///
-    /// All faults of the plan itself; else all values that the topology and the environment do not give, naming what
-    /// to set.
+    /// All faults of the plan itself. If it has none, all values that the topology and the environment do not provide,
+    /// each with the variable or option to set.
     pub fn resolve(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Faults> {
         self.validate()?;
         let scope = Scope { topology, environment, default_port: self.coordinator.default_port };
@@ -36,7 +36,7 @@ impl ProcessPlan {
                 Ok(value) => {
                     plan.add_variable(&rule.variable, value, (rule.set, rule.before), &rule.reason, environment);
                 }
-                // A variable that stays as it is needs no value.
+                // A variable that keeps its value needs no new value.
                 Err(_) if kept => {}
                 Err(problem) => faults.add(format!("environment[{i}] {}", rule.variable), problem),
             }
@@ -77,7 +77,7 @@ impl ProcessPlan {
     }
 }
 
-/// The coordinator's address; on the only host it needs no telling.
+/// The coordinator's address. It defaults to this host if there is only one.
 fn coordinator(topology: &ProcessTopology, default_port: u16) -> Option<Address> {
     let known = topology.coordinator().cloned();
     let local = || (topology.host_count() == 1).then(|| Address::new("localhost", None).ok()).flatten();
@@ -106,7 +106,7 @@ mod tests {
             .with_variable(EnvRule::override_value("SAME", "{local_rank}"))
             .with_variable(EnvRule::default_value("ALONE", "1").when([When::SingleProcess]))
             .with_variable(EnvRule::default_value("NOT_BESIDE", "1").unless_set("KEPT"))
-            // Its value is not known, and not needed.
+            // Its value is unknown, but not needed.
             .with_variable(EnvRule::default_value("HERE", "{env:NOWHERE}"));
         let environment =
             Environment::from([("KEPT", "7"), ("REPLACED", "7"), ("SAME", "1"), ("HERE", ""), ("EMPTY", "")]);

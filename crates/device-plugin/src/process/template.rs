@@ -1,4 +1,4 @@
-//! Values written over a topology, such as `{host_in_slice*local_world_size+local_rank}`.
+//! Templates of values over a topology, such as `{host_in_slice*local_world_size+local_rank}`.
 //!
 //! ```text
 //! template    = { text | "{{" | "}}" | "{" choice { "|" choice } "}" }
@@ -16,8 +16,8 @@
 //! factor      = digits | integer name
 //! ```
 //!
-//! Of several choices the first that is known counts. There is nothing to subtract or divide by, so a sum has a value
-//! for every topology; one past 64 bits is an error. Spaces around choices, `+` and `*` do not count.
+//! Of several choices, the first that is known is used. There is no subtraction or division, so a sum has a value for
+//! every topology. A sum larger than 64 bits is an error. Spaces around choices, `+` and `*` are ignored.
 
 use super::environment::Environment;
 use super::topology::ProcessTopology;
@@ -61,7 +61,7 @@ enum Choice {
     MeshProduct(String, String),
 }
 
-/// Products to add up.
+/// The products of a sum.
 type Sum = Vec<Vec<Factor>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,18 +70,18 @@ enum Factor {
     Name(&'static str),
 }
 
-/// What templates are filled in from.
+/// The values that templates refer to.
 pub(super) struct Scope<'a> {
     pub(super) topology: &'a ProcessTopology,
     pub(super) environment: &'a Environment,
     pub(super) default_port: u16,
 }
 
-/// Why a choice has no value.
+/// The reason why a choice has no value.
 enum Gap {
-    /// It is not known; the next choice counts.
+    /// The value is not known, so the next choice is used.
     Unknown(String),
-    /// It is known and makes no sense.
+    /// The value is known but not valid.
     Broken(String),
 }
 
@@ -129,7 +129,7 @@ impl Template {
     }
 }
 
-/// The text before the brace that closes a slot, and the text after it; braces within quotes are text.
+/// Splits at the brace that closes a slot. Braces within quotes are text.
 fn split_slot(text: &str) -> Option<(&str, &str)> {
     let mut quoted = false;
     for (at, c) in text.char_indices() {
@@ -195,7 +195,7 @@ fn variable(name: &str) -> Result<String, String> {
     if is_variable(name) { Ok(name.to_owned()) } else { Err(format!("{name:?} is no name of a variable")) }
 }
 
-/// Whether shells can set a variable of that name.
+/// Whether shells can set a variable of this name.
 pub(super) fn is_variable(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
@@ -275,7 +275,7 @@ impl Scope<'_> {
             "host_in_slice" => topology.host_in_slice(),
             "hosts_per_slice" => topology.hosts_per_slice(),
             "slice_index" => topology.slice().index(),
-            // The last of `INTEGERS`, which parsing checked.
+            // The last of `INTEGERS`. Parsing checked that the name is one of them.
             _ => topology.slice().count(),
         }
     }

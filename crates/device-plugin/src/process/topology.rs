@@ -10,20 +10,20 @@ use super::provenance::{Item, Origin, Provenance, Source};
 use super::rank::Position;
 use crate::{Fault, Faults};
 
-/// Which devices of its host a process takes.
+/// The devices of its host that a process takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceShare {
-    /// One device, that of its local rank.
+    /// The one device whose index is the local rank.
     One,
-    /// All of them.
+    /// All devices.
     All,
 }
 
 /// The place of a process among those that run one program together.
 ///
-/// It always holds together: ranks are below their counts, a host has at least one process, and on a single host the
-/// local rank is the global one.
+/// The values are always consistent: ranks are below their counts, a host has at least one process, and on a single
+/// host the local rank is the global one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Raw")]
 pub struct ProcessTopology {
@@ -76,7 +76,7 @@ impl TryFrom<Raw> for ProcessTopology {
 }
 
 impl ProcessTopology {
-    /// A process alone, which takes all devices of its host.
+    /// A single process, which takes all devices of its host.
     pub fn single() -> Self {
         let mut provenance = Provenance::default();
         for item in [
@@ -104,12 +104,12 @@ impl ProcessTopology {
         }
     }
 
-    /// A process by its rank among all, among those on its host, and the place of its host. A process that shares its
-    /// host takes one device, another takes all.
+    /// Creates a topology from the rank among all processes, the rank among those on this host, and the place of the
+    /// host. A process that shares its host takes one device. Any other process takes all devices.
     ///
     /// # Errors
     ///
-    /// When the three cannot all be true, naming those that contradict each other.
+    /// If the three values contradict each other. The fault names them.
     pub fn new(global: Position, local: Position, host: Position) -> Result<Self, Faults> {
         let (world, on_host, hosts) = (global.count(), local.count(), host.count());
         let mut problem = None;
@@ -131,19 +131,19 @@ impl ProcessTopology {
         Ok(Self { global, local, host, device_share, provenance: Provenance::default(), ..Self::single() })
     }
 
-    /// Adds where the coordinator listens: the process through which all find each other.
+    /// Sets the address of the coordinator, the process through which all processes find each other.
     #[must_use]
     pub fn with_coordinator(mut self, coordinator: Address) -> Self {
         self.coordinator = Some(coordinator);
         self
     }
 
-    /// Places the host in one of several slices, groups of equally many hosts whose devices have a network of their
-    /// own.
+    /// Places the host in one of several slices. Slices are groups of equally many hosts whose devices have a network
+    /// of their own.
     ///
     /// # Errors
     ///
-    /// When the hosts do not divide into that many slices, or this host is not one of the slice's.
+    /// If the hosts do not divide into that many slices, or if the index of this host does not fit the slice.
     pub fn with_slice(mut self, slice: Position) -> Result<Self, Faults> {
         let (hosts, slices) = (self.host.count(), slice.count());
         if !hosts.is_multiple_of(slices) {
@@ -162,7 +162,7 @@ impl ProcessTopology {
     ///
     /// # Errors
     ///
-    /// When there are not as many as the slice has hosts; none at all is fine.
+    /// If their number differs from the number of hosts in the slice. An empty list is valid.
     pub fn with_hosts(mut self, hosts: Vec<String>) -> Result<Self, Faults> {
         let expected = self.hosts_per_slice();
         if !hosts.is_empty() && u32::try_from(hosts.len()) != Ok(expected) {
@@ -173,15 +173,15 @@ impl ProcessTopology {
         Ok(self)
     }
 
-    /// Says which devices of its host the process takes.
+    /// Sets which devices of its host the process takes.
     #[must_use]
     pub fn with_device_share(mut self, share: DeviceShare) -> Self {
         self.device_share = share;
         self
     }
 
-    /// Adds something a source knows beyond these values, under the name of the environment variable that would say
-    /// it. Templates read it as they read the environment.
+    /// Adds a further value of a source, under the name of the environment variable that would contain it. Templates
+    /// read it like a variable of the environment.
     #[must_use]
     pub fn with_attribute(mut self, variable: impl Into<String>, value: impl Into<String>) -> Self {
         self.attributes.insert(variable.into(), value.into());
@@ -215,7 +215,7 @@ impl ProcessTopology {
         self.host.count()
     }
 
-    /// Rank among all processes; JAX's process index.
+    /// Rank among all processes. JAX calls it the process index.
     #[doc(alias = "RANK")]
     pub fn global_rank(&self) -> u32 {
         self.global.index()
@@ -227,7 +227,7 @@ impl ProcessTopology {
         self.global.count()
     }
 
-    /// The slice this host is in; `0/1` where there is one.
+    /// The slice of this host, or `0/1` if there is only one.
     pub fn slice(&self) -> Position {
         self.slice
     }
@@ -242,27 +242,27 @@ impl ProcessTopology {
         self.host.index() % self.hosts_per_slice()
     }
 
-    /// Where the coordinator listens, where it is known.
+    /// The address of the coordinator, if it is known.
     pub fn coordinator(&self) -> Option<&Address> {
         self.coordinator.as_ref()
     }
 
-    /// Names of the hosts of this process's slice, in order; empty where they are not known.
+    /// Names of the hosts of this process's slice, in order. Empty if they are not known.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// Which devices of its host the process takes.
+    /// The devices of its host that the process takes.
     pub fn device_share(&self) -> DeviceShare {
         self.device_share
     }
 
-    /// What else the sources know, by the name of the variable that would say it.
+    /// Further values of the sources, by the name of the environment variable that would contain them.
     pub fn attributes(&self) -> &BTreeMap<String, String> {
         &self.attributes
     }
 
-    /// Where each value came from; empty for a topology that a program made itself.
+    /// The origin of each value. Empty for a topology that a program created itself.
     pub fn provenance(&self) -> &Provenance {
         &self.provenance
     }
@@ -277,7 +277,7 @@ fn fault(message: String) -> Faults {
     Fault::new("process topology", message).into()
 }
 
-/// A table of the values and their origins.
+/// Formats a table of the values and their origins.
 impl fmt::Display for ProcessTopology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let coordinator = self.coordinator.as_ref().map_or("none".to_owned(), Address::to_string);
@@ -324,7 +324,7 @@ mod tests {
             let error = ProcessTopology::new(global, local, host).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
         }
-        // Uneven hosts, and ranks dealt out in turns.
+        // Hosts with different numbers of processes, and ranks assigned in turn.
         assert!(ProcessTopology::new(at(2, 3), at(0, 1), at(1, 2)).is_ok());
         assert!(ProcessTopology::new(at(2, 4), at(1, 2), at(0, 2)).is_ok());
     }

@@ -1,11 +1,11 @@
-//! What is wrong with a plan, all of it at once.
+//! Checks a plan and reports all of its faults at once.
 
 use super::chips::{ChipProbe, HostIndex, split_glob};
 use super::plan::{ProcessPlan, When};
 use super::template::{Template, is_variable};
 use crate::{Fault, Faults};
 
-/// Gathers faults.
+/// Collects faults.
 #[derive(Default)]
 pub(super) struct Found(Vec<Fault>);
 
@@ -24,7 +24,7 @@ impl ProcessPlan {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong.
+    /// All faults of the plan.
     pub fn validate(&self) -> Result<(), Faults> {
         let mut faults = Found::default();
         for (i, rule) in self.environment.iter().enumerate() {
@@ -110,7 +110,7 @@ fn common(faults: &mut Found, at: &str, value: &str, when: &[When], unless_set: 
     }
 }
 
-/// Whether all these conditions may hold at once.
+/// Whether all these conditions can hold at once.
 fn together(a: &[When], b: &[When]) -> bool {
     !a.iter().any(|a| b.iter().any(|b| a.excludes(*b)))
 }

@@ -1,10 +1,10 @@
-//! JAX's own variables. They come before every launcher, as in JAX; none of them tells the rank.
+//! JAX's own variables. They precede every launcher, as in JAX. None of them contains the rank.
 
 use super::{Input, Reading};
 use crate::Faults;
 use crate::process::partial_topology::Partial;
 
-/// The port that replaces the one a launcher chose.
+/// The port that replaces the one from a launcher.
 pub(in crate::process) const PORT: &str = "JAX_COORDINATOR_PORT";
 
 const ADDRESS: &str = "JAX_COORDINATOR_ADDRESS";

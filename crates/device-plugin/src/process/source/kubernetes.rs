@@ -1,4 +1,5 @@
-//! An indexed Job of Kubernetes: one process in each pod. What only the API server knows must be given.
+//! An indexed Job of Kubernetes, with one process in each pod. Values that only the API server knows must be set
+//! explicitly.
 
 use super::{Input, Reading};
 use crate::process::address::Address;
@@ -12,7 +13,7 @@ const SIZE: &str = "WORLD_SIZE";
 const NAME: &str = "HOSTNAME";
 const HOSTS_FILE: &str = "/etc/hosts";
 
-/// JAX's port in Kubernetes.
+/// The port that JAX uses in Kubernetes.
 const PORT: u16 = 55527;
 
 pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
@@ -46,8 +47,9 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     Reading::present(Partial { global_rank, world_size: size, coordinator, ..Partial::default() })
 }
 
-/// The pod of index 0: this pod's full name with 0 for its own index. The kubelet writes the full name of a pod with a
-/// subdomain into the pod's file of hosts, as in `10.1.2.3  train-3.workers.default.svc.cluster.local  train-3`.
+/// The address of the pod of index 0: this pod's full name with 0 for its own index. The kubelet writes the full name
+/// of a pod with a subdomain into the pod's hosts file, as in `10.1.2.3  train-3.workers.default.svc.cluster.local
+/// train-3`.
 fn first_pod(input: &Input<'_>) -> Option<Known<Address>> {
     let (name, index) = (input.text(NAME)?, input.text(INDEX)?);
     let job = name.strip_suffix(index.trim())?.strip_suffix('-')?;

@@ -1,4 +1,4 @@
-//! Who describes processes to their programs: one file each.
+//! The sources that describe processes to their programs, one file each.
 
 pub(super) mod jax;
 pub(super) mod kubernetes;
@@ -16,13 +16,13 @@ use super::partial_topology::{Known, Partial};
 use super::provenance::{Origin, Source};
 use crate::{Fault, Faults};
 
-/// What a source found.
+/// The result of reading a source.
 pub(super) enum Reading {
-    /// Nothing of it is here.
+    /// The source is not present.
     Absent,
-    /// Something of it is here, but it does not describe this process; why.
+    /// The source is partly present, but does not describe this process. The text is the reason.
     Incomplete(String),
-    /// It describes this process.
+    /// The source describes this process.
     Present(Box<Partial>),
 }
 
@@ -32,7 +32,7 @@ impl Reading {
     }
 }
 
-/// What the sources read, for one of them.
+/// The inputs of a source.
 pub(super) struct Input<'a> {
     pub(super) environment: &'a Environment,
     pub(super) host: &'a dyn Host,
@@ -40,7 +40,7 @@ pub(super) struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// A variable that is set and not empty.
+    /// A variable's value, if it is set and not empty.
     fn text(&self, name: &str) -> Option<&str> {
         self.environment.value(name)
     }
@@ -53,12 +53,12 @@ impl Input<'_> {
         Known::new(value, Origin::named(self.source, name))
     }
 
-    /// A whole number, where the variable is set.
+    /// A whole number, if the variable is set.
     fn number(&self, name: &str) -> Result<Option<Known<u32>>, Faults> {
         self.text(name).map(|text| number(name, text).map(|value| self.known(name, value))).transpose()
     }
 
-    /// A whole number that must be there; `remedy` says how it comes there.
+    /// A whole number that is required. `remedy` explains how to set it.
     fn required(&self, name: &str, remedy: &str) -> Result<Option<Known<u32>>, Faults> {
         match self.number(name)? {
             Some(number) => Ok(Some(number)),
@@ -66,14 +66,14 @@ impl Input<'_> {
         }
     }
 
-    /// An address, where the variable is set.
+    /// An address, if the variable is set.
     fn address(&self, name: &str) -> Result<Option<Known<Address>>, Faults> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let address = text.parse::<Address>().map_err(|faults| about(name, text, &faults))?;
         Ok(Some(self.known(name, address)))
     }
 
-    /// A port, where the variable is set.
+    /// A port, if the variable is set.
     pub(super) fn port(&self, name: &str) -> Result<Option<u16>, Faults> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let port = text.trim().parse().ok().filter(|port| *port > 0);
@@ -87,13 +87,14 @@ fn number(name: &str, text: &str) -> Result<u32, Faults> {
     })
 }
 
-/// Faults of a value that came from a variable.
+/// Faults of a variable's value.
 fn about(name: &str, text: &str, faults: &Faults) -> Faults {
     let message = faults.all().iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; ");
     Fault::new(name, format!("{text:?}: {message}")).into()
 }
 
-/// A port for a job without one of its own, from the 4096 highest: as JAX chooses it, so that jobs on one host differ.
+/// A port for a job that specifies none, one of the 4096 highest. As in JAX, it depends on the job, so that jobs on one
+/// host differ.
 fn port_of_job(job: u64) -> u16 {
     const FIRST: u16 = 61440;
     FIRST + u16::try_from(job % 4096).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! AWS Neuron's own variables, set by hand: one process for each index.
+//! AWS Neuron's own variables, which users set by hand: one process for each index.
 
 use super::{Input, Reading};
 use crate::Faults;
@@ -20,7 +20,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         Some(count) => Some(input.known(DEVICES, count)),
         None => input.required(SIZE, &format!("set it, or {DEVICES}, beside {INDEX}"))?,
     };
-    // There the Neuron runtimes meet; the coordinator listens on a port of its own.
+    // The Neuron runtimes use the port of this address. The coordinator listens on its own port.
     let coordinator = match input.address(ROOT)? {
         Some(root) => Some(Known::new(Address::new(root.value.host(), None)?, root.origin)),
         None => None,

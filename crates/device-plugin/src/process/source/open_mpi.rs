@@ -5,8 +5,8 @@ use crate::process::address::Address;
 use crate::process::partial_topology::{Known, Partial};
 use crate::{Fault, Faults};
 
-/// Where `mpirun` itself listens: `1531576320.0;tcp://10.96.0.1,10.148.0.1:34911`. Open MPI 5 no longer says it, so
-/// the coordinator of several hosts must be given then.
+/// The address of `mpirun` itself: `1531576320.0;tcp://10.96.0.1,10.148.0.1:34911`. Open MPI 5 no longer sets it, so
+/// that the coordinator must be given explicitly if there are several hosts.
 const URI: &str = "OMPI_MCA_orte_hnp_uri";
 const RANK: &str = "OMPI_COMM_WORLD_RANK";
 const SIZE: &str = "OMPI_COMM_WORLD_SIZE";
@@ -30,7 +30,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     })
 }
 
-/// The host of `mpirun`, where Open MPI puts rank 0 unless told otherwise, and a port made of the job's number.
+/// The host of `mpirun`, where Open MPI runs rank 0 by default, and a port derived from the job's number.
 fn coordinator(input: &Input<'_>) -> Result<Option<Known<Address>>, Faults> {
     let Some(uri) = input.text(URI) else { return Ok(None) };
     let host = ["tcp://", "tcp6://"].iter().find_map(|scheme| {

@@ -1,10 +1,10 @@
-//! torchrun, and what sets the same variables, such as the training operator of Kubeflow.
+//! torchrun and programs that set the same variables, such as the training operator of Kubeflow.
 
 use super::{Input, Reading};
 use crate::Faults;
 use crate::process::partial_topology::Partial;
 
-/// The coordinator's port. `MASTER_PORT` is not it: there PyTorch's own store listens.
+/// The coordinator's port. It is not `MASTER_PORT`, on which PyTorch's own store listens.
 const PORT: &str = "XLA_COORDINATOR_PORT";
 
 pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
@@ -29,7 +29,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         let remedy = "start the program with torchrun, or set both RANK and WORLD_SIZE";
         if input.has("RANK") || input.has("WORLD_SIZE") { input.required(name, remedy) } else { Ok(None) }
     };
-    // With a world size but no group, the hosts follow from the ranks.
+    // With a world size but no group, the hosts are derived from the ranks.
     Reading::present(Partial {
         global_rank: world("RANK")?,
         world_size: world("WORLD_SIZE")?,

@@ -1,4 +1,4 @@
-//! Metadata of a Google TPU VM, asked through [`Host::metadata`](crate::process::Host::metadata).
+//! Metadata of a Google TPU VM, read through [`Host::metadata`](crate::process::Host::metadata).
 
 use super::{Input, Reading, number, tpu_variables};
 use crate::process::partial_topology::Known;
@@ -9,7 +9,7 @@ const WORKER: &str = "agent-worker-number";
 const ENDPOINTS: &str = "worker-network-endpoints";
 const TPU_ENV: &str = "tpu-env";
 
-/// What keeps from asking the metadata server.
+/// If this variable is set, the metadata server is not queried.
 const SKIP: &str = "TPU_SKIP_MDS_QUERY";
 
 pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
@@ -21,7 +21,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     let endpoints = input.host.metadata(ENDPOINTS).ok_or_else(|| {
         Fault::new(ENDPOINTS, format!("the metadata has {WORKER} and not this; set TPU_WORKER_HOSTNAMES"))
     })?;
-    // Each is name:id:address.
+    // Each endpoint has the form `name:id:address`.
     let addresses: Option<Vec<String>> =
         endpoints.trim().split(',').map(|endpoint| endpoint.split(':').nth(2).map(str::to_owned)).collect();
     let addresses = addresses.ok_or_else(|| {
@@ -29,7 +29,8 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     })?;
     let listed = Known::new((), Origin::named(input.source, ENDPOINTS));
     let mut partial = tpu_variables::slice(input, addresses, listed, Some(worker))?;
-    // The shape of the slice, under the names the variables have. Either name may be there, the first is the newer.
+    // The shape of the slice, under the names of the variables. The metadata uses one of two names, of which the first
+    // is newer.
     let tpu_env = input.host.metadata(TPU_ENV).unwrap_or_default();
     for (variable, names) in [
         ("TPU_ACCELERATOR_TYPE", ["ACCELERATOR_TYPE", "TPU_ACCELERATOR_TYPE"]),
@@ -40,7 +41,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
             partial.attributes.insert(variable.to_owned(), value);
         }
     }
-    // The mesh of processes of v7 has a fourth axis, of 2, which the metadata does not say.
+    // The mesh of processes of v7 has a fourth axis, of size 2, which the metadata omits.
     let seventh = partial
         .attributes
         .get("TPU_ACCELERATOR_TYPE")
@@ -55,7 +56,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     Reading::present(partial)
 }
 
-/// A field of the lines `NAME: 'value'`.
+/// The value of a field in lines of the form `NAME: 'value'`.
 fn field_of(lines: &str, name: &str) -> Option<String> {
     let value = lines.lines().find_map(|line| line.split_once(':').filter(|(field, _)| field.trim() == name))?.1;
     let value = value.trim().trim_matches('\'');

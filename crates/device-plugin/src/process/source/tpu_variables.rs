@@ -1,4 +1,5 @@
-//! Variables of a TPU worker, as Kubernetes Engine sets them: one process on each host unless local ranks say more.
+//! Variables of a TPU worker, as Kubernetes Engine sets them: one process on each host, unless local ranks are also
+//! set.
 
 use super::{Input, Reading, about};
 use crate::process::address::Address;
@@ -13,7 +14,7 @@ const MEGASCALE: &str = "MEGASCALE_COORDINATOR_ADDRESS";
 const SLICE: &str = "MEGASCALE_SLICE_ID";
 const SLICES: &str = "MEGASCALE_NUM_SLICES";
 
-/// JAX's port on TPU hosts. That of Megascale's own coordinator is another.
+/// The port that JAX uses on TPU hosts. Megascale's own coordinator uses another.
 const PORT: u16 = 8482;
 
 pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
@@ -36,7 +37,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     slice(input, names, input.known(HOSTS, ()), worker).and_then(Reading::present)
 }
 
-/// The part of a source that lists the hosts of this slice: they, the slice, and the coordinator.
+/// Reads a source that lists the hosts of this slice. Returns the hosts, the slice and the coordinator.
 pub(super) fn slice(
     input: &Input<'_>,
     hosts: Vec<String>,
@@ -80,7 +81,7 @@ pub(super) fn slice(
     })
 }
 
-/// A process that was configured already, by its place among the addresses of all.
+/// A process that was already configured, identified by its place in the list of all addresses.
 fn processes(input: &Input<'_>) -> Result<Reading, Faults> {
     let addresses = input.text(PROCESSES).unwrap_or_default();
     let count = u32::try_from(addresses.split(',').count())
