@@ -1,9 +1,9 @@
-//! Where the members of one launch meet: the rendezvous behind the collectives.
+//! The rendezvous of the members of a launch, on which collectives are built.
 //!
-//! A launch runs one program on every member of a [`World`] at once, each on a thread of its own. A collective is a
-//! meeting of a group of members: the last to arrive does the common work, the others wait. Nobody waits for ever:
-//! a member that fails, is dropped before its run ended, or ended without coming releases the others with an error,
-//! and so does a world in which everybody waits for somebody else.
+//! A launch runs one program on every member of a [`World`] at once, each on its own thread. A collective is a meeting
+//! of a group of members. The last member to arrive does the common work, while the others wait. No member waits
+//! forever. If a member fails, is dropped before its run ends, or ends without taking part, the others get an error.
+//! They also get an error if all members wait in different meetings.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,8 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use super::error::RunError;
 use super::pool::Buffer;
 
-/// The members of one launch: `replicas` times `partitions`, numbered replica first (the specification's flattened
-/// ids: `replica * partitions + partition`). A world serves one launch; make a new one for the next.
+/// The members of one launch: `replicas` times `partitions`. Flattened IDs are `replica * partitions + partition`, as
+/// in the specification. A world serves one launch. Create a new one for the next launch.
 pub struct World {
     replicas: usize,
     partitions: usize,
@@ -22,15 +22,15 @@ pub struct World {
     changed: Condvar,
 }
 
-/// What every member brought to a meeting, in the order of the group.
+/// The buffers that each member contributes to a meeting, in the order of the group.
 type Brought = Vec<Vec<Buffer>>;
-/// What a meeting came to: the values everybody brought, and the common result.
+/// The outcome of a meeting: the members' contributions, and the common result.
 pub(crate) struct Met {
     pub(crate) brought: Brought,
     pub(crate) made: Vec<Buffer>,
 }
 
-/// A collective of the program, and the first member of the group that meets for it.
+/// The number of a collective in the program, and the first member of the group that meets for it.
 type Key = (u32, usize);
 type Outcome = Arc<OnceLock<Arc<Met>>>;
 
@@ -43,7 +43,7 @@ struct Meeting {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Status {
-    /// Runs, or will.
+    /// It runs, or has not started.
     Busy,
     Waiting,
     Finished,
@@ -56,7 +56,7 @@ struct State {
 }
 
 impl World {
-    /// A world whose members have not started. Numbers of zero count as one.
+    /// Creates a world whose members have not started. A number of zero counts as one.
     pub fn new(replicas: usize, partitions: usize) -> Arc<World> {
         let (replicas, partitions) = (replicas.max(1), partitions.max(1));
         let members = vec![Status::Busy; replicas.saturating_mul(partitions)];
@@ -74,13 +74,13 @@ impl World {
         self.partitions
     }
 
-    /// One member. Take each exactly once, all of them before the first starts to run, and run each on its own
-    /// thread (never on one of a pool that may be smaller than the world): the others wait for those not taken.
+    /// Returns one member. Take each member exactly once, and all of them before the first one runs. Run each on its
+    /// own thread, because members wait for each other. Never use a thread pool that may be smaller than the world.
     pub fn member(self: &Arc<World>, replica: usize, partition: usize) -> Member {
         Member { world: self.clone(), replica, partition, ended: AtomicBool::new(false) }
     }
 
-    /// All members, in the order of their flattened ids.
+    /// Returns all members, in the order of their flattened IDs.
     pub fn members(self: &Arc<World>) -> Vec<Member> {
         let ids = (0..self.replicas).flat_map(|r| (0..self.partitions).map(move |p| (r, p)));
         ids.map(|(replica, partition)| self.member(replica, partition)).collect()
@@ -90,18 +90,18 @@ impl World {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Releases everybody with an error; the first failure is the one told.
+    /// Fails the launch and wakes all waiting members. Only the first failure is reported.
     fn fail(&self, state: &mut State, message: impl FnOnce() -> String) {
         if state.failure.is_none() {
             state.failure = Some(message());
-            // What was brought is given up at once, not when the last member leaves.
+            // Free the contributions now, rather than when the last member ends.
             state.meetings.clear();
         }
         self.changed.notify_all();
     }
 
-    /// Ends the launch: members that wait for others, now or later, get an error that says `why`. Members that compute
-    /// go on until they meet somebody; [`Stop`](super::Stop) ends them.
+    /// Ends the launch. Members that wait for others, now or later, fail with the message `why`. Members that compute
+    /// continue until their next collective. To end them earlier, use [`Stop`](super::Stop).
     pub fn stop(&self, why: &str) {
         let mut state = self.lock();
         self.fail(&mut state, || why.to_owned());
@@ -117,7 +117,7 @@ impl State {
         self.failure.clone().map_or(Ok(()), |message| Err(RunError::Launch(message)))
     }
 
-    /// Who a meeting waits for though they have ended, or everybody, if nobody is left to come.
+    /// The reason why a meeting can never take place: an absent member has ended, or all members wait.
     fn hopeless(&self) -> Option<String> {
         for meeting in self.meetings.values() {
             let absent = |(at, &id): (usize, &usize)| {
@@ -139,7 +139,7 @@ impl fmt::Debug for World {
     }
 }
 
-/// One member of a launch, for one run of one program. Dropping it before its run ended fails the others.
+/// One member of a launch, for one run of one program. If it is dropped before its run ends, the other members fail.
 pub struct Member {
     world: Arc<World>,
     replica: usize,
@@ -148,28 +148,28 @@ pub struct Member {
 }
 
 impl Member {
-    /// What `replica_id` is on this member.
+    /// The result of `replica_id` on this member.
     pub fn replica_id(&self) -> usize {
         self.replica
     }
 
-    /// What `partition_id` is on this member.
+    /// The result of `partition_id` on this member.
     pub fn partition_id(&self) -> usize {
         self.partition
     }
 
-    /// The world it is of.
+    /// The world that the member belongs to.
     pub fn world(&self) -> &Arc<World> {
         &self.world
     }
 
-    /// Its flattened id.
+    /// Its flattened ID.
     pub(crate) fn id(&self) -> usize {
         self.replica * self.world.partitions + self.partition
     }
 
-    /// Ends the member's part without a run, such as when its inputs could not be made: the others get an error that
-    /// says `why`.
+    /// Ends the member's part without a run, for example if its inputs could not be computed. The other members fail
+    /// with a message that contains `why`.
     pub fn fail(&self, why: &str) {
         if !self.ended.swap(true, Ordering::Relaxed) {
             let mut state = self.world.lock();
@@ -178,7 +178,7 @@ impl Member {
         }
     }
 
-    /// The run came to its end.
+    /// Ends the member's part after its run.
     pub(crate) fn finish(&self) {
         if !self.ended.swap(true, Ordering::Relaxed) {
             let mut state = self.world.lock();
@@ -195,9 +195,9 @@ impl Member {
         }
     }
 
-    /// Meets the other members of `group` for collective `collective` of the program; the group lists flattened ids
-    /// without repetition, this member's among them, and all of it pass the same. The last to arrive calls `make`
-    /// with what everybody brought, in the order of the group.
+    /// Meets the other members of `group` for collective `collective` of the program. The group lists distinct
+    /// flattened IDs, including this member's, and all its members must pass the same group. The last to arrive calls
+    /// `make` with all contributions, in the order of the group.
     pub(crate) fn meet(
         &self,
         collective: u32,
@@ -228,7 +228,7 @@ impl Member {
             let met = Arc::new(Met { brought, made });
             let mut state = self.world.lock();
             state.failed()?;
-            // The others count as busy from now on, though they have yet to wake up.
+            // Mark the other members as busy now, even though they have yet to wake up.
             group.iter().for_each(|&member| state.members[member] = Status::Busy);
             let met = outcome.get_or_init(|| met).clone();
             self.world.changed.notify_all();

@@ -1,4 +1,4 @@
-//! Handlers for `custom_call` targets the engine does not know: the door for a program's own kernels in Rust.
+//! Handlers in Rust for `custom_call` targets that the engine does not implement.
 //!
 //! ```
 //! use pjrt_cpu::engine::custom_calls;
@@ -21,7 +21,7 @@ use stablehlo::ir::{Attribute, Attributes};
 
 use super::dtype::TensorType;
 
-/// A call as the program makes it.
+/// A custom call of a program.
 #[derive(Clone, Debug)]
 pub struct CustomCall {
     /// `call_target_name`.
@@ -30,20 +30,20 @@ pub struct CustomCall {
     pub api_version: i64,
     /// `backend_config`: a string, or a dictionary with `api_version` 4.
     pub backend_config: Attribute,
-    /// Attributes besides the specification's, such as `mhlo.backend_config`.
+    /// Attributes that the specification does not define, such as `mhlo.backend_config`.
     pub attributes: Attributes,
-    /// Type of each operand; elements are row-major, or in the order that `operand_layouts` among the attributes states.
+    /// Type of each operand. Elements are row-major, or in the order that the attribute `operand_layouts` specifies.
     pub operands: Vec<TensorType>,
-    /// Type of each result, whose order `result_layouts` states.
+    /// Type of each result. The attribute `result_layouts` may specify another order than row-major.
     pub results: Vec<TensorType>,
-    /// `output_operand_aliases`: results that are their operand at first, as (result, operand).
+    /// `output_operand_aliases`: results whose initial contents are those of an operand, as (result, operand).
     pub aliases: Vec<(usize, usize)>,
 }
 
-/// Computes the results from the operands; both are the tensors' bytes, in the machine's byte order, and
-/// row-major unless the call states other layouts. Results hold arbitrary bytes at first, those of
-/// [`CustomCall::aliases`] their operand's. The message of an error becomes the error of the run. Calls may come from
-/// several threads at once.
+/// Computes the results from the operands. Both are the tensors' bytes, in the machine's byte order, and row-major
+/// unless the call specifies other layouts. Results initially hold arbitrary bytes, except that those in
+/// [`CustomCall::aliases`] hold the bytes of their operand. If the handler returns an error, the run fails with its
+/// message. Several threads may call a handler at once.
 pub type Handler = dyn Fn(&CustomCall, &[&[u8]], &mut [&mut [u8]]) -> Result<(), String> + Send + Sync;
 
 type Handlers = RwLock<HashMap<String, Arc<Handler>>>;
@@ -53,13 +53,13 @@ fn handlers() -> &'static Handlers {
     &HANDLERS
 }
 
-/// Makes `handler` run the custom calls of that target in programs compiled from now on; says whether it replaces
-/// another. A target the engine implements itself, such as `Qr`, is given to the handler as well.
+/// Registers `handler` for the custom calls of `target`, in programs compiled from now on. Returns whether it replaces
+/// another handler. A handler takes precedence over the engine's own implementation of a target, such as `Qr`.
 pub fn register(
     target: &str,
     handler: impl Fn(&CustomCall, &[&[u8]], &mut [&mut [u8]]) -> Result<(), String> + Send + Sync + 'static,
 ) -> bool {
-    // What another handler held is dropped when the lock is free again.
+    // Drop the replaced handler after the lock is released.
     let before = {
         let mut handlers = handlers().write().unwrap_or_else(PoisonError::into_inner);
         handlers.insert(target.to_owned(), Arc::new(handler))
@@ -67,7 +67,7 @@ pub fn register(
     before.is_some()
 }
 
-/// Forgets the handler of a target; programs compiled before keep it. Says whether there was one.
+/// Removes the handler of a target. Programs compiled before keep it. Returns whether there was one.
 pub fn unregister(target: &str) -> bool {
     let before = {
         let mut handlers = handlers().write().unwrap_or_else(PoisonError::into_inner);
@@ -76,14 +76,14 @@ pub fn unregister(target: &str) -> bool {
     before.is_some()
 }
 
-/// The targets with a handler, in order.
+/// The targets with a handler, in sorted order.
 pub fn targets() -> Vec<String> {
     let mut names: Vec<String> = handlers().read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
     names.sort();
     names
 }
 
-/// A handler and the call it answers.
+/// A handler and the call that it implements.
 pub(crate) struct Bound {
     pub(crate) call: CustomCall,
     pub(crate) handler: Arc<Handler>,
@@ -95,7 +95,7 @@ impl fmt::Debug for Bound {
     }
 }
 
-/// The handler of a target: one of these, or one that came through PJRT's FFI extension.
+/// The handler of a target: one registered here, or one registered through PJRT's FFI extension.
 pub(crate) fn find(target: &str) -> Option<Arc<Handler>> {
     let own = handlers().read().unwrap_or_else(PoisonError::into_inner).get(target).cloned();
     own.or_else(|| crate::ffi::find(target))

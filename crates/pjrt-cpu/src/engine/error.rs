@@ -1,20 +1,20 @@
-//! What can go wrong at compile time and at run time.
+//! Errors at compile time and at run time.
 
 use std::error::Error;
 use std::fmt;
 
-/// Why a program was refused.
+/// Why a program was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileErrorKind {
-    /// The program is legal, this engine does not run it (yet).
+    /// The program is valid, but this engine does not support it.
     Unsupported,
     /// The program breaks a rule of the StableHLO specification.
     Invalid,
 }
 
-/// A program was refused; the message names the op, its types and where it came from.
+/// Reports why a program was rejected. The message names the op, its types and its location.
 ///
-/// What is unsupported is looked for in the whole program: [`CompileError::all`] lists every op at fault.
+/// The engine checks the whole program for unsupported ops. [`CompileError::all`] lists each of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
     kind: CompileErrorKind,
@@ -37,32 +37,32 @@ impl CompileError {
         Self::new(CompileErrorKind::Invalid, message.into())
     }
 
-    /// Whose fault it is: the engine's (unsupported) or the program's (invalid).
+    /// Whether the program is unsupported or invalid.
     pub fn kind(&self) -> CompileErrorKind {
         self.kind
     }
 
-    /// What was wrong, with the first op at fault.
+    /// Describes the error and the first op that caused it.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The op at fault, such as `stablehlo.sort`; none where it is the whole program.
+    /// The op that caused the error, such as `stablehlo.sort`. Returns `None` if the error concerns the whole program.
     pub fn operation(&self) -> Option<&str> {
         self.operation.as_deref()
     }
 
-    /// Where the op came from, such as `model.py:12:4`.
+    /// The source location of the op, such as `model.py:12:4`.
     pub fn location(&self) -> Option<&str> {
         self.location.as_deref()
     }
 
-    /// This error and those of other ops, in program order. Each op is named once.
+    /// This error and those of other ops, in program order. Each op appears once.
     pub fn all(&self) -> impl Iterator<Item = &CompileError> {
         std::iter::once(self).chain(&self.others)
     }
 
-    /// Says which op of the program the error is about.
+    /// Adds the op that caused the error to the message.
     pub(crate) fn at<P: Into<Place>>(mut self, place: impl FnOnce() -> P) -> Self {
         if !self.message.contains(" (in ") {
             let place = place().into();
@@ -72,7 +72,7 @@ impl CompileError {
         self
     }
 
-    /// One error of several.
+    /// Combines several errors into one.
     pub(crate) fn together(errors: Vec<CompileError>) -> Option<Self> {
         let mut errors = errors.into_iter();
         let mut first = errors.next()?;
@@ -81,7 +81,7 @@ impl CompileError {
     }
 }
 
-/// Where in a program an op is.
+/// The position of an op in a program.
 pub(crate) struct Place {
     pub(crate) operation: Option<String>,
     pub(crate) location: Option<String>,
@@ -115,26 +115,26 @@ impl Error for CompileError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The inputs do not fit the program's parameters.
+    /// The inputs do not match the program's parameters.
     Input(String),
     /// A buffer of this many bytes could not be allocated.
     OutOfMemory(usize),
-    /// The handler of a custom call failed; the message names its target.
+    /// The handler of a custom call failed. The message names its target.
     CustomCall(String),
     /// A buffer would exceed the limit of its pool.
     LimitReached {
-        /// Bytes of the buffer.
+        /// Requested bytes.
         wanted: usize,
         /// Bytes in use.
         in_use: usize,
-        /// Bytes that may be.
+        /// Maximum bytes in use.
         limit: usize,
     },
-    /// Another member of the launch failed, or left this one waiting for ever.
+    /// Another member of the launch failed, or this one would have waited for it forever.
     Launch(String),
-    /// [`Stop`](super::Stop) ended it.
+    /// [`Stop`](super::Stop) ended the run.
     Stopped,
-    /// A rule of the engine was broken; please report it.
+    /// An internal error in the engine. Please report it.
     Internal(String),
 }
 

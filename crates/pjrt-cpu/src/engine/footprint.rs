@@ -1,24 +1,25 @@
-//! How much memory a run takes, and how much of it a run reads and writes, worked out from the steps.
+//! Computes from a program's steps how much memory a run takes, and how much of it the run reads and writes.
 
 use super::program::{Arg, Block, Out, Program, Step};
 
-/// Memory of one run, in bytes. Sums beyond `usize::MAX` are `usize::MAX`: a program may name larger arrays than any
-/// memory holds. Kernels that need room for themselves are not asked.
+/// Memory of one run, in bytes. Sums saturate at `usize::MAX`, because a program may declare arrays larger than any
+/// memory. Scratch memory of kernels is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Footprint {
-    /// The most that is allocated at a time beyond what the run returns.
+    /// Peak of allocated bytes, without the results.
     pub temporary: usize,
-    /// The most that is in use at a time: the parameters, and all that is allocated.
+    /// Peak of bytes in use: the parameters and everything that is allocated.
     pub total: usize,
-    /// Read and written, with each loop run once and each branch counted.
+    /// Bytes read and written. Each loop counts once, and each branch counts.
     pub accessed: usize,
-    /// Whether the program has a loop, also in a region that runs for each element. A run may take many times that long.
+    /// Whether the program has a loop, including regions that run once per element. A run may then repeat steps any
+    /// number of times.
     pub loops: bool,
 }
 
 impl Program {
-    /// What a run takes, if the caller gives up the parameters that the program may overwrite.
+    /// The footprint of a run in which the caller donates the parameters that the program may overwrite.
     pub fn footprint(&self) -> Footprint {
         let mut slots = vec![Slot::default(); self.slots];
         for (slot, parameter) in slots.iter_mut().zip(&self.parameters) {
@@ -28,7 +29,7 @@ impl Program {
         let consts = self.consts.iter().map(|constant| wide(constant.bytes().len())).collect();
         let mut walk = Walk { slots, consts, live: 0, peak: 0, accessed: 0 };
         walk.block(&self.block);
-        // What is still allocated in the end is returned.
+        // The buffers that remain allocated at the end are the results.
         let saturated = |bytes: u128| usize::try_from(bytes).unwrap_or(usize::MAX);
         let parameters: u128 = self.parameters.iter().map(|parameter| wide(parameter.ty.bytes())).sum();
         Footprint {
@@ -40,19 +41,19 @@ impl Program {
     }
 }
 
-/// A size in the type of sums, which no number of arrays overflows.
+/// Widens a size for sums, so that they do not overflow.
 fn wide(bytes: usize) -> u128 {
-    // Lossless on every target; there is no `From`, for targets yet to come.
+    // Lossless on every target. `From` is not implemented, because future targets may be wider.
     bytes as u128
 }
 
-/// What a slot holds.
+/// The contents of a slot.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     bytes: u128,
     /// Whether a step may write it.
     own: bool,
-    /// Bytes the run allocated for it: none for parameters.
+    /// Bytes that the run allocated for it. Zero for parameters.
     allocated: u128,
 }
 
@@ -83,7 +84,7 @@ impl Walk {
         Slot { bytes, own: true, allocated: bytes }
     }
 
-    /// A value moved out of its slot, or shared with it.
+    /// Moves a value out of its slot, or shares it.
     fn take(&mut self, arg: Arg) -> Slot {
         match arg {
             Arg::Last(slot) => std::mem::take(&mut self.slots[slot as usize]),
@@ -153,7 +154,7 @@ impl Walk {
                     self.free(free);
                 }
                 Step::Case { branches, outs, free, .. } => {
-                    // One of the branches runs; what it returns is as large as what the others do.
+                    // One of the branches runs. The results of all branches have the same size.
                     let before = (self.slots.clone(), self.live);
                     let mut values = Vec::new();
                     for branch in branches {

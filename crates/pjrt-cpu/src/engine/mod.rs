@@ -1,11 +1,11 @@
 //! Compiles StableHLO programs and runs them on this machine's cores.
 //!
-//! [`compile`] resolves every shape, inlines calls, fuses elementwise ops into tile programs and lays the rest out
-//! as a flat list of steps; whatever it accepts runs without further checks of the program. [`Program::run`] walks
-//! the steps. Memory comes from a [`Pool`], is shared by reference count and updated in place by its only owner.
+//! [`compile`] resolves every shape, inlines calls, fuses elementwise ops into tile programs, and lowers the rest to a
+//! flat list of steps. A compiled program runs without further checks of its ops. [`Program::run`] runs the steps in
+//! order. Memory comes from a [`Pool`] and is reference-counted. A step may overwrite a buffer that has no other owner.
 //!
-//! The way of a program, file by file: `lower` (StableHLO to `graph`), `fuse` and `emit` (graph to steps),
-//! `program` (running them), with `elementwise` and `kernels` holding the loops.
+//! A program passes through these files: `lower` (StableHLO to `graph`), `fuse` and `emit` (graph to steps), and
+//! `program` (which runs the steps). `elementwise` and `kernels` contain the loops.
 
 mod asynchronous;
 mod bounded;
@@ -68,8 +68,8 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program, CompileError>
     compile_with(module, &CompileSettings::default(), pool)
 }
 
-/// Compiles a program for the members of a [`World`], whose constants come from `pool`. With several partitions and
-/// [`CompileSettings::use_spmd`] the program is split by its sharding annotations first.
+/// Compiles a program for the members of a [`World`]. Constants come from `pool`. With several partitions and
+/// [`CompileSettings::use_spmd`], the program is first split by its sharding annotations.
 pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
     let synchronous = asynchronous::written_out(module)?;
     let module = synchronous.as_ref().unwrap_or(module);
@@ -92,11 +92,11 @@ pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) ->
     Ok(program)
 }
 
-/// What clients read of a program that is not as they sent it, in the form in which they did.
+/// The readable form of a program that was changed, in the format in which the client sent it.
 fn readable(mut module: Module, settings: &CompileSettings) -> Bytes {
     if settings.has_orders() {
         let spoken = stored::spoken(&module, settings);
-        // What another device said of the program is not so here.
+        // These attributes may come from another device's compiler, and do not apply here.
         module.attributes.retain(|(name, _)| spoken.iter().all(|(known, _)| known != name));
         module.attributes.extend(spoken);
     }
@@ -104,7 +104,7 @@ fn readable(mut module: Module, settings: &CompileSettings) -> Bytes {
     written.unwrap_or_else(|| module.to_string().into_bytes()).into()
 }
 
-/// Compiles what one member runs.
+/// Compiles the program of one member.
 fn compile_one(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
     let plain = quantized::written_out(module)?;
     let module = plain.as_ref().unwrap_or(module);

@@ -1,7 +1,7 @@
-//! Memory for tensors: 64-byte aligned blocks that keep their pages when they are given back.
+//! Memory for tensors: blocks aligned to 64 bytes, whose pages are kept for reuse when they are freed.
 //!
-//! The kernel hands out pages one fault at a time, which costs several times the work of a memory-bound program;
-//! so freed blocks wait here for the next tensor of their size class instead of going back to the system.
+//! The kernel maps fresh pages one fault at a time, which takes several times longer than the work of a memory-bound
+//! program. The pool therefore keeps freed blocks for the next tensor of the same size class.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use super::error::RunError;
 use super::lines::Lines;
 pub(crate) use super::lines::{LINE, Line};
 
-/// Where buffers come from and go back to. Clones share one pool.
+/// An allocator of buffers. Clones share one pool.
 #[derive(Clone)]
 pub struct Pool(Arc<Inner>);
 
@@ -29,17 +29,17 @@ struct State {
     usage: PoolUsage,
 }
 
-/// What a pool's users have of it, in bytes of whole blocks.
+/// Statistics of a pool, in bytes of whole blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolUsage {
     /// Bytes of the blocks in use.
     pub in_use: usize,
-    /// The most there ever were.
+    /// Largest number of bytes that were in use at a time.
     pub peak: usize,
-    /// How many blocks were asked for.
+    /// Number of allocated blocks.
     pub allocations: u64,
-    /// Bytes of the largest of them.
+    /// Bytes of the largest allocated block.
     pub largest: usize,
 }
 
@@ -53,7 +53,7 @@ impl PoolUsage {
 }
 
 impl State {
-    /// All free blocks, to be dropped without the lock.
+    /// Takes all free blocks, so that the caller drops them without the lock.
     fn take_free(&mut self) -> Vec<Vec<Lines>> {
         self.held = 0;
         std::mem::take(&mut self.classes)
@@ -67,55 +67,55 @@ impl Inner {
 }
 
 impl Pool {
-    /// A pool that keeps at most `cap` bytes of free blocks.
+    /// Creates a pool that keeps at most `cap` bytes of free blocks.
     pub fn new(cap: usize) -> Self {
         Self::limited(cap, None)
     }
 
-    /// The same, of which no more than `limit` bytes are in use at a time.
+    /// Creates a pool that keeps at most `cap` bytes of free blocks and allows at most `limit` bytes in use at a time.
     pub fn limited(cap: usize, limit: Option<usize>) -> Self {
         Pool(Arc::new(Inner { cap, limit, state: Mutex::default() }))
     }
 
-    /// The pool of this process; keeps up to 2 GiB of free blocks.
+    /// The pool of this process. It keeps up to 2 GiB of free blocks.
     pub fn global() -> &'static Pool {
         static GLOBAL: LazyLock<Pool> = LazyLock::new(|| Pool::new(2 << 30));
         &GLOBAL
     }
 
-    /// Bytes of free blocks held for reuse.
+    /// Bytes of free blocks kept for reuse.
     pub fn held(&self) -> usize {
         self.0.state().held
     }
 
-    /// Most bytes that may be in use at a time.
+    /// Maximum bytes in use at a time.
     pub fn limit(&self) -> Option<usize> {
         self.0.limit
     }
 
-    /// What is in use, and was.
+    /// The current and peak use of memory.
     pub fn usage(&self) -> PoolUsage {
         self.0.state().usage
     }
 
-    /// Forgets peaks and counts.
+    /// Resets peaks and counts.
     pub fn reset_usage(&self) {
         let usage = &mut self.0.state().usage;
         *usage = PoolUsage { in_use: usage.in_use, peak: usage.in_use, ..PoolUsage::default() };
     }
 
-    /// Gives all free blocks back to the system.
+    /// Returns all free blocks to the system.
     pub fn trim(&self) {
         let free = self.0.state().take_free();
         drop(free);
     }
 
-    /// Both are one pool.
+    /// Whether both are the same pool.
     pub fn is(&self, other: &Pool) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// A buffer of `bytes` bytes with arbitrary contents.
+    /// Allocates a buffer of `bytes` bytes with arbitrary contents.
     pub(crate) fn alloc(&self, bytes: usize) -> Result<Buffer, RunError> {
         let lines = bytes.div_ceil(LINE);
         if lines == 0 {
@@ -134,7 +134,7 @@ impl Pool {
             if found.is_some() {
                 state.held -= size * LINE;
             }
-            // Free blocks are of no use to the system: with those in use they stay within the limit, too.
+            // Free blocks also occupy memory of the system, so they count towards the limit together with those in use.
             let is_full = self.0.limit.is_some_and(|limit| state.usage.in_use + state.held > limit);
             let surplus = if is_full { state.take_free() } else { Vec::new() };
             (found, surplus)
@@ -143,7 +143,7 @@ impl Pool {
         let lines = match reused.or_else(|| Lines::new(size)) {
             Some(lines) => lines,
             None => {
-                // What lies here unused may be what the system lacks.
+                // The pool's own free blocks may be the memory that the system lacks.
                 self.trim();
                 Lines::new(size).ok_or_else(|| {
                     self.0.state().usage.in_use -= size * LINE;
@@ -162,8 +162,8 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// Class of a block of `lines` lines and the class's size in lines: four classes per power of two, so at most a
-/// quarter is wasted.
+/// Returns the class of a block of `lines` lines and the class's size in lines. There are four classes per power of
+/// two, so at most 25 % of a block is unused.
 fn size_class(lines: usize) -> (usize, usize) {
     let last = lines - 1;
     if last < 4 {
@@ -183,7 +183,7 @@ struct Block {
 
 enum Storage {
     Lines(Lines),
-    /// Somebody else's memory, which is only read.
+    /// Memory of another owner, which is only read.
     Foreign(Box<dyn AsRef<[u8]> + Send + Sync>),
 }
 
@@ -210,13 +210,13 @@ impl Drop for Block {
     }
 }
 
-/// Reference-counted bytes. A holder of the only reference may write.
+/// Reference-counted bytes. The holder of the only reference may write to them.
 #[derive(Clone)]
 pub(crate) struct Buffer(Arc<Block>);
 
 impl Buffer {
-    /// Memory of somebody else, who neither moves nor changes it while the owner lives; none unless its first byte is
-    /// aligned as those of pools are.
+    /// Wraps memory that its owner neither moves nor changes while it lives. Returns `None` unless the first byte is
+    /// aligned like a pool's blocks.
     pub(crate) fn foreign(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Option<Buffer> {
         let owner: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(owner);
         let slice = (*owner).as_ref();
@@ -224,7 +224,7 @@ impl Buffer {
         Self::is_aligned(slice).then(|| Buffer(Arc::new(Block { storage: Storage::Foreign(owner), bytes, pool: None })))
     }
 
-    /// Whether memory is aligned as that of pools; an empty slice may be anywhere.
+    /// Whether memory is aligned like a pool's blocks. Returns false for an empty slice.
     pub(crate) fn is_aligned(bytes: &[u8]) -> bool {
         !bytes.is_empty() && bytes.as_ptr().addr().is_multiple_of(LINE)
     }
@@ -237,7 +237,7 @@ impl Buffer {
         }
     }
 
-    /// The bytes for writing, if nobody else holds them.
+    /// The bytes for writing. Returns `None` if the buffer is shared.
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         let block = Arc::get_mut(&mut self.0)?;
         match &mut block.storage {
@@ -246,30 +246,30 @@ impl Buffer {
         }
     }
 
-    /// Whether the bytes are of that pool.
+    /// Whether the bytes come from that pool.
     pub(crate) fn is_of(&self, pool: &Pool) -> bool {
         self.0.pool.as_ref().is_some_and(|own| Arc::ptr_eq(own, &pool.0))
     }
 
-    /// A buffer holding a copy of `bytes`.
+    /// Allocates a buffer with a copy of `bytes`.
     pub(crate) fn copy_of(pool: &Pool, bytes: &[u8]) -> Result<Buffer, RunError> {
         let mut buffer = pool.alloc(bytes.len())?;
         buffer.write()?.copy_from_slice(bytes);
         Ok(buffer)
     }
 
-    /// The bytes for writing; an error where somebody else holds them.
+    /// The bytes for writing. Returns an error if the buffer is shared.
     pub(crate) fn write(&mut self) -> Result<&mut [u8], RunError> {
         self.bytes_mut().ok_or_else(|| RunError::Internal("a shared buffer was to be written".into()))
     }
 
-    /// Whether somebody else holds the bytes, or owns them.
+    /// Whether another buffer holds the bytes, or another owner lends them.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1 || matches!(self.0.storage, Storage::Foreign(_))
     }
 
-    /// Nobody else holds the bytes.
+    /// Whether this is the only reference to memory of a pool.
     pub(crate) fn is_unique(&mut self) -> bool {
         Arc::get_mut(&mut self.0).is_some_and(|block| matches!(block.storage, Storage::Lines(_)))
     }
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(error, RunError::LimitReached { wanted: 1, in_use: 4096, limit: 4096 });
         drop(first);
         assert_eq!(pool.usage(), PoolUsage { in_use: 3072, ..usage });
-        // Blocks that wait for reuse are not in use.
+        // Free blocks do not count as in use.
         drop(pool.alloc(1024).unwrap());
         drop(second);
         pool.reset_usage();

@@ -1,4 +1,4 @@
-//! A compiled program: a flat list of steps over numbered slots, and the loop that runs it.
+//! A compiled program: a flat list of steps over numbered slots, and the loop that runs them.
 
 use std::fmt;
 
@@ -16,22 +16,22 @@ use super::tensor::Tensor;
 use super::tile::TileProgram;
 use crate::spmd::OpSharding;
 
-/// A value a step reads.
+/// An operand of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Arg {
     /// Read only.
     Slot(u32),
-    /// The last read of this slot: the buffer may be taken.
+    /// The last read of this slot, so the step may take the buffer.
     Last(u32),
     Const(u32),
 }
 
-/// A value a step makes.
+/// A result of a step.
 #[derive(Clone, Debug)]
 pub(crate) struct Out {
     pub(crate) slot: u32,
     pub(crate) bytes: usize,
-    /// Tile steps: the input whose buffer may be overwritten. Kernel steps: the input this output starts as.
+    /// In tile steps, the input whose buffer may be overwritten. In kernel steps, the input that this output starts as.
     pub(crate) from: Option<u16>,
 }
 
@@ -43,12 +43,12 @@ pub(crate) enum Step {
     Case { index: Arg, select: Select, branches: Vec<Block>, outs: Vec<u32>, free: Vec<u32> },
 }
 
-/// How the index operand of a branch is read.
+/// How a branch interprets its index operand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Select {
-    /// `if`: a truth value, true is the first branch.
+    /// `if`: a truth value. True selects the first branch.
     Pred,
-    /// `case`: an i32; out of range is the last branch.
+    /// `case`: an i32. A value out of range selects the last branch.
     Index,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Whether a kernel of the block, or of a block within it, has a property.
+    /// Whether any kernel of the block or of a nested block has a property.
     fn has_kernel(&self, is_it: fn(&dyn Kernel) -> bool) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Tile { .. } | Step::Collective { .. } => false,
@@ -69,7 +69,8 @@ impl Block {
         })
     }
 
-    /// Whether a run of the block may take any time: it has a loop, or a step that runs one for each element.
+    /// Whether a run of the block may take unlimited time, because it contains a loop or a step that runs one for each
+    /// element.
     pub(crate) fn has_loop(&self) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Tile { .. } => false,
@@ -87,13 +88,13 @@ impl Block {
 pub struct Parameter {
     /// Element type and extents.
     pub ty: TensorType,
-    /// Output the caller wants to take over this parameter's memory (`tf.aliasing_output`).
+    /// Output that may take over this parameter's memory (`tf.aliasing_output`).
     pub alias_output: Option<usize>,
-    /// The caller gives the memory away for any use (`jax.buffer_donor`).
+    /// Whether any output may take over the memory (`jax.buffer_donor`).
     pub donor: bool,
 }
 
-/// A compiled program; running it never changes it.
+/// A compiled program. Running it does not change it.
 pub struct Program {
     pub(crate) name: String,
     pub(crate) parameters: Vec<Parameter>,
@@ -103,14 +104,14 @@ pub struct Program {
     pub(crate) block: Block,
     pub(crate) pool: Pool,
     pub(crate) settings: CompileSettings,
-    /// Meetings with other members, in all of the program.
+    /// Number of collectives in the whole program.
     pub(crate) collectives: u32,
     pub(crate) shardings: Option<Shardings>,
-    /// What clients read of it, where that is not what they sent.
+    /// The program that clients read, if it differs from the one that they sent.
     pub(crate) readable: Option<Bytes>,
 }
 
-/// How parameters and outputs are spread over partitions.
+/// The shardings of parameters and outputs.
 pub(crate) struct Shardings {
     pub(crate) parameters: Vec<OpSharding>,
     pub(crate) outputs: Vec<OpSharding>,
@@ -122,37 +123,37 @@ impl Program {
         &self.name
     }
 
-    /// What [`Program::run`] takes.
+    /// The inputs of [`Program::run`].
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
 
-    /// What [`Program::run`] returns.
+    /// The types of the results of [`Program::run`].
     pub fn outputs(&self) -> &[TensorType] {
         &self.outputs
     }
 
-    /// Bytes of the constants the program holds.
+    /// Bytes of the program's constants.
     pub fn constant_bytes(&self) -> usize {
         self.consts.iter().map(|c| c.bytes().len()).sum()
     }
 
-    /// Steps of the outermost block, for tests and diagnostics.
+    /// Number of steps in the outermost block, for tests and diagnostics.
     pub fn step_count(&self) -> usize {
         self.block.steps.len()
     }
 
-    /// What the program was compiled for.
+    /// The settings that the program was compiled with.
     pub fn settings(&self) -> &CompileSettings {
         &self.settings
     }
 
-    /// Members wait for one another in the program: each needs a thread of its own.
+    /// Whether members wait for one another in the program, so that each needs its own thread.
     pub fn has_collectives(&self) -> bool {
         self.collectives > 0
     }
 
-    /// Whether a run does something besides computing its outputs: a custom call that says so.
+    /// Whether a run has effects other than its outputs, because of a custom call that declares them.
     pub fn has_side_effects(&self) -> bool {
         self.block.has_kernel(|kernel| kernel.has_side_effect())
     }
@@ -162,40 +163,41 @@ impl Program {
         self.block.has_kernel(|kernel| kernel.calls_handler())
     }
 
-    /// How each parameter is spread over partitions; `None` for a program that was not split.
+    /// The sharding of each parameter. Returns `None` if the program was not split.
     pub fn parameter_shardings(&self) -> Option<&[OpSharding]> {
         self.shardings.as_ref().map(|s| &s.parameters[..])
     }
 
-    /// How each output is spread over partitions; `None` for a program that was not split.
+    /// The sharding of each output. Returns `None` if the program was not split.
     pub fn output_shardings(&self) -> Option<&[OpSharding]> {
         self.shardings.as_ref().map(|s| &s.outputs[..])
     }
 
-    /// What the program became, as StableHLO: that of one partition, where it was split, or with the orders in which
-    /// arrays are stored; `None` where there is nothing new to read.
+    /// The compiled program as StableHLO, if it differs from the source: the program of one partition after a split, or
+    /// the program with storage orders. Returns `None` if it does not differ.
     ///
-    /// A portable artifact of the version the whole program came in, or text where that came as text. Its module
-    /// attributes `mhlo.spmd_parameters_shardings` and `mhlo.spmd_output_sharding` say how arrays are spread,
-    /// `mhlo.xla_entry_computation_parameter_layouts` and `mhlo.xla_entry_computation_result_layout` how they are
-    /// stored, which clients older than the extensions for both read there.
+    /// The bytes are a portable artifact of the same version as the source program, or text if the source was text.
+    /// Clients that do not know the PJRT extensions for shardings and layouts read both from module attributes.
+    /// `mhlo.spmd_parameters_shardings` and `mhlo.spmd_output_sharding` hold the shardings.
+    /// `mhlo.xla_entry_computation_parameter_layouts` and `mhlo.xla_entry_computation_result_layout` hold the layouts.
     pub fn readable_program(&self) -> Option<Bytes> {
         self.readable.clone()
     }
 
-    /// Runs the program alone. An input no other [`Tensor`] shares may be overwritten: to keep one, pass a clone.
+    /// Runs the program on its own. It may overwrite an input that no other [`Tensor`] shares. To keep an input, pass a
+    /// clone.
     pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RunError> {
         self.run_in(inputs, &self.pool, None, None)
     }
 
-    /// Runs the program as one member of a launch, with buffers of `pool`: inputs and outputs are those of this
-    /// member alone. Without a member the program runs as the only one of a world of one, which is an error where
-    /// it was compiled for more and meets others.
+    /// Runs the program as one member of a launch, with buffers from `pool`. Inputs and outputs are those of this
+    /// member. Without a member, the program runs as the only member of a world. This is an error if it has collectives
+    /// and was compiled for more members.
     ///
-    /// The run ends the member's part in the launch, whichever way it ends; an error releases the others. Members
-    /// wait for one another here: each runs on a thread of its own.
+    /// The member's part in the launch ends with the run. If the run fails, the other members fail too. Members wait
+    /// for one another in this function, so each needs its own thread.
     ///
-    /// A run that may take long is given a way to `stop` it; without one a program whose loop never ends runs for ever.
+    /// Pass `stop` for a run that may take long. Without it, a program whose loop never ends runs forever.
     pub fn run_in(
         &self,
         inputs: Vec<Tensor>,
@@ -233,7 +235,7 @@ impl Program {
         }
         let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool, member, stop };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
-            // Where a dimension of one element stands makes no difference to the bytes.
+            // The position of a dimension with one element does not affect the bytes.
             if input.ty() != &parameter.ty && !is_stored_as(input.ty(), &parameter.ty) {
                 let (want, got) = (&parameter.ty, input.ty());
                 return Err(RunError::Input(format!(
@@ -245,7 +247,7 @@ impl Program {
         }
         env.slots.resize(self.slots, None);
         env.run(&self.block)?;
-        // A step that was stopped may have left anything in its outputs.
+        // A stopped step may have left its outputs incomplete.
         Stop::check(stop)?;
         self.block
             .results
@@ -256,7 +258,7 @@ impl Program {
     }
 }
 
-/// Whether arrays of both types have the same bytes.
+/// Whether arrays of both types are stored as the same bytes.
 #[cold]
 fn is_stored_as(one: &TensorType, other: &TensorType) -> bool {
     let long = |ty: &TensorType| ty.dims.iter().copied().filter(|extent| *extent != 1).collect::<Vec<_>>();
@@ -274,7 +276,7 @@ impl fmt::Debug for Program {
     }
 }
 
-/// Runs a block that meets nobody on inputs in its first slots.
+/// Runs a block without collectives, with the inputs in its first slots.
 pub(crate) fn run_block(
     block: &Block,
     consts: &[Buffer],
@@ -290,14 +292,14 @@ pub(crate) fn run_block(
     block.results.iter().map(|&result| env.take(result)).collect()
 }
 
-/// The values of a run.
+/// The state of a run.
 struct Env<'p> {
     consts: &'p [Buffer],
     slots: Vec<Option<Buffer>>,
     pool: &'p Pool,
-    /// None in a world of one.
+    /// `None` in a world of one member.
     member: Option<&'p Member>,
-    /// None if the run cannot be stopped.
+    /// `None` if the run cannot be stopped.
     stop: Option<&'p Stop>,
 }
 
@@ -317,7 +319,7 @@ impl<'p> Env<'p> {
         }
     }
 
-    /// The value, moved out of its slot on its last use.
+    /// Returns the value, and moves it out of its slot on its last use.
     fn take(&mut self, arg: Arg) -> Result<Buffer, RunError> {
         match arg {
             Arg::Last(s) => self.slots[s as usize].take().ok_or_else(|| empty(s)),
@@ -354,7 +356,7 @@ impl<'p> Env<'p> {
                 Step::Case { index, select, branches, outs, free } => {
                     let branch = self.choose(*index, *select, branches)?;
                     self.run(branch)?;
-                    // All are taken before the first is stored: their slots may overlap.
+                    // Take all values before storing the first one, because their slots may overlap.
                     let mut values = Vec::with_capacity(outs.len());
                     for &result in &branch.results {
                         values.push(self.take(result)?);
@@ -369,7 +371,7 @@ impl<'p> Env<'p> {
         Ok(())
     }
 
-    /// The buffer of an input whose last use this is, if nobody else holds it.
+    /// Takes the buffer of an input if this is its last use and it has no other owner.
     fn steal(&mut self, args: &[Arg], from: Option<u16>) -> Option<Buffer> {
         let Arg::Last(slot) = args[usize::from(from?)] else {
             return None;
@@ -407,8 +409,8 @@ impl<'p> Env<'p> {
         Ok(())
     }
 
-    /// A tile step with one output, as most have: lists are on the stack while they are short, because allocating them
-    /// takes longer than a tiny step.
+    /// Runs a tile step with one output, the most common case. Short lists are kept on the stack, because allocating
+    /// them takes longer than a small step.
     fn tile_of_one(&mut self, program: &TileProgram, n: usize, args: &[Arg], out: &Out) -> Result<(), RunError> {
         const FEW: usize = 8;
         let stolen = self.steal(args, out.from);
@@ -486,7 +488,7 @@ impl<'p> Env<'p> {
         Ok(())
     }
 
-    /// The bytes of all inputs; those taken over by an output are empty.
+    /// The bytes of all inputs. An input that an output takes over is empty.
     fn inputs(&self, args: &[Arg], alias: &[Option<u16>]) -> Result<Vec<&[u8]>, RunError> {
         let mut ins = Vec::with_capacity(args.len());
         for (i, &arg) in args.iter().enumerate() {
@@ -509,7 +511,7 @@ impl<'p> Env<'p> {
             values.push(self.take(arg)?);
         }
         loop {
-            // A loop may have no steps.
+            // A loop may have no steps, so check here too.
             Stop::check(self.stop)?;
             for (&slot, value) in carried.iter().zip(values.drain(..)) {
                 self.slots[slot as usize] = Some(value);

@@ -1,27 +1,27 @@
-//! What a program is compiled for.
+//! The settings of a compilation.
 
-/// How many members run a program, and how it becomes theirs.
+/// Number of members that run a program, and how the program is divided among them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompileSettings {
-    /// Copies of the program on different data.
+    /// Copies of the program, each with different data.
     pub replicas: usize,
     /// Devices that share the work of one copy.
     pub partitions: usize,
-    /// The program is for all partitions together: the engine splits it by its sharding annotations. Otherwise it
-    /// is what each of them runs.
+    /// Whether the program describes the work of all partitions together, so that the engine must split it by its
+    /// sharding annotations. If false, each partition runs the program as it is.
     pub use_spmd: bool,
-    /// The annotations are Shardy's (`sdy.sharding`); otherwise those of GSPMD (`mhlo.sharding`). The engine reads
-    /// both whichever it is told.
+    /// Whether the annotations are Shardy's (`sdy.sharding`) rather than GSPMD's (`mhlo.sharding`). The engine reads
+    /// both in either case.
     pub use_shardy: bool,
-    /// How each parameter is stored; those beyond the list are row-major.
+    /// Storage order of each parameter. Parameters beyond the end of the list are row-major.
     pub parameter_orders: Vec<Order>,
-    /// How each output is stored.
+    /// Storage order of each output.
     pub output_orders: Vec<Order>,
 }
 
-/// The dimensions of an array in the order it is stored in, slowest varying first; none for row-major. Inputs and
-/// outputs of a program have the extents in that order.
+/// The dimensions of an array in storage order, slowest varying first. `None` stands for row-major. Inputs and outputs
+/// of a program have their extents in this order.
 pub type Order = Option<Vec<usize>>;
 
 impl Default for CompileSettings {
@@ -32,12 +32,12 @@ impl Default for CompileSettings {
 }
 
 impl CompileSettings {
-    /// For that many replicas of that many partitions.
+    /// Creates settings for `replicas` replicas of `partitions` partitions each.
     pub fn new(replicas: usize, partitions: usize) -> Self {
         Self { replicas, partitions, ..Self::default() }
     }
 
-    /// Whether an array is stored in another order than row-major.
+    /// Whether any array is stored in another order than row-major.
     pub(crate) fn has_orders(&self) -> bool {
         self.parameter_orders.iter().chain(&self.output_orders).any(Option::is_some)
     }

@@ -1,4 +1,4 @@
-//! Building the program of one partition: values, constants and collectives.
+//! Builds the program of one partition: values, constants and collectives.
 
 use std::collections::HashMap;
 
@@ -18,16 +18,16 @@ pub(super) struct Builder<'g> {
     pub(super) values: Vec<Type>,
     /// Ops of the regions being built, innermost last.
     blocks: Vec<Vec<Op>>,
-    /// Ops at the start of the function: where this partition is.
+    /// Ops at the start of the function, which compute the position of this partition.
     prologue: Vec<Op>,
-    /// This partition's part among those the axes make.
+    /// The index of this partition's part among the parts along the axes.
     coordinates: HashMap<Vec<Axis>, ValueId>,
     numbers: HashMap<u32, ValueId>,
     partition: Option<ValueId>,
     pub(super) location: LocationId,
 }
 
-/// An integer too large for the IR.
+/// Converts an extent to the IR's integer. Returns an error if it is too large.
 pub(super) fn size(n: usize) -> Result<i64> {
     i64::try_from(n).map_err(|_| CompileError::unsupported(format!("an extent of {n}")))
 }
@@ -60,7 +60,7 @@ impl<'g> Builder<'g> {
 
     /// Adds an op whose results exist already.
     pub(super) fn push(&mut self, mut op: Op) {
-        // A program that is split has no meshes any more, and readers refuse annotations that name one.
+        // A split program has no meshes, and readers reject annotations that name a missing one.
         op.attributes.retain(|(name, _)| name != "sdy.sharding" && name != "mhlo.sharding");
         if let Some(block) = self.blocks.last_mut() {
             block.push(op);
@@ -72,7 +72,7 @@ impl<'g> Builder<'g> {
         Op { kind, operands, results, regions: Vec::new(), attributes: Vec::new(), location: self.location }
     }
 
-    /// Adds an op of one result.
+    /// Adds an op with one result.
     pub(super) fn add(&mut self, kind: OpKind, operands: &[ValueId], ty: TensorType) -> Result<ValueId> {
         self.add_with(kind, operands, ty, Vec::new())
     }
@@ -95,19 +95,19 @@ impl<'g> Builder<'g> {
         self.blocks.push(Vec::new());
     }
 
-    /// The ops since the matching [`Builder::open`].
+    /// Returns the ops since the matching [`Builder::open`].
     pub(super) fn close(&mut self) -> Vec<Op> {
         self.blocks.pop().unwrap_or_default()
     }
 
-    /// All ops of the function.
+    /// Returns all ops of the function.
     pub(super) fn finish(mut self) -> (Vec<Op>, Vec<Type>) {
         let body = self.close();
         self.prologue.extend(body);
         (self.prologue, self.values)
     }
 
-    /// Adds an op of one ui32 scalar at the start of the function, where every region sees it.
+    /// Adds an op with one ui32 scalar result at the start of the function, where every region can use it.
     fn early(&mut self, kind: OpKind, operands: &[ValueId]) -> Result<ValueId> {
         let result = self.value(Type::Tensor(TensorType::new([], ElementType::Ui32)))?;
         let op = self.op(kind, operands.to_vec(), vec![result]);
@@ -132,7 +132,7 @@ impl<'g> Builder<'g> {
         self.early(OpKind::Binary(op), &[a, b])
     }
 
-    /// The place of this partition in the grid.
+    /// The position of this partition in the grid.
     fn place(&mut self) -> Result<ValueId> {
         if let Some(place) = self.partition {
             return Ok(place);
@@ -149,13 +149,14 @@ impl<'g> Builder<'g> {
         Ok(place)
     }
 
-    /// The element of a table that has one for each place in the grid: a ui32 scalar.
+    /// Looks up this partition's entry in a table with one entry for each position in the grid. The result is a ui32
+    /// scalar.
     pub(super) fn at_place(&mut self, table: &[u32]) -> Result<ValueId> {
         let place = self.place()?;
         self.lookup(table, place)
     }
 
-    /// An element of a table, in the prologue.
+    /// Looks up an entry of a table, in the prologue.
     fn lookup(&mut self, table: &[u32], at: ValueId) -> Result<ValueId> {
         let ty = TensorType::new([size(table.len())?], ElementType::Ui32);
         let data: Vec<u8> = table.iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -169,7 +170,7 @@ impl<'g> Builder<'g> {
         self.early(OpKind::Reshape, &[one])
     }
 
-    /// Which of the parts the axes make is this partition's: a ui32 scalar.
+    /// The index of this partition's part among the parts along the axes, as a ui32 scalar.
     pub(super) fn coordinate(&mut self, axes: &[Axis]) -> Result<ValueId> {
         if let Some(&value) = self.coordinates.get(axes) {
             return Ok(value);
@@ -188,7 +189,8 @@ impl<'g> Builder<'g> {
         Ok(total)
     }
 
-    /// The groups of partitions that differ along those axes; of every replica where ids are flattened.
+    /// The groups of partitions that differ along these axes. If IDs are flattened, they list the groups of every
+    /// replica.
     fn groups(&self, axes: &[Axis], flattened: bool) -> Result<Attribute> {
         let groups = self.grid.groups(axes);
         let partitions = self.grid.order.len();
@@ -211,7 +213,7 @@ impl<'g> Builder<'g> {
         Ok(OpKind::Other { name: format!("stablehlo.{name}"), attributes })
     }
 
-    /// A region `op(a, b)` of scalars.
+    /// Builds a region that returns `op(a, b)` for scalars.
     fn reducer(&mut self, op: Binary, element: ElementType) -> Result<Region> {
         let scalar = || Type::Tensor(TensorType::new([], element));
         let (a, b, r) = (self.value(scalar())?, self.value(scalar())?, self.value(scalar())?);
@@ -227,7 +229,7 @@ impl<'g> Builder<'g> {
         self.add_with(kind, &[value], ty, vec![region])
     }
 
-    /// The same, of which each keeps its part of dimension `d`.
+    /// Combines the value in the same way, but each partition keeps only its part of dimension `d`.
     pub(super) fn reduce_scatter(&mut self, value: ValueId, op: Binary, axes: &[Axis], d: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let region = self.reducer(op, ty.element)?;
@@ -243,14 +245,14 @@ impl<'g> Builder<'g> {
         self.add(kind, &[value], ty)
     }
 
-    /// The value of the first partition of each group.
+    /// Broadcasts the value of the first partition of each group.
     pub(super) fn broadcast(&mut self, value: ValueId, axes: &[Axis]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         let kind = self.collective("collective_broadcast", axes, &[], false)?;
         self.add(kind, &[value], ty)
     }
 
-    /// The value of that partition.
+    /// Broadcasts the value of the given partition.
     pub(super) fn broadcast_from(&mut self, value: ValueId, partition: usize) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         let others = (0..self.grid.order.len()).filter(|&other| other != partition);
@@ -262,7 +264,7 @@ impl<'g> Builder<'g> {
         self.add(OpKind::Other { name: "stablehlo.collective_broadcast".into(), attributes }, &[value], ty)
     }
 
-    /// The value that the partition at the same position of `from` has, for each partition of `to`.
+    /// Sends the value of each partition in `from` to the partition at the same index in `to`.
     pub(super) fn permute(&mut self, value: ValueId, from: &[usize], to: &[usize]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         let pairs: Vec<Vec<usize>> = from.iter().zip(to).map(|(&from, &to)| vec![from, to]).collect();
@@ -273,7 +275,7 @@ impl<'g> Builder<'g> {
         self.add(OpKind::Other { name: "stablehlo.collective_permute".into(), attributes }, &[value], ty)
     }
 
-    /// The value of the partition at the opposite end of each of the axes.
+    /// The value of the partition at the opposite end of each axis.
     pub(super) fn mirrored(&mut self, value: ValueId, axes: &[Axis]) -> Result<ValueId> {
         if axes.is_empty() {
             return Ok(value);
@@ -301,7 +303,7 @@ impl<'g> Builder<'g> {
     }
 }
 
-/// Groups of equal size as `replica_groups` holds them.
+/// Encodes groups of equal size as `replica_groups` does.
 pub(super) fn id_matrix(groups: &[Vec<usize>]) -> Result<Attribute> {
     let mut numbers: Vec<u8> = Vec::new();
     for &id in groups.iter().flatten() {

@@ -1,4 +1,4 @@
-//! Ops that a sum passes through: applied to each summand, they give the summands of the result.
+//! Ops that are linear: applied to each summand of an operand, they produce the summands of the result.
 
 use stablehlo::ir::{Binary, ElementType, Func, Op, OpKind, Region, Type, Unary, ValueId};
 
@@ -13,14 +13,14 @@ type Result<T> = std::result::Result<T, CompileError>;
 
 /// The operands in which an op is linear.
 pub(super) enum Linear {
-    /// In all of these together, as `add` is; the others must be whole.
+    /// In all of these together, like `add`. The others must be whole.
     Together(Vec<usize>),
-    /// In each of these while the others are whole, as `multiply` is.
+    /// In each of these while the others are whole, like `multiply`.
     Apart(Vec<usize>),
     None,
 }
 
-/// How sums pass through `op`. Rounding and overflow are left out of account, as they are wherever sums are reordered.
+/// How sums pass through `op`. It ignores rounding and overflow, as everywhere when sums are reordered.
 pub(super) fn linear(func: &Func, op: &Op, constants: &impl Constants) -> Linear {
     let element = |value: Option<&ValueId>| match value.and_then(|v| func.values.get(v.0 as usize)) {
         Some(Type::Tensor(ty)) => Some(ty.element),
@@ -63,12 +63,12 @@ pub(super) fn linear(func: &Func, op: &Op, constants: &impl Constants) -> Linear
     }
 }
 
-/// The op adds updates of one value.
+/// Whether the op is a scatter that adds its updates to one operand.
 pub(super) fn is_scatter_add(op: &Op) -> bool {
     matches!(op.kind, OpKind::Scatter { .. }) && op.operands.len() == 3 && reducer(op) == Some(Binary::Add)
 }
 
-/// The value is a constant zero, which is a sum of zeros.
+/// Whether the value is a constant zero, which is a sum of zeros.
 pub(super) fn is_zero(constants: &impl Constants, value: ValueId) -> bool {
     constants.constant(value).is_some_and(|literal| literal.data.iter().all(|&byte| byte == 0))
 }
@@ -82,7 +82,7 @@ fn keeps_sums(from: ElementType, to: ElementType) -> bool {
 }
 
 impl<'m> Plan<'m> {
-    /// Notes which values are used as sums, so that the ops that make them do not take the sums.
+    /// Records the axes along which values are used as sums, so that their dimensions are not cut along these axes.
     pub(super) fn note_wanted_sums(&mut self, region: &'m Region) -> Result<()> {
         for_each_op(region, &mut |op| {
             if let (Role::Constraint, [written, ..], &[operand]) = (role(op), &of_op(op)?[..], &op.operands[..]) {
@@ -94,7 +94,7 @@ impl<'m> Plan<'m> {
         })
     }
 
-    /// The results of a linear op whose operands are sums are sums, unless an annotation says otherwise.
+    /// Marks the results of a linear op on sums as sums, unless an annotation requires otherwise.
     pub(super) fn pass_sums(&mut self, op: &Op, role: Role) {
         let sums = match (role, &op.kind) {
             (Role::Nothing, _) => {
@@ -126,18 +126,18 @@ impl<'m> Plan<'m> {
         }
     }
 
-    /// The axes over which all of the values are sums; zero is one over any.
+    /// The axes over which all of the values are sums. Zero is a sum over any axis.
     pub(super) fn common_sums(&self, values: &[ValueId]) -> AxisSet {
         let sums = values.iter().filter(|&&value| !is_zero(self, value)).map(|&value| self.state(value).unreduced);
         sums.reduce(AxisSet::intersection).unwrap_or_default()
     }
 }
 
-/// How sums pass through one op on each partition.
+/// How sums pass through one op on one partition.
 pub(super) struct Sums {
     /// The axes along which the result is a sum because operands are.
     pub(super) partial: AxisSet,
-    /// The axes along which each operand is to be one.
+    /// The axes along which each operand must be a sum.
     operands: Vec<AxisSet>,
     /// The operand that the op adds to, and the axes along which the result may be a sum.
     added_to: Option<(usize, AxisSet)>,
@@ -148,8 +148,8 @@ impl Sums {
         self.operands.get(operand).copied().unwrap_or_default()
     }
 
-    /// Completes the choice once factors are cut. An operand that sums over cut factors are added to counts once only,
-    /// so it has to be a sum over the same axes.
+    /// Completes the choice after factors are cut. If sums over cut factors are added to an operand, the operand must
+    /// count only once. So it must be a sum over the same axes.
     pub(super) fn leave_to(&mut self, cut: &[Vec<Axis>], summed: AxisSet) {
         let Some((operand, wanted)) = self.added_to else { return };
         let cut = cut.iter().fold(AxisSet::default(), |set, axes| set.union(AxisSet::of(axes)));
@@ -178,7 +178,7 @@ impl Splitter<'_, '_> {
         let all = linear.iter().map(partial).collect::<Result<Vec<_>>>()?;
         let any = all.iter().copied().fold(AxisSet::default(), AxisSet::union).intersection(wanted);
         if is_scatter_add(op) {
-            // Factors may be cut along the axes over which only the operand is a sum.
+            // Factors may be cut along the axes over which only this operand is a sum.
             sums.partial = all[1].intersection(wanted);
             sums.added_to = Some((0, any));
             return Ok(sums);

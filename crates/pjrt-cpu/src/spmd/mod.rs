@@ -1,12 +1,13 @@
 //! Splits a program for several devices by its sharding annotations (SPMD).
 //!
-//! A framework writes one program for all devices and says how some of its values are cut. [`partition`] makes of it
-//! the program each device runs on its parts, with collectives where parts must be exchanged: `annotations`
-//! and `written` read the annotations (Shardy's attributes and GSPMD's strings), `layouts` finds one `grid` of devices for
-//! their meshes, `plan` spreads them along the ops by `rules`, `split` rewrites the ops with `build`. `placement` moves
-//! arguments and results on meshes that are not in the grid.
+//! A framework writes one program for all devices and annotates how some of its values are sharded. [`partition`]
+//! creates the program that each device runs on its shards, with collectives where shards must be exchanged.
+//! `annotations` and `written` read the annotations, which are Shardy's attributes or GSPMD's strings. `layouts` finds
+//! one `grid` of devices for all meshes. `plan` propagates the shardings along the ops by `rules`, and `split` rewrites
+//! the ops with `build`. `placement` moves arguments and results whose meshes are not in the grid.
 //!
-//! Whatever cannot stay cut is gathered, computed whole and cut again: slow at worst, never wrong.
+//! If an op cannot run on shards, its operands are gathered, its result is computed whole and then cut again. This is
+//! slow, but correct.
 
 mod annotations;
 mod build;
@@ -41,18 +42,18 @@ pub use op_sharding::OpSharding;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Partitioned {
-    /// Its entry takes and returns the parts. The other functions are those that custom calls name.
+    /// The module. Its entry function takes and returns shards. The other functions are those that custom calls name.
     pub module: Module,
-    /// How each parameter is cut.
+    /// The sharding of each parameter.
     pub parameter_shardings: Vec<OpSharding>,
-    /// How each output is cut.
+    /// The sharding of each output.
     pub output_shardings: Vec<OpSharding>,
 }
 
-/// Splits a program over `partitions` devices of each of `replicas`.
+/// Splits a program over `partitions` devices in each of `replicas` replicas.
 ///
-/// Arguments without an annotation are whole on every device; results without one are as the program leaves them.
-/// An error names the op, or the annotation, that cannot be split.
+/// Arguments without an annotation are whole on every device. Results without one keep the sharding that the plan
+/// chose. An error names the op or the annotation that cannot be split.
 pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<Partitioned, CompileError> {
     let shardy = round_trip::as_attributes(module)?;
     let module = shardy.as_ref().unwrap_or(module);
@@ -80,20 +81,20 @@ pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<
         locations: module.locations.clone(),
         ..Module::default()
     };
-    // What the rules promise is checked once more: a slip of theirs is an error, not a wrong result.
+    // Verify the program, so that a mistake in the rules becomes an error and not a wrong result.
     stablehlo::verify(&module)
         .map_err(|error| CompileError::unsupported(format!("the program could not be split over devices: {error}")))?;
     Ok(Partitioned { module, parameter_shardings, output_shardings })
 }
 
-/// The module attributes by which clients learn the shardings of a split program that have no other way to ask.
+/// The module attributes that describe the shardings of a split program, for clients that do not support the extension.
 fn spoken(parameters: &[OpSharding], outputs: &[OpSharding]) -> Attributes {
     let string = |text: String| Attribute::String(text.into_bytes().into());
     let list = parameters.iter().map(|sharding| string(sharding.to_string())).collect();
     let mut attributes = vec![("mhlo.spmd_parameters_shardings".to_owned(), Attribute::Array(list))];
     let texts: Vec<String> = outputs.iter().map(ToString::to_string).collect();
     let output = match &texts[..] {
-        // XLA gives the empty tuple, which is the result of such a program, a sharding too.
+        // XLA also gives a sharding to the empty tuple, which is the result of such a program.
         [] => OpSharding::Replicated.to_string(),
         [one] => one.clone(),
         all => format!("{{{}}}", all.join(", ")),
@@ -102,7 +103,7 @@ fn spoken(parameters: &[OpSharding], outputs: &[OpSharding]) -> Attributes {
     attributes
 }
 
-/// The functions that custom calls in a region name, such as comparators.
+/// Collects the functions that custom calls in a region name, such as comparators.
 fn called<'m>(region: &Region, module: &'m Module, found: &mut Vec<&'m Func>) {
     for op in &region.ops {
         for (_, value) in op.attributes.iter().filter(|(name, _)| name == "called_computations") {
@@ -116,7 +117,7 @@ fn called<'m>(region: &Region, module: &'m Module, found: &mut Vec<&'m Func>) {
     }
 }
 
-/// The program has parts that are each device's own, which only [`partition`] makes plain.
+/// Whether the program contains manual computations. Only [`partition`] can lower them.
 pub(crate) fn has_manual_parts(module: &Module) -> bool {
     fn inside(region: &Region) -> bool {
         region.ops.iter().any(|op| {

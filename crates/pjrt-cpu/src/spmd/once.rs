@@ -1,4 +1,4 @@
-//! Calls into the host that a program makes for all devices together: one device makes them, and tells the others.
+//! Calls into the host that a program makes once for all devices. One device makes the call and broadcasts the results.
 
 use stablehlo::ir::{ComparisonDirection, ComparisonType, ElementType, Op, OpKind, Region, TensorType, Type, ValueId};
 
@@ -11,13 +11,14 @@ use crate::engine::CompileError;
 type Result<T> = std::result::Result<T, CompileError>;
 
 impl<'m> Splitter<'_, 'm> {
-    /// The call is not each device's own, and there are several devices.
+    /// Whether the call is outside manual computations, and there are several devices.
     pub(super) fn is_for_all(&self, op: &Op) -> Result<bool> {
         let own = self.manual > 0 || !manual_of(self.plan, op).is_empty();
         Ok(!own && self.grid.order.len() > 1 && !is_manual(op)?)
     }
 
-    /// Makes a call with side effects on the first device alone, with whole operands. All devices get its results.
+    /// Emits a call with side effects that only the first device makes, with whole operands. All devices get its
+    /// results.
     pub(super) fn once(&mut self, op: &'m Op) -> Result<()> {
         let mut operands = Vec::with_capacity(op.operands.len());
         for &operand in &op.operands {
@@ -76,7 +77,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// The region opened last, which returns those values.
+    /// Closes the innermost region, which returns these values.
     fn region(&mut self, results: Vec<ValueId>) -> Region {
         let end = self.build.op(OpKind::Return, results, Vec::new());
         self.build.push(end);

@@ -1,4 +1,4 @@
-//! How an array is spread over partitions, in the form the C API hands out: XLA's `OpSharding`.
+//! The sharding of an array over partitions, in the form that the C API returns: XLA's `OpSharding`.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use prost::Message;
 
 use super::grid::{Axis, AxisSet, Grid, Spec};
 
-/// How an array is spread over the partitions of a program.
+/// The sharding of an array over the partitions of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpSharding {
-    /// Every partition holds all of it.
+    /// Every partition holds the whole array.
     Replicated,
-    /// One partition holds it; what the others hold does not matter.
+    /// One partition holds the array. The contents of the others do not matter.
     Maximal {
         /// That partition.
         partition: i64,
     },
-    /// Every partition holds a summand of all of it.
+    /// Every partition holds a summand of the whole array.
     Unreduced,
     /// Each dimension is cut into equal parts. If its extent is not a multiple of their number, the extent of a part is
     /// rounded up and the last parts are padded.
@@ -27,14 +27,14 @@ pub enum OpSharding {
         tiles: Vec<i64>,
         /// The partition that holds each part, row-major over `tiles`.
         partitions: Vec<i64>,
-        /// Whether `tiles` has the number of copies.
+        /// Whether `tiles` ends with the number of copies.
         replicated_last: bool,
         /// Whether `tiles` has the number of summands.
         unreduced_last: bool,
     },
 }
 
-/// The fields of XLA's message this device writes.
+/// The fields of XLA's message that this device writes.
 #[derive(Clone, PartialEq, Message)]
 struct OpShardingProto {
     #[prost(int32, tag = "1")]
@@ -56,7 +56,7 @@ const OTHER: i32 = 3;
 const UNREDUCED: i32 = 6;
 
 impl OpSharding {
-    /// What a cut of a tensor is called outside.
+    /// Converts the planned sharding of a value.
     pub(super) fn of(grid: &Grid, spec: &Spec, unreduced: AxisSet) -> Self {
         let cut: Vec<Axis> = spec.iter().flatten().copied().collect();
         let summed = unreduced.axes();
@@ -74,7 +74,7 @@ impl OpSharding {
         Self::Tiled { tiles, partitions, replicated_last: copies > 1, unreduced_last: summands > 1 }
     }
 
-    /// The serialized `xla.OpSharding`, as the Shardings extension hands it out.
+    /// Serializes the sharding as `xla.OpSharding`, for the Shardings extension.
     pub fn to_proto(&self) -> Vec<u8> {
         let message = match self {
             Self::Replicated => OpShardingProto { kind: REPLICATED, ..OpShardingProto::default() },
@@ -101,7 +101,7 @@ impl OpSharding {
     }
 }
 
-/// XLA's text form, as `mhlo.sharding` holds it.
+/// Formats the sharding as XLA's text form, which `mhlo.sharding` holds.
 impl fmt::Display for OpSharding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (tiles, partitions, replicated, unreduced) = match self {

@@ -1,4 +1,4 @@
-//! How every value of the program is cut: what annotations say, spread along the ops until nothing changes.
+//! Plans the sharding of every value: reads the annotations and propagates them along the ops until nothing changes.
 
 use std::collections::HashMap;
 
@@ -14,42 +14,42 @@ use crate::engine::{CompileError, place};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// How one value is cut.
+/// The sharding of one value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     pub(super) dims: Spec,
     pub(super) open: Vec<bool>,
-    /// Axes along which each device has a value of its own.
+    /// Manual axes, along which each device has its own value.
     pub(super) manual: AxisSet,
     /// Axes along which devices hold summands of the value.
     pub(super) unreduced: AxisSet,
     /// Axes along which a user of the value takes summands.
     pub(super) summed: AxisSet,
     pub(super) extents: Vec<usize>,
-    /// Only annotations may cut it unevenly: whoever sees the value from outside did not ask for padding.
+    /// Whether only annotations may cut it unevenly. The caller sees this value and does not expect padding.
     pub(super) even: bool,
 }
 
-/// What becomes of an annotation that cuts a dimension unevenly.
+/// How to treat an annotation that cuts a dimension unevenly.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Uneven {
     /// The last parts are padded.
     Padded,
-    /// The same, but axes that make no part smaller are dropped.
+    /// The last parts are padded, and axes that make no part smaller are dropped.
     Useful,
     Refused,
 }
 
-/// What an op is for partitioning.
+/// The role of an op in partitioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Its result is its operand, cut as it says.
+    /// The result is the operand, with the sharding that the op specifies.
     Constraint,
-    /// From the program of all devices to the one of each.
+    /// Converts a value of the program for all devices to one of the program for each device.
     FullToShard,
     ShardToFull,
     ManualComputation,
-    /// An identity that says nothing.
+    /// An identity without an annotation.
     Nothing,
     Plain,
 }
@@ -74,28 +74,28 @@ pub(super) fn role(op: &Op) -> Role {
     }
 }
 
-/// A whole plan.
+/// The plan of a function.
 pub(super) struct Plan<'m> {
     pub(super) func: &'m Func,
     pub(super) grid: Grid,
     pub(super) states: Vec<State>,
-    /// Operands and results of manual computations as they are cut where they are entered and left, by result or
-    /// argument of the region; and the axes of each dimension that are manual.
+    /// The borders of manual computations: the sharding of each operand and result, and the manual axes of each
+    /// dimension. The keys are results of the op and arguments of its region.
     pub(super) borders: HashMap<ValueId, Border>,
     pub(super) outputs: Vec<State>,
-    /// Arguments whose parts are not where the grid puts them.
+    /// Arguments whose shards are not where the grid expects them.
     pub(super) placements: HashMap<ValueId, Placement>,
-    /// The same of each result.
+    /// The same for each result.
     pub(super) output_placements: Vec<Option<Placement>>,
     constants: HashMap<ValueId, &'m Literal>,
 }
 
-/// Where a value goes from all devices to each, or back.
+/// A value that enters or leaves a manual computation.
 #[derive(Clone, Debug)]
 pub(super) struct Border {
-    /// How the global value is cut.
+    /// The state of the global value.
     pub(super) outer: usize,
-    /// Manual axes of each dimension, which come first.
+    /// Manual axes of each dimension. They precede the others.
     pub(super) prefix: Spec,
 }
 
@@ -119,13 +119,13 @@ pub(super) fn for_each_op<'m>(region: &'m Region, f: &mut impl FnMut(&'m Op) -> 
 }
 
 impl<'m> Plan<'m> {
-    /// Plans `func`, which has no calls, for that many partitions.
+    /// Plans `func` for `partitions` partitions. The function must not contain calls.
     pub(super) fn new(module: &Module, func: &'m Func, partitions: usize) -> Result<Self> {
         let at = |op: &Op| {
             let place = place(module, func, op);
             move |error: CompileError| error.at(|| place)
         };
-        // The meshes of manual computations come first: these cannot be moved onto another grid.
+        // Read the meshes of manual computations first, because these cannot be moved to another grid.
         let (mut annotations, mut others) = (Vec::new(), Vec::new());
         for attributes in func.arg_attributes.iter().chain(&func.result_attributes) {
             others.extend(of_value(attributes)?);
@@ -173,7 +173,7 @@ impl<'m> Plan<'m> {
         &self.states[border.outer]
     }
 
-    /// Cuts a state as an annotation says.
+    /// Applies an annotation to a state.
     fn annotate(&mut self, at: usize, sharding: Sharding, uneven: Uneven) -> Result<()> {
         let state = &mut self.states[at];
         let mut used = sharding.unreduced;
@@ -211,7 +211,7 @@ impl<'m> Plan<'m> {
                 Some(attributes) => of_value(attributes)?,
                 None => None,
             };
-            // An argument without an annotation comes whole: whoever passes it need not ask how it is cut.
+            // An argument without an annotation is whole, so that a caller need not know its sharding.
             let written = written.unwrap_or(Written::Replicated);
             let sharding = self.grid.sharding(&written, self.states[at].dims.len());
             let named = |e: CompileError| e.at(|| format!("argument {i} of function `{}`", self.func.name));
@@ -240,7 +240,7 @@ impl<'m> Plan<'m> {
                 let placed = sharding.and_then(|()| self.grid.placement(&written, rank));
                 placement = placed.map_err(|e| e.at(|| format!("result {i} of function `{}`", func.name)))?;
             }
-            // A result that some partitions need whole is whole on all of them.
+            // If some partitions need a whole result, all of them get it whole.
             self.output_placements.push(placement.filter(|placement| !placement.is_whole()));
             self.link(&[value], Some(at), edges);
             outputs.push(at);
@@ -248,7 +248,7 @@ impl<'m> Plan<'m> {
         Ok(outputs)
     }
 
-    /// The annotation says that one device makes the value, as frameworks write at calls into the host.
+    /// Whether the annotation assigns the value to one device, as frameworks do at calls into the host.
     fn is_one_device(&self, written: &Written) -> bool {
         match written {
             Written::Maximal(_) => true,
@@ -257,7 +257,7 @@ impl<'m> Plan<'m> {
         }
     }
 
-    /// A state of its own.
+    /// Adds a state for a value of this type.
     fn add(&mut self, ty: &Type) -> usize {
         self.states.push(State::of(ty));
         self.states.len() - 1
@@ -293,7 +293,7 @@ impl<'m> Plan<'m> {
         edges: &mut Vec<Edge>,
         at: &mut impl FnMut(&Op, CompileError) -> CompileError,
     ) -> Result<()> {
-        // What a device has of its own makes results its own.
+        // If any operand is device-varying (manual), so is the result.
         let inherited = op.operands.iter().fold(manual, |set, &v| set.union(self.state(v).manual));
         let role = role(op);
         if role != Role::ShardToFull {
@@ -394,9 +394,9 @@ impl<'m> Plan<'m> {
         at: &mut impl FnMut(&Op, CompileError) -> CompileError,
     ) -> Result<()> {
         let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop has two regions")) };
-        // What the body makes of a value may be a device's own though the first value was not.
+        // The body may make a value device-varying even if its initial value was not.
         let mut first = edges.len();
-        // A value stays a sum through the loop if every iteration leaves it one.
+        // A value remains a sum throughout the loop only if every iteration leaves it one.
         let mut sums: Vec<AxisSet> = op.operands.iter().map(|&init| self.state(init).unreduced).collect();
         for round in 0.. {
             edges.truncate(first);
@@ -497,7 +497,7 @@ impl State {
     }
 }
 
-/// The manual axes of each dimension, which must be its major ones.
+/// The manual axes of each dimension, which must be its major axes.
 fn prefix(dims: &Spec, manual: AxisSet) -> Result<Spec> {
     let split = |axes: &Vec<Axis>| {
         let count = axes.iter().take_while(|&&a| manual.contains(a)).count();
@@ -509,12 +509,12 @@ fn prefix(dims: &Spec, manual: AxisSet) -> Result<Spec> {
     })
 }
 
-/// Whether any value of the op is a device's own.
+/// The axes along which any operand or result of the op is device-varying.
 pub(super) fn manual_of(plan: &Plan<'_>, op: &Op) -> AxisSet {
     op.operands.iter().chain(&op.results).fold(AxisSet::default(), |set, &v| set.union(plan.state(v).manual))
 }
 
-/// The extents of a value when it is cut like that.
+/// The extents of one partition's part of a value with this sharding.
 pub(super) fn local_shape(grid: &Grid, func: &Func, value: ValueId, spec: &Spec) -> Vec<i64> {
     let cut = |(&extent, axes): (&i64, &Vec<Axis>)| {
         let local = usize::try_from(extent).ok().and_then(|extent| i64::try_from(grid.local(extent, axes)).ok());

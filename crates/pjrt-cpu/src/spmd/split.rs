@@ -1,4 +1,4 @@
-//! From a plan to the program of one partition.
+//! Rewrites a planned program to the program of one partition.
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ use crate::engine::{CompileError, place};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// What the new function has for a value of the old one.
+/// The new function's form of a value of the old one.
 #[derive(Clone)]
 pub(super) struct Form {
     pub(super) value: ValueId,
     pub(super) spec: Spec,
-    /// Axes along which the partitions have summands.
+    /// Axes along which the partitions hold summands.
     pub(super) partial: AxisSet,
 }
 
@@ -37,15 +37,15 @@ pub(super) struct Splitter<'p, 'm> {
     pub(super) plan: &'p Plan<'m>,
     pub(super) grid: &'p Grid,
     pub(super) build: Builder<'p>,
-    /// Every value as the op that makes it leaves it.
+    /// Every value in the form in which its op produces it.
     pub(super) forms: Vec<Option<Form>>,
-    /// Other forms of values, by the region they were made in, innermost last.
+    /// Other forms of values, by the region that created them, innermost last.
     pub(super) scopes: Vec<HashMap<(ValueId, Spec, AxisSet), ValueId>>,
-    /// Parts of the program around this op that are each device's own.
+    /// Number of manual computations around the current op.
     pub(super) manual: usize,
 }
 
-/// The function of one partition.
+/// Builds the function of one partition.
 pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result<Func> {
     let func = plan.func;
     let mut splitter = Splitter {
@@ -111,12 +111,12 @@ impl<'m> Splitter<'_, 'm> {
         self.plan.func
     }
 
-    /// A new value for an old one cut like that, made by nobody yet.
+    /// Declares a new value for an old one with this sharding. The caller adds the op that produces it.
     pub(super) fn declare(&mut self, old: ValueId, spec: Spec) -> Result<ValueId> {
         self.declare_as(old, spec, AxisSet::default())
     }
 
-    /// The same, of which each partition has a summand along the axes `partial`.
+    /// Declares the same value, where each partition has a summand along the axes `partial`.
     pub(super) fn declare_as(&mut self, old: ValueId, spec: Spec, partial: AxisSet) -> Result<ValueId> {
         let ty = self.local_type(old, &spec);
         let value = self.build.value(ty)?;
@@ -139,12 +139,12 @@ impl<'m> Splitter<'_, 'm> {
         form.ok_or_else(|| CompileError::invalid(format!("value {} is used before it is defined", old.0)))
     }
 
-    /// The value, cut like that.
+    /// Returns the value with this sharding.
     pub(super) fn get(&mut self, old: ValueId, spec: &Spec) -> Result<ValueId> {
         self.get_as(old, spec, AxisSet::default())
     }
 
-    /// The same, of which each partition has a summand along the axes `partial`.
+    /// Returns the same value, where each partition has a summand along the axes `partial`.
     pub(super) fn get_as(&mut self, old: ValueId, spec: &Spec, partial: AxisSet) -> Result<ValueId> {
         let form = self.form(old)?.clone();
         if form.spec == *spec && form.partial == partial {
@@ -210,7 +210,7 @@ impl<'m> Splitter<'_, 'm> {
         }
     }
 
-    /// The argument of a manual part is what its operand is on this partition.
+    /// Binds the argument of a manual computation to this partition's part of the operand.
     fn enter(&mut self, operand: ValueId, arg: ValueId) -> Result<()> {
         let border = self.plan.borders.get(&arg).ok_or_else(|| CompileError::invalid("a border without a plan"))?;
         let outer = self.plan.outer(border).dims.clone();
@@ -218,7 +218,7 @@ impl<'m> Splitter<'_, 'm> {
         let sums = self.plan.outer(border).unreduced;
         let value = self.get_as(operand, &outer, sums)?;
         let free = outer.iter().zip(&border.prefix).map(|(axes, prefix)| axes[prefix.len()..].to_vec()).collect();
-        // Summands along a manual axis are simply what each device has.
+        // Along a manual axis, each device's summand becomes its own value.
         self.same(value, arg, free, sums.difference(self.plan.state(arg).manual))
     }
 
@@ -232,7 +232,7 @@ impl<'m> Splitter<'_, 'm> {
         self.same(value, result, outer, sums)
     }
 
-    /// Along a dimension that is manual in part, the parts of each device's own must not share a padding.
+    /// Checks that a dimension along which only some axes are manual is cut evenly, so that parts do not share padding.
     fn check_border(&self, border: &Border, outer: &Spec) -> Result<()> {
         let extents = &self.plan.outer(border).extents;
         for (d, (axes, prefix)) in outer.iter().zip(&border.prefix).enumerate() {
@@ -248,7 +248,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// `old` is the new `value`, which must have its type.
+    /// Binds `old` to the new `value`, which must have its type.
     fn same(&mut self, value: ValueId, old: ValueId, spec: Spec, partial: AxisSet) -> Result<()> {
         let (want, got) = (self.local_type(old, &spec), &self.build.values[value.0 as usize]);
         if want != *got {
@@ -299,7 +299,7 @@ impl<'m> Splitter<'_, 'm> {
         }
     }
 
-    /// The axes of each factor: those that spare most of moving operands and results about.
+    /// Chooses the axes of each factor. It prefers axes that avoid moving the most bytes of operands and results.
     fn choose(&self, op: &Op, rule: &Rule, sums: AxisSet) -> Result<Vec<Vec<Axis>>> {
         let taken = manual_of(self.plan, op).union(sums);
         let mut candidates: Vec<(usize, Vec<Axis>, usize)> = Vec::new();
@@ -324,7 +324,7 @@ impl<'m> Splitter<'_, 'm> {
         for (mapping, &value) in rule.results.iter().zip(&op.results) {
             weigh(mapping, &self.plan.state(value).dims, bytes(value));
         }
-        // The heaviest first; among equals the first named, so that every run chooses alike.
+        // Sort by weight, heaviest first. The sort is stable, so every run makes the same choice.
         candidates.sort_by_key(|c| std::cmp::Reverse(c.2));
         let mut cut: Vec<Vec<Axis>> = vec![Vec::new(); rule.sizes.len()];
         let mut used = taken;
@@ -335,7 +335,7 @@ impl<'m> Splitter<'_, 'm> {
                 used.add(&axes[..free]);
             }
         }
-        // A minor factor can be cut only where the major ones of its dimension are cut to pieces of one.
+        // A minor factor can be cut only if the major factors of its dimension are cut into single elements.
         loop {
             let mut dropped = false;
             for factors in rule.operands.iter().chain(&rule.results).flatten() {
@@ -358,7 +358,7 @@ impl<'m> Splitter<'_, 'm> {
         mapping.iter().map(|factors| join(self.grid, factors, &rule.sizes, cut)).collect()
     }
 
-    /// An op that each partition runs on its parts.
+    /// Rewrites an op that each partition runs on its parts.
     fn generic(&mut self, op: &'m Op) -> Result<()> {
         let rule = rule(self.func(), op, self.plan);
         let mut sums = self.sums(op)?;
@@ -414,7 +414,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Overwrites padding that the op would reduce along with the elements.
+    /// Overwrites padding, so that the op does not reduce it along with the elements.
     fn mask(&mut self, op: &Op, rule: &Rule, cut: &[Vec<Axis>], operands: &mut [ValueId]) -> Result<()> {
         for (i, mapping) in rule.operands.iter().enumerate() {
             for (d, factors) in mapping.iter().enumerate() {
@@ -440,7 +440,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// A result of which every partition has a summand: in full, or the part the plan wants at once.
+    /// Completes a result of which every partition has a summand: all of it, or only the part that the plan requires.
     fn reduced(&mut self, old: ValueId, form: Form, op: Binary, axes: &[Axis]) -> Result<Form> {
         let Form { value: new, spec, .. } = form;
         let (wanted, extents) = (&self.plan.state(old).dims, &self.plan.state(old).extents);
@@ -457,12 +457,12 @@ impl<'m> Splitter<'_, 'm> {
         Ok(Form::new(self.build.all_reduce(new, op, axes)?, spec))
     }
 
-    /// The op's attributes for parts of tensors.
+    /// Adapts the op's attributes to the extents of parts.
     pub(super) fn localized(&self, op: &Op, operands: &[ValueId], results: &[ValueId]) -> Result<OpKind> {
         let global = |i: usize| self.func().ty(op.operands[i]).as_tensor().map_or(&[][..], |ty| &ty.shape[..]);
         Ok(match &op.kind {
             OpKind::Slice { start_indices, limit_indices, strides } => {
-                // A dimension that is cut is taken whole.
+                // A dimension that is cut must be taken whole.
                 let (x, local) = (global(0), &self.build.tensor(operands[0])?.shape);
                 let limits = limit_indices.iter().enumerate();
                 let limits = limits.map(|(d, &limit)| if x[d] == local[d] { limit } else { local[d] });
@@ -489,7 +489,7 @@ impl<'m> Splitter<'_, 'm> {
             OpKind::Other { name, attributes } => {
                 let mut attributes = attributes.clone();
                 for (name, value) in &mut attributes {
-                    // The meshes do not stay in the program.
+                    // The new program has no meshes, so write the groups as lists of IDs.
                     if let ("replica_groups", Attribute::Other(text)) = (name.as_str(), &*value) {
                         *value = id_matrix(&mesh_groups(text, self.module)?)?;
                     }
@@ -506,7 +506,7 @@ impl<'m> Splitter<'_, 'm> {
         let new = self.declare(result, spec)?;
         let mut literal = literal.clone();
         literal.ty = self.build.tensor(new)?.clone();
-        // The one element of a tensor of one is no splat.
+        // A tensor of one element is not written as a splat.
         literal.splat &= literal.ty.num_elements() != Some(1);
         let op = self.build.op(OpKind::Constant(literal), Vec::new(), vec![new]);
         self.build.push(op);
@@ -517,7 +517,7 @@ impl<'m> Splitter<'_, 'm> {
         vec![Vec::new(); self.plan.state(old).dims.len()]
     }
 
-    /// Numbers along a dimension that is cut begin at this partition's part.
+    /// An iota along a cut dimension starts at this partition's offset.
     fn iota(&mut self, op: &'m Op, dimension: usize) -> Result<()> {
         let result = op.results[0];
         let spec = self.plan.state(result).dims.clone();

@@ -4,14 +4,14 @@ use super::grid::{Axis, Grid, Spec};
 use super::plan::Plan;
 use super::rules::Mapping;
 
-/// States that are cut together.
+/// States whose shardings are propagated to one another.
 pub(super) enum Edge {
     Rule { sizes: Vec<usize>, alone: Vec<bool>, tensors: Vec<(usize, Mapping)> },
     Border { outer: usize, inner: usize, prefix: Spec },
 }
 
 impl Plan<'_> {
-    /// Goes forwards and backwards until nothing changes. Every change adds an axis, so it ends.
+    /// Propagates forwards and backwards until nothing changes. It terminates because every change adds an axis.
     pub(super) fn spread(&mut self, edges: &[Edge]) {
         loop {
             let mut changed = false;
@@ -60,7 +60,7 @@ impl Plan<'_> {
         changed
     }
 
-    /// Adds axes to an open dimension as far as they are free and cut it evenly, or into smaller parts.
+    /// Adds axes to an open dimension while they are free and either cut it evenly or make its parts smaller.
     fn extend(&mut self, at: usize, d: usize, axes: &[Axis]) -> bool {
         let state = &self.states[at];
         let current = &state.dims[d];
@@ -83,7 +83,7 @@ impl Plan<'_> {
     }
 }
 
-/// What the axes of a dimension are for each of its factors.
+/// Assigns the axes of a dimension to its factors.
 pub(super) fn project(
     grid: &Grid,
     axes: &[Axis],
@@ -104,7 +104,7 @@ pub(super) fn project(
         let (own, other) = rest.split_at(count);
         found.push((factor, own.to_vec()));
         rest = other;
-        // Only the parts of a whole major factor are parts of the next.
+        // The next factor can be cut only if this one is cut completely.
         if grid.parts(own) != sizes[factor] {
             break;
         }
@@ -112,7 +112,7 @@ pub(super) fn project(
     found
 }
 
-/// The axes of a dimension whose factors are cut like that.
+/// The axes of a dimension whose factors have these axes.
 pub(super) fn join(grid: &Grid, factors: &[usize], sizes: &[usize], cut: &[Vec<Axis>]) -> Vec<Axis> {
     let mut axes = Vec::new();
     for &factor in factors {
