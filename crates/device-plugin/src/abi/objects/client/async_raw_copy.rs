@@ -1,5 +1,5 @@
-//! Operations that go on when the framework calls back: raw copies to memory it names later, and donations that wait
-//! for work of its own.
+//! Operations that continue when the framework calls back: raw copies whose destination the framework names later, and
+//! donations that wait for the framework's own work.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -18,7 +18,7 @@ use crate::abi::table::ffi_read;
 use crate::contain::{contain, drop_contained};
 use crate::{Event, Result};
 
-/// The framework names the destination of a raw copy, or why there is none.
+/// The framework calls this with the destination of a raw copy, or with an error.
 ///
 /// # Safety
 ///
@@ -31,7 +31,7 @@ unsafe extern "C" fn destination_known(args: *mut PJRT_Buffer_CopyRawToHostFutur
     pending_callbacks::keep(args.callback_data, given(status, args.dst));
 }
 
-/// The work that a donation waits for has ended.
+/// The framework calls this when the work that a donation waits for has ended.
 ///
 /// # Safety
 ///

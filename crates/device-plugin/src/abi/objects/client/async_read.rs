@@ -7,10 +7,10 @@ use crate::abi::objects::client::state::Client;
 use crate::contain::{contain_in, drop_contained};
 use crate::{Backend, Completer, Event, Result};
 
-/// Begins to read a buffer, now or when it is ready. The event comes when the backend's has come and the backend has
-/// given up the memory, whichever is later.
+/// Begins to read a buffer, either now or when it is ready. The event becomes ready when the backend's event is ready
+/// and the backend has dropped the destination.
 ///
-/// `done` runs when all has gone well.
+/// `done` runs if the read succeeds.
 pub(crate) fn read<B: Backend>(
     buffer: &BufferHandle<B>,
     memory: Destination,

@@ -1,10 +1,10 @@
 //! The end of the process while clients exist.
 //!
-//! Some frameworks never destroy their clients, and others end the process while work is under way. The threads of a
-//! device then run on while destructors of static objects run, of the framework's, the driver's and the plugin's. So the
-//! first client registers a function with the C library's `atexit`, which stops that work first. C runs such functions in
-//! the reverse order of their registration, together with the destructors of static objects: whatever was made before the
-//! first client still exists while this one runs.
+//! Some frameworks never destroy their clients, and others end the process during an operation. The threads of a device
+//! then continue to run while the destructors of static objects run. Those objects belong to the framework, the driver
+//! and the plugin. So the first client registers a function with the C library's `atexit`, which stops that work first.
+//! C runs such functions in the reverse order of their registration, together with the destructors of static objects.
+//! All objects that were created before the first client therefore still exist while this function runs.
 //!
 //! If a backend has no exit hook, the SDK waits for its own threads and for the launches that it deferred, up to a
 //! deadline.
@@ -19,10 +19,10 @@ use crate::threads;
 /// Runs a backend's exit hook when the process ends.
 pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 
-/// Longest wait for the SDK's own work.
+/// Maximum time to wait for the SDK's own work.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The hooks of clients that exist.
+/// The hooks of the existing clients.
 static HOOKS: Mutex<Hooks> = Mutex::new(Hooks { process: None, next: 0, all: Vec::new() });
 
 /// Deferred launches of clients without a hook.
@@ -41,13 +41,13 @@ fn lock() -> MutexGuard<'static, Hooks> {
     HOOKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The hook of one client, until the client is gone.
+/// The exit hook of one client. Dropped with the client.
 pub(crate) struct Registration {
     number: u64,
     has_hook: bool,
 }
 
-/// A deferred launch that the end of the process waits for.
+/// A deferred launch for which the end of the process waits.
 pub(crate) struct Awaited(());
 
 impl Drop for Awaited {
@@ -58,7 +58,7 @@ impl Drop for Awaited {
 }
 
 impl Registration {
-    /// Notes what to do at exit, if a client exists then.
+    /// Registers the hook to run at exit, unless the client is destroyed before.
     pub(crate) fn new(hook: Option<Hook>) -> Self {
         let mut hooks = lock();
         let number = hooks.next;
@@ -127,14 +127,14 @@ extern "C" fn run() {
             waits = true;
             continue;
         };
-        // A panic ends here, so that the other hooks run.
+        // Catch panics, so that the other hooks run.
         let _ = contain(|| {
             hook();
             Ok(())
         });
     }
     if waits {
-        // Work that has not ended by then continues, as a backend's own work does.
+        // Work that has not ended by then continues, like a backend's own work.
         let _ = threads::rest(Instant::now() + LIMIT, || LAUNCHES.load(Ordering::SeqCst) > 0);
     }
 }
@@ -225,7 +225,7 @@ mod tests {
             let nothing = Registration::new(None);
             let last = Registration::new(saying("last"));
             drop((gone, nothing));
-            // As a framework that never destroys its clients.
+            // Like a framework that never destroys its clients.
             std::mem::forget((first, panicking, last));
             std::process::exit(0);
         }

@@ -1,4 +1,4 @@
-//! What a `PJRT_Buffer*` points to: a value that can be deleted while others use it.
+//! The object behind a `PJRT_Buffer*`: a value that can be deleted while others use it.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -18,16 +18,16 @@ use crate::{Backend, Error, Event, Placement, Result, Shape};
 
 /// A buffer of the framework.
 ///
-/// `state` holds flags and the number of uses of the value. The framework has one use until it deletes the buffer. The
-/// thread that takes the count to zero drops the value. Executions do not count as uses: they publish their arguments in
-/// the client's hazard domain, and a thread checks that before it drops a value.
+/// `state` holds flags and counts the uses of the value. The framework has one use until it deletes the buffer. The
+/// thread that ends the last use drops the value. Executions do not count as uses. Instead they publish their arguments
+/// in the client's hazard domain, which a thread checks before it drops a value.
 pub(crate) struct BufferHandle<B: Backend> {
     state: AtomicUsize,
     value: UnsafeCell<Value<B>>,
-    /// References that other libraries hold on the memory; each is also a use.
+    /// Number of references that other libraries hold on the memory. Each one is also a use.
     external: AtomicU32,
     pub(crate) ready: Event,
-    /// After the value, which is dropped first.
+    /// Declared after the value, so that the value is dropped first.
     pub(crate) client: OwnerRef<Client<B>>,
     pub(crate) placement: Placement,
     pub(crate) form: ArrayLayout,
@@ -36,7 +36,7 @@ pub(crate) struct BufferHandle<B: Backend> {
 /// The backend's part of a buffer.
 pub(crate) enum Value<B: Backend> {
     Now(B::Buffer),
-    /// Set before the buffer's event is ready, unless that fails.
+    /// Filled before the buffer's event is ready. Stays empty if the buffer fails.
     Later(Arc<OnceLock<B::Buffer>>),
     Gone,
 }
@@ -57,7 +57,7 @@ impl<B: Backend> Value<B> {
         self.get().ok_or_else(|| Error::internal("the buffer is ready, but has no value"))
     }
 
-    /// The value as a backend gets it. One that came later may be wanted elsewhere, too, so this may be a clone.
+    /// Converts the value to one that the backend owns. Clones a late value if other users share it.
     fn into_buffer(self) -> Option<B::Buffer> {
         match self {
             Self::Now(value) => Some(value),
@@ -80,11 +80,11 @@ impl<B: Backend> Clone for Value<B> {
     }
 }
 
-/// The framework deleted the buffer, or an execution took it: no new uses.
+/// The framework deleted the buffer or donated it to an execution. New uses are rejected.
 const DELETED: usize = 1 << (usize::BITS - 1);
-/// The framework destroyed the handle: the last user frees it.
+/// The framework destroyed the handle. The last use frees it.
 const DESTROYED: usize = 1 << (usize::BITS - 2);
-/// The buffer is retired: an execution still uses its value, which is dropped later or with the handle.
+/// The buffer is retired. An execution may still use its value, which is dropped later or together with the handle.
 const RETIRED: usize = 1 << (usize::BITS - 3);
 const USES: usize = RETIRED - 1;
 
@@ -107,7 +107,7 @@ impl<B: Backend> Drop for BufferHandle<B> {
 }
 
 impl<B: Backend> BufferHandle<B> {
-    /// Gives the framework a buffer, which it destroys.
+    /// Creates a buffer for the framework, which destroys it later.
     #[inline]
     pub(crate) fn give(
         client: impl Into<OwnerRef<Client<B>>>,
@@ -119,7 +119,7 @@ impl<B: Backend> BufferHandle<B> {
         Self::new(client, value, form, placement, ready).as_ptr().cast()
     }
 
-    /// A buffer with one use, which [`BufferHandle::destroy`] gives up.
+    /// Creates a buffer with one use, which [`BufferHandle::destroy`] ends.
     #[inline]
     pub(crate) fn new(
         client: impl Into<OwnerRef<Client<B>>>,
@@ -139,7 +139,7 @@ impl<B: Backend> BufferHandle<B> {
         })
     }
 
-    /// Takes back a buffer that only the framework's array refers to.
+    /// Frees a buffer that the framework has not seen yet.
     ///
     /// # Safety
     ///
@@ -152,7 +152,7 @@ impl<B: Backend> BufferHandle<B> {
         }
     }
 
-    /// The value of a buffer that a launch has just made. Frees the handle.
+    /// Frees the handle of a buffer that a launch has just created, and returns its value.
     ///
     /// # Safety
     ///
@@ -168,7 +168,7 @@ impl<B: Backend> BufferHandle<B> {
         value.into_buffer()
     }
 
-    /// The array as the backend knows it.
+    /// The array's shape as the backend stores it.
     pub(crate) fn stored_shape(&self) -> Shape {
         self.form.stored_shape()
     }
@@ -177,19 +177,19 @@ impl<B: Backend> BufferHandle<B> {
         self.state.load(Ordering::Acquire) & DELETED != 0
     }
 
-    /// Whether an execution whose guard shows the buffer may use it.
+    /// Whether an execution may use the buffer. Its guard must already show the buffer.
     #[inline]
     pub(crate) fn is_usable(&self) -> bool {
         self.state.load(Ordering::SeqCst) & DELETED == 0
     }
 
-    /// LaunchArguments the buffer.
+    /// Adds a use, which ends when the result is dropped. Returns an error if the buffer is deleted.
     #[inline]
     pub(crate) fn hold(&self) -> Result<BufferUse<'_, B>> {
         if self.acquire() { Ok(BufferUse { buffer: self }) } else { Err(deleted()) }
     }
 
-    /// Adds a use, which [`BufferHandle::release`] removes. Returns false if the buffer is deleted.
+    /// Adds a use, which [`BufferHandle::release`] ends. Returns false if the buffer is deleted.
     #[inline]
     fn acquire(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
@@ -202,17 +202,17 @@ impl<B: Backend> BufferHandle<B> {
         false
     }
 
-    /// Removes a use.
+    /// Ends a use.
     ///
     /// # Safety
     ///
-    /// The use was added by [`BufferHandle::acquire`], and the value is not touched under it any more. Once the
-    /// framework has destroyed the buffer, `self` may be gone after this.
+    /// The use was added by [`BufferHandle::acquire`], and the caller no longer accesses the value under it. If the
+    /// framework has destroyed the buffer, `self` may be freed by this call.
     #[inline]
     unsafe fn release(&self) {
         let mut state = self.state.load(Ordering::Acquire);
-        // The last use of a deleted buffer stays counted until the value is gone, so that nobody frees the handle
-        // meanwhile.
+        // The last use of a deleted buffer stays counted until the value is dropped, so that no other thread frees the
+        // handle in the meantime.
         while state & DELETED == 0 || state & USES != 1 {
             match self.state.compare_exchange_weak(state, state - 1, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return,
@@ -223,11 +223,11 @@ impl<B: Backend> BufferHandle<B> {
         unsafe { self.end() };
     }
 
-    /// Drops the value and the use, and the handle if the framework left that to the last use.
+    /// Drops the value and ends the last use. Frees the handle if the framework has destroyed it.
     ///
     /// # Safety
     ///
-    /// V7: the caller has the last use and gives it up.
+    /// V7: the caller has the last use and ends it.
     #[cold]
     unsafe fn end(&self) {
         let this = NonNull::from(self);
@@ -253,11 +253,11 @@ impl<B: Backend> BufferHandle<B> {
         1 << ((std::ptr::from_ref(self).addr() >> 6) & 63)
     }
 
-    /// Drops the value of a deleted buffer without uses, or retires it if an execution may use it.
+    /// Drops the value of a deleted buffer without uses, or retires the buffer if an execution may use it.
     ///
     /// # Safety
     ///
-    /// V7: the caller took the count to zero, and has no reference to the value.
+    /// V7: the caller took the count of uses to zero and has no reference to the value.
     unsafe fn retire(&self, own: Option<&Guard>) {
         if self.client.hazards.is_protected(self.bit(), own) {
             self.client.retired.add(NonNull::from(self));
@@ -268,43 +268,43 @@ impl<B: Backend> BufferHandle<B> {
         }
     }
 
-    /// The value, present or to come.
+    /// The value, which may still be pending.
     ///
     /// # Safety
     ///
-    /// A use added by [`BufferHandle::acquire`] outlives the reference, or a guard that shows the buffer and did so
-    /// before it was deleted.
+    /// The reference must not outlive one of these two: a use added by [`BufferHandle::acquire`], or a guard that shows
+    /// the buffer and did so before the buffer was deleted.
     #[inline]
     pub(crate) unsafe fn value(&self) -> &Value<B> {
         // SAFETY: the use keeps the value from being taken or dropped.
         unsafe { &*self.value.get() }
     }
 
-    /// Takes the value of an argument, which deletes the buffer. None when it was deleted before.
+    /// Takes the value of an argument and deletes the buffer. Returns `None` if the buffer was deleted before.
     ///
     /// # Safety
     ///
-    /// The buffer is an argument of the execution of `own`, once, and the caller has no reference to its value.
+    /// The buffer is exactly one argument of the execution of `own`, and the caller has no reference to its value.
     unsafe fn take(&self, own: &Guard) -> Option<B::Buffer> {
-        // Without another use or another execution this is the last user, and the flag prevents new ones.
+        // If no other use and no other execution exists, this is the last user. The flag prevents new ones.
         if self.state.compare_exchange(1, DELETED, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
             if !self.client.hazards.is_protected(self.bit(), Some(own)) {
                 // SAFETY: V7 (counting), this is the only use.
                 return unsafe { self.take_value() }.into_buffer();
             }
-            // Also when the clone panics.
+            // Retires the buffer even if the clone panics.
             let _leaving = RetireOnDrop(self);
             // SAFETY: nobody drops the value before it is left to others.
             return unsafe { self.value() }.get().cloned();
         }
         // SAFETY: the execution keeps the value from being dropped.
         let value = unsafe { self.value() }.get().cloned();
-        // Another execution may have taken it in between: then it is not ours to give.
+        // Another execution may have taken the value in between. It then belongs to that execution.
         if self.delete(Some(own)) { value } else { None }
     }
 
-    /// Gives up the framework's use; false if that was done before. An execution may ignore that it uses the buffer
-    /// itself.
+    /// Ends the framework's use. Returns false if that happened before. An execution passes its own guard, so that its
+    /// own use of the buffer is ignored.
     pub(crate) fn delete(&self, own: Option<&Guard>) -> bool {
         match self.mark_deleted() {
             None => return false,
@@ -315,7 +315,7 @@ impl<B: Backend> BufferHandle<B> {
         true
     }
 
-    /// Gives up the framework's use. Returns how many uses are left, or `None` if the buffer was deleted before.
+    /// Ends the framework's use. Returns how many uses remain, or `None` if the buffer was deleted before.
     fn mark_deleted(&self) -> Option<usize> {
         let mut state = self.state.load(Ordering::Relaxed);
         while state & DELETED == 0 {
@@ -329,7 +329,7 @@ impl<B: Backend> BufferHandle<B> {
         None
     }
 
-    /// Takes the value out, which runs no vendor code.
+    /// Takes the value out. This runs no vendor code.
     ///
     /// # Safety
     ///
@@ -341,7 +341,7 @@ impl<B: Backend> BufferHandle<B> {
         std::mem::replace(value, Value::Gone)
     }
 
-    /// Frees the framework's handle, now or with the last use.
+    /// Frees the framework's handle, either now or with the last use.
     ///
     /// # Safety
     ///
@@ -349,7 +349,8 @@ impl<B: Backend> BufferHandle<B> {
     pub(crate) unsafe fn destroy(this: NonNull<Self>) {
         // SAFETY: V2 (handles), live until the end of this function.
         let buffer = unsafe { this.as_ref() };
-        // Alone, or deleted and unused: the usual case, which needs no further atomic operation.
+        // The usual cases: only the framework uses the buffer, or it is deleted and unused. Neither needs another
+        // atomic operation.
         if matches!(buffer.state.load(Ordering::Acquire), 1 | DELETED) {
             // SAFETY: V2 (handles) and V7 (counting); `give` made it.
             return unsafe { buffer_pool::free(this) };
@@ -367,11 +368,11 @@ impl<B: Backend> BufferHandle<B> {
         }
     }
 
-    /// Keeps the memory for another library.
+    /// Adds a use for another library, so that the memory stays valid.
     pub(crate) fn add_external(&self) -> Result<()> {
         let held = self.hold()?;
         self.external.fetch_add(1, Ordering::Relaxed);
-        // The use is given back by `remove_external`.
+        // `remove_external` ends this use.
         std::mem::forget(held);
         Ok(())
     }
@@ -391,13 +392,13 @@ pub(crate) fn deleted() -> Error {
     Error::invalid_argument("the buffer was deleted or donated").unnamed()
 }
 
-/// A use of a buffer: its value stays until this is dropped.
+/// A use of a buffer. The buffer's value is not dropped before this is.
 pub(crate) struct BufferUse<'a, B: Backend> {
     buffer: &'a BufferHandle<B>,
 }
 
 impl<B: Backend> BufferUse<'_, B> {
-    /// The value, present or to come.
+    /// The value, which may still be pending.
     pub(crate) fn value(&self) -> &Value<B> {
         // SAFETY: this is a use.
         unsafe { self.buffer.value() }
@@ -414,16 +415,16 @@ impl<B: Backend> Drop for BufferUse<'_, B> {
 /// The arguments of an execution, in the framework's own array, while a guard protects them.
 pub(crate) struct LaunchArguments<'a, B: Backend> {
     handles: &'a [&'a BufferHandle<B>],
-    /// Protects them.
+    /// Protects the arguments.
     guard: &'a Guard,
-    /// For each argument whether it is given up; empty when none is. No given-up buffer is another argument too.
+    /// Whether each argument is donated. Empty if none is. A donated buffer is never another argument as well.
     donated: &'a [bool],
 }
 
 impl<'a, B: Backend> LaunchArguments<'a, B> {
     /// # Safety
     ///
-    /// `guard` shows the bits of all handles, none of them was deleted after it did, and the donated ones passed
+    /// `guard` shows the bits of all handles. No handle was deleted after `guard` showed it. The donated handles passed
     /// [`check_donated`].
     #[inline]
     pub(crate) unsafe fn new(handles: &'a [&'a BufferHandle<B>], guard: &'a Guard, donated: &'a [bool]) -> Self {
@@ -440,21 +441,21 @@ impl<'a, B: Backend> LaunchArguments<'a, B> {
         self.donated.get(index) == Some(&true)
     }
 
-    /// The value of an argument; none when it was taken.
+    /// The value of an argument, or `None` if it was taken.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&B::Buffer> {
         // SAFETY: the execution uses each of these handles.
         unsafe { self.handles.get(index)?.value() }.get()
     }
 
-    /// Takes the value of a donated argument, which deletes its buffer.
+    /// Takes the value of a donated argument and deletes its buffer.
     pub(crate) fn take(&mut self, index: usize) -> Option<B::Buffer> {
         let handle = self.handles.get(index).filter(|_| self.is_donated(index))?;
         // SAFETY: a donated buffer is one argument only, and `&mut self` says that no reference to its value is out.
         unsafe { handle.take(self.guard) }
     }
 
-    /// Deletes what was given up.
+    /// Deletes the donated buffers.
     #[inline]
     pub(crate) fn delete_donated(&self) {
         for (handle, donated) in self.handles.iter().zip(self.donated.iter()) {
@@ -465,9 +466,10 @@ impl<'a, B: Backend> LaunchArguments<'a, B> {
     }
 }
 
-/// A buffer that is given up may be no other argument.
+/// Returns an error if a donated buffer is also another argument.
 pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &[bool]) -> Result<()> {
-    // A hash table with open addressing, at most half full. It holds the first argument of each buffer, counted from one.
+    // A hash table with open addressing, at most half full. It holds the index of each buffer's first argument, plus
+    // one.
     let size = (2 * handles.len()).next_power_of_two();
     let mut firsts = vec![0; size];
     for (second, handle) in handles.iter().enumerate() {
@@ -491,8 +493,8 @@ pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &
     Ok(())
 }
 
-/// The slot of an address, before it is reduced to the size of the table. The lowest bits of addresses are zero and the
-/// highest ones are equal, so this takes bits from the middle of a product (Fibonacci hashing).
+/// The hash of an address, before it is reduced to the size of the table. The lowest bits of all addresses are zero and
+/// the highest bits are equal, so this uses bits from the middle of a product (Fibonacci hashing).
 #[inline]
 fn hash(address: usize) -> usize {
     /// Close to the golden ratio, and odd.
@@ -560,7 +562,7 @@ impl<B: Backend> RetiredBuffers<B> {
         unsafe { buffer.as_ref() }.state.fetch_and(!RETIRED, Ordering::SeqCst);
     }
 
-    /// Drops the values that no execution uses any more. Panics of their destructors end here.
+    /// Drops the values that executions no longer use. Panics of their destructors are caught.
     #[cold]
     pub(crate) fn drop_unused(&self, client: &Client<B>) {
         let mut values: Vec<Value<B>> = Vec::new();
@@ -580,7 +582,7 @@ impl<B: Backend> RetiredBuffers<B> {
             });
             self.count.store(buffers.len(), Ordering::SeqCst);
         }
-        // Vendor code runs without the lock; a destructor that panics leaves the other values to be dropped.
+        // Vendor code runs without the lock. If a destructor panics, the remaining values are still dropped.
         values.into_iter().for_each(drop_contained);
     }
 }

@@ -1,4 +1,4 @@
-//! `PJRT_Buffer`, but for its transfers.
+//! `PJRT_Buffer`, except its transfers.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -14,7 +14,8 @@ use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;
 use crate::{Backend, Error, Event, Result};
 
-/// Dimensions from the most minor to the most major one of any row-major array: the tail has the array's rank.
+/// Minor-to-major order of the longest row-major array. The last `rank` entries are the order for an array of that
+/// rank.
 static MINOR_TO_MAJOR: [i64; MAX_RANK] = {
     let mut order = [0; MAX_RANK];
     let mut i = 0;
@@ -26,15 +27,16 @@ static MINOR_TO_MAJOR: [i64; MAX_RANK] = {
 };
 const MAX_RANK: usize = 64;
 
-/// Address of the buffer's memory, once it is ready.
+/// Waits until the buffer is ready and returns the address of its memory.
 fn address<B: Backend>(buffer: &BufferHandle<B>) -> Result<usize> {
     let held = buffer.hold()?;
-    // The address of memory that is still written is of no use to the framework.
+    // The framework cannot use the address before the data is written.
     buffer.ready.wait()?;
     let (backend, value) = (&buffer.client.backend, held.value().available()?);
     let memory = &buffer.client.memories[buffer.placement.memory].info;
     if memory.on_host {
-        // The framework reads what it is not given, so that a slip in safe code would be one in its memory.
+        // The framework reads this memory through the raw pointer. Check the length here, or a bug in a safe `Backend`
+        // becomes an out-of-bounds read.
         let (shape, bytes) = (buffer.stored_shape(), backend.host_bytes(value));
         if let Some(short) = bytes.map(<[u8]>::len).filter(|size| Some(*size) < shape.host_size()) {
             let kind = &memory.kind;
@@ -87,7 +89,8 @@ entries! {
     PJRT_Buffer_DynamicDimensionIndices(args, buffer) {
         let extents = dynamic_dims::of(buffer)?;
         let dynamic = extents.as_ref().map_or(&[][..], |extents| &extents.dynamic);
-        // A framework may copy nothing from it, which null does not allow.
+        // A framework may copy zero entries from this pointer, and that is undefined for a null pointer. So pass a
+        // dangling one.
         (args.dynamic_dim_indices, args.num_dynamic_dims) = (dynamic.as_ptr().cast_mut(), dynamic.len());
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read::handles;
 use crate::{DeviceInfo, DevicePlugin, Error, MemoryInfo, Result};
 
-/// What a `PJRT_Device*` points to. Lives in its client.
+/// The object behind a `PJRT_Device*`. It belongs to its client.
 pub(crate) struct Device {
     topology: Arc<Topology>,
     pub(crate) index: usize,
@@ -24,16 +24,16 @@ pub(crate) struct Device {
     client: AtomicPtr<()>,
 }
 
-/// What a `PJRT_DeviceDescription*` points to. Lives in its topology.
+/// The object behind a `PJRT_DeviceDescription*`. It belongs to its topology.
 pub(crate) struct DeviceDescription {
     pub(crate) info: DeviceInfo,
     attributes: NamedValues,
-    /// The memories the device reaches, in the order it prefers them.
+    /// The memories that the device can address, in its order of preference.
     _memories: Box<[MemoryDescription]>,
     pub(crate) memory_handles: Pointers<PJRT_MemoryDescription>,
 }
 
-/// What a `PJRT_MemoryDescription*` points to. Lives in its device description.
+/// The object behind a `PJRT_MemoryDescription*`. It belongs to its device description.
 pub(crate) struct MemoryDescription {
     pub(crate) kind: String,
     pub(crate) kind_id: i32,
@@ -154,7 +154,7 @@ entries! {
     }
 
     PJRT_Device_GetAttributes(args, device) {
-        // The attributes live in the topology, so there is nothing for the framework to delete.
+        // The attributes belong to the topology, so the framework has nothing to delete.
         unsafe extern "C" fn keep(_: *mut pjrt_sys::PJRT_Device_Attributes) {}
         let attributes = device.description().attributes.raw();
         args.attributes = attributes.as_ptr();

@@ -1,11 +1,11 @@
-//! `PJRT_Device`: what frameworks do to devices besides running programs on them.
+//! `PJRT_Device` functions that do not run programs: statistics, poisoning and tracking.
 
 use crate::Backend;
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::contain::drop_contained;
 
-/// What a `PJRT_AsyncTrackingEvent*` points to: the backend's part.
+/// The object behind a `PJRT_AsyncTrackingEvent*`: the backend's part.
 type Tracked = Box<dyn Send + Sync>;
 
 entries! {
@@ -19,7 +19,7 @@ entries! {
             (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
         ) }?;
         let client = device.client::<P>()?;
-        // The backend does not know of launches that wait for their arguments.
+        // The backend does not know about launches that wait for their arguments.
         let poisoned = client.deferred.poison(device.index, args.launch_id, &error)
             || client.backend.poison(device.index, args.launch_id, error)?;
         args.poisoned = poisoned.into();

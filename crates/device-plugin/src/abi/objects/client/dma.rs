@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::abi::table::entry::entries;
 use crate::{Backend, Error, Result};
 
-/// What is mapped, in order of addresses.
+/// The mapped ranges, in order of their addresses.
 #[derive(Default)]
 pub(crate) struct Mappings(Mutex<Vec<Mapping>>);
 
@@ -16,7 +16,7 @@ struct Mapping {
     phase: Phase,
 }
 
-/// The backend is called without the lock, so others see what it is at.
+/// The state of a range. The backend runs without the lock, so other threads check this state.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Mapping,
@@ -29,7 +29,7 @@ impl Mappings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a range that is about to be mapped; false when part of it is mapped already.
+    /// Records a range that is about to be mapped. Returns false if part of it is already mapped.
     fn add(&self, address: usize, size: usize) -> bool {
         let mut known = self.lock();
         let end = address.saturating_add(size);
@@ -42,7 +42,7 @@ impl Mappings {
         !overlaps
     }
 
-    /// Takes hold of a range for the one call that unmaps it.
+    /// Marks a range as being unmapped, so that only one call unmaps it.
     fn begin_unmap(&self, address: usize) -> Result<()> {
         let mut known = self.lock();
         let Some(mapping) = known.iter_mut().find(|mapping| mapping.address == address) else {
@@ -61,11 +61,11 @@ impl Mappings {
     }
 }
 
-/// A change of a range while the backend makes it: errors and panics leave the range as it was.
+/// A change of a range while the backend makes it. If the backend fails or panics, the range keeps its former state.
 struct Change<'a> {
     mappings: &'a Mappings,
     address: usize,
-    /// What the range is if the change comes about, and else; nothing where it is no longer, or not yet, mapped.
+    /// The state after a successful change and after a failed one. `None` if the range is not mapped then.
     after: Option<Phase>,
     before: Option<Phase>,
 }

@@ -7,15 +7,16 @@ use crate::abi::objects::client::buffer::BufferHandle;
 use crate::array_layout::ArrayLayout;
 use crate::{Backend, Error, Result, Shape};
 
-/// The extents of a buffer, some of which its program found out when it ran.
+/// The extents of a buffer. Its program computed some of them at run time.
 pub(crate) struct Extents {
-    /// All of them.
+    /// The actual extents of all dimensions.
     pub(crate) unpadded: Vec<i64>,
     /// The dimensions that may be shorter than in the shape.
     pub(crate) dynamic: Vec<usize>,
 }
 
-/// What is known of buffers, by their address: frameworks are given pointers into it until they destroy the buffer.
+/// The known extents of buffers, by address. Frameworks receive pointers into them that are valid until they destroy
+/// the buffer.
 #[derive(Default)]
 pub(crate) struct KnownExtents(Mutex<Vec<(usize, Arc<Extents>)>>);
 
@@ -30,7 +31,7 @@ impl KnownExtents {
     }
 }
 
-/// The extents of a value that is ready.
+/// Asks the backend for the extents of a value that is ready.
 fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Extents> {
     let given = backend.dynamic_dimensions(value, shape);
     let mut extents = Extents { unpadded: shape.dimensions.clone(), dynamic: Vec::with_capacity(given.len()) };
@@ -64,26 +65,26 @@ pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Exte
     let held = buffer.hold()?;
     let extents = Arc::new(ask(&buffer.client.backend, held.value().available()?, &buffer.form.shape())?);
     let mut all = known.lock();
-    // Another thread may have asked meanwhile, and given out its answer.
+    // Another thread may have stored its answer in the meantime and returned pointers into it.
     Ok(Some(find(&all).unwrap_or_else(|| {
         all.push((address, Arc::clone(&extents)));
         extents
     })))
 }
 
-/// Whether a buffer's extents are known only when it is ready, which it is not.
+/// Whether a buffer's extents are still unknown because it is not ready.
 pub(crate) fn are_open<B: Backend>(buffer: &BufferHandle<B>) -> bool {
     B::DYNAMIC && buffer.form.stored().is_none() && !buffer.ready.is_ready()
 }
 
-/// The form that a value of that shape has, now that it is ready.
+/// Returns the layout of a value that is ready, with its actual extents.
 pub(crate) fn form_of<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<ArrayLayout> {
     let extents = ask(backend, value, shape)?;
     Ok(ArrayLayout::row_major(&Shape::new(shape.element_type, extents.unpadded)))
 }
 
-/// The layout of the array that a read of the buffer returns, with the extents known when it is ready. The error of a buffer
-/// that failed is reported by the read.
+/// Returns the layout of the array that a read of the buffer returns, with the actual extents. If the buffer failed,
+/// the read reports the error.
 pub(crate) fn readable<B: Backend>(buffer: &BufferHandle<B>) -> Cow<'_, ArrayLayout> {
     match of(buffer) {
         Ok(Some(extents)) => {

@@ -7,7 +7,7 @@ use crate::abi::table::ffi_read;
 use crate::contain::contain_in;
 use crate::{Backend, Error, Event};
 
-/// The function that an error of a panic names.
+/// The function that the error after a panic names.
 const FUNCTION: &str = "PJRT_Client_CreateViewOfDeviceBuffer";
 
 entries! {
@@ -36,7 +36,8 @@ entries! {
         };
         args.buffer = match contain_in(FUNCTION, made) {
             Ok((buffer, ready)) => BufferHandle::give(client.share(), Value::Now(buffer), &form, at, ready),
-            // A failed call leaves the memory to the framework, unless the backend still has it.
+            // After a failed call the memory belongs to the framework again. If the backend still holds it, the call
+            // must succeed.
             Err(error) if kept.give_up() => return Err(error),
             Err(error) => BufferHandle::give(client.share(), Value::Gone, &form, at, Event::failed(error)),
         };

@@ -20,7 +20,7 @@ use crate::abi::table::ffi_read;
 use crate::artifact;
 use crate::{Backend, CreateOptions, Error, ProcessInfo, ProcessState, Program, Result};
 
-/// Copies a program: the one copy there is, of which everything else is a slice.
+/// Copies a program. This is the only copy. All later uses are slices of it.
 ///
 /// # Safety
 ///
@@ -35,19 +35,20 @@ pub(crate) unsafe fn read_program(program: *const PJRT_Program) -> Result<Progra
     Ok(Program { format: format.to_owned(), code: Bytes::copy_from_slice(code) })
 }
 
-/// A count of replicas or partitions.
+/// Checks a number of replicas or partitions.
 fn count(n: i32, field: &str) -> Result<usize> {
     let count = usize::try_from(n).ok().filter(|n| *n > 0);
     count.ok_or_else(|| Error::argument(format!("{field} is {n}, but must be at least 1")))
 }
 
-/// The processes a framework lists; none where it lists them in the form of its first versions, which has no size.
+/// Reads the framework's list of processes. Returns `None` for the struct of the first versions, which has no size
+/// field.
 ///
 /// # Safety
 ///
 /// V1 and V3 for the list.
 unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Option<Vec<ProcessInfo>>> {
-    // In the first form a number of a process and padding is where the size is now.
+    // In the first version, a process number and padding occupy the place of the size.
     const SIZES: RangeInclusive<usize> = PJRT_ProcessInfo::STRUCT_SIZE..=4096;
     let mut read = Vec::new();
     let mut at = list;
@@ -86,7 +87,8 @@ entries! {
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let values = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
         let mut options = CreateOptions::new(values);
-        // Only the options tell whether the callbacks were set: a single process leaves them uninitialized.
+        // Only the options show whether the callbacks were set. A framework with a single process leaves them
+        // uninitialized.
         if options.get("node_id").is_some() && options.get("num_nodes").is_some() {
             // SAFETY: V4 (callbacks), in a distributed run.
             options = options.with_key_value(unsafe { KeyValueStore::new(args) });
@@ -101,7 +103,7 @@ entries! {
         if let Some(client) = NonNull::new(args.client.cast::<Counted<Client<P::Backend>>>()) {
             // SAFETY: V2 (handles), this came from `Ref::into_raw` and is given up.
             let client = unsafe { Ref::from_raw(client) };
-            // The framework can no longer complete these.
+            // The framework can no longer complete these operations.
             pending_callbacks::abandon(async_raw_copy::key(&client));
             client.aliases.take_all(|_| true).into_iter().for_each(PlaceholderBuffer::abandon);
             drop(client);

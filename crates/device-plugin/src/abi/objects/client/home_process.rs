@@ -1,28 +1,28 @@
-//! Telling a forked process from the one it was forked from, fast enough for every call.
+//! A check whether this process was forked since a client was created, cheap enough for every call.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many forks lead from the process that made the first [`HomeProcess`] to this one.
+/// Number of forks between the process that made the first [`HomeProcess`] and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The process in which a client was made.
+/// The process in which a client was created.
 ///
-/// A forked process has copies of its parent's clients, of their locks in whatever state they were, and none of their
-/// threads. A backend with threads or locks should keep a `HomeProcess` and return an error from calls in another process,
-/// where they could wait forever. [`HomeProcess::is_current`] is one load from memory, so it suits every call.
+/// A forked process has copies of its parent's clients and of their locks, in whatever state those were. It has none of
+/// their threads. A backend with threads or locks should keep a `HomeProcess` and return an error from calls in another
+/// process, where they could wait forever. [`HomeProcess::is_current`] is one load from memory, so it suits every call.
 ///
-/// On Unix, the C library's `fork` is noticed. A raw `clone` system call is not.
+/// On Unix, this detects the C library's `fork`, but not a raw `clone` system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HomeProcess(u32);
 
 impl HomeProcess {
-    /// The process that calls.
+    /// Returns the calling process.
     pub fn current() -> Self {
         register();
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether the process that calls is this one, and not a fork of it.
+    /// Whether the calling process is this one, and not a fork of it.
     #[inline]
     pub fn is_current(self) -> bool {
         FORKS.load(Ordering::Relaxed) == self.0

@@ -1,4 +1,4 @@
-//! `PJRT_Memory`: its first word is a function table, by which frameworks attach data of their own.
+//! `PJRT_Memory`. Its first word points to a function table, through which frameworks attach their own data.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -11,7 +11,7 @@ use crate::abi::objects::owned_arrays::Pointers;
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read::handles;
 
-/// What a `PJRT_Memory*` points to. Lives in its client.
+/// The object behind a `PJRT_Memory*`. It belongs to its client.
 #[repr(C)]
 pub(crate) struct Memory {
     base: PJRT_Memory,
@@ -88,7 +88,7 @@ unsafe extern "C" fn set_user_data(
             None
         }
     };
-    // Destroyed where the lock is free again.
+    // Release the lock before calling the framework's destructor.
     drop(all);
     drop(before);
 }

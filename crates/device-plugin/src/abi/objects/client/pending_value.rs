@@ -1,4 +1,4 @@
-//! Buffers whose value comes after the call that created them.
+//! Buffers whose value is set after the call that created them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,12 +11,13 @@ use crate::array_layout::ArrayLayout;
 use crate::contain::drop_contained;
 use crate::{Backend, Completer, Event, Placement, Result};
 
-/// The producer's end of a buffer whose value comes later: where the value goes, and the buffer's completer. Empty once the
-/// buffer is ready or another producer has taken over, so that nothing keeps a value that the framework deletes.
+/// The producer's end of a buffer whose value is set later: the place for the value, and the buffer's completer. Empty
+/// once the buffer is ready or another producer has taken over, so that it does not keep a value alive that the
+/// framework deletes.
 pub(crate) struct PendingValue<B: Backend>(Option<(Arc<OnceLock<B::Buffer>>, Completer)>);
 
 impl<B: Backend> PendingValue<B> {
-    /// A buffer for the framework, and the means to give it a value.
+    /// Creates a buffer for the framework and the producer's end that sets its value.
     pub(crate) fn new(client: &Counted<Client<B>>, form: &ArrayLayout, to: Placement) -> (*mut PJRT_Buffer, Self) {
         let place = Arc::new(OnceLock::new());
         let (ready, completer) = Event::pending();
@@ -24,7 +25,7 @@ impl<B: Backend> PendingValue<B> {
         (handle, Self(Some((place, completer))))
     }
 
-    /// Whether the value will be that one.
+    /// Whether this producer fills the given place.
     pub(crate) fn is_of(&self, value: &Arc<OnceLock<B::Buffer>>) -> bool {
         self.0.as_ref().is_some_and(|(place, _)| Arc::ptr_eq(place, value))
     }
@@ -45,9 +46,9 @@ impl<B: Backend> PendingValue<B> {
         match result {
             Ok((value, ready)) => {
                 drop(place.set(value));
-                // The next user of the buffer may need the only reference.
+                // The next user of the buffer may need to be the sole owner of the value.
                 drop_contained(place);
-                // The compiler knows this for most backends.
+                // A constant for most backends, so the compiler removes the other branch.
                 if ready.is_born_ready() {
                     completer.settle(Ok(()));
                 } else {
@@ -58,7 +59,7 @@ impl<B: Backend> PendingValue<B> {
         }
     }
 
-    /// Gives the buffer its value or its error; the first call counts.
+    /// Sets the buffer's value or its error. Only the first call has an effect.
     pub(crate) fn set(&mut self, result: Result<B::Buffer>) {
         self.made(result.map(|value| (value, Event::ready())));
     }

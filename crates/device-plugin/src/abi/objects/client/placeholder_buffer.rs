@@ -1,5 +1,5 @@
-//! Buffers that begin without data: uninitialized ones, ones that carry an error, and ones whose data another buffer
-//! will bring.
+//! Buffers that are created without data: uninitialized buffers, failed buffers, and buffers that receive the data of
+//! another buffer later.
 
 use pjrt_sys::PJRT_Buffer;
 
@@ -11,7 +11,7 @@ use crate::array_layout::ArrayLayout;
 use crate::contain::{contain, drop_contained};
 use crate::{Backend, Error, Event, Placement, Result};
 
-/// A buffer that waits for the one whose data it takes.
+/// A buffer that waits for the buffer whose data it takes over.
 pub(crate) struct PlaceholderBuffer<B: Backend> {
     late: PendingValue<B>,
     form: ArrayLayout,
@@ -19,7 +19,7 @@ pub(crate) struct PlaceholderBuffer<B: Backend> {
 }
 
 impl<B: Backend> PlaceholderBuffer<B> {
-    /// Why the data of that buffer cannot become this one's.
+    /// Returns an error if this buffer cannot take over the data of `buffer`.
     fn check(&self, buffer: &BufferHandle<B>) -> Result<()> {
         if !buffer.form.is_stored_as(&self.form) {
             return Err(Error::argument(format!("buffer is {}, but its alias is {}", buffer.form, self.form)));
@@ -33,7 +33,7 @@ impl<B: Backend> PlaceholderBuffer<B> {
         Ok(())
     }
 
-    /// The framework destroys the client.
+    /// Fails the buffer because the framework destroys the client.
     pub(crate) fn abandon(mut self) {
         self.late.set(Err(Error::new(crate::ErrorCode::CANCELLED, "the framework destroyed the client")));
     }
@@ -93,7 +93,7 @@ entries! {
             alias.late.set(Err(error));
             return Ok(());
         }
-        // What is wrong with the buffer leaves the alias open for a right one.
+        // If the buffer does not fit, the alias stays open for another one.
         let prepare = || {
             // SAFETY: V2 (handles).
             let buffer: &BufferHandle<P::Backend> = unsafe { ffi_read::handle::<P, *mut PJRT_Buffer>(args.buffer, "buffer") }?;

@@ -1,4 +1,4 @@
-//! What a `PJRT_Client*` points to.
+//! The object behind a `PJRT_Client*`.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use crate::abi::table::ffi_read::{self, handles};
 use crate::array_layout::ArrayLayout;
 use crate::{Backend, CreateOptions, DeviceInfo, DevicePlugin, Error, Placement, Result, Shape, TopologyInfo};
 
-/// A client: the backend, and the objects that stand for its devices and memories as long as it lives. Buffers and
-/// executables keep it alive, so a framework may destroy them after it.
+/// A client: the backend, and the objects that represent its devices and memories. Buffers and executables keep the
+/// client alive, so a framework may destroy them after it.
 pub(crate) struct Client<B: Backend> {
-    /// What to do if the process ends before the client.
+    /// The hook that runs if the process ends before the client.
     pub(crate) at_exit: Registration,
     pub(crate) backend: B,
     pub(crate) process_index: i32,
@@ -35,16 +35,16 @@ pub(crate) struct Client<B: Backend> {
     pub(crate) addressable_handles: Pointers<PJRT_Device>,
     pub(crate) memories: Vec<Memory>,
     pub(crate) memory_handles: Pointers<PJRT_Memory>,
-    /// What executions use and made.
+    /// The objects that executions use and have created.
     pub(crate) hazards: Arc<HazardDomain>,
     /// Deleted buffers that executions may still use.
     pub(crate) retired: RetiredBuffers<B>,
-    /// Launches whose arguments are still to come.
+    /// Launches that wait for their arguments.
     pub(crate) deferred: DeferredLaunches<B>,
     /// The order of launches on several devices.
     pub(crate) order: Order,
     pub(crate) mappings: Mappings,
-    /// Buffers that wait for the framework to name the one whose data they take.
+    /// Buffers that wait for the framework to name the buffer whose data they take over.
     pub(crate) aliases: OpaqueTokens<PlaceholderBuffer<B>>,
     pub(crate) extents: KnownExtents,
 }
@@ -130,28 +130,28 @@ impl<B: Backend> Client<B> {
         Ok(client)
     }
 
-    /// Index of a device of this client.
+    /// Returns the index of a device of this client.
     pub(crate) fn device_index(&self, device: *mut PJRT_Device) -> Result<usize> {
         self.device_handles.position(device).ok_or_else(|| {
             Error::argument(if device.is_null() { "device is null" } else { "device is none of this client" })
         })
     }
 
-    /// Index of a memory of this client.
+    /// Returns the index of a memory of this client.
     pub(crate) fn memory_index(&self, memory: *mut PJRT_Memory) -> Result<usize> {
         self.memory_handles.position(memory).ok_or_else(|| {
             Error::argument(if memory.is_null() { "memory is null" } else { "memory is none of this client" })
         })
     }
 
-    /// The default memory of a device.
+    /// Returns the default memory of a device.
     pub(crate) fn default_placement(&self, device: usize) -> Result<Placement> {
         let memory = self.devices.get(device).and_then(|device| device.memory_indices.first());
         let memory = memory.ok_or_else(|| self.not_addressable(device))?;
         Ok(Placement { device, memory: *memory })
     }
 
-    /// The memory of a device of that kind; the default one for an empty kind.
+    /// Returns a device's memory of the given kind, or its default memory if the kind is empty.
     pub(crate) fn placement_of_kind(&self, device: usize, kind: &str) -> Result<Placement> {
         if kind.is_empty() {
             return self.default_placement(device);
@@ -166,7 +166,7 @@ impl<B: Backend> Client<B> {
         Ok(Placement { device, memory: *memory })
     }
 
-    /// What an array will be that a framework may have asked a layout for.
+    /// Returns the layout of an array. The framework may have requested one.
     ///
     /// # Safety
     ///
@@ -182,7 +182,7 @@ impl<B: Backend> Client<B> {
         ArrayLayout::requested::<B>(&self.topology.info, shape, layout, field)
     }
 
-    /// Where a framework asks for a buffer by memory, by device, or both.
+    /// Returns the placement of a buffer that the framework requests by memory, by device or by both.
     pub(crate) fn placement(&self, device: *mut PJRT_Device, memory: *mut PJRT_Memory) -> Result<Placement> {
         if memory.is_null() {
             return self.default_placement(self.device_index(device)?);

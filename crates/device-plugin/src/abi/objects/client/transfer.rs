@@ -25,7 +25,7 @@ use crate::{
     Backend, DevicePlugin, Error, Event, HostArray, HostBufferSemantics, NamedValue, Placement, Result, Shape,
 };
 
-/// Shows a transfer in the profile, if one runs.
+/// Records a transfer in the profile if one is being taken.
 #[inline]
 fn transferred<P: DevicePlugin>(begun: Option<Instant>, at: Placement, name: &'static str, size: usize) {
     if begun.is_some() {
@@ -34,7 +34,7 @@ fn transferred<P: DevicePlugin>(begun: Option<Instant>, at: Placement, name: &'s
     }
 }
 
-/// Reads a whole buffer into the framework's memory, in the layout it asked for.
+/// Reads a whole buffer into the framework's memory, in the requested layout.
 fn read<B: Backend>(
     backend: &B,
     value: &Value<B>,
@@ -58,7 +58,7 @@ fn read<B: Backend>(
     Ok(())
 }
 
-/// Checks the destination's layout for an array of that shape. Returns the number of bytes that the destination needs.
+/// Checks the destination's layout for an array of this shape. Returns the number of bytes that the destination needs.
 fn expect_room(layout: Option<&Strided>, shape: &Shape) -> Result<usize> {
     if layout.is_some_and(|layout| layout.before > 0) {
         return Err(Error::unimplemented("negative strides of host_layout").unnamed());
@@ -70,7 +70,7 @@ fn too_small(given: usize, shape: &Shape, size: usize) -> Error {
     Error::argument(format!("dst_size is {given}, but {shape} needs {size} bytes"))
 }
 
-/// Reads a buffer whose extents were not known when the framework asked for it; returns the number of bytes.
+/// Reads a buffer whose extents were not yet known when the framework requested the read. Returns the number of bytes.
 fn read_as<B: Backend>(
     backend: &B,
     value: &Value<B>,
@@ -86,8 +86,8 @@ fn read_as<B: Backend>(
     Ok(size)
 }
 
-/// Runs `work` on the value of a buffer once that is ready, now or on the thread that makes it ready, and gives the
-/// event of its end. Errors of the buffer and of the work are the event's.
+/// Runs `work` on the value of a buffer when the buffer is ready: now, or on the thread that makes it ready. Returns
+/// the event that becomes ready afterwards. Errors of the buffer and of `work` are reported by the event.
 fn when_ready<B: Backend>(
     buffer: &BufferHandle<B>,
     work: impl FnOnce(&Client<B>, &Value<B>) -> Result<()> + Send + 'static,
@@ -113,8 +113,8 @@ fn when_ready<B: Backend>(
     }
 }
 
-/// Makes a buffer of another one's value, now or when that is ready: also where the device keeps the order itself,
-/// because only the backend's answer shows that the new buffer exists.
+/// Makes a buffer from another one's value, either now or when that value is ready. It waits even if the device orders
+/// its work itself, because only the backend's answer shows that the new buffer exists.
 fn derive<B: Backend>(
     buffer: &BufferHandle<B>,
     form: &ArrayLayout,
@@ -143,7 +143,7 @@ fn derive<B: Backend>(
     Ok(handle)
 }
 
-/// Copies a buffer to another place.
+/// Copies a buffer to another device or memory.
 fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT_Buffer> {
     let shape = buffer.stored_shape();
     derive(buffer, &buffer.form, to, move |backend, value| backend.copy(value, &shape, to))
@@ -151,21 +151,21 @@ fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT
 
 /// Host data that a framework uploads, with the checked arguments of the call.
 struct Upload {
-    /// What the buffer will be.
+    /// The layout of the new buffer.
     form: ArrayLayout,
-    /// The array in the order in which it is stored.
+    /// The array's shape, in the order in which it is stored.
     shape: Shape,
     to: Placement,
     data: *const u8,
-    /// Bytes of the array, dense.
+    /// Size of the dense array in bytes.
     size: usize,
-    /// How the data lies in the framework's memory, unless it is dense.
+    /// The strides of the data in the framework's memory, or `None` if it is dense.
     strided: Option<Strided>,
-    /// Whether the framework lends its memory until an event of the call.
+    /// Whether the framework lends its memory until the call's event is ready.
     lends: bool,
 }
 
-/// A value that the backend made, the event of it, and the event after which the framework has its memory back.
+/// A value that the backend made, its event, and the event after which the framework may reuse its memory.
 struct Uploaded<B: Backend> {
     value: Value<B>,
     ready: Event,
@@ -194,7 +194,7 @@ impl Upload {
         Ok(Self { form, shape, to, data: args.data.cast(), size, strided, lends })
     }
 
-    /// Gives the data to the backend.
+    /// Passes the data to the backend.
     ///
     /// # Safety
     ///
@@ -230,7 +230,7 @@ impl Upload {
         Ok(dense)
     }
 
-    /// Lets the backend copy the data, during the call.
+    /// Lets the backend copy the data during the call.
     fn make<B: Backend>(&self, client: &Client<B>, host: HostArray<'_>) -> Result<Uploaded<B>> {
         let value = client.backend.buffer_from_host(host, self.to)?;
         let ready = client.backend.ready(&value);
@@ -248,8 +248,8 @@ impl Upload {
         let function = slot::PJRT_Client_BufferFromHostBuffer::NAME;
         match contain_in(function, || self.make(client, host.with_alias(&source))) {
             Ok(uploaded) => Ok(Uploaded { done: source.done(), ..uploaded }),
-            // A failed call would end the loan while an alias may still exist. The framework gets a buffer that failed
-            // instead, and its memory back when the alias is dropped.
+            // If the call failed, the framework would reuse its memory while an alias may still exist. So the call
+            // succeeds with a failed buffer, and `done` is ready when the alias is dropped.
             Err(error) if source.is_lent() => {
                 Ok(Uploaded { value: Value::Gone, ready: Event::failed(error), done: source.done() })
             }
@@ -258,7 +258,7 @@ impl Upload {
     }
 }
 
-/// How the framework's data lies in memory; `None` if it is dense in the order in which the array is stored.
+/// The strides of the framework's data, or `None` if it is dense in the order in which the array is stored.
 ///
 /// # Safety
 ///
