@@ -9,10 +9,10 @@ use crate::abi::extensions::extension_chain::{Chain, Link};
 use crate::abi::table::entry::{Shim, entry};
 use crate::per_type::PerType;
 
-/// The minor version the table reports: that of the headers it was written against.
+/// The minor version that the table reports. It is the version of the headers for which the table was written.
 pub const API_MINOR: i32 = 114;
 
-// A newer header needs a decision about each new slot; the compiler asks for it by a missing `Entry`.
+// A newer header requires a decision about each new slot. The compiler then reports a missing `Entry`.
 const _: () = assert!(API_MINOR as u32 == PJRT_API_MINOR);
 
 struct Table<P>(PhantomData<P>);
@@ -37,16 +37,18 @@ macro_rules! table {
 }
 for_each_slot!(table);
 
-/// The table of the plugin `P`, for a program that embeds it; a shared library exports it with
+/// Returns the table of the plugin `P`, for a program that embeds it. A shared library exports it with
 /// [`macro@crate::device_plugin`].
 pub const fn api<P: DevicePlugin>() -> &'static PJRT_Api {
     Table::<P>::API
 }
 
-/// A table has one address, by which a framework knows the plugin again; a constant may have several.
+/// The tables of the plugins, each at one address. Frameworks recognize a plugin by this address, and a constant may
+/// have several.
 static TABLES: PerType<StaticApi> = PerType::new();
 
-/// The table of the plugin `P`, the same each time, with the promise that it keeps the interface's contract.
+/// Returns the table of the plugin `P` with the promise that it keeps the interface's contract. Always returns the same
+/// table.
 pub(crate) fn shared_api<P: DevicePlugin>() -> StaticApi {
     // SAFETY: the table is a constant, and V5 (opaque types) to V7 (counting) say that its functions keep the contract.
     *TABLES.get_or_make::<P>(|| unsafe { StaticApi::new(api::<P>()) })

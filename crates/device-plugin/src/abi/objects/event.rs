@@ -39,7 +39,8 @@ entries! {
     #[hot]
     #[destroys]
     PJRT_Event_Destroy(args) {
-        // Callbacks that wait stay with the state, so an event may go while pending, and inside its own callback.
+        // Waiting callbacks belong to the state. The framework may therefore destroy an event while it is pending, and
+        // within its own callback.
         if !args.event.is_null() && args.event.cast_const().cast() != &raw const READY {
             // SAFETY: V2 (handles), this came from a box of this file and is given up.
             drop(unsafe { Box::from_raw(args.event.cast::<EventHandle>()) });
@@ -75,7 +76,7 @@ entries! {
         match unsafe { get(args.event) }? {
             EventRef::Ready => Ok(()),
             EventRef::State(event) => {
-                // The state outlives the handle, should a callback destroy that meanwhile.
+                // Keeps the state alive if a callback destroys the handle in the meantime.
                 let state = Arc::clone(&event.state);
                 state.wait()
             }
@@ -89,7 +90,7 @@ entries! {
         match unsafe { get(args.event) }? {
             EventRef::Ready => callback.call(&Ok(())),
             EventRef::State(event) => {
-                // The callback may destroy the event, and with it the handle.
+                // The callback may destroy the event and thereby the handle.
                 let state = Arc::clone(&event.state);
                 state.when_ready(Waiting::Away(Box::new(move |result| callback.call(result))));
             }

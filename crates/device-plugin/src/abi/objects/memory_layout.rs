@@ -1,4 +1,4 @@
-//! What a `PJRT_Layouts_MemoryLayout*` points to, and lists of them.
+//! The object behind a `PJRT_Layouts_MemoryLayout*`, and lists of such objects.
 
 use pjrt_sys::PJRT_Layouts_MemoryLayout;
 
@@ -6,7 +6,7 @@ use crate::abi::objects::owned_arrays::Pointers;
 use crate::abi::table::ffi_read::handles;
 use crate::array_layout::ArrayLayout;
 
-/// What a `PJRT_Layouts_MemoryLayout*` points to.
+/// The object behind a `PJRT_Layouts_MemoryLayout*`.
 pub(crate) struct MemoryLayout {
     pub(crate) text: String,
     /// Whether the framework destroys it. The layouts of an executable are destroyed with the executable.

@@ -1,15 +1,15 @@
-//! Things the framework holds by number.
+//! Objects that the framework refers to by number.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Things that the framework uses once and has no function to destroy. It gets a number instead of an address: a
-/// framework that uses one twice, or one that never was, gets an error instead of memory that is gone.
+/// Objects that the framework uses once and cannot destroy. The framework receives a number instead of an address. If
+/// it uses a number twice, or an unknown number, it gets an error instead of an access to freed memory.
 pub(crate) struct OpaqueTokens<T>(Mutex<State<T>>);
 
 struct State<T> {
     last: usize,
-    /// In order of their numbers; few at a time.
+    /// In order of their numbers. The list is short.
     known: Vec<(usize, T)>,
 }
 
@@ -22,7 +22,7 @@ impl<T> OpaqueTokens<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a thing; the pointer is its number.
+    /// Stores an object. Returns its number as a pointer.
     pub(crate) fn add(&self, thing: T) -> *mut c_void {
         let mut state = self.lock();
         state.last += 1;
@@ -31,21 +31,21 @@ impl<T> OpaqueTokens<T> {
         std::ptr::without_provenance_mut(token)
     }
 
-    /// Takes a thing out. Returns `None` if the number is unknown.
+    /// Takes an object out. Returns `None` if the number is unknown.
     pub(crate) fn take(&self, token: *const c_void) -> Option<T> {
         let mut state = self.lock();
         let at = state.known.binary_search_by_key(&token.addr(), |(number, _)| *number).ok()?;
         Some(state.known.remove(at).1)
     }
 
-    /// Puts a thing back that was taken.
+    /// Puts an object back under its former number.
     pub(crate) fn put_back(&self, token: *const c_void, thing: T) {
         let mut state = self.lock();
         let at = state.known.partition_point(|(number, _)| *number < token.addr());
         state.known.insert(at, (token.addr(), thing));
     }
 
-    /// Takes all things out for which `is` holds.
+    /// Takes out all objects for which `is` returns true.
     pub(crate) fn take_all(&self, is: impl Fn(&T) -> bool) -> Vec<T> {
         self.lock().known.extract_if(.., |(_, thing)| is(thing)).map(|(_, thing)| thing).collect()
     }

@@ -6,7 +6,7 @@ use pjrt_sys::{AbiStruct, PJRT_NamedValue, PJRT_NamedValue__bindgen_ty_1, PJRT_N
 
 use crate::{NamedValue, Value};
 
-/// Pointers that are stored to be given out; this side never follows them through the list.
+/// Pointers that are stored for the framework. The list itself never dereferences them.
 #[derive(Debug)]
 pub(crate) struct Pointers<T>(Vec<*mut T>);
 
@@ -16,7 +16,7 @@ unsafe impl<T> Send for Pointers<T> {}
 unsafe impl<T> Sync for Pointers<T> {}
 
 impl<T> Pointers<T> {
-    /// Handles of type `T` that stand for these objects.
+    /// Returns handles of type `T` that point to these objects.
     pub(crate) fn of<'a, U: 'a>(items: impl IntoIterator<Item = &'a U>) -> Self {
         Self(items.into_iter().map(|item| std::ptr::from_ref(item).cast_mut().cast()).collect())
     }
@@ -25,7 +25,7 @@ impl<T> Pointers<T> {
         &self.0
     }
 
-    /// Where that handle is in the list; the handle need not be valid.
+    /// Returns the index of a handle in the list. The handle need not be valid.
     pub(crate) fn position(&self, handle: *mut T) -> Option<usize> {
         self.0.iter().position(|known| *known == handle)
     }
@@ -37,7 +37,7 @@ impl<T> FromIterator<*mut T> for Pointers<T> {
     }
 }
 
-/// Texts as an array of pointers and one of lengths.
+/// Texts as an array of pointers and an array of lengths.
 #[derive(Debug)]
 pub(crate) struct Texts {
     /// Backs the pointers.
@@ -85,7 +85,7 @@ impl NamedValues {
         Self { _values: values, raw }
     }
 
-    /// Only the types frameworks accept as attributes of devices: they abort on the others.
+    /// Keeps only values of the types that frameworks accept as device attributes. They abort on other types.
     pub(crate) fn attributes(mut values: Vec<NamedValue>) -> Self {
         values.retain(|value| matches!(value.value, Value::String(_) | Value::Int64(_) | Value::Int64List(_)));
         Self::new(values)
@@ -123,7 +123,7 @@ fn raw_named_value(value: &NamedValue) -> PJRT_NamedValue {
             1,
         ),
         other => {
-            // A kind this version of the table cannot carry travels as text, which loses nothing people read.
+            // This version of the table has no type for the value. Pass an empty text.
             debug_assert!(false, "{} has no C form", other.type_name());
             (
                 PJRT_NamedValue_Type::PJRT_NamedValue_kString,
@@ -135,7 +135,7 @@ fn raw_named_value(value: &NamedValue) -> PJRT_NamedValue {
     raw
 }
 
-/// Bytes whose owner the framework frees by a deleter.
+/// Bytes whose owner the framework frees through a deleter.
 pub(crate) struct Blob {
     pub(crate) bytes: *const c_char,
     pub(crate) size: usize,
@@ -143,7 +143,7 @@ pub(crate) struct Blob {
 }
 
 impl Blob {
-    /// The bytes are freed by [`delete_blob`], given to the framework with the owner.
+    /// Boxes the bytes. The framework frees the owner with [`delete_blob`].
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         let owner = Box::into_raw(Box::new(bytes));
         // SAFETY: the box was made above.
@@ -152,7 +152,7 @@ impl Blob {
     }
 }
 
-/// Frees the owner of a [`Blob`] that is given out as `T`; null does nothing.
+/// Frees the owner of a [`Blob`], which the framework knows as a `T`. Does nothing for null.
 ///
 /// # Safety
 ///
@@ -164,13 +164,13 @@ pub(crate) unsafe extern "C" fn delete_blob<T>(owner: *mut T) {
     }
 }
 
-/// Bytes that the framework frees by a deleter which gets nothing but their address: their number lies before them.
+/// Bytes that the framework frees through a deleter with only their address, so the word before them stores their size.
 pub(crate) enum Bytes {}
 
 impl Bytes {
     const WORD: usize = size_of::<u64>();
 
-    /// Gives a copy to the framework, which frees it by [`Bytes::delete`].
+    /// Returns a copy for the framework, which frees it with [`Bytes::delete`].
     pub(crate) fn give(bytes: &[u8]) -> *const c_char {
         let mut words = vec![0u64; 1 + bytes.len().div_ceil(Self::WORD)];
         words[0] = words.len() as u64;
@@ -183,7 +183,7 @@ impl Bytes {
         words.wrapping_add(1).cast_const().cast()
     }
 
-    /// Frees the bytes; null does nothing.
+    /// Frees the bytes. Does nothing for null.
     ///
     /// # Safety
     ///

@@ -8,7 +8,7 @@ use crate::{DevicePlugin, NamedValue};
 /// Attributes live as long as the process; a process rarely holds more than one plugin of this crate.
 static ATTRIBUTES: PerType<NamedValues> = PerType::new();
 
-/// The value XLA's own plugins report for the version of their attributes.
+/// The version of the attributes that XLA's own plugins report.
 const XLA_VERSION: i64 = 2;
 
 fn attributes<P: DevicePlugin>() -> &'static NamedValues {

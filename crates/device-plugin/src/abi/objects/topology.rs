@@ -23,7 +23,7 @@ pub(crate) struct Topology {
     attributes: NamedValues,
     /// The backend's description.
     pub(crate) info: TopologyInfo,
-    /// The kinds of memory, as numbers.
+    /// The ids of the memory kinds, sorted.
     kind_ids: Vec<i32>,
     /// Whether the framework destroys it. A client's topology is destroyed with the client.
     owned: bool,
@@ -33,7 +33,7 @@ handles! {
     PJRT_TopologyDescription => Topology;
 }
 
-/// First bytes of a serialized topology; the digit is the version of the form.
+/// First bytes of a serialized topology. The digit is the version of the format.
 const MAGIC: &[u8] = b"device-plugin topology 3\n";
 
 impl Topology {
@@ -49,7 +49,8 @@ impl Topology {
         }
         for (i, MemoryInfo { kind, kind_id, devices, .. }) in info.memories.iter().enumerate() {
             let stranger = devices.iter().find(|id| info.devices.iter().all(|device| device.id != **id));
-            // One message, since each of its own is some hundred bytes of every plugin.
+            // One message with variable parts, because each separate message would add some hundred bytes to every
+            // plugin.
             let mut why = match stranger {
                 _ if devices.is_empty() => "belongs to no device",
                 Some(_) => "belongs to the unknown device ",
@@ -69,7 +70,7 @@ impl Topology {
                 return Err(Error::internal(format!("memory {i} of kind {kind:?} {why}{unknown}")));
             }
         }
-        // Few kinds, of many memories.
+        // There are few kinds, even with many memories.
         let mut kind_ids: Vec<i32> = Vec::new();
         for MemoryInfo { kind_id, .. } in &info.memories {
             if let Err(at) = kind_ids.binary_search(kind_id) {
@@ -90,7 +91,7 @@ impl Topology {
         })
     }
 
-    /// Index of the device of that id.
+    /// Returns the index of the device with that id.
     pub(crate) fn device_of_id(&self, id: i64) -> Result<usize> {
         let find = self.descriptions.iter().position(|device| i64::from(device.info.id) == id);
         find.ok_or_else(|| {
@@ -99,7 +100,7 @@ impl Topology {
         })
     }
 
-    /// Kind of the memory a device prefers.
+    /// Returns the kind of a device's default memory.
     pub(crate) fn default_kind(&self, device: usize) -> Result<&str> {
         let id = self.descriptions.get(device).map(|device| device.info.id);
         let memory = self.info.memories.iter().find(|memory| id.is_some_and(|id| memory.devices.contains(&id)));
@@ -108,13 +109,13 @@ impl Topology {
         Ok(&memory.kind)
     }
 
-    /// Gives a topology that no client owns to the framework, which destroys it.
+    /// Passes a topology without a client to the framework, which destroys it.
     fn into_raw(mut self) -> *mut PJRT_TopologyDescription {
         self.owned = true;
         Box::into_raw(Box::new(self)).cast()
     }
 
-    /// The topology as the plugin of that name reads it back.
+    /// Serializes the topology for the plugin of that name.
     fn serialize(&self, plugin: &str) -> Vec<u8> {
         let mut out = Writer::new(MAGIC);
         out.text(plugin);
@@ -177,7 +178,7 @@ impl Topology {
     }
 }
 
-/// Number of an element type in `PrimitiveType`.
+/// XLA's number of an element type in `PrimitiveType`.
 fn primitive_type(element_type: ElementType) -> Result<usize> {
     Ok(match element_type {
         ElementType::Pred => 1,
@@ -217,7 +218,7 @@ fn primitive_type(element_type: ElementType) -> Result<usize> {
     })
 }
 
-/// An array on the device as a serialized `ShapeProto`.
+/// Serializes an array on the device as a `ShapeProto`.
 fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
     const ELEMENT_TYPE: u8 = 2;
     const DIMENSIONS: u8 = 3;
@@ -243,7 +244,7 @@ fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
     for extents in &own.tiles {
         let (mut packed, mut tile) = (Vec::new(), Vec::new());
         for extent in extents {
-            // As the bits of a negative number, which a combined dimension has.
+            // A combined dimension has a negative number, which is encoded by its bits.
             varint(&mut packed, usize::try_from(extent.cast_unsigned()).unwrap_or(usize::MAX));
         }
         message(&mut tile, TILE_DIMENSIONS, &packed);

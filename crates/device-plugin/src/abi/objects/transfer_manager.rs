@@ -1,4 +1,4 @@
-//! `PJRT_AsyncHostToDeviceTransferManager`: buffers that exist before their data, which arrives in pieces.
+//! `PJRT_AsyncHostToDeviceTransferManager`: creates buffers first and receives their data in pieces.
 
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,27 +19,27 @@ use crate::host_array::zeroed;
 use crate::strided::Strided;
 use crate::{Backend, Error, ErrorCode, Event, HostArray, Placement, Result};
 
-/// What a `PJRT_AsyncHostToDeviceTransferManager*` points to.
+/// The object behind a `PJRT_AsyncHostToDeviceTransferManager*`.
 pub(crate) struct Manager<B: Backend> {
     client: Ref<Client<B>>,
     to: Placement,
     buffers: Vec<Mutex<Arriving<B>>>,
 }
 
-/// A buffer whose data arrives.
+/// A buffer that is receiving its data.
 struct Arriving<B: Backend> {
     form: ArrayLayout,
     size: usize,
-    /// What has arrived; allocated with the first piece.
+    /// The data so far. Allocated with the first piece.
     data: Vec<u8>,
-    /// Where pieces go as they arrive, if the backend takes them so.
+    /// The device memory for the pieces. `None` if the backend does not accept single pieces.
     started: Option<Arc<B::Buffer>>,
-    /// Pieces that are being written.
+    /// Number of pieces that are being written.
     writing: usize,
-    /// The last piece has come.
+    /// Whether the last piece has arrived.
     ends: bool,
     late: PendingValue<B>,
-    /// Until the framework retrieves it.
+    /// The framework's buffer, until the framework retrieves it.
     handle: Option<NonNull<PJRT_Buffer>>,
 }
 
@@ -66,7 +66,7 @@ impl<B: Backend> Arriving<B> {
     }
 }
 
-/// Ends the transfer of a buffer: sends its data to the device. Callbacks of the buffer's event run without the lock.
+/// Completes a buffer: sends its data to the device. Callbacks of the buffer's event run without the lock.
 fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<B>>) {
     let (shape, data) = (buffer.form.stored_shape(), std::mem::take(&mut buffer.data));
     let (started, mut late) = (buffer.started.take(), buffer.late.take());
@@ -81,7 +81,8 @@ fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<
     late.made(contain(send));
 }
 
-/// Sends a piece of a buffer to the device, on whose memory others may be at work. Vendor code runs without the lock.
+/// Sends a piece of a buffer to the device. Other threads may write other pieces at the same time. Vendor code runs
+/// without the lock.
 fn write<B: Backend>(
     manager: &Manager<B>,
     mut buffer: MutexGuard<'_, Arriving<B>>,
@@ -100,7 +101,7 @@ fn write<B: Backend>(
     let mut buffer = manager.arriving(index)?;
     buffer.writing -= 1;
     let mut late = match &written {
-        // Others are still at it, or more will come.
+        // Other threads are still writing, or more pieces follow.
         Ok(()) if buffer.writing > 0 || !buffer.ends => return Ok(()),
         _ => buffer.late.take(),
     };
@@ -113,7 +114,7 @@ fn write<B: Backend>(
     }
     let made = || {
         let started = started.ok_or_else(|| Error::internal("a buffer was lost"))?;
-        // This is the only reference.
+        // No other reference is left, so this does not clone.
         let buffer = Arc::try_unwrap(started).unwrap_or_else(|shared| B::Buffer::clone(&shared));
         let ready = backend.ready(&buffer);
         Ok((buffer, ready))
@@ -122,21 +123,21 @@ fn write<B: Backend>(
     Ok(())
 }
 
-/// Which function a panic was in.
+/// The function that the error after a panic names.
 const TRANSFER_DATA: &str = "PJRT_AsyncHostToDeviceTransferManager_TransferData";
 
 impl<B: Backend> Drop for Manager<B> {
     fn drop(&mut self) {
         for buffer in &mut self.buffers {
             let buffer = buffer.get_mut().unwrap_or_else(PoisonError::into_inner);
-            // Does nothing if the data is complete.
+            // Has no effect if the data is complete.
             drop_contained(buffer.started.take());
             buffer.late.set(Err(Error::new(
                 ErrorCode::CANCELLED,
                 "the transfer manager was destroyed before it was given all data of the buffer",
             )));
             if let Some(handle) = buffer.handle.take() {
-                // A destructor of the vendor's that panics leaves the other buffers to be destroyed.
+                // If a vendor's destructor panics, the other buffers are still destroyed.
                 let _ = contain(|| {
                     // SAFETY: V7 (counting), the framework never got it.
                     unsafe { BufferHandle::<B>::destroy(handle.cast()) };
@@ -283,7 +284,7 @@ entries! {
     }
 
     PJRT_AsyncHostToDeviceTransferManager_AddMetadata(args, transfer_manager) {
-        // Metadata describe a transfer to people; nothing here shows them, but they must be well formed.
+        // Metadata describe a transfer to people. The plugin ignores them, but rejects malformed ones.
         let _ = transfer_manager;
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         unsafe { ffi_read::named_values(args.transfer_metadata, args.num_metadata, "transfer_metadata") }?;

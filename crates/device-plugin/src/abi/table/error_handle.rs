@@ -1,4 +1,4 @@
-//! What a `PJRT_Error*` points to: a box whose first word is its function table.
+//! The object behind a `PJRT_Error*`: a box whose first word points to its function table.
 
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
@@ -8,10 +8,10 @@ use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Code, PJRT_Error_FunctionTable,
 use crate::Error;
 use crate::abi::table::ffi_read::handles;
 
-/// What a `PJRT_Error*` of this plugin points to.
+/// The object behind a `PJRT_Error*` of this plugin.
 #[repr(C)]
 pub(crate) struct ErrorHandle {
-    /// By which the framework reaches the functions below without knowing the plugin.
+    /// Lets the framework call the functions below without knowing the plugin.
     base: PJRT_Error,
     pub(crate) error: Error,
 }
@@ -30,7 +30,7 @@ const FUNCTIONS: &PJRT_Error_FunctionTable = &PJRT_Error_FunctionTable {
     for_each_payload: Some(for_each_payload),
 };
 
-/// Gives an error to the framework, which destroys it.
+/// Passes an error to the framework, which destroys it.
 pub(crate) fn into_raw(error: Error) -> *mut PJRT_Error {
     Box::into_raw(Box::new(ErrorHandle { base: PJRT_Error { vtable: FUNCTIONS }, error })).cast()
 }

@@ -1,4 +1,5 @@
-//! What a `PJRT_Event*` points to: a reference to a pending state, or one static for every event that was created ready.
+//! The object behind a `PJRT_Event*`: a reference to a pending state, or one static for all events that were created
+//! ready.
 
 use std::sync::Arc;
 
@@ -7,23 +8,23 @@ use pjrt_sys::PJRT_Event;
 use crate::event::Pending;
 use crate::{Error, Event, Result};
 
-/// Its address stands for every event that is ready without an error, so such events need no allocation.
+/// The static whose address represents every event that is ready without an error. Such events need no allocation.
 pub(crate) static READY: u8 = 0;
 
-/// What a `PJRT_Event*` refers to.
+/// The event to which a `PJRT_Event*` refers.
 pub(crate) enum EventRef<'a> {
     Ready,
     State(&'a EventHandle),
 }
 
-/// What a `PJRT_Event*` other than the static points to.
+/// The object behind a `PJRT_Event*` that is not the static.
 pub(crate) struct EventHandle {
     pub(crate) state: Arc<Pending>,
-    /// Whether the framework created the event, and so may set it.
+    /// Whether the framework created the event and may therefore set it.
     pub(crate) settable: bool,
 }
 
-/// Gives an event to the framework, which destroys it.
+/// Passes an event to the framework, which destroys it.
 #[inline]
 pub(crate) fn into_raw(event: Event) -> *mut PJRT_Event {
     match event.into_state() {
@@ -32,7 +33,7 @@ pub(crate) fn into_raw(event: Event) -> *mut PJRT_Event {
     }
 }
 
-/// Finds what an event of the framework refers to.
+/// Returns the event to which the framework's handle refers.
 ///
 /// # Safety
 ///

@@ -7,17 +7,17 @@ use pjrt_sys::{AbiStruct, Extension, PJRT_Extension_Base, PJRT_Profiler_Extensio
 use crate::profiler;
 
 thread_local! {
-    /// Whether the call that begins now is recorded already.
+    /// Whether the call that begins now is already recorded.
     static PASS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a call has to be recorded.
+/// Whether the current call must be recorded.
 #[inline]
 pub(crate) fn is_due() -> bool {
     profiler::is_recording() && !PASS.try_with(|pass| pass.replace(false)).unwrap_or(true)
 }
 
-/// Makes a call of the framework once more, by its C function, and records it.
+/// Repeats a call of the framework through its C function, and records it.
 ///
 /// # Safety
 ///
@@ -41,8 +41,8 @@ pub(crate) unsafe fn record<S: Slot>(
     unsafe { call(args) }
 }
 
-/// The number of the entry in the framework's own trace that makes this call. Frameworks append it to the arguments of
-/// functions with [`CALLER_CONTEXT`](crate::abi::table::entry::Entry::CALLER_CONTEXT).
+/// Returns the number of the entry in the framework's own trace that makes this call. Frameworks append it to the
+/// arguments of functions with [`CALLER_CONTEXT`](crate::abi::table::entry::Entry::CALLER_CONTEXT).
 ///
 /// # Safety
 ///
@@ -58,7 +58,7 @@ pub(crate) unsafe fn context_id<S: Slot>(args: *mut S::Args) -> Option<i64> {
     }
     // SAFETY: V1 (argument structs), the size covers the second word, where all argument structs have their extensions.
     let mut node = unsafe { args.cast::<*const PJRT_Extension_Base>().wrapping_add(1).read() };
-    // Ends on a chain that is a circle.
+    // The limit ends the search in a circular chain.
     for _ in 0..16 {
         if node.is_null() || !node.is_aligned() {
             return None;

@@ -1,9 +1,9 @@
-//! Launches whose arguments are still to come.
+//! Launches that wait for their arguments.
 //!
-//! The framework's call returns at once. Its outputs are buffers whose values come later, and the SDK holds the
-//! arguments: for each one a buffer of its own with the same value, so that the framework may delete and destroy its
-//! buffer, and one that it donated is given up as in any other launch. When the last argument is ready, a thread of the
-//! SDK hands the launches to the backend. An argument that fails makes the outputs fail, without asking the backend.
+//! The framework's call returns at once. Its outputs are buffers whose values are set later. For each argument, the SDK
+//! keeps a buffer of its own with the same value, so that the framework may delete and destroy its buffer. Donated
+//! arguments are deleted as in any other launch. When the last argument is ready, a thread of the SDK passes the
+//! launches to the backend. If an argument fails, the outputs fail too, and the backend is not called.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -21,7 +21,7 @@ use crate::contain::{contain_in, drop_contained};
 use crate::threads::{COMPLETIONS, LAUNCHES};
 use crate::{Backend, Completer, Error, Event, Placement, Result, profiler};
 
-/// Which function the errors of a launch belong to.
+/// The function that errors of a launch name.
 const EXECUTE: &str = slot::PJRT_LoadedExecutable_Execute::NAME;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -29,18 +29,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A buffer that only a deferred launch refers to: an argument, until the launch has ended.
+/// An argument of a deferred launch: a buffer to which only this launch refers, until the launch has ended.
 struct Argument<B: Backend>(NonNull<BufferHandle<B>>);
 
 // SAFETY: a buffer may be used by any thread.
 unsafe impl<B: Backend> Send for Argument<B> {}
 
 impl<B: Backend> Argument<B> {
-    /// A buffer with the value of an argument.
+    /// Creates a buffer with the value of an argument.
     ///
     /// # Safety
     ///
-    /// A guard shows the argument, which was not deleted before.
+    /// A guard shows the argument, and it was not deleted before.
     unsafe fn of(argument: &BufferHandle<B>) -> Self {
         // SAFETY: the caller's contract.
         let value = unsafe { argument.value() }.clone();
@@ -65,33 +65,33 @@ impl<B: Backend> Drop for Argument<B> {
     }
 }
 
-/// The outputs of a launch on one device, which the framework has already.
+/// The outputs of a launch on one device. The framework already has their buffers.
 struct Promise<B: Backend> {
     values: Vec<Arc<OnceLock<B::Buffer>>>,
     completer: Completer,
 }
 
 impl<B: Backend> Promise<B> {
-    /// The outputs become ready with the event of the launch.
+    /// Makes the outputs ready with the event of the launch.
     fn keep(self, done: &Event) {
         let completer = self.completer;
         done.on_ready(move |result| completer.settle(result.clone()));
     }
 }
 
-/// The launches of a call, with all that they need.
+/// The launches of a call, with everything that they need.
 struct BufferUse<B: Backend> {
     devices: Vec<usize>,
     placements: Vec<Vec<Placement>>,
     donated: Vec<bool>,
     arguments: Vec<Vec<Argument<B>>>,
     special: Option<LaunchExtras>,
-    /// After the arguments, which are dropped first.
+    /// Declared after the arguments, so that they are dropped first.
     executable: Arc<LoadedExecutable<B>>,
 }
 
 impl<B: Backend> BufferUse<B> {
-    /// Gives the launches to the backend, and the outputs to their buffers.
+    /// Passes the launches to the backend, and the output values to their buffers.
     fn start(&mut self, promises: &[Promise<B>]) -> Result<Vec<Event>> {
         let executable = &*self.executable;
         let client = &*executable.client;
@@ -105,7 +105,7 @@ impl<B: Backend> BufferUse<B> {
             placements.iter().map(|placements| vec![std::ptr::null_mut(); placements.len()]).collect();
         let _afterwards = ReclaimAfterLaunch(client);
         let guard = client.hazards.protect(handles.iter().fold(0, |all, handles| all | bits(handles)));
-        // A backend that keeps the order itself may get arguments that are not ready.
+        // A backend that orders its work itself may receive arguments that are not ready.
         let arguments = pending_arguments::pending(&handles)?;
         let (devices, donated) = (&*self.devices, &*self.donated);
         let launches = Launches { executable, devices, placements: &placements, donated, is_deferred: true };
@@ -116,7 +116,7 @@ impl<B: Backend> BufferUse<B> {
             for (buffer, place) in list.into_iter().zip(&promise.values) {
                 // SAFETY: the launch made it, and nobody else knows it.
                 if let Some(value) = unsafe { BufferHandle::<B>::into_value(buffer) } {
-                    // There is one launch for each promise.
+                    // Each promise belongs to exactly one launch, so the place is empty.
                     drop(place.set(value));
                 }
             }
@@ -125,7 +125,7 @@ impl<B: Backend> BufferUse<B> {
     }
 }
 
-/// A call whose launches wait.
+/// A call whose launches wait for their arguments.
 struct Call<B: Backend> {
     held: BufferUse<B>,
     promises: Vec<Promise<B>>,
@@ -149,7 +149,7 @@ impl<B: Backend> Call<B> {
         self.release().into_iter().for_each(|promise| promise.keep(&failed));
     }
 
-    /// Drops everything that may be the vendor's before the outputs are ready.
+    /// Drops everything that may belong to the vendor, before the outputs are ready.
     fn release(self) -> Vec<Promise<B>> {
         let Self { held, mut promises, awaited } = self;
         for promise in &mut promises {
@@ -161,7 +161,7 @@ impl<B: Backend> Call<B> {
     }
 }
 
-/// A call whose launches wait, until somebody takes it.
+/// A call whose launches wait, until one thread takes it to run or fail it.
 struct Deferred<B: Backend> {
     number: u64,
     call: Mutex<Option<Call<B>>>,
@@ -179,8 +179,8 @@ impl<B: Backend> Deferred<B> {
         Some(call)
     }
 
-    /// The arguments are ready, or one of them has failed. This may be a driver's thread, or one of the framework's
-    /// that has more to do.
+    /// Runs or fails the call, now that its arguments are ready or one of them has failed. The calling thread may
+    /// belong to a driver, or to the framework and have other work to do, so the call runs on a thread of the SDK.
     fn arrived(self: &Arc<Self>, result: &Result<()>) {
         let this = Arc::clone(self);
         match result {
@@ -242,8 +242,8 @@ impl<B: Backend> DeferredLaunches<B> {
         deferred
     }
 
-    /// Fails the earliest deferred launch on a device with that launch id, and with it those of the same call on other
-    /// devices; false if there is none.
+    /// Fails the earliest deferred launch with this id on the device, together with the launches of the same call on
+    /// other devices. Returns false if there is none.
     pub(crate) fn poison(&self, device: usize, launch_id: i32, error: &Error) -> bool {
         let found = {
             let entries = lock(&self.0);
@@ -256,13 +256,14 @@ impl<B: Backend> DeferredLaunches<B> {
     }
 }
 
-/// Where the framework gets the buffers and events of a call.
+/// The arrays that receive the output buffers and the events of a call.
 pub(crate) struct Results<'a> {
     pub(crate) lists: Vec<&'a mut [*mut PJRT_Buffer]>,
     pub(crate) events: &'a mut [*mut PJRT_Event],
 }
 
-/// Begins launches when `missing` is ready, on a thread of the SDK. The framework gets its outputs now.
+/// Defers launches until `missing` is ready. They then begin on a thread of the SDK. The framework receives its outputs
+/// now.
 ///
 /// # Safety
 ///
@@ -275,7 +276,7 @@ pub(crate) unsafe fn defer<B: Backend>(
     special: LaunchExtras,
     missing: &Event,
 ) {
-    // A clone is the vendor's code and may panic. Nothing is changed before.
+    // Cloning a value runs vendor code, which may panic. Nothing has been changed before.
     let arguments = handles.iter().map(|handles| {
         // SAFETY: the caller's contract.
         let argument = |handle: &&BufferHandle<B>| unsafe { Argument::of(*handle) };

@@ -24,31 +24,31 @@ use crate::array_layout::ArrayLayout;
 use crate::profiler;
 use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placement, Result};
 
-/// What holds for all launches of one call.
+/// The properties that all launches of one call share.
 struct Call<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
-    /// The same as the framework has it: a counted reference.
+    /// The same executable as the framework holds it: a counted reference.
     counted: *const LoadedExecutable<B>,
-    /// For each device its list of arguments, of which there are as many as parameters; empty when there are none.
+    /// For each device, its list of arguments, with one entry per parameter. Empty if the program has no parameters.
     argument_lists: &'a [*const *mut PJRT_Buffer],
-    /// For each device its list of outputs; empty when there are none.
+    /// For each device, its list of outputs. Empty if the program has no outputs.
     output_lists: &'a [*mut *mut PJRT_Buffer],
-    /// For each argument whether it is given up; empty when none is.
+    /// Whether each argument is donated. Empty if no parameter is.
     donated: &'a [bool],
     launch_id: i32,
 }
 
-/// What few calls ask for.
+/// Options that few calls use.
 struct Request {
     options: ExecuteOptions,
     /// Callbacks to send and receive.
     callbacks: Option<Callbacks>,
-    /// Name of the plugin, while a profile runs.
+    /// The plugin's name, while a profile is being recorded.
     profiled: Option<&'static str>,
 }
 
 impl<'a, B: Backend> Call<'a, B> {
-    /// The arguments of one device.
+    /// Returns the arguments of one device.
     ///
     /// # Safety
     ///
@@ -60,7 +60,7 @@ impl<'a, B: Backend> Call<'a, B> {
         unsafe { handles(list, self.executable.parameter_forms.len()) }
     }
 
-    /// Where the outputs of one device go.
+    /// Returns the array for the outputs of one device.
     ///
     /// # Safety
     ///
@@ -94,7 +94,7 @@ impl<'a, B: Backend> Call<'a, B> {
         Ok(ready)
     }
 
-    /// Runs on one device a program without channels.
+    /// Runs a program without channels on one device.
     ///
     /// # Safety
     ///
@@ -128,7 +128,7 @@ impl<'a, B: Backend> Call<'a, B> {
         unsafe { self.run_all(&[device], &[placements], events, request) }
     }
 
-    /// Runs on these devices, whatever the program and its arguments.
+    /// Runs any program with any arguments on these devices.
     ///
     /// # Safety
     ///
@@ -175,11 +175,11 @@ impl<'a, B: Backend> Call<'a, B> {
         Ok(())
     }
 
-    /// Runs on these devices, with whatever the framework asks for, and records it while a profile runs.
+    /// Runs on these devices with all options of the framework, and records the call if a profile is being taken.
     ///
     /// # Safety
     ///
-    /// V1 to V4 for the arguments, of which the lists are taken.
+    /// V1 to V4 for `args`, whose lists this call already holds.
     #[cold]
     #[inline(never)]
     unsafe fn run_specially<P: DevicePlugin<Backend = B>>(
@@ -210,7 +210,7 @@ impl<'a, B: Backend> Call<'a, B> {
     }
 }
 
-/// For each parameter whether its argument is given up, once the framework kept some.
+/// For each parameter, whether its argument is donated. `kept` lists the arguments that the framework keeps.
 fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) -> Cow<'a, [bool]> {
     let mut donated = Cow::Borrowed(executable.donated.as_slice());
     for kept in kept {
@@ -221,7 +221,7 @@ fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) 
     donated
 }
 
-/// The arguments of one device.
+/// Reads the arguments of one device.
 ///
 /// # Safety
 ///
@@ -238,7 +238,7 @@ unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> 
     unsafe { ffi_read::slice(list.as_ptr().cast::<&BufferHandle<B>>(), len, "argument_lists[i]") }
 }
 
-/// Whether an argument is what the program was compiled for.
+/// Whether an argument has the client, layout and device for which the program was compiled.
 #[inline]
 fn fits<B: Backend>(
     argument: &BufferHandle<B>,
@@ -251,7 +251,7 @@ fn fits<B: Backend>(
         && argument.placement.device == device
 }
 
-/// Why it is not.
+/// The error for an argument that does not fit.
 #[cold]
 fn misfit<B: Backend>(
     index: usize,
@@ -337,7 +337,7 @@ entries! {
             elsewhere = executable.placements_on(device)?;
             &*elsewhere
         };
-        // The usual execution pays for nothing that it does not use.
+        // The usual execution does not pay for features that it does not use.
         if talks | has_more | profiler::is_recording() {
             // SAFETY: V1 (argument structs) to V4 (callbacks).
             return unsafe { call.run_specially::<P>(args, &[device], &[placements], events, talks) };
@@ -347,7 +347,7 @@ entries! {
     }
 }
 
-/// Index of the device that the framework chose, if it did.
+/// Returns the index of the device that the framework chose, or `None` if it chose none.
 #[inline]
 fn chosen_device<B: Backend>(executable: &LoadedExecutable<B>, device: *mut PJRT_Device) -> Result<Option<usize>> {
     if device.is_null() {

@@ -12,29 +12,29 @@ use crate::ffi::ExecuteContext;
 use crate::launch::{MoreOptions, TaskIncarnation};
 use crate::{Error, ExecuteOptions, Result};
 
-/// A field of a struct, on its own: the framework's whole struct is longer than a few moves.
+/// Reads a single field of the struct, because copying the framework's whole struct takes longer than a few moves.
 ///
 /// # Safety
 ///
-/// V1, and at that offset lies a field of that type.
+/// V1, and a field of type `T` is at that offset.
 #[inline]
 unsafe fn field<T: Copy>(options: *const PJRT_ExecuteOptions, offset: usize) -> T {
     // SAFETY: the caller's contract.
     unsafe { options.wrapping_byte_add(offset).cast::<T>().read() }
 }
 
-/// What every execution needs of the options.
+/// The options that every execution needs.
 pub(crate) struct Options<'a> {
     pub(crate) launch_id: i32,
-    /// Indices of the arguments the framework keeps.
+    /// Indices of the arguments that the framework does not donate.
     pub(crate) kept: &'a [i64],
-    /// Whether there are callbacks to send and receive.
+    /// Whether there are send or receive callbacks.
     pub(crate) talks: bool,
-    /// Whether there may be more than these, for [`read_all`].
+    /// Whether other options may be set, which [`read_all`] reads.
     pub(crate) has_more: bool,
 }
 
-/// The framework's callbacks.
+/// Reads the framework's send and receive callbacks.
 ///
 /// # Safety
 ///
@@ -51,7 +51,7 @@ pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Resu
     })
 }
 
-/// Reads the options.
+/// Reads the options that every execution needs.
 ///
 /// # Safety
 ///
@@ -59,7 +59,7 @@ pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Resu
 #[inline]
 pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Options<'a>> {
     const READ: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
-    // What every execution needs lies in the part that every known framework has.
+    // Every known framework passes the part of the struct that contains these options.
     const { assert!(READ <= PJRT_ExecuteOptions::MIN_SIZE) };
     if options.is_null() || !options.is_aligned() {
         return Err(Error::argument(if options.is_null() { "options is null" } else { "options is not aligned" }));
@@ -86,11 +86,12 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
     Ok(Options { launch_id, kept, talks: sends | receives != 0, has_more })
 }
 
-/// Whether a framework says more than most do. Structs between the oldest and the newest are looked at closely.
+/// Whether options are set that most frameworks leave empty. Returns true for structs older than the newest, so that
+/// [`read_all`] reads them.
 ///
 /// # Safety
 ///
-/// V1 and V3 for the options, which are longer than the oldest.
+/// V1 and V3 for the options, which are longer than the oldest struct.
 #[inline]
 unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     const NEWEST: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
@@ -113,12 +114,12 @@ unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     if context | tasks | slices | outputs != 0 || major_to_minor != 0 {
         return true;
     }
-    // Most frameworks pass no text, or an empty one.
+    // Most frameworks pass a null pointer or an empty text.
     // SAFETY: V3 (arrays and text), text that ends in a NUL byte.
     !location.is_null() && unsafe { location.read() } != 0
 }
 
-/// All options for the backend.
+/// Reads all options, for the backend.
 ///
 /// # Safety
 ///
@@ -158,8 +159,8 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
     Ok(all)
 }
 
-/// Text that ends in a NUL byte; none where there is none. What is no UTF-8 is replaced: places in source files are
-/// for people.
+/// Reads text that ends in a NUL byte. Returns `None` if it is null or empty. Invalid UTF-8 is replaced, because only
+/// people read these places in source files.
 ///
 /// # Safety
 ///

@@ -17,10 +17,11 @@ use crate::artifact;
 use crate::serialized_format::{Reader, Writer};
 use crate::{Backend, Error, Program, Result};
 
-/// First bytes of a serialized executable; the digit is the version of the form.
+/// First bytes of a serialized executable. The digit is the version of the format.
 const MAGIC: &[u8] = b"device-plugin executable 2\n";
 
-/// The program as received with its options, and what the backend made of it if it can tell.
+/// Serializes the received program with its options. If the backend supports serialization, the result contains its
+/// compiled form too.
 fn serialize<B: Backend>(executable: &Executable<B>) -> Result<Vec<u8>> {
     let native = B::serialize(&executable.compiled)?;
     let mut out = Writer::new(MAGIC);
@@ -78,7 +79,7 @@ entries! {
         }?;
         // SAFETY: V2 (handles) and V5 (opaque types).
         let client = unsafe { args.client.cast::<Counted<Client<P::Backend>>>().as_ref() };
-        // The topology of a client is its devices, which it compiles for as ever.
+        // The topology of a client is its own devices, so compile through the client.
         let executable = match client.filter(|client| std::ptr::eq(Arc::as_ptr(&client.topology), topology)) {
             Some(client) => Executable::compile(client, program, options)?,
             None => Executable::<P::Backend>::compile_for(topology, program, options)?,

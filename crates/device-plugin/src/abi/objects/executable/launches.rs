@@ -1,5 +1,5 @@
-//! The launches of one call of `PJRT_LoadedExecutable_Execute`: what the backend is given, and what follows from its
-//! answer.
+//! The launches of one call of `PJRT_LoadedExecutable_Execute`: their arguments for the backend, and the processing of
+//! its results.
 
 use std::cell::Cell;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -21,15 +21,15 @@ use crate::{
 /// Properties that few calls have, copied from the framework's arguments.
 pub(crate) struct LaunchExtras {
     pub(crate) options: ExecuteOptions,
-    /// The channels of each launch; empty if the framework gave no callbacks.
+    /// The channels of each launch. Empty if the framework passed no callbacks.
     channels: Vec<host_channel::Opened>,
     outputs: Option<output_callbacks::Opened>,
-    /// Name of the plugin, while a profile runs.
+    /// The plugin's name, while a profile is being recorded.
     profiled: Option<&'static str>,
 }
 
 impl LaunchExtras {
-    /// Lets the callbacks of a call on `count` devices be called.
+    /// Enables the callbacks of a call on `count` devices.
     ///
     /// # Safety
     ///
@@ -57,21 +57,21 @@ impl LaunchExtras {
 pub(crate) struct Launches<'a, B: Backend> {
     pub(crate) executable: &'a LoadedExecutable<B>,
     pub(crate) devices: &'a [usize],
-    /// For each device where its outputs go.
+    /// For each device, the placements of its outputs.
     pub(crate) placements: &'a [&'a [Placement]],
-    /// For each argument whether it is given up; empty if none is.
+    /// Whether each argument is donated. Empty if none is.
     pub(crate) donated: &'a [bool],
     /// Whether the framework's call has returned.
     pub(crate) is_deferred: bool,
 }
 
 impl<B: Backend> Launches<'_, B> {
-    /// Hands the launches to the backend and leaves the outputs in `lists`. Returns one event for each launch: its
-    /// outputs are ready when that is, which is after `arguments` is.
+    /// Passes the launches to the backend and stores the outputs in `lists`. Returns one event for each launch. Its
+    /// outputs are ready when this event is, which is after `arguments` is ready.
     ///
     /// # Errors
     ///
-    /// The backend's. No output is left then.
+    /// The error of the backend. All outputs are then destroyed.
     ///
     /// # Safety
     ///
@@ -117,7 +117,7 @@ impl<B: Backend> Launches<'_, B> {
                 });
             }
         }
-        // The framework's callbacks are over before any of its events is ready.
+        // The framework's callbacks end before any of its events is ready.
         let outputs = outputs.map(|outputs| outputs.hand_over(&done));
         let mut opened = opened.into_iter();
         let finished = launches.iter_mut().zip(done).map(|(launch, event)| {
@@ -155,7 +155,7 @@ pub(crate) unsafe fn prepare<'a, B: Backend>(
     Launch { inputs: Inputs::new(uses), outputs, device, options, channels }
 }
 
-/// Checks that the backend made all outputs.
+/// Checks that the backend created all outputs.
 #[inline(always)]
 pub(crate) fn expect_complete<B: Backend>(launch: &Launch<'_, B>) -> Result<()> {
     if launch.outputs.is_complete() { Ok(()) } else { Err(incomplete(launch)) }
@@ -167,7 +167,7 @@ fn incomplete<B: Backend>(launch: &Launch<'_, B>) -> Error {
     Error::internal(format!("the backend returned {made} outputs of a program with {all}"))
 }
 
-/// Leaves the outputs to their list and deletes what was donated.
+/// Keeps the outputs in their list and deletes the donated arguments.
 #[inline(always)]
 pub(crate) fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) {
     launch.inputs.uses().delete_donated();
@@ -180,7 +180,8 @@ pub(crate) fn bits<B: Backend>(handles: &[&BufferHandle<B>]) -> u64 {
     handles.iter().fold(0, |all, handle| all | handle.bit())
 }
 
-/// Drops, once a launch no longer shows its arguments, the values of those that others deleted meanwhile.
+/// When this is dropped, drops the values of buffers that other threads deleted during a launch. Declare it before the
+/// guard of the launch, so that the guard is dropped first.
 pub(crate) struct ReclaimAfterLaunch<'a, B: Backend>(pub(crate) &'a Client<B>);
 
 impl<B: Backend> Drop for ReclaimAfterLaunch<'_, B> {
@@ -194,15 +195,15 @@ impl<B: Backend> Drop for ReclaimAfterLaunch<'_, B> {
 
 /// Keeps the order of launches on several devices the same on all of them.
 ///
-/// A device with a queue runs launches in the order in which it was given them. Launches whose members wait for each
-/// other must therefore come to all devices in one order, or each may block a device that the other one needs. A
-/// framework with one thread takes care of that by calling `Execute` in one order, but the SDK runs deferred launches on
-/// threads of its own. So one of these has the backend's `execute_all` to itself. Launches of the framework's own
-/// threads may overlap with each other, as the framework wants.
+/// A device with a queue runs launches in the order in which it receives them. If the members of a launch wait for each
+/// other, all devices must receive such launches in the same order. Otherwise each of two launches may block a device
+/// that the other one needs. A framework with one thread calls `Execute` in one order. But the SDK runs deferred
+/// launches on its own threads, so a deferred launch calls the backend's `execute_all` alone. Launches on the
+/// framework's own threads may overlap with each other, because the framework chose that.
 #[derive(Default)]
 pub(crate) struct Order(RwLock<()>);
 
-/// A launch on several devices, while the backend is given it.
+/// The turn of a launch on several devices, while the backend receives it.
 pub(crate) struct Turn<'a> {
     _guard: Option<OrderLock<'a>>,
     outer: bool,
@@ -215,7 +216,8 @@ enum OrderLock<'a> {
 }
 
 thread_local! {
-    /// Whether a backend is given launches on this thread, within which it may call the framework, and that the plugin.
+    /// Whether a backend is receiving launches on this thread. It may call the framework from there, which may call the
+    /// plugin.
     static WITHIN: Cell<bool> = const { Cell::new(false) };
 }
 

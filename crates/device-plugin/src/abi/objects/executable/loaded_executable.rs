@@ -1,4 +1,4 @@
-//! `PJRT_LoadedExecutable`, but for its execution.
+//! `PJRT_LoadedExecutable`, except its execution.
 
 use std::sync::Arc;
 

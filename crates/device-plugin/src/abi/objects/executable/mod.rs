@@ -1,4 +1,4 @@
-//! Executables, and their execution.
+//! Executables and their execution.
 
 pub(crate) mod deferred_launch;
 pub(crate) mod execute;

@@ -1,4 +1,4 @@
-//! The outputs of one launch on one device, as the backend makes them.
+//! The outputs of one launch on one device, as the backend creates them.
 
 use pjrt_sys::PJRT_Buffer;
 
@@ -8,16 +8,16 @@ use crate::abi::reclaim::hazard::Guard;
 use crate::contain::contain;
 use crate::{Backend, Event, Placement, Shape};
 
-/// Where the outputs of a launch go: the framework's array, or that of a deferred launch. Until it is finished the outputs are destroyed when it
-/// is dropped, and the array holds nulls.
+/// The array that receives the outputs of a launch: the framework's, or that of a deferred launch. If the list is
+/// dropped before it is finished, it destroys the outputs and fills the array with nulls.
 pub(crate) struct OutputList<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
-    /// Noted that all outputs are made.
+    /// Has counted all outputs as created.
     guard: &'a Guard,
     placements: &'a [Placement],
     list: &'a mut [*mut PJRT_Buffer],
     produced: usize,
-    /// Whether the framework has the outputs.
+    /// Whether the outputs belong to the framework.
     finished: bool,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct OutputList<'a, B: Backend> {
 unsafe impl<B: Backend> Send for OutputList<'_, B> {}
 
 impl<'a, B: Backend> OutputList<'a, B> {
-    /// An empty list. The guard has counted one output for each place in it.
+    /// Creates an empty list. The guard has already counted one output for each place in it.
     #[inline(always)]
     pub(crate) fn new(
         executable: &'a LoadedExecutable<B>,
@@ -43,7 +43,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
         self.produced == self.list.len()
     }
 
-    /// How many outputs there are, and how many there will be.
+    /// Returns the number of outputs so far and in total.
     pub(crate) fn progress(&self) -> (usize, usize) {
         (self.produced, self.list.len())
     }
@@ -76,7 +76,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
     fn take_back(&mut self) {
         for slot in &mut self.list[..self.produced] {
             let handle = std::mem::replace(slot, std::ptr::null_mut());
-            // The backend may have panicked, and its buffers may do so as they go.
+            // The backend may have panicked, and dropping its buffers may panic too.
             let _ = contain(|| {
                 // SAFETY: made by `push`, and nobody else knows it.
                 unsafe { BufferHandle::<B>::take_back(handle) };
@@ -86,7 +86,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
         self.guard.remove_outputs(self.list.len() - self.produced);
     }
 
-    /// Leaves the outputs to the framework; they are ready when `event` is.
+    /// Passes the outputs to the framework. They are ready when `event` is.
     #[inline(always)]
     pub(crate) fn finish(&mut self, event: &Event) {
         if !event.is_born_ready() {

@@ -13,11 +13,11 @@ fn failed(error: Error, index: usize) -> Error {
     error.context(format_args!("argument {index} failed"))
 }
 
-/// Whether an argument is ready.
+/// Returns whether an argument is ready.
 ///
 /// # Errors
 ///
-/// The error that the argument became ready with.
+/// The error of an argument that failed.
 #[inline]
 pub(crate) fn is_ready<B: Backend>(index: usize, argument: &BufferHandle<B>) -> Result<bool> {
     match argument.ready.result() {
@@ -26,7 +26,7 @@ pub(crate) fn is_ready<B: Backend>(index: usize, argument: &BufferHandle<B>) -> 
     }
 }
 
-/// The arguments of all launches of a call for which `choose` holds among those that are not ready.
+/// Returns the arguments of all launches of a call that are not ready and for which `choose` returns true.
 fn unready<B: Backend>(
     lists: &[&[&BufferHandle<B>]],
     choose: impl Fn(&BufferHandle<B>) -> bool,
@@ -34,7 +34,7 @@ fn unready<B: Backend>(
     let mut found: Vec<Unready> = Vec::new();
     for handles in lists {
         for (index, handle) in handles.iter().enumerate() {
-            // The outputs of one launch share an event, and often follow each other in the next one.
+            // The outputs of one launch share an event, and are often consecutive arguments of the next launch.
             let is_known = || found.last().is_some_and(|(_, event)| event.is(&handle.ready));
             if !handle.ready.is_born_ready() && !is_ready(index, handle)? && choose(handle) && !is_known() {
                 found.push((index, handle.ready.clone()));
@@ -44,8 +44,9 @@ fn unready<B: Backend>(
     Ok(found)
 }
 
-/// The event of the arguments that the backend cannot be given before they are ready: all that are not ready, or for a
-/// backend that keeps the order itself only those whose value does not exist yet. `None` if there are none of these.
+/// Returns an event for the arguments that must be ready before the backend receives them. These are all arguments that
+/// are not ready. If the backend orders its work itself, they are only those whose value does not exist yet. Returns
+/// `None` if there are none.
 ///
 /// # Errors
 ///
@@ -53,14 +54,14 @@ fn unready<B: Backend>(
 ///
 /// # Safety
 ///
-/// A guard shows the arguments, and none was deleted before it did.
+/// A guard shows the arguments, and none of them was deleted before it did.
 pub(crate) unsafe fn missing<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Result<Option<Event>> {
     // SAFETY: the caller's contract.
     let unready = unready(lists, |handle| !B::QUEUED || unsafe { handle.value() }.get().is_none())?;
     Ok((!unready.is_empty()).then(|| join(unready)))
 }
 
-/// The event of all arguments that are not ready; one that is born ready if all are.
+/// Returns an event for all arguments that are not ready. It is born ready if all are ready.
 ///
 /// # Errors
 ///
@@ -69,13 +70,13 @@ pub(crate) fn pending<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Result<Event
     unready(lists, |_| true).map(join)
 }
 
-/// Arguments that some launches wait for.
+/// The state of an event that waits for several arguments.
 struct Join {
     left: AtomicUsize,
     completer: Mutex<Option<Completer>>,
 }
 
-/// An event that is ready when all arguments are, or as soon as one has failed.
+/// Returns an event that is ready when all arguments are, or as soon as one of them fails.
 fn join(arguments: Vec<Unready>) -> Event {
     if arguments.is_empty() {
         return Event::ready();
@@ -102,8 +103,9 @@ impl Join {
     }
 }
 
-/// The event of a launch's outputs: that of the launch itself, and of the arguments that it was given before they were
-/// ready. An error of the launch counts at once: it has ended.
+/// Returns the event of a launch's outputs. It combines the event of the launch with that of the arguments which the
+/// backend received before they were ready. An error of the launch is reported at once, because the launch has then
+/// ended.
 #[inline]
 pub(crate) fn after(arguments: &Event, launch: Event) -> Event {
     if arguments.is_born_ready() { launch } else { after_pending(arguments, &launch) }

@@ -1,4 +1,4 @@
-//! What executables are: the backend's program, and everything frameworks ask about it.
+//! Executables: the backend's program and the properties that frameworks query.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +19,9 @@ use crate::{
     Shape,
 };
 
-/// What a `PJRT_Executable*` points to, counted: a compiled program, for devices that may not be here.
+/// The reference-counted object behind a `PJRT_Executable*`: a compiled program. Its devices may be absent.
 pub(crate) struct Executable<B: Backend> {
-    /// The client that compiled the program; none when it was compiled for a topology.
+    /// The client that compiled the program, or `None` if it was compiled for a topology.
     pub(crate) client: Option<Ref<Client<B>>>,
     pub(crate) platform_name: String,
     pub(crate) platform_version: String,
@@ -33,7 +33,7 @@ pub(crate) struct Executable<B: Backend> {
     pub(crate) assignment: DeviceAssignment,
     /// Whether a launch may choose any device.
     portable: bool,
-    /// For each parameter whether an execution uses it up.
+    /// For each parameter, whether an execution takes its argument by donation.
     donated: Vec<bool>,
     pub(crate) fingerprint: String,
     pub(crate) output_types: Vec<PJRT_Buffer_Type>,
@@ -48,11 +48,13 @@ pub(crate) struct Executable<B: Backend> {
     parameter_forms: Vec<ArrayLayout>,
     output_forms: Vec<ArrayLayout>,
     pub(crate) cost: OnceLock<Result<NamedValues>>,
-    /// The program with what frameworks want to read beside it; `None` if that is the program itself.
+    /// The program with the properties that frameworks expect to read from it. `None` if they are already in the
+    /// program.
     readable: OnceLock<Option<Program>>,
 }
 
-/// What a `PJRT_LoadedExecutable*` points to, counted: a program on the devices of a client. Deferred launches keep it.
+/// The reference-counted object behind a `PJRT_LoadedExecutable*`: a program on the devices of a client. Deferred
+/// launches keep it alive.
 pub(crate) struct LoadedExecutable<B: Backend> {
     pub(crate) executable: Arc<Executable<B>>,
     pub(crate) client: Ref<Client<B>>,
@@ -65,11 +67,11 @@ pub(crate) struct LoadedExecutable<B: Backend> {
     pub(crate) logical_ids: Vec<PJRT_LogicalDeviceIds>,
     pub(crate) parameter_forms: Vec<ArrayLayout>,
     pub(crate) output_forms: Vec<ArrayLayout>,
-    /// For each parameter whether an execution uses it up.
+    /// For each parameter, whether an execution takes its argument by donation.
     pub(crate) donated: Vec<bool>,
-    /// Whether there is one that it does.
+    /// Whether any parameter is donated.
     pub(crate) donates: bool,
-    /// For each of `devices` where the outputs go.
+    /// For each of `devices`, the placements of the outputs.
     pub(crate) placements: Vec<Vec<Placement>>,
     deleted: AtomicBool,
 }
@@ -79,7 +81,7 @@ handles! {
     PJRT_LoadedExecutable => LoadedExecutable<P::Backend>;
 }
 
-/// A program and what it is compiled by.
+/// A program and the options for compiling it.
 pub(crate) struct Source {
     pub(crate) program: Program,
     pub(crate) options: Vec<u8>,
@@ -90,7 +92,7 @@ pub(crate) struct Source {
 impl Source {
     /// # Errors
     ///
-    /// Options that are none, or that contradict the devices.
+    /// If the options cannot be decoded or contradict the devices.
     pub(crate) fn new(topology: &Topology, program: Program, options: &[u8], present: bool) -> Result<Self> {
         let parsed = parse_options(options)?;
         let assignment = assign(topology, &parsed, present)?;
@@ -132,7 +134,7 @@ impl<B: Backend> Executable<B> {
             let slot = donated.get_mut(*index);
             *slot.ok_or_else(|| broken(format!("parameter {index} is donated, but does not exist")))? = true;
         }
-        // Frameworks take extents as they are, and end the process on those that are none.
+        // Frameworks do not check extents, and end the process on invalid ones.
         let mut shapes = info.parameters.iter().chain(&info.outputs);
         if let Some(shape) = shapes.find(|shape| shape.host_size().is_none()) {
             return Err(broken(format!("{shape} has negative extents or more bytes than memory")));
@@ -142,7 +144,7 @@ impl<B: Backend> Executable<B> {
             return Err(Error::invalid_argument(format!("the device assignment names device {} twice", ids[twice])));
         }
         let indices = ids.iter().map(|id| topology.device_of_id(*id)).collect::<Result<Vec<_>>>()?;
-        // Those of another process have no memory that is known here.
+        // The memories of devices of other processes are unknown here.
         let device = indices.iter().find(|index| client.is_none() || topology.descriptions[**index].info.addressable);
         let device = *device.ok_or_else(not_here)?;
         let output_kinds = kinds(topology, device, &info.output_memory_kinds, info.outputs.len(), "output")?;
@@ -151,7 +153,7 @@ impl<B: Backend> Executable<B> {
         let output_forms = forms::<B>(topology, &info.outputs, &info.output_layouts, "output")?;
         let parameter_forms = forms::<B>(topology, &info.parameters, &info.parameter_layouts, "parameter")?;
         let shardings = |given: &Option<Vec<Vec<u8>>>, expected: usize, what: &str| match given {
-            // XLA gives the empty tuple of a program without outputs a sharding too, and its clients expect one.
+            // XLA also assigns a sharding to the empty tuple of a program without outputs, and its clients expect it.
             Some(given) if given.len() != expected && (given.len(), expected) != (1, 0) => {
                 Err(broken(format!("{} shardings for {expected} {what}s", given.len())))
             }
@@ -185,7 +187,7 @@ impl<B: Backend> Executable<B> {
         }))
     }
 
-    /// The program as frameworks read it back: the backend's, or the one received.
+    /// The program that frameworks read back: the optimized program of the backend, or else the one received.
     pub(crate) fn readable_program(&self) -> &Program {
         let program = self.info.optimized.as_ref().unwrap_or(&self.program);
         let counts = (self.assignment.num_replicas(), self.assignment.num_partitions());
@@ -197,7 +199,7 @@ impl<B: Backend> Executable<B> {
         Arc::into_raw(self).cast_mut().cast()
     }
 
-    /// Gives the framework a form on the devices of a client, which it destroys.
+    /// Loads the program on the devices of a client. The framework destroys the result.
     pub(crate) fn load(self: Arc<Self>, client: &Counted<Client<B>>) -> Result<*mut PJRT_LoadedExecutable> {
         Ok(Arc::into_raw(Arc::new(LoadedExecutable::new(self, client)?)).cast_mut().cast())
     }
@@ -220,7 +222,7 @@ impl<B: Backend> LoadedExecutable<B> {
                         executable.platform_name, topology.platform_name
                     )));
                 }
-                // Devices that the framework chose are those; others are chosen among those that are here.
+                // Uses the devices that the framework chose. If it chose none, assigns devices that are present.
                 let assignment = assign(topology, &parse_options(&executable.options)?, true)?;
                 (client.backend.load(&executable.compiled)?, assignment)
             }
@@ -262,7 +264,7 @@ impl<B: Backend> LoadedExecutable<B> {
         })
     }
 
-    /// Where the outputs of a launch on that device go.
+    /// Returns the placements of the outputs of a launch on that device.
     #[inline]
     pub(crate) fn placements_on(&self, device: usize) -> Result<std::borrow::Cow<'_, [Placement]>> {
         if let Some(at) = self.devices.iter().position(|assigned| *assigned == device) {
@@ -289,12 +291,13 @@ fn broken(what: String) -> Error {
     Error::internal(format!("the backend contradicts itself: {what}"))
 }
 
-/// The typed part of serialized compile options.
+/// Decodes the typed part of serialized compile options.
 pub(crate) fn parse_options(options: &[u8]) -> Result<CompileOptions> {
     CompileOptions::decode(options).map_err(|error| Error::argument(error.to_string()))
 }
 
-/// The device assignment of a compilation: the framework's, or the first devices, which may have to be present.
+/// Returns the framework's device assignment, or else the first devices. `present` restricts the latter to devices that
+/// are present.
 pub(crate) fn assign(topology: &Topology, options: &CompileOptions, present: bool) -> Result<DeviceAssignment> {
     let known = topology.descriptions.len();
     let count = |n: i64, what: &str| {
@@ -325,7 +328,7 @@ fn one(device: i64) -> DeviceAssignment {
     DeviceAssignment::new(1, 1, vec![device]).unwrap_or_else(|| unreachable!("one device is one device"))
 }
 
-/// The first devices, replica-major; of those that are present, if they have to be.
+/// Assigns the first devices in replica-major order. `present` restricts them to devices that are present.
 pub(crate) fn default_assignment(
     topology: &Topology,
     replicas: usize,
@@ -344,7 +347,7 @@ pub(crate) fn default_assignment(
     })
 }
 
-/// The kind of memory of each output or parameter.
+/// Returns the memory kind of each output or parameter.
 fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, what: &str) -> Result<Vec<String>> {
     if !given.is_empty() && given.len() != expected {
         return Err(broken(format!("{} memory kinds for {expected} {what}s", given.len())));
@@ -354,7 +357,7 @@ fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, 
     Ok((0..expected).map(kind).collect())
 }
 
-/// What the outputs or parameters are on the device.
+/// Returns the layouts of the outputs or parameters on the device.
 fn forms<B: Backend>(
     topology: &Topology,
     shapes: &[Shape],
@@ -371,13 +374,13 @@ fn forms<B: Backend>(
     forms.collect::<Result<_>>().map_err(|error| broken(error.message().to_owned()))
 }
 
-/// Where the outputs of a launch on that device go.
+/// Returns the placements of the outputs of a launch on that device.
 fn place<B: Backend>(client: &Client<B>, device: usize, info: &ExecutableInfo) -> Result<Vec<Placement>> {
     let kinds = kinds(&client.topology, device, &info.output_memory_kinds, info.outputs.len(), "output")?;
     kinds.iter().map(|kind| client.placement_of_kind(device, kind)).collect()
 }
 
-/// Hash of everything a compilation depends on.
+/// Hashes everything that a compilation depends on.
 fn fingerprint(topology: &Topology, program: &Program, options: &[u8]) -> String {
     let hash = |seed: u64| {
         let mut hasher = DefaultHasher::new();
