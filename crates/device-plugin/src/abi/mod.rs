@@ -1,7 +1,8 @@
 //! The table behind `GetPjrtApi`.
 //!
-//! Every slot of the table holds `table::entry::entry` for its marker type. The function itself is an
-//! `table::entry::Entry` implementation in the file of its noun. ARCHITECTURE.md describes the rooms.
+//! Every slot of the table holds `table::entry::entry` for its marker type. The function itself is a
+//! `table::entry::Entry` implementation, in the file named after its object. ARCHITECTURE.md describes the layout of
+//! the modules.
 //!
 //! The unsafe code relies on the contracts V1 to V10. `docs/safety.md` defines them, and each SAFETY comment cites one by
 //! number and words.

@@ -1,4 +1,4 @@
-//! `PJRT_ExecuteContext`: what frameworks pass with an execution for its custom calls.
+//! `PJRT_ExecuteContext`: data that frameworks pass with an execution for its custom calls.
 
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read::handles;

@@ -1,7 +1,7 @@
 //! The list of extensions that the table points to.
 //!
-//! PJRT's extensions are a linked list of structs. Each one is a [`Link`] that knows its successor, and [`Chain`] names
-//! their order. A link that the backend does not offer stands for its successor.
+//! PJRT's extensions form a linked list of structs. Each one is a [`Link`] that knows its successor, and [`Chain`]
+//! defines their order. If the backend does not offer an extension, its link points to the next one.
 
 use std::ptr::null_mut;
 
@@ -19,7 +19,7 @@ use crate::abi::extensions::streams::Streams;
 pub(crate) type Chain<P> =
     Layouts<P, Profile<P, Streams<P, Ffi<P, RawBuffers<P, Shardings<P, MemoryDescriptions<P, End>>>>>>>;
 
-/// A place in the list.
+/// An element of the list.
 pub(crate) trait Link {
     /// Address of the extension, or of the next one that the backend offers.
     const POINTER: *mut PJRT_Extension_Base;

@@ -20,7 +20,8 @@ entries! {
     PJRT_FFI_Type_Register(args) {
         // SAFETY: V3 (arrays and text).
         let name = unsafe { ffi_read::text(args.type_name, args.type_name_size, "type_name") }?;
-        // The functions of `type_info` are for data that the plugin would own; user data stays the framework's.
+        // Ignore the functions in `type_info`. They are for data that the plugin owns, but user data belongs to the
+        // framework.
         let id = Some(args.type_id).filter(|id| *id != 0);
         args.type_id = Registry::of::<P::Backend>().register_type(name, id).map_err(Error::unnamed)?;
         Ok(())

@@ -1,7 +1,8 @@
-//! Calls a handler that a framework registered: a function of XLA's FFI, whose call frame is built here.
+//! Calls handlers that a framework registered. They are functions of XLA's FFI, and this module builds their call
+//! frames.
 //!
-//! The structs are those of `xla/ffi/api/c_api.h`, version 0.1 to 0.5, in which the frame is the same. A handler gets
-//! buffers, attributes and errors; what needs a runtime behind it (streams, state, threads, futures) is answered with
+//! The structs follow `xla/ffi/api/c_api.h`, versions 0.1 to 0.5, which share one frame layout. A handler can use
+//! buffers, attributes and errors. Functions that require a runtime (streams, state, threads, futures) return
 //! `UNIMPLEMENTED`.
 
 use std::any::Any;
@@ -11,13 +12,13 @@ use std::ptr;
 use crate::ffi::{Attribute, Attributes, Call};
 use crate::{ElementType, Error, ErrorCode, Result, Shape};
 
-/// What `XLA_FFI_Error` is here.
+/// The object behind an `XLA_FFI_Error*`.
 struct ForeignError {
     code: u32,
     message: std::ffi::CString,
 }
 
-/// A function whose arguments are not read.
+/// A function that ignores its arguments.
 type Function = extern "C" fn(*const c_void) -> *mut ForeignError;
 
 #[repr(C)]
@@ -38,7 +39,7 @@ struct Api {
     error_create: extern "C" fn(*const CreateArgs) -> *mut ForeignError,
     error_get_message: extern "C" fn(*mut ErrorArgs),
     error_destroy: extern "C" fn(*mut ErrorArgs),
-    /// From `XLA_FFI_Handler_Register` to `XLA_FFI_DeviceOrdinal_Get`.
+    /// The functions from `XLA_FFI_Handler_Register` to `XLA_FFI_DeviceOrdinal_Get`.
     others: [Function; 15],
 }
 
@@ -65,7 +66,7 @@ struct CreateArgs {
     code: u32,
 }
 
-/// `XLA_FFI_Error_GetMessage_Args`, and all but the last word of it `XLA_FFI_Error_Destroy_Args`.
+/// `XLA_FFI_Error_GetMessage_Args`. Without its last word, it is `XLA_FFI_Error_Destroy_Args`.
 #[repr(C)]
 struct ErrorArgs {
     struct_size: usize,
@@ -187,7 +188,7 @@ const DICTIONARY: c_int = 2;
 const SCALAR: c_int = 3;
 const STRING: c_int = 4;
 
-/// XLA's number of an element type.
+/// Returns XLA's number of an element type.
 fn data_type(ty: ElementType) -> Option<c_int> {
     use ElementType as E;
     Some(match ty {
@@ -223,7 +224,7 @@ fn data_type(ty: ElementType) -> Option<c_int> {
     })
 }
 
-/// What C code expects of the address of an element. A complex number is a pair of floats.
+/// Returns the alignment that C code expects for an element. A complex number is a pair of floats.
 fn alignment(ty: ElementType) -> usize {
     match ty {
         ElementType::C64 | ElementType::C128 => ty.host_size() / 2,
@@ -231,7 +232,7 @@ fn alignment(ty: ElementType) -> usize {
     }
 }
 
-/// The low bytes of an integer that is one of that type; they are the shorter integer.
+/// Encodes an integer as an element of type `ty`, in the low bytes. Returns an error if it is out of range.
 fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
     use ElementType as E;
     let fits = match ty {
@@ -242,7 +243,7 @@ fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
         E::U8 => u8::try_from(value).is_ok(),
         E::U16 => u16::try_from(value).is_ok(),
         E::U32 => u32::try_from(value).is_ok(),
-        // A large one of 64 bits without a sign has the bits of a negative one with a sign.
+        // A large `u64` has the bits of a negative `i64`.
         E::S64 | E::U64 => true,
         _ => {
             return Err(Error::invalid_argument(format!(
@@ -254,7 +255,7 @@ fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
     if fits { Ok(value.to_le_bytes()) } else { Err(no_number(name, value, ty)) }
 }
 
-/// The bytes of a float that is one of that type.
+/// Encodes a float as an element of type `ty`, in the low bytes. Returns an error if it is out of range.
 fn float(name: &str, value: f64, ty: ElementType) -> Result<[u8; 8]> {
     match ty {
         ElementType::F64 => Ok(value.to_le_bytes()),
@@ -274,7 +275,7 @@ fn no_number(name: &str, value: impl std::fmt::Display, ty: ElementType) -> Erro
     Error::invalid_argument(format!("attribute {name:?} of a custom call in C is {value}, which is no {ty}"))
 }
 
-/// What the pointers of a frame lead to.
+/// Owns the objects to which the pointers of a frame lead.
 #[derive(Default)]
 struct Arena(Vec<Box<dyn Any>>);
 
@@ -286,7 +287,7 @@ impl Arena {
         at
     }
 
-    /// The data of a list, wherever it is moved.
+    /// Keeps a list. Returns the address of its data, which moving the list does not change.
     fn list<T: 'static>(&mut self, list: Vec<T>) -> *const T {
         let at = list.as_ptr();
         self.0.push(Box::new(list));
@@ -299,7 +300,7 @@ impl Arena {
         self.keep(ByteSpan { data, len })
     }
 
-    /// The buffers of a call; `kind` is what messages call them.
+    /// Builds the buffers of a call. Messages call each of them `kind`.
     fn buffers(&mut self, kind: &str, parts: Vec<(&Shape, *mut c_void)>) -> Result<Buffers> {
         let size = count(parts.len());
         let types = self.list(vec![BUFFER; parts.len()]);
@@ -309,7 +310,7 @@ impl Arena {
                 Error::unimplemented(format!("a custom call in C with an array of {}", shape.element_type))
             })?;
             let alignment = alignment(shape.element_type);
-            // The address of an empty array is not read.
+            // The handler does not read the address of an empty array.
             if shape.host_size() != Some(0) && !data.addr().is_multiple_of(alignment) {
                 return Err(Error::invalid_argument(format!(
                     "{kind} {index} of a custom call in C is {shape} at an address that is not a multiple of \
@@ -325,7 +326,7 @@ impl Arena {
         Ok(Buffers { struct_size: size_of::<Buffers>(), extension_start: ptr::null(), size, types, buffers })
     }
 
-    /// Attributes in the order of their names, as handlers look for them.
+    /// Builds the attributes, sorted by name, because handlers expect this order.
     fn attributes(&mut self, values: &[(String, Attribute)], types: &[Option<ElementType>]) -> Result<Attrs> {
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by_key(|&index| &values[index].0);
@@ -342,10 +343,10 @@ impl Arena {
         Ok(Attrs { struct_size: size_of::<Attrs>(), extension_start: ptr::null(), size, types, names, values })
     }
 
-    /// A number of at most 64 bits, whose low bytes come first.
+    /// Builds a scalar of at most 64 bits from its little-endian bytes.
     fn scalar(&mut self, ty: ElementType, bytes: [u8; 8]) -> Result<(c_int, *const c_void)> {
         let dtype = data_type(ty).ok_or_else(|| Error::unimplemented(format!("an attribute of type {ty}")))?;
-        // Words, so that the value is aligned.
+        // Store a word, so that the value is aligned.
         let value = self.keep(u64::from_ne_bytes(bytes)).cast();
         Ok((SCALAR, self.keep(Scalar { dtype, value }).cast()))
     }
@@ -386,14 +387,15 @@ fn count(len: usize) -> i64 {
     i64::try_from(len).unwrap_or(i64::MAX)
 }
 
-/// Calls the handler at that address, which a framework gave to `PJRT_FFI_Register_Handler`.
+/// Calls the handler at that address, which a framework passed to `PJRT_FFI_Register_Handler`.
 ///
 /// # Errors
 ///
-/// Those of the handler, and values that its interface has no words for. `INVALID_ARGUMENT` for what would mislead it:
-/// bytes that are not those of their shape or not aligned, and numbers that are none of their type's.
+/// Returns the errors of the handler, and `UNIMPLEMENTED` for types that its interface does not support. Returns
+/// `INVALID_ARGUMENT` for data that the handler would misread: buffers that do not match their shapes or are
+/// misaligned, and numbers that are out of range for their type.
 pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
-    // The handler follows the pointers as far as the shapes say, and any safe code may have changed them.
+    // The handler trusts the shapes when it follows the pointers, and safe code may have changed the shapes.
     call.check()?;
     let mut arena = Arena::default();
     let inputs = call.operands.iter().map(|x| (x.shape, x.bytes.as_ptr().cast_mut().cast())).collect();

@@ -1,10 +1,10 @@
-//! Calls of handlers in C.
+//! Calls of handlers written in C.
 
 use super::*;
 use crate::abi::table::ffi_read;
 use crate::ffi::{ExecuteContext, Operand, ResultBuffer};
 
-/// Multiplies by the attribute `by`, an `s32`, or says why not, as a handler in C would.
+/// Multiplies by the attribute `by`, an `s32`, or returns an error if it is zero, like a handler in C.
 extern "C" fn scale(frame: *mut CallFrame) -> *mut ForeignError {
     // SAFETY: a frame of `call`.
     let frame = unsafe { &*frame };
@@ -68,14 +68,14 @@ fn a_handler_in_c_gets_buffers_and_attributes_and_gives_errors() {
     assert_eq!((error.code(), error.message()), (ErrorCode::INVALID_ARGUMENT, "by nothing"));
 }
 
-/// Stands for a handler that would read and write out of bounds.
+/// Replaces a handler that would read and write out of bounds.
 extern "C" fn misled(_: *mut CallFrame) -> *mut ForeignError {
     let message = c"the handler was called".to_owned();
     Box::into_raw(Box::new(ForeignError { code: ErrorCode::INTERNAL.as_raw(), message }))
 }
 
-/// What the handler that stands for others answers to a call that was changed after it was checked; there are a shape
-/// and an operand of it without memory to change it to.
+/// Changes a call after it was checked, and returns the error of calling the [`misled`] handler. `change` receives a
+/// huge shape and an operand of that shape without memory.
 fn changed(change: impl for<'a> FnOnce(&mut Call<'a>, &'a Shape, &'a [Operand<'a>])) -> Error {
     let (shape, huge) = (Shape::new(ElementType::S32, [2]), Shape::new(ElementType::S32, [1 << 40]));
     let (input, mut output) = ([1i32, 2], [0i32; 2]);
@@ -118,7 +118,7 @@ fn memory_that_is_not_aligned_is_refused() {
     assert!(refused.contains("operand 0") && refused.contains("s32[2]"), "{refused}");
     assert!(refused.contains("not a multiple of 4"), "{refused}");
     assert!(of(ElementType::F64, 1, 4).contains("not a multiple of 8"));
-    // Complex numbers are aligned as their parts are, and what is empty is nowhere.
+    // Complex numbers are aligned like their parts. The address of an empty array does not matter.
     assert!(of(ElementType::C128, 1, 4).contains("not a multiple of 8"));
     for (ty, extent, from) in
         [(ElementType::S32, 2, 4), (ElementType::C64, 1, 4), (ElementType::U8, 3, 1), (ElementType::S32, 0, 1)]
@@ -157,7 +157,7 @@ fn numbers_that_are_none_of_their_type_are_refused() {
         let expected = format!("attribute \"a\" of a custom call in C is {value}, which is no {ty}");
         assert_eq!(of(Attribute::Int(value), Some(ty)), expected);
     }
-    // Types of which the value would be read beyond its end, or as nonsense.
+    // With these types, the handler would read beyond the value or misinterpret it.
     for ty in [E::C128, E::C64, E::F64, E::F32, E::S4, E::Token] {
         let refused = of(Attribute::Int(1), Some(ty));
         assert!(refused.contains("attribute \"a\"") && refused.contains(&ty.to_string()), "{refused}");
@@ -168,7 +168,7 @@ fn numbers_that_are_none_of_their_type_are_refused() {
     for (value, ty) in [(1e300, E::F32), (1.0, E::F16), (1.0, E::C128), (1.0, E::S32)] {
         assert!(of(Attribute::Float(value), Some(ty)).contains("attribute \"a\""), "{value} {ty}");
     }
-    // And the same within a dictionary, where all have 64 bits.
+    // Numbers in a dictionary always have 64 bits.
     let inner = Attribute::Dictionary(vec![("b".to_owned(), Attribute::Int(i64::MAX))]);
     assert_eq!(of(inner, Some(E::C128)), called);
 }

@@ -17,7 +17,7 @@ entries! {
         let memories = device_description.memory_handles.as_slice();
         args.memory_descriptions = memories.as_ptr().cast();
         args.num_memory_descriptions = memories.len();
-        // The first memory is the default one; -1 means that there is no memory.
+        // The first memory is the default one. -1 means that the device has no memory.
         args.default_memory_index = if memories.is_empty() { usize::MAX } else { 0 };
         Ok(())
     }

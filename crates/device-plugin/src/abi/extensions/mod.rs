@@ -1,4 +1,4 @@
-//! The extensions of the table: one file each.
+//! The extensions of the table, one file for each.
 
 pub(crate) mod execute_context;
 pub(crate) mod extension_chain;

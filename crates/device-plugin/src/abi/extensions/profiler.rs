@@ -1,4 +1,4 @@
-//! The profiler extension: a table of its own, with errors of its own.
+//! The profiler extension, which has its own function table and its own error type.
 
 use std::marker::PhantomData;
 use std::mem::offset_of;
@@ -15,7 +15,7 @@ use crate::contain::contain;
 use crate::profiler::{self, Recording};
 use crate::{Backend, DevicePlugin, Error, Result};
 
-/// What a `PLUGIN_Profiler*` points to.
+/// The object behind a `PLUGIN_Profiler*`.
 pub(crate) struct Profiler(Mutex<State>);
 
 struct State {
@@ -31,7 +31,7 @@ enum Phase {
     Stopped(Vec<u8>),
 }
 
-/// What a `PLUGIN_Profiler_ConsumeResult*` points to: the serialized `XSpace`.
+/// The object behind a `PLUGIN_Profiler_ConsumeResult*`: the serialized `XSpace`.
 pub(crate) struct Consumed(Vec<u8>);
 
 handles! {
@@ -50,7 +50,7 @@ impl Outcome for *mut PLUGIN_Profiler_Error {
     }
 }
 
-/// Markers of the table's functions, which the generated ones do not cover.
+/// Declares markers for the table's functions, because the generated markers do not cover them.
 macro_rules! functions {
     ($($index:literal $name:ident = $field:ident($args:ident) -> $outcome:ty;)*) => {
         #[allow(non_camel_case_types, reason = "the markers carry the header's names")]
@@ -93,9 +93,9 @@ functions! {
     10 Serialize = serialize(PLUGIN_Profiler_Serialize_Args) -> *mut PLUGIN_Profiler_Error;
 }
 
-/// The size the table announces: that of its first version, without the functions that give a profile away at once.
-/// JAX up to 0.10.2 takes no other and then goes on with no table at all, which ends the process; newer ones ask for at
-/// least this.
+/// The size that the table declares. It is the size of the first version, without the functions that consume a profile.
+/// JAX up to 0.10.2 rejects any other size and then continues with a null table, which ends the process. Newer versions
+/// of JAX require at least this size.
 const ANNOUNCED: usize = offset_of!(PLUGIN_Profiler_Api, consume);
 
 /// Offered if the backend has a profiler.
@@ -210,8 +210,8 @@ entries! {
         let profiler = unsafe { Box::from_raw(profiler.as_ptr()) };
         let running = matches!(profiler.state().phase, Phase::Running);
         if running && let Err(error) = profiler.stop::<P>() {
-            // What the profile would have shown is lost, as the framework wants it, and so is why it did not end well:
-            // frameworks end the process when something cannot be destroyed.
+            // The framework discards the profile, so only a log entry can report the error. Frameworks end the process
+            // if destroying an object fails.
             tracing::warn!(%error, "a profile that was destroyed while it ran did not end well");
         }
         Ok(())
@@ -230,7 +230,8 @@ entries! {
         let Phase::Stopped(space) = &state.phase else { return Err(not_stopped(&state.phase)) };
         args.buffer_size_in_bytes = space.len();
         if args.buffer.is_null() {
-            // The header tells the framework to come again with memory of its own; JAX reads the plugin's instead.
+            // According to the header, the framework calls again with its own memory. JAX reads the plugin's memory
+            // instead.
             args.buffer = space.as_ptr().cast_mut();
         } else if args.buffer.cast_const() != space.as_ptr() {
             // SAFETY: V3 (arrays and text), a buffer of the size that an earlier call gave, which stays what it was.

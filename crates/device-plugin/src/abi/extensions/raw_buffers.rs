@@ -18,18 +18,18 @@ use crate::contain::{contain, drop_contained};
 use crate::extensions::RawBufferFunctions;
 use crate::{Backend, Error, Event, Placement, Result};
 
-/// What a `PJRT_RawBuffer*` points to: an alias of a buffer, which outlives it.
+/// The object behind a `PJRT_RawBuffer*`: an alias of a buffer. It may outlive the buffer.
 #[repr(C)]
 pub(crate) struct RawBuffer<B: Backend> {
-    /// Frameworks that look for functions here find none and use the extension's: the table's functions take device
-    /// events, another interface.
+    /// A null function table, so that frameworks use the functions of the extension. Those of a function table would
+    /// take device events, which belong to another interface.
     base: PJRT_RawBuffer,
     value: Value<B>,
     ready: Event,
-    /// Bytes the host sees, which are those on the device unless the backend says otherwise.
+    /// Size on the host in bytes. The size on the device is the same unless the backend reports another one.
     host_size: usize,
     placement: Placement,
-    /// After the value, which is dropped first.
+    /// Declared after the value, so that the value is dropped first.
     client: Ref<Client<B>>,
 }
 
@@ -50,7 +50,7 @@ extension! {
 }
 
 fn functions<B: Backend>() -> Result<RawBufferFunctions<B>> {
-    // The table holds these functions only where the backend offers them.
+    // The table contains these functions only if the backend offers them.
     B::EXTENSIONS.raw_buffers.ok_or_else(|| Error::unimplemented("the backend offers no raw buffers"))
 }
 
@@ -63,7 +63,7 @@ fn size_on_device<B: Backend>(backend: &B, value: &B::Buffer, host_size: usize) 
 }
 
 impl<B: Backend> RawBuffer<B> {
-    /// Bytes on the device, as far as that is known of a value that is yet to come.
+    /// Returns the size on the device in bytes, or the size on the host if the value does not exist yet.
     fn size(&self) -> usize {
         self.value.get().map_or(self.host_size, |value| size_on_device(&self.client.backend, value, self.host_size))
     }
@@ -71,15 +71,15 @@ impl<B: Backend> RawBuffer<B> {
     fn range(&self, offset: i64, size: i64) -> Result<Range<usize>> {
         let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
         let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
-        // A value that is yet to come may take more bytes than the host knows of.
+        // A value that does not exist yet may need more bytes on the device than on the host.
         let is_known = self.value.get().is_some();
         let all = self.size();
         range.filter(|range| range.end <= all || !is_known).ok_or_else(|| outside(offset, size, all))
     }
 
-    /// Runs `work` on the value once it is ready, now or on the thread that makes it ready, and gives the event of its
-    /// end. Errors of the buffer and of the work are the event's, and so is a range that turns out to be none of the
-    /// value's.
+    /// Runs `work` on the value when it is ready: now, or on the thread that makes it ready. Returns the event that
+    /// becomes ready afterwards. The event reports errors of the buffer and of `work`, and a range that exceeds the
+    /// value.
     fn when_ready<S: Slot>(
         &self,
         range: &Range<usize>,
@@ -182,7 +182,7 @@ entries! {
 
     PJRT_RawBuffer_GetHostPointer(args, buffer) {
         let buffer: &RawBuffer<P::Backend> = buffer;
-        // The address of memory that is still written is of no use to the framework.
+        // The framework cannot use the address before the data is written.
         buffer.ready.wait()?;
         let address = (functions::<P::Backend>()?.host_pointer)(&buffer.client.backend, buffer.value.available()?);
         args.host_pointer = address.map_or(null_mut(), std::ptr::with_exposed_provenance_mut::<c_void>);

@@ -1,4 +1,4 @@
-//! The shardings extension: how the arguments and outputs of a program are spread over devices.
+//! The shardings extension: how a program's arguments and outputs are distributed over devices.
 
 use std::ptr::null;
 
@@ -16,7 +16,7 @@ entries! {
     in extension_slot;
 
     PJRT_Shardings_PJRT_Executable_ParameterShardings(args, executable) {
-        // Nulls say that there are none.
+        // Null pointers mean that the program has no shardings.
         (args.num_parameters, args.shardings, args.sharding_sizes) = match &executable.parameter_shardings {
             Some(texts) => (texts.len(), texts.pointers(), texts.sizes()),
             None => (0, null(), null()),

@@ -15,7 +15,7 @@ extension! {
 }
 
 fn functions<B: Backend>() -> Result<StreamFunctions<B>> {
-    // The table holds these functions only where the backend offers them.
+    // The table contains these functions only if the backend offers them.
     B::EXTENSIONS.streams.ok_or_else(|| Error::unimplemented("the backend offers no streams"))
 }
 
@@ -32,8 +32,8 @@ entries! {
     PJRT_Wait_Until_Buffer_Ready_On_Stream(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
         let held = buffer.hold()?;
-        // The call has no event, so it waits for the buffer as XLA does, unless the device keeps the order itself. A
-        // value that does not exist yet cannot be given to the backend.
+        // The call has no event, so like XLA it waits for the buffer. It does not wait if the device orders its work
+        // itself. A value that does not exist yet cannot be passed to the backend.
         if !P::Backend::QUEUED || held.value().get().is_none() {
             buffer.ready.wait()?;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::abi::table::ffi_read;
 
-/// Memory that another library allocated, and gets back when the last clone of this is dropped.
+/// Memory that another library allocated. Dropping the last clone returns it to that library.
 #[derive(Clone)]
 pub struct ForeignMemory(Arc<Foreign>);
 
@@ -18,7 +18,7 @@ struct Foreign {
     release: Option<Release>,
 }
 
-/// How the other library learns that it has its memory back.
+/// The callback that returns the memory to the other library.
 struct Release {
     function: unsafe extern "C" fn(*mut c_void, *mut c_void),
     user_arg: *mut c_void,
@@ -39,7 +39,7 @@ impl Drop for Foreign {
 }
 
 impl ForeignMemory {
-    /// Memory whose owner gets it back by a call of `release` with the address and `user_arg`.
+    /// Wraps memory whose owner gets it back by a call of `release` with the address and `user_arg`.
     ///
     /// # Safety
     ///
@@ -55,28 +55,28 @@ impl ForeignMemory {
         Self(Arc::new(Foreign { data, size, stream, readable, release }))
     }
 
-    /// Leaves the memory to its owner without a call of `release`, if this is the last clone. Returns whether it was.
+    /// If this is the last clone, returns the memory to its owner without calling `release`. Returns whether it was.
     pub(crate) fn give_up(self) -> bool {
         Arc::try_unwrap(self.0).map(|mut foreign| foreign.release = None).is_ok()
     }
 
-    /// Address of the memory, as the device knows it.
+    /// Returns the memory's address on the device.
     pub fn address(&self) -> usize {
         self.0.data.addr()
     }
 
-    /// Bytes of the array on the host, sub-byte types in one byte per element.
+    /// Returns the size of the array on the host in bytes, with sub-byte types in one byte per element.
     pub fn size(&self) -> usize {
         self.0.size
     }
 
-    /// The platform's stream that holds the work which fills the memory; 0 when it is full.
+    /// Returns the platform's stream with the work that fills the memory, or 0 if the memory is already filled.
     pub fn stream(&self) -> isize {
         self.0.stream
     }
 
-    /// The memory, where the host can read it in place: buffers in a memory that is
-    /// [`on_host`](crate::MemoryInfo::on_host), of element types of whole bytes.
+    /// Returns the memory if the host can read it in place. It can if the memory is
+    /// [`on_host`](crate::MemoryInfo::on_host) and the element type has whole bytes.
     pub fn bytes(&self) -> Option<&[u8]> {
         if !self.0.readable {
             return None;

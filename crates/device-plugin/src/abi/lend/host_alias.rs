@@ -7,17 +7,17 @@ use std::sync::Arc;
 use crate::abi::table::ffi_read;
 use crate::{Completer, Event, Result};
 
-/// Memory of the framework that a buffer uses in place. Read as a slice of bytes.
+/// Memory of the framework that a buffer uses in place. It dereferences to a slice of bytes.
 ///
-/// Dropping the last clone gives the memory back, and runs the framework's callback on that thread. So do not drop it
-/// on a thread on which a driver forbids calls into it.
+/// Dropping the last clone returns the memory to the framework and runs the framework's callback on that thread. So do
+/// not drop it on a thread on which a driver forbids calls to it.
 #[derive(Clone)]
 pub struct HostAlias(Arc<Lent>);
 
 struct Lent {
     data: *const u8,
     size: usize,
-    /// Completed on drop: the framework has its memory back.
+    /// Completed on drop, to return the memory to the framework.
     done: Option<Completer>,
 }
 
@@ -74,12 +74,12 @@ impl AliasSource {
         self.made.get_or_init(make).0.clone()
     }
 
-    /// Whether the backend asked for an alias, which it may keep.
+    /// Whether the backend requested an alias, which it may keep.
     pub(crate) fn is_lent(&self) -> bool {
         self.made.get().is_some()
     }
 
-    /// When the framework has its memory back: at once, unless an alias was made.
+    /// Returns the event after which the framework may reuse its memory. It is ready at once unless an alias was made.
     pub(crate) fn done(self) -> Event {
         self.made.into_inner().map_or(Event::ready(), |(_, event)| event)
     }

@@ -1,5 +1,5 @@
-//! Channels between a running program and the host: callbacks of the framework that take data from the device, or bring
-//! it.
+//! Channels between a running program and the host. The framework's callbacks receive data from the device or supply
+//! data to it.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -25,7 +25,7 @@ pub struct HostChannels(Option<Arc<Channels>>);
 struct Channels {
     send: Vec<SendCallback>,
     receive: Vec<ReceiveCallback>,
-    /// Lets callbacks be called until the execution ends.
+    /// Lets the program call the callbacks until the execution ends.
     open: Mutex<Option<Arc<Open>>>,
 }
 
@@ -41,7 +41,8 @@ unsafe impl Send for ReceiveCallback {}
 // SAFETY: as above.
 unsafe impl Sync for ReceiveCallback {}
 
-/// What callbacks hold while they run. The end of the last one, after the execution, is the end for the framework.
+/// Held by each running callback. The framework's event is completed when the execution and the last callback have
+/// ended.
 struct Open {
     result: Mutex<Result<()>>,
     completer: Option<Completer>,
@@ -61,11 +62,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl HostChannels {
-    /// Reads the channels of a launch, and gives the event that takes the place of the execution's own.
+    /// Reads the channels of a launch. Returns them with an event that replaces the execution's own.
     ///
     /// # Safety
     ///
-    /// V3 for the lists, and V4 for the callbacks until the event.
+    /// V3 for the lists, and V4 for the callbacks until the event is ready.
     pub(crate) unsafe fn read(
         send: (*const PJRT_SendCallbackInfo, usize),
         receive: (*const PJRT_RecvCallbackInfo, usize),
@@ -89,7 +90,7 @@ impl HostChannels {
         Ok((Self(Some(Arc::new(channels))), event))
     }
 
-    /// Ends the channels: no callback is called any more, and the event becomes ready with the last that runs.
+    /// Closes the channels. No further callback is called, and the event becomes ready when the last running one ends.
     pub(crate) fn close(&self, result: Result<()>) {
         let open = self.0.as_ref().and_then(|channels| lock(&channels.open).take());
         if let Some(open) = open {
@@ -116,12 +117,13 @@ impl HostChannels {
         Ok((channels, open))
     }
 
-    /// Hands data to the host: a piece of `total` bytes, of which the last is `done`. May block.
+    /// Sends a piece of data to the host. `total` is the size of all pieces in bytes, and `done` marks the last one.
+    /// May block.
     ///
     /// # Errors
     ///
-    /// Those of the framework's callback; `INVALID_ARGUMENT` where there is no such channel, `FAILED_PRECONDITION`
-    /// when the execution has ended.
+    /// Returns the errors of the framework's callback, `INVALID_ARGUMENT` if the channel does not exist, and
+    /// `FAILED_PRECONDITION` if the execution has ended.
     pub fn send(&self, channel: i64, data: Vec<u8>, total: usize, done: bool) -> Result<()> {
         let (channels, _open) = self.open()?;
         let info = channels.send.iter().map(|callback| &callback.0).find(|info| info.channel_id == channel);
@@ -146,12 +148,12 @@ impl HostChannels {
         }
     }
 
-    /// Asks the host for `total` bytes, in pieces that are multiples of `granule` bytes.
+    /// Requests `total` bytes from the host, in pieces that are multiples of `granule` bytes.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` where there is no such channel or the sizes do not fit, `FAILED_PRECONDITION` when the
-    /// execution has ended.
+    /// Returns `INVALID_ARGUMENT` if the channel does not exist or the sizes do not fit, and `FAILED_PRECONDITION` if
+    /// the execution has ended.
     pub fn receive(&self, channel: i64, total: usize, granule: usize) -> Result<HostStream> {
         let (channels, _open) = self.open()?;
         let info = channels.receive.iter().map(|callback| &callback.0).find(|info| info.channel_id == channel);
@@ -168,7 +170,7 @@ impl HostChannels {
     }
 }
 
-/// The callbacks of a call: for each device a list.
+/// The callbacks of a call, as one list for each device.
 #[derive(Clone, Copy)]
 pub(crate) struct Callbacks {
     pub(crate) send: *const *mut PJRT_SendCallbackInfo,
@@ -177,18 +179,18 @@ pub(crate) struct Callbacks {
     pub(crate) num_receive: usize,
 }
 
-/// The channels of a launch, until the backend has begun it.
+/// The channels of a launch, until the backend has started it.
 pub(crate) struct Opened {
     pub(crate) channels: HostChannels,
     event: Option<Event>,
 }
 
 impl Callbacks {
-    /// The channels of one launch of `count`.
+    /// Opens the channels of launch `at` of `count`.
     ///
     /// # Safety
     ///
-    /// V3 for the lists, and V4 for the callbacks until the event of the execution.
+    /// V3 for the lists, and V4 for the callbacks until the event of the execution is ready.
     pub(crate) unsafe fn open(&self, at: usize, count: usize) -> Result<Opened> {
         let count_of = |callbacks: usize| if callbacks == 0 { 0 } else { count };
         // SAFETY: the caller's contract.
@@ -204,7 +206,8 @@ impl Callbacks {
 }
 
 impl Opened {
-    /// Leaves the channels to the execution, and gives the event that is ready once it and all callbacks have ended.
+    /// Passes the channels to the execution. Returns an event that is ready when the execution and all callbacks have
+    /// ended.
     pub(crate) fn hand_over(mut self, done: &Event) -> Event {
         let channels = self.channels.clone();
         done.on_ready(move |result| channels.close(result.clone()));
@@ -214,7 +217,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // The call fails, and the framework's callbacks go with it.
+        // The call fails, and the framework may free its callbacks when it returns. So wait for those that are running.
         if let Some(event) = self.event.take() {
             self.channels.close(Ok(()));
             let _ = event.wait();
@@ -241,7 +244,7 @@ unsafe extern "C" fn delete_chunk(_: *mut c_void, owner: *mut c_void) {
     drop(unsafe { Box::from_raw(owner.cast::<Vec<u8>>()) });
 }
 
-/// Makes an error for a callback to return.
+/// Creates an error that a callback returns.
 ///
 /// # Safety
 ///
@@ -256,7 +259,7 @@ unsafe extern "C" fn make_error(
     error.unwrap_or_else(Some).map_or(null_mut(), error_into_raw)
 }
 
-/// What a `PJRT_CopyToDeviceStream*` points to, counted: data on its way from the host.
+/// The reference-counted object behind a `PJRT_CopyToDeviceStream*`: a stream of data from the host.
 pub(crate) struct Stream {
     total: usize,
     granule: usize,
@@ -267,7 +270,7 @@ pub(crate) struct Stream {
 #[derive(Default)]
 struct StreamState {
     pieces: VecDeque<HostChunk>,
-    /// Bytes that have come.
+    /// Number of bytes received.
     come: usize,
     /// Whether the framework destroyed its end.
     ended: bool,
@@ -283,7 +286,7 @@ handles! {
 #[derive(Debug)]
 pub struct HostStream(Arc<Stream>);
 
-/// A piece of data from the host. The host learns that it has been transferred when it is dropped.
+/// A piece of data from the host. Dropping it reports to the host that the transfer is complete.
 pub struct HostChunk {
     raw: PJRT_Chunk,
     done: Option<Completer>,
@@ -330,11 +333,11 @@ impl std::fmt::Debug for Stream {
 }
 
 impl HostStream {
-    /// Waits for the next piece; none when all has come.
+    /// Waits for the next piece. Returns `None` if all data has been received and taken.
     ///
     /// # Errors
     ///
-    /// `CANCELLED` when the framework gave up before.
+    /// Returns `CANCELLED` if the framework destroyed the stream before it sent all data.
     pub fn next(&self) -> Result<Option<HostChunk>> {
         let mut state = lock(&self.0.state);
         loop {
@@ -354,11 +357,11 @@ impl HostStream {
         }
     }
 
-    /// Waits for all of the data that has not been taken.
+    /// Waits for all data that has not been taken yet.
     ///
     /// # Errors
     ///
-    /// Those of [`HostStream::next`].
+    /// Same as [`HostStream::next`].
     pub fn collect(&self) -> Result<Vec<u8>> {
         let mut all = Vec::new();
         while let Some(piece) = self.next()? {
@@ -384,7 +387,7 @@ impl Drop for HostStream {
 }
 
 impl Stream {
-    /// Takes a piece, or returns why it cannot.
+    /// Adds a piece. Returns the piece and an error if the stream does not accept it.
     fn add(&self, piece: HostChunk) -> Result<(), (HostChunk, Error)> {
         let size = piece.raw.size;
         let mut state = lock(&self.state);

@@ -1,27 +1,27 @@
-//! Memory of the framework that a read fills after the framework's call.
+//! Memory of the framework that a read fills after the framework's call has returned.
 
 #[cfg(doc)]
 use crate::Backend;
 use crate::abi::lend::destination::Destination;
 use crate::{Completer, Event};
 
-/// Memory of the framework that a read fills, for as long as this value lives: [`Backend::begin_read`] may hand it to
-/// another thread. The framework has the memory back when this is dropped and the event of the read has come.
+/// Memory of the framework that a read fills while this value exists. [`Backend::begin_read`] may pass it to another
+/// thread. The framework gets the memory back when this value is dropped and the event of the read is ready.
 pub struct HostDestination {
-    /// Until the end.
+    /// `None` once the drop has begun.
     memory: Option<Destination>,
     gone: Option<Completer>,
 }
 
 impl HostDestination {
-    /// The memory, and the event that is ready when nothing can write to it any more.
+    /// Returns the memory with an event that is ready when no thread can write to it any more.
     pub(crate) fn new(memory: Destination) -> (Self, Event) {
         let (gone, completer) = Event::pending();
         (Self { memory: Some(memory), gone: Some(completer) }, gone)
     }
 
-    /// The bytes to fill, as many as the array has: dense, row-major, sub-byte types in one byte per element. What they
-    /// are before means nothing.
+    /// Returns the bytes to fill, in the size of the array. They are dense and row-major, with sub-byte types in one
+    /// byte per element. Their initial values are unspecified.
     pub fn bytes(&mut self) -> &mut [u8] {
         let Some(memory) = &mut self.memory else { return &mut [] };
         // SAFETY: V3 (arrays and text), the framework leaves the memory to the plugin until the event of its call,

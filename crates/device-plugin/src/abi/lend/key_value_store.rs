@@ -1,4 +1,4 @@
-//! The key-value store of a distributed run, kept by the framework.
+//! The key-value store of a distributed run, which the framework provides.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::abi::table::error_handle::{ErrorHandle, into_raw};
 use crate::abi::table::ffi_read;
 use crate::{Error, ErrorCode, Result};
 
-/// A store that all processes of a distributed run share, kept by the framework. Its methods block.
+/// A store that all processes of a distributed run share. The framework provides it. Its methods block.
 pub struct KeyValueStore {
     get: PJRT_KeyValueGetCallback,
     get_arg: *mut c_void,
@@ -37,8 +37,8 @@ impl std::fmt::Debug for KeyValueStore {
 impl KeyValueStore {
     /// # Safety
     ///
-    /// V4 for the callbacks of `args`. That holds only in a distributed run: a framework in a single process leaves
-    /// them uninitialized.
+    /// V4 for the callbacks of `args`. That holds only in a distributed run, because a framework with a single process
+    /// leaves them uninitialized.
     pub(crate) unsafe fn new(args: &PJRT_Client_Create_Args) -> Self {
         Self {
             get: args.kv_get_callback,
@@ -50,11 +50,11 @@ impl KeyValueStore {
         }
     }
 
-    /// The value of a key, waiting for another process to put it.
+    /// Returns the value of a key. Waits until another process sets it.
     ///
     /// # Errors
     ///
-    /// `DEADLINE_EXCEEDED` when nobody does, or whatever the framework reports.
+    /// Returns `DEADLINE_EXCEEDED` if no process sets it in time, and other errors of the framework.
     pub fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>> {
         let callback = self.get.ok_or_else(|| missing("kv_get_callback"))?;
         let mut new_error: PJRT_CallbackError = Some(callback_error);
@@ -72,11 +72,11 @@ impl KeyValueStore {
         unsafe { take_value(args.value, args.value_size, args.value_deleter_callback) }
     }
 
-    /// The value of a key, if it is there.
+    /// Returns the value of a key, or `None` if it is not set.
     ///
     /// # Errors
     ///
-    /// Whatever the framework reports.
+    /// Returns the errors of the framework.
     pub fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>> {
         let callback = self.try_get.ok_or_else(|| missing("kv_try_get_callback"))?;
         let mut new_error: PJRT_CallbackError = Some(callback_error);
@@ -100,7 +100,7 @@ impl KeyValueStore {
     ///
     /// # Errors
     ///
-    /// Whatever the framework reports.
+    /// Returns the errors of the framework.
     pub fn put(&self, key: &str, value: &[u8]) -> Result<()> {
         let callback = self.put.ok_or_else(|| missing("kv_put_callback"))?;
         let mut new_error: PJRT_CallbackError = Some(callback_error);
@@ -122,7 +122,7 @@ fn missing(callback: &str) -> Error {
     Error::failed_precondition(format!("the framework passed no {callback}"))
 }
 
-/// Makes an error for a framework's callback.
+/// Creates an error for a framework's callback.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Memory and callbacks that cross the border: what a framework lends to the plugin, and the plugin to a framework.
+//! Memory and callbacks that a framework lends to the plugin, and memory that the plugin lends to a framework.
 
 pub(crate) mod destination;
 pub(crate) mod foreign_memory;

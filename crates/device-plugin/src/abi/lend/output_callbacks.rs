@@ -1,4 +1,4 @@
-//! Callbacks of the framework that take values a program puts out while it runs.
+//! Callbacks of the framework that receive values from a running program.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,14 +7,14 @@ use pjrt_sys::{PJRT_Buffer_Type, PJRT_HloOutputCallbackInfo};
 use crate::abi::table::ffi_read;
 use crate::{Completer, Error, Event, HostArray, Result};
 
-/// The output callbacks of one execution. Cheap to clone; they end with the execution.
+/// The output callbacks of one execution. Cheap to clone. The callbacks end with the execution.
 #[derive(Clone, Default)]
 #[doc(alias = "PJRT_HloOutputCallbackInfo")]
 pub struct OutputCallbacks(Option<Arc<Callbacks>>);
 
 struct Callbacks {
     infos: Vec<Info>,
-    /// Lets callbacks be called until the execution ends.
+    /// Lets the program call the callbacks until the execution ends.
     open: Mutex<Option<Arc<Open>>>,
 }
 
@@ -25,7 +25,8 @@ unsafe impl Send for Info {}
 // SAFETY: as above.
 unsafe impl Sync for Info {}
 
-/// What callbacks hold while they run; the end of the last one, after the execution, is the end for the framework.
+/// Held by each running callback. The framework's event is completed when the execution and the last callback have
+/// ended.
 struct Open {
     result: Mutex<Result<()>>,
     completer: Option<Completer>,
@@ -44,7 +45,7 @@ impl Drop for Open {
     }
 }
 
-/// One run of the callbacks, until the launches of the call have all been handed over.
+/// The callbacks of one call, until all of its launches have been handed over.
 pub(crate) struct Opened {
     callbacks: OutputCallbacks,
     event: Option<Event>,
@@ -55,7 +56,7 @@ impl OutputCallbacks {
     ///
     /// # Safety
     ///
-    /// V1 and V3 for the list, and V4 for the callbacks until the event that [`Opened::hand_over`] gives.
+    /// V1 and V3 for the list, and V4 for the callbacks until the event from [`Opened::hand_over`] is ready.
     pub(crate) unsafe fn read(infos: *const PJRT_HloOutputCallbackInfo, len: usize) -> Result<Self> {
         if len == 0 {
             return Ok(Self::default());
@@ -69,7 +70,7 @@ impl OutputCallbacks {
         Ok(Self(Some(Arc::new(Callbacks { infos, open: Mutex::new(None) }))))
     }
 
-    /// Lets the callbacks be called. Returns `None` if there are none.
+    /// Enables the callbacks. Returns `None` if there are none.
     pub(crate) fn open(&self) -> Option<Opened> {
         let callbacks = self.0.as_ref()?;
         let (event, completer) = Event::pending();
@@ -85,23 +86,23 @@ impl OutputCallbacks {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the execution has no output callbacks.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Ids of the callbacks, each with its number of operands.
+    /// Returns the id of each callback with its number of operands.
     pub fn ids(&self) -> impl Iterator<Item = (i64, usize)> {
         self.0.iter().flat_map(|all| all.infos.iter().map(|info| (info.0.callback_id, info.0.num_operands)))
     }
 
-    /// Hands a value to the callback of that id: operand `operand` of the output, from that replica and partition. Dense
-    /// and row-major. May block.
+    /// Passes a value to the callback with that id, as operand `operand` of the output, from that replica and
+    /// partition. The value must be dense and row-major. May block.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` where there is no such callback or operand, `FAILED_PRECONDITION` when the execution has
-    /// ended.
+    /// Returns `INVALID_ARGUMENT` if the callback or operand does not exist, and `FAILED_PRECONDITION` if the execution
+    /// has ended.
     pub fn call(&self, id: i64, (replica, partition): (i64, i64), operand: usize, value: &HostArray<'_>) -> Result<()> {
         let known = |info: &&Info| info.0.callback_id == id && operand < info.0.num_operands;
         let callbacks = self.0.as_deref();
@@ -125,8 +126,8 @@ impl OutputCallbacks {
 }
 
 impl Opened {
-    /// Leaves the callbacks to the execution, and gives an event for each launch that is ready once all of them and the
-    /// callbacks have ended.
+    /// Passes the callbacks to the execution. Returns an event that is ready when all launches and callbacks have
+    /// ended.
     pub(crate) fn hand_over(mut self, done: &[Event]) -> Event {
         let callbacks = self.callbacks.clone();
         Event::all(done.iter().cloned()).on_ready(move |result| callbacks.close(result.clone()));
@@ -136,7 +137,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // The call fails, and the framework's callbacks go with it.
+        // The call fails, and the framework may free its callbacks when it returns. So wait for those that are running.
         if let Some(event) = self.event.take() {
             self.callbacks.close(Ok(()));
             let _ = event.wait();

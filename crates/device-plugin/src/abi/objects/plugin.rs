@@ -5,7 +5,7 @@ use crate::abi::table::entry::entries;
 use crate::per_type::PerType;
 use crate::{DevicePlugin, NamedValue};
 
-/// Attributes live as long as the process; a process rarely holds more than one plugin of this crate.
+/// The attributes, which exist until the process ends. A process rarely contains more than one plugin of this crate.
 static ATTRIBUTES: PerType<NamedValues> = PerType::new();
 
 /// The version of the attributes that XLA's own plugins report.

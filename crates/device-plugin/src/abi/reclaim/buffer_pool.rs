@@ -1,10 +1,10 @@
-//! Memory for objects that every execution makes and destroys: a short list of free blocks in each thread.
+//! A memory pool for objects that every execution creates and destroys: a short list of free blocks in each thread.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
 
-/// All blocks are alike, so that any of them may hold any object that fits, whichever thread freed it.
+/// The layout of all blocks. Each block may hold any object that fits, whichever thread freed it.
 const BLOCK: Layout = match Layout::from_size_align(192, 16) {
     Ok(layout) => layout,
     Err(_) => panic!("the size or alignment of a block is invalid"),
@@ -43,11 +43,11 @@ impl Free {
         Some(first)
     }
 
-    /// Keeps a block. Returns false if the list is full.
+    /// Adds a block to the list. Returns false if the list is full.
     ///
     /// # Safety
     ///
-    /// The block came from the allocator with the layout of blocks, and is given up.
+    /// The block came from the allocator with the layout [`BLOCK`], and the caller no longer uses it.
     #[inline]
     unsafe fn push(&self, block: NonNull<u8>) -> bool {
         if self.count.get() == KEPT {
@@ -61,8 +61,8 @@ impl Free {
     }
 }
 
-/// Whether objects of the type come from the list. Never in debug builds, where recycled memory would hide errors
-/// from the tools that look for them.
+/// Whether objects of the type come from the pool. Always false in debug builds, because recycled memory would hide
+/// errors from memory checkers.
 const fn is_pooled<T>() -> bool {
     !cfg!(debug_assertions) && size_of::<T>() <= BLOCK.size() && align_of::<T>() <= BLOCK.align()
 }
@@ -71,7 +71,8 @@ const fn layout<T>() -> Layout {
     if is_pooled::<T>() { BLOCK } else { Layout::new::<T>() }
 }
 
-/// Makes a value in memory of its own. The value is made after the memory, so that it can be made in place.
+/// Allocates memory and creates a value in it. `make` runs after the allocation, so that the value can be built in
+/// place.
 #[inline]
 pub(crate) fn new<T>(make: impl FnOnce() -> T) -> NonNull<T> {
     const { assert!(size_of::<T>() > 0) };
@@ -96,13 +97,13 @@ fn allocate<T>() -> NonNull<u8> {
 /// V7: the value came from [`new`] and is given up.
 #[inline]
 pub(crate) unsafe fn free<T>(value: NonNull<T>) {
-    // Freed also when the destructor, which may be a vendor's, panics.
+    // Frees the memory even if the destructor panics, which may be a vendor's.
     let _memory = Memory(value);
     // SAFETY: the caller's contract.
     unsafe { value.drop_in_place() };
 }
 
-/// Memory of a value that is dropped, or about to be.
+/// Frees the memory of a value when this is dropped. The value itself is dropped before.
 struct Memory<T>(NonNull<T>);
 
 impl<T> Drop for Memory<T> {

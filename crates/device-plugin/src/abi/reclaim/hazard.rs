@@ -2,13 +2,13 @@
 //!
 //! # The problem
 //!
-//! An execution reads its arguments while other threads may delete them. Reference counts would solve this, but an atomic
-//! addition on memory that other threads use costs more than everything else that one execution needs of this SDK.
+//! An execution reads its arguments while other threads may delete them. Reference counts would solve this. But one
+//! atomic addition on memory that other threads use costs more than all other work of this SDK for an execution.
 //!
 //! # The algorithm
 //!
-//! This is the scheme of [hazard pointers](https://en.wikipedia.org/wiki/Hazard_pointer), with a set of buffers in the
-//! place of single pointers:
+//! This is the scheme of [hazard pointers](https://en.wikipedia.org/wiki/Hazard_pointer), with a set of buffers instead
+//! of single pointers:
 //!
 //! - Each client has one [`HazardDomain`], and each thread that runs executions has its own [`ThreadSlots`] in that domain.
 //!   Only the owning thread writes them, so it uses plain stores.
@@ -23,10 +23,10 @@
 //!
 //! # The set of buffers
 //!
-//! An execution may have hundreds of arguments, so the slots hold no list of pointers. They hold a
-//! [Bloom filter](https://en.wikipedia.org/wiki/Bloom_filter) of 64 bits with one hash function: the address of the buffer
-//! divided by 64, modulo 64 (`BufferHandle::bit`). Two buffers may share a bit. Then a value is retired although
-//! no execution reads it, which delays its end. The filter never misses a buffer that is protected.
+//! An execution may have hundreds of arguments, so the slots do not hold a list of pointers. They hold a [Bloom
+//! filter](https://en.wikipedia.org/wiki/Bloom_filter) of 64 bits with one hash function: the address of the buffer
+//! divided by 64, modulo 64 (`BufferHandle::bit`). Two buffers may share a bit. Then a value may be retired although no
+//! execution reads it, and is dropped later than necessary. The filter never misses a buffer that is protected.
 //!
 //! Executions nest when a callback runs another execution on the same thread. A guard remembers the bits from before and
 //! restores them, so the slots always hold the union.
@@ -34,10 +34,10 @@
 //! # Counting outputs
 //!
 //! The outputs of executions do not count as references to their client, for the same reason. Each thread counts in its
-//! slots how many outputs it created and how many it destroyed. A client may be freed if it has no reference and both sums
-//! over all threads are equal. The sums matter only after the last reference is gone ([`HazardDomain::close`]): no output
-//! can be created then, because that needs an executable, which holds a reference. From then on every thread that
-//! destroys an output compares the sums under the domain's lock.
+//! slots how many outputs it created and how many it destroyed. A client may be freed if it has no reference and both
+//! sums over all threads are equal. The sums matter only after the last reference is dropped ([`HazardDomain::close`]).
+//! From then on no output can be created, because that needs an executable, which holds a reference. Every thread that
+//! destroys an output then compares the sums under the domain's lock.
 //!
 //! `tests/loom` checks this module in every interleaving of a few threads.
 
@@ -73,7 +73,7 @@ enum Phase {
 #[derive(Clone, Copy)]
 pub(crate) struct Owner {
     pub(crate) object: NonNull<()>,
-    /// Whether nothing but outputs refers to the object.
+    /// Whether only outputs refer to the object.
     pub(crate) is_unused: unsafe fn(NonNull<()>) -> bool,
     /// Frees the object.
     pub(crate) free: unsafe fn(NonNull<()>),
@@ -82,7 +82,7 @@ pub(crate) struct Owner {
 // SAFETY: V7 (counting), one thread at a time inspects the object, and the thread that finds it unused frees it.
 unsafe impl Send for Owner {}
 
-/// What one thread publishes about its use of one client. Other threads only read it.
+/// The data that one thread publishes about its use of one client. Other threads only read it.
 #[repr(align(128))]
 pub(crate) struct ThreadSlots {
     /// Bloom filter of the buffers that executions of this thread use now.
@@ -93,7 +93,7 @@ pub(crate) struct ThreadSlots {
     created: AtomicUsize,
     /// Outputs that this thread destroyed.
     destroyed: AtomicUsize,
-    /// Whether a thread that destroys an output must look whether the owner can be freed.
+    /// Whether a thread that destroys an output must check whether the owner can be freed.
     closing: AtomicBool,
     /// Whether a thread owns the slots.
     taken: AtomicBool,
@@ -103,11 +103,11 @@ pub(crate) struct ThreadSlots {
 /// Keeps the arguments of an execution alive while it runs.
 pub(crate) struct Guard {
     slots: NonNull<ThreadSlots>,
-    /// The filter of the executions on this thread that this one runs within.
+    /// The filter of the outer executions on this thread, within which this one runs.
     before: u64,
     /// Number of executions on this thread, including this one.
     depth: usize,
-    /// The slots of this guard alone, if the thread is ending.
+    /// Slots that only this guard uses, if the thread is ending.
     _own: Option<BorrowedSlots>,
 }
 
@@ -118,7 +118,7 @@ unsafe impl Send for Guard {}
 // SAFETY: as above.
 unsafe impl Sync for Guard {}
 
-/// Slots that a thread which is ending borrows for one execution.
+/// Slots that an ending thread borrows for one execution.
 struct BorrowedSlots(Arc<ThreadSlots>);
 
 impl Drop for BorrowedSlots {
@@ -142,9 +142,9 @@ per_thread! {
 }
 
 process_wide! {
-    /// Domains that closed while outputs were left. The thread that destroys the last output normally frees the owner. If
-    /// that happens at the same moment as the closing, neither side may see the other, and a later call of
-    /// [`free_unused`] finds the domain here.
+    /// Domains that closed while outputs still existed. The thread that destroys the last output normally frees the
+    /// owner. If that happens at the same moment as the closing, neither side may see the other. A later call of
+    /// [`free_unused`] then finds the domain here.
     static CLOSED: Mutex<Vec<Arc<HazardDomain>>> = Mutex::new(Vec::new());
 }
 
@@ -152,7 +152,7 @@ fn closed() -> MutexGuard<'static, Vec<Arc<HazardDomain>>> {
     CLOSED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Frees the owners of closed domains that nothing refers to any more.
+/// Frees the owners of closed domains that are no longer in use.
 pub(crate) fn free_unused() {
     let all = closed().clone();
     for domain in all {
@@ -237,7 +237,7 @@ impl HazardDomain {
         matches!(self.state().phase, Phase::Freed)
     }
 
-    /// Slots for a thread: those of a thread that ended, or new ones.
+    /// Returns slots for a thread: those of a thread that ended, or new ones.
     #[cold]
     fn take_slots(self: &Arc<Self>) -> Arc<ThreadSlots> {
         let mut state = self.state();
@@ -283,7 +283,7 @@ impl HazardDomain {
         Guard { slots, before, depth, _own: own }
     }
 
-    /// The counter of outputs that this thread destroys.
+    /// Returns the counter of outputs that this thread destroys.
     #[inline(always)]
     pub(crate) fn output_counter(self: &Arc<Self>) -> OutputCounter {
         match local_slots(self) {
@@ -292,7 +292,7 @@ impl HazardDomain {
         }
     }
 
-    /// Whether an execution other than that of `own` may use a buffer of this bit.
+    /// Whether an execution other than that of `own` may use a buffer with this bit.
     pub(crate) fn is_protected(&self, bit: u64, own: Option<&Guard>) -> bool {
         self.state().threads.iter().any(|slots| {
             let protected = slots.protected.load(Ordering::SeqCst);
@@ -319,12 +319,12 @@ impl HazardDomain {
         self.free_if_unused();
     }
 
-    /// Frees the owner if the domain is closed, no output is left and nothing else refers to the owner.
+    /// Frees the owner if the domain is closed, no output exists and no reference to the owner is left.
     fn free_if_unused(self: &Arc<Self>) {
         let mut state = self.state();
         let Phase::Closed(owner) = state.phase else { return };
-        // Read `destroyed` first: it only grows, and `created` grows only while there is a reference. A new reference that
-        // was made through an output ends in this function, too.
+        // Read `destroyed` first. It only grows, and `created` grows only while a reference exists. If a new reference
+        // was made through an output, releasing it calls this function too.
         let destroyed = state.threads.iter().map(|slots| slots.destroyed.load(Ordering::SeqCst));
         let destroyed = destroyed.fold(0, usize::wrapping_add).wrapping_add(self.elsewhere.load(Ordering::SeqCst));
         let created = state.threads.iter().map(|slots| slots.created.load(Ordering::SeqCst));
@@ -350,7 +350,7 @@ impl Guard {
         ThreadSlots::add(&unsafe { self.slots.as_ref() }.created, count);
     }
 
-    /// Takes back outputs that were counted and not created after all.
+    /// Corrects the count for outputs that were counted but not created.
     #[inline]
     pub(crate) fn remove_outputs(&self, count: usize) {
         // SAFETY: V9 (hazard pointers), the slots outlive the guard.
@@ -368,7 +368,7 @@ impl Drop for Guard {
     }
 }
 
-/// Counts a destroyed output without access to the client, which may be freed by that.
+/// Counts a destroyed output without access to the client, because counting may free the client.
 pub(crate) struct OutputCounter(Result<NonNull<ThreadSlots>, Arc<HazardDomain>>);
 
 impl OutputCounter {

@@ -1,4 +1,4 @@
-//! When an object or a buffer may be freed.
+//! Memory reclamation: decides when an object or a buffer may be freed.
 
 pub(crate) mod buffer_pool;
 pub(crate) mod hazard;

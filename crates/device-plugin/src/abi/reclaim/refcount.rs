@@ -11,7 +11,8 @@ use crate::contain::drop_contained;
 /// A value and the number of [`Ref`]s to it.
 pub(crate) struct Counted<T> {
     count: AtomicUsize,
-    /// The allocation this lies in, as it was made: a pointer made from a shared reference may not free it.
+    /// Pointer to the allocation that contains this, from its creation. A pointer made from a shared reference may not
+    /// free it.
     own: NonNull<Self>,
     value: T,
 }
@@ -21,11 +22,11 @@ pub(crate) trait Reclaimed {
     fn domain(&self) -> &Arc<HazardDomain>;
 }
 
-/// A reference that keeps its value alive, as `Arc` does.
+/// A reference that keeps its value alive, like `Arc`.
 pub(crate) struct Ref<T: Reclaimed>(NonNull<Counted<T>>);
 
-/// A buffer's reference to its client. The output of an execution holds no counted reference: the client's domain counts
-/// it, which costs no atomic operation.
+/// A buffer's reference to its client. The output of an execution does not hold a counted reference. The client's
+/// domain counts it instead, which needs no atomic addition.
 pub(crate) struct OwnerRef<T: Reclaimed> {
     to: NonNull<Counted<T>>,
     is_counted: bool,
@@ -41,7 +42,7 @@ impl<T> Deref for Counted<T> {
 }
 
 impl<T: Reclaimed> Counted<T> {
-    /// Another reference.
+    /// Returns another reference.
     #[inline]
     pub(crate) fn share(&self) -> Ref<T> {
         let before = self.count.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +53,7 @@ impl<T: Reclaimed> Counted<T> {
         Ref(self.own)
     }
 
-    /// The reference of an output.
+    /// Returns the uncounted reference of an output.
     ///
     /// # Safety
     ///
@@ -104,7 +105,7 @@ impl<T: Reclaimed> Counted<T> {
 
     /// # Safety
     ///
-    /// The object is a value of this type, which nothing refers to.
+    /// The object is a value of this type without references.
     unsafe fn free(object: NonNull<()>) {
         // SAFETY: V7 (counting), the domain found it unused, and `Ref::new` made the value as a box.
         drop_contained(unsafe { Box::from_raw(object.cast::<Self>().as_ptr()) });
@@ -120,14 +121,14 @@ impl<T: Reclaimed> Ref<T> {
         Self(raw)
     }
 
-    /// Gives the reference up to a handle.
+    /// Converts the reference to a handle.
     pub(crate) fn into_raw(self) -> *mut Counted<T> {
         let raw = self.0.as_ptr();
         std::mem::forget(self);
         raw
     }
 
-    /// Takes the reference of a handle back.
+    /// Converts a handle back to its reference.
     ///
     /// # Safety
     ///
@@ -136,7 +137,7 @@ impl<T: Reclaimed> Ref<T> {
         Self(raw)
     }
 
-    /// Whether both refer to one object.
+    /// Whether both refer to the same object.
     #[inline]
     pub(crate) fn is(&self, other: &Counted<T>) -> bool {
         self.0 == other.own
@@ -170,7 +171,7 @@ impl<T: Reclaimed> From<Ref<T>> for OwnerRef<T> {
 }
 
 impl<T: Reclaimed> OwnerRef<T> {
-    /// Whether it leads to that object.
+    /// Whether this refers to the given object.
     #[inline]
     pub(crate) fn is(&self, other: &Counted<T>) -> bool {
         self.to == other.own

@@ -1,4 +1,4 @@
-//! The count of an object and the domain of its outputs, together.
+//! Tests of an object's reference count together with the domain of its outputs.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn outputs_keep_the_value_whatever_thread_drops_them() {
     let mut outputs: Vec<_> = (0..3).map(|_| unsafe { first.output_ref() }).collect();
     guard.remove_outputs(1);
     drop(guard);
-    // A reference made through an output.
+    // A reference created through an output.
     let again = outputs[0].share();
     drop(first);
     drop(outputs.pop());
@@ -87,7 +87,7 @@ fn uses_are_seen_while_they_last() {
     {
         assert_eq!(domain.is_protected(bit, None), all);
         assert_eq!(domain.is_protected(bit, Some(&inner)), without_inner);
-        // The inner one may use what the outer one does.
+        // The inner execution may use the same buffers as the outer one.
         assert_eq!(domain.is_protected(bit, Some(&outer)), all);
     }
     drop(inner);

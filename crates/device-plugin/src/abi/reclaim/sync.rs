@@ -1,9 +1,9 @@
-//! Synchronization primitives of the hazard domains. `tests/loom` replaces this file by the types of a model checker.
+//! Synchronization primitives of the hazard domains. `tests/loom` replaces this file with the types of a model checker.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-/// A static that need not be made at run time.
+/// Declares a static with a constant initializer.
 macro_rules! process_wide {
     ($(#[$meta:meta])* static $name:ident: $ty:ty = $init:expr;) => {
         $(#[$meta])*
@@ -12,7 +12,7 @@ macro_rules! process_wide {
 }
 pub(crate) use process_wide;
 
-/// A value of each thread.
+/// Declares a thread-local value.
 macro_rules! per_thread {
     ($(#[$meta:meta])* static $name:ident: $ty:ty = const $init:block;) => {
         thread_local! {

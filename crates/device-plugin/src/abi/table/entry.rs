@@ -1,4 +1,4 @@
-//! The one body of every function of the table.
+//! The shared entry point of all functions of the table.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -12,45 +12,46 @@ use crate::abi::table::trace;
 use crate::contain::panicked;
 use crate::{Error, Result};
 
-/// The plugin `P` seen through the C table.
+/// The marker type for the C table of the plugin `P`.
 pub(crate) struct Shim<P>(PhantomData<P>);
 
-/// What a function of the table does with its arguments, and how [`entry`] treats it.
+/// The implementation of one function of the table, and the properties by which [`entry`] calls it.
 ///
 /// [`entries`] implements this. An attribute before the function sets a constant: `#[hot]`, `#[no_outputs]`,
 /// `#[destroys]`, `#[traced]`, `#[caller_context]`, `#[fixed_size]`. An unknown attribute does not compile.
 pub(crate) trait Entry<S: Slot> {
-    /// Name of the plugin.
+    /// The plugin's name.
     const PLUGIN: &'static str;
-    /// Whether frameworks call the function for each execution, or for each buffer of one. It then has a body of its
-    /// own instead of the shared one.
+    /// Whether frameworks call the function for each execution, or for each buffer of one. It is then compiled
+    /// separately instead of using the shared body.
     const HOT: bool = false;
     /// Whether the function writes to its arguments.
     const OUTPUTS: bool = true;
     /// Whether the function destroys an object. Such a function succeeds even if vendor code panics, because frameworks
     /// end the process when it fails.
     const DESTROYS: bool = false;
-    /// Whether a profile shows the calls. Executions record themselves, so that they look for a profile only once.
+    /// Whether a profile shows the calls. False for executions, which record themselves, so that they check for a
+    /// profile only once.
     const TRACED: bool = false;
     /// Whether frameworks append the number of their own trace's current entry to the arguments.
     const CALLER_CONTEXT: bool = false;
-    /// How the size of the arguments is found.
+    /// How [`entry`] finds the size of the arguments.
     const SIZE: SizeRule = SizeRule::Declared;
 
-    /// Reads the inputs, does the work, and writes every output on success. Outputs arrive uninitialized.
+    /// Reads the inputs, does the work, and writes every output on success. The outputs are uninitialized before.
     ///
     /// # Safety
     ///
-    /// V1 to V4 hold for what `args` was copied from.
+    /// V1 to V4 hold for the struct from which `args` was copied.
     unsafe fn call(args: &mut S::Args) -> Result<()>;
 }
 
-/// How the size of an argument struct is found.
+/// How [`entry`] finds the size of an argument struct.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SizeRule {
     /// The framework writes the size into the first word.
     Declared,
-    /// Frameworks leave the first word uninitialized, and the struct is the same in all versions.
+    /// Frameworks leave the first word uninitialized. The struct has the same size in all versions.
     Fixed,
 }
 
@@ -69,7 +70,7 @@ impl Outcome for *mut PJRT_Error {
     }
 }
 
-/// Two functions of the table cannot report one.
+/// For the two functions of the table that cannot report an error.
 impl Outcome for () {
     fn from_result(_: Result<()>) -> Self {}
 }
@@ -79,7 +80,7 @@ struct Function {
     name: &'static str,
     size: u32,
     min_size: u32,
-    /// A size that some frameworks announce, and the size of the struct then. Zeros if they announce the size.
+    /// A size that some frameworks declare, and the actual size of their struct. Zeros if they declare the actual size.
     understated: (usize, usize),
     has_outputs: bool,
     destroys: bool,
@@ -106,16 +107,16 @@ impl Function {
     }
 }
 
-/// Room for the arguments of any function.
+/// Memory for the arguments of any function.
 type Local = [u64; 32];
 
 /// The function in slot `S` of the table.
 ///
-/// A struct from a framework of another version may be shorter or longer than ours: the bytes both know are copied
-/// into a zeroed local and, on success, back. A panic becomes an error that names the function.
+/// A struct from a framework of another version may be shorter or longer than ours. The bytes that both versions know
+/// are copied into a zeroed local and, on success, back. A panic becomes an error that names the function.
 ///
-/// Functions that frameworks call for each execution have this body to themselves; the others share one, since a plugin
-/// has a hundred and fifty of them.
+/// Functions that frameworks call for each execution are compiled separately. The others share one body to save code
+/// size, because a plugin has about 150 of them.
 ///
 /// # Safety
 ///
@@ -156,11 +157,12 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
     S::Return::from_result(result.map_err(|error| error.named(S::NAME)))
 }
 
-/// What a function does, for the shared body.
+/// Calls a function's implementation, for the shared body.
 ///
 /// # Safety
 ///
-/// `local` is a struct of this function that nothing else refers to, and V1 to V4 hold for what it was copied from.
+/// `local` is a struct of this function that no other code refers to, and V1 to V4 hold for the struct from which it
+/// was copied.
 unsafe fn body<T: Entry<S>, S: Slot>(local: *mut u8) -> Result<()> {
     // SAFETY: the caller's contract.
     let local = unsafe { &mut *local.cast::<S::Args>() };
@@ -168,10 +170,11 @@ unsafe fn body<T: Entry<S>, S: Slot>(local: *mut u8) -> Result<()> {
     unsafe { T::call(local) }
 }
 
-/// What a function does, with a local copy of its arguments.
+/// A function's implementation, which takes a local copy of its arguments.
 type Body = unsafe fn(*mut u8) -> Result<()>;
 
-/// [`shared`] for a kind of result. As a C function it does not unwind, so that its callers need no code for that.
+/// Calls [`shared`] and converts its result. As a C function it does not unwind, so its callers need no code for
+/// unwinding.
 ///
 /// # Safety
 ///
@@ -183,11 +186,11 @@ unsafe extern "C" fn answer<R: Outcome>(args: *mut u8, function: &Function, body
     R::from_result(unsafe { shared(args, function, body) })
 }
 
-/// The body of the functions that are not called for each execution.
+/// The body of all functions that frameworks do not call for each execution.
 ///
 /// # Safety
 ///
-/// V1 to V4 hold for `args`, and `body` is that of `function`.
+/// V1 to V4 hold for `args`, and `body` belongs to `function`.
 unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
     let call = || {
         let words = args.cast::<usize>();
@@ -229,16 +232,16 @@ fn no_struct(null: bool) -> Error {
     Error::argument(if null { "args is null" } else { "args is not aligned" })
 }
 
-/// The result of a function in which vendor code panicked.
+/// Returns the result of a function in which vendor code panicked.
 #[cold]
 fn after_panic(panic: Box<dyn Any + Send>, destroys: bool) -> Result<()> {
     let error = panicked(panic).unnamed();
-    // The object is destroyed nevertheless, and the panic hook has reported the panic.
+    // The object is destroyed in spite of the panic, and the panic hook has already reported the panic.
     if destroys { Ok(()) } else { Err(error) }
 }
 
-/// Implements functions of the table: `slot(args, handle) { … }` first turns the handle in the field `handle` into a
-/// reference, `slot(args) { … }` does not. Attributes before a function set the constants of [`Entry`].
+/// Implements functions of the table. `slot(args, handle) { … }` first converts the handle in the field `handle` to a
+/// reference. `slot(args) { … }` does not. Attributes before a function set the constants of [`Entry`].
 macro_rules! entries {
     (in $module:tt with $common:tt; $(
         $(#[$property:ident])* $slot:ident($args:ident $(, $handle:ident)?) $body:block
@@ -280,7 +283,7 @@ macro_rules! implement_entry {
 }
 pub(crate) use implement_entry;
 
-/// The constants of [`Entry`] that an attribute in [`entries`] sets.
+/// Sets the constants of [`Entry`] for an attribute in [`entries`].
 macro_rules! entry_property {
     (hot) => {
         const HOT: bool = true;

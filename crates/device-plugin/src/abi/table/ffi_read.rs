@@ -1,4 +1,4 @@
-//! Checked reading of what a framework points to.
+//! Checked reads of structs, arrays and text through a framework's pointers.
 
 use std::ffi::c_char;
 
@@ -10,16 +10,16 @@ use crate::array_layout::ArrayLayout;
 use crate::strided::Strided;
 use crate::{ElementType, Error, Layout, NamedValue, Result, Shape, Value};
 
-/// An opaque C type and the Rust type it stands for in the plugin `P`.
+/// An opaque C type whose pointers refer to a Rust type in the plugin `P`.
 ///
 /// # Safety
 ///
-/// V5: every pointer of the C type that the plugin gives out points to a `Target`.
+/// V5: every pointer of the C type that the plugin returns points to a `Target`.
 pub(crate) unsafe trait Handle<P> {
     type Target: 'static;
 }
 
-/// `*const T` or `*mut T`: the header is not consistent about handles.
+/// `*const T` or `*mut T`. The header uses both for handles.
 pub(crate) trait Pointer {
     type To;
     fn to_const(self) -> *const Self::To;
@@ -39,11 +39,11 @@ impl<T> Pointer for *mut T {
     }
 }
 
-/// The object behind a handle.
+/// Returns the object behind a handle.
 ///
 /// # Safety
 ///
-/// V2 for `handle`; the reference must not outlive it.
+/// V2 for `handle`. The reference must not outlive it.
 pub(crate) unsafe fn handle<'a, P, H: Pointer<To: Handle<P>>>(
     handle: H,
     field: &str,
@@ -53,7 +53,7 @@ pub(crate) unsafe fn handle<'a, P, H: Pointer<To: Handle<P>>>(
     target.ok_or_else(|| no_object(field, true))
 }
 
-/// Why a pointer to one object is refused.
+/// The error for a null or misaligned pointer to one object.
 #[cold]
 #[inline(never)]
 fn no_object(field: &str, null: bool) -> Error {
@@ -73,11 +73,11 @@ macro_rules! handles {
 }
 pub(crate) use handles;
 
-/// An array passed as pointer and length.
+/// Reads an array passed as pointer and length.
 ///
 /// # Safety
 ///
-/// V3 for the pointer and length; the reference must not outlive the validity V3 grants.
+/// V3 for the pointer and length. The reference must not outlive the time for which V3 holds.
 #[inline]
 #[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
 pub(crate) unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str) -> Result<&'a [T]> {
@@ -91,7 +91,7 @@ pub(crate) unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str)
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
-/// A destination passed as pointer and length.
+/// Borrows a destination passed as pointer and length.
 ///
 /// # Safety
 ///
@@ -127,7 +127,7 @@ fn no_array(null: bool, aligned: bool, len: usize, field: &str) -> Error {
     })
 }
 
-/// UTF-8 text passed as pointer and length.
+/// Reads UTF-8 text passed as pointer and length.
 ///
 /// # Safety
 ///
@@ -138,11 +138,11 @@ pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> R
     str::from_utf8(bytes).map_err(|_| Error::argument(format!("{field} is not UTF-8")))
 }
 
-/// A struct inside the arguments, cut or padded to the size this side knows.
+/// Copies a struct to which the arguments point, cut or zero-padded to the size that this side knows.
 ///
 /// # Errors
 ///
-/// Null, misaligned structs, and those that are shorter than any framework's.
+/// If the pointer is null or misaligned, or the struct is shorter than in the oldest supported framework.
 ///
 /// # Safety
 ///
@@ -161,13 +161,13 @@ pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result
     Ok(unsafe { local_copy(data, size) })
 }
 
-/// Why a struct is refused that is shorter than any framework's.
+/// The error for a struct that is shorter than in the oldest supported framework.
 #[cold]
 pub(crate) fn too_short<T: AbiStruct>(size: usize, field: &str) -> Error {
     too_short_for(size, field, T::MIN_SIZE, T::STRUCT_SIZE)
 }
 
-/// The same for a struct of those sizes.
+/// Same as [`too_short`], but takes the sizes as arguments.
 #[cold]
 #[inline(never)]
 pub(crate) fn too_short_for(size: usize, field: &str, min_size: usize, known_size: usize) -> Error {
@@ -177,14 +177,14 @@ pub(crate) fn too_short_for(size: usize, field: &str, min_size: usize, known_siz
     ))
 }
 
-/// The struct after this one in an array. Structs of another framework are longer or shorter than ours, and an array has
-/// room after each for the alignment of the next.
+/// Returns the address of the next struct in an array. Structs of another framework may be longer or shorter than ours,
+/// and the array pads each one to the alignment of the next.
 pub(crate) fn next<T: AbiStruct>(at: *const T, struct_size: usize) -> *const T {
     let size = struct_size.checked_next_multiple_of(align_of::<T>());
     at.wrapping_byte_add(size.unwrap_or(0))
 }
 
-/// The first bytes of a foreign struct, zero where it ends before ours.
+/// Copies the first bytes of a foreign struct. The bytes that it lacks are zero.
 ///
 /// # Safety
 ///
@@ -197,19 +197,19 @@ pub(crate) unsafe fn local_copy<T: AbiStruct>(data: *const T, size: usize) -> T 
     local
 }
 
-/// Copies the first `size` bytes of a struct, or all of them if it has fewer.
+/// Copies the first `size` bytes of a struct, or all of them if it is shorter.
 ///
 /// # Safety
 ///
-/// Both sides are valid for as many bytes and aligned as the struct, and do not overlap.
+/// Both sides are valid for that many bytes, aligned like the struct, and do not overlap.
 #[inline]
 pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, size: usize) {
     if size < T::STRUCT_SIZE {
         // SAFETY: the caller's contract.
         return unsafe { from.copy_to_nonoverlapping(to, size) };
     }
-    // The usual case: words one by one, as the other side has just written them. A wider load has to wait until the
-    // processor has retired those writes, which takes longer than the whole copy; volatile reads stay narrow.
+    // The usual case. Copy single words, because the other side has just written them. A wider load has to wait until
+    // the processor has retired those writes, which takes longer than the whole copy. Volatile reads stay narrow.
     const WORD: usize = size_of::<u64>();
     let words = T::STRUCT_SIZE / WORD;
     for word in 0..words {
@@ -223,7 +223,7 @@ pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, siz
     unsafe { from.wrapping_add(done).copy_to_nonoverlapping(to.wrapping_add(done), T::STRUCT_SIZE - done) };
 }
 
-/// The error of a status code and message in the arguments; none for `OK`.
+/// Reads a status code and message as an error. Returns `None` for `OK`.
 ///
 /// # Safety
 ///
@@ -237,7 +237,7 @@ pub(crate) unsafe fn status(code: u32, message: *const c_char, len: usize) -> Re
     Ok(Some(Error::new(crate::ErrorCode::from_raw(code), String::from_utf8_lossy(bytes))))
 }
 
-/// The error of a status in the arguments that must be one, with the payloads that newer frameworks add.
+/// Reads a status that must be an error, with the payloads that newer frameworks add.
 ///
 /// # Safety
 ///
@@ -259,7 +259,7 @@ pub(crate) unsafe fn error_with_payload(
     Ok(payloads.into_iter().fold(error, |error, payload| error.with_payload(payload.name, bytes(payload.value))))
 }
 
-/// Element type and extents.
+/// Reads an element type and extents.
 ///
 /// # Safety
 ///
@@ -275,7 +275,7 @@ pub(crate) unsafe fn shape(element_type: u32, dims: *const i64, num_dims: usize)
     }
 }
 
-/// Named values, such as options.
+/// Reads named values, such as options.
 ///
 /// # Safety
 ///
@@ -324,19 +324,19 @@ unsafe fn named_value(value: &PJRT_NamedValue) -> Result<NamedValue> {
     Ok(NamedValue::new(name, value))
 }
 
-/// A layout that a framework describes.
+/// A layout as a framework describes it.
 enum Given<'a> {
-    /// Dimensions from the fastest varying to the slowest, and the extents of tiles.
+    /// Dimensions in minor-to-major order, and the extents of tiles.
     Order(&'a [i64], Vec<Vec<i64>>),
     Strides(&'a [i64]),
 }
 
-/// Reads a layout, with tiles where there may be some; none for a null `layout`.
+/// Reads a layout. Returns `None` if `layout` is null, and an error if it has tiles that are not allowed.
 ///
 /// # Safety
 ///
-/// V3 for the struct, which is as long as the header declares whatever its `struct_size`: frameworks leave that of
-/// layouts uninitialized.
+/// V3 for the struct with the size that the header declares. Its `struct_size` is ignored, because frameworks leave it
+/// uninitialized in layouts.
 unsafe fn given<'a>(layout: *const PJRT_Buffer_MemoryLayout, may_have_tiles: bool) -> Result<Option<Given<'a>>> {
     if layout.is_null() {
         return Ok(None);
@@ -370,11 +370,11 @@ unsafe fn given<'a>(layout: *const PJRT_Buffer_MemoryLayout, may_have_tiles: boo
     }))
 }
 
-/// How host memory is laid out, walked in the order of the device; none for a null `layout`.
+/// Reads a layout of host memory as strides in the order of the device. Returns `None` if `layout` is null.
 ///
 /// # Safety
 ///
-/// V3 for the struct, as the header declares it.
+/// V3 for the struct with the size that the header declares.
 pub(crate) unsafe fn host_layout(
     layout: *const PJRT_Buffer_MemoryLayout,
     form: &ArrayLayout,
@@ -387,7 +387,7 @@ pub(crate) unsafe fn host_layout(
     })
 }
 
-/// A layout of host memory that outlives the call it came with.
+/// A layout of host memory that outlives the framework's call.
 pub(crate) enum HostLayout {
     RowMajor,
     Order(Vec<i64>),
@@ -397,7 +397,7 @@ pub(crate) enum HostLayout {
 impl HostLayout {
     /// # Safety
     ///
-    /// V3 for the struct, as the header declares it.
+    /// V3 for the struct with the size that the header declares.
     pub(crate) unsafe fn read(layout: *const PJRT_Buffer_MemoryLayout) -> Result<Self> {
         // SAFETY: the caller's contract.
         Ok(match unsafe { given(layout, false) }? {
@@ -407,7 +407,7 @@ impl HostLayout {
         })
     }
 
-    /// Host memory of that layout, walked in the order of the device; `None` if both are row-major.
+    /// Returns the strides of host memory in the order of the device, or `None` if both are row-major.
     pub(crate) fn of(&self, form: &ArrayLayout) -> Result<Option<Strided>> {
         Ok(match self {
             Self::RowMajor => None,
@@ -417,11 +417,11 @@ impl HostLayout {
     }
 }
 
-/// How a framework wants an array laid out on the device; none for a null `layout`.
+/// Reads the layout that a framework requests on the device. Returns `None` if `layout` is null.
 ///
 /// # Safety
 ///
-/// V3 for the struct, as the header declares it.
+/// V3 for the struct with the size that the header declares.
 pub(crate) unsafe fn device_layout(layout: *const PJRT_Buffer_MemoryLayout, shape: &Shape) -> Result<Option<Layout>> {
     // SAFETY: the caller's contract.
     Ok(match unsafe { given(layout, true) }? {

@@ -1,4 +1,4 @@
-//! The table of functions, and the one place where a call of the framework enters Rust.
+//! The table of functions, and the single place where a framework's calls enter Rust.
 
 pub(crate) mod entry;
 pub(crate) mod error_handle;

@@ -1,4 +1,4 @@
-//! The end of the process while clients exist.
+//! Handles the end of the process while clients exist.
 //!
 //! Some frameworks never destroy their clients, and others end the process during an operation. The threads of a device
 //! then continue to run while the destructors of static objects run. Those objects belong to the framework, the driver

@@ -333,7 +333,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// No other thread uses the value, now or later.
+    /// No other thread uses the value, neither now nor later.
     #[inline]
     unsafe fn take_value(&self) -> Value<B> {
         // SAFETY: the caller's contract.

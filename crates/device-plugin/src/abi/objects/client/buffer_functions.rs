@@ -79,7 +79,7 @@ entries! {
     }
 
     PJRT_Buffer_UnpaddedDimensions(args, buffer) {
-        // The extents live as long as the buffer.
+        // The client keeps the extents until the buffer is destroyed.
         let extents = dynamic_dims::of(buffer)?;
         let dims = extents.as_ref().map_or(buffer.form.dims(), |extents| &extents.unpadded);
         (args.unpadded_dims, args.num_dims) = (dims.as_ptr(), dims.len());

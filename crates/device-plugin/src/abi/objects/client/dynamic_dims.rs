@@ -48,7 +48,7 @@ fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Exte
     Ok(extents)
 }
 
-/// Returns the extents of a buffer, after waiting until it is ready, or `None` if they are those of its shape.
+/// Waits until a buffer is ready and returns its extents. Returns `None` if they are the extents of its shape.
 pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Extents>>> {
     if !B::DYNAMIC || buffer.form.stored().is_some() {
         return Ok(None);

@@ -40,7 +40,8 @@ impl<B: Backend> PendingValue<B> {
         Self(self.0.take())
     }
 
-    /// Gives the buffer a value that the backend has just made and the event of that value, or an error.
+    /// Sets the buffer's value, which the backend has just created, with its event. Sets the buffer's error if that
+    /// failed.
     pub(crate) fn made(&mut self, result: Result<(B::Buffer, Event)>) {
         let Some((place, completer)) = self.0.take() else { return };
         match result {

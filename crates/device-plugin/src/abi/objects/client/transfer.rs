@@ -429,7 +429,8 @@ entries! {
         // SAFETY: V3 (arrays and text).
         let form = unsafe { buffer.client.form(&shape, args.device_layout, "device_layout") }?;
         let shape = form.stored_shape();
-        // Types narrower than a byte take a byte each on the host, so only elements of one width keep their bits.
+        // On the host, each element narrower than a byte occupies one byte. So such elements keep their bits only if
+        // the width stays the same.
         let (old, new) = (from.element_type.bits(), shape.element_type.bits());
         if from.host_size() != shape.host_size() || (old != new && (old < 8 || new < 8)) {
             return Err(Error::argument(format!("{shape} has other bits than {from}")));

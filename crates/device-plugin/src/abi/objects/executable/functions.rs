@@ -135,7 +135,7 @@ entries! {
         let cost = match executable.cost.get() {
             Some(cost) => cost,
             None => {
-                // Vendor code runs without the lock of the cell.
+                // Compute the costs first, because vendor code must not run within the cell's lock.
                 let cost = P::Backend::cost_analysis(&executable.compiled).map(NamedValues::new);
                 executable.cost.get_or_init(|| cost)
             }
@@ -248,7 +248,7 @@ entries! {
             )));
         }
         let options = if overridden.is_empty() { stored } else { overridden };
-        // Another version of the platform compiles the program again.
+        // If the version of the platform differs, compile the program again.
         let native = native.filter(|_| platform.1 == client.topology.platform_version);
         let executable = match native {
             None => Executable::compile(client, program, options)?,

@@ -61,7 +61,7 @@ pub(crate) unsafe fn missing<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Resul
     Ok((!unready.is_empty()).then(|| join(unready)))
 }
 
-/// Returns an event for all arguments that are not ready. It is born ready if all are ready.
+/// Returns an event for all arguments that are not ready. It is created ready if all are ready.
 ///
 /// # Errors
 ///

@@ -48,8 +48,7 @@ pub(crate) struct Executable<B: Backend> {
     parameter_forms: Vec<ArrayLayout>,
     output_forms: Vec<ArrayLayout>,
     pub(crate) cost: OnceLock<Result<NamedValues>>,
-    /// The program with the properties that frameworks expect to read from it. `None` if they are already in the
-    /// program.
+    /// The program with the module config that frameworks expect. `None` if the program stays unchanged.
     readable: OnceLock<Option<Program>>,
 }
 
@@ -194,7 +193,7 @@ impl<B: Backend> Executable<B> {
         self.readable.get_or_init(|| hlo::with_config(program, counts.0, counts.1)).as_ref().unwrap_or(program)
     }
 
-    /// Gives the executable to the framework, which destroys it.
+    /// Passes the executable to the framework, which destroys it.
     pub(crate) fn into_raw(self: Arc<Self>) -> *mut PJRT_Executable {
         Arc::into_raw(self).cast_mut().cast()
     }
