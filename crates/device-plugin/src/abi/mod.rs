@@ -4,8 +4,8 @@
 //! `table::entry::Entry` implementation, in the file named after its object. ARCHITECTURE.md describes the layout of
 //! the modules.
 //!
-//! The unsafe code relies on the contracts V1 to V10. `docs/safety.md` defines them, and each SAFETY comment cites one by
-//! number and words.
+//! The unsafe code relies on the contracts V1 to V10. `docs/safety.md` defines them, and each SAFETY comment cites one
+//! by number and words.
 
 mod api;
 pub(crate) mod extensions;

@@ -10,8 +10,8 @@ const BLOCK: Layout = match Layout::from_size_align(192, 16) {
     Err(_) => panic!("the size or alignment of a block is invalid"),
 };
 
-/// Maximum number of free blocks of a thread. Further blocks return to the allocator, so that a thread that only destroys
-/// objects does not collect memory.
+/// Maximum number of free blocks of a thread. Further blocks return to the allocator, so that a thread that only
+/// destroys objects does not collect memory.
 const KEPT: usize = 64;
 
 /// The free blocks of a thread. The first word of a free block points to the next one.

@@ -10,16 +10,17 @@
 //! This is the scheme of [hazard pointers](https://en.wikipedia.org/wiki/Hazard_pointer), with a set of buffers instead
 //! of single pointers:
 //!
-//! - Each client has one [`HazardDomain`], and each thread that runs executions has its own [`ThreadSlots`] in that domain.
-//!   Only the owning thread writes them, so it uses plain stores.
+//! - Each client has one [`HazardDomain`], and each thread that runs executions has its own [`ThreadSlots`] in that
+//!   domain. Only the owning thread writes them, so it uses plain stores.
 //! - Before an execution reads its arguments, it publishes them: [`HazardDomain::protect`] adds them to the slots and
 //!   returns a [`Guard`], which withdraws them when it is dropped. After that, the execution checks that no argument is
 //!   marked as deleted.
 //! - A thread that deletes a buffer marks it first. After that, it scans the slots of all threads with
-//!   [`HazardDomain::is_protected`]. It drops the value if no slots contain the buffer. Otherwise it retires the buffer:
-//!   the client keeps a list of retired buffers, and executions look at the list when they end.
-//! - Publishing, marking and both checks are sequentially consistent. In the single order of these operations either the
-//!   execution sees the mark and rejects the buffer, or the deleting thread sees the published buffer and retires it.
+//!   [`HazardDomain::is_protected`]. It drops the value if no slots contain the buffer. Otherwise it retires the
+//!   buffer: the client keeps a list of retired buffers, and executions check the list when they end.
+//! - Publishing, marking and both checks are sequentially consistent. In the single order of these operations either
+//!   the execution sees the mark and rejects the buffer, or the deleting thread sees the published buffer and retires
+//!   it.
 //!
 //! # The set of buffers
 //!
@@ -28,7 +29,7 @@
 //! divided by 64, modulo 64 (`BufferHandle::bit`). Two buffers may share a bit. Then a value may be retired although no
 //! execution reads it, and is dropped later than necessary. The filter never misses a buffer that is protected.
 //!
-//! Executions nest when a callback runs another execution on the same thread. A guard remembers the bits from before and
+//! Executions nest when a callback runs another execution on the same thread. A guard remembers the previous bits and
 //! restores them, so the slots always hold the union.
 //!
 //! # Counting outputs
@@ -260,9 +261,9 @@ impl HazardDomain {
         slots
     }
 
-    /// Publishes that an execution of this thread uses the buffers of these bits. If another thread changes such a buffer,
-    /// either this thread sees the change when it reads the buffer afterwards, or the other thread finds the bits when it
-    /// calls [`HazardDomain::is_protected`] afterwards.
+    /// Publishes that an execution of this thread uses the buffers of these bits. If another thread changes such a
+    /// buffer, one of two things happens. Either this thread sees the change when it reads the buffer afterwards, or
+    /// the other thread finds the bits when it calls [`HazardDomain::is_protected`] afterwards.
     #[inline(always)]
     pub(crate) fn protect(self: &Arc<Self>, bits: u64) -> Guard {
         let (slots, own) = match local_slots(self) {

@@ -1,4 +1,5 @@
-//! A shared object with a reference count. Its [`HazardDomain`] counts the outputs of executions, which refer to it, too.
+//! A shared object with a reference count. The outputs of executions refer to it too, and its [`HazardDomain`] counts
+//! them.
 
 use std::ops::Deref;
 use std::ptr::NonNull;

@@ -72,8 +72,8 @@ impl Registration {
         Self { number, has_hook }
     }
 
-    /// Makes the end of the process wait for a deferred launch of this client until the result is dropped. Returns `None`
-    /// if the backend has a hook, which may have stopped the work that the launch waits for.
+    /// Makes the end of the process wait for a deferred launch of this client until the result is dropped. Returns
+    /// `None` if the backend has a hook, because the hook may have stopped the work that the launch waits for.
     pub(crate) fn await_launch(&self) -> Option<Awaited> {
         (!self.has_hook).then(|| {
             LAUNCHES.fetch_add(1, Ordering::SeqCst);
