@@ -15,21 +15,23 @@ use crate::{
 ///
 /// # Threads
 ///
-/// Methods are called from any thread and overlap; those that work on one buffer or executable get it shared. Most calls
-/// come from a thread of the framework. The SDK has threads of its own for work that has to wait: one calls `execute`
-/// when the last argument of a deferred launch is ready, another one `read` and `copy` when their buffer is. No method is
-/// called on a thread that completes an event with [`Completer::complete`](crate::Completer::complete), which may
-/// therefore be a driver's callback. A panic in a method becomes an `INTERNAL` error of the call.
+/// Methods are called from any thread and may overlap. Methods that work on one buffer or executable get a shared
+/// reference to it. Most calls come from a thread of the framework. The SDK has its own threads for work that must
+/// wait: one calls `execute` when the last argument of a deferred launch is ready, and another calls `read` and `copy`
+/// when their buffer is ready. The SDK never calls a method on a thread that completes an event with
+/// [`Completer::complete`](crate::Completer::complete), because that thread may run a driver's callback. A panic in a
+/// method becomes an `INTERNAL` error of the call.
 ///
 /// # Drop
 ///
 /// **Finish all work before `drop` returns.** The SDK drops the backend when the framework has destroyed the client and
-/// everything made of it, also while programs run, on any thread, and possibly when the process is about to end. Wait for
-/// the device's queues, for the driver's callbacks and for your threads. A driver that still works while the process
-/// unloads it crashes. Waiting is safe: nothing of the SDK waits for the thread that drops the backend. Events may be
-/// left pending only by dropping their completers, which fails them.
+/// all of the client's objects. This may happen on any thread, while programs run, and when the process is about to
+/// end. Wait for the device's queues, for the driver's callbacks and for your threads. A driver that still works while
+/// the process unloads it crashes. Waiting is safe, because nothing in the SDK waits for the thread that drops
+/// the backend. The only events that may still be pending are those whose completers you drop, which fails them.
 ///
-/// A backend need not know of deferred launches: each holds the client, so none is left when the backend is dropped.
+/// A backend can ignore deferred launches here. Each of them holds the client, so all have ended when the backend is
+/// dropped.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no device: it does not implement `device_plugin::Backend`",
     label = "no backend",
@@ -37,8 +39,8 @@ use crate::{
             and write `fn library() -> Library {{ Library::beside(\"libexample.so\") }}`"
 )]
 pub trait Backend: Sized + Send + Sync + 'static {
-    /// A reference to device memory, cheap to clone: an `Arc`, or a handle that counts. The SDK drops its clone when
-    /// the framework deletes the buffer; whatever still runs keeps its own clone.
+    /// A reference to device memory that is cheap to clone, such as an `Arc` or a counted handle. The SDK drops its
+    /// clone when the framework deletes the buffer. Operations in progress keep their own clones.
     type Buffer: Clone + Send + Sync + 'static;
 
     /// A compiled program.
@@ -47,36 +49,36 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Whether the device runs work in the order of submission, so that `execute` may be given buffers whose event is
     /// still pending.
     ///
-    /// By default it is given buffers that are ready. If one is not when the framework launches the program, the call
-    /// returns all the same. The SDK makes the outputs, holds the arguments, and calls `execute` on a thread of its own
-    /// when the last one is ready. If an argument fails, the outputs fail with its error and `execute` is not called.
-    /// Launches that were deferred begin in the order in which their arguments become ready, so programs of different
-    /// launches that wait for each other on the device need a backend that keeps the order itself.
+    /// By default `execute` is called with ready buffers only. If a buffer is not ready when the framework launches the
+    /// program, the call still returns at once. The SDK creates the outputs, holds the arguments, and calls `execute`
+    /// on one of its own threads when the last argument is ready. If an argument fails, the outputs fail with its error
+    /// and `execute` is not called. Deferred launches begin in the order in which their arguments become ready. If
+    /// programs of different launches wait for each other on the device, the backend must keep the order itself.
     ///
-    /// With `true` the SDK adds the events of the arguments to the one that `execute` returns: if an argument fails
-    /// later, the outputs fail with its error. So the device may compute with the contents of an input that failed, and
-    /// must only not be harmed by them. A launch is deferred here, too, if the value of an argument does not exist yet,
-    /// such as that of a buffer whose data the framework is still to send.
+    /// With `true` the SDK adds the events of the arguments to the event that `execute` returns. If an argument fails
+    /// later, the outputs fail with its error. The device may therefore compute with the contents of a failed input,
+    /// which must not harm it. A launch is still deferred if the value of an argument does not exist yet. An example is
+    /// a buffer whose data the framework has not sent.
     ///
-    /// `read`, `copy`, `bitcast` and the functions of raw buffers get buffers that are ready in any case: they return no
-    /// event by which to fail later, or to say when memory is there. So a copy of what is under way is made when that is
-    /// ready.
+    /// `read`, `copy`, `bitcast` and the functions of raw buffers always get ready buffers. They return no event, so
+    /// they cannot fail later or report when the memory becomes valid. A copy of a pending buffer is therefore made
+    /// when that buffer is ready.
     const QUEUED: bool = false;
 
-    /// Whether the backend has a [`Backend::begin_read`] of its own.
+    /// Whether the backend overrides [`Backend::begin_read`].
     const ASYNC_READ: bool = false;
 
-    /// Whether the backend has a [`Backend::write_piece`] of its own: data that arrives in pieces then goes to the device
-    /// piece by piece. By default the SDK gathers it first.
+    /// Whether the backend overrides [`Backend::write_piece`]. If so, data that arrives in pieces is written to the
+    /// device piece by piece. By default the SDK gathers it first.
     const PIECES: bool = false;
 
-    /// Whether arrays may have fewer elements than their shapes say, as [`Backend::dynamic_dimensions`] tells.
+    /// Whether arrays may have fewer elements than their shapes declare. See [`Backend::dynamic_dimensions`].
     const DYNAMIC: bool = false;
 
     /// The optional groups of functions the backend offers frameworks: streams, raw buffers, a profiler, custom calls.
     const EXTENSIONS: Extensions<Self> = Extensions::none();
 
-    /// Whether there is a backend; false for [`NoBackend`](crate::NoBackend) alone.
+    /// Whether this is a real backend. False only for [`NoBackend`](crate::NoBackend).
     #[doc(hidden)]
     const PRESENT: bool = true;
 
@@ -84,15 +86,15 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever keeps the devices from being used, and options the backend does not know.
+    /// Anything that prevents use of the devices, and options that the backend does not know.
     fn create(options: &CreateOptions) -> Result<Self>;
 
-    /// Name of the platform, where it is not [`DevicePlugin::NAME`](crate::DevicePlugin::NAME).
+    /// Name of the platform. By default [`DevicePlugin::NAME`](crate::DevicePlugin::NAME).
     fn platform_name(&self) -> Option<String> {
         None
     }
 
-    /// Version of the platform, such as the driver's, as people read it.
+    /// Human-readable version of the platform, such as the driver's version.
     fn platform_version(&self) -> String {
         String::new()
     }
@@ -102,84 +104,84 @@ pub trait Backend: Sized + Send + Sync + 'static {
         0
     }
 
-    /// What to do if the process ends while this client exists: frameworks such as PyTorch/XLA never destroy theirs.
-    /// Asked once, when the client is made.
+    /// Returns what to do if the process ends while this client exists. Frameworks such as PyTorch/XLA never destroy
+    /// their client. Called once, when the client is created.
     ///
-    /// With `None`, the default, the SDK waits for its own work, for at most 5 seconds. It waits until the launches that it
-    /// deferred have ended, including those whose arguments have not arrived, and until its launch and completion threads
-    /// are idle. It does not wait for a backend's own threads. With `Some`, it waits for none of these; use
+    /// With `None`, the default, the SDK waits for its own work, for at most 5 seconds. It waits until all deferred
+    /// launches have ended, including those whose arguments have not arrived, and until its launch and completion
+    /// threads are idle. It does not wait for a backend's own threads. With `Some`, it waits for none of these; use
     /// `Some(Box::new(|| ()))` to disable the wait.
     ///
-    /// A backend with threads of its own stops them here, or waits until they have no work, because they must not call a
-    /// driver or the framework once the destructors of static objects run. The closure holds what it needs, such as the
-    /// queue, and not the backend, which may be destroyed at the same time.
+    /// A backend with its own threads stops them here, or waits until they are idle, because they must not call a
+    /// driver or the framework once the destructors of static objects run. The closure holds the objects that it needs,
+    /// such as the queue. It must not hold the backend, which may be destroyed at the same time.
     ///
     /// - **When:** it runs once, in a function that the first client registers with the C library's `atexit`. It runs
-    ///   after `main` returned, or within `exit`, and before the destructors of static objects that were made before the
-    ///   first client. It does not run after `_exit`, `abort` or a signal, not in a process that was forked, and only on
-    ///   Unix: other systems end a process's threads first. If the client is destroyed before, the closure is dropped
-    ///   without being run, and the backend's destructor is what ends its work.
-    /// - **Thread:** the one that ends the process, which may be one of the backend's own, in a callback of the framework.
-    ///   Other threads run on meanwhile, and may still call the plugin.
-    /// - **What it may do:** whatever the backend does on other threads. It should not complete events: that calls the
-    ///   framework's callbacks and wakes its threads, and Python, which has ended by then, ends the process with an error
-    ///   when a thread comes back to it. An event that never becomes ready is harmless. It must return soon: limit each
-    ///   wait to a few seconds.
-    /// - **Afterwards:** the framework may still call, for instance to destroy the client in a destructor of its own. Such
-    ///   calls must return, with an error if need be.
+    ///   after `main` has returned, or within `exit`, and before the destructors of static objects that were created
+    ///   before the first client. It does not run after `_exit`, `abort` or a signal, or in a forked process. It runs
+    ///   only on Unix, because other systems end a process's threads first. If the client is destroyed earlier, the
+    ///   closure is dropped without being run, and the backend's destructor ends its work.
+    /// - **Thread:** the thread that ends the process. This may be one of the backend's own, in a callback of the
+    ///   framework. Other threads keep running and may still call the plugin.
+    /// - **Allowed work:** anything the backend does on other threads. It should not complete events. Completing one
+    ///   calls the framework's callbacks and wakes its threads. Python has been finalized by then, so it ends the
+    ///   process with an error when a thread returns to it. An event that never becomes ready is harmless. The closure
+    ///   must return soon: limit each wait to a few seconds.
+    /// - **Afterwards:** the framework may still call the plugin, for instance to destroy the client in one of its own
+    ///   destructors. Such calls must return, possibly with an error.
     fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
         None
     }
 
-    /// The devices, addressable or not, in a fixed order; at least one. Asked once.
+    /// The devices, addressable or not, in a fixed order; at least one. Called once.
     fn devices(&self) -> Vec<DeviceInfo>;
 
-    /// The memories of the addressable devices, in a fixed order. Asked once. By default each addressable device has
+    /// The memories of the addressable devices, in a fixed order. Called once. By default each addressable device has
     /// one memory of kind `device`.
     fn memories(&self) -> Vec<MemoryInfo> {
         let addressable = self.devices().into_iter().filter(|device| device.addressable);
         addressable.map(|device| MemoryInfo::new("device", 0, [device.id])).collect()
     }
 
-    /// The layout in which devices store arrays of that shape unless a framework asks for another; by default, none,
-    /// they are row-major. Frameworks are told of it, and the SDK keeps to its order: a backend sees the dimensions of
-    /// each array as they are stored, from the slowest varying to the fastest, so that all its data is dense and
-    /// row-major. With the layout `{0,1}` an array `f32[2,3]` arrives as the columns `f32[3,2]`. Tiles are for the
-    /// backend to make: it gets and gives what it stores without them.
+    /// The layout in which devices store arrays of this shape unless a framework requests another. By default `None`:
+    /// arrays are row-major. The SDK reports this layout to frameworks and follows its dimension order. A backend sees
+    /// the dimensions of each array as they are stored, from the slowest varying to the fastest, so all its data is
+    /// dense and row-major. With the layout `{0,1}` an array `f32[2,3]` arrives as the columns `f32[3,2]`. The backend
+    /// does the tiling. The SDK exchanges data with it without tiles.
     ///
-    /// Any order may be asked for, whatever this says, but only these tiles. Programs name dimensions as frameworks do;
-    /// [`ExecutableInfo::parameter_layouts`] says how the arrays of one are stored. Where an extent of one stands makes
-    /// no difference to the bytes, so without tiles a program may get `f32[1,5]` where its parameter is stored as
-    /// `f32[5,1]`.
+    /// Frameworks may request any order, whatever this function returns, but only these tiles. Programs name dimensions
+    /// as frameworks do. [`ExecutableInfo::parameter_layouts`] describes how a program's arrays are stored. The
+    /// position of an extent of one does not affect the bytes. Without tiles, a program may therefore get `f32[1,5]`
+    /// for a parameter that is stored as `f32[5,1]`.
     fn default_layout(topology: &TopologyInfo, shape: &Shape) -> Option<Layout> {
         let _ = (topology, shape);
         None
     }
 
-    /// Attributes of the topology the devices form.
+    /// Attributes of the topology that the devices form.
     fn topology_attributes(&self) -> Vec<NamedValue> {
         Vec::new()
     }
 
-    /// Use of a device's memory.
+    /// Memory statistics of a device.
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` unless the backend counts.
+    /// `UNIMPLEMENTED` unless the backend keeps statistics.
     fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
         Err(Error::unimplemented(format!("no memory statistics of device {device}")))
     }
 
-    /// Forgets the peaks and counts in [`Backend::memory_stats`].
+    /// Resets the peaks and counts in [`Backend::memory_stats`].
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` unless the backend counts.
+    /// `UNIMPLEMENTED` unless the backend keeps statistics.
     fn clear_memory_stats(&self, device: usize) -> Result<()> {
         Err(Error::unimplemented(format!("no memory statistics of device {device}")))
     }
 
-    /// Hears which processes take part in a distributed run, each time that changes.
+    /// Receives the list of processes that take part in a distributed run, each time it changes.
     ///
     /// # Errors
     ///
@@ -189,18 +191,21 @@ pub trait Backend: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Copies host data to a device. The data may still be on its way when this returns, if [`Backend::ready`] says so;
-    /// what of `host` is needed then is copied, or kept as its alias.
+    /// Copies host data to a device. The transfer may still be in progress when this returns, if [`Backend::ready`]
+    /// returns a pending event. In that case the backend has copied the data it still needs from `host`, or keeps an
+    /// alias of it.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED` where it does not fit, `UNIMPLEMENTED` for element types the device lacks.
+    /// `RESOURCE_EXHAUSTED` if the data does not fit, `UNIMPLEMENTED` for element types that the device does not
+    /// support.
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<Self::Buffer>;
 
-    /// When the contents of a buffer are there that was made by other means than [`Backend::execute`]: by
-    /// `buffer_from_host`, `uninitialized`, `bitcast`, `view` or `copy`. Asked once, when the buffer is made. By default
-    /// they are there when those return; a device whose transfers go on answers with an [`Event::pending`] of its own,
-    /// and the SDK treats the buffer as it treats the output of an execution: who uses it waits, or hears of the error.
+    /// An event that is ready when a buffer's contents are. It applies to buffers from `buffer_from_host`,
+    /// `uninitialized`, `bitcast`, `view` and `copy`, not to outputs of [`Backend::execute`]. Called once, when the
+    /// buffer is created. By default the contents are ready when those functions return. A device with asynchronous
+    /// transfers returns its own [`Event::pending`]. The SDK then treats the buffer like the output of an execution:
+    /// its users wait for it, or get its error.
     fn ready(&self, buffer: &Self::Buffer) -> Event {
         let _ = buffer;
         Event::ready()
@@ -214,59 +219,60 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Whatever the device reports.
     fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()>;
 
-    /// Writes a piece of the data of a buffer that [`Backend::uninitialized`] made, and that nobody reads yet: bytes of
-    /// the array as [`Backend::read`] gives them, from byte `offset` on. Used with [`Backend::PIECES`]. Pieces of one
-    /// buffer may come from several threads at once; after the last one [`Backend::ready`] is asked.
+    /// Writes a piece of a buffer's data. [`Backend::uninitialized`] created the buffer, and nothing reads it yet.
+    /// `bytes` are those of the array in the format of [`Backend::read`], from byte `offset` on. Used with
+    /// [`Backend::PIECES`]. Pieces of one buffer may arrive on several threads at once. The SDK calls
+    /// [`Backend::ready`] after the last one.
     ///
     /// # Errors
     ///
-    /// Whatever the device reports; it becomes the buffer's.
+    /// Any error that the device reports. It becomes the buffer's error.
     fn write_piece(&self, buffer: &Self::Buffer, offset: usize, bytes: &[u8]) -> Result<()> {
         let _ = (buffer, bytes);
         Err(Error::unimplemented(format!("a piece of an array, at byte {offset}")))
     }
 
-    /// The dimensions of a buffer, which is ready, that are shorter than its shape says, or may be, and how long they
-    /// are; for devices whose programs find out when they run. Asked once of each buffer, with [`Backend::DYNAMIC`].
-    /// Reads are then of an array of these extents.
+    /// Returns the dimensions of a ready buffer that are, or may be, shorter than its shape declares, and their actual
+    /// extents. For devices whose programs determine extents at run time. Called once for each buffer, with
+    /// [`Backend::DYNAMIC`]. Later reads return an array of these extents.
     fn dynamic_dimensions(&self, buffer: &Self::Buffer, shape: &Shape) -> Vec<(usize, i64)> {
         let _ = (buffer, shape);
         Vec::new()
     }
 
-    /// Begins a [`Backend::read`], which may go on after this returns: the copy is there when the event is ready and `to`
-    /// is dropped. Used with [`Backend::ASYNC_READ`] where a framework wants a whole buffer as the device stores it;
-    /// ranges of bytes, and arrays that are to be reordered, are read by [`Backend::read`].
+    /// Begins a [`Backend::read`] that may continue after this returns. The copy is complete when the event is ready
+    /// and `to` is dropped. Used with [`Backend::ASYNC_READ`] when a framework requests a whole buffer as the device
+    /// stores it. Ranges of bytes, and arrays that must be reordered, are read by [`Backend::read`].
     ///
-    /// What the device still needs of the buffer it must keep in a clone.
+    /// If the device still needs the buffer afterwards, the backend must keep a clone of it.
     ///
     /// # Errors
     ///
-    /// What can be told at once; what comes later is the event's.
+    /// Errors that are known at once. Later errors are reported by the event.
     fn begin_read(&self, buffer: &Self::Buffer, mut to: HostDestination) -> Result<Event> {
         self.read(buffer, to.bytes())?;
         Ok(Event::ready())
     }
 
-    /// The bytes of a buffer in host memory, in the layout of [`Backend::read`]. They must neither move nor change as
-    /// long as the buffer or a clone of it lives. None where the host cannot see them.
+    /// The bytes of a buffer in host memory, in the layout of [`Backend::read`]. They must neither move nor change
+    /// while the buffer or a clone of it exists. Returns `None` if the host cannot access them.
     fn host_bytes<'a>(&self, buffer: &'a Self::Buffer) -> Option<&'a [u8]> {
         let _ = buffer;
         None
     }
 
-    /// Address of a buffer on the device; for memory that the host sees, by default that of its bytes.
+    /// Address of a buffer on the device. By default the address of [`Backend::host_bytes`], if there are any.
     fn device_pointer(&self, buffer: &Self::Buffer) -> Option<usize> {
         self.host_bytes(buffer).map(|bytes| bytes.as_ptr().addr())
     }
 
-    /// Bytes a buffer takes on the device, where that is not its size on the host.
+    /// Size of a buffer on the device in bytes, if it differs from the size on the host.
     fn size_on_device(&self, buffer: &Self::Buffer) -> Option<usize> {
         let _ = buffer;
         None
     }
 
-    /// Memory for an array whose contents do not matter yet; by default zeros.
+    /// Allocates memory for an array whose contents do not matter yet. By default it is filled with zeros.
     ///
     /// # Errors
     ///
@@ -275,8 +281,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
         self.buffer_from_host(HostArray::new(shape, zeroed(host_size(shape)?)?)?, to)
     }
 
-    /// The bytes of a buffer as an array of another shape, which takes as many bytes on the host. It may share the
-    /// memory of `buffer`; by default it is a copy through the host.
+    /// Reinterprets the bytes of a buffer as an array of another shape with the same size on the host. The result may
+    /// share the memory of `buffer`. By default it is a copy through the host.
     ///
     /// # Errors
     ///
@@ -287,8 +293,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
         self.buffer_from_host(HostArray::new(to, bytes)?, placement)
     }
 
-    /// A buffer in memory that another library allocated, such as one that DLPack hands over. The other library keeps
-    /// the memory until the last clone of `memory` is dropped.
+    /// Creates a buffer in memory that another library allocated, such as one passed through DLPack. The other library
+    /// keeps the memory until the last clone of `memory` is dropped.
     ///
     /// # Errors
     ///
@@ -299,7 +305,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     }
 
     /// Prepares host memory for direct access by the devices: `size` bytes from `address` on, which stay valid until
-    /// [`Backend::dma_unmap`]. The SDK keeps account of what is mapped.
+    /// [`Backend::dma_unmap`]. The SDK keeps a list of the mapped ranges.
     ///
     /// # Errors
     ///
@@ -309,18 +315,18 @@ pub trait Backend: Sized + Send + Sync + 'static {
         Err(Error::unimplemented("direct memory access of host memory"))
     }
 
-    /// Ends what [`Backend::dma_map`] began at that address.
+    /// Unmaps the memory that [`Backend::dma_map`] mapped at this address.
     ///
     /// # Errors
     ///
-    /// Whatever the device reports; the memory then counts as mapped still.
+    /// Any error that the device reports. The memory then still counts as mapped.
     fn dma_unmap(&self, address: usize) -> Result<()> {
         let _ = address;
         Err(Error::unimplemented("direct memory access of host memory"))
     }
 
-    /// Copies a buffer, which is ready, to another memory or device; by default through the host. The copy is there
-    /// when this returns, unless [`Backend::ready`] says otherwise.
+    /// Copies a ready buffer to another memory or device. By default the copy is made through the host. It is complete
+    /// when this returns, unless [`Backend::ready`] returns a pending event for it.
     ///
     /// # Errors
     ///
@@ -333,9 +339,9 @@ pub trait Backend: Sized + Send + Sync + 'static {
 
     /// The options that a compilation takes by name, in
     /// [`CompileOptions::env_option_overrides`](crate::CompileOptions::env_option_overrides); `jax.jit` calls them
-    /// `compiler_options`. By default, which is `None`, all options are passed on unchecked. A backend that lists its options here leaves
-    /// it to the SDK to refuse unknown names and values of another type, in XLA's words. A backend that takes the
-    /// options of XLA's CPU plugin, or ignores them, starts from [`CompileOptionSchema::xla`].
+    /// `compiler_options`. By default, which is `None`, all options are passed on unchecked. If a backend lists its
+    /// options here, the SDK rejects unknown names and values of another type with the same messages as XLA. A backend
+    /// that takes the options of XLA's CPU plugin, or ignores them, starts from [`CompileOptionSchema::xla`].
     fn compile_options() -> Option<CompileOptionSchema> {
         None
     }
@@ -344,7 +350,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for a broken program, `UNIMPLEMENTED` for what the device cannot do, naming the operation.
+    /// `INVALID_ARGUMENT` for an invalid program, `UNIMPLEMENTED` with the operation's name if the device does not
+    /// support it.
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<Self::Executable>>;
 
     /// Compiles a program for devices that need not be present. The executable is loaded later, by a client of the
@@ -352,7 +359,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` unless the backend overrides this; else those of [`Backend::compile`].
+    /// `UNIMPLEMENTED` unless the backend overrides this; otherwise those of [`Backend::compile`].
     fn compile_for(
         topology: &TopologyInfo,
         program: &Program,
@@ -362,7 +369,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
         Err(Error::unimplemented("this plugin compiles only for devices that are present"))
     }
 
-    /// Prepares what [`Backend::compile_for`] made for the devices of this client; by default it is used as it is.
+    /// Prepares a result of [`Backend::compile_for`] for the devices of this client. By default it is used unchanged.
     ///
     /// # Errors
     ///
@@ -371,29 +378,30 @@ pub trait Backend: Sized + Send + Sync + 'static {
         Ok(Arc::clone(executable))
     }
 
-    /// Runs a program on one device: reads or takes the inputs of the launch and pushes its outputs, in order.
+    /// Runs a program on one device. Reads or takes the inputs of the launch and pushes its outputs, in order.
     ///
-    /// Each output has memory of its own. A program that returns an argument returns a copy of it, unless the argument
-    /// is donated ([`Inputs::take`](crate::Inputs::take)); a value that is returned twice is copied once; and a constant
-    /// of the program is copied too. Frameworks rely on this: `jnp.array(x, copy=True)` is such a program, one output
-    /// may be donated while the other is still read, and another library may write to the memory of an output that it
-    /// imported. The SDK cannot see whether two buffers share memory, so do not push a clone of an input, unless the memory
-    /// is copied before anybody writes to it and its address is never given out.
+    /// Each output needs its own memory. A program that returns an argument returns a copy of it, unless the argument
+    /// is donated ([`Inputs::take`](crate::Inputs::take)). A value that is returned twice is copied once, and a
+    /// constant of the program is copied too. Frameworks rely on this: `jnp.array(x, copy=True)` is such a program, one
+    /// output may be donated while another is still read, and another library may write to the memory of an output that
+    /// it imported. The SDK cannot detect whether two buffers share memory. Do not push a clone of an input unless the
+    /// memory is copied before anything writes to it and its address is never exposed.
     ///
-    /// May return before the outputs are computed; then the event completes when they are, and an error it completes
-    /// with becomes that of the outputs. Inputs an execution needs after it returns must be cloned or taken.
+    /// This may return before the outputs are computed. The event then completes when they are, and its error becomes
+    /// the error of the outputs. Clone or take the inputs that an execution needs after this returns.
     ///
     /// # Errors
     ///
-    /// What can be told at once; the outputs then do not exist. It is the error of the framework's call, or of the
-    /// outputs if the launch was deferred.
+    /// Errors that are known at once. The outputs then do not exist. The error is returned by the framework's call, or
+    /// becomes the outputs' error if the launch was deferred.
     fn execute(&self, executable: &Arc<Self::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event>;
 
-    /// Runs a program on several devices at once: one launch for each device it was compiled for, in the order of the
-    /// device assignment. Returns one event for each.
+    /// Runs a program on several devices at once, with one launch for each device of the device assignment, in its
+    /// order. Returns one event for each.
     ///
-    /// Calls from several threads of the framework overlap. A backend whose programs meet holds a lock for the whole
-    /// call, so that the queues of all devices get launches in one order. Deferred launches never overlap with others.
+    /// Calls from several threads of the framework overlap. If a backend's programs communicate with each other, it
+    /// holds a lock for the whole call, so that the queues of all devices receive launches in the same order. Deferred
+    /// launches never overlap with others.
     ///
     /// # Errors
     ///
@@ -405,14 +413,14 @@ pub trait Backend: Sized + Send + Sync + 'static {
         }
     }
 
-    /// Fails the earliest execution on a device with that launch id that is not finished: its event completes with the
-    /// error. False when there is none. Launches that the SDK has deferred it fails by itself.
+    /// Fails the earliest unfinished execution on a device with this launch id. Its event completes with the error.
+    /// Returns false if there is no such execution. The SDK itself fails launches that it has deferred.
     ///
-    /// This is how a framework, or Ctrl-C in `pjrt run`, ends an execution that would otherwise never end: a loop, or a
-    /// collective whose other members are gone. So an execution that has begun is asked to stop as well: a device of its
-    /// own is reset or its queue aborted, and code on the host looks at a flag in each iteration of a loop. The event
-    /// completes once the execution no longer uses its arguments and outputs. An execution that waits to begin fails at
-    /// once.
+    /// A framework, or Ctrl-C in `pjrt run`, uses this to end an execution that would otherwise never end, such as an
+    /// infinite loop or a collective whose other members have failed. An execution that has begun must therefore stop
+    /// as well. For a separate device, reset it or abort its queue. Code on the host checks a flag in each iteration of
+    /// a loop. The event completes once the execution no longer uses its arguments and outputs. An execution that has
+    /// not begun fails at once.
     ///
     /// # Errors
     ///
@@ -422,8 +430,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
         Err(Error::unimplemented(format!("poisoning an execution on device {device}")))
     }
 
-    /// Begins to track work of the framework that the device waits for, for diagnostics: the work ends when the value
-    /// is dropped. By default nothing is tracked.
+    /// Begins to track work of the framework that the device waits for, for diagnostics. The work ends when the
+    /// returned value is dropped. By default nothing is tracked.
     fn track(&self, device: usize, description: &str) -> Box<dyn Send + Sync> {
         let _ = (device, description);
         Box::new(())
@@ -433,17 +441,17 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` unless the backend counts.
+    /// `UNIMPLEMENTED` unless the backend analyzes costs.
     fn cost_analysis(executable: &Self::Executable) -> Result<Vec<NamedValue>> {
         let _ = executable;
         Err(Error::unimplemented("no cost analysis"))
     }
 
-    /// Memory an execution of a program needs; by default only what its signature tells.
+    /// Memory that an execution of a program needs. By default it is computed from the signature only.
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` from backends that cannot tell.
+    /// `UNIMPLEMENTED` if the backend does not know.
     fn compiled_memory_stats(executable: &Self::Executable, info: &ExecutableInfo) -> Result<CompiledMemoryStats> {
         let _ = executable;
         let (argument_size, output_size) = (total_size(&info.parameters), total_size(&info.outputs));
@@ -456,8 +464,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
         })
     }
 
-    /// Serializes a compiled program for this very version of the platform. None makes the SDK store the program as
-    /// received and compile it again.
+    /// Serializes a compiled program for exactly this version of the platform. If this returns `None`, the SDK stores
+    /// the program as received and compiles it again.
     ///
     /// # Errors
     ///
@@ -467,7 +475,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Loads what [`Backend::serialize`] made of a program.
+    /// Loads a program that [`Backend::serialize`] serialized.
     ///
     /// # Errors
     ///
@@ -488,12 +496,12 @@ pub trait Backend: Sized + Send + Sync + 'static {
     }
 }
 
-/// Bytes of a shape on the host.
+/// Size of a shape on the host in bytes.
 fn host_size(shape: &Shape) -> Result<usize> {
     shape.host_size().ok_or_else(|| Error::invalid_argument(format!("{shape} is too large")))
 }
 
-/// What a framework passes when it creates a client.
+/// The options that a framework passes when it creates a client.
 #[derive(Debug, Default)]
 pub struct CreateOptions {
     values: Vec<NamedValue>,
@@ -516,17 +524,17 @@ impl CreateOptions {
         &self.values
     }
 
-    /// The value of that name.
+    /// The value of the option with this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.iter().find(|value| value.name == name).map(|value| &value.value)
     }
 
-    /// The integer of that name; text that spells one counts, because frameworks pass options from the environment as
-    /// text.
+    /// The integer option with this name. Text that contains an integer is accepted, because frameworks pass options
+    /// from the environment as text.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` when the option is there and no integer.
+    /// `INVALID_ARGUMENT` if the option is present but not an integer.
     pub fn int(&self, name: &str) -> Result<Option<i64>> {
         let fault = |value: &Value| Error::invalid_argument(format!("option {name} is no integer: {value}"));
         match self.get(name) {
@@ -537,7 +545,7 @@ impl CreateOptions {
         }
     }
 
-    /// Refuses options that are not among `known`, naming those that are.
+    /// Rejects options that are not among `known`. The error lists the known names.
     ///
     /// # Errors
     ///
@@ -553,7 +561,7 @@ impl CreateOptions {
         }
     }
 
-    /// The store shared by the processes of a distributed run; none in a single process.
+    /// The store that the processes of a distributed run share. Returns `None` in a single process.
     pub fn key_value(&self) -> Option<&KeyValueStore> {
         self.key_value.as_ref()
     }

@@ -7,11 +7,11 @@ use crate::contain::contain;
 use crate::threads::COMPLETIONS;
 use crate::{Error, ErrorCode, Result};
 
-/// Something that becomes ready once, with or without an error.
+/// An operation in progress that becomes ready once, with or without an error.
 ///
-/// Cheap to clone. An event that is ready and free of error owns nothing, so synchronous backends return
-/// [`Event::ready`] at no cost. An asynchronous backend makes a pair with [`Event::pending`], returns the event and
-/// completes the [`Completer`] from any thread:
+/// Cheap to clone. An event that is ready without an error needs no allocation, so synchronous backends return
+/// [`Event::ready`] at no cost. An asynchronous backend creates a pair with [`Event::pending`], returns the event and
+/// completes the [`Completer`] on any thread:
 ///
 /// ```
 /// use device_plugin::Event;
@@ -24,12 +24,12 @@ use crate::{Error, ErrorCode, Result};
 #[derive(Clone, Debug, Default)]
 pub struct Event(Option<Arc<Pending>>);
 
-/// The other end of a pending [`Event`]. Dropped without a result, it completes its event with an error.
+/// The other end of a pending [`Event`]. If it is dropped without a result, its event completes with an error.
 ///
 /// # Threads
 ///
 /// An event may be completed on any thread, including one on which a driver calls back and forbids calls into the
-/// driver (`clSetEventCallback`, `cuLaunchHostFunc`). What then waits for the event runs as follows:
+/// driver (`clSetEventCallback`, `cuLaunchHostFunc`). The work that waits for the event then runs as follows:
 ///
 /// | what waits | [`complete`](Self::complete), [`run`](Self::run), drop | [`complete_here`](Self::complete_here), [`run_here`](Self::run_here) |
 /// |---|---|---|
@@ -39,41 +39,43 @@ pub struct Event(Option<Arc<Pending>>);
 /// | callbacks of the framework, which may call any function of the table and so the backend | on a completion thread of the SDK | on this thread |
 /// | launches that waited for an argument | on a launch thread of the SDK | on a launch thread of the SDK |
 ///
-/// So `complete` takes a short and bounded time and never calls the backend. Use `complete_here` on threads of your own
-/// that may do all of that: it saves the change of threads, some microseconds.
+/// So `complete` takes a short and bounded time and never calls the backend. Use `complete_here` on your own threads if
+/// they may do all of that. It saves a thread switch, which takes some microseconds.
 ///
-/// The SDK has a few completion threads for the whole process, so a callback or a `read` that blocks delays others, but
-/// never the thread that completes an event. If the system has no thread left for the first of them, the work runs on
-/// the completing thread after all.
+/// The SDK has a few completion threads for the whole process. A callback or a `read` that blocks therefore delays
+/// others, but never the thread that completes an event. If the system cannot create the first completion thread, the
+/// work runs on the completing thread instead.
 #[derive(Debug)]
 pub struct Completer(Option<Arc<Pending>>);
 
 type Callback = Box<dyn FnOnce(&Result<()>) + Send>;
 
-/// Something to do when an event is ready.
+/// Work to do when an event is ready.
 pub(crate) enum Waiting {
-    /// Work of the SDK that calls nobody, or a callback of the vendor's own: on the thread that completes the event.
+    /// Work of the SDK that calls neither backend nor framework, or a vendor's own callback. Runs on the thread that
+    /// completes the event.
     Here(Callback),
-    /// Calls a backend or a framework: not on a thread that may be a driver's.
+    /// Work that calls a backend or a framework. Does not run on a thread that may belong to a driver.
     Away(Callback),
 }
 
-/// The state behind an event that was not born ready.
+/// The state behind an event that was not created ready.
 pub(crate) struct Pending {
     result: OnceLock<Result<()>>,
-    /// What to do; emptied when the result is set.
+    /// The waiting work. Emptied when the result is set.
     waiting: Mutex<Vec<Waiting>>,
     ready: Condvar,
 }
 
 thread_local! {
-    /// Whether this thread completes an event for a vendor and may be a driver's, so that nobody is called on it.
+    /// Whether this thread completes an event for a vendor. It may belong to a driver, so no backend or framework is
+    /// called on it.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
-    /// How many events this thread completes, each because of the one before.
+    /// Number of nested completions on this thread, where one event completes the next.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Events that a thread completes one within the other; a longer chain goes on elsewhere, with a new stack.
+/// Maximum number of nested completions on one thread. A longer chain continues on another thread, with a new stack.
 const DEEPEST: usize = 32;
 
 /// Sets a thread-local value until the result is dropped.
@@ -99,7 +101,7 @@ fn call(callback: Callback, result: &Result<()>) {
     });
 }
 
-/// Does what waited for an event.
+/// Runs the work that waited for an event.
 fn run(waiting: Vec<Waiting>, result: &Result<()>) {
     if waiting.is_empty() {
         return;
@@ -135,12 +137,12 @@ impl Pending {
         Arc::new(Self { result: OnceLock::new(), waiting: Mutex::new(Vec::new()), ready: Condvar::new() })
     }
 
-    /// Callbacks run without this lock, so a panic of theirs cannot leave the list half changed.
+    /// Callbacks run without this lock, so a panicking callback cannot leave the list in an inconsistent state.
     fn lock(&self) -> MutexGuard<'_, Vec<Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the result and does what waited for it; gives the result back if there was one already.
+    /// Sets the result and runs the waiting work. Returns the given result as an error if the event has one already.
     pub(crate) fn set(&self, result: Result<()>) -> Result<(), Result<()>> {
         let waiting = {
             let mut waiting = self.lock();
@@ -174,7 +176,7 @@ impl Pending {
     pub(crate) fn when_ready(&self, new: Waiting) {
         if self.result.get().is_none() {
             let mut waiting = self.lock();
-            // The result is set under the lock, so what is pushed here will be run.
+            // The result is set under the lock, so the work pushed here will run.
             if self.result.get().is_none() {
                 waiting.push(new);
                 return;
@@ -182,7 +184,7 @@ impl Pending {
         }
         let Some(result) = self.result.get() else { return };
         match new {
-            // A panic is the caller's here.
+            // A panic propagates to the caller here.
             Waiting::Here(callback) => callback(result),
             Waiting::Away(callback) if !GUARDED.get() => callback(result),
             away => run(vec![away], result),
@@ -191,32 +193,32 @@ impl Pending {
 }
 
 impl Event {
-    /// An event that is ready, without an error.
+    /// Returns an event that is ready without an error.
     pub const fn ready() -> Self {
         Self(None)
     }
 
-    /// An event that is ready, with an error.
+    /// Returns an event that is ready with an error.
     pub fn failed(error: Error) -> Self {
         let (event, completer) = Self::pending();
         completer.settle(Err(error));
         event
     }
 
-    /// An event that becomes ready when its completer says so.
+    /// Returns an event and the completer that makes it ready.
     pub fn pending() -> (Self, Completer) {
         let state = Pending::new();
         (Self(Some(Arc::clone(&state))), Completer(Some(state)))
     }
 
-    /// An event that is ready when all of them are, with the first error in their order.
+    /// Returns an event that is ready when all given events are. Its error is the first one in their order.
     pub fn all(events: impl IntoIterator<Item = Self>) -> Self {
         let mut events: Vec<Self> = events.into_iter().filter(|event| event.0.is_some()).collect();
         if events.len() <= 1 {
             return events.pop().unwrap_or_default();
         }
         let (all, completer) = Self::pending();
-        // The last callback to go drops the last reference, and with it completes the event.
+        // The last callback to run drops the last reference, which completes the event.
         struct Join(Vec<Event>, Option<Completer>);
         impl Drop for Join {
             fn drop(&mut self) {
@@ -239,7 +241,7 @@ impl Event {
         self.0.as_ref().is_none_or(|state| state.result.get().is_some())
     }
 
-    /// How it went; none while the event is pending.
+    /// The result of the event, or `None` while it is pending.
     pub fn result(&self) -> Option<Result<()>> {
         match &self.0 {
             None => Some(Ok(())),
@@ -251,14 +253,14 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// The error the event was completed with.
+    /// The error that the event was completed with.
     pub fn wait(&self) -> Result<()> {
         self.0.as_ref().map_or(Ok(()), |state| state.wait())
     }
 
     /// Runs `callback` once the event is ready: now, or on the thread that completes the event. That may be any thread,
-    /// also one of a driver, so a callback with much to do hands it to another thread. No lock of the SDK is held
-    /// meanwhile.
+    /// including a driver's, so a long-running callback must move its work to another thread. The SDK holds no lock
+    /// while the callback runs.
     pub fn on_ready(&self, callback: impl FnOnce(&Result<()>) + Send + 'static) {
         match &self.0 {
             None => callback(&Ok(())),
@@ -266,8 +268,8 @@ impl Event {
         }
     }
 
-    /// Runs `callback`, which calls a backend or a framework, once the event is ready: now, on the thread that completes
-    /// the event, or on a completion thread if that one may be a driver's.
+    /// Runs `callback`, which calls a backend or a framework, once the event is ready: now, on the thread that
+    /// completes the event, or on a completion thread if the completing thread may belong to a driver.
     pub(crate) fn on_ready_away(&self, callback: impl FnOnce(&Result<()>) + Send + 'static) {
         match &self.0 {
             None => callback(&Ok(())),
@@ -275,7 +277,7 @@ impl Event {
         }
     }
 
-    /// The shared state; none for an event born ready.
+    /// The shared state; `None` for an event that was created ready.
     pub(crate) fn into_state(self) -> Option<Arc<Pending>> {
         self.0
     }
@@ -285,7 +287,7 @@ impl Event {
         self.0.is_none()
     }
 
-    /// Whether both are clones of one event.
+    /// Whether both are clones of the same event.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (None, None) => true,
@@ -294,46 +296,46 @@ impl Event {
         }
     }
 
-    /// An event without a completer, to be set through its state.
+    /// An event without a completer, which is set through its state.
     pub(crate) fn settable() -> Self {
         Self(Some(Pending::new()))
     }
 }
 
 impl Completer {
-    /// Makes the event ready. Calls neither the backend nor the framework on this thread, which may be a driver's: see
-    /// [Threads](Self#threads).
+    /// Makes the event ready. Calls neither the backend nor the framework on this thread, which may belong to a driver.
+    /// See [Threads](Self#threads).
     pub fn complete(self, result: Result<()>) {
         let _guarded = Scope::enter(&GUARDED, true);
         self.settle(result);
     }
 
-    /// Makes the event ready, and runs on this thread what waits for it, including calls of the backend and of the
-    /// framework: see [Threads](Self#threads). For threads on which the backend may do anything, and which hold no lock
-    /// that one of its methods takes.
+    /// Makes the event ready, and runs the work that waits for it on this thread, including calls of the backend and
+    /// the framework. See [Threads](Self#threads). Use it on threads that may call the backend without restriction, and
+    /// that hold no lock that a method of the backend takes.
     pub fn complete_here(self, result: Result<()>) {
         let _open = Scope::enter(&GUARDED, false);
         self.settle(result);
     }
 
-    /// Completes the event with the result of `work`; a panic in it becomes an `INTERNAL` error. What the closure holds
-    /// is dropped before the event is ready. What waits for the event runs as with [`Completer::complete`].
+    /// Completes the event with the result of `work`. A panic in `work` becomes an `INTERNAL` error. The closure's
+    /// captures are dropped before the event is ready. Waiting work runs as with [`Completer::complete`].
     pub fn run(self, work: impl FnOnce() -> Result<()>) {
         let result = contain(work);
         self.complete(result);
     }
 
-    /// [`Completer::run`] for threads on which the backend may do anything: what waits for the event runs as with
+    /// [`Completer::run`] for threads that may call the backend without restriction. Waiting work runs as with
     /// [`Completer::complete_here`].
     pub fn run_here(self, work: impl FnOnce() -> Result<()>) {
         let result = contain(work);
         self.complete_here(result);
     }
 
-    /// Makes the event ready in code of the SDK, which is on a driver's thread only if a vendor called it there.
+    /// Makes the event ready in code of the SDK, which runs on a driver's thread only if a vendor called it there.
     pub(crate) fn settle(mut self, result: Result<()>) {
         if let Some(state) = self.0.take() {
-            // A completer is the only one to set its event.
+            // Only its completer sets an event, so this cannot fail.
             let _ = state.set(result);
         }
     }
@@ -468,7 +470,7 @@ mod tests {
         assert!(ran_on(|completer| completer.complete_here(Ok(()))));
         assert!(ran_on(|completer| completer.run_here(|| Ok(()))));
         assert!(ran_on(|completer| completer.settle(Ok(()))));
-        // An event that becomes ready because of another is completed for the same vendor.
+        // If one event completes another, both are completed on behalf of the same vendor.
         assert!(!ran_on(|completer| {
             let (first, first_completer) = Event::pending();
             first.on_ready(move |result| completer.settle(result.clone()));

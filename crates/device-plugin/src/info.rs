@@ -1,4 +1,4 @@
-//! What a backend says about its devices, memories and topology.
+//! Properties of a backend's devices, memories and topology.
 
 use crate::{Error, NamedValue};
 
@@ -10,17 +10,17 @@ pub struct DeviceInfo {
     pub id: i32,
     /// The process that can address the device.
     pub process_index: i32,
-    /// Number of the device on its host, as the driver counts; -1 when it has none.
+    /// Number of the device on its host, as the driver counts; -1 if it has none.
     pub local_hardware_id: i32,
     /// Whether this process can address the device.
     pub addressable: bool,
-    /// Vendor's name of the kind of device, such as `Example v2`; devices of one kind are alike.
+    /// Vendor's name of the kind of device, such as `Example v2`. Devices of one kind have the same properties.
     pub kind: String,
-    /// Long description; `kind(id=…)` when empty.
+    /// Long description; `kind(id=…)` if empty.
     pub debug_string: String,
-    /// Short description; `kind:id` when empty.
+    /// Short description; `kind:id` if empty.
     pub to_string: String,
-    /// Attributes: text, integers and integer lists. Frameworks abort on other types, so others are left out.
+    /// Attributes: text, integers and integer lists. The SDK omits other types, because frameworks abort on them.
     pub attributes: Vec<NamedValue>,
 }
 
@@ -50,18 +50,18 @@ pub struct MemoryInfo {
     pub kind_id: i32,
     /// Ids of the devices that can address the memory. The first memory that lists a device is its default one.
     pub devices: Vec<i32>,
-    /// Whether the host can read buffers in place. If so,
-    /// [`Backend::host_bytes`](crate::Backend::host_bytes) must give them.
+    /// Whether the host can read buffers in place. If so, [`Backend::host_bytes`](crate::Backend::host_bytes) must
+    /// return them.
     pub on_host: bool,
 }
 
 impl MemoryInfo {
-    /// A memory of that kind for those devices, out of the host's reach.
+    /// A memory of this kind for these devices that the host cannot access.
     pub fn new(kind: impl Into<String>, kind_id: i32, devices: impl Into<Vec<i32>>) -> Self {
         Self { kind: kind.into(), kind_id, devices: devices.into(), on_host: false }
     }
 
-    /// Makes buffers in this memory readable by the host in place.
+    /// Lets the host read buffers in this memory in place.
     #[must_use]
     pub fn on_host(mut self) -> Self {
         self.on_host = true;
@@ -69,7 +69,7 @@ impl MemoryInfo {
     }
 }
 
-/// Where a buffer lives: indices into the lists of [`Backend::devices`](crate::Backend::devices) and
+/// Where a buffer is stored: indices into the lists of [`Backend::devices`](crate::Backend::devices) and
 /// [`Backend::memories`](crate::Backend::memories).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Placement {
@@ -79,7 +79,7 @@ pub struct Placement {
     pub memory: usize,
 }
 
-/// Memory a compiled program needs, in bytes.
+/// Memory that a compiled program needs, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the C API, which says no more")]
 pub struct CompiledMemoryStats {
@@ -97,13 +97,13 @@ pub struct CompiledMemoryStats {
 pub struct ProcessInfo {
     /// Index of the process.
     pub process_index: i32,
-    /// Distinguishes a restarted process from the one before.
+    /// Distinguishes a restarted process from its predecessor.
     pub incarnation: u64,
-    /// How the process is.
+    /// State of the process.
     pub state: ProcessState,
 }
 
-/// How a process of a distributed run is.
+/// State of a process of a distributed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProcessState {
@@ -123,16 +123,16 @@ pub enum ProcessState {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TopologyInfo {
-    /// Name of the platform; [`DevicePlugin::NAME`](crate::DevicePlugin::NAME) when empty.
+    /// Name of the platform; [`DevicePlugin::NAME`](crate::DevicePlugin::NAME) if empty.
     pub platform_name: String,
-    /// Version of the platform. What was compiled for a topology is loaded as it is by clients of the same version,
-    /// and compiled again by others.
+    /// Version of the platform. Clients of the same version load programs compiled for a topology as they are; others
+    /// compile them again.
     pub platform_version: String,
     /// The devices.
     pub devices: Vec<DeviceInfo>,
     /// The memories, in the order in which devices prefer them.
     pub memories: Vec<MemoryInfo>,
-    /// Attributes of the whole: text, integers and integer lists.
+    /// Attributes of the whole topology: text, integers and integer lists.
     pub attributes: Vec<NamedValue>,
 }
 

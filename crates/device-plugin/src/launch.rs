@@ -10,18 +10,18 @@ use crate::abi::objects::executable::output_list::OutputList;
 use crate::ffi::ExecuteContext;
 use crate::{Backend, Error, HostChannels, Placement, Result, Shape};
 
-/// One execution on one device.
+/// The inputs, outputs and options of one execution on one device.
 pub struct Launch<'a, B: Backend> {
-    /// The arguments. Their number, types, extents and devices are those of the program.
+    /// The arguments. Their number, types, extents and devices match the program.
     pub inputs: Inputs<'a, B>,
-    /// Where the outputs go.
+    /// The outputs, to be pushed by the backend.
     pub outputs: Outputs<'a, B>,
     /// Index of the device.
     pub device: usize,
-    /// What the framework said about this execution.
+    /// The options that the framework passed for this execution.
     pub options: ExecuteOptions,
-    /// Channels between the program and the host; a backend that uses them later keeps a clone. They end with the
-    /// execution.
+    /// Channels between the program and the host. A backend that uses them after the call keeps a clone. They end with
+    /// the execution.
     pub channels: HostChannels,
 }
 
@@ -33,30 +33,30 @@ impl<B: Backend> fmt::Debug for Launch<'_, B> {
     }
 }
 
-/// What a framework says about one execution. Cheap to clone.
+/// Options that a framework passes for one execution. Cheap to clone.
 ///
-/// Frameworks leave most of it out, and older ones do not know it. Only a `multi_slice_config` is refused: no extension
-/// of this SDK makes one.
+/// Frameworks omit most of them, and older frameworks do not know all of them. The SDK rejects only a
+/// `multi_slice_config`, because none of its extensions creates one.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 #[doc(alias = "PJRT_ExecuteOptions")]
 pub struct ExecuteOptions {
-    /// Identifies a launch on several devices; 0 when it is none.
+    /// Identifies a launch on several devices; 0 for other launches.
     pub launch_id: i32,
-    /// What most frameworks leave out; none where they did.
+    /// The options that most frameworks omit; `None` if all are omitted.
     more: Option<Arc<MoreOptions>>,
 }
 
-/// Which incarnation of a process of a distributed run takes part in an execution.
+/// The incarnation of a process of a distributed run that takes part in an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskIncarnation {
     /// Index of the process.
     pub task_id: i32,
-    /// Which of its incarnations, as the framework numbers them.
+    /// The incarnation, as the framework numbers them.
     pub incarnation: i64,
 }
 
-/// The options that most frameworks leave out.
+/// The options that most frameworks omit.
 #[derive(Debug, Default)]
 pub(crate) struct MoreOptions {
     pub(crate) call_location: Option<String>,
@@ -67,7 +67,7 @@ pub(crate) struct MoreOptions {
 }
 
 impl MoreOptions {
-    /// Whether they are as if left out.
+    /// Whether all of them have the value they would have if omitted.
     pub(crate) fn is_usual(&self) -> bool {
         self.call_location.is_none()
             && self.context.is_none()
@@ -92,13 +92,13 @@ impl ExecuteOptions {
         self.more.as_ref()?.call_location.as_deref()
     }
 
-    /// User data for the program's custom calls; none where the framework passed none.
+    /// User data for the program's custom calls; `None` if the framework passed none.
     #[doc(alias = "PJRT_ExecuteContext")]
     pub fn context(&self) -> Option<&ExecuteContext> {
         self.more.as_ref()?.context.as_ref()
     }
 
-    /// The incarnations of the processes that take part; empty where the framework does not track them.
+    /// The incarnations of the processes that take part; empty if the framework does not track them.
     #[doc(alias = "incarnation_ids")]
     pub fn incarnations(&self) -> &[TaskIncarnation] {
         self.more.as_ref().map_or(&[], |more| &more.incarnations)
@@ -110,7 +110,7 @@ impl ExecuteOptions {
         self.more.as_ref().is_some_and(|more| more.major_to_minor_callbacks)
     }
 
-    /// Callbacks that take values the program puts out while it runs. They end with the execution.
+    /// Callbacks for values that the program outputs while it runs. They end with the execution.
     #[doc(alias = "hlo_output_callbacks")]
     pub fn output_callbacks(&self) -> OutputCallbacks {
         self.more.as_ref().map_or_else(OutputCallbacks::default, |more| more.output_callbacks.clone())
@@ -143,18 +143,18 @@ impl<'a, B: Backend> Inputs<'a, B> {
         self.uses.handles().len()
     }
 
-    /// Whether there is no argument.
+    /// Whether there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the framework gives the argument up, so that [`Inputs::take`] gives it.
+    /// Whether the framework donates the argument, so that [`Inputs::take`] returns it.
     pub fn is_donated(&self, index: usize) -> bool {
         self.uses.is_donated(index)
     }
 
-    /// Takes a donated argument: its memory may become an output if no clone of it is left. None when the argument is
-    /// not donated or already taken.
+    /// Takes a donated argument. Its memory may become an output if it has no other clones. Returns `None` if the
+    /// argument is not donated or was already taken.
     pub fn take(&mut self, index: usize) -> Option<B::Buffer> {
         self.uses.take(index)
     }
@@ -174,7 +174,7 @@ impl<B: Backend> fmt::Debug for Outputs<'_, B> {
 
 /// # Panics
 ///
-/// Where there is no such argument, or it was taken.
+/// If there is no such argument, or it was taken.
 impl<B: Backend> Index<usize> for Inputs<'_, B> {
     type Output = B::Buffer;
 
@@ -206,22 +206,22 @@ impl<'a, B: Backend> Outputs<'a, B> {
         self.list.progress()
     }
 
-    /// Number of outputs the program has.
+    /// Number of outputs of the program.
     pub fn len(&self) -> usize {
         self.list.shapes().len()
     }
 
-    /// Whether the program has no output.
+    /// Whether the program has no outputs.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Shapes of the outputs, as the program names their dimensions.
+    /// Shapes of the outputs, with dimensions in the program's order.
     pub fn shapes(&self) -> &'a [Shape] {
         self.list.shapes()
     }
 
-    /// Where an output goes.
+    /// The device and memory of an output.
     pub fn placement(&self, index: usize) -> Option<Placement> {
         self.list.placement(index)
     }
@@ -230,7 +230,7 @@ impl<'a, B: Backend> Outputs<'a, B> {
     ///
     /// # Errors
     ///
-    /// `INTERNAL` when the program has no more outputs.
+    /// `INTERNAL` if all outputs of the program have been pushed already.
     #[inline]
     pub fn push(&mut self, buffer: B::Buffer) -> Result<()> {
         if self.list.push(buffer) {
@@ -244,7 +244,7 @@ impl<'a, B: Backend> Outputs<'a, B> {
     }
 }
 
-// Backends may share a launch with threads of their own.
+// Backends may share a launch with their own threads.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Launch<'_, crate::NoBackend>>();

@@ -1,16 +1,16 @@
 //! Write a PJRT plugin in safe Rust.
 //!
-//! PJRT is the C interface through which JAX, PyTorch/XLA and others drive devices: one table of function pointers
-//! that a shared library returns from `GetPjrtApi`. This crate fills the table from two small traits:
-//! [`DevicePlugin`] names the plugin, [`Backend`] is the device (devices, transfers, compile, execute). Events,
-//! errors, strings that outlive a call, strided host data, donation, deletion, reference counts, layouts, memory
-//! kinds and serialization are done here, and a panic in a backend becomes an error of the call it happened in.
+//! PJRT is the C interface through which JAX, PyTorch/XLA and others drive devices: one table of function pointers that
+//! a shared library returns from `GetPjrtApi`. This crate fills the table from two small traits. [`DevicePlugin`] names
+//! the plugin; [`Backend`] is the device (devices, transfers, compile, execute). The SDK handles events, errors,
+//! strings that outlive a call, strided host data, donation, deletion, reference counts, layouts, memory kinds and
+//! serialization. A panic in a backend becomes an error of the call in which it happened.
 //!
-//! A plugin that frameworks load is a crate of type `cdylib` with `#[device_plugin(export)]`, which defines
-//! `GetPjrtApi`, and `DevicePlugin_GetDescriptor` for all that PJRT does not say of a device; without `export` the
-//! plugin is embedded through its `api()`, and listed by [`registered`] in the programs it is linked into.
-//! `examples/echo_plugin.rs` is the first, `examples/wrapper_plugin.rs` describes a library that exists already,
-//! `examples/static_plugins.rs` links two plugins into one program in C, and this is a plugin to embed:
+//! A plugin that frameworks load is a crate of type `cdylib` with `#[device_plugin(export)]`. The attribute defines
+//! `GetPjrtApi`, and `DevicePlugin_GetDescriptor` for the properties of a device that PJRT does not cover. Without
+//! `export` the plugin is embedded through its `api()`, and [`registered`] lists it in the programs that link it. See
+//! `examples/echo_plugin.rs` for a first plugin, `examples/wrapper_plugin.rs` for a description of an existing library,
+//! and `examples/static_plugins.rs` for two plugins in one C program. This is a plugin to embed:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -65,7 +65,7 @@
 
 #![deny(unsafe_code)]
 
-// The attribute's expansion names this crate, also inside it.
+// The attribute's expansion uses this crate's name, also inside the crate.
 extern crate self as device_plugin;
 
 #[allow(unsafe_code, reason = "the functions of the C table")]
@@ -162,7 +162,7 @@ macro_rules! export {
     };
 }
 
-/// What the expansions of [`macro@device_plugin`] and [`export!`] call; not for other use.
+/// Items that the expansions of [`macro@device_plugin`] and [`export!`] use; not for other use.
 #[doc(hidden)]
 pub mod __private {
     pub use inventory;
@@ -172,26 +172,26 @@ pub mod __private {
     pub use crate::describe::descriptor::dp_descriptor;
     use crate::{Backend, Descriptor, DevicePlugin, Faults, StaticApi};
 
-    /// The table of a plugin, the same each time.
+    /// Returns the table of a plugin; the same one each time.
     pub fn api<P: DevicePlugin>() -> StaticApi {
         crate::abi::shared_api::<P>()
     }
 
-    /// What a plugin says of itself.
+    /// Returns the description of a plugin.
     ///
     /// # Errors
     ///
-    /// All faults of the description; a panic of the plugin is one.
+    /// All faults of the description, including a panic of the plugin.
     pub fn descriptor<P: DevicePlugin>() -> Result<Descriptor, Faults> {
         crate::descriptor::described::<P>()?.checked()
     }
 
-    /// The same for C.
+    /// Returns the description of a plugin for C.
     pub fn c_descriptor<P: DevicePlugin>() -> *const dp_descriptor {
         crate::describe::descriptor::c_descriptor::<P>()
     }
 
-    /// Fails to compile where a name is none, or the trait is another one.
+    /// Fails to compile if a name is invalid, or if the attribute is on an `impl` of another trait.
     pub const fn assert_names<P: DevicePlugin>() {
         assert!(
             crate::manifest::is_name(P::NAME),
@@ -207,7 +207,7 @@ pub mod __private {
         }
     }
 
-    /// Fails to compile where there is no table to export.
+    /// Fails to compile if the plugin has no table to export.
     pub const fn assert_backend<P: DevicePlugin>() {
         assert!(
             <P::Backend as Backend>::PRESENT,

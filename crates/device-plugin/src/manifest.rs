@@ -1,4 +1,4 @@
-//! What a plugin says of itself, as data: the content of `pjrt_plugin.json`.
+//! The description of a plugin as data: the content of `pjrt_plugin.json`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan, SupportTable};
 /// The version of the format this crate writes. Readers accept the same major version.
 pub const FORMAT_VERSION: &str = "1.0";
 
-/// Name of a manifest that lies beside a plugin's library.
+/// Name of a manifest in the folder of a plugin's library.
 pub const FILE_NAME: &str = "pjrt_plugin.json";
-/// Most bytes of a plugin's name, aliases and platform names. Names become parts of the names of files, Python modules,
-/// environment variables and C symbols.
+/// Maximum length in bytes of a plugin's name, aliases and platform names. Names become parts of file names, Python
+/// modules, environment variables and C symbols.
 pub const MAX_NAME_LENGTH: usize = 64;
 
-/// Everything a framework can know of a plugin without loading it.
+/// All information about a plugin that a framework can get without loading it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Manifest {
@@ -28,61 +28,63 @@ pub struct Manifest {
     pub format_version: String,
     /// Name by which frameworks register the plugin: a lower-case letter, then letters, digits and underscores.
     pub name: String,
-    /// Other names by which users ask for it, such as `gpu`. Several plugins may share one.
+    /// Other names by which users select it, such as `gpu`. Several plugins may share one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
-    /// Names its clients give as platform, where they differ from `name`.
+    /// Platform names that its clients report, if they differ from `name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub platform_names: Vec<String>,
-    /// Name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// Who makes it.
+    /// Name of the vendor.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub vendor: String,
     /// Version of the plugin.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// One line for people.
+    /// One-line description for users.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Where to read about it.
+    /// URL of its documentation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub homepage: String,
-    /// Where to report its faults.
+    /// Where to report bugs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub support: String,
-    /// The library, or one for each system it exists for. None where the plugin is part of a program.
+    /// The library, or one for each supported system. Empty if the plugin is part of a program.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub library: Vec<LibraryFile>,
-    /// The larger is preferred among plugins that fit. JAX gives plugins 400, its own TPU and CPU 300 and 0.
+    /// Among matching plugins, the one with the largest priority is preferred. JAX registers plugins with 400, its own
+    /// TPU and CPU with 300 and 0.
     #[serde(default = "default_priority", skip_serializing_if = "is_default_priority")]
     pub priority: i32,
-    /// Whether the makers call it unfinished.
+    /// Whether the vendor considers it unfinished.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub experimental: bool,
-    /// How to see that its hardware is there before loading it.
+    /// How to detect its hardware before loading it.
     #[serde(default, skip_serializing_if = "Hardware::is_empty")]
     pub hardware: Hardware,
-    /// The options its client takes.
+    /// The options that its client takes.
     #[serde(default)]
     pub create_options: OptionSchema,
-    /// What to set up in each process.
+    /// Set-up of each process.
     #[serde(default)]
     pub process: ProcessPlan,
-    /// Who may use its devices at once.
+    /// Who may use its devices at the same time.
     #[serde(default)]
     pub ownership: Ownership,
-    /// What its devices can do and want.
+    /// The capabilities of its devices.
     #[serde(default)]
     pub capabilities: Capabilities,
-    /// The programs its devices run; none where the manifest does not tell.
+    /// The programs that its devices run; `None` if the manifest does not list them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supported_programs: Option<SupportTable>,
-    /// An environment variable that disables the plugin when set to anything but `0` or nothing.
+    /// An environment variable that disables the plugin if it is set, not empty and not `0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_env: Option<String>,
-    /// A C function without arguments or result, to call after the last client is gone and before the process ends.
+    /// A C function without arguments or result. It is called after the last client is destroyed and before the process
+    /// ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown_symbol: Option<String>,
 }
@@ -90,21 +92,21 @@ pub struct Manifest {
 /// A library file and the system it is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LibraryFile {
-    /// The file. A relative path with a separator, or one that exists beside the manifest, is relative to the manifest;
-    /// another bare name is searched by the dynamic loader.
+    /// The file. A relative path with a separator, or one that exists beside the manifest, is relative to the manifest.
+    /// The dynamic loader searches for any other bare name.
     pub path: PathBuf,
-    /// Operating system, as `std::env::consts::OS` spells it; any where left out.
+    /// Operating system, as `std::env::consts::OS` spells it; any if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
-    /// Architecture, as `std::env::consts::ARCH` spells it; any where left out.
+    /// Architecture, as `std::env::consts::ARCH` spells it; any if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arch: Option<String>,
-    /// Hash of the file in lower-case hexadecimal; a file with another one is refused.
+    /// Hash of the file in lower-case hexadecimal. A file with a different hash is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
 
-/// Signs of a plugin's hardware. Any one of them is enough; none known means always present.
+/// Signs of a plugin's hardware. Any one of them is enough. If none is listed, the hardware counts as present.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hardware {
     /// Device nodes, with `*` for any run of characters but `/`, such as `/dev/nvidia*`.
@@ -116,21 +118,21 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// Whether no sign is known.
+    /// Whether no sign is listed.
     pub fn is_empty(&self) -> bool {
         self.device_nodes.is_empty() && self.pci.is_empty()
     }
 }
 
-/// A PCI device, or all of a vendor, or all of a class.
+/// A PCI device, all devices of a vendor, or all devices of a class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PciId {
     /// Vendor, as four lower-case hexadecimal digits.
     pub vendor: String,
-    /// Devices, alike; all where left out.
+    /// Devices, as four digits each; all if omitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
-    /// Class codes by their first hexadecimal digits, such as `0300` or `12`; all where left out.
+    /// Class codes by their first hexadecimal digits, such as `0300` or `12`; all if omitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
 }
@@ -145,7 +147,7 @@ const fn is_default_priority(priority: &i32) -> bool {
 }
 
 fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LibraryFile>, D::Error> {
-    // An untagged enum would hide which field is wrong, and lose fields that nobody knows.
+    // An untagged enum would hide which field is wrong, and lose unknown fields.
     struct OneOrMany;
 
     impl<'de> Visitor<'de> for OneOrMany {
@@ -168,7 +170,7 @@ fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LibraryFile>, D
 }
 
 impl Manifest {
-    /// A plugin of that name, with what frameworks assume of a device they know nothing about.
+    /// A plugin of this name, with the capabilities that frameworks assume of an unknown device.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             format_version: FORMAT_VERSION.to_owned(),
@@ -195,12 +197,12 @@ impl Manifest {
         }
     }
 
-    /// Reads a manifest and checks it. Fields this crate does not know are faults, unless the manifest is of a newer
-    /// minor version of the format, which adds fields that readers may leave out.
+    /// Reads a manifest and checks it. Unknown fields are faults, unless the manifest has a newer minor version of the
+    /// format. Such versions add fields that readers may ignore.
     ///
     /// # Errors
     ///
-    /// The place where the text is no manifest, or all faults of the manifest.
+    /// The position at which the text is not a valid manifest, or all faults of the manifest.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         if !text.trim_start().starts_with('{') {
             return Err(Fault::new("manifest", "a manifest is a JSON object: `{\"format_version\": …, …}`").into());
@@ -222,7 +224,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Whether the manifest was written for a later minor version of the format than this crate's.
+    /// Whether the manifest has a later minor version of the format than this crate.
     fn is_newer(&self) -> bool {
         let minor = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
         minor(&self.format_version) > minor(FORMAT_VERSION)
@@ -306,7 +308,7 @@ impl Manifest {
         Faults::check(faults)
     }
 
-    /// Options that the process plan passes and the schema refuses.
+    /// Options that the process plan passes and the schema rejects.
     fn contradictions(&self) -> impl Iterator<Item = Fault> {
         self.process.options.iter().enumerate().filter_map(|(index, rule)| {
             let refused = self.create_options.refuses(&rule.name, rule.ty)?;
@@ -314,13 +316,13 @@ impl Manifest {
         })
     }
 
-    /// Whether a user who writes `name` may mean this plugin: its name, an alias or a platform name, in any case.
+    /// Whether `name` selects this plugin: its name, an alias or a platform name, in any case.
     pub fn answers_to(&self, name: &str) -> bool {
         let names = [&self.name].into_iter().chain(&self.aliases).chain(&self.platform_names);
         names.into_iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// The library for an operating system and an architecture, as `std::env::consts` spells them: the first that fits.
+    /// The first library that fits an operating system and an architecture, as `std::env::consts` spells them.
     pub fn library_for(&self, os: &str, arch: &str) -> Option<&LibraryFile> {
         let fits = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
         self.library.iter().find(|file| fits(&file.os, os) && fits(&file.arch, arch))
@@ -331,7 +333,7 @@ fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Looking for a node must not lead through the whole file system, so patterns are for names and not for folders.
+/// Only the file name may be a pattern, so that looking for a node does not search the whole file system.
 fn check_node(node: &str) -> Result<(), String> {
     if !node.starts_with('/') {
         return Err(format!("{node:?} is no absolute path"));
@@ -343,8 +345,8 @@ fn check_node(node: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A name must be usable as a Python module, a C symbol and an environment variable.
-/// Whether frameworks can know a plugin by that name.
+/// Whether frameworks can use `name` as a plugin's name. It must be usable as a Python module, a C symbol and an
+/// environment variable.
 pub(crate) const fn is_name(name: &str) -> bool {
     let bytes = name.as_bytes();
     if bytes.len() > MAX_NAME_LENGTH {
@@ -517,7 +519,7 @@ mod tests {
         let nodes = node.replace("node", "nodes");
         let error = faults(&nodes, &closed("bool")).unwrap_err();
         assert!(error.contains("\"nodes\" is of type int64 here, and of type bool in create_options"), "{error}");
-        // Numbers widen, and text is read as what is wanted.
+        // Numbers are widened, and text is parsed as the option's type.
         for ty in ["int64", "int64_list", "float"] {
             assert_eq!(faults(&nodes, &closed(ty)), Ok(()));
         }

@@ -1,7 +1,7 @@
 //! The options a plugin's client takes: names, types, defaults.
 //!
-//! Real plugins refuse options they do not know and values of another type, while frameworks pass text from the
-//! environment. A schema lets a framework check and convert before the plugin is loaded.
+//! Plugins reject unknown options and values of another type, while frameworks pass text from the environment. With a
+//! schema, a framework can check and convert options before it loads the plugin.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,10 +10,10 @@ use strsim::levenshtein;
 use crate::diagnostic::{Fault, Faults};
 use crate::{NamedValue, Value};
 
-/// The options of `PJRT_Client_Create` a plugin takes.
+/// The options of `PJRT_Client_Create` that a plugin takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OptionSchema {
-    /// Whether the plugin takes options the schema does not list.
+    /// Whether the plugin takes options that the schema does not list.
     #[serde(default)]
     open: bool,
     #[serde(default)]
@@ -95,7 +95,7 @@ impl OptionType {
         })
     }
 
-    /// The value in this type, where nothing is lost.
+    /// Converts a value to this type if the conversion loses nothing.
     fn convert(self, value: &Value) -> Option<Value> {
         match (self, value) {
             (Self::Float, Value::Int64(number)) => {
@@ -116,14 +116,14 @@ impl OptionSpec {
         Self { name: name.into(), ty, description: description.into(), default: None, required: false }
     }
 
-    /// Passes this value where the user gives none.
+    /// Sets the value to pass if the user gives none.
     #[must_use]
     pub fn with_default(mut self, value: impl Into<Value>) -> Self {
         self.default = Some(value.into());
         self
     }
 
-    /// No client without it.
+    /// Rejects clients without this option.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.required = true;
@@ -135,17 +135,17 @@ impl OptionSpec {
         &self.name
     }
 
-    /// Its type.
+    /// The option's type.
     pub fn ty(&self) -> OptionType {
         self.ty
     }
 
-    /// What it does.
+    /// What the option does.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The value passed where the user gives none.
+    /// The value to pass if the user gives none.
     pub fn default(&self) -> Option<&Value> {
         self.default.as_ref()
     }
@@ -163,33 +163,33 @@ impl Default for OptionSchema {
 }
 
 impl OptionSchema {
-    /// Nothing is known: every option is passed on as it is.
+    /// A schema that passes every option on unchanged.
     pub fn any() -> Self {
         Self { open: true, options: Vec::new() }
     }
 
-    /// These options and no others; `[]` for a plugin without options.
+    /// A schema of these options and no others; `[]` for a plugin without options.
     pub fn only(options: impl IntoIterator<Item = OptionSpec>) -> Self {
         Self { open: false, options: options.into_iter().collect() }
     }
 
-    /// These options, and others pass unchecked.
+    /// A schema of these options that passes others on unchecked.
     pub fn at_least(options: impl IntoIterator<Item = OptionSpec>) -> Self {
         Self { open: true, options: options.into_iter().collect() }
     }
 
-    /// Whether options that are not listed pass.
+    /// Whether options that are not listed are passed on.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// The options listed.
+    /// The listed options.
     pub fn options(&self) -> &[OptionSpec] {
         &self.options
     }
 
-    /// What to pass to the plugin for what the user gave: values in the types of the schema, and the defaults of
-    /// options not given. Of an option given twice the last value counts.
+    /// Returns the options to pass to the plugin: the given values in the types of the schema, and the defaults of
+    /// options that are not given. If an option is given twice, the last value is used.
     ///
     /// # Errors
     ///
@@ -242,7 +242,7 @@ impl OptionSchema {
         }
     }
 
-    /// Why an option of this type cannot be passed; none where it can.
+    /// Returns why an option of this type cannot be passed, or `None` if it can.
     pub(crate) fn refuses(&self, name: &str, ty: OptionType) -> Option<String> {
         match self.options.iter().find(|spec| spec.name == name) {
             None if self.open => None,
@@ -281,7 +281,7 @@ impl OptionSchema {
         faults
     }
 
-    /// Reads defaults in the types of their options: JSON has one kind of number.
+    /// Converts defaults to the types of their options, because JSON has only one kind of number.
     pub(crate) fn normalize(&mut self) {
         for spec in &mut self.options {
             if let Some(value) = spec.default.as_ref().and_then(|default| spec.ty.convert(default)) {
@@ -291,14 +291,14 @@ impl OptionSchema {
     }
 }
 
-/// A value of an option as JSON: text, a number, `true`, or a list of integers.
+/// Converts JSON to a value of an option: text, a number, a boolean, or a list of integers.
 pub fn value_from_json(json: &serde_json::Value) -> Option<Value> {
     Some(match json {
         serde_json::Value::String(text) => Value::String(text.clone()),
         serde_json::Value::Bool(flag) => Value::Bool(*flag),
         serde_json::Value::Number(number) => match number.as_i64() {
             Some(number) => Value::Int64(number),
-            // PJRT has no wider float; the nearest one is meant.
+            // PJRT has no wider float, so use the nearest one.
             None => Value::Float(number.to_string().parse().ok()?),
         },
         serde_json::Value::Array(items) => {
@@ -308,7 +308,7 @@ pub fn value_from_json(json: &serde_json::Value) -> Option<Value> {
     })
 }
 
-/// The JSON of an option's value.
+/// Converts an option's value to JSON.
 pub fn value_to_json(value: &Value) -> serde_json::Value {
     match value {
         Value::String(text) => text.as_str().into(),
@@ -316,13 +316,13 @@ pub fn value_to_json(value: &Value) -> serde_json::Value {
         Value::Int64List(list) => list.as_slice().into(),
         Value::Float(number) => shortest(*number).into(),
         Value::Bool(flag) => (*flag).into(),
-        // No other kind is known to this version of the SDK.
+        // This version of the SDK knows no other kinds.
         _ => serde_json::Value::Null,
     }
 }
 
-/// The number with the fewest places that is this float in 32 bits, rather than its expansion to 64: 0.1, not
-/// 0.10000000149011612.
+/// Returns the number with the fewest decimal places that rounds to this 32-bit float, instead of its exact value in 64
+/// bits: 0.1, not 0.10000000149011612.
 fn shortest(number: f32) -> f64 {
     pjrt_types::shortest_decimal(number)
         .map_or(f64::from(number), |(whole, places)| whole / 10f64.powi(places.cast_signed()))

@@ -5,7 +5,7 @@ use crate::{
     ProcessPlan, ProcessTopology, Program, Result, Support,
 };
 
-/// A plugin: its name, its [`Backend`] or its library, and what it says of itself. Registered and exported with
+/// A plugin: its name, its [`Backend`] or its library, and its description. Register and export it with
 /// [`macro@crate::device_plugin`].
 ///
 /// Only the name is required. A plugin that wraps an existing PJRT library names the library instead of a backend:
@@ -24,7 +24,7 @@ use crate::{
 /// }
 /// ```
 ///
-/// All functions are answered before a client exists, and without a device.
+/// All functions are called before a client exists, and must not need a device.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no plugin: it does not implement `device_plugin::DevicePlugin`",
     label = "no plugin",
@@ -35,65 +35,65 @@ pub trait DevicePlugin: 'static {
     /// letters, digits and underscores.
     const NAME: &'static str;
 
-    /// Other names by which users ask for it, such as `gpu`.
+    /// Other names by which users select the plugin, such as `gpu`.
     const ALIASES: &'static [&'static str] = &[];
 
-    /// Version of the plugin, and of a wheel made of it. [`macro@crate::device_plugin`] writes that of the crate where it
-    /// is left out.
+    /// Version of the plugin, and of wheels built from it. If it is omitted, [`macro@crate::device_plugin`] inserts the
+    /// version of the crate.
     const VERSION: &'static str = "";
 
-    /// Whether [`Self::configure`] is the plugin's own. [`macro@crate::device_plugin`] writes `false` where that is left
-    /// out, so that the library has no code that works out plans: whoever loads it has.
+    /// Whether the plugin overrides [`Self::configure`]. If it does not, [`macro@crate::device_plugin`] inserts
+    /// `false`, so that the library contains no code to resolve plans. The program that loads it has that code.
     #[doc(hidden)]
     const CONFIGURES: bool = true;
 
-    /// The device. [`macro@crate::device_plugin`] writes [`NoBackend`](crate::NoBackend) where it is left out.
+    /// The device. If it is omitted, [`macro@crate::device_plugin`] inserts [`NoBackend`](crate::NoBackend).
     type Backend: Backend;
 
-    /// Where the PJRT library is. By default it is this one, with [`Self::Backend`] behind it.
+    /// The location of the PJRT library. By default this library, with [`Self::Backend`] behind it.
     fn library() -> Library {
         Library::This
     }
 
-    /// What the devices can do and want. By default what frameworks assume of a device they know nothing about.
+    /// The capabilities of the devices. By default those that frameworks assume of an unknown device.
     fn capabilities() -> Capabilities {
         Capabilities::default()
     }
 
-    /// The options a client takes. By default all are passed on unchecked.
+    /// The options that a client takes. By default all are passed on unchecked.
     fn options() -> OptionSchema {
         OptionSchema::any()
     }
 
-    /// What to set up in each process before the plugin is loaded. By default nothing.
+    /// Set-up of each process before the plugin is loaded. By default none.
     fn process() -> ProcessPlan {
         ProcessPlan::default()
     }
 
-    /// The set-up of one process. By default that of [`Self::process`]; a plugin whose set-up cannot be written as a
-    /// plan computes it here, and is then configured by frameworks in Rust, C and C++ only.
+    /// The set-up of one process. By default that of [`Self::process`]. A plugin whose set-up cannot be expressed as a
+    /// plan computes it here. Only frameworks in Rust, C and C++ can then configure it.
     ///
     /// # Errors
     ///
-    /// What the plugin cannot work with, naming the variable or rank.
+    /// Input that the plugin does not support, with the variable or rank.
     fn configure(topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan> {
         Self::process().resolve(topology, environment).map_err(Error::from)
     }
 
-    /// Who may use the devices at once.
+    /// Who may use the devices at the same time.
     fn ownership() -> Ownership {
         Ownership::Shared
     }
 
-    /// Releases what the clients of the process share, such as a context of the driver. Called by this SDK's registry
-    /// after the last client is gone, before the process ends or the plugin is forgotten. JAX and PyTorch/XLA do not
-    /// call it.
+    /// Releases resources that the clients of the process share, such as a context of the driver. This SDK's registry
+    /// calls it after the last client is destroyed, and before the process ends or the plugin is unregistered. JAX and
+    /// PyTorch/XLA do not call it.
     ///
-    /// It is not the place to finish work: that belongs to the destructor of the [`Backend`], which every framework
-    /// reaches that destroys its client.
+    /// Do not finish work here. Finish it in the destructor of the [`Backend`], which runs in every framework that
+    /// destroys its client.
     fn shutdown() {}
 
-    /// Adds to the manifest what is said nowhere else: names for people, hardware, priority.
+    /// Adds properties to the manifest that no other function sets: display names, hardware, priority.
     fn manifest(manifest: Manifest) -> Manifest {
         manifest
     }
@@ -102,29 +102,29 @@ pub trait DevicePlugin: 'static {
     ///
     /// # Errors
     ///
-    /// Whatever keeps the plugin from working on this machine.
+    /// Anything that prevents the plugin from working on this machine.
     fn initialize() -> Result<()> {
         Ok(())
     }
 
-    /// The StableHLO versions the backend reads. Frameworks serialize programs for the current one, so a backend that
-    /// pins it keeps working with newer frameworks. None leaves the choice to the framework: JAX 0.10.2, which knows
-    /// 1.17.0, then takes 1.13.7, as it is 12 weeks older.
+    /// The StableHLO versions that the backend reads. Frameworks serialize programs for the current one, so a backend
+    /// that pins it keeps working with newer frameworks. With `None` the framework chooses. JAX 0.10.2, which knows
+    /// 1.17.0, then uses 1.13.7, because it is 12 weeks older.
     ///
-    /// JAX never serializes for a newer version than its own. What comes in another version than these, such as an
-    /// artifact from a file, is refused with both versions named.
+    /// JAX never serializes for a newer version than its own. The SDK rejects programs in other versions, such as an
+    /// artifact from a file, with an error that names both versions.
     fn stablehlo_versions() -> Option<StablehloVersions> {
         None
     }
 
-    /// Whether the devices can run a program, told without a client or a device. By default none: then the manifest's
-    /// [`SupportTable`](crate::SupportTable) counts, as far as it goes.
+    /// Whether the devices can run a program, determined without a client or a device. By default `None`: the answer
+    /// then comes from the manifest's [`SupportTable`](crate::SupportTable), if there is one.
     fn supports(program: &Program, effort: Effort) -> Option<Support> {
         let _ = (program, effort);
         None
     }
 
-    /// Further attributes of the plugin.
+    /// Additional attributes of the plugin.
     fn attributes() -> Vec<NamedValue> {
         Vec::new()
     }
@@ -133,8 +133,8 @@ pub trait DevicePlugin: 'static {
 /// Versions of StableHLO, as major, minor and patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StablehloVersions {
-    /// Newest version the backend reads.
+    /// Newest version that the backend reads.
     pub current: [i64; 3],
-    /// Oldest version the backend reads.
+    /// Oldest version that the backend reads.
     pub minimum: [i64; 3],
 }

@@ -1,26 +1,26 @@
-//! Programs, and what a backend makes of them.
+//! Programs, and the results of their compilation.
 
 use bytes::Bytes;
 
 use crate::{ElementType, Layout, Shape};
 
-/// A program as a framework hands it over.
+/// A program as a framework passes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// `mlir` for StableHLO (a portable artifact or text), `hlo` or `hlo_with_config` for HLO protos.
     pub format: String,
-    /// The program; slices of it share its memory. The `stablehlo` crate reads format `mlir`: `stablehlo::parse` takes
+    /// The program. Slices of it share its memory. The `stablehlo` crate reads format `mlir`: `stablehlo::parse` takes
     /// a clone of this.
     pub code: Bytes,
 }
 
 impl Program {
-    /// The StableHLO version that a portable artifact was serialized for: major, minor and patch. None for programs in
-    /// other forms.
+    /// The StableHLO version for which a portable artifact was serialized: major, minor and patch. Returns `None` for
+    /// programs in other forms.
     ///
-    /// Where the plugin says which versions it reads
-    /// ([`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions)), the SDK refuses the others before
-    /// the backend sees them.
+    /// If the plugin declares the versions that it reads
+    /// ([`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions)), the SDK rejects other versions
+    /// before the backend receives the program.
     pub fn stablehlo_version(&self) -> Option<[i64; 3]> {
         crate::artifact::version(&self.code)
     }
@@ -29,13 +29,13 @@ impl Program {
 /// Result of [`Backend::compile`](crate::Backend::compile).
 #[derive(Clone, Debug)]
 pub struct Compiled<E> {
-    /// What the backend needs to run the program.
+    /// The data that the backend needs to run the program.
     pub executable: E,
-    /// What frameworks ask about it.
+    /// Properties of the program that frameworks query.
     pub info: ExecutableInfo,
 }
 
-/// What frameworks ask about a compiled program. The SDK checks the arguments of each execution against it.
+/// Properties of a compiled program that frameworks query. The SDK checks the arguments of each execution against them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExecutableInfo {
@@ -43,34 +43,34 @@ pub struct ExecutableInfo {
     pub name: String,
     /// Shapes of the parameters, in order.
     pub parameters: Vec<Shape>,
-    /// Shapes of the outputs, in order: as many as the program returns, which frameworks rely on.
+    /// Shapes of the outputs, in order. Frameworks rely on one shape for each value that the program returns.
     pub outputs: Vec<Shape>,
-    /// Indices of the parameters whose buffers an execution uses up, unless its caller forbids it.
+    /// Indices of the donated parameters: an execution consumes their buffers, unless its caller forbids it.
     pub donated: Vec<usize>,
-    /// Memory kinds of the outputs; empty when all are in the default memory, as is one with an empty name.
+    /// Memory kinds of the outputs. An empty name selects the default memory; an empty list does so for all outputs.
     pub output_memory_kinds: Vec<String>,
-    /// The same for the parameters.
+    /// The memory kinds of the parameters, in the same form.
     pub parameter_memory_kinds: Vec<String>,
-    /// Layouts of the outputs; empty when all are stored as [`Backend::default_layout`](crate::Backend::default_layout)
-    /// says. Programs hand out arrays as the device stores them: dense and row-major in the order of the layout.
+    /// Layouts of the outputs. Empty if all have their [`Backend::default_layout`](crate::Backend::default_layout).
+    /// Programs return arrays as the device stores them: dense and row-major in the order of the layout.
     pub output_layouts: Vec<Layout>,
-    /// The same for the parameters.
+    /// The layouts of the parameters, in the same form.
     pub parameter_layouts: Vec<Layout>,
-    /// Identifies the program for caches; the SDK hashes program and options when it is none.
+    /// Identifies the program for caches. If it is `None`, the SDK hashes the program and its options.
     pub fingerprint: Option<String>,
-    /// Bytes of generated code; -1 when unknown.
+    /// Bytes of generated code; -1 if unknown.
     pub code_size: i64,
     /// Serialized `OpSharding` messages of the parameters, for programs that run on several devices.
     pub parameter_shardings: Option<Vec<Vec<u8>>>,
-    /// The same for the outputs. A program without outputs has one: the sharding of its empty tuple.
+    /// The shardings of the outputs. A program without outputs has one: the sharding of its empty tuple.
     pub output_shardings: Option<Vec<Vec<u8>>>,
-    /// The program after optimization, which frameworks may read: of format `mlir` or `hlo_with_config`. When it is
-    /// none, they read the one received; the SDK adds the config to a program of format `hlo`.
+    /// The program after optimization, in format `mlir` or `hlo_with_config`, for frameworks to read. If it is `None`,
+    /// they read the program as received. The SDK adds the config to a program of format `hlo`.
     pub optimized: Option<Program>,
 }
 
 impl ExecutableInfo {
-    /// A program of that name and signature that uses up no parameter.
+    /// Properties of a program with this name and signature that consumes no parameters.
     pub fn new(
         name: impl Into<String>,
         parameters: impl IntoIterator<Item = Shape>,
@@ -93,7 +93,7 @@ impl ExecutableInfo {
         }
     }
 
-    /// Names the parameters whose buffers an execution uses up.
+    /// Sets the parameters whose buffers an execution consumes.
     #[must_use]
     pub fn donating(mut self, parameters: impl IntoIterator<Item = usize>) -> Self {
         self.donated = parameters.into_iter().collect();
@@ -101,7 +101,7 @@ impl ExecutableInfo {
     }
 }
 
-/// Bytes of the shapes on the host, for statistics.
+/// Total size of the shapes on the host in bytes, for statistics.
 pub(crate) fn total_size(shapes: &[Shape]) -> i64 {
     let size =
         |shape: &Shape| if shape.element_type == ElementType::Token { 0 } else { shape.host_size().unwrap_or(0) };

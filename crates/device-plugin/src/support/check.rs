@@ -9,7 +9,7 @@ use super::{AttributeRule, Effort, OperationRule, Reason, Support, SupportTable,
 use crate::diagnostic::{Fault, Faults};
 use crate::{Manifest, Program};
 
-/// Places named for one fault; more are counted.
+/// Maximum number of different reasons in an answer. Further ones are dropped.
 const MAX_REASONS: usize = 64;
 
 impl Reason {
@@ -22,7 +22,7 @@ impl Reason {
     }
 }
 
-/// A table made ready for many programs.
+/// A table prepared for checking many programs.
 #[derive(Debug)]
 pub struct Checker {
     rules: HashMap<String, Rule>,
@@ -31,20 +31,20 @@ pub struct Checker {
     max_rank: Option<usize>,
 }
 
-/// An operation's rule with its groups resolved.
+/// An operation's rule with its groups expanded.
 #[derive(Debug)]
 struct Rule {
     rule: OperationRule,
-    /// Empty where all are allowed.
+    /// Empty if all are allowed.
     types: Vec<ElementType>,
 }
 
 impl Checker {
-    /// Makes a table ready.
+    /// Prepares a table.
     ///
     /// # Errors
     ///
-    /// All that is wrong with the table, by field.
+    /// All faults of the table, by field.
     pub fn new(table: &SupportTable) -> Result<Self, Faults> {
         let mut faults = table.validate();
         let mut rules = HashMap::with_capacity(table.operations.len());
@@ -68,8 +68,8 @@ impl Checker {
         Ok(Self { rules, complete: table.complete, dynamic_shapes: table.dynamic_shapes, max_rank: table.max_rank })
     }
 
-    /// Checks a program as a framework would send it. Programs in HLO are checked by what StableHLO calls their
-    /// instructions, with the feature `hlo`.
+    /// Checks a program as a framework would send it. With the feature `hlo`, programs in HLO are checked by the
+    /// StableHLO names of their instructions.
     pub fn program(&self, program: &Program, effort: Effort) -> Support {
         match crate::stablehlo::read(program) {
             Some(Ok(module)) => self.module(&module, effort),
@@ -82,7 +82,7 @@ impl Checker {
         }
     }
 
-    /// Checks a program that is already read.
+    /// Checks a parsed program.
     pub fn module(&self, module: &Module, effort: Effort) -> Support {
         let mut walk = Walk { checker: self, module, effort, no: Found::default(), maybe: Found::default() };
         for func in &module.funcs {
@@ -102,7 +102,7 @@ impl Checker {
         if walk.maybe.reasons.is_empty() { Support::Yes } else { Support::Maybe(walk.maybe.reasons) }
     }
 
-    /// The rule of an operation, and the name it goes by in messages.
+    /// Returns the rule of an operation, and its name for messages.
     fn rule(&self, kind: &OpKind) -> (String, Option<&Rule>) {
         let name = kind.name();
         let full = match kind {
@@ -118,7 +118,7 @@ impl Checker {
     }
 }
 
-/// An attribute's value as rules spell it.
+/// An attribute's value in the spelling of rules.
 struct Spelled {
     values: Vec<String>,
     list: bool,
@@ -148,7 +148,7 @@ impl fmt::Display for Spelled {
     }
 }
 
-/// One value; an enumeration's is its word.
+/// Spells one value. That of an enumeration is its keyword.
 fn spell(attribute: &Attribute) -> String {
     if let Some(integer) = attribute.as_integer() {
         return match attribute {
@@ -168,7 +168,7 @@ fn spell(attribute: &Attribute) -> String {
 }
 
 impl AttributeRule {
-    /// What is wrong with a value.
+    /// Returns the reasons why a value is not supported.
     fn faults(&self, value: &Spelled) -> Vec<String> {
         let mut faults = Vec::new();
         let unknown = |value: &&String| !self.one_of.is_empty() && !self.one_of.contains(value);
@@ -190,10 +190,10 @@ impl AttributeRule {
     }
 }
 
-/// What makes reasons alike: operation, attribute, type and message.
+/// The key of equal reasons: operation, attribute, type and message.
 type Alike = (Option<String>, Option<String>, Option<String>, String);
 
-/// Reasons of one kind, like ones counted together.
+/// Reasons of one answer. Equal reasons are counted together.
 #[derive(Default)]
 struct Found {
     reasons: Vec<Reason>,
@@ -238,7 +238,7 @@ impl Walk<'_> {
             if location.is_empty() { reason } else { reason.location(location) }
         };
         let Some(rule) = rule else {
-            // Calls are read as part of the program, as what they call is.
+            // The walk checks the called function too, because it is part of the program.
             if matches!(op.kind, OpKind::Call { .. }) {
                 return;
             }
@@ -314,18 +314,19 @@ impl Walk<'_> {
 }
 
 impl Manifest {
-    /// The answer for an artifact of a StableHLO version that the plugin does not read: compiling refuses it too.
+    /// Returns `No` for an artifact of a StableHLO version that the plugin does not read. Compiling would reject it
+    /// too.
     pub(crate) fn refuses_version(&self, program: &Program) -> Option<Support> {
         let read = self.capabilities.stablehlo.map(Into::into);
         let error = crate::artifact::check(program, read).err()?;
         Some(Support::No(vec![Reason::new(error.message())]))
     }
 
-    /// Whether the devices can run a program, as the table says: without a table, nobody knows.
+    /// Whether the devices can run a program, according to the table. Returns `Maybe` without a table.
     ///
     /// # Errors
     ///
-    /// All that is wrong with the table.
+    /// All faults of the table.
     pub fn supports(&self, program: &Program, effort: Effort) -> Result<Support, Faults> {
         if let Some(no) = self.refuses_version(program) {
             return Ok(no);

@@ -1,12 +1,12 @@
-//! Whether a plugin's devices can run a program, asked before anything is loaded or compiled.
+//! Whether a plugin's devices can run a program, determined before anything is loaded or compiled.
 //!
-//! PJRT has no such call: a framework that wants to know whether a device takes a program, or which part of it, can only
-//! compile and see. A plugin answers here in two ways. Its manifest may hold a [`SupportTable`], which anybody can check
-//! a program against with no device and no library loaded; and [`DevicePlugin::supports`](crate::DevicePlugin::supports)
-//! answers as deeply as the vendor likes.
+//! PJRT has no such call. A framework can only compile a program to find out whether a device supports it, or which
+//! part of it. This module offers plugins two ways to answer. A plugin's manifest may contain a [`SupportTable`]. Any
+//! program can check against it, without a device or the library. The plugin may also implement
+//! [`DevicePlugin::supports`](crate::DevicePlugin::supports), which can check as much as the vendor likes.
 //!
-//! An answer names its [`Reason`]s: the operation, the attribute or type at fault, and where in the program it is. `Yes`
-//! at an [`Effort`] speaks of that effort only: a device may know an operation and lack one of its types.
+//! An answer contains its [`Reason`]s: the operation, the attribute or type at fault, and the location in the program.
+//! `Yes` is valid only for its [`Effort`]: a device may support an operation but not one of its types.
 
 #[cfg(feature = "stablehlo")]
 mod check;
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use check::Checker;
 pub use table::{AttributeRule, OperationRule, SupportTable, Verdict};
 
-/// How deep an answer goes. Each effort includes those before it.
+/// How thorough a check is. Each effort includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
@@ -32,17 +32,17 @@ pub enum Effort {
     Names,
     /// Their attributes.
     Attributes,
-    /// Element types, ranks and whether extents are known.
+    /// Element types, ranks, and dynamic extents.
     Types,
-    /// All that compiling finds out.
+    /// Everything that compiling checks.
     Compile,
 }
 
 impl Effort {
-    /// All of them, the least first.
+    /// All efforts, in ascending order.
     pub const ALL: [Self; 4] = [Self::Names, Self::Attributes, Self::Types, Self::Compile];
 
-    /// Its name, as it is written in JSON and on command lines.
+    /// Name of the effort, as it is written in JSON and on command lines.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Names => "names",
@@ -74,16 +74,16 @@ impl FromStr for Effort {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", content = "reasons", rename_all = "lowercase")]
 pub enum Support {
-    /// All of it, as far as the effort goes.
+    /// Supported, up to the effort of the check.
     Yes,
-    /// It will not compile or run; every reason found, at least one.
+    /// It does not compile or run. All reasons found, at least one.
     No(Vec<Reason>),
-    /// Nobody can tell without more effort; what it depends on.
+    /// Unknown without more effort. The reasons for the doubt.
     Maybe(Vec<Reason>),
 }
 
 impl Support {
-    /// The reasons against it, or of the doubt.
+    /// The reasons why the program is not supported, or may not be.
     pub fn reasons(&self) -> &[Reason] {
         match self {
             Self::Yes => &[],
@@ -91,7 +91,7 @@ impl Support {
         }
     }
 
-    /// Both answers in one: a `No` outweighs a `Maybe`, which outweighs a `Yes`.
+    /// Combines two answers. `No` takes precedence over `Maybe`, which takes precedence over `Yes`.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -124,22 +124,22 @@ impl fmt::Display for Support {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reason {
-    /// The operation, such as `stablehlo.sort`; none where it is about the whole program.
+    /// The operation, such as `stablehlo.sort`; `None` if the reason concerns the whole program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// Its attribute and the value that is at fault, such as `precision = [HIGHEST]`.
+    /// The attribute and value at fault, such as `precision = [HIGHEST]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attribute: Option<String>,
     /// The type at fault, such as `tensor<4xf64>`.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub ty: Option<String>,
-    /// Where the operation came from, such as `model.py:12:4`.
+    /// Source location of the operation, such as `model.py:12:4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    /// How many operations of the program it stands for.
+    /// Number of operations of the program to which the reason applies.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub count: usize,
-    /// What is wrong, for people.
+    /// Description of the problem for users.
     pub message: String,
 }
 
@@ -158,28 +158,28 @@ impl Reason {
         Self { message: message.into(), count: 1, ..Self::default() }
     }
 
-    /// The operation it is about.
+    /// Sets the operation.
     #[must_use]
     pub fn operation(mut self, name: impl Into<String>) -> Self {
         self.operation = Some(name.into());
         self
     }
 
-    /// The attribute it is about.
+    /// Sets the attribute.
     #[must_use]
     pub fn attribute(mut self, attribute: impl Into<String>) -> Self {
         self.attribute = Some(attribute.into());
         self
     }
 
-    /// The type it is about.
+    /// Sets the type.
     #[must_use]
     pub fn ty(mut self, ty: impl Into<String>) -> Self {
         self.ty = Some(ty.into());
         self
     }
 
-    /// Where the operation came from.
+    /// Sets the source location of the operation.
     #[must_use]
     pub fn location(mut self, location: impl Into<String>) -> Self {
         self.location = Some(location.into());

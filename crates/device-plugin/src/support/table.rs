@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Fault;
 
-/// Operations, attributes and types a device supports.
+/// Operations, attributes and types that a device supports.
 ///
 /// ```
 /// let table: device_plugin::SupportTable = serde_json::from_str(r#"{
@@ -26,62 +26,62 @@ use crate::diagnostic::Fault;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SupportTable {
-    /// Whether it lists all that is supported: then an operation it does not list is not supported; else nobody can tell.
+    /// Whether the table lists all supported operations. If so, others are not supported; otherwise they are unknown.
     #[serde(default)]
     pub complete: bool,
-    /// Names for lists of element types; rules refer to one as `@name`, and so may a later or earlier group.
+    /// Names for lists of element types. Rules and other groups, earlier or later, refer to one as `@name`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub type_groups: BTreeMap<String, Vec<String>>,
-    /// Whether extents may be unknown until run time.
+    /// Whether extents may be dynamic.
     #[serde(default)]
     pub dynamic_shapes: bool,
-    /// Most dimensions any value may have; none where there is no limit.
+    /// Maximum rank of any value; `None` if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rank: Option<usize>,
     /// Rules by the name of the operation, such as `stablehlo.add`. `stablehlo.custom_call(Qr)` and
-    /// `stablehlo.composite(chlo.erf)` are those of one target or name; `stablehlo.*` is every other operation of a
-    /// dialect.
+    /// `stablehlo.composite(chlo.erf)` are the rules of one target or name. `stablehlo.*` applies to all other
+    /// operations of a dialect.
     #[serde(default)]
     pub operations: BTreeMap<String, OperationRule>,
 }
 
-/// What a device supports of an operation.
+/// The part of an operation that a device supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OperationRule {
-    /// Whether it is supported at all; where it is, the rest counts.
+    /// Whether the operation is supported at all. If it is, the other fields apply.
     #[serde(default)]
     pub support: Verdict,
-    /// Why it is not, or what it depends on.
+    /// Why it is not supported, or on what its support depends.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Element types its operands and results may have, in StableHLO's spelling: `f32`, `i1`, `ui8`, `complex<f32>`; or
-    /// `@name` for those of a group. All where left out.
+    /// Element types of its operands and results, in StableHLO's spelling: `f32`, `i1`, `ui8`, `complex<f32>`; or
+    /// `@name` for those of a group. All if omitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<String>,
-    /// Most dimensions an operand or result may have; that of the table where left out.
+    /// Maximum rank of an operand or result; that of the table if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rank: Option<usize>,
-    /// Rules of attributes, by the specification's names.
+    /// Rules of attributes, by their names in the specification.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, AttributeRule>,
 }
 
-/// The values a device supports of an attribute. A list has them where each of its elements has. An attribute that has
-/// its default value is not looked at.
+/// The values of an attribute that a device supports. A list is supported if each of its elements is. Attributes with
+/// their default value are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AttributeRule {
-    /// The values, as the specification spells them: `DEFAULT`, `true`, `1`. Any where left out.
+    /// The values, as the specification spells them: `DEFAULT`, `true`, `1`. Any if omitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub one_of: Vec<String>,
-    /// The least number.
+    /// Minimum number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<i64>,
-    /// The greatest number.
+    /// Maximum number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<i64>,
-    /// Most elements of a list.
+    /// Maximum number of elements of a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
 }
@@ -90,17 +90,17 @@ pub struct AttributeRule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As far as the other fields allow.
+    /// Supported, subject to the other fields.
     #[default]
     Yes,
-    /// Never.
+    /// Not supported.
     No,
-    /// Where something holds that the table cannot say.
+    /// Supported under a condition that the table cannot express.
     Maybe,
 }
 
 impl SupportTable {
-    /// A table that lists all a device supports, empty at first.
+    /// An empty table that is to list all supported operations.
     pub fn complete() -> Self {
         Self { complete: true, ..Self::default() }
     }
@@ -119,8 +119,8 @@ impl SupportTable {
         self
     }
 
-    /// All that is wrong with it; nothing where it is right. Names of element types are checked by whoever reads
-    /// programs: `Checker::new`, of the feature `stablehlo`.
+    /// Returns all faults of the table. Names of element types are not checked here but by `Checker::new`, of the
+    /// feature `stablehlo`.
     pub fn validate(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (name, types) in &self.type_groups {
@@ -162,7 +162,7 @@ impl SupportTable {
         }
     }
 
-    /// The element types of a list, its groups resolved. A group that contains itself adds nothing.
+    /// Expands the groups in a list of element types. A group that contains itself adds nothing.
     #[cfg(feature = "stablehlo")]
     pub(crate) fn element_types<'a>(&'a self, types: &'a [String]) -> Vec<&'a str> {
         let mut seen = std::collections::BTreeSet::new();
@@ -186,12 +186,12 @@ impl OperationRule {
         Self { types: types.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// Never supported.
+    /// Not supported.
     pub fn no(reason: impl Into<String>) -> Self {
         Self { support: Verdict::No, reason: reason.into(), ..Self::default() }
     }
 
-    /// Supported where something holds that the table cannot say.
+    /// Supported under a condition that the table cannot express.
     pub fn maybe(reason: impl Into<String>) -> Self {
         Self { support: Verdict::Maybe, reason: reason.into(), ..Self::default() }
     }
@@ -205,12 +205,12 @@ impl OperationRule {
 }
 
 impl AttributeRule {
-    /// One of these values.
+    /// Restricts an attribute to these values.
     pub fn one_of<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Self {
         Self { one_of: values.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// Numbers of a range.
+    /// Restricts an attribute to a range of numbers, including both ends.
     pub fn between(least: i64, most: i64) -> Self {
         Self { at_least: Some(least), at_most: Some(most), ..Self::default() }
     }
